@@ -1,0 +1,5 @@
+"""Rules: pure functions from rewards to the rollouts that are kept."""
+
+from podsrl.downsampling.registry import RULES, Rule, downsample, register_rule, resolve_rule
+
+__all__ = ["RULES", "Rule", "downsample", "register_rule", "resolve_rule"]

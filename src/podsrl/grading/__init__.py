@@ -1,0 +1,1 @@
+"""Graders: from text to right, wrong, or could not be graded."""

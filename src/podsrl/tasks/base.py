@@ -1,0 +1,151 @@
+"""What a task is: rows with an answer, a prompt for each, and a grade for each completion."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+Row = dict[str, Any]
+Messages = list[dict[str, str]]
+RewardFunction = Callable[..., list[float | None]]
+
+SYSTEM_PROMPT = """Think step by step first, then give the final answer. Write exactly:
+<think>
+your reasoning
+</think>
+<answer>
+your final answer, nothing else
+</answer>"""
+
+TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+_FORMAT = re.compile(r"<think>.*</think>[ \n]?<answer>.*</answer>", re.DOTALL)
+
+
+class Grade(NamedTuple):
+    """What a grader says of one completion.
+
+    answer: is the answer right? None means that it could not be graded (never count it as wrong).
+    format: is the completion in the form that the prompt asks for?
+    """
+
+    answer: bool | None
+    format: bool
+
+
+class Task(ABC):
+    """A dataset with its prompt and its graders.
+
+    A subclass gives the class attributes, `load` and `grade`; `prompt` and `rewards` have defaults.
+    Options of a task are keyword arguments of its constructor.
+    """
+
+    name: ClassVar[str]
+    #: One line for `pods tasks`.
+    summary: ClassVar[str]
+    #: Where the data comes from, and a link to the official grader.
+    source: ClassVar[str]
+    #: A row with a right and a wrong completion; `pods tasks check` grades both.
+    example: ClassVar[Row]
+    example_right: ClassVar[str]
+    example_wrong: ClassVar[str]
+    splits: ClassVar[tuple[str, ...]] = ("train", "test")
+
+    @abstractmethod
+    def load(self, split: str, path: str | None = None) -> list[Row]:
+        """Rows of a split, each with at least `question` and `answer`.
+
+        Args:
+            split: one of `splits`.
+            path: a local file or folder in the dataset's original form; None loads from the hub.
+        """
+
+    @abstractmethod
+    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
+        """Grade one completion against one row. Must not raise for any completion."""
+
+    def grade_batch(
+        self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    ) -> list[Grade]:
+        """Grade many completions, each against its own row."""
+        return [self.grade(c, row) for c, row in zip(completions, rows, strict=True)]
+
+    def prompt(self, row: Mapping[str, Any]) -> Messages:
+        """The conversation that asks for `row`'s answer in the <think>/<answer> form."""
+        return [
+            {"role": "system", "content": SYSTEM_PROMPT},
+            {"role": "user", "content": str(row["question"])},
+        ]
+
+    def gold_completion(self, row: Mapping[str, Any]) -> str:
+        """A completion that must be graded right: the gold answer in the asked form."""
+        return f"<think>\nas given\n</think>\n<answer>\n{row['answer']}\n</answer>"
+
+    def rewards(self) -> list[RewardFunction]:
+        """Reward functions for TRL: the paper's correctness, format and tag rewards.
+
+        1 for a right answer; for a wrong one up to 0.1 for the form (0.001 less for each character
+        outside it) and 0.025 for each of the four tags that occurs once. The values are those of
+        the authors' code (github.com/YixuanEvenXu/pods, open-r1/src/open_r1/rewards.py).
+        """
+        return paper_rewards(self)
+
+
+def in_format(completion: str) -> bool:
+    """Does the completion hold <think>...</think><answer>...</answer>?"""
+    return _FORMAT.search(completion) is not None
+
+
+def completion_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
+    """The text of a completion: plain, or the last message of a conversation."""
+    if isinstance(completion, str):
+        return completion
+    return str(completion[-1].get("content") or "") if completion else ""
+
+
+def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
+    """TRL hands the dataset's columns to a reward function as lists; this makes rows of them."""
+    lists = {k: v for k, v in columns.items() if isinstance(v, list) and len(v) == count}
+    return [{k: v[i] for k, v in lists.items()} for i in range(count)]
+
+
+def paper_rewards(task: Task) -> list[RewardFunction]:
+    """The three reward functions of `Task.rewards`, which grade every batch once between them."""
+    last: list[Any] = [None, None]  # the batch graded last, and its grades
+
+    def grades(
+        completions: Sequence[Any], columns: Mapping[str, Any]
+    ) -> tuple[list[str], list[Grade]]:
+        texts = [completion_text(c) for c in completions]
+        rows = rows_of(columns, len(texts))
+        if last[0] != (texts, rows):
+            last[:] = [(texts, rows), task.grade_batch(texts, rows)]
+        return texts, last[1]
+
+    def correctness(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        _, graded = grades(completions, columns)
+        return [None if g.answer is None else float(g.answer) for g in graded]
+
+    def format(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        texts, graded = grades(completions, columns)
+        return [_unless_right(g, _form_score, t) for t, g in zip(texts, graded, strict=True)]
+
+    def tags(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        texts, graded = grades(completions, columns)
+        return [_unless_right(g, _tag_score, t) for t, g in zip(texts, graded, strict=True)]
+
+    return [correctness, format, tags]
+
+
+def _unless_right(grade: Grade, score: Callable[[str], float], text: str) -> float | None:
+    if grade.answer is None:
+        return None
+    return 0.0 if grade.answer else score(text)
+
+
+def _form_score(text: str) -> float:
+    match = _FORMAT.search(text)
+    return max(0.0, 0.1 - 0.001 * (len(text) - len(match.group(0)))) if match else 0.0
+
+
+def _tag_score(text: str) -> float:
+    return 0.025 * sum(text.count(tag) == 1 for tag in TAGS)

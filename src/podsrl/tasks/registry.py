@@ -1,0 +1,62 @@
+"""Tasks by name."""
+
+import inspect
+from typing import Any
+
+from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.plugins import import_module_or_file
+from podsrl.tasks.base import Task
+
+#: name -> "module:class"; modules are imported when the task is asked for.
+TASKS: dict[str, str] = {
+    "arithmetic": "podsrl.tasks.arithmetic:Arithmetic",
+    "gsm8k": "podsrl.tasks.gsm8k:GSM8K",
+}
+
+
+def get_task(name: str, **options: Any) -> Task:
+    """The task of that name.
+
+    Args:
+        name: a name in `TASKS`, one with an argument ("reasoning_gym:chain_sum"), or the path of a
+            Python file that defines one `Task` subclass.
+        options: keyword arguments of the task's constructor.
+
+    Raises:
+        UnknownNameError: no such task; the message lists those there are.
+        InvalidInputError: options that the task does not have.
+    """
+    base, _, argument = name.partition(":")
+    if name.endswith(".py"):
+        cls = _task_class_in(name)
+    elif base in TASKS:
+        module, _, attribute = TASKS[base].partition(":")
+        cls = getattr(import_module_or_file(module), attribute)
+    else:
+        raise UnknownNameError(
+            f"unknown task {name!r}; the tasks are {', '.join(TASKS)}, and your own is given as the"
+            " path of its file, './mytask.py'"
+        )
+    positional = [argument] if argument and not name.endswith(".py") else []
+    signature = inspect.signature(cls)
+    try:
+        signature.bind(*positional, **options)
+    except TypeError as error:
+        raise InvalidInputError(f"task {name!r}: {error}; it takes {signature}") from error
+    return cls(*positional, **options)
+
+
+def _task_class_in(path: str) -> type[Task]:
+    module = import_module_or_file(path)
+    found = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and issubclass(value, Task)
+        and not inspect.isabstract(value)
+        and value.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        names = ", ".join(cls.__name__ for cls in found) or "none"
+        raise InvalidInputError(f"{path} must define exactly one subclass of Task; it has {names}")
+    return found[0]

@@ -167,7 +167,7 @@ class RunFolder:
         """The logged steps, in the order they were written.
 
         Raises:
-            InvalidInputError: a line is damaged (half-written last ones are skipped with a warning).
+            InvalidInputError: a line is damaged (a half-written last one: skipped with a warning).
         """
         path = self.path / "metrics.jsonl"
         rows = files.read_lines(path)

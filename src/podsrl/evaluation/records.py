@@ -213,7 +213,7 @@ class RunFolder:
             files.keep_steps(self.path / name, step)
         for later in self.rollout_steps():
             if later > step:
-                self._rollout_path(later).unlink()
+                self.rollout_path(later).unlink()
         finished = self.finished()
         if finished is not None and finished["steps"] > step:
             (self.path / "finished.json").unlink()
@@ -250,7 +250,7 @@ class RunFolder:
         )
         buffer = io.BytesIO()
         pq.write_table(table, buffer, compression="zstd")
-        files.write_whole(self._rollout_path(step), buffer.getvalue())
+        files.write_whole(self.rollout_path(step), buffer.getvalue())
 
     def rollout_steps(self) -> list[int]:
         """The steps whose rollouts were written, ascending."""
@@ -262,7 +262,7 @@ class RunFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path = self._rollout_path(step)
+        path = self.rollout_path(step)
         try:
             table = pq.read_table(path)
         except (pa.ArrowInvalid, OSError) as error:
@@ -285,7 +285,8 @@ class RunFolder:
         path = self.path / "finished.json"
         return files.read_json(path) if path.is_file() else None
 
-    def _rollout_path(self, step: int) -> Path:
+    def rollout_path(self, step: int) -> Path:
+        """Where the rollouts of a step are."""
         return self.path / "rollouts" / f"step_{step:06d}.parquet"
 
 

@@ -14,6 +14,7 @@ from trl import GRPOTrainer
 from podsrl.advantages import group_advantages
 from podsrl.downsampling import resolve_rule
 from podsrl.errors import InvalidInputError, PodsError, RewardError, UnsupportedError
+from podsrl.evaluation.records import RunFolder
 from podsrl.trl import checkpoint
 from podsrl.trl.clock import PhaseClock, peak_memory
 from podsrl.trl.config import PODSConfig
@@ -85,8 +86,8 @@ class PODSTrainer(GRPOTrainer):
         self._scorable = self._scorable_in_window = False
         self._rollout_log = None
         if args.rollout_log and self.accelerator.is_main_process:
-            folder = Path(str(args.output_dir)) / "rollouts"
-            self._rollout_log = RolloutLog(folder, args.rollout_log_max_rows)
+            run = RunFolder(str(args.output_dir))
+            self._rollout_log = RolloutLog(run, args.rollout_log_max_rows)
         self.add_callback(self.clock)
         self.add_callback(_StepCallback(self))
 
@@ -255,8 +256,7 @@ class PODSTrainer(GRPOTrainer):
         prompt_ids_P = (selection.rollouts["prompt_ids"] or ())[:: self.args.num_rollouts]
         prompts_P = self._tokenizer.batch_decode(list(prompt_ids_P))
         columns = selection.log_columns(prompts_P, self.reward_func_names, advantages)
-        step, part = self._generation
-        log.write(step + 1, columns, part)
+        log.write(self.state.global_step + 1, columns)
 
     def _logs_by_group(self, places: list[int]) -> None:
         """TRL gathers texts rank by rank, but rewards come group by group: line them up."""

@@ -75,3 +75,12 @@ def last_complete(output_dir: str | Path) -> Path | None:
 
 def _state_file(folder: Path, rank: int) -> Path:
     return folder / f"pods_state_{rank}.pt"
+
+
+def save_now(trainer: "PODSTrainer") -> None:
+    """Save a checkpoint of the last finished step, unless there is one, or saving is off."""
+    step = trainer.state.global_step
+    folder = Path(str(trainer.args.output_dir)) / f"checkpoint-{step}"
+    saved = _state_file(folder, trainer.accelerator.process_index).is_file()
+    if step and not saved and trainer.args.save_strategy != "no":
+        trainer._save_checkpoint(trainer.model, trial=None)

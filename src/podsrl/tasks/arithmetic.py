@@ -4,7 +4,6 @@ import hashlib
 import random
 import re
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, ClassVar
 
 from podsrl.errors import InvalidInputError
@@ -130,9 +129,10 @@ def worked_sum(a: int, b: int, slips: Sequence[int] = ()) -> str:
     >>> worked_sum(47, 85, slips=[-3])  # 7+5=9 carries nothing
     '<think>7+5=9\\n4+8=12</think><answer>129</answer>'
     """
+    width = len(str(max(a, b)))
+    slips = [*slips, *[0] * width]
     lines, digits, carry = [], "", 0
-    pairs = zip_longest(reversed(str(a)), reversed(str(b)), fillvalue="0")
-    for (x, y), slip in zip_longest(pairs, slips[: len(str(max(a, b)))], fillvalue=0):
+    for x, y, slip in zip(f"{a:0{width}}"[::-1], f"{b:0{width}}"[::-1], slips, strict=False):
         total = int(x) + int(y) + carry + slip
         lines.append(f"{x}+{y}{'+1' if carry else ''}={total}")
         carry, digit = divmod(total, 10)

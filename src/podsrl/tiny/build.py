@@ -48,8 +48,8 @@ def _config(settings: TinySettings, tokenizer: PreTrainedTokenizerFast) -> Qwen2
         num_attention_heads=settings.heads,
         num_key_value_heads=settings.heads,
         max_position_embeddings=4096,
-        # At this size and for sequences of some dozen tokens, the usual 0.02 and 10,000 take several
-        # times as many steps to learn to copy digits.
+        # At this size and for sequences of some dozen tokens, the usual 0.02 and 10,000 take
+        # several times as many steps to learn to copy digits.
         initializer_range=0.06,
         rope_parameters={"rope_type": "default", "rope_theta": 100.0},
         tie_word_embeddings=True,

@@ -8,6 +8,7 @@ MAX_ANSWER = 2_000
 MAX_TAIL = 20_000
 
 _BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{")
+_BETWEEN_BOXES = re.compile(r"\b(?:and|or)\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]")
 _HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
 _PHRASE = re.compile(r"\banswer\b(?:\s{1,9}is\b)?[\s:*]{0,9}(.*)", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
@@ -79,10 +80,7 @@ def last_boxes(text: str) -> str | None:
         return None
     answers = [found[-1][2]]
     for (_, end, content), (start, _, _) in zip(found[-2::-1], found[:0:-1], strict=True):
-        between = re.sub(
-            r"\band\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]", "", text[end:start]
-        )
-        if between or start - end > 40:
+        if start - end > 40 or _BETWEEN_BOXES.sub("", text[end:start]):
             break
         answers.insert(0, content)
     return ", ".join(answers)

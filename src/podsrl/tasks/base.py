@@ -5,6 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from podsrl.errors import InvalidInputError
+
 Row = dict[str, Any]
 Messages = list[dict[str, str]]
 RewardFunction = Callable[..., list[float | None]]
@@ -18,7 +20,7 @@ your final answer, nothing else
 </answer>"""
 
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
-_FORMAT = re.compile(r"<think>.*</think>[ \n]?<answer>.*</answer>", re.DOTALL)
+_MIDDLE = re.compile(r"</think>[ \n]?<answer>")
 
 
 class Grade(NamedTuple):
@@ -90,9 +92,40 @@ class Task(ABC):
         return paper_rewards(self)
 
 
+def format_span(completion: str) -> tuple[int, int] | None:
+    """Where the completion's <think>...</think><answer>...</answer> starts and ends, if anywhere.
+
+    The longest such stretch, which `<think>.*</think>[ \\n]?<answer>.*</answer>` would find too,
+    but in linear time: on a text of many tags that regular expression takes hours.
+    """
+    start, end = completion.find("<think>"), completion.rfind("</answer>")
+    if start < 0 or _MIDDLE.search(completion, start + len("<think>"), max(end, 0)) is None:
+        return None
+    return start, end + len("</answer>")
+
+
 def in_format(completion: str) -> bool:
-    """Does the completion hold <think>...</think><answer>...</answer>?"""
-    return _FORMAT.search(completion) is not None
+    """Is the completion <think>...</think><answer>...</answer>, but for one space or line break?
+
+    >>> in_format("<think>1 + 1</think>\\n<answer>2</answer>"), in_format("<answer>2</answer>")
+    (True, False)
+    """
+    span = format_span(completion)
+    if span is None:
+        return False
+    outside = completion[: span[0]], completion[span[1] :]
+    return all(text in ("", " ", "\n") for text in outside)
+
+
+def check_choice(what: str, given: str, allowed: Sequence[str]) -> str:
+    """`given`, if it is one of `allowed`.
+
+    Raises:
+        InvalidInputError: it is not; the message lists what is.
+    """
+    if given not in allowed:
+        raise InvalidInputError(f"{what} {given!r} is unknown; allowed are {', '.join(allowed)}")
+    return given
 
 
 def completion_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
@@ -143,8 +176,8 @@ def _unless_right(grade: Grade, score: Callable[[str], float], text: str) -> flo
 
 
 def _form_score(text: str) -> float:
-    match = _FORMAT.search(text)
-    return max(0.0, 0.1 - 0.001 * (len(text) - len(match.group(0)))) if match else 0.0
+    span = format_span(text)
+    return max(0.0, 0.1 - 0.001 * (len(text) - (span[1] - span[0]))) if span else 0.0
 
 
 def _tag_score(text: str) -> float:

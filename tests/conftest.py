@@ -1,6 +1,10 @@
 """Fixtures that several test files use."""
 
+import os
 from pathlib import Path
+
+# Tiny models gain nothing from a second thread, and test processes side by side lose much.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 

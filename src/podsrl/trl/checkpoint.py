@@ -25,6 +25,7 @@ def save(trainer: "PODSTrainer", folder: Path) -> None:
         "world": trainer.accelerator.num_processes,
         "micro_step": trainer._step,
         "buffered_inputs": trainer._buffered_inputs if between else None,
+        "scorable": trainer._scorable,
         "training_seconds": trainer.clock.training_seconds,
         "rollouts_generated": trainer.rollouts_generated,
         "rollouts_trained": trainer.rollouts_trained,
@@ -52,6 +53,7 @@ def load(trainer: "PODSTrainer", folder: Path) -> None:
     if state["world"] == trainer.accelerator.num_processes:
         trainer._step = state["micro_step"]
         trainer._buffered_inputs = state["buffered_inputs"]
+        trainer._scorable = state["scorable"]
 
 
 def step_of(folder: str | Path) -> int:

@@ -77,9 +77,16 @@ class PODSConfig(GRPOConfig):
             name = f"{getattr(rule, '__module__', '')}:{getattr(rule, '__qualname__', '')}"
             register_rule(name, rule)
             self.downsampling_rule = name
+        self._check_sizes()
         super().__post_init__()
         resolve_rule(self.downsampling_rule)
+        self._check_advantages()
+
+    def _check_sizes(self) -> None:
         m = self.num_generations
+        for name in ("num_rollouts", "num_generations", "rollout_log_max_rows"):
+            if not isinstance(getattr(self, name), int):
+                raise InvalidInputError(f"{name} must be an integer; got {getattr(self, name)!r}")
         if m is None or m < 2:
             raise InvalidInputError(
                 f"num_generations (m) = {m} rollouts show no contrast; allowed: m >= 2"
@@ -89,6 +96,13 @@ class PODSConfig(GRPOConfig):
                 f"can't keep num_generations (m) = {m} of num_rollouts (n) = {self.num_rollouts};"
                 f" allowed: 2 <= m <= n. Set num_rollouts={m} or more (n = m is plain GRPO)."
             )
+        if self.rollout_log_max_rows < 1:
+            raise InvalidInputError(
+                f"rollout_log_max_rows = {self.rollout_log_max_rows} must be at least 1;"
+                " rollout_log=False switches the log off"
+            )
+
+    def _check_advantages(self) -> None:
         if self.advantage_baseline not in BASELINES:
             raise InvalidInputError(
                 f"unknown advantage_baseline {self.advantage_baseline!r}; allowed: {BASELINES}"
@@ -102,9 +116,4 @@ class PODSConfig(GRPOConfig):
                 " multi_objective_aggregation 'sum_then_normalize'; got"
                 f" {self.scale_rewards!r} and {self.multi_objective_aggregation!r}. Use"
                 " advantage_baseline='kept' with those."
-            )
-        if self.rollout_log_max_rows < 1:
-            raise InvalidInputError(
-                f"rollout_log_max_rows = {self.rollout_log_max_rows} must be at least 1;"
-                " rollout_log=False switches the log off"
             )

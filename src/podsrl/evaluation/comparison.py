@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.evaluation.curves import ArmCurves, Clock, check_points
+from podsrl.evaluation.files import damage_as_notes
 from podsrl.evaluation.records import ACCURACIES, Evaluation, RunFolder, find_runs
 from podsrl.evaluation.training_log import TrainingLog, read_training_log
 
@@ -38,8 +39,8 @@ class Comparison:
     """Arms measured on the same problems at the same points.
 
     title: what was compared. clock: None for measured time. references: names of arms.
-    base: the first points are of the untrained model, measured by each run on its "own", or once and
-    "shared" by all; or "unknown". runs: where the rollouts lie. notes: what a reader should know.
+    base: the first points are of the untrained model, measured by each run on its "own", or once
+    and "shared" by all; or "unknown". runs: where the rollouts lie. notes: for the reader.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Run(NamedTuple):
     config: dict[str, Any]
     environment: dict[str, Any]
     evaluations: list[Evaluation]
+    metrics: list[dict[str, Any]]
 
     @property
     def name(self) -> str:
@@ -103,7 +105,8 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     roots = [Path(folder) for folder in folders]
     notes: list[str] = []
     paths = {run.path.resolve(): run for root in roots for run in find_runs(root)}
-    runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
+    with damage_as_notes(notes):
+        runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
     expected = [pair for root in roots for pair in _expected(root)]
     what, runs = _on_one_task(runs, choices.task)
     runs = _paired(runs, expected, notes, choices.partial)
@@ -149,6 +152,7 @@ def _read(folder: RunFolder) -> Run:
         config,
         folder.environment(),
         folder.evaluations(),
+        folder.metrics(),
     )
 
 
@@ -180,7 +184,7 @@ def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, list[Run]]:
         chosen.append(run._replace(evaluations=sorted(mine, key=lambda e: e.step)))
         for key in {(e.task, e.split, e.problems, e.repeats) for e in mine}:
             found[key].append(run.name)
-    words = {key: "{} {}, {} problems x {}".format(*key) for key in found}
+    words = {key: "{} {}, {} problems, {} repeats".format(*key) for key in found}
     if not found:
         given = "" if task is None else f" of task {task!r}"
         raise InvalidInputError(f"no evaluation{given} in {', '.join(run.name for run in runs)}")
@@ -263,7 +267,7 @@ def _hardware(runs: Sequence[Run]) -> list[str]:
 
 def _arm(name: str, runs: Sequence[Run], choices: Choices) -> Arm:
     curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, choices.measure)
-    metrics = [run.folder.metrics() for run in runs]
+    metrics = [run.metrics for run in runs]
     memory = [row["pods/peak_memory"] for rows in metrics for row in rows if _memory(row)]
     config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
     return Arm(

@@ -4,7 +4,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,21 @@ from podsrl.errors import InvalidInputError
 
 class DamagedFileWarning(UserWarning):
     """A file of a run is half-written or can't be read, and was left out; the message names it."""
+
+
+@contextmanager
+def damage_as_notes(notes: list[str]) -> Iterator[None]:
+    """Add the messages of `DamagedFileWarning`s to a list instead of warning."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DamagedFileWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, DamagedFileWarning):
+            notes.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 def write_whole(path: Path, data: bytes) -> None:

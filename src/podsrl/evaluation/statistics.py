@@ -95,8 +95,8 @@ def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
 
     t_ref / t_arm, where t is the time of the first evaluation with a mean accuracy over seeds of at
     least 0.99 x the best mean accuracy of the reference; the untrained model does not count. This
-    is the definition in the authors' scripts/plot.py (github.com/YixuanEvenXu/pods). The interval is
-    the percentile one of `scipy.stats.bootstrap`, with a fixed seed.
+    is the definition in the authors' scripts/plot.py (github.com/YixuanEvenXu/pods). The interval
+    is the percentile one of `scipy.stats.bootstrap`, with a fixed seed.
     """
     threshold, reference_seconds, seconds = (
         float(x[0]) for x in _times(_pick(reference, None), _pick(arm, None))

@@ -30,7 +30,7 @@ Series = dict[Key, dict[str, tuple[Floats, Floats]]]  # column -> times, values
 
 
 def read_multi_gpu(path: Path) -> Comparison:
-    """GRPO-GA (n = m) against PODS (m < n), from an accuracy export and the length export beside it.
+    """GRPO-GA (n = m) against PODS (n > m): an accuracy export and the length export beside it.
 
     Raises:
         InvalidInputError: a damaged file, a missing length export, or only one of the two arms.

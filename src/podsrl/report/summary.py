@@ -1,4 +1,4 @@
-"""The numbers of a report: one row for each arm, a verdict in words, and files of both."""
+"""The numbers of a report: one row for each arm, and verdicts in words; as JSON and Markdown."""
 
 import math
 from collections.abc import Callable
@@ -133,27 +133,30 @@ def _speedup_rows(reference: str, time: str) -> list[tuple[str, Callable[[ArmSum
     ]
 
 
-def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[str]:
-    """For each arm and reference one sentence that says how much sooner, or that never."""
+def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str, str]]:
+    """For each arm and reference the speed-up, and a sentence that says how much sooner, or never.
+
+    Arms that are no reference come first.
+    """
     clock = "modelled " if comparison.clock else ""
-    sentences = []
-    for summary in summaries:
-        for reference, found in summary.speedups.items():
+    found = []
+    for summary in sorted(summaries, key=lambda s: s.arm in comparison.references):
+        for reference, speedup in summary.speedups.items():
+            goal = f"99 % of {reference}'s best accuracy ({100 * speedup.threshold:.2f} %)"
             if reference == summary.arm:
                 continue
-            goal = f"99 % of {reference}'s best accuracy ({100 * found.threshold:.2f} %)"
-            if found.ratio is None:
+            if speedup.ratio is None:
                 total = duration(summary.training_seconds)
-                text = f"{summary.arm} never reaches {goal} in {total} of {clock}training time."
+                text = f"{summary.arm} never reaches {goal} in {total} of {clock}training time"
             else:
-                spread = f" (95 % interval {interval(found)})" if found.low is not None else ""
                 text = (
-                    f"{summary.arm} reaches {goal} after {duration(found.seconds)} of"
-                    f" {clock}training time, {reference} after {duration(found.reference_seconds)}:"
-                    f" {clock}speed-up {times(found.ratio)}{spread}."
+                    f"{summary.arm} reaches {goal} after {duration(speedup.seconds)} of"
+                    f" {clock}training time, {reference} after"
+                    f" {duration(speedup.reference_seconds)}"
                 )
-            sentences.append(text)
-    return sentences
+            spread = "" if speedup.low is None else f"; 95 % interval {interval(speedup)}"
+            found.append((times(speedup.ratio), f"{text}{spread}."))
+    return found
 
 
 def as_json(comparison: Comparison, summaries: list[ArmSummary]) -> dict[str, Any]:
@@ -183,7 +186,7 @@ def as_json(comparison: Comparison, summaries: list[ArmSummary]) -> dict[str, An
 def as_markdown(comparison: Comparison, summaries: list[ArmSummary]) -> str:
     """The title, the verdicts and the table in Markdown."""
     lines = [f"## {heading(comparison)}", ""]
-    lines += [f"* {sentence}" for sentence in verdicts(comparison, summaries)]
+    lines += [f"* **{ratio}**: {text}" for ratio, text in verdicts(comparison, summaries)]
     lines += [f"* Note: {note}." for note in comparison.notes]
     rows = [("", [s.arm for s in summaries]), *table(comparison, summaries)]
     cells = [[name.strip(), *values] for name, values in rows]
@@ -253,6 +256,8 @@ def interval(found: Speedup) -> str:
     """The interval of a speed-up, with the share of resamples in which it was not reached."""
     if found.low is None or found.high is None or found.reached is None:
         return f"{UNKNOWN} (one seed)"
+    if found.reached == 0:
+        return f"{NOT_REACHED} in any resample"
     text = f"{times(found.low)} to {times(found.high)}"
     if found.reached < 1:
         text += f"; {NOT_REACHED} in {100 * (1 - found.reached):.0f} % of resamples"

@@ -18,7 +18,7 @@ class TrainingLog:
 
     phase_seconds: seconds a step, by phase.
     seconds, reward, kept_reward, dropped_reward: means of the logged steps in equal stretches of
-        training time; NaN where nothing was logged.
+        training time; NaN where nothing was dropped, or could be scored.
     """
 
     phase_seconds: Mapping[str, float]
@@ -60,7 +60,7 @@ def read_training_log(
     stretch = np.digitize(seconds, edges)
 
     def means(values: Floats) -> Floats:
-        return np.array([_mean(values[stretch == i]) for i in range(_STRETCHES)])
+        return np.array([_mean(values[stretch == i]) for i in np.unique(stretch)])
 
     return TrainingLog(
         phase_seconds=phases,

@@ -115,8 +115,9 @@ def _looks(comparison: Comparison) -> dict[str, dict[str, Any]]:
 
 
 def _plain(text: str) -> str:
-    """Text in which matplotlib finds no formula."""
-    return text.replace("$", r"\$")
+    """Text in which matplotlib finds no formula, short enough for a legend."""
+    short = text if len(text) <= 28 else f"{text[:27]}…"
+    return short.replace("$", r"\$")
 
 
 def _curve(axes: Axes, curves: ArmCurves, values_S_T: Floats, size: float, look: Any) -> Floats:

@@ -91,12 +91,13 @@
     rows = all.filter((i) => (kept === "" || data.kept[i] === Number(kept)) &&
       (words === "" || data.completion[i].toLowerCase().includes(words)));
     const rank = (i) => (data.reward[i] === null ? -Infinity : data.reward[i]);
+    // of equals the kept come first; -Infinity - -Infinity is NaN, which "||" takes for equal
+    const tie = (a, b) => data.kept[b] - data.kept[a] || a - b;
     const by = {
-      high: (a, b) => rank(b) - rank(a) || a - b,
-      low: (a, b) => rank(a) - rank(b) || a - b,
-      long: (a, b) => data.tokens[b] - data.tokens[a] || a - b,
+      high: (a, b) => rank(b) - rank(a) || tie(a, b),
+      low: (a, b) => rank(a) - rank(b) || tie(a, b),
+      long: (a, b) => data.tokens[b] - data.tokens[a] || tie(a, b),
     };
-    // -Infinity - -Infinity is NaN, which "||" takes for equal
     rows.sort(by[$("order").value]);
     $("question").hidden = prompt === "all";
     $("question").textContent = prompt === "all" ? "" : data.prompts[prompt];

@@ -154,8 +154,11 @@ def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[
                     f" {clock}training time, {reference} after"
                     f" {duration(speedup.reference_seconds)}"
                 )
-            spread = "" if speedup.low is None else f"; 95 % interval {interval(speedup)}"
-            found.append((times(speedup.ratio), f"{text}{spread}."))
+            if speedup.reached == 0:
+                text += ", nor does any bootstrap resample of its seeds"
+            elif speedup.reached is not None:
+                text += f"; 95 % interval {interval(speedup)}"
+            found.append((times(speedup.ratio), f"{text}."))
     return found
 
 
@@ -257,7 +260,7 @@ def interval(found: Speedup) -> str:
     if found.low is None or found.high is None or found.reached is None:
         return f"{UNKNOWN} (one seed)"
     if found.reached == 0:
-        return f"{NOT_REACHED} in any resample"
+        return NOT_REACHED
     text = f"{times(found.low)} to {times(found.high)}"
     if found.reached < 1:
         text += f"; {NOT_REACHED} in {100 * (1 - found.reached):.0f} % of resamples"

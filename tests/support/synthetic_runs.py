@@ -58,6 +58,7 @@ def write_run(
                 "pods/rollouts_trained": step * m,
             }
         )
+    run.append_metrics({"step": steps, "train_runtime": 999.0})  # as TRL ends its log
     run.finish(arm, seed, steps, steps * seconds_per_step)
     return run
 

@@ -73,7 +73,7 @@ class Run(NamedTuple):
         return str(self.folder.path)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Choices:
     """What of the runs to report, as asked for on the command line.
 

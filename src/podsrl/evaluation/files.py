@@ -66,17 +66,32 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
-    """Add one JSON object as a line; a half-written last line that a kill left is cut off first."""
+    """Add one JSON object as a line; a half-written last line that a kill left is cut off first.
+
+    A kill may also have left a whole last line without its end; that one is kept.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode() + b"\n"
     with path.open("a+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        if end:
+        if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)
+                start = file.read().rfind(b"\n") + 1
+                file.seek(start)
+                if _is_json(file.read()):
+                    line = b"\n" + line
+                else:
+                    file.truncate(start)
         file.write(line)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        return False
+    return True
 
 
 def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:

@@ -41,7 +41,8 @@ def read_training_log(
             follows where it was not logged: (n x mean of all - m x mean of the kept) / (n - m).
         clock: replaces the measured seconds.
     """
-    rows = [row for of_seed in metrics for row in of_seed if "pods/training_seconds" in row]
+    by_seed = [[row for row in rows if "pods/training_seconds" in row] for rows in metrics]
+    rows = [row for of_seed in by_seed for row in of_seed]
     if not rows:
         return None
     seconds = _column(rows, "pods/training_seconds")
@@ -50,7 +51,7 @@ def read_training_log(
         generated = _column(rows, "pods/rollouts_generated")
         trained = _column(rows, "pods/rollouts_trained")
         seconds = (clock.generate + clock.score) * generated + clock.update * trained
-        last = [of_seed[-1] for of_seed in metrics if of_seed]
+        last = [of_seed[-1] for of_seed in by_seed if of_seed]
         steps = _mean(_column(last, "step"))
         phases = clock.phases(
             _mean(_column(last, "pods/rollouts_generated")) / steps,

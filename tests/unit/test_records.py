@@ -97,10 +97,13 @@ def test_appending_after_a_kill_does_not_glue_two_lines_together(tmp_path):
     assert run.metrics() == [{"step": 1}, {"step": 2}]
 
 
-def test_a_complete_last_line_without_newline_is_kept_by_reading_and_by_truncating(tmp_path):
+def test_a_whole_last_line_without_its_end_is_kept(tmp_path):
     run = RunFolder(tmp_path)
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}')
     assert len(run.metrics()) == 2
+    run.append_metrics({"step": 3})
+    assert [row["step"] for row in run.metrics()] == [1, 2, 3]
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}')
     run.truncate_after(2)
     assert len(run.metrics()) == 2
 

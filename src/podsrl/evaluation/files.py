@@ -4,7 +4,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,21 @@ from podsrl.errors import InvalidInputError
 
 class DamagedFileWarning(UserWarning):
     """A file of a run is half-written or can't be read, and was left out; the message names it."""
+
+
+@contextmanager
+def damage_as_notes(notes: list[str]) -> Iterator[None]:
+    """Add the messages of `DamagedFileWarning`s to a list instead of warning."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DamagedFileWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, DamagedFileWarning):
+            notes.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -50,17 +66,32 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
-    """Add one JSON object as a line; a half-written last line that a kill left is cut off first."""
+    """Add one JSON object as a line; a half-written last line that a kill left is cut off first.
+
+    A kill may also have left a whole last line without its end; that one is kept.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode() + b"\n"
     with path.open("a+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        if end:
+        if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)
+                start = file.read().rfind(b"\n") + 1
+                file.seek(start)
+                if _is_json(file.read()):
+                    line = b"\n" + line
+                else:
+                    file.truncate(start)
         file.write(line)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        return False
+    return True
 
 
 def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:

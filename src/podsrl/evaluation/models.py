@@ -36,7 +36,7 @@ def load_model(name: str, progress: Progress = iter) -> tuple[Any, Any]:
     base = json.loads(adapter.read_text())["base_model_name_or_path"] if adapter.is_file() else path
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left")
-        model = AutoModelForCausalLM.from_pretrained(base, dtype="auto")
+        model: Any = AutoModelForCausalLM.from_pretrained(base, dtype="auto")
     except (OSError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0]
         raise InvalidInputError(f"can't load the model {name!r}: {first_line}") from error

@@ -268,12 +268,21 @@ class RunFolder:
         except (pa.ArrowInvalid, OSError) as error:
             problem = str(error)
         else:
-            missing = [name for name in ROLLOUT_COLUMNS if name not in table.column_names]
-            if not missing:
+            if set(ROLLOUT_COLUMNS) <= set(table.column_names):
                 return table
-            problem = f"no column {', '.join(missing)}"
+            problem = f"its columns are {', '.join(table.column_names)}"
         warnings.warn(f"{path} is damaged and was skipped: {problem}", DamagedFileWarning, 2)
         return None
+
+    def rollout_count(self, step: int) -> int:
+        """How many rollouts of a step were written; 0 if the file can't be read."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return int(pq.read_metadata(self._rollout_path(step)).num_rows)
+        except (pa.ArrowInvalid, OSError):  # `rollouts` tells
+            return 0
 
     def finish(self, arm: str, seed: int, steps: int, training_seconds: float) -> None:
         """Write finished.json: this run is complete."""

@@ -125,7 +125,8 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
         options["attn_implementation"] = model.attn_implementation
     if quantization is not None:
         options["quantization_config"] = quantization
-    args.model_init_kwargs = {**options, **(args.model_init_kwargs or {})}
+    given: Any = args.model_init_kwargs or {}
+    args.model_init_kwargs = {**options, **given}
     trainer = PODSTrainer(
         model=model_path(spec, progress),
         reward_funcs=data.task.rewards(),

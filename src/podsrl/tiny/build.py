@@ -46,7 +46,7 @@ def _config(settings: TinySettings, tokenizer: PreTrainedTokenizerFast) -> Qwen2
         intermediate_size=settings.intermediate_size,
         num_hidden_layers=settings.layers,
         num_attention_heads=settings.heads,
-        num_key_value_heads=settings.heads,
+        num_key_value_heads=settings.key_value_heads,
         max_position_embeddings=4096,
         # At this size and for sequences of some dozen tokens, the usual 0.02 and 10,000 take
         # several times as many steps to learn to copy digits.

@@ -16,21 +16,22 @@ class TinySettings:
         noise: probability that a column's result is off by one.
         steps, batch_size: optimiser steps, and sums in each.
         learning_rate: its peak, after `warmup_steps`; it then falls linearly to 0.
-        hidden_size, intermediate_size, layers, heads: of the Qwen2 architecture.
+        hidden_size, intermediate_size, layers, heads, key_value_heads: of the Qwen2 architecture.
         seed: of the weights and of the sums.
     """
 
     min_columns: int = 4
     max_columns: int = 4
     noise: float = 0.3
-    steps: int = 350
+    steps: int = 300
     batch_size: int = 64
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     warmup_steps: int = 20
     hidden_size: int = 128
     intermediate_size: int = 384
     layers: int = 4
     heads: int = 4
+    key_value_heads: int = 2
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -58,4 +59,5 @@ class TinySettings:
             intermediate_size=128,
             layers=2,
             heads=2,
+            key_value_heads=2,
         )

@@ -5,6 +5,9 @@ from typing import Any
 
 from tqdm.auto import tqdm
 from transformers import TrainerCallback
+from transformers.utils import logging as transformers_logging
+
+transformers_logging.disable_progress_bar()  # loading and saving shards, between our bars
 
 
 def bar(what: str) -> Any:

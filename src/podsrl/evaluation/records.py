@@ -280,7 +280,7 @@ class RunFolder:
         import pyarrow.parquet as pq
 
         try:
-            return int(pq.read_metadata(self._rollout_path(step)).num_rows)
+            return int(pq.read_metadata(self.rollout_path(step)).num_rows)
         except (pa.ArrowInvalid, OSError):  # `rollouts` tells
             return 0
 

@@ -174,7 +174,7 @@ def parse(config: dict[str, Any], flags: Sequence[str] = ()) -> Spec:
         InvalidInputError: an unknown key (with the nearest known ones), or a value that is not
             allowed.
     """
-    config = dict(config)
+    config = {"logging_steps": 1, **config}  # a run's metrics are complete unless told otherwise
     for name in ("task_options", "tiny_options"):
         if isinstance(config.get(name), dict):
             config[name] = json.dumps(config[name])

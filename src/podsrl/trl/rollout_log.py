@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from podsrl.evaluation.records import RunFolder
 
 
@@ -24,7 +22,7 @@ class RolloutLog:
         self.run = run
         self.max_rows = max_rows
         self.stride = 1
-        self._rows = {s: _rows_in(run, s) for s in run.rollout_steps()}
+        self._rows = {s: run.rollout_count(s) for s in run.rollout_steps()}
         self._open: tuple[int, dict[str, list[Any]]] = (0, {})  # the step being logged
         while len(self._rows) > 1 and all((s - 1) % (2 * self.stride) == 0 for s in self._rows):
             self.stride *= 2
@@ -58,7 +56,3 @@ class RolloutLog:
         for step in steps:
             self.run.rollout_path(step).unlink(missing_ok=True)
             del self._rows[step]
-
-
-def _rows_in(run: RunFolder, step: int) -> int:
-    return int(pq.read_metadata(run.rollout_path(step)).num_rows)

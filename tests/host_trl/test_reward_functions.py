@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from conftest_trl import equal, logged, weights
 
 from podsrl.errors import RewardError
+from support.trl_runs import equal, logged, weights
 
 
 def table_of(trainer: Any, step: int = 1) -> Any:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest_trl import digits, equal, logged, weights
 from trl import GRPOTrainer
 
 import podsrl
+from support.trl_runs import digits, equal, logged, weights
 
 
 def rollouts(trainer: Any, step: int) -> Any:

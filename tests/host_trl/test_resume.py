@@ -1,6 +1,5 @@
 """A run that was killed goes on as if it had not been."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -11,11 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest_trl import COMMON, equal, logged, weights
 from safetensors.torch import load_file
 
 from podsrl.evaluation.records import RunFolder
 from podsrl.trl import checkpoint
+from support.trl_runs import COMMON, equal, weights
 
 
 @pytest.mark.parametrize(
@@ -76,16 +75,13 @@ def config_file(tiny_model: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_path):
-    def env() -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     subprocess.run(
-        train_command(config_file, "--output_dir", str(straight)), env=env(), check=True,
+        train_command(config_file, "--output_dir", str(straight)), check=True,
         capture_output=True,
     )  # fmt: skip
     process = subprocess.Popen(
-        train_command(config_file, "--output_dir", str(killed)), env=env(),
+        train_command(config_file, "--output_dir", str(killed)),
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     while checkpoint.last_complete(killed) is None:
@@ -96,13 +92,13 @@ def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_
     assert not (killed / "finished.json").exists()
 
     again = subprocess.run(
-        train_command(config_file, "--output_dir", str(killed)), env=env(), capture_output=True,
+        train_command(config_file, "--output_dir", str(killed)), capture_output=True,
         text=True, check=False,
     )  # fmt: skip
     assert again.returncode == 2
     assert "--resume to go on with it, --overwrite to delete it" in again.stderr
     subprocess.run(
-        train_command(config_file, "--output_dir", str(killed), "--resume", "true"), env=env(),
+        train_command(config_file, "--output_dir", str(killed), "--resume", "true"),
         check=True, capture_output=True,
     )  # fmt: skip
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 import torch
-from conftest_trl import equal, logged, weights
 from peft import LoraConfig
 from transformers import AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.trl import PODSConfig, PODSTrainer
+from support.trl_runs import equal, logged, weights
 
 
 def test_lora_trains_the_adapter_only_with_a_reference_from_the_base_model(make_trainer):

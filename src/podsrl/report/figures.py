@@ -84,10 +84,8 @@ def _axes(comparison: Comparison, title: str) -> tuple[Figure, Axes]:
     axes = figure.add_subplot()
     axes.set_title(title)
     if comparison.clock is not None:
-        figure.text(
-            *(0.995, 0.985, f"modelled: {comparison.clock} a rollout"),
-            **{"ha": "right", "va": "top", "fontsize": 7.5, "color": "#A04000"},  # type: ignore[arg-type]
-        )
+        label = f"modelled: {comparison.clock} a rollout"
+        figure.supxlabel(label, fontsize=8, color="#A04000", ha="left", x=0.02)
     return figure, axes
 
 

@@ -189,6 +189,8 @@ def as_json(comparison: Comparison, summaries: list[ArmSummary]) -> dict[str, An
 def as_markdown(comparison: Comparison, summaries: list[ArmSummary]) -> str:
     """The title, the verdicts and the table in Markdown."""
     lines = [f"## {heading(comparison)}", ""]
+    if comparison.clock is not None:
+        lines.append(f"* Modelled time, not measured: {comparison.clock} a rollout.")
     lines += [f"* **{ratio}**: {text}" for ratio, text in verdicts(comparison, summaries)]
     lines += [f"* Note: {note}." for note in comparison.notes]
     rows = [("", [s.arm for s in summaries]), *table(comparison, summaries)]
@@ -202,7 +204,7 @@ def as_markdown(comparison: Comparison, summaries: list[ArmSummary]) -> str:
 def heading(comparison: Comparison) -> str:
     """The title, the measure, and a warning if times are modelled."""
     text = f"{comparison.title}: {MEASURES[comparison.measure]}"
-    return text + (f" — modelled time ({comparison.clock} a rollout)" if comparison.clock else "")
+    return f"{text} — modelled time" if comparison.clock else text
 
 
 def percent(estimate: Estimate | None) -> str:

@@ -30,10 +30,8 @@ def test_the_installed_trl_is_of_the_tested_range():
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
-        ("_generate_single_turn",
-         ["self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"]),
     ],
-)  # fmt: skip
+)
 def test_the_wrapped_methods_take_what_they_took(name, expected):
     assert parameters(getattr(GRPOTrainer, name)) == expected
 

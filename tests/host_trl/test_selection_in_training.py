@@ -177,6 +177,8 @@ def test_metrics_of_trl_describe_all_rollouts_and_those_of_pods_the_kept_ones(ma
     assert entry["rewards/digits/mean"] == pytest.approx(table["rewards/digits"].mean(), rel=1e-5)
     assert entry["completions/mean_length"] == pytest.approx(table["tokens"].mean(), rel=1e-5)
     assert entry["pods/kept_reward"] == pytest.approx(kept["reward"].mean(), rel=1e-5)
+    dropped = table["reward"][~table["kept"]]
+    assert entry["pods/dropped_reward"] == pytest.approx(dropped.mean(), rel=1e-5)
     assert entry["pods/kept_reward_std"] == pytest.approx(kept["reward"].std(), rel=1e-5)
     assert entry["pods/rollouts_generated"] == 48
     assert entry["pods/rollouts_trained"] == 16

@@ -24,6 +24,9 @@ def run(args: argparse.Namespace) -> int:
         from podsrl.experiments import run as experiment
         from podsrl.experiments import spec as settings
         from podsrl.experiments.plan import Plan
+    with needed("report"):
+        from podsrl.evaluation.comparison import Choices, load_comparison
+        from podsrl.report.write import write_report
 
     folder = _where(Path(args.output_dir))
     config = {**settings.read_config("arithmetic"), "output_dir": str(folder)}
@@ -33,8 +36,12 @@ def run(args: argparse.Namespace) -> int:
     print("A small model has learned to add, but works sloppily. GRPO-PODS teaches it care.")
     print(f"Its task, for example: {row['question']} = {row['answer']}\n")
     print(Plan.of(spec, len(data.train)).describe(spec), flush=True)
-    result = experiment.train(spec, data, [progress.TrainingBar()], progress.bar)
+    with progress.TrainingBar() as training_bar:
+        result = experiment.train(spec, data, [training_bar], progress.bar)
     print_result(result)
+    report = write_report([load_comparison([folder], Choices())], folder, "PODS: the demo")
+    print(f"curve       {folder / 'figures' / 'accuracy.png'}")
+    print(f"everything  {report.page}  <- open it in a browser and look into the rollouts")
     return 0
 
 

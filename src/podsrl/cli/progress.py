@@ -25,6 +25,14 @@ class TrainingBar(TrainerCallback):
     def __init__(self) -> None:
         self._bar: tqdm[Any] | None = None
 
+    def __enter__(self) -> "TrainingBar":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leave the bar on the screen, and what is printed next on a line of its own."""
+        if self._bar is not None:
+            self._bar.close()
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Show the bar, from where a resumed run stands."""
         if state.is_world_process_zero:
@@ -48,8 +56,3 @@ class TrainingBar(TrainerCallback):
         if self._bar is not None and logs and "reward" in logs:
             shown = {"reward": logs["reward"], "kept": logs.get("pods/kept_reward")}
             self._bar.set_postfix({k: f"{v:.3f}" for k, v in shown.items() if v is not None})
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Leave the finished bar on the screen."""
-        if self._bar is not None:
-            self._bar.close()

@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     data = experiment.load_data(spec)
     print(Plan.of(spec, len(data.train)).describe(spec))
-    result = experiment.train(spec, data, [progress.TrainingBar()], progress.bar)
+    with progress.TrainingBar() as training_bar:
+        result = experiment.train(spec, data, [training_bar], progress.bar)
     print_result(result)
     return 0

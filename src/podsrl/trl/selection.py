@@ -92,6 +92,7 @@ class Selection:
             "reward_std": nanstd(self.rewards_P_N.flatten()).item(),
             "frac_reward_zero_std": _constant(self.rewards_P_N).float().mean().item(),
             "pods/kept_reward": _mean(kept),
+            "pods/dropped_reward": self._dropped_mean(),
             "pods/kept_reward_std": nanstd(kept.flatten()).item(),
             "pods/kept_tokens": float(kept_tokens),
             "pods/dropped_tokens": float(sum(tokens) - kept_tokens),
@@ -102,6 +103,10 @@ class Selection:
             found[f"rewards/{name}/mean"] = _mean(flat[:, i])
             found[f"rewards/{name}/std"] = nanstd(flat[:, i]).item()
         return found
+
+    def _dropped_mean(self) -> float:
+        dropped = torch.ones_like(self.rewards_P_N, dtype=torch.bool)
+        return _mean(self.rewards_P_N[dropped.scatter(1, self.kept_P_M, False)])
 
     def log_columns(
         self, prompts_P: Sequence[str], names_F: Sequence[str], advantages_P_M: torch.Tensor

@@ -336,7 +336,3 @@ def _refuse_unsupported(args: Any, train_dataset: Any, kwargs: dict[str, Any]) -
             f"the dataset has a column {images.pop()!r}: images are not supported by PODSTrainer"
             " yet. Remove the column, or use trl.GRPOTrainer."
         )
-    if args.world_size > 1:
-        raise UnsupportedError(
-            f"PODSTrainer was started on {args.world_size} processes; it runs on one so far"
-        )

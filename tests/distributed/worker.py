@@ -1,0 +1,99 @@
+"""One rank of a PODS run whose rollouts and rewards do not depend on the number of ranks.
+
+Run by torchrun (or alone): worker.py '{"out": ..., "model": ..., "n": ..., ...}'.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
+
+
+def draw(*key: Any) -> random.Random:
+    return random.Random(hashlib.sha256(repr(key).encode()).hexdigest())
+
+
+def main(settings: dict[str, Any]) -> None:
+    n, fail = settings.pop("n"), settings.pop("fail", None)
+    out, model_path = settings.pop("out"), settings.pop("model")
+    resume = settings.pop("resume", False)
+    prompts = settings.pop("prompts", None)
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    vocabulary = [i for i in range(6, 60) if i != tokenizer.eos_token_id]
+
+    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        """The rollout at a place of the global batch, of very uneven length."""
+        share = len(prompts)
+        first = trainer.accelerator.process_index * share
+        completions = []
+        for i, prompt in enumerate(prompts):
+            rng = draw(trainer.state.global_step, prompt[-1]["content"], (first + i) % n)
+            length = 1 + int(40 * rng.random() ** 4)
+            completions.append([*rng.choices(vocabulary, k=length), tokenizer.eos_token_id])
+        ids = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, return_dict=True)
+        logprobs = [[-1.0] * len(c) for c in completions]
+        return {"prompt_ids": ids["input_ids"], "completion_ids": completions, "logprobs": logprobs}
+
+    def reward(completion_ids: list[Any], log_extra: Any, **kwargs: Any) -> list[float]:
+        if fail == "raise" and int(os.environ.get("RANK", 0)) == 1:
+            raise OSError("the grader of rank 1 is down")
+        if fail == "die" and int(os.environ.get("RANK", 0)) == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        log_extra("ids", [str(ids) for ids in completion_ids])
+        return [draw(ids).random() for ids in completion_ids]
+
+    trained: list[list[int]] = []  # tokens of this rank's rows, by generation
+    seen: list[Any] = []  # the rows themselves and their advantages
+    finish = PODSTrainer._finish
+
+    def recorded(self: Any, output: dict[str, Any]) -> None:
+        finish(self, output)
+        mask = output["completion_mask"].bool()
+        rows = [ids[m].tolist() for ids, m in zip(output["completion_ids"], mask, strict=True)]
+        prompt_tokens = output["prompt_mask"].sum(1).tolist()
+        trained.append([p + len(r) for p, r in zip(prompt_tokens, rows, strict=True)])
+        seen.append(list(zip(map(str, rows), output["advantages"].tolist(), strict=True)))
+
+    PODSTrainer._finish = recorded
+    questions = prompts or [f"{10 + i}+{20 + i}" for i in range(24)]
+    dataset = Dataset.from_dict({"prompt": [[{"role": "user", "content": q}] for q in questions]})
+    args = PODSConfig(output_dir=out, num_rollouts=n, report_to="none", bf16=False, logging_steps=1,
+                      use_cpu=True, lr_scheduler_type="constant", **settings)  # fmt: skip
+    trainer = PODSTrainer(
+        model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
+        reward_funcs=reward, args=args, train_dataset=dataset, processing_class=tokenizer,
+        rollout_func=rollout,
+    )  # fmt: skip
+    folder = checkpoint.last_complete(out) if resume else None
+    trainer.train(resume_from_checkpoint=str(folder) if folder else None)
+
+    by_rank = gather_object([trained])
+    rows = gather_object([seen])
+    state = trainer.accelerator.get_state_dict(trainer.model)
+    if trainer.accelerator.is_main_process:
+        torch.save({k: v.cpu() for k, v in state.items()}, Path(out) / "weights.pt")
+        logs = [entry for entry in trainer.state.log_history if "loss" in entry]
+        extra = dict(trainer._logs["extra"])["ids"]
+        texts = [c[-1]["content"] for c in trainer._logs["completion"]]
+        decoded = [
+            tokenizer.decode(json.loads(ids), skip_special_tokens=True) == text
+            for ids, text in zip(extra, texts, strict=True)
+        ]
+        result = {"tokens_by_rank": by_rank, "rows_by_rank": rows, "logs": logs,
+                  "aligned": all(decoded) and len(decoded) == len(trainer._logs["advantages"])}  # fmt: skip
+        (Path(out) / "result.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,20 +1,23 @@
-"""One rank of a PODS run whose rollouts and rewards do not depend on the number of ranks.
+"""One rank of PODS runs whose rollouts and rewards do not depend on the number of ranks.
 
-Run by torchrun (or alone): worker.py '{"out": ..., "model": ..., "n": ..., ...}'.
+Run by torchrun (or alone): worker.py '[{"out": ..., "model": ..., "n": ..., ...}, ...]'.
 """
 
 import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
+from accelerate import PartialState
+from accelerate.utils import DistributedType, gather_object
 from datasets import Dataset
+from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
@@ -28,8 +31,8 @@ def main(settings: dict[str, Any]) -> None:
     n, fail = settings.pop("n"), settings.pop("fail", None)
     out, model_path = settings.pop("out"), settings.pop("model")
     resume = settings.pop("resume", False)
-    prompts = settings.pop("prompts", None)
     tokenizer = AutoTokenizer.from_pretrained(model_path)
+    forget = settings.pop("forget", None)
     vocabulary = [i for i in range(6, 60) if i != tokenizer.eos_token_id]
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
@@ -66,10 +69,13 @@ def main(settings: dict[str, Any]) -> None:
         seen.append(list(zip(map(str, rows), output["advantages"].tolist(), strict=True)))
 
     PODSTrainer._finish = recorded
-    questions = prompts or [f"{10 + i}+{20 + i}" for i in range(24)]
+    questions = [f"{10 + i}+{20 + i}" for i in range(24)]
     dataset = Dataset.from_dict({"prompt": [[{"role": "user", "content": q}] for q in questions]})
     args = PODSConfig(output_dir=out, num_rollouts=n, report_to="none", bf16=False, logging_steps=1,
                       use_cpu=True, lr_scheduler_type="constant", **settings)  # fmt: skip
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+        # accelerate takes its FSDP plugin only for a list of kinds that MULTI_CPU is not on
+        PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
     trainer = PODSTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
         reward_funcs=reward, args=args, train_dataset=dataset, processing_class=tokenizer,
@@ -78,22 +84,33 @@ def main(settings: dict[str, Any]) -> None:
     folder = checkpoint.last_complete(out) if resume else None
     trainer.train(resume_from_checkpoint=str(folder) if folder else None)
 
+    PODSTrainer._finish = finish
     by_rank = gather_object([trained])
     rows = gather_object([seen])
     state = trainer.accelerator.get_state_dict(trainer.model)
     if trainer.accelerator.is_main_process:
         torch.save({k: v.cpu() for k, v in state.items()}, Path(out) / "weights.pt")
-        logs = [entry for entry in trainer.state.log_history if "loss" in entry]
-        extra = dict(trainer._logs["extra"])["ids"]
-        texts = [c[-1]["content"] for c in trainer._logs["completion"]]
+        extra = dict(trainer._logs["extra"]).get("ids", [])
+        texts = [c[-1]["content"] for c in trainer._logs["completion"]] if extra else []
         decoded = [
             tokenizer.decode(json.loads(ids), skip_special_tokens=True) == text
             for ids, text in zip(extra, texts, strict=True)
         ]
-        result = {"tokens_by_rank": by_rank, "rows_by_rank": rows, "logs": logs,
-                  "aligned": all(decoded) and len(decoded) == len(trainer._logs["advantages"])}  # fmt: skip
+        result = {
+            "tokens_by_rank": by_rank,
+            "rows_by_rank": rows,
+            "losses": [e["loss"] for e in trainer.state.log_history if "loss" in e],
+            "aligned": all(decoded) and len(decoded) == len(trainer._logs["advantages"]) > 0,
+            "sharded": any(isinstance(p, DTensor) for p in trainer.model.parameters()),
+            "metrics": trainer.state.log_history[0],
+        }
         (Path(out) / "result.json").write_text(json.dumps(result))
+        if forget is not None:
+            shutil.rmtree(Path(out) / forget)
+    trainer.accelerator.wait_for_everyone()
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    for one in json.loads(sys.argv[1]):
+        main(one)
+    PartialState().destroy_process_group()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from accelerate import PartialState
 from tqdm.auto import tqdm
 from transformers import TrainerCallback
 from transformers.utils import logging as transformers_logging
@@ -14,7 +15,8 @@ def bar(what: str) -> Any:
     """A wrapper for an iterable that shows a progress bar while it is consumed."""
 
     def wrap(items: Iterable[Any]) -> Iterable[Any]:
-        return tqdm(items, desc=what, leave=False, dynamic_ncols=True)
+        hidden = not PartialState().is_main_process
+        return tqdm(items, desc=what, leave=False, dynamic_ncols=True, disable=hidden)
 
     return wrap
 

@@ -24,6 +24,8 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
 
     with needed("trl"):
+        from accelerate import PartialState
+
         from podsrl.cli import progress
         from podsrl.cli.summary import print_result
         from podsrl.experiments import run as experiment
@@ -34,9 +36,13 @@ def run(args: argparse.Namespace) -> int:
     if args.plan:
         print(Plan.of(spec).describe(spec))
         return 0
+    processes = PartialState()
     data = experiment.load_data(spec)
-    print(Plan.of(spec, len(data.train)).describe(spec))
+    if processes.is_main_process:
+        print(Plan.of(spec, len(data.train)).describe(spec), flush=True)
     with progress.TrainingBar() as training_bar:
         result = experiment.train(spec, data, [training_bar], progress.bar)
-    print_result(result)
+    if processes.is_main_process:
+        print_result(result)
+    processes.destroy_process_group()
     return 0

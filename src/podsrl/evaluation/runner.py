@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,14 @@ class Sampling:
                 "sampling needs temperature >= 0, max_new_tokens >= 1 and batch_size >= 1; got"
                 f" {self.temperature}, {self.max_new_tokens} and {self.batch_size}"
             )
+
+
+class Graded(NamedTuple):
+    """One completion's grade, and its length in tokens."""
+
+    answer: bool | None
+    format: bool
+    length: int
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,22 @@ def evaluate(
     Raises:
         InvalidInputError: no rows, or repeats < 1.
     """
+    return score(sample_and_grade(model, tokenizer, task, rows, repeats, sampling, progress))
+
+
+def sample_and_grade(
+    model: Any,
+    tokenizer: Any,
+    task: Task,
+    rows: Sequence[Mapping[str, Any]],
+    repeats: int,
+    sampling: Sampling,
+    progress: Progress = iter,
+) -> list[list[Graded]]:
+    """What `evaluate` counts: for every row its `repeats` graded completions.
+
+    Arguments and errors as for `evaluate`; the rows may be a process's share of them.
+    """
     if not rows or repeats < 1:
         raise InvalidInputError(
             f"an evaluation needs at least one row and one repeat; got {len(rows)} and {repeats}"
@@ -88,17 +112,39 @@ def evaluate(
     texts = [render(tokenizer, task.prompt(row)) for row in rows]
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
     # every repeat of every row, longest prompts first: less padding, and a full memory fails early
-    jobs = sorted(
-        ((i, k) for k in range(repeats) for i in range(len(rows))),
-        key=lambda job: -len(ids[job[0]]),
-    )
+    jobs = [(i, k) for k in range(repeats) for i in range(len(rows))]
+    jobs.sort(key=lambda job: -len(ids[job[0]]))
     batches = [jobs[i : i + sampling.batch_size] for i in range(0, len(jobs), sampling.batch_size)]
     completions: dict[tuple[int, int], list[int]] = {}
     with _evaluating(model, sampling.seed):
         for batch in progress(batches):
             done = generate(model, tokenizer, [ids[i] for i, _ in batch], sampling)
             completions.update(zip(batch, done, strict=True))
-    return _score(task, rows, tokenizer, completions, repeats)
+    graded: list[list[Graded]] = [[] for _ in rows]
+    for k in range(repeats):
+        lengths = [len(completions[i, k]) for i in range(len(rows))]
+        texts = tokenizer.batch_decode(
+            [completions[i, k] for i in range(len(rows))], skip_special_tokens=True
+        )
+        for i, grade in enumerate(task.grade_batch(texts, rows)):
+            graded[i].append(Graded(grade.answer, grade.format, lengths[i]))
+    return graded
+
+
+def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
+    """Count the grades of P problems, k completions each."""
+    by_repeat = list(zip(*graded_P_K, strict=True))
+    right_P_K = np.array([[bool(g.answer) for g in row] for row in graded_P_K], dtype=float)
+    problems = len(graded_P_K)
+    spread = right_P_K.mean(axis=1).std(ddof=1) if problems > 1 else 0.0
+    return Scores(
+        answer_accuracy=right_P_K.mean(axis=0).tolist(),
+        format_accuracy=[_share(g.format for g in grades) for grades in by_repeat],
+        both_accuracy=[_share(bool(g.answer) and g.format for g in gs) for gs in by_repeat],
+        mean_length=[sum(g.length for g in grades) / problems for grades in by_repeat],
+        standard_error=float(spread / problems**0.5),
+        unscorable=sum(g.answer is None for grades in by_repeat for g in grades),
+    )
 
 
 def render(tokenizer: Any, messages: Any) -> str:
@@ -154,31 +200,6 @@ def _evaluating(model: Any, seed: int) -> Iterator[None]:
             yield
         finally:
             model.train(training)
-
-
-def _score(
-    task: Task,
-    rows: Sequence[Mapping[str, Any]],
-    tokenizer: Any,
-    completions: Mapping[tuple[int, int], list[int]],
-    repeats: int,
-) -> Scores:
-    by_repeat = []
-    for k in range(repeats):
-        ids = [completions[i, k] for i in range(len(rows))]
-        texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
-        by_repeat.append((ids, task.grade_batch(texts, rows)))
-    right_K_P = np.array([[bool(g.answer) for g in grades] for _, grades in by_repeat], dtype=float)
-    per_problem = right_K_P.mean(axis=0)
-    spread = per_problem.std(ddof=1) if len(rows) > 1 else 0.0
-    return Scores(
-        answer_accuracy=right_K_P.mean(axis=1).tolist(),
-        format_accuracy=[_share(g.format for g in grades) for _, grades in by_repeat],
-        both_accuracy=[_share(bool(g.answer) and g.format for g in gs) for _, gs in by_repeat],
-        mean_length=[sum(map(len, ids)) / len(ids) for ids, _ in by_repeat],
-        standard_error=float(spread / len(rows) ** 0.5),
-        unscorable=sum(g.answer is None for _, grades in by_repeat for g in grades),
-    )
 
 
 def _share(flags: Iterable[bool]) -> float:

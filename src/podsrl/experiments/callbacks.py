@@ -1,11 +1,13 @@
 """What happens beside training: records, evaluations, and stopping on time."""
 
+from dataclasses import replace
 from typing import Any
 
+from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
 from podsrl.evaluation.records import Evaluation, RunFolder
-from podsrl.evaluation.runner import Progress, Scores, evaluate
+from podsrl.evaluation.runner import Progress, Scores, sample_and_grade, score
 from podsrl.experiments.spec import Spec
 from podsrl.tasks import Task
 from podsrl.tasks.base import Row
@@ -71,16 +73,9 @@ class Evaluator(TrainerCallback):
         run, trainer = self.spec.run, self.trainer
         if step in self.scores or not self.rows:
             return
-        scores = evaluate(
-            trainer.accelerator.unwrap_model(trainer.model),
-            trainer.processing_class,
-            self.task,
-            self.rows,
-            run.evaluation_repeats,
-            self.spec.evaluation_sampling,
-            self.progress,
-        )
-        self.scores[step] = scores
+        self.scores[step] = scores = self._measure()
+        if not trainer.accelerator.is_main_process:
+            return
         self.run.append_evaluation(
             Evaluation(
                 step=step,
@@ -97,3 +92,21 @@ class Evaluator(TrainerCallback):
                 mean_length=scores.mean_length,
             )
         )
+
+    def _measure(self) -> Scores:
+        """Every process samples and grades its share of the problems."""
+        trainer = self.trainer
+        rank, world = trainer.accelerator.process_index, trainer.accelerator.num_processes
+        sampling = self.spec.evaluation_sampling
+        with trainer.model_for_generation() as model:
+            mine = sample_and_grade(
+                model,
+                trainer.processing_class,
+                self.task,
+                self.rows[rank::world] or self.rows[:1],
+                self.spec.run.evaluation_repeats,
+                replace(sampling, seed=sampling.seed + rank),
+                self.progress if rank == 0 else iter,
+            )
+        everyone = gather_object(mine if rank < len(self.rows) else [])
+        return score(everyone)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accelerate import PartialState
 from datasets import Dataset
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from trl import get_peft_config, get_quantization_config
@@ -94,13 +95,16 @@ def train(
     """
     args = spec.training
     folder = Path(str(args.output_dir))
-    config = spec.flat()
-    run = open_output(folder, config, spec.run.resume, spec.run.overwrite)
+    run = RunFolder(folder)
+    processes = PartialState()
+    if processes.is_main_process:
+        open_output(folder, spec.flat(), spec.run.resume, spec.run.overwrite)
+    processes.wait_for_everyone()
     resume_from = checkpoint.last_complete(folder) if spec.run.resume else None
     trainer = build_trainer(spec, data, progress)
-    if trainer.accelerator.is_main_process:
+    if processes.is_main_process:
         run.truncate_after(checkpoint.step_of(resume_from) if resume_from else -1)
-        run.write_config(config)
+        run.write_config(spec.flat())
         run.write_environment()
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
     for own in (Recorder(run), evaluator, *callbacks):
@@ -108,10 +112,13 @@ def train(
     try:
         trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
     except (PodsError, KeyboardInterrupt):
-        checkpoint.save_now(trainer)
+        if processes.num_processes == 1:  # the other ranks can't be waited for
+            checkpoint.save_now(trainer)
         raise
     state, seconds = trainer.state, trainer.clock.training_seconds
-    run.finish(spec.run.arm, args.seed, state.global_step, seconds)
+    if processes.is_main_process:
+        run.finish(spec.run.arm, args.seed, state.global_step, seconds)
+    processes.wait_for_everyone()
     last = checkpoint.last_complete(folder)
     return Result(run, last, evaluator.scores, state.global_step, seconds)
 

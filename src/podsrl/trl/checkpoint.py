@@ -1,5 +1,6 @@
 """What a PODS checkpoint holds beyond TRL's, so that a resumed run continues exactly."""
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -9,6 +10,8 @@ import torch
 
 if TYPE_CHECKING:
     from podsrl.trl.trainer import PODSTrainer
+
+logger = logging.getLogger(__name__)
 
 _FOLDER = re.compile(r"checkpoint-(\d+)")
 
@@ -44,13 +47,19 @@ def load(trainer: "PODSTrainer", folder: Path) -> None:
         path = _state_file(folder, 0)
         if not path.is_file():
             return
-    state: dict[str, Any] = torch.load(
-        path, map_location=trainer.accelerator.device, weights_only=True
-    )
+    device = trainer.accelerator.device
+    where = "cpu" if device.type == "cpu" else device  # torch.load knows no "cpu:0"
+    state: dict[str, Any] = torch.load(path, map_location=where, weights_only=True)
     trainer.clock.training_seconds = state["training_seconds"]
     trainer.rollouts_generated = state["rollouts_generated"]
     trainer.rollouts_trained = state["rollouts_trained"]
-    if state["world"] == trainer.accelerator.num_processes:
+    if state["world"] != trainer.accelerator.num_processes:
+        logger.warning(
+            "%s was saved by %d processes and is resumed on %d: the run goes on with the same"
+            " weights and optimiser, but with other rollouts than it would have drawn",
+            *(folder, state["world"], trainer.accelerator.num_processes),
+        )
+    else:
         trainer._step = state["micro_step"]
         trainer._buffered_inputs = state["buffered_inputs"]
         trainer._scorable = state["scorable"]

@@ -10,6 +10,7 @@ import torch
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 from trl import GRPOTrainer
+from trl.models import unwrap_model_for_generation
 
 from podsrl.advantages import group_advantages
 from podsrl.downsampling import resolve_rule
@@ -90,6 +91,24 @@ class PODSTrainer(GRPOTrainer):
             self._rollout_log = RolloutLog(run, args.rollout_log_max_rows)
         self.add_callback(self.clock)
         self.add_callback(_StepCallback(self))
+
+    @contextmanager
+    def model_for_generation(self) -> Iterator[Any]:
+        """The model with whole weights on every process, as TRL generates with it.
+
+        All processes enter and leave together; in between each may generate what it likes.
+        """
+        checkpointing: Any = self.args.gradient_checkpointing_kwargs
+        with (
+            unwrap_model_for_generation(
+                self.model_wrapped,
+                self.accelerator,
+                gather_deepspeed3_params=self.args.ds3_gather_for_generation,
+                gradient_checkpointing_kwargs=checkpointing,
+            ) as model,
+            self._dist.summon_full_params(self.model_wrapped, recurse=False),
+        ):
+            yield model
 
     # ---- TRL's methods, wrapped ------------------------------------------------------------------
 

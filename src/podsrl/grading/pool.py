@@ -143,11 +143,11 @@ class GradingPool:
         now = time.monotonic()
         dues = [p.due for p in self._processes if p.due is not None]
         seconds = max(0.0, min(dues, default=now + 1.0) - now) if wait else 0.0
-        readable = connection.wait(self._processes, seconds)
+        readable = connection.wait([process.fileno() for process in self._processes], seconds)
         now = time.monotonic()
         found: list[tuple[GradingProcess, dict[str, Any]]] = []
         for process in list(self._processes):
-            messages = process.messages() if process in readable else []
+            messages = process.messages() if process.fileno() in readable else []
             if messages is None:
                 self._bury(process)
                 messages = [{"died": "with its parent"}]

@@ -42,7 +42,9 @@ _DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", 
 _SIZES = re.compile(
     r"\\(?:left|right|mleft|mright|[bB]igg?[lr]?|displaystyle|limits|mathstrut)(?![a-zA-Z])"
 )
-_SPACES = re.compile(r"\\[,;:!>]\s*|\\ |~|\\(?:quad|qquad|enspace|thinspace|hspace\*?\{[^{}]*\})")
+_SPACES = re.compile(
+    r"(?<!\\)\\[,;:!> ]\s*|~|\\(?:quad|qquad|enspace|thinspace|hspace\*?\{[^{}]*\})"
+)
 _FONTS = re.compile(
     r"\\(?:mathrm|mathbf|mathit|mathsf|mathnormal|boldsymbol|bm|operatorname|ensuremath)\s?"
     r"\{([^{}]*)\}"

@@ -18,12 +18,14 @@ class Number(NamedTuple):
     percent: whether a percent sign follows.
     unit: a known unit in its canonical spelling, or "".
     base: of a number such as 52_8; `value` is then made of its digits as they stand.
+    name: the variable that it was said to be ("x = 5"), or "".
     """
 
     value: Fraction
     percent: bool = False
     unit: str = ""
     base: int | None = None
+    name: str = ""
 
 
 _GROUPS = "|".join(f"[0-9]{{1,3}}(?:{s}[0-9]{{3}})+(?![0-9])" for s in (",", " "))
@@ -54,6 +56,8 @@ _MAGNITUDES = {
 }
 _MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})(?![a-zA-Z])", re.IGNORECASE)
 _EQUALS = re.compile(r"(?<![<>!~:=\\])=(?!=)")
+_NAME = re.compile(r"\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")
+_VARIABLE = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
 _OTHER_RELATION = re.compile(r"[<>~\u2248]|\\(?:le|ge|ne|approx|sim|equiv|in)(?![a-zA-Z])")
 _SEVERAL = re.compile(r",(?![0-9]{3})|;|\b(?:and|or)\b")
 _CHANGES_IT = re.compile(
@@ -78,13 +82,13 @@ def read_number(text: str, prose: bool = False) -> Number | None:
         prose: a single letter after a space is a unit ("5 m"), not a variable.
 
     >>> read_number(r"x = 1\frac{1}{2}\text{ cm}")
-    Number(value=Fraction(3, 2), percent=False, unit='centimeter', base=None)
+    Number(value=Fraction(3, 2), percent=False, unit='centimeter', base=None, name='x')
     >>> read_number("5 or 6"), read_number("2^5"), read_number("5 + x"), read_number(r"2\pi")
     (None, None, None, None)
     """
     if len(text) > MAX_LENGTH:
         return None
-    side = _right_hand_side(mark_text(clean(text)))
+    name, side = _equation(mark_text(clean(text)), prose)
     if side is None:
         return None
     text = _FRACTION.sub(r" \1/\2 ", side)
@@ -106,16 +110,19 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     if None in units:
         return None
     unit = numbers[0].unit or next((unit for unit in units if unit), "")
-    return numbers[0]._replace(percent=unit == "%", unit="" if unit == "%" else unit)
+    percent = unit == "%"
+    return numbers[0]._replace(percent=percent, unit="" if percent else unit, name=name)
 
 
 def same_number(gold: Number, answer: Number) -> bool:
     """Is it the same number, if a unit, a percent sign or a base may be left out?
 
-    Stated units must agree. 50% is 50 with its sign left out, and 1/2; where the two readings
+    Stated units, and the names in "x = 5", must agree. 50% is 50 with its sign left out, and 1/2; where the two readings
     could be confused (0.5% and 0.5), only the second holds. The base may be left out of an answer.
     """
     if gold.unit and answer.unit and gold.unit != answer.unit:
+        return False
+    if gold.name and answer.name and gold.name != answer.name:
         return False
     if answer.base != gold.base and answer.base is not None:
         return False
@@ -125,18 +132,22 @@ def same_number(gold: Number, answer: Number) -> bool:
     return ratio.value / 100 == other.value or (ratio.value == other.value and abs(other.value) > 1)
 
 
-def _right_hand_side(text: str) -> str | None:
-    sides = _EQUALS.split(text)
-    left = "=".join(sides[:-1])
-    if _OTHER_RELATION.search(text) or (left and _SEVERAL.search(left)):
-        return None
-    return sides[-1].strip()
+def _equation(text: str, prose: bool) -> tuple[str, str | None]:
+    """The name on the left of "=", if there is one, and the right side; None if it is no number."""
+    *left, right = _EQUALS.split(text)
+    if _OTHER_RELATION.search(text) or any(_SEVERAL.search(side) for side in left):
+        return "", None
+    if left and _NAME.fullmatch(left[0].strip()):
+        return left[0].replace(" ", ""), right.strip()
+    if not prose and any(_VARIABLE.search(side) for side in left):
+        return "", None  # an equation, not the value of something
+    return "", right.strip()
 
 
 def _without_brackets(text: str) -> str:
     for opening, closing in ("()", "{}", "[]"):
         inside = text[1:-1]
-        if text.startswith(opening) and text.endswith(closing) and opening not in inside:
+        if text.startswith(opening) and text.endswith(closing) and "," not in inside:
             text = inside.strip()
     return text
 

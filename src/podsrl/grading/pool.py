@@ -198,7 +198,7 @@ class GradingPool:
 @functools.cache
 def shared_pool(deadline: float = 5.0, workers: int | None = None) -> GradingPool:
     """The pool that every task with these settings uses."""
-    return GradingPool(workers, deadline, preload=("podsrl.grading.math_equal",))
+    return GradingPool(workers, deadline, preload=("podsrl.grading.relations",))
 
 
 def _close_at_exit_and_forget_after_fork(pool: GradingPool) -> None:

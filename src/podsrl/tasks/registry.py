@@ -11,6 +11,7 @@ from podsrl.tasks.base import Task
 TASKS: dict[str, str] = {
     "arithmetic": "podsrl.tasks.arithmetic:Arithmetic",
     "gsm8k": "podsrl.tasks.gsm8k:GSM8K",
+    "math": "podsrl.tasks.math:Math",
 }
 
 

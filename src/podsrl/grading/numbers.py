@@ -62,7 +62,7 @@ _OTHER_RELATION = re.compile(r"[<>~\u2248]|\\(?:le|ge|ne|approx|sim|equiv|in)(?!
 _SEVERAL = re.compile(r",(?![0-9]{3})|;|\b(?:and|or)\b")
 _CHANGES_IT = re.compile(
     r"\b(?:not|never|minus|negative|cannot|half|halves|quarters?|thirds?|plus|times|squared|cubed"
-    r"|n[eo]ither|nor|[a-z]+n'?t)\b"
+    r"|n[eo]ither|nor|[a-z]+n't)\b"
     r"|\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|over"
     r"|under|above|below|up to|between|almost|nearly)\s*[-$\u20ac\u00a3\u00a5]?\s*@",
     re.IGNORECASE,
@@ -117,8 +117,9 @@ def read_number(text: str, prose: bool = False) -> Number | None:
 def same_number(gold: Number, answer: Number) -> bool:
     """Is it the same number, if a unit, a percent sign or a base may be left out?
 
-    Stated units, and the names in "x = 5", must agree. 50% is 50 with its sign left out, and 1/2; where the two readings
-    could be confused (0.5% and 0.5), only the second holds. The base may be left out of an answer.
+    Stated units, and the names in "x = 5", must agree. 50% is 50 with its sign left out, and 1/2;
+    where the two readings could be confused (0.5% and 0.5), only the second holds. The base may be
+    left out of an answer.
     """
     if gold.unit and answer.unit and gold.unit != answer.unit:
         return False
@@ -157,13 +158,10 @@ def _number(match: re.Match[str], text: str) -> tuple[Number | None, int]:
     before, end = text[match.start() - 1 : match.start()] if match.start() else "", match.end()
     after = text[end : end + 1]
     value = _value(match)
-    if (
-        value is None
-        or before.isalnum()
-        or (before and before in "_^.\\}!")
-        or after in ("^", "_", "\\")
-    ):
+    if value is None or before.isalnum() or after in ("^", "_", "\\"):
         return None, end
+    if before and (before in "_^.\\}!" or (before in "([{" and "," in match.group())):
+        return None, end  # part of an expression; or a pair, not thousands
     if magnitude := _MAGNITUDE.match(text, end):
         value *= _MAGNITUDES[magnitude.group(1).lower()]
         end = magnitude.end()

@@ -47,6 +47,7 @@ _FUNCTIONS = frozenset(
         arcsin arccos arctan sinh cosh tanh mod max gcd lcm frac cdot binom circ""",
     )
 )
+_PLAIN = frozenset(("an", "the", "is", "of", "or", "per", "sq", "cu", "by", "so", "for", "in"))
 #: A raw word, and one that \text{} marks as a word.
 _WORD = re.compile(r"(?P<marked>\u00ab[^\u00bb]*\u00bb)|[^\W\d_]+(?:['.\-/][^\W\d_]+)*")
 #: How `read_number` hands over the power of a unit, so that it is not taken for a number.
@@ -105,6 +106,6 @@ def _harmless(word: str, before: str, prose: bool) -> bool:
         if before.strip():
             return word in ("a", "A", "I") or before[-1] in "'/"
         return prose and (word in _CANONICAL or word in "aAI") and before.endswith(" ")
-    return (
-        prose or word in _CANONICAL or (len(word) > 3 and bool(re.search("[aeiouyAEIOUY]", word)))
-    )
+    if prose or word in _CANONICAL or word.lower() in _PLAIN:
+        return True
+    return len(word) > 3 and bool(re.search("[aeiouyAEIOUY]", word))

@@ -12,6 +12,7 @@ TASKS: dict[str, str] = {
     "arithmetic": "podsrl.tasks.arithmetic:Arithmetic",
     "gsm8k": "podsrl.tasks.gsm8k:GSM8K",
     "math": "podsrl.tasks.math:Math",
+    "sciknoweval": "podsrl.tasks.sciknoweval:SciKnowEval",
 }
 
 

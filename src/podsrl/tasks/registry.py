@@ -13,6 +13,8 @@ TASKS: dict[str, str] = {
     "gsm8k": "podsrl.tasks.gsm8k:GSM8K",
     "math": "podsrl.tasks.math:Math",
     "sciknoweval": "podsrl.tasks.sciknoweval:SciKnowEval",
+    "code": "podsrl.tasks.code:Code",
+    "reasoning_gym": "podsrl.tasks.reasoning_gym:ReasoningGym",
 }
 
 

@@ -1,23 +1,20 @@
 """Grading in processes that can be killed, each answer with its deadline."""
 
 import atexit
+import contextlib
 import functools
 import os
 import signal
-import sys
 import threading
-import time
 import weakref
-from collections.abc import Sequence
-from multiprocessing import connection
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.process import GradingProcess, GradingProcessError, encode
+from podsrl.grading.crew import Crew
+from podsrl.grading.process import GradingProcess, encode
 from podsrl.grading.unscorable import COUNTS, UnscorableWatch
 
-_STARTS_ALLOWED = 3
-_SECONDS_TO_START = 120.0
 _CACHED = 20_000
 _ADVICE = (
     "Look at those completions; a longer deadline for each answer may help, and max_unscorable"
@@ -57,9 +54,10 @@ class GradingPool:
         self.deadline = deadline
         self._memory = memory
         self._preload = tuple(preload)
-        self._processes: list[GradingProcess] = []
-        self._failed_starts = 0
-        self._lock = threading.Lock()
+        self._idle: list[GradingProcess] = []
+        self._crews: list[Crew] = []
+        self._free = self.workers
+        self._changed = threading.Condition()
         self._cache: dict[bytes, Any] = {}
         self._watch = UnscorableWatch(max_unscorable, window=256, advice=_ADVICE)
         _close_at_exit_and_forget_after_fork(self)
@@ -77,104 +75,68 @@ class GradingPool:
             GradingProcessError: the processes can't be started.
         """
         lines = [encode(function, item, self.deadline) for item in items]
-        if None in lines:
-            too_long = lines.count(None)
-            COUNTS["errors"] += too_long
-            self._watch.record([True] * too_long, "an answer is too long to be sent")
-        with self._lock:
+        with self._changed:
+            if None in lines:
+                self._unscorable("errors", "an answer is too long to be sent", lines.count(None))
             answers = {line: self._cache[line] for line in lines if line in self._cache}
-            wanted = [x for x in dict.fromkeys(lines) if x is not None and x not in answers]
-            try:
-                self._answer(wanted, answers)
-            except BaseException:
-                self._end_processes()  # no late answer may be taken for another's
-                raise
-            return [None if line is None else answers[line] for line in lines]
+
+        def take(line: bytes, message: dict[str, Any]) -> None:
+            with self._changed:
+                answers[line] = self._outcome(message, line)
+
+        wanted = [x for x in dict.fromkeys(lines) if x is not None and x not in answers]
+        if wanted:
+            with self._crew(len(wanted)) as crew:
+                crew.answer(wanted, take)
+        return [None if line is None else answers[line] for line in lines]
 
     def close(self) -> None:
         """End the processes; a later `run` starts new ones."""
-        with self._lock:
-            self._end_processes()
+        with self._changed:
+            for process in self._idle:
+                process.close()
+            self._idle.clear()
 
     def pids(self) -> list[int]:
         """The process ids of the workers that are running."""
-        return [process.pid for process in self._processes]
+        lent = [process for crew in self._crews for process in crew.processes]
+        return [process.pid for process in self._idle + lent]
+
+    @contextlib.contextmanager
+    def _crew(self, wanted: int) -> Iterator[Crew]:
+        """Borrow processes, at least one: other threads may hold the others."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free > 0)
+            size = min(self._free, wanted)
+            self._free -= size
+            running = [self._idle.pop() for _ in range(min(size, len(self._idle)))]
+            crew = Crew(running, size, self._start, self.deadline)
+            self._crews.append(crew)
+        try:
+            yield crew
+        except BaseException:
+            crew.end()  # no late answer may be taken for another's
+            raise
+        finally:
+            with self._changed:
+                self._crews.remove(crew)
+                self._idle += crew.processes
+                self._free += size
+                self._changed.notify_all()
+
+    def _start(self) -> GradingProcess:
+        return GradingProcess(self._preload, self._memory)
 
     def _forget(self) -> None:
         """In a forked child: the processes are the parent's, and its lock may be held for ever."""
-        for process in self._processes:
+        for process in self._idle + [process for crew in self._crews for process in crew.processes]:
             process.forget()
-        self._processes = []
-        self._lock = threading.Lock()
+        self._idle, self._crews, self._free = [], [], self.workers
+        self._changed = threading.Condition()
 
-    def _end_processes(self) -> None:
-        for process in self._processes:
+    def _end_all(self) -> None:
+        for process in self._idle + [process for crew in self._crews for process in crew.processes]:
             process.close()
-        self._processes.clear()
-
-    def _answer(self, lines: list[bytes], answers: dict[bytes, Any]) -> None:
-        """Fill `answers` for every line."""
-        waiting = lines[::-1]
-        asked: dict[GradingProcess, bytes] = {}
-        self._listen(asked, answers, wait=False)  # to what happened since the last run
-        while waiting or asked:
-            while len(self._processes) < min(self.workers, len(waiting) + len(asked)):
-                self._processes.append(self._start())
-            for process in self._processes:
-                if waiting and process.ready and process not in asked:
-                    asked[process] = waiting.pop()
-                    process.ask(asked[process], self.deadline)
-            self._listen(asked, answers)
-
-    def _listen(
-        self, asked: dict[GradingProcess, bytes], answers: dict[bytes, Any], wait: bool = True
-    ) -> None:
-        for process, message in self._next_messages(wait):
-            if "ready" in message:
-                process.ready, process.due = True, None
-                self._failed_starts = 0
-            elif process in asked:
-                line = asked.pop(process)
-                process.due = None
-                answers[line] = self._outcome(message, line)
-
-    def _next_messages(self, wait: bool) -> list[tuple[GradingProcess, dict[str, Any]]]:
-        """Wait for what the processes say next; one that has ended or is overdue is replaced."""
-        now = time.monotonic()
-        dues = [p.due for p in self._processes if p.due is not None]
-        seconds = max(0.0, min(dues, default=now + 1.0) - now) if wait else 0.0
-        readable = connection.wait([process.fileno() for process in self._processes], seconds)
-        now = time.monotonic()
-        found: list[tuple[GradingProcess, dict[str, Any]]] = []
-        for process in list(self._processes):
-            messages = process.messages() if process.fileno() in readable else []
-            if messages is None:
-                self._bury(process)
-                messages = [{"died": "with its parent"}]
-            elif not messages and process.due is not None and process.due <= now:
-                self._bury(process)
-                messages = [{"died": signal.SIGALRM}]
-            found += [(process, message) for message in messages]
-        return found
-
-    def _start(self) -> GradingProcess:
-        process = GradingProcess(self._preload, self._memory)
-        process.due = time.monotonic() + _SECONDS_TO_START
-        return process
-
-    def _bury(self, process: GradingProcess) -> None:
-        self._processes.remove(process)
-        reason = process.why_it_ended()
-        was_ready = process.ready
-        process.close()
-        if not was_ready:
-            self._failed_starts += 1
-            if self._failed_starts >= _STARTS_ALLOWED:
-                self._failed_starts = 0
-                raise GradingProcessError(
-                    f"the grading processes can't be started: {reason}. They run"
-                    f" {sys.executable}; do the imports of the grader work there?"
-                )
 
     def _outcome(self, message: dict[str, Any], line: bytes) -> Any:
         COUNTS["graded"] += 1
@@ -190,15 +152,18 @@ class GradingPool:
             kind, reason = "timeouts", f"no result after {self.deadline:g} s"
         else:
             kind, reason = "crashes", f"the grading process died (signal {message['died']})"
-        COUNTS[kind] += 1
-        self._watch.record([True], reason)
+        self._unscorable(kind, reason)
         return None
+
+    def _unscorable(self, kind: str, reason: str, count: int = 1) -> None:
+        COUNTS[kind] += count
+        self._watch.record([True] * count, reason)
 
 
 @functools.cache
-def shared_pool(deadline: float = 5.0, workers: int | None = None) -> GradingPool:
-    """The pool that every task with these settings uses."""
-    return GradingPool(workers, deadline, preload=("podsrl.grading.relations",))
+def shared_pool(deadline: float, preload: str) -> GradingPool:
+    """The pool of every task with this deadline whose grader takes long to import `preload`."""
+    return GradingPool(deadline=deadline, preload=(preload,))
 
 
 def _close_at_exit_and_forget_after_fork(pool: GradingPool) -> None:
@@ -206,7 +171,7 @@ def _close_at_exit_and_forget_after_fork(pool: GradingPool) -> None:
 
     def close() -> None:
         if (pool := reference()) is not None:
-            pool._end_processes()
+            pool._end_all()
 
     def forget() -> None:
         if (pool := reference()) is not None:

@@ -86,6 +86,10 @@ class Task(ABC):
         """A completion that must be graded right: the gold answer in the asked form."""
         return f"<think>\nas given\n</think>\n<answer>\n{row['answer']}\n</answer>"
 
+    def examples(self) -> tuple[Row, str, str]:
+        """A row with a right and a wrong completion, which `pods tasks check` grades."""
+        return self.example, self.example_right, self.example_wrong
+
     def rewards(self) -> list[RewardFunction]:
         """Reward functions for TRL: the paper's correctness, format and tag rewards.
 

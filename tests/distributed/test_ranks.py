@@ -43,6 +43,8 @@ def settings(name: str, out: Path, model: Path, world: int, **more: Any) -> dict
     merged = {
         "out": str(out / name), "model": str(model), "n": 7, "num_generations": 4, "max_steps": 3,
         "max_completion_length": 48, "learning_rate": 1e-3, "save_strategy": "no", "seed": 3,
+        # with Adam's usual 1e-8 a gradient of the size of rounding moves a weight like a real one
+        "adam_epsilon": 1e-5,
         **VARIANTS.get(name, {}), **more,
     }  # fmt: skip
     rows = ROWS // (world * merged.get("gradient_accumulation_steps", 1))

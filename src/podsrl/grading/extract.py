@@ -10,7 +10,9 @@ MAX_TAIL = 20_000
 _BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{")
 _BETWEEN_BOXES = re.compile(r"\b(?:and|or)\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]")
 _HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
-_PHRASE = re.compile(r"\banswer\b(?:\s{1,9}is\b)?[\s:*]{0,9}(.*)", re.IGNORECASE)
+_PHRASE = re.compile(
+    r"\banswer\b(?:\s{1,9}is\b\s{0,9}:?|\s{0,9}\**[:=])[\s*]{0,9}(.*)", re.IGNORECASE
+)
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
 
 

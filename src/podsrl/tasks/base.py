@@ -1,11 +1,13 @@
 """What a task is: rows with an answer, a prompt for each, and a grade for each completion."""
 
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from podsrl.errors import InvalidInputError
+from podsrl.grading.unscorable import COUNTS, UnscorableWatch
 
 Row = dict[str, Any]
 Messages = list[dict[str, str]]
@@ -51,6 +53,8 @@ class Task(ABC):
     example_right: ClassVar[str]
     example_wrong: ClassVar[str]
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
+    #: The rewards raise when more than this share of the last 1,024 completions is unscorable.
+    max_unscorable: float = 0.25
 
     @abstractmethod
     def load(self, split: str, path: str | None = None) -> list[Row]:
@@ -81,6 +85,10 @@ class Task(ABC):
     def gold_completion(self, row: Mapping[str, Any]) -> str:
         """A completion that must be graded right: the gold answer in the asked form."""
         return f"<think>\nas given\n</think>\n<answer>\n{row['answer']}\n</answer>"
+
+    def examples(self) -> tuple[Row, str, str]:
+        """A row with a right and a wrong completion, which `pods tasks check` grades."""
+        return self.example, self.example_right, self.example_wrong
 
     def rewards(self) -> list[RewardFunction]:
         """Reward functions for TRL: the paper's correctness, format and tag rewards.
@@ -141,9 +149,16 @@ def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
     return [{k: v[i] for k, v in lists.items()} for i in range(count)]
 
 
+_ADVICE = (
+    "Look at those completions and at the gold answers (`pods tasks check`); the task's"
+    " max_unscorable sets the share that is tolerated."
+)
+
+
 def paper_rewards(task: Task) -> list[RewardFunction]:
     """The three reward functions of `Task.rewards`, which grade every batch once between them."""
     last: list[Any] = [None, None]  # the batch graded last, and its grades
+    watch = UnscorableWatch(task.max_unscorable, advice=_ADVICE)
 
     def grades(
         completions: Sequence[Any], columns: Mapping[str, Any]
@@ -151,7 +166,14 @@ def paper_rewards(task: Task) -> list[RewardFunction]:
         texts = [completion_text(c) for c in completions]
         rows = rows_of(columns, len(texts))
         if last[0] != (texts, rows):
+            started, timeouts = time.perf_counter(), COUNTS["timeouts"]
             last[:] = [(texts, rows), task.grade_batch(texts, rows)]
+            failed = [grade.answer is None for grade in last[1]]
+            if log_metric := columns.get("log_metric"):
+                log_metric("grading/unscorable", sum(failed) / max(1, len(failed)))
+                log_metric("grading/timeouts", COUNTS["timeouts"] - timeouts)
+                log_metric("grading/seconds", time.perf_counter() - started)
+            watch.record(failed)
         return texts, last[1]
 
     def correctness(completions: Sequence[Any], **columns: Any) -> list[float | None]:

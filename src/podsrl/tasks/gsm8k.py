@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.extract import MAX_TAIL, answer_tag, declared_answer
-from podsrl.grading.numbers import stated_number
+from podsrl.grading.numbers import Number, read_number, same_number
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.tasks.files import find_file, load_from_hub, read_jsonl
 
@@ -53,14 +52,14 @@ class GSM8K(Task):
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Compare numbers, exactly; a gold answer may still have its solution before "####"."""
-        gold = stated_number(str(row["answer"]).rpartition("####")[2])
+        gold = read_number(str(row["answer"]).rpartition("####")[2], prose=True)
         if gold is None:
             return Grade(None, in_format(completion))
         if self.mode == "lenient":
-            right = gold in _lenient_numbers(completion)
+            numbers = _lenient_numbers(completion)
         else:
-            declared = declared_answer(completion)
-            right = declared is not None and stated_number(declared) == gold
+            numbers = [read_number(declared_answer(completion) or "", prose=True)]
+        right = any(number is not None and same_number(gold, number) for number in numbers)
         return Grade(right, in_format(completion))
 
 
@@ -69,13 +68,13 @@ def _row(row: Mapping[str, Any], where: str) -> Row:
     if "####" not in solution:
         raise InvalidInputError(f"{where}: the field 'answer' has no '#### <number>' at its end")
     answer = solution.rpartition("####")[2].strip()
-    if stated_number(answer) is None:
+    if read_number(answer, prose=True) is None:
         raise InvalidInputError(f"{where}: the gold answer {answer!r} is not a number")
     return {"question": str(row["question"]), "answer": answer, "solution": solution}
 
 
-def _lenient_numbers(completion: str) -> set[Fraction | None]:
+def _lenient_numbers(completion: str) -> list[Number | None]:
     tail = completion[-MAX_TAIL:]
     last = _LAST_NUMBER.findall(tail)[-1:]
     texts = [answer_tag(completion) or tail.rpartition("<answer>")[2], tail, *last]
-    return {stated_number(text) for text in texts}
+    return [read_number(text, prose=True) for text in texts]

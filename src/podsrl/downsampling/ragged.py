@@ -1,0 +1,44 @@
+"""Down-sampling of groups that need not have the same size."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from podsrl.downsampling.ordering import Seed
+from podsrl.downsampling.registry import Rule, downsample
+
+
+def downsample_ragged(
+    rewards: Sequence[Any],
+    m: int,
+    rule: str | Rule = "max_variance",
+    seed: Seed = None,
+) -> list[list[int]]:
+    """`downsample` of each group; one of at most m rollouts (some failed) is kept whole.
+
+    Args:
+        rewards: rewards of each group, 1-d arrays or lists; NaN means "could not be scored".
+        m, rule, seed: as in `downsample`. The same seed gives the same choice for the same groups
+            in the same order.
+
+    Returns:
+        For each group its kept indices, ascending.
+
+    Raises:
+        InvalidInputError, UnknownNameError: as in `downsample`.
+
+    >>> downsample_ragged([[0.0, 0.0, 1.0], [0.5]], m=2)
+    [[0, 2], [0]]
+    """
+    kept = [list(range(len(group))) for group in rewards]
+    by_size: dict[int, list[int]] = defaultdict(list)
+    for i, group in enumerate(rewards):
+        if len(group) > m:
+            by_size[len(group)].append(i)
+    for where in by_size.values():
+        rewards_P_N = np.array([rewards[i] for i in where], dtype=np.float64)
+        for i, kept_M in zip(where, downsample(rewards_P_N, m, rule, seed).tolist(), strict=True):
+            kept[i] = kept_M
+    return kept

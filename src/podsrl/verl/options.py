@@ -1,0 +1,65 @@
+"""What a user sets under `trainer.v1.pods_sync` (or `pods_colocate_async`)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.options import Options, check_options
+
+
+def read_options(config: Mapping[str, Any], mode: str) -> Options:
+    """The checked options of a verl config.
+
+    Args:
+        config: verl's whole config.
+        mode: the trainer mode, which is also the name of the section: "pods_sync", ...
+
+    Raises:
+        InvalidInputError: no m, an unknown option, one out of range, or mini-batches of kept rows
+            that can't be shared among the ranks.
+        UnknownNameError: no such rule.
+        UnsupportedError: a combination with other settings of verl that would train wrongly.
+    """
+    where = f"trainer.v1.{mode}."
+    n = config["actor_rollout_ref"]["rollout"]["n"]
+    given = dict(config["trainer"]["v1"].get(mode) or {})
+    options = check_options(given, n, where, "actor_rollout_ref.rollout.n")
+    _check_mini_batch(config, options.m, where)
+    if options.baseline == "group":
+        _check_group_baseline(config["algorithm"], where)
+    return options
+
+
+def _check_mini_batch(config: Mapping[str, Any], m: int, where: str) -> None:
+    """verl's workers require this too, but only once the first step is generated."""
+    actor = config["actor_rollout_ref"]["actor"]
+    if not str(actor["strategy"]).startswith("fsdp"):
+        return  # how many ranks share the data is not ours to know
+    trainer = config["trainer"]
+    ranks = trainer["nnodes"] * trainer["n_gpus_per_node"]
+    ranks //= actor.get("ulysses_sequence_parallel_size") or 1
+    prompts = actor["ppo_mini_batch_size"]
+    if ranks < 2 or prompts * m % ranks == 0:
+        return
+    step = next(step for step in range(1, ranks + 1) if step * m % ranks == 0)
+    below, above = prompts - prompts % step, prompts - prompts % step + step
+    nearest = f"{below} or {above}" if below else f"{above}"
+    raise InvalidInputError(
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={prompts} prompts of {where}m={m} kept"
+        f" rollouts are {prompts * m} rows, which {ranks} data-parallel ranks can't share equally;"
+        f" the nearest ppo_mini_batch_size is {nearest}"
+    )
+
+
+def _check_group_baseline(algorithm: Mapping[str, Any], where: str) -> None:
+    if algorithm["adv_estimator"] != "grpo":
+        raise UnsupportedError(
+            f"{where}baseline=group needs algorithm.adv_estimator=grpo; got"
+            f" {algorithm['adv_estimator']}. Use baseline=kept, which works with every estimator"
+        )
+    if algorithm.get("use_kl_in_reward"):
+        raise UnsupportedError(
+            f"{where}baseline=group can't be used with algorithm.use_kl_in_reward=True: dropped"
+            " rollouts have no reference log-probs, so no reward of this kind. Use baseline=kept,"
+            " or actor_rollout_ref.actor.use_kl_loss=True in place of KL in the reward"
+        )

@@ -1,0 +1,62 @@
+"""Entry point of the group `verl.plugins`: registers our trainer modes once verl loads its own.
+
+Every process that imports verl loads this, Ray workers included, and before plugins that bring a
+hardware platform. Importing verl's trainers here would settle the platform, take seconds and need
+TransferQueue; so we wait until somebody asks for them.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import logging
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+logger = logging.getLogger(__name__)
+
+_TRAINERS_OF_VERL = "verl.trainer.ppo.v1"
+_OUR_TRAINERS = "podsrl.verl.trainer"
+
+
+def register_trainers() -> None:
+    """Register `pods_sync` and `pods_colocate_async`; a failure is logged with its traceback.
+
+    It is not raised: verl hides what a plugin raises, and users of other modes need not care.
+    """
+    try:
+        importlib.import_module(_OUR_TRAINERS)
+    except Exception:
+        logger.exception(
+            "podsrl could not register the trainer modes pods_sync and pods_colocate_async; podsrl"
+            " is made for verl 0.9.x (pip install 'podsrl[verl]')"
+        )
+
+
+class _AfterVerlsTrainers(importlib.abc.MetaPathFinder):
+    """Finds verl's package of trainers as usual, and runs `register_trainers` after it."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != _TRAINERS_OF_VERL:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        run_module = spec.loader.exec_module
+
+        def run_then_register(module: ModuleType) -> None:
+            run_module(module)
+            register_trainers()
+
+        spec.loader.exec_module = run_then_register  # type: ignore[method-assign]
+        return spec
+
+
+if _TRAINERS_OF_VERL in sys.modules:
+    register_trainers()
+else:
+    sys.meta_path.insert(0, _AfterVerlsTrainers())

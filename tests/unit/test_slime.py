@@ -1,0 +1,174 @@
+"""slime's two functions on objects of the shape that slime documents; it can't be installed."""
+
+import itertools
+import math
+from argparse import Namespace
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from podsrl import group_advantages
+from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.slime import post_process_rewards, select_rollouts
+
+N, M, PROMPTS = 8, 4, 3
+
+
+@dataclass
+class Sample:
+    """The part of slime.utils.types.Sample that is used."""
+
+    group_index: int
+    index: int
+    reward: float | dict[str, Any] | None = None
+    metadata: dict = field(default_factory=dict)
+
+    def get_reward_value(self, args):
+        return self.reward if not args.reward_key else self.reward[args.reward_key]
+
+
+def arguments(pods, **changed):
+    """slime's own defaults where it has them."""
+    given = {
+        "n_samples_per_prompt": N,
+        "rollout_batch_size": PROMPTS,
+        "global_batch_size": PROMPTS * M,
+        "advantage_estimator": "grpo",
+        "rewards_normalization": True,
+        "grpo_std_normalization": True,
+        "reward_key": None,
+        "pods": pods,
+    }
+    return Namespace(**(given | changed))
+
+
+def groups(seed=0):
+    draw = np.random.default_rng(seed)
+    return [
+        [Sample(p, p * N + i, reward=float(draw.integers(0, 11)) / 10) for i in range(N)]
+        for p in range(PROMPTS)
+    ]
+
+
+def test_dropped_samples_are_deleted_and_the_kept_vary_most():
+    data = groups()
+    inner = [id(group) for group in data]
+    rewards = [[sample.reward for sample in group] for group in data]
+    assert select_rollouts(arguments({"m": M}), data) is None
+    assert [id(group) for group in data] == inner  # slime holds on to these lists
+    for group, before in zip(data, rewards, strict=True):
+        kept = [sample.reward for sample in group]
+        best = max(np.var(subset) for subset in itertools.combinations(before, M))
+        assert len(kept) == M
+        assert np.var(kept) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("baseline", ["kept", "group"])
+def test_rewards_become_the_advantages_within_each_group(baseline, scale):
+    data = groups()
+    before = [[sample.reward for sample in group] for group in data]
+    args = arguments({"m": M, "baseline": baseline}, grpo_std_normalization=scale)
+    select_rollouts(args, data)
+    flat = [sample for group in data for sample in group]  # slime flattens before it asks again
+    raw, processed = post_process_rewards(args, flat)
+    assert raw == [sample.reward for sample in flat]
+    expected = [
+        advantage
+        for p, group in enumerate(data)
+        for advantage in group_advantages(
+            before[p], [sample.index - p * N for sample in group], baseline, scale, eps=1e-6
+        )
+    ]
+    assert processed == pytest.approx(expected)
+
+
+def test_without_normalisation_rewards_are_left_as_they_are():
+    for changed in ({"rewards_normalization": False}, {"advantage_estimator": "ppo"}):
+        data, args = groups(), arguments({"m": M}, **changed)
+        select_rollouts(args, data)
+        flat = [sample for group in data for sample in group]
+        raw, processed = post_process_rewards(args, flat)
+        assert processed == raw == [sample.reward for sample in flat]
+
+
+def test_reinforce_plus_plus_baseline_is_centred_but_not_scaled():
+    data = groups()
+    args = arguments({"m": M}, advantage_estimator="reinforce_plus_plus_baseline")
+    select_rollouts(args, data)
+    _, processed = post_process_rewards(args, data[0])
+    rewards = [sample.reward for sample in data[0]]
+    assert processed == pytest.approx([reward - np.mean(rewards) for reward in rewards])
+
+
+def test_a_sample_without_a_reward_is_kept_last_and_has_advantage_0():
+    data = groups()
+    for sample in data[0][:6]:
+        sample.reward = None  # aborted
+    args = arguments({"m": M})
+    select_rollouts(args, data)
+    assert [sample.reward for sample in data[0]][:2] == [None, None]
+    raw, processed = post_process_rewards(args, data[0])
+    assert math.isnan(raw[0])
+    assert processed[:2] == [0.0, 0.0]
+    assert not any(math.isnan(advantage) for advantage in processed)
+
+
+def test_the_reward_of_a_dict_is_found_by_slimes_reward_key():
+    data = groups()
+    for sample in itertools.chain(*data):
+        sample.reward = {"score": sample.reward, "other": 5.0}
+    select_rollouts(arguments({"m": M}, reward_key="score"), data)
+    assert len(data[0]) == M
+    assert len({sample.reward["score"] for sample in data[0]}) > 1
+
+
+def test_the_log_says_what_the_update_sees_and_the_reward_of_all(caplog):
+    data = groups()
+    mean = np.mean([sample.reward for group in data for sample in group])
+    with caplog.at_level("INFO", logger="podsrl.slime"):
+        select_rollouts(arguments({"m": M}), data)
+    assert caplog.messages == [
+        f"selected 4 of 8 in 3 groups; the update sees 12 rows; mean reward of all 24: {mean:.4f}"
+    ]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_batch_size_that_divides_the_kept_rows_is_accepted(steps):
+    args = arguments({"m": M}, global_batch_size=PROMPTS * M // steps)
+    select_rollouts(args, groups())
+
+
+@pytest.mark.parametrize("size", [PROMPTS * N, 5, None])
+def test_a_batch_size_of_which_slime_would_cut_off_rows_is_refused(size):
+    with pytest.raises(InvalidInputError, match=r"--global-batch-size 12 for one step"):
+        select_rollouts(arguments({"m": M}, global_batch_size=size), groups())
+
+
+def test_slimes_dynamic_batch_size_needs_no_number():
+    args = arguments({"m": M}, global_batch_size=None, use_dynamic_global_batch_size=True)
+    select_rollouts(args, groups())
+
+
+def test_missing_or_unknown_options_are_refused():
+    with pytest.raises(InvalidInputError, match="--custom-config-path"):
+        select_rollouts(arguments(None), groups())
+    with pytest.raises(InvalidInputError, match=r"unknown: pods\.keep; allowed: pods\.m, "):
+        select_rollouts(arguments({"m": M, "keep": 3}), groups())
+    with pytest.raises(InvalidInputError, match=r"pods\.m=9 .* of --n-samples-per-prompt=8"):
+        select_rollouts(arguments({"m": 9}), groups())
+
+
+def test_a_rollout_of_several_samples_is_refused():
+    data = groups()
+    data[0][0] = [data[0][0], data[0][0]]
+    with pytest.raises(UnsupportedError, match="several samples for one rollout"):
+        select_rollouts(arguments({"m": M}), data)
+
+
+def test_rewards_without_a_selection_are_refused():
+    """slime's own normalisation of a changed count would take the whole batch for one group."""
+    with pytest.raises(InvalidInputError, match="--rollout-sample-filter-path"):
+        post_process_rewards(arguments({"m": M}), groups()[0])

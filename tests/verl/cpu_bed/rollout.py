@@ -1,0 +1,99 @@
+"""A rollout for verl's registries: one Ray actor that samples with Hugging Face `generate`."""
+
+import hashlib
+from collections import Counter
+
+import ray
+import torch
+import verl.workers.rollout.base as base
+from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
+
+NAME = "hf_cpu"
+
+
+def _server_name(rank):
+    return f"cpu_bed_server_{rank}"
+
+
+class Server:
+    """What verl asks of an inference server.
+
+    The k-th rollout of a prompt depends only on the weights' version, the prompt and k, so that two
+    runs from the same seed generate the same, in whatever order the requests come.
+    """
+
+    def __init__(self, path, response_length):
+        from transformers import AutoModelForCausalLM
+
+        torch.set_num_threads(1)
+        self.model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+        self.response_length = response_length
+        self.version = 0
+        self.asked = Counter()
+
+    def generate(self, request_id, prompt_ids, sampling_params, **_):
+        asked = (self.version, tuple(prompt_ids))
+        self.asked[asked] += 1
+        digest = hashlib.sha256(repr((asked, self.asked[asked])).encode()).digest()
+        torch.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+        greedy = sampling_params["temperature"] == 0
+        sampling = {} if greedy else {"temperature": sampling_params["temperature"], "top_k": 0}
+        ids = self.model.generate(
+            torch.tensor([prompt_ids]),
+            attention_mask=torch.ones(1, len(prompt_ids), dtype=torch.long),
+            do_sample=not greedy,
+            max_new_tokens=self.response_length,
+            **sampling,
+        )
+        return TokenOutput(
+            token_ids=ids[0, len(prompt_ids) :].tolist(),
+            stop_reason="completed",
+            extra_fields={"global_steps": self.version},
+        )
+
+    def load(self, weights, version):
+        self.model.load_state_dict(weights)
+        self.version = version
+
+    def sleep(self):
+        pass
+
+    def wake_up(self, tags=None):
+        pass
+
+    def abort_all_requests(self, reject_request=False):
+        pass
+
+    def resume_generation(self):
+        pass
+
+
+class Replica(RolloutReplica):
+    async def launch_servers(self):
+        server = (
+            ray.remote(Server)
+            .options(name=_server_name(self.replica_rank), num_cpus=0)
+            .remote(self.model_config.path, self.config.response_length)
+        )
+        self.servers = [server]
+        self._server_handle = server
+        self._server_address = _server_name(self.replica_rank)
+
+
+class Adapter(base.BaseRollout):
+    """The side of the training worker: hands its weights to the server."""
+
+    async def resume(self, tags):
+        pass
+
+    async def release(self):
+        pass
+
+    async def update_weights(self, weights, global_steps=0, **_):
+        state = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
+        if torch.distributed.get_rank() == 0:
+            await ray.get_actor(_server_name(0)).load.remote(state, global_steps)
+
+
+base._ROLLOUT_REGISTRY[(NAME, "async")] = f"{__name__}.Adapter"
+RolloutReplicaRegistry.register(NAME, lambda: Replica)

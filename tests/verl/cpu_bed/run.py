@@ -1,0 +1,124 @@
+"""Starts the real `verl.trainer.main_ppo` on the CPU bed and reads what it left."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+HERE = Path(__file__).resolve().parent
+PROMPTS, ROLLOUTS, STEPS = 4, 8, 2
+
+OVERRIDES = f"""
+algorithm.adv_estimator=grpo
+data.train_batch_size={PROMPTS} data.max_prompt_length=64 data.max_response_length=8
+data.shuffle=False data.dataloader_num_workers=0
+actor_rollout_ref.model.use_remove_padding=False
+actor_rollout_ref.model.enable_gradient_checkpointing=False
++actor_rollout_ref.model.override_config.attn_implementation=eager
+actor_rollout_ref.actor.strategy=fsdp2
+actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}
+actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4
+actor_rollout_ref.actor.use_torch_compile=False
+actor_rollout_ref.actor.use_kl_loss=True
+actor_rollout_ref.actor.optim.lr=0.01
+actor_rollout_ref.actor.fsdp_config.use_torch_compile=False
++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=fp32
+actor_rollout_ref.actor.checkpoint.save_contents=[hf_model]
+actor_rollout_ref.ref.strategy=fsdp2
+actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4
+actor_rollout_ref.ref.fsdp_config.model_dtype=fp32
+actor_rollout_ref.ref.fsdp_config.use_torch_compile=False
++actor_rollout_ref.ref.fsdp_config.mixed_precision.param_dtype=fp32
+actor_rollout_ref.rollout.name=hf_cpu actor_rollout_ref.rollout.n={ROLLOUTS}
+actor_rollout_ref.rollout.tensor_model_parallel_size=1
+actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4
+actor_rollout_ref.rollout.calculate_log_probs=False
+actor_rollout_ref.rollout.agent.num_workers=1
+reward.num_workers=1 reward.custom_reward_function.path={HERE / "model.py"}
+trainer.logger=[console,file] trainer.project_name=cpu_bed
+trainer.nnodes=1 trainer.n_gpus_per_node=1 trainer.device=cpu
+trainer.val_before_train=False trainer.total_training_steps={STEPS} trainer.save_freq={STEPS}
+trainer.resume_mode=disable
+transfer_queue.backend.SimpleStorage.num_data_storage_units=1
+ray_kwargs.ray_init.num_cpus=8 +ray_kwargs.ray_init.num_gpus=1
++ray_kwargs.ray_init.include_dashboard=False
+"""
+
+
+@dataclass
+class Run:
+    """What a finished run left.
+
+    metrics: of each step, as verl's file logger wrote them.
+    rows: each batch that the model was run on, see cpu_bed.rows.
+    weights: of the last step.
+    log: everything that was printed.
+    """
+
+    metrics: list[dict]
+    rows: list[dict]
+    weights: dict
+    log: str
+
+
+def train(folder: Path, name: str, *overrides: str) -> Run:
+    """Run verl in a fresh process, with the model, data and reward of this package.
+
+    Args:
+        folder: holds `model` and `prompts.parquet`; the run is written beside them.
+        name: of the run.
+        overrides: Hydra overrides after ours.
+    """
+    metrics, rows, weights = folder / f"{name}.jsonl", folder / f"{name}.rows", folder / name
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(HERE.parent),
+        "VERL_USE_EXTERNAL_MODULES": "cpu_bed",
+        "VERL_ENGINE_DEVICE": "cuda",  # the FSDP engine is registered for it, and runs on a CPU
+        "VERL_FILE_LOGGER_PATH": str(metrics),
+        "CPU_BED_ROWS": str(rows),
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_prestart_worker_first_driver": "0",
+        "RAY_enable_worker_prestart": "0",
+        "OMP_NUM_THREADS": "1",
+        "HYDRA_FULL_ERROR": "1",
+    }
+    arguments = [
+        f"data.train_files={folder / 'prompts.parquet'}",
+        f"data.val_files={folder / 'prompts.parquet'}",
+        f"actor_rollout_ref.model.path={folder / 'model'}",
+        f"trainer.experiment_name={name}",
+        f"trainer.default_local_dir={weights}",
+        f"hydra.run.dir={folder / 'hydra' / name}",
+    ]
+    log = folder / f"{name}.log"
+    with open(log, "w") as printed:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "verl.trainer.main_ppo",
+                *OVERRIDES.split(),
+                *arguments,
+                *overrides,
+            ],
+            env=environment,
+            cwd=folder,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+        )
+    if done.returncode:
+        raise AssertionError(f"verl ended with {done.returncode}:\n{log.read_text()[-8000:]}")
+    model = weights / f"global_step_{STEPS}" / "actor" / "huggingface" / "model.safetensors"
+    return Run(
+        metrics=[json.loads(line)["data"] for line in metrics.read_text().splitlines()],
+        rows=[json.loads(line) for line in rows.read_text().splitlines()],
+        weights=load_file(model),
+        log=log.read_text(),
+    )

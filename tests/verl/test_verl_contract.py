@@ -1,0 +1,162 @@
+"""What podsrl relies on in verl 0.9: an upgrade shall fail here, and not in a long run."""
+
+import inspect
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
+
+import torch
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.protocol import DataProto
+from verl.trainer.ppo.metric_utils import compute_data_metrics
+from verl.trainer.ppo.v1 import PPOTrainer, PPOTrainerSync
+from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+from podsrl import group_advantages
+from podsrl.verl.metrics import summarise_rows
+
+CHANGED = "verl changed {}: podsrl.verl.trainer relies on it, see docs/verl.md"
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("_balance_batch", ["batch", "metrics"]),
+        ("_compute_advantage", ["batch", "metrics"]),
+        ("_update_actor", ["batch", "metrics"]),
+        ("_update_critic", ["batch", "metrics"]),
+        ("_compute_metrics", ["batch", "metrics", "timing_raw"]),
+        ("_log_rollout_data", ["batch", "timing_raw", "rollout_data_dir"]),
+        (
+            "_dump_generations",
+            ["inputs", "outputs", "gts", "scores", "reward_extra_infos_dict", "dump_path"],
+        ),
+    ],
+)
+def test_the_wrapped_methods_take_what_we_pass_on(method, parameters):
+    found = list(inspect.signature(getattr(PPOTrainer, method)).parameters)[1:]
+    assert found[: len(parameters)] == parameters, CHANGED.format(f"{method}{tuple(found)}")
+
+
+def test_rewards_come_before_balancing_and_all_that_costs_memory_comes_after():
+    """Where rows are dropped decides what is saved."""
+    order = []
+
+    def stage(name):
+        def run(self, batch, metrics=None):
+            order.append(name)
+            return batch
+
+        return run
+
+    names = ["_compute_reward_colocate", "_balance_batch", "_compute_old_log_prob"]
+    names += ["_compute_ref_log_prob", "_compute_values", "_compute_advantage"]
+    names += ["_update_critic", "_update_actor"]
+    trainer = object.__new__(
+        type("Probe", (PPOTrainerSync,), {name: stage(name) for name in names})
+    )
+    trainer.on_sample_begin = trainer.on_sample_end = lambda: None
+    trainer.use_reference_policy = trainer.use_critic = True
+    trainer.global_steps = 1
+    trainer.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=None)
+    trainer.config = SimpleNamespace(
+        actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(temperature=1.0)),
+        trainer=SimpleNamespace(critic_warmup=0),
+    )
+    batch = KVBatchMeta(partition_id="train")
+    trainer.replay_buffer = SimpleNamespace(sample=lambda **_: (batch, {}))
+    trainer._step_once({}, {}, sample_batch_size=4)
+    assert order == names, CHANGED.format("the order of stages in _step_once")
+
+
+def test_the_batch_is_padded_to_a_multiple_of_mini_batch_prompts_times_rollout_n(make_trainer):
+    """Trap 1: left at n, dropped rows come back as padding."""
+    trainer = make_trainer("actor_rollout_ref.rollout.n=8")
+    assert trainer._get_required_batch_multiple(dp_size=1) == 4 * 8, CHANGED.format("padding")
+    trainer.config.actor_rollout_ref.rollout.n = 2
+    assert trainer._get_required_batch_multiple(dp_size=1) == 4 * 2, CHANGED.format("padding")
+
+
+def test_verl_chooses_the_replay_buffer_by_the_literal_name_sync(make_trainer):
+    """Trap 2: under a name of our own a synchronous trainer would get the asynchronous buffer."""
+    own_name = make_trainer("trainer.v1.trainer_mode=pods_sync", cls=PPOTrainerSync)
+    assert type(own_name.replay_buffer) is ReplayBufferAsync, CHANGED.format("mode names")
+    modes = ("sync", "colocate_async")
+    for host in modes:
+        ours = make_trainer(f"trainer.v1.trainer_mode=pods_{host}", f"+trainer.v1.pods_{host}.m=4")
+        theirs = make_trainer(f"trainer.v1.trainer_mode={host}")
+        assert type(ours.replay_buffer) is type(theirs.replay_buffer)
+        assert ours.trainer_mode == theirs.trainer_mode == host
+
+
+def test_a_selected_batch_keeps_tags_partition_and_extra_info():
+    batch = KVBatchMeta(
+        keys=["a", "b", "c"],
+        tags=[{"i": 0}, {"i": 1}, {"i": 2}],
+        partition_id="train",
+        extra_info={"temperature": 0.5},
+    )
+    kept = batch.select_keys(["a", "c"])
+    found = (kept.keys, kept.tags, kept.partition_id, kept.extra_info)
+    assert found == (["a", "c"], [{"i": 0}, {"i": 2}], "train", {"temperature": 0.5}), (
+        CHANGED.format("KVBatchMeta.select_keys")
+    )
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_grpo_advantages_of_sessions_are_by_their_last_row_and_as_ours(scale):
+    """Two sessions of one prompt; the first has two rows, and only its last reward counts."""
+    keys = ["u_0_0", "u_0_1", "u_1_0", "u_2_0"]
+    rewards = torch.tensor([[0.0, 9.0], [0.0, 1.0], [0.0, 0.25], [0.0, 0.0]])
+    data = DataProto(
+        batch=TensorDict(
+            {"token_level_rewards": rewards, "response_mask": torch.ones(4, 2)}, batch_size=4
+        ),
+        non_tensor_batch={"uid": np.array(["u"] * 4, dtype=object)},
+    )
+    data = compute_advantage_for_multi_trajectories(
+        data, keys, adv_estimator="grpo", norm_adv_by_std_in_grpo=scale
+    )
+    ours = group_advantages([1.0, 0.25, 0.0], [0, 1, 2], scale=scale, eps=1e-6)
+    expected = [ours[0], ours[0], ours[1], ours[2]]
+    found = data.batch["advantages"][:, 0].tolist()
+    assert found == pytest.approx(expected, abs=1e-6), CHANGED.format("GRPO's advantages")
+
+
+def test_data_metrics_of_a_summary_are_those_of_the_rows_themselves():
+    """`summarise_rows` gives verl's metric function widths and sums in place of tokens."""
+    draw = torch.Generator().manual_seed(0)
+    prompts, responses, width = [3, 2, 3, 1, 3], [4, 1, 6, 6, 2], (3, 6)
+    rewards = [0.5, 1.0, 0.25, 0.0, 0.75]
+    scores = torch.zeros(5, width[1])
+    for i, (length, reward) in enumerate(zip(responses, rewards, strict=True)):
+        scores[i, length - 1] = reward
+    full = DataProto(
+        batch=TensorDict(
+            {
+                "token_level_scores": scores,
+                "token_level_rewards": scores,
+                "advantages": torch.rand(5, width[1], generator=draw),
+                "returns": torch.rand(5, width[1], generator=draw),
+                "response_mask": torch.ones(5, width[1]),
+                "prompts": torch.zeros(5, width[0], dtype=torch.int64),
+                "responses": torch.zeros(5, width[1], dtype=torch.int64),
+                "prompt_length": torch.tensor(prompts).float(),
+                "response_length": torch.tensor(responses).float(),
+            },
+            batch_size=5,
+        ),
+        non_tensor_batch={"__num_turns__": np.array([2, 2, 4, 2, 2])},
+    )
+    tags = [{"prompt_len": p, "response_len": r} for p, r in zip(prompts, responses, strict=True)]
+    ours = compute_data_metrics(summarise_rows(rewards, tags, [2, 2, 4, 2, 2]), use_critic=False)
+    theirs = compute_data_metrics(full, use_critic=False)
+    trained_only = ("critic/advantages", "critic/returns")
+    expected = {k: v for k, v in theirs.items() if not k.startswith(trained_only)}
+    found = {k: v for k, v in ours.items() if not k.startswith(trained_only)}
+    assert found == pytest.approx(expected, abs=1e-6), CHANGED.format("compute_data_metrics")

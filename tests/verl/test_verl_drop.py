@@ -1,0 +1,270 @@
+"""Dropping rows on a real TransferQueue, with verl's own balancing and advantages around it."""
+
+import contextlib
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
+
+from verl.trainer.ppo.v1 import PPOTrainer
+
+from podsrl import group_advantages
+from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.verl.selection import parse_key
+from podsrl.verl.trainer import PODSTrainerSync
+
+SYNC = ("trainer.v1.trainer_mode=pods_sync", "+trainer.v1.pods_sync.m=4")
+PROMPTS, N, M = 4, 8, 4
+
+
+def random_rewards(seed=0, prompts=PROMPTS, n=N):
+    """Four prompts of eight rollouts with one row each, in the order in which they finish."""
+    draw = np.random.default_rng(seed)
+    keys = [f"uid{p}_{session}_0" for p in range(prompts) for session in range(n)]
+    draw.shuffle(keys)
+    return {key: float(draw.integers(0, 11)) / 10 for key in keys}
+
+
+def by_prompt(rewards):
+    """Rewards of each prompt in the order of their sessions, last row only."""
+    last = {}
+    for key, reward in rewards.items():
+        uid, session, index = parse_key(key)
+        if index >= last.get((uid, session), (-1,))[0]:
+            last[uid, session] = (index, reward)
+    groups = {}
+    for (uid, session), (_, reward) in sorted(last.items()):
+        groups.setdefault(uid, {})[session] = reward
+    return groups
+
+
+def largest_variance(rewards, m):
+    """Brute force over every subset."""
+    return max(np.var(subset) for subset in itertools.combinations(rewards, m))
+
+
+def test_the_kept_rows_have_the_largest_variance_of_all_subsets_and_the_others_are_gone(
+    make_trainer, put, keys_left
+):
+    rewards = random_rewards()
+    batch = make_trainer(*SYNC)._balance_batch(put(rewards), metrics := {})
+    assert keys_left() == set(batch.keys)
+    assert len(batch) == PROMPTS * M
+    for uid, group in by_prompt(rewards).items():
+        kept = [rewards[key] for key in batch.keys if key.startswith(f"{uid}_")]
+        assert len(kept) == M
+        best = largest_variance(list(group.values()), M)
+        assert np.var(kept) == pytest.approx(best, abs=1e-6)
+    assert metrics["pods/padding_rows"] == 0
+
+
+def test_the_kept_rows_keep_their_tags_and_what_verl_noted_of_the_batch(make_trainer, put):
+    sampled = put(random_rewards())
+    tag_of = dict(zip(sampled.keys, sampled.tags, strict=True))
+    batch = make_trainer(*SYNC)._balance_batch(sampled, {})
+    assert [tag_of[key] for key in batch.keys] == batch.tags
+    assert batch.extra_info == {"temperature": 1.0}
+
+
+def announced(caplog):
+    return [
+        record.getMessage() for record in caplog.records if record.name == "podsrl.verl.trainer"
+    ]
+
+
+def test_m_equal_to_n_keeps_every_row(make_trainer, put, keys_left):
+    rewards = random_rewards()
+    trainer = make_trainer(SYNC[0], "+trainer.v1.pods_sync.m=8")
+    batch = trainer._balance_batch(put(rewards), {})
+    assert set(batch.keys) == set(rewards) == keys_left()
+
+
+def test_left_at_n_rollouts_per_prompt_verl_pads_the_batch_back_to_its_old_size(make_trainer, put):
+    """The naive variant: rows dropped, rollout.n left alone. It is why `_pods_update_sees_m` is."""
+
+    class Naive(PODSTrainerSync):
+        _pods_update_sees_m = contextlib.nullcontext
+
+    batch = make_trainer(*SYNC, cls=Naive)._balance_batch(put(random_rewards()), metrics := {})
+    assert len(batch) == PROMPTS * N
+    assert sum(tag.get("is_padding", False) for tag in batch.tags) == PROMPTS * (N - M)
+    assert metrics["pods/padding_rows"] == PROMPTS * (N - M)
+
+
+def test_a_rollout_of_several_rows_is_kept_or_dropped_whole_by_its_last_row(
+    make_trainer, put, keys_left
+):
+    # Sessions 1 and 2 have three rows each; what counts are their last rewards, 1 and 0.5.
+    rewards = {f"uid_{session}_0": 0.0 for session in range(8)}
+    rewards |= {"uid_1_0": 0.5, "uid_1_1": 0.5, "uid_1_2": 1.0}
+    rewards |= {"uid_2_0": 1.0, "uid_2_1": 1.0, "uid_2_2": 0.5}
+    trainer = make_trainer(SYNC[0], "+trainer.v1.pods_sync.m=2", "data.train_batch_size=1")
+    metrics = {}
+    kept = trainer._pods_drop_rows(put(rewards), metrics)
+    assert set(kept.keys) == {"uid_0_0", "uid_1_0", "uid_1_1", "uid_1_2"} == keys_left()
+    assert metrics["pods/rollouts"] == 8
+    assert metrics["pods/kept_rollouts"] == 2
+
+
+def test_a_group_that_lost_rollouts_is_kept_whole_if_no_more_than_m_are_left(make_trainer, put):
+    rewards = random_rewards()
+    lost = [f"uid0_{session}_0" for session in range(2, 8)]  # two of eight are left
+    rewards = {key: reward for key, reward in rewards.items() if key not in lost}
+    metrics = {}
+    kept = make_trainer(*SYNC)._pods_drop_rows(put(rewards), metrics)
+    assert {"uid0_0_0", "uid0_1_0"} < set(kept.keys)
+    assert len(kept) == 2 + 3 * M
+    assert metrics["pods/short_groups"] == 1
+
+
+def test_verl_pads_only_what_short_groups_lack(make_trainer, put, caplog):
+    rewards = random_rewards()
+    rewards = {key: r for key, r in rewards.items() if not key.startswith("uid0_") or "_0_" in key}
+    with caplog.at_level("INFO", logger="podsrl"):
+        batch = make_trainer(*SYNC)._balance_batch(put(rewards), metrics := {})
+    assert len(batch) == PROMPTS * M
+    assert metrics["pods/padding_rows"] == M - 1
+    assert announced(caplog) == [
+        "pods_sync: selected 4 of 8 in 4 groups (1 had fewer and kept all); the update sees 13 rows"
+        " and 3 rows of verl's padding"
+    ]
+
+
+def test_the_first_step_is_announced_once(make_trainer, put, caplog):
+    trainer = make_trainer(*SYNC)
+    with caplog.at_level("INFO", logger="podsrl"):
+        for seed in range(2):
+            trainer._balance_batch(put(random_rewards(seed)), {})
+    expected = "pods_sync: selected 4 of 8 in 4 groups; the update sees 16 rows"
+    assert announced(caplog) == [expected]
+
+
+def test_with_a_seed_the_choice_does_not_depend_on_names_or_order_of_rows(make_trainer, put):
+    """verl draws uids anew in every run and rows come in the order in which they finish."""
+    rewards = dict.fromkeys(random_rewards(), 0.0)  # all tied: the seed decides everything
+    chosen = []
+    for names, order in (("abcd", 0), ("wzyx", 5)):
+        renamed = {f"{names[int(k[3])]}{k[4:]}": reward for k, reward in rewards.items()}
+        keys = sorted(renamed)
+        np.random.default_rng(order).shuffle(keys)
+        renamed = {key: renamed[key] for key in keys}
+        trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.seed=3")
+        indices = {name: 10 + i for i, name in enumerate(names)}
+        kept = trainer._pods_drop_rows(put(renamed, indices=indices), {})
+        chosen.append({(names.index(key[0]), key[1:]) for key in kept.keys})
+    assert chosen[0] == chosen[1]
+    trainer.global_steps = 2
+    kept = trainer._pods_drop_rows(put(renamed, indices=indices), {})
+    assert {(names.index(key[0]), key[1:]) for key in kept.keys} != chosen[1]
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("baseline", ["kept", "group"])
+def test_advantages_are_those_of_group_advantages(
+    make_trainer, put, transfer_queue, baseline, scale
+):
+    """With baseline=kept they are verl's own, and must agree for the two to be comparable."""
+    rewards = random_rewards()
+    trainer = make_trainer(
+        *SYNC,
+        f"+trainer.v1.pods_sync.baseline={baseline}",
+        f"algorithm.norm_adv_by_std_in_grpo={scale}",
+    )
+    batch = trainer._balance_batch(put(rewards), {})
+    batch = trainer._compute_advantage(batch, {})
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys,
+        partition_id="train",
+        select_fields=["advantages", "returns", "response_mask"],
+    )
+    for uid, group in by_prompt(rewards).items():
+        sessions = sorted(parse_key(key)[1] for key in batch.keys if key.startswith(f"{uid}_"))
+        expected = group_advantages(list(group.values()), sessions, baseline, scale, eps=1e-6)
+        for session, advantage in zip(sessions, expected, strict=True):
+            i = batch.keys.index(f"{uid}_{session}_0")
+            for field in ("advantages", "returns"):
+                row = data[field][i]
+                assert row.tolist() == pytest.approx([advantage] * len(row), abs=1e-5)
+
+
+def test_a_rollout_that_could_not_be_scored_is_not_kept_while_others_are_left(make_trainer, put):
+    rewards = random_rewards()
+    unscorable = {f"uid1_{session}_0" for session in range(4)}  # four scorable are left: just m
+    rewards |= dict.fromkeys(unscorable, math.nan)
+    kept = make_trainer(*SYNC)._pods_drop_rows(put(rewards), metrics := {})
+    assert not unscorable & set(kept.keys)
+    assert metrics["pods/unscorable"] == 4
+
+
+def test_a_kept_rollout_that_could_not_be_scored_has_advantage_0_and_counts_in_no_mean(
+    make_trainer, put, transfer_queue
+):
+    rewards = random_rewards()
+    rewards |= {f"uid1_{session}_0": math.nan for session in range(8)}
+    rewards |= {"uid1_2_0": 1.0, "uid1_5_0": 0.0, "uid1_6_0": 0.0}  # fewer than m = 4
+    trainer = make_trainer(*SYNC)
+    batch = trainer._balance_batch(put(rewards), {})
+    batch = trainer._compute_advantage(batch, {})
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys, partition_id="train", select_fields=["advantages"]
+    )
+    found = {key: data["advantages"][i][0].item() for i, key in enumerate(batch.keys)}
+    assert not any(math.isnan(advantage) for advantage in found.values())
+    # mean 1/3, unbiased std sqrt(1/3): (2/3) / sqrt(1/3) = 1.1547 and (-1/3) / sqrt(1/3) = -0.5774
+    of_group = {key: found[key] for key in found if key.startswith("uid1_")}
+    assert of_group.pop("uid1_2_0") == pytest.approx(1.1547, abs=1e-3)
+    assert of_group.pop("uid1_5_0") == pytest.approx(-0.5774, abs=1e-3)
+    assert of_group.pop("uid1_6_0") == pytest.approx(-0.5774, abs=1e-3)
+    assert list(of_group.values()) == [0.0]
+
+
+def test_other_estimators_refuse_a_group_with_too_few_scorable_rollouts(make_trainer, put):
+    rewards = random_rewards() | {f"uid1_{session}_0": math.nan for session in range(6)}
+    trainer = make_trainer(*SYNC, "algorithm.adv_estimator=rloo")
+    batch = trainer._balance_batch(put(rewards), {})
+    with pytest.raises(UnsupportedError, match=r"1 groups have fewer than m = 4 .* NaN"):
+        trainer._compute_advantage(batch, {})
+
+
+def test_an_infinite_reward_is_an_error_and_not_the_best_rollout(make_trainer, put):
+    rewards = random_rewards() | {"uid1_3_0": math.inf}
+    with pytest.raises(InvalidInputError, match="infinite"):
+        make_trainer(*SYNC)._balance_batch(put(rewards), {})
+
+
+def test_the_dump_of_rollouts_has_all_n_and_says_which_were_kept(make_trainer, put, tmp_path):
+    rewards = random_rewards()
+    trainer = make_trainer(*SYNC, f"trainer.rollout_data_dir={tmp_path}")
+    trainer.tokenizer.pad_token_id = 0
+    trainer.tokenizer.decode = lambda ids, skip_special_tokens: str(len(ids))
+    trainer._init_dump_executor()
+    batch = trainer._balance_batch(put(rewards), {})
+    trainer._log_rollout_data(batch, {}, str(tmp_path))  # verl, at the end of the step
+    trainer._shutdown_dump_executor()
+    [file] = tmp_path.iterdir()
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {row["uid"]: pytest.approx(row["score"]) for row in rows} == rewards
+    assert {row["uid"] for row in rows if row["kept"]} == set(batch.keys)
+
+
+def test_rollout_n_is_m_while_verl_sizes_the_update_and_n_again_after_an_error(
+    make_trainer, monkeypatch
+):
+    seen = []
+
+    def run_out_of_memory(self, batch, metrics):
+        seen.append(self.config.actor_rollout_ref.rollout.n)
+        raise RuntimeError("out of memory")
+
+    stages = ["_update_actor", "_update_critic", "_compute_advantage"]
+    trainer = make_trainer(*SYNC)
+    for stage in stages:
+        monkeypatch.setattr(PPOTrainer, stage, run_out_of_memory)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            getattr(trainer, stage)(None, {})
+        assert trainer.config.actor_rollout_ref.rollout.n == N
+    assert seen == [M] * len(stages)

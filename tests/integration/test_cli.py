@@ -264,3 +264,28 @@ def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
     )
     path.write_text('{"prompt": "a", "reward": 1}\n{broken\n')
     assert "line 2" in fails(["select", str(path), "--keep", "1"], capsys)
+
+
+def test_the_demo_leaves_everything_it_names_and_a_second_one_goes_beside_it(
+    tiny_model, capsys, tmp_path
+):
+    flags = ["--output_dir", str(tmp_path / "demo"), "--model_name_or_path", str(tiny_model)]
+    flags += ["--task_options", '{"min_columns": 2, "max_columns": 2}', "--num_rollouts", "8"]
+    flags += ["--num_generations", "4", "--per_device_train_batch_size", "8", "--max_steps", "2"]
+    flags += ["--evaluation_problems", "8", "--evaluation_steps", "1", "--save_steps", "1"]
+    assert main(["demo", *flags]) == 0
+    printed = capsys.readouterr().out
+    for line in ("before   answer", "after    answer", "+-", "report.html"):
+        assert line in printed
+    folder = tmp_path / "demo"
+    for name in (
+        "config.yaml", "metrics.jsonl", "evaluations.jsonl", "rollouts/step_000001.parquet",
+        "figures/accuracy.png", "report.html", "checkpoint-2/model.safetensors", "finished.json",
+    ):  # fmt: skip
+        assert (folder / name).stat().st_size > 0, name
+        assert name.split("/")[0] in printed or name in ("evaluations.jsonl", "finished.json")
+    before = (folder / "metrics.jsonl").read_bytes()
+    assert main(["demo", *flags]) == 0
+    assert f"this one goes to {tmp_path / 'demo-2'}" in capsys.readouterr().out
+    assert (tmp_path / "demo-2" / "finished.json").is_file()
+    assert (folder / "metrics.jsonl").read_bytes() == before

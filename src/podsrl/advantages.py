@@ -41,31 +41,21 @@ def group_advantages(
     >>> group_advantages([0.0, 0.0, 1.0], [0, 2], eps=0.0)  # mean 1/2, std sqrt(1/2)
     [-0.7071067811865475, 0.7071067811865475]
     """
-    if baseline not in BASELINES:
-        raise InvalidInputError(f"unknown baseline {baseline!r}; allowed: {', '.join(BASELINES)}")
     as_lists = isinstance(rewards_P_N, (list, tuple))
     rewards = np.asarray(rewards_P_N, dtype=np.float64) if as_lists else rewards_P_N
     kept = np.asarray(kept_P_M) if isinstance(kept_P_M, (list, tuple)) else kept_P_M
     xp = array_namespace(rewards)
     if not xp.isdtype(rewards.dtype, "real floating"):
         rewards = xp.astype(rewards, xp.float64)
-    n = rewards.shape[-1]
-    if tuple(rewards.shape[:-1]) != tuple(kept.shape[:-1]):
-        raise InvalidInputError(
-            f"rewards {tuple(rewards.shape)} and kept {tuple(kept.shape)} must have the same"
-            " leading dimensions"
-        )
-    if bool(xp.any((kept < 0) | (kept >= n))):
-        raise InvalidInputError(f"kept holds indices outside 0..{n - 1}")
+    _check(rewards, kept, baseline)
     kept_rewards = xp.take_along_axis(rewards, kept, axis=-1)
     reference = kept_rewards if baseline == "kept" else rewards
 
     scorable = ~xp.isnan(reference)
     count = xp.sum(xp.astype(scorable, rewards.dtype), axis=-1, keepdims=True)
-    zeros = xp.zeros_like(reference)
-    ones = xp.ones_like(count)
-    mean = xp.sum(xp.where(scorable, reference, zeros), axis=-1, keepdims=True)
-    mean = mean / xp.maximum(count, ones)
+    zeros, ones = xp.zeros_like(reference), xp.ones_like(count)
+    total = xp.sum(xp.where(scorable, reference, zeros), axis=-1, keepdims=True)
+    mean = total / xp.maximum(count, ones)
     advantages = kept_rewards - mean
     if scale:
         squares = xp.where(scorable, (reference - mean) ** 2, zeros)
@@ -76,3 +66,15 @@ def group_advantages(
         advantages = advantages / divisor
     advantages = xp.where(xp.isnan(advantages), xp.zeros_like(advantages), advantages)
     return advantages.tolist() if as_lists else advantages
+
+
+def _check(rewards: Any, kept: Any, baseline: str) -> None:
+    if baseline not in BASELINES:
+        raise InvalidInputError(f"unknown baseline {baseline!r}; allowed: {', '.join(BASELINES)}")
+    if tuple(rewards.shape[:-1]) != tuple(kept.shape[:-1]):
+        raise InvalidInputError(
+            f"rewards {tuple(rewards.shape)} and kept {tuple(kept.shape)} must have the same"
+            " leading dimensions"
+        )
+    if bool(((kept < 0) | (kept >= rewards.shape[-1])).any()):
+        raise InvalidInputError(f"kept holds indices outside 0..{rewards.shape[-1] - 1}")

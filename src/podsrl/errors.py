@@ -6,7 +6,7 @@ class PodsError(Exception):
 
 
 class InvalidInputError(PodsError, ValueError):
-    """An argument, a config value or a data file is not what is allowed; the message says what is."""
+    """An argument, a config value or a data file is not allowed; the message says what is."""
 
 
 class UnknownNameError(PodsError, KeyError):
@@ -22,3 +22,7 @@ class UnsupportedError(PodsError, RuntimeError):
 
 class MissingDependencyError(PodsError, ImportError):
     """An optional package is needed; the message says how to install it."""
+
+
+class RewardError(PodsError, RuntimeError):
+    """A reward function raised, or returned something that is no reward."""

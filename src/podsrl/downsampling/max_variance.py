@@ -4,8 +4,8 @@ from array_api_compat import array_namespace
 
 from podsrl.downsampling.ordering import Array, Ordered, Seed, keep_ends, ramp, sort_groups
 
-# Scaled rewards span exactly 2, so for m > 1 the best variance is at least 1/m. Variances closer than
-# this fraction of that differ by rounding only, and count as equal.
+# Scaled rewards span exactly 2, so for m > 1 the best variance is at least 1/m. Variances closer
+# than this fraction of that differ by rounding only, and count as equal.
 _EQUAL = 1e-9
 
 

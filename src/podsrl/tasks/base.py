@@ -1,9 +1,13 @@
 """What a task is: rows with an answer, a prompt for each, and a grade for each completion."""
 
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
+
+from podsrl.errors import InvalidInputError
+from podsrl.grading.unscorable import COUNTS, UnscorableWatch
 
 Row = dict[str, Any]
 Messages = list[dict[str, str]]
@@ -18,7 +22,7 @@ your final answer, nothing else
 </answer>"""
 
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
-_FORMAT = re.compile(r"<think>.*</think>[ \n]?<answer>.*</answer>", re.DOTALL)
+_MIDDLE = re.compile(r"</think>[ \n]?<answer>")
 
 
 class Grade(NamedTuple):
@@ -49,6 +53,8 @@ class Task(ABC):
     example_right: ClassVar[str]
     example_wrong: ClassVar[str]
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
+    #: The rewards raise when more than this share of the last 1,024 completions is unscorable.
+    max_unscorable: float = 0.25
 
     @abstractmethod
     def load(self, split: str, path: str | None = None) -> list[Row]:
@@ -80,6 +86,10 @@ class Task(ABC):
         """A completion that must be graded right: the gold answer in the asked form."""
         return f"<think>\nas given\n</think>\n<answer>\n{row['answer']}\n</answer>"
 
+    def examples(self) -> tuple[Row, str, str]:
+        """A row with a right and a wrong completion, which `pods tasks check` grades."""
+        return self.example, self.example_right, self.example_wrong
+
     def rewards(self) -> list[RewardFunction]:
         """Reward functions for TRL: the paper's correctness, format and tag rewards.
 
@@ -90,9 +100,40 @@ class Task(ABC):
         return paper_rewards(self)
 
 
+def format_span(completion: str) -> tuple[int, int] | None:
+    """Where the completion's <think>...</think><answer>...</answer> starts and ends, if anywhere.
+
+    The longest such stretch, which `<think>.*</think>[ \\n]?<answer>.*</answer>` would find too,
+    but in linear time: on a text of many tags that regular expression takes hours.
+    """
+    start, end = completion.find("<think>"), completion.rfind("</answer>")
+    if start < 0 or _MIDDLE.search(completion, start + len("<think>"), max(end, 0)) is None:
+        return None
+    return start, end + len("</answer>")
+
+
 def in_format(completion: str) -> bool:
-    """Does the completion hold <think>...</think><answer>...</answer>?"""
-    return _FORMAT.search(completion) is not None
+    """Is the completion <think>...</think><answer>...</answer>, but for one space or line break?
+
+    >>> in_format("<think>1 + 1</think>\\n<answer>2</answer>"), in_format("<answer>2</answer>")
+    (True, False)
+    """
+    span = format_span(completion)
+    if span is None:
+        return False
+    outside = completion[: span[0]], completion[span[1] :]
+    return all(text in ("", " ", "\n") for text in outside)
+
+
+def check_choice(what: str, given: str, allowed: Sequence[str]) -> str:
+    """`given`, if it is one of `allowed`.
+
+    Raises:
+        InvalidInputError: it is not; the message lists what is.
+    """
+    if given not in allowed:
+        raise InvalidInputError(f"{what} {given!r} is unknown; allowed are {', '.join(allowed)}")
+    return given
 
 
 def completion_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
@@ -108,9 +149,16 @@ def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
     return [{k: v[i] for k, v in lists.items()} for i in range(count)]
 
 
+_ADVICE = (
+    "Look at those completions and at the gold answers (`pods tasks check`); the task's"
+    " max_unscorable sets the share that is tolerated."
+)
+
+
 def paper_rewards(task: Task) -> list[RewardFunction]:
     """The three reward functions of `Task.rewards`, which grade every batch once between them."""
     last: list[Any] = [None, None]  # the batch graded last, and its grades
+    watch = UnscorableWatch(task.max_unscorable, advice=_ADVICE)
 
     def grades(
         completions: Sequence[Any], columns: Mapping[str, Any]
@@ -118,7 +166,14 @@ def paper_rewards(task: Task) -> list[RewardFunction]:
         texts = [completion_text(c) for c in completions]
         rows = rows_of(columns, len(texts))
         if last[0] != (texts, rows):
+            started, timeouts = time.perf_counter(), COUNTS["timeouts"]
             last[:] = [(texts, rows), task.grade_batch(texts, rows)]
+            failed = [grade.answer is None for grade in last[1]]
+            if log_metric := columns.get("log_metric"):
+                log_metric("grading/unscorable", sum(failed) / max(1, len(failed)))
+                log_metric("grading/timeouts", COUNTS["timeouts"] - timeouts)
+                log_metric("grading/seconds", time.perf_counter() - started)
+            watch.record(failed)
         return texts, last[1]
 
     def correctness(completions: Sequence[Any], **columns: Any) -> list[float | None]:
@@ -143,8 +198,8 @@ def _unless_right(grade: Grade, score: Callable[[str], float], text: str) -> flo
 
 
 def _form_score(text: str) -> float:
-    match = _FORMAT.search(text)
-    return max(0.0, 0.1 - 0.001 * (len(text) - len(match.group(0)))) if match else 0.0
+    span = format_span(text)
+    return max(0.0, 0.1 - 0.001 * (len(text) - (span[1] - span[0]))) if span else 0.0
 
 
 def _tag_score(text: str) -> float:

@@ -5,10 +5,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, MissingDependencyError
 
 
-def read_jsonl(path: str | Path, required: Iterable[str] = ()) -> list[dict[str, Any]]:
+class FileRow(dict[str, Any]):
+    """A row that knows the line of the file it came from, for messages."""
+
+    def __init__(self, row: dict[str, Any], line: int) -> None:
+        super().__init__(row)
+        self.line = line
+
+
+def read_jsonl(path: str | Path, required: Iterable[str] = ()) -> list[FileRow]:
     """Rows of a JSONL file; blank lines are skipped.
 
     Raises:
@@ -18,21 +26,22 @@ def read_jsonl(path: str | Path, required: Iterable[str] = ()) -> list[dict[str,
     path = Path(path).expanduser()
     if not path.is_file():
         raise InvalidInputError(f"no file {path}")
+    required = tuple(required)
     rows = []
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
+                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except ValueError as error:  # broken JSON, or bytes that are not UTF-8
                 raise InvalidInputError(f"{path}, line {number}: not JSON ({error})") from error
             if not isinstance(row, dict):
                 raise InvalidInputError(f"{path}, line {number}: not a JSON object")
             for field in required:
                 if row.get(field) in (None, ""):
                     raise InvalidInputError(f"{path}, line {number}: no field {field!r}")
-            rows.append(row)
+            rows.append(FileRow(row, number))
     if not rows:
         raise InvalidInputError(f"{path}: the dataset is empty")
     return rows
@@ -52,3 +61,30 @@ def find_file(path: str | Path, names: Iterable[str]) -> Path:
         if (path / name).is_file():
             return path / name
     raise InvalidInputError(f"{path} is no file, and no folder with {' or '.join(names)}")
+
+
+def load_from_hub(name: str, split: str, config: str | None = None) -> Iterable[dict[str, Any]]:
+    """Rows of a split of a dataset on the Hugging Face hub (or in its cache).
+
+    Raises:
+        MissingDependencyError: the package `datasets` is not installed.
+        InvalidInputError: the dataset can't be had; the message says how to use a local copy.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingDependencyError(
+            "loading from the hub needs the package datasets: pip install 'podsrl[trl]'"
+        ) from error
+    try:
+        rows = datasets.load_dataset(name, config, split=split)
+    except (OSError, ValueError, RuntimeError) as error:  # offline, no such dataset, no such split
+        reason = (str(error).splitlines() or ["no reason given"])[0]
+        raise InvalidInputError(
+            f"the dataset {name!r} ({split}) could not be loaded from the hub"
+            f" ({type(error).__name__}: {reason})"
+            "; give a local copy with --data_path (path= in Python)"
+        ) from error
+    if len(rows) == 0:
+        raise InvalidInputError(f"the dataset {name!r} ({split}) is empty")
+    return rows

@@ -11,6 +11,10 @@ from podsrl.tasks.base import Task
 TASKS: dict[str, str] = {
     "arithmetic": "podsrl.tasks.arithmetic:Arithmetic",
     "gsm8k": "podsrl.tasks.gsm8k:GSM8K",
+    "math": "podsrl.tasks.math:Math",
+    "sciknoweval": "podsrl.tasks.sciknoweval:SciKnowEval",
+    "code": "podsrl.tasks.code:Code",
+    "reasoning_gym": "podsrl.tasks.reasoning_gym:ReasoningGym",
 }
 
 
@@ -26,17 +30,8 @@ def get_task(name: str, **options: Any) -> Task:
         UnknownNameError: no such task; the message lists those there are.
         InvalidInputError: options that the task does not have.
     """
-    base, _, argument = name.partition(":")
-    if name.endswith(".py"):
-        cls = _task_class_in(name)
-    elif base in TASKS:
-        module, _, attribute = TASKS[base].partition(":")
-        cls = getattr(import_module_or_file(module), attribute)
-    else:
-        raise UnknownNameError(
-            f"unknown task {name!r}; the tasks are {', '.join(TASKS)}, and your own is given as the"
-            " path of its file, './mytask.py'"
-        )
+    cls = task_class(name)
+    argument = name.partition(":")[2]
     positional = [argument] if argument and not name.endswith(".py") else []
     signature = inspect.signature(cls)
     try:
@@ -44,6 +39,25 @@ def get_task(name: str, **options: Any) -> Task:
     except TypeError as error:
         raise InvalidInputError(f"task {name!r}: {error}; it takes {signature}") from error
     return cls(*positional, **options)
+
+
+def task_class(name: str) -> type[Task]:
+    """The class of a task; see `get_task`.
+
+    Raises:
+        UnknownNameError: no such task; the message lists those there are.
+    """
+    if name.endswith(".py"):
+        return _task_class_in(name)
+    base = name.partition(":")[0]
+    if base not in TASKS:
+        raise UnknownNameError(
+            f"unknown task {name!r}; the tasks are {', '.join(TASKS)}, and your own is given as the"
+            " path of its file, './mytask.py'"
+        )
+    module, _, attribute = TASKS[base].partition(":")
+    cls: type[Task] = getattr(import_module_or_file(module), attribute)
+    return cls
 
 
 def _task_class_in(path: str) -> type[Task]:

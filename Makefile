@@ -1,0 +1,40 @@
+# Everything runs in .venv, made on first use. VENV=path uses another one.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# one worker per core; each test process uses one thread
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick check lint docs-check clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
+
+demo: $(READY) ## watch GRPO-PODS learn on a CPU, in minutes
+	$(BIN)/pods demo
+
+test: $(READY) ## the whole test suite
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+quick: $(READY) ## the tests that take less than ten seconds each
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+lint: $(READY) ## ruff, mypy and the size limits
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tests/sizes.py
+
+check: lint test ## what CI runs: lint, types, sizes, tests and doctests
+
+clean: ## remove the environment and caches, not your runs
+	rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	@echo "making the environment in $(VENV): a few minutes, once"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@

@@ -1,0 +1,7 @@
+"""`python -m podsrl.cli`, as `pods`."""
+
+import sys
+
+from podsrl.cli import main
+
+sys.exit(main())

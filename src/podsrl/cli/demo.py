@@ -1,0 +1,58 @@
+"""`pods demo`: see GRPO-PODS learn, on a CPU, in minutes."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "watch GRPO-PODS teach the embedded model, on a CPU, in minutes"
+TAKES_FIELDS = True
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb; every other --field is one of the config's."""
+    parser.usage = "pods demo [--any_field value ...]"
+    parser.epilog = "The settings are those of the shipped config 'arithmetic'."
+    parser.add_argument("--output_dir", default="runs/demo", help="(runs/demo)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Warm-start, evaluate, train, evaluate; tell what came of it and where to look."""
+    from podsrl.cli.needs import needed
+
+    with needed("trl"):
+        from podsrl.cli import progress
+        from podsrl.cli.summary import print_result
+        from podsrl.experiments import run as experiment
+        from podsrl.experiments import spec as settings
+        from podsrl.experiments.plan import Plan
+    with needed("report"):
+        from podsrl.evaluation.comparison import Choices, load_comparison
+        from podsrl.report.write import write_report
+
+    folder = _where(Path(args.output_dir))
+    config = {**settings.read_config("arithmetic"), "output_dir": str(folder)}
+    spec = settings.parse({**config, "resume": (folder / "config.yaml").is_file()}, args.fields)
+    data = experiment.load_data(spec)
+    row = data.held_out[0]
+    print("A small model has learned to add, but works sloppily. GRPO-PODS teaches it care.")
+    print(f"Its task, for example: {row['question']} = {row['answer']}\n")
+    print(Plan.of(spec, len(data.train)).describe(spec), flush=True)
+    with progress.TrainingBar() as training_bar:
+        result = experiment.train(spec, data, [training_bar], progress.bar)
+    print_result(result)
+    report = write_report([load_comparison([folder], Choices())], folder, "PODS: the demo")
+    print(f"curve       {folder / 'figures' / 'accuracy.png'}")
+    print(f"everything  {report.page}  <- open it in a browser and look into the rollouts")
+    return 0
+
+
+def _where(folder: Path) -> Path:
+    """The folder itself if it is new or unfinished (it is resumed), else the next free name."""
+    number, candidate = 1, folder
+    while (candidate / "finished.json").is_file():
+        number += 1
+        candidate = folder.with_name(f"{folder.name}-{number}")
+    if candidate != folder:
+        print(f"{folder} holds a finished demo; this one goes to {candidate}")
+    elif (candidate / "config.yaml").is_file():
+        print(f"{folder} holds an unfinished demo; going on with it")
+    return candidate

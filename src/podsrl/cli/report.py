@@ -1,0 +1,82 @@
+"""`pods report`: figures, a table and one page, from saved runs or from the authors' results."""
+
+import argparse
+
+from podsrl.errors import InvalidInputError
+
+SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `pods report`."""
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="runs, or folders of runs")
+    parser.add_argument(
+        "--published",
+        metavar="FOLDER",
+        help="report the authors' result files instead (folder results/ of their repository)",
+    )
+    parser.add_argument(
+        "--out", default="report", metavar="FOLDER", help="where to write (default: %(default)s)"
+    )
+    parser.add_argument("--title", help="of the page")
+    parser.add_argument(
+        "--reference",
+        action="append",
+        default=[],
+        metavar="ARM",
+        help="the arm to measure speed-ups against; may be given again (default: grpo, grpo_ga)",
+    )
+    parser.add_argument(
+        "--task", metavar="NAME[/SPLIT]", help="which task, if runs were evaluated on several"
+    )
+    parser.add_argument(
+        "--measure",
+        default="answer_accuracy",
+        choices=("answer_accuracy", "format_accuracy", "both_accuracy"),
+        help="what to compare (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--clock",
+        metavar="generate=S,update=S",
+        help="replay the curves on modelled time, in seconds a rollout (also: score=S)",
+    )
+    parser.add_argument(
+        "--partial",
+        action="store_true",
+        help="leave out unfinished runs, and seeds that not every arm has",
+    )
+    parser.add_argument(
+        "--rollouts",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="rollouts on the page at most; 0 for none (default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the report and print its table."""
+    if bool(args.folders) == bool(args.published):
+        raise InvalidInputError("give folders of runs, or --published FOLDER, and not both")
+    if args.rollouts < 0:
+        raise InvalidInputError(f"--rollouts must be 0 or more; got {args.rollouts}")
+
+    from podsrl.evaluation.comparison import Choices, load_comparison
+    from podsrl.evaluation.curves import Clock
+    from podsrl.experiments.published import read_published
+    from podsrl.report.summary import as_markdown
+    from podsrl.report.write import write_report
+
+    clock = Clock.parse(args.clock) if args.clock else None
+    if args.published:
+        comparisons = read_published(args.published, clock)
+        title = args.title or "PODS: the authors' published results"
+    else:
+        choices = Choices(args.reference, args.task, args.measure, clock, args.partial)
+        comparisons = [load_comparison(args.folders, choices)]
+        title = args.title or "PODS: comparison of runs"
+    report = write_report(comparisons, args.out, title, args.rollouts)
+    for comparison, summaries in zip(report.comparisons, report.summaries, strict=True):
+        print(as_markdown(comparison, list(summaries)))
+    print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
+    return 0

@@ -1,0 +1,1 @@
+"""Measuring a model on held-out problems, and the records that a run leaves behind."""

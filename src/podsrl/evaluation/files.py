@@ -1,0 +1,158 @@
+"""Writing that survives being killed, and reading that names what is damaged."""
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from podsrl.errors import InvalidInputError
+
+
+class DamagedFileWarning(UserWarning):
+    """A file of a run is half-written or can't be read, and was left out; the message names it."""
+
+
+@contextmanager
+def damage_as_notes(notes: list[str]) -> Iterator[None]:
+    """Add the messages of `DamagedFileWarning`s to a list instead of warning."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DamagedFileWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, DamagedFileWarning):
+            notes.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a mapping as an indented JSON file, whole or not at all."""
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    write_whole(path, text.encode() + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file with one JSON object.
+
+    Raises:
+        InvalidInputError: no such file, or no JSON object in it.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InvalidInputError(f"no file {path}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InvalidInputError(f"{path} is damaged: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{path} is damaged: not a JSON object")
+    return value
+
+
+def append_line(path: Path, value: Mapping[str, Any]) -> None:
+    """Add one JSON object as a line; a half-written last line that a kill left is cut off first.
+
+    A kill may also have left a whole last line without its end; that one is kept.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    with path.open("a+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.seek(0)
+                start = file.read().rfind(b"\n") + 1
+                file.seek(start)
+                if _is_json(file.read()):
+                    line = b"\n" + line
+                else:
+                    file.truncate(start)
+        file.write(line)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        return False
+    return True
+
+
+def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
+    """The JSON objects of a JSONL file, in order; [] if there is no file.
+
+    A half-written last line is what a kill leaves behind: it is skipped with a
+    `DamagedFileWarning`, or without one if `quiet`.
+
+    Raises:
+        InvalidInputError: any other line is damaged; the message names the file and the line.
+    """
+    if not path.is_file():
+        return []
+    lines = path.read_bytes().split(b"\n")
+    values = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            if number < len(lines):
+                raise InvalidInputError(
+                    f"{path}, line {number} is damaged: not JSON ({error}); restore the file, or"
+                    " leave this run out"
+                ) from error
+            if not quiet:
+                message = f"{path}, line {number} is half-written and was skipped"
+                warnings.warn(message, DamagedFileWarning, stacklevel=2)
+            continue
+        if not isinstance(value, dict):
+            raise InvalidInputError(f"{path}, line {number} is damaged: not a JSON object")
+        values.append(value)
+    return values
+
+
+def keep_steps(path: Path, last: int) -> None:
+    """Drop the lines of a JSONL file whose "step" is later than `last`, and a half-written one."""
+    if path.is_file():
+        rows = read_lines(path, quiet=True)
+        if not all(isinstance(row.get("step"), int) for row in rows):
+            raise InvalidInputError(f"{path} is damaged: a line without an integer 'step'")
+        kept = [row for row in rows if row["step"] <= last]
+        lines = [json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in kept]
+        write_whole(path, b"".join(lines))
+
+
+def plain(value: Any) -> Any:
+    """`value` as plain JSON types: scalars of numpy or torch as numbers, NaN and infinity as None.
+
+    >>> plain({"a": float("nan"), "b": (1, 2.5)})
+    {'a': None, 'b': [1, 2.5]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return str(value)

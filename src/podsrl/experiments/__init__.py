@@ -1,0 +1,1 @@
+"""Experiments: comparisons of arms over seeds, and the authors' published results."""

@@ -1,0 +1,88 @@
+"""What a run will do, said before it does it."""
+
+from dataclasses import dataclass
+
+from podsrl.experiments.spec import Spec
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes of a run; a row is one completion.
+
+    generation_prompts, rollouts_generated, rows_trained: per generation.
+    updates_per_generation: optimiser steps until new rollouts are generated.
+    """
+
+    prompts: int
+    rollouts: int
+    rows: int
+    micro_batches: int
+    micro_batch_rows: int
+    updates_per_generation: int
+    steps: int | None
+    processes: int
+
+    @classmethod
+    def of(cls, spec: Spec, dataset_rows: int | None = None) -> "Plan":
+        """Derive the sizes from the settings.
+
+        Args:
+            spec: the run's settings.
+            dataset_rows: prompts in the training split, for the number of steps; None: unknown.
+        """
+        args = spec.training
+        generation_rows = int(args.generation_batch_size or 0)
+        m = int(args.num_generations or 0)
+        prompts = generation_rows // m
+        micro_batches = int(args.steps_per_generation or 1)
+        updates = micro_batches * args.num_iterations / args.gradient_accumulation_steps
+        steps: int | None = args.max_steps if args.max_steps > 0 else None
+        if steps is None and dataset_rows is not None:
+            generations = (dataset_rows // prompts) * args.num_train_epochs
+            steps = int(generations * updates)
+        return cls(
+            prompts=prompts,
+            rollouts=prompts * args.num_rollouts,
+            rows=generation_rows,
+            micro_batches=micro_batches,
+            micro_batch_rows=args.per_device_train_batch_size,
+            updates_per_generation=max(1, int(updates)),
+            steps=steps,
+            processes=args.world_size,
+        )
+
+    def describe(self, spec: Spec) -> str:
+        """The plan as a few lines of text."""
+        args, run = spec.training, spec.run
+        budget = f"{self.steps} optimiser steps" if self.steps else "one pass over the data"
+        if run.max_training_seconds:
+            budget += f", at most {run.max_training_seconds:g} s of training time"
+        passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
+        lines = [
+            f"task        {run.task} {run.task_options or ''}".rstrip(),
+            f"model       {spec.model.model_name_or_path}",
+            f"generate    {self.prompts} prompts x {args.num_rollouts} rollouts"
+            f" = {self.rollouts} rollouts",
+            f"keep        {args.num_generations} of {args.num_rollouts} per prompt by"
+            f" {args.downsampling_rule}: the update sees {self.rows} rows",
+            f"update      {self.micro_batches} micro-batches of {self.micro_batch_rows} rows"
+            f" x {self.processes} processes{passes}; {self.updates_per_generation} optimiser"
+            " step(s) per generation",
+            f"length      {budget}",
+            f"evaluation  {_evaluations(spec)}",
+            f"output      {args.output_dir}",
+        ]
+        return "\n".join(lines)
+
+
+def _evaluations(spec: Spec) -> str:
+    run = spec.run
+    if not run.evaluation_problems:
+        return "none"
+    often = "before and after"
+    if run.evaluation_steps:
+        often += f", every {run.evaluation_steps} steps"
+    if run.evaluation_seconds:
+        often += f", every {run.evaluation_seconds:g} s of training time"
+    problems, repeats = run.evaluation_problems, run.evaluation_repeats
+    return f"{problems} problems x {repeats} on {run.evaluation_split!r}, {often}"

@@ -1,0 +1,158 @@
+"""One run: load, train, evaluate, record; resumable at any point."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+from datasets import Dataset
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback
+from trl import get_peft_config, get_quantization_config
+
+from podsrl import tiny
+from podsrl.errors import InvalidInputError, PodsError
+from podsrl.evaluation.records import RunFolder
+from podsrl.evaluation.runner import Progress, Scores
+from podsrl.experiments.callbacks import Evaluator, Recorder
+from podsrl.experiments.output_folder import open_output
+from podsrl.experiments.spec import Spec, parse_options
+from podsrl.tasks import Task, get_task
+from podsrl.tasks.base import Row
+from podsrl.trl import PODSTrainer, checkpoint
+
+
+@dataclass(frozen=True)
+class Data:
+    """A run's task with its rows."""
+
+    task: Task
+    train: list[Row]
+    held_out: list[Row]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: its folder, last checkpoint, and scores by optimiser step."""
+
+    run: RunFolder
+    checkpoint: Path | None
+    scores: dict[int, Scores]
+    steps: int
+    training_seconds: float
+
+
+def load_data(spec: Spec) -> Data:
+    """The rows that a run trains on and those it is evaluated on.
+
+    Raises:
+        PodsError: unknown task or split, damaged or empty data.
+    """
+    run = spec.run
+    task = get_task(run.task, **parse_options(run.task_options))
+    for split in (run.train_split, run.evaluation_split):
+        if split not in task.splits:
+            raise InvalidInputError(
+                f"task {run.task!r} has no split {split!r}; it has {', '.join(task.splits)}"
+            )
+    held_out: list[Row] = []
+    if run.evaluation_problems:
+        path = run.evaluation_path or run.data_path
+        held_out = task.load(run.evaluation_split, path)[: run.evaluation_problems]
+    return Data(task, task.load(run.train_split, run.data_path), held_out)
+
+
+def to_dataset(task: Task, rows: Sequence[Row]) -> Dataset:
+    """Rows as TRL takes them: the task's prompt beside the row's own columns.
+
+    Raises:
+        InvalidInputError: there are no rows.
+    """
+    if not rows:
+        raise InvalidInputError(f"task {task.name!r} has no rows to train on: the dataset is empty")
+    return Dataset.from_list([{**row, "prompt": task.prompt(row)} for row in rows])
+
+
+def train(
+    spec: Spec,
+    data: Data,
+    callbacks: Sequence[TrainerCallback] = (),
+    progress: Callable[[str], Progress] = lambda what: iter,
+) -> Result:
+    """Run the settings to their end and record everything in `output_dir`.
+
+    A run that is interrupted, or stopped by a failing reward function, leaves a checkpoint of its
+    last finished step behind.
+
+    Args:
+        spec: the settings.
+        data: from `load_data`.
+        callbacks: of transformers, such as a progress bar.
+        progress: for long work, called with what it is; gives a wrapper such as tqdm.
+
+    Raises:
+        PodsError: the output folder is taken, a reward function fails, ...
+    """
+    args = spec.training
+    folder = Path(str(args.output_dir))
+    run = RunFolder(folder)
+    processes = PartialState()
+    if processes.is_main_process:
+        open_output(folder, spec.flat(), spec.run.resume, spec.run.overwrite)
+    processes.wait_for_everyone()
+    resume_from = checkpoint.last_complete(folder) if spec.run.resume else None
+    trainer = build_trainer(spec, data, progress)
+    if processes.is_main_process:
+        run.truncate_after(checkpoint.step_of(resume_from) if resume_from else -1)
+        run.write_config(spec.flat())
+        run.write_environment()
+    evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
+    for own in (Recorder(run), evaluator, *callbacks):
+        trainer.add_callback(own)
+    try:
+        trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+    except (PodsError, KeyboardInterrupt):
+        if processes.num_processes == 1:  # the other ranks can't be waited for
+            checkpoint.save_now(trainer)
+        raise
+    state, seconds = trainer.state, trainer.clock.training_seconds
+    if processes.is_main_process:
+        run.finish(spec.run.arm, args.seed, state.global_step, seconds)
+    processes.wait_for_everyone()
+    last = checkpoint.last_complete(folder)
+    return Result(run, last, evaluator.scores, state.global_step, seconds)
+
+
+def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -> PODSTrainer:
+    """The trainer for a run, without TRL's own progress bar and printed logs."""
+    args, model = spec.training, spec.model
+    quantization = get_quantization_config(model)
+    options: dict[str, Any] = {"revision": model.model_revision, "dtype": model.dtype}
+    if model.attn_implementation is not None:
+        options["attn_implementation"] = model.attn_implementation
+    if quantization is not None:
+        options["quantization_config"] = quantization
+    given: Any = args.model_init_kwargs or {}
+    args.model_init_kwargs = {**options, **given}
+    trainer = PODSTrainer(
+        model=model_path(spec, progress),
+        reward_funcs=data.task.rewards(),
+        args=args,
+        train_dataset=to_dataset(data.task, data.train),
+        peft_config=get_peft_config(model),
+    )
+    trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def model_path(spec: Spec, progress: Callable[[str], Progress]) -> str:
+    """Where the model is: a name on the hub, a folder, or the embedded model, built if need be."""
+    name = str(spec.model.model_name_or_path)
+    if name != "tiny":
+        return name
+    try:
+        settings = tiny.TinySettings(**parse_options(spec.run.tiny_options))
+    except TypeError as error:
+        raise InvalidInputError(f"tiny_options: {error}") from error
+    return str(tiny.get_model(settings, progress=progress("warm-starting the tiny model")))

@@ -1,0 +1,132 @@
+"""Where in a completion its answer stands. Every function here takes time linear in the text."""
+
+import re
+
+#: An answer longer than this is not read: no gold answer comes near it.
+MAX_ANSWER = 2_000
+#: What is read of a completion without tags: its end.
+MAX_TAIL = 20_000
+
+_BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{")
+_BETWEEN_BOXES = re.compile(r"\b(?:and|or)\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]")
+_HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
+_PHRASE = re.compile(
+    r"\banswer\b(?:\s{1,9}is\b\s{0,9}:?|\s{0,9}\**[:=])[\s*]{0,9}(.*)", re.IGNORECASE
+)
+_SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
+
+
+def answer_tag(text: str) -> str | None:
+    """What stands in the last closed <answer>...</answer>; None without one.
+
+    >>> answer_tag("<answer>1</answer> no: <answer> 2 </answer>")
+    '2'
+    >>> answer_tag("<answer>1") is None
+    True
+    """
+    end = text.rfind("</answer>")
+    start = text.rfind("<answer>", 0, end) if end >= 0 else -1
+    return text[start + len("<answer>") : end].strip() if start >= 0 else None
+
+
+def closing_brace(text: str, start: int) -> int:
+    """The index of the brace that closes the one opened just before `start`, or -1.
+
+    An escaped brace, as in a set, counts for nothing.
+    """
+    depth, escaped = 1, False
+    for i in range(start, min(len(text), start + MAX_ANSWER + 1)):
+        char = text[i]
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+            if depth == 0:
+                return i
+    return -1
+
+
+def boxes(text: str) -> list[tuple[int, int, str]]:
+    r"""Each closed \boxed{...} that is in no other: its start, its end and what it holds.
+
+    Only the last `MAX_TAIL` characters are read.
+
+    >>> [box for _, _, box in boxes(r"so \boxed{\frac{1}{2}} or \fbox{3}")]
+    ['\\frac{1}{2}', '3']
+    """
+    offset = max(0, len(text) - MAX_TAIL)
+    found: list[tuple[int, int, str]] = []
+    position = offset
+    while match := _BOX.search(text, position):
+        end = closing_brace(text, match.end())
+        if end < 0:
+            position = match.end()
+            continue
+        found.append((match.start(), end + 1, text[match.end() : end].strip()))
+        position = end + 1
+    return found
+
+
+def last_boxes(text: str) -> str | None:
+    r"""The last box; several with only ",", "and" or "or" between them are one list.
+
+    >>> last_boxes(r"first \boxed{1}, no: $x = \boxed{2}$ and $\boxed{3}$.")
+    '2, 3'
+    """
+    found = boxes(text)
+    if not found:
+        return None
+    answers = [found[-1][2]]
+    for (_, end, content), (start, _, _) in zip(found[-2::-1], found[:0:-1], strict=True):
+        if start - end > 40 or _BETWEEN_BOXES.sub("", text[end:start]):
+            break
+        answers.insert(0, content)
+    return ", ".join(answers)
+
+
+def hashes(text: str) -> str | None:
+    """What follows the last "####" that begins a line, as in GSM8K's own solutions."""
+    found = _HASHES.findall(text[-MAX_TAIL:])
+    return found[-1].strip() if found else None
+
+
+def answer_phrase(text: str) -> str | None:
+    """What follows the last "answer is" or "answer:", to the end of its sentence or line.
+
+    >>> answer_phrase("The answer is 7? No. So the final answer is: **8.5 cm**. Done.")
+    '8.5 cm'
+    """
+    tail = text[-MAX_TAIL:]
+    found = None
+    for line in tail.splitlines():
+        starts = [m.start() for m in re.finditer(r"\banswer\b", line, re.IGNORECASE)]
+        for start in starts[-1:]:
+            match = _PHRASE.match(line, start)
+            if match and match.group(1):
+                found = _SENTENCE_END.split(match.group(1), maxsplit=1)[0].strip(" *")
+    return found or None
+
+
+def declared_answer(text: str) -> str | None:
+    r"""The answer that a completion declares; None if it declares none.
+
+    In this order: the last closed <answer>; else, after any reasoning in <think> tags, the last
+    \boxed{}, the last "#### ...", the last "answer is ...". An answer longer than `MAX_ANSWER`
+    is none.
+
+    >>> declared_answer(r"<think>\boxed{1}</think><answer>\boxed{2}</answer>")
+    '2'
+    >>> declared_answer("I count 3 apples") is None
+    True
+    """
+    tag = answer_tag(text)
+    if tag is not None:
+        answer: str | None = tag if len(tag) > MAX_ANSWER else last_boxes(tag) or tag
+    else:
+        rest = text[text.rfind("</think>") + len("</think>") :] if "</think>" in text else text
+        answer = last_boxes(rest) or hashes(rest) or answer_phrase(rest)
+    return answer if answer and len(answer) <= MAX_ANSWER else None

@@ -1,0 +1,158 @@
+r"""Does a mathematical answer say what the gold answer says?
+
+Two steps. `compare_quickly` reads numbers, words and identical notation in linear time, in this
+process; it decides whenever the gold answer is a number or a word. Everything else is for
+`equal_structures`, which calls sympy and belongs into a grading process.
+"""
+
+import re
+from collections.abc import Sequence
+
+from podsrl.grading.choice import read_choice
+from podsrl.grading.extract import MAX_ANSWER
+from podsrl.grading.latex import clean, words
+from podsrl.grading.notation import Node, UnreadableError, assigned_name, read_structure
+from podsrl.grading.numbers import read_number, same_number
+from podsrl.grading.pool import GradingPool
+
+_FUNCTION = "podsrl.grading.math_equal:equal_structures"
+_LETTER = re.compile(r"\(?([A-Z])\)?")
+
+
+def compare_quickly(gold: str, answer: str) -> bool | None:
+    r"""True or False where that can be said in linear time, else None.
+
+    >>> compare_quickly("1,000", r"\$1000.00"), compare_quickly("4", "2 + 2")
+    (True, False)
+    >>> compare_quickly(r"\text{Evelyn}", "evelyn"), compare_quickly(r"\sqrt{8}", r"2\sqrt{2}")
+    (True, None)
+    """
+    if not answer.strip() or len(answer) > MAX_ANSWER:
+        return False
+    number = read_number(gold)
+    if number is not None:
+        stated = read_number(answer)
+        return stated is not None and same_number(number, stated)
+    text = _as_words(gold)
+    if text is not None:
+        if letter := _LETTER.fullmatch(text):
+            return read_choice(answer) == letter[1]
+        return _folded(words(clean(answer))) == _folded(text)
+    if _spaceless(gold) == _spaceless(answer):
+        return True
+    return None
+
+
+def grade_answers(pairs: Sequence[tuple[str, str]], pool: GradingPool) -> list[bool | None]:
+    """Grade (gold, answer) pairs: the quick ones here, the others in the pool; None: unscorable."""
+    quick = [compare_quickly(gold, answer) for gold, answer in pairs]
+    open_pairs = [pair for pair, verdict in zip(pairs, quick, strict=True) if verdict is None]
+    slow = iter(pool.run(_FUNCTION, open_pairs))
+    return [verdict if verdict is not None else next(slow) for verdict in quick]
+
+
+def equal_structures(gold: str, answer: str) -> bool:
+    """Are the two equal, part by part? An answer that can't be read is wrong.
+
+    Raises:
+        UnreadableError: the gold answer can't be read (then nothing can be right or wrong).
+    """
+    wanted = read_structure(gold)
+    _check_readable(wanted)
+    try:
+        given = read_structure(answer)
+        return _equal(_unassigned(wanted), _unassigned(given)) or _equal(wanted, given)
+    except UnreadableError:
+        return False
+
+
+def _check_readable(node: Node) -> None:
+    from podsrl.grading import expressions
+
+    if node.kind == "leaf" and read_number(node.label) is None:
+        expressions.parse(node.label)
+    for child in node.children:
+        _check_readable(child)
+
+
+def _unassigned(node: Node) -> Node:
+    """Without "x =", also where every part of a list says it of the same x."""
+    if assigned_name(node):
+        return node.children[-1]
+    if node.kind == "list":
+        names = {assigned_name(child) for child in node.children}
+        if len(names) == 1 and None not in names:
+            return Node("list", tuple(child.children[-1] for child in node.children))
+    return node
+
+
+def _equal(gold: Node, answer: Node) -> bool:
+    from podsrl.grading import expressions, relations
+
+    if gold.kind == answer.kind == "leaf":
+        number, stated = read_number(gold.label), read_number(answer.label)
+        if number is not None and stated is not None:
+            return same_number(number, stated)
+        return expressions.equal_expressions(gold.label, answer.label)
+    if gold.kind == answer.kind == "relation":
+        return _equal_relations(gold, answer)
+    kinds = {gold.kind, answer.kind}
+    if kinds == {"set"}:
+        return _same_items(_distinct(gold.children), _distinct(answer.children))
+    if kinds <= {"list", "set"} or kinds == {"union"}:
+        return _same_items(gold.children, answer.children)
+    if gold.kind == answer.kind:
+        return gold.label == answer.label and _same_sequence(gold.children, answer.children)
+    if "relation" in kinds and kinds & {"tuple", "union"}:
+        return relations.same_real_set(gold, answer)
+    return False
+
+
+def _same_sequence(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+    return len(gold) == len(answer) and all(map(_equal, gold, answer))
+
+
+def _same_items(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+    """Equal but for the order."""
+    if len(gold) != len(answer):
+        return False
+    left = list(answer)
+    for item in gold:
+        match = next((other for other in left if _equal(item, other)), None)
+        if match is None:
+            return False
+        left.remove(match)
+    return True
+
+
+def _distinct(items: Sequence[Node]) -> list[Node]:
+    kept: list[Node] = []
+    for item in items:
+        if not any(_equal(item, other) for other in kept):
+            kept.append(item)
+    return kept
+
+
+def _equal_relations(gold: Node, answer: Node) -> bool:
+    from podsrl.grading import relations
+
+    if gold.label == answer.label and _same_sequence(gold.children, answer.children):
+        return True
+    return relations.same_relation(gold, answer)
+
+
+def _as_words(text: str) -> str | None:
+    r"""The words of a gold answer that is all \text{}, or plain words of four letters or more."""
+    cleaned = clean(text)
+    plain = words(cleaned)
+    if re.fullmatch(r"\\(?:text|mbox|textbf)\s?\{[^{}]*\}", cleaned):
+        return plain.strip()
+    return plain if re.fullmatch(r"[A-Za-z]{4,}(?:[ -][A-Za-z]+)*", plain) else None
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[\s.,!\"'()*-]+", " ", text).strip().casefold().removeprefix("the ")
+
+
+def _spaceless(text: str) -> str:
+    return re.sub(r"\s", "", clean(text))

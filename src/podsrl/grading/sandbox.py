@@ -1,0 +1,226 @@
+"""Running code that a model wrote, in bubblewrap or SandboxFusion, never in this process.
+
+bubblewrap (github.com/containers/bubblewrap) gives the code its own namespaces: no network, its
+own process tree, and a file system of the interpreter (read-only) and an empty scratch folder in
+memory. Time, memory, processes, output and disk are limited; see `Limits`.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import secrets
+import select
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from podsrl.errors import MissingDependencyError
+from podsrl.grading.seccomp import seccomp_filter
+
+_MAIN = (Path(__file__).parent / "sandbox_main.py").read_text(encoding="utf-8")
+_TOOLS = ("/bin", "/lib", "/lib32", "/lib64", "/sbin")
+_SCRATCH = "/scratch"
+_HOW_TO = (
+    "Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install"
+    " bubblewrap) on Linux with unprivileged user namespaces allowed, or run SandboxFusion"
+    " (github.com/bytedance/SandboxFusion) and give its URL as sandbox_url."
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the code of one answer may use.
+
+    seconds: wall-clock time. memory: bytes of address space. disk: bytes of its scratch folder,
+    which lies in memory, too. output: bytes it may print. A new process is always refused.
+    """
+
+    seconds: float = 10.0
+    memory: int = 1 << 30
+    disk: int = 64 << 20
+    output: int = 1 << 16
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended.
+
+    status: "passed"; "failed": an assertion or an exception, an early exit, a limit passed;
+        "timeout": its time was over; "broken": the sandbox itself failed, nothing is known.
+    output: the end of what was printed, both streams.
+    """
+
+    status: str
+    output: str
+
+
+class Sandbox(Protocol):
+    """Runs code with tests."""
+
+    def run(self, code: str, tests: str, limits: Limits) -> Result:
+        """Run `code`, then `tests` in the same namespace; passed if nothing was raised."""
+        ...
+
+
+def find_sandbox(url: str | None = None) -> Sandbox:
+    """SandboxFusion at `url`, or else bubblewrap.
+
+    Raises:
+        MissingDependencyError: neither can be used; the message says why and how to get one.
+    """
+    if url:
+        from podsrl.grading.sandbox_fusion import SandboxFusion
+
+        return SandboxFusion(url)
+    problem = why_no_bubblewrap()
+    if problem:
+        raise MissingDependencyError(
+            f"code that a model wrote runs only in a sandbox, and there is none: {problem}."
+            f" {_HOW_TO}"
+        )
+    return Bubblewrap()
+
+
+@functools.cache
+def why_no_bubblewrap() -> str:
+    """Why bubblewrap can't be used here; "" if it can."""
+    if sys.platform != "linux":
+        return "bubblewrap needs Linux"
+    if shutil.which("bwrap") is None:
+        return "the command bwrap is not installed"
+    result = Bubblewrap().run("", "", Limits())
+    if result.status == "passed":
+        return ""
+    last = (result.output.strip().splitlines() or ["no reason given"])[-1]
+    return f"bwrap is installed but can't run ({last})"
+
+
+class Bubblewrap:
+    """Each run in a new bubblewrap sandbox."""
+
+    def run(self, code: str, tests: str, limits: Limits) -> Result:
+        """Run `code`, then `tests`; see `Sandbox`."""
+        token = secrets.token_hex(16)
+        with _filter_file() as filter_fd:
+            try:
+                process = subprocess.Popen(
+                    _command(limits, filter_fd),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(filter_fd,) if filter_fd is not None else (),
+                    start_new_session=True,
+                    env={},
+                )
+            except OSError as error:
+                return Result("broken", str(error))
+        with process:
+            output, ended = _converse(
+                process, standard_input(code, tests, limits, token).encode(), limits
+            )
+            process.kill()  # the end of bwrap is the end of every process inside
+        text = output[-4_000:].decode(errors="replace")
+        if output.endswith(token.encode()):
+            return Result("passed", text.removesuffix(token))
+        if text.startswith("bwrap: "):
+            return Result("broken", text)
+        return Result("failed" if ended else "timeout", text)
+
+
+def standard_input(code: str, tests: str, limits: Limits, token: str) -> str:
+    """What `sandbox_main` reads."""
+    job = json.dumps(
+        {
+            "code": code,
+            "tests": tests,
+            "path": _packages(),
+            "limits": {
+                "RLIMIT_AS": limits.memory,
+                "RLIMIT_FSIZE": limits.disk,
+                "RLIMIT_CPU": int(limits.seconds) + 1,
+                "RLIMIT_NOFILE": 64,
+                "RLIMIT_NPROC": 64,
+                "RLIMIT_CORE": 0,
+            },
+        }
+    )
+    return f"{len(job):010d}{job}{token}"  # JSON is ASCII: as many bytes as characters
+
+
+def _packages() -> list[str]:
+    paths = sysconfig.get_paths()
+    return list(dict.fromkeys((paths["purelib"], paths["platlib"])))
+
+
+def _command(limits: Limits, filter_fd: int | None) -> list[str]:
+    command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
+    command += ["--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
+    command[0] = shutil.which("bwrap") or "bwrap"
+    for folder in dict.fromkeys(("/usr", sys.base_prefix, *_packages())):
+        command += ["--ro-bind", folder, folder]
+    for folder in _TOOLS:
+        if os.path.islink(folder):
+            command += ["--symlink", os.readlink(folder), folder]
+        elif os.path.isdir(folder):
+            command += ["--ro-bind", folder, folder]
+    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(limits.disk), "--tmpfs", _SCRATCH]
+    # /dev/shm and the new root are file systems in memory, too: nothing may be written there.
+    command += ["--remount-ro", "/dev", "--tmpfs", "/dev/shm", "--remount-ro", "/dev/shm"]
+    command += ["--remount-ro", "/", "--chdir", _SCRATCH]
+    environment = {"HOME": _SCRATCH, "TMPDIR": _SCRATCH, "PATH": "/usr/bin", "OMP_NUM_THREADS": "1"}
+    for name, value in environment.items():
+        command += ["--setenv", name, value]
+    if filter_fd is not None:
+        command += ["--seccomp", str(filter_fd)]
+    interpreter = os.path.realpath(sys.executable)
+    return [*command, interpreter, "-I", "-S", "-B", "-u", "-c", _MAIN]
+
+
+@contextlib.contextmanager
+def _filter_file() -> Iterator[int | None]:
+    """A file descriptor from which bwrap can read the system-call filter."""
+    program = seccomp_filter()
+    if program is None:
+        yield None
+        return
+    reading, writing = os.pipe()
+    os.write(writing, program)  # shorter than any pipe
+    os.close(writing)
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+
+
+def _converse(process: subprocess.Popen[bytes], text: bytes, limits: Limits) -> tuple[bytes, bool]:
+    """Write the job, collect the output; (output, whether the process ended in time)."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    end = time.monotonic() + limits.seconds
+    os.set_blocking(process.stdin.fileno(), False)
+    output, sent = bytearray(), 0
+    reading, writing = process.stdout.fileno(), process.stdin.fileno()
+    while (left := end - time.monotonic()) > 0:
+        poll = select.poll()
+        poll.register(reading, select.POLLIN)
+        if sent < len(text):
+            poll.register(writing, select.POLLOUT)
+        for descriptor, _ in poll.poll(left * 1000):
+            if descriptor == writing:
+                try:
+                    sent += os.write(writing, text[sent : sent + 65_536])
+                except BrokenPipeError:
+                    sent = len(text)
+                continue
+            chunk = os.read(reading, 65_536)
+            output += chunk
+            if not chunk or len(output) > limits.output:
+                return bytes(output), True
+    return bytes(output), False

@@ -1,0 +1,189 @@
+
+"use strict";
+// The rollout inspector. What models and users wrote is only ever set as textContent or value.
+(() => {
+  const PAGE = 40; // rollouts drawn at a time; more as the reader scrolls
+  const STRIP = 1024; // squares that still read as a picture
+  const $ = (id) => document.getElementById(id);
+  const runs = JSON.parse($("index").textContent).runs;
+  const unpacked = new Map();
+  let data = null;
+  let rows = [];
+  let drawn = 0;
+  let asked = 0;
+
+  function element(tag, text, className) {
+    const made = document.createElement(tag);
+    if (text !== undefined) made.textContent = text;
+    if (className) made.className = className;
+    return made;
+  }
+
+  function fill(select, names) {
+    const options = document.createDocumentFragment();
+    names.forEach((name, value) => {
+      const option = element("option", name);
+      option.value = value;
+      options.append(option);
+    });
+    select.replaceChildren(options);
+  }
+
+  const number = (value, digits = 3) =>
+    value === null ? "—" : Number(value.toPrecision(digits)).toString();
+  const short = (text, length) => {
+    const line = text.replace(/\s+/g, " ").trim();
+    return line.length > length ? line.slice(0, length - 1) + "…" : line;
+  };
+  const mean = (values) => {
+    const there = values.filter((value) => value !== null);
+    return there.length ? there.reduce((a, b) => a + b, 0) / there.length : null;
+  };
+
+  async function unpack(name) {
+    if (!unpacked.has(name)) {
+      const packed = atob($(name).textContent);
+      const bytes = new Uint8Array(packed.length);
+      for (let i = 0; i < packed.length; i++) bytes[i] = packed.charCodeAt(i);
+      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+      if (unpacked.size > 3) unpacked.delete(unpacked.keys().next().value);
+      unpacked.set(name, JSON.parse(await new Response(stream).text()));
+    }
+    return unpacked.get(name);
+  }
+
+  function chooseRun() {
+    const steps = runs[$("run").value].steps;
+    $("step").max = steps.length - 1;
+    return chooseStep(Math.min($("step").value, steps.length - 1));
+  }
+
+  async function chooseStep(place) {
+    const run = runs[$("run").value];
+    const step = run.steps[place];
+    $("step").value = place;
+    $("step-name").textContent = step.step;
+    $("earlier").disabled = place === 0;
+    $("later").disabled = place === run.steps.length - 1;
+    const mine = ++asked;
+    $("count").textContent = "unpacking …";
+    const found = await unpack(step.chunk);
+    if (mine !== asked) return; // the reader has moved on
+    data = found;
+    const wasAll = $("prompt").value === "all";
+    const rewards = data.prompts.map(() => []);
+    data.prompt.forEach((prompt, i) => rewards[prompt].push(data.reward[i]));
+    fill($("prompt"), data.prompts.map((prompt, i) =>
+      `${i + 1} · mean reward ${number(mean(rewards[i]), 2)} · ${short(prompt.slice(-400), 90)}`));
+    const all = element("option", `all ${data.prompts.length} prompts of this step`);
+    all.value = "all";
+    if (data.prompts.length > 1) $("prompt").append(all);
+    if (data.prompts.length > 1 && wasAll) $("prompt").value = "all";
+    choose();
+  }
+
+  function choose() {
+    const prompt = $("prompt").value;
+    const kept = $("kept").value;
+    const words = $("search").value.toLowerCase();
+    const all = data.completion.map((_, i) => i)
+      .filter((i) => prompt === "all" || data.prompt[i] === Number(prompt));
+    rows = all.filter((i) => (kept === "" || data.kept[i] === Number(kept)) &&
+      (words === "" || data.completion[i].toLowerCase().includes(words)));
+    const rank = (i) => (data.reward[i] === null ? -Infinity : data.reward[i]);
+    // of equals the kept come first; -Infinity - -Infinity is NaN, which "||" takes for equal
+    const tie = (a, b) => data.kept[b] - data.kept[a] || a - b;
+    const by = {
+      high: (a, b) => rank(b) - rank(a) || tie(a, b),
+      low: (a, b) => rank(a) - rank(b) || tie(a, b),
+      long: (a, b) => data.tokens[b] - data.tokens[a] || tie(a, b),
+    };
+    rows.sort(by[$("order").value]);
+    $("question").hidden = prompt === "all";
+    $("question").textContent = prompt === "all" ? "" : data.prompts[prompt];
+    describe(all);
+    drawStrip();
+    $("list").replaceChildren();
+    drawn = 0;
+    drawMore();
+  }
+
+  function describe(all) {
+    const keptRows = all.filter((i) => data.kept[i]);
+    const part = rows.length === all.length ? "" : `${rows.length.toLocaleString("en")} of `;
+    $("count").textContent = `${part}${all.length.toLocaleString("en")} rollouts · ` +
+      `${keptRows.length.toLocaleString("en")} kept · mean reward ` +
+      `${number(mean(all.map((i) => data.reward[i])))}, of the kept ` +
+      `${number(mean(keptRows.map((i) => data.reward[i])))} · mean length ` +
+      `${number(mean(all.map((i) => data.tokens[i])))} tokens`;
+  }
+
+  function drawStrip() {
+    $("strip").replaceChildren(...(rows.length > STRIP ? [] : rows.map((i, place) => {
+      const square = element("i", undefined, data.kept[i] ? "kept" : "");
+      square.title = `reward ${number(data.reward[i])}, ${data.kept[i] ? "kept" : "dropped"}`;
+      square.addEventListener("click", () => show(place));
+      return square;
+    })));
+  }
+
+  function show(place) {
+    while (drawn <= place) drawMore();
+    document.querySelectorAll("#list > .found").forEach((li) => li.classList.remove("found"));
+    const item = $("list").children[place];
+    item.classList.add("found");
+    item.scrollIntoView({ block: "center" });
+  }
+
+  function drawMore() {
+    const next = rows.slice(drawn, drawn + PAGE);
+    $("list").append(...next.map(rollout));
+    drawn += next.length;
+    $("more").hidden = drawn >= rows.length;
+  }
+
+  function rollout(i) {
+    const item = element("li", undefined, data.kept[i] ? "kept" : "dropped");
+    const facts = element("p", undefined, "facts");
+    facts.append(
+      element("b", data.reward[i] === null ? "not scored" : number(data.reward[i], 4)),
+      element("span", data.kept[i] ? "kept" : "dropped", "mark"),
+      element("span", `${data.tokens[i]} tokens`),
+      ...(data.advantage[i] === null ? [] : [element("span", `advantage ${number(data.advantage[i])}`)]),
+      ...Object.entries(data.rewards).map(([name, of]) => element("span", `${name} ${number(of[i])}`)),
+      element("span", `rollout ${data.rollout[i]}` +
+        ($("prompt").value === "all" ? ` of prompt ${data.prompt[i] + 1}` : "")),
+    );
+    const text = element("pre", data.completion[i], "text");
+    item.append(facts, text);
+    if (data.completion[i].length > 600 || data.completion[i].split("\n", 8).length > 7) {
+      text.classList.add("cut");
+      const unfold = element("button", "Show all", "unfold");
+      unfold.type = "button";
+      unfold.addEventListener("click", () => {
+        const cut = text.classList.toggle("cut");
+        unfold.textContent = cut ? "Show all" : "Show less";
+      });
+      item.append(unfold);
+    }
+    return item;
+  }
+
+  fill($("run"), runs.map((run) => run.name));
+  $("controls").addEventListener("submit", (event) => event.preventDefault());
+  $("run").addEventListener("change", chooseRun);
+  $("step").addEventListener("input", () => chooseStep(Number($("step").value)));
+  $("earlier").addEventListener("click", () => chooseStep(Number($("step").value) - 1));
+  $("later").addEventListener("click", () => chooseStep(Number($("step").value) + 1));
+  for (const id of ["prompt", "kept", "order"]) $(id).addEventListener("change", choose);
+  $("search").addEventListener("input", choose);
+  $("more").addEventListener("click", drawMore);
+  new IntersectionObserver((seen) => {
+    if (seen.some((entry) => entry.isIntersecting) && !$("more").hidden) drawMore();
+  }, { rootMargin: "600px" }).observe($("more"));
+  if (typeof DecompressionStream === "undefined") {
+    $("count").textContent = "This browser is too old to unpack the rollouts; one of 2023 or later can.";
+  } else {
+    chooseRun();
+  }
+})();

@@ -1,0 +1,142 @@
+"""Sums of two numbers, generated: a task with known answers and a dial for its difficulty."""
+
+import hashlib
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from podsrl.errors import InvalidInputError
+from podsrl.tasks.base import Grade, Row, Task, in_format
+
+_ANSWER = re.compile(r"<answer>\s*([+-]?\d+)\s*</answer>")
+
+
+class Arithmetic(Task):
+    """`47+85`, with as many columns of digits as asked for.
+
+    A hash of the problem decides its split, so that train and test share none, whatever the seed
+    and the sizes.
+
+    Args:
+        min_columns, max_columns: digits of both numbers; rows go through all of them in turn.
+        train_size, test_size: rows of each split.
+        seed: of the draw; the same seed gives the same rows.
+    """
+
+    name = "arithmetic"
+    summary = "sums of two numbers, generated; harder with every column of digits"
+    source = "generated here; graded by exact comparison of integers"
+    example: ClassVar[Row] = {"question": "47+85", "answer": "132", "columns": 2}
+    example_right = "<think>\n7+5=12\n4+8+1=13\n</think>\n<answer>\n132\n</answer>"
+    example_wrong = "<think>\n7+5=13\n4+8+1=13\n</think>\n<answer>\n133\n</answer>"
+
+    def __init__(
+        self,
+        min_columns: int = 4,
+        max_columns: int = 4,
+        train_size: int = 4096,
+        test_size: int = 256,
+        seed: int = 0,
+    ) -> None:
+        if not 1 <= min_columns <= max_columns:
+            raise InvalidInputError(
+                f"min_columns = {min_columns}, max_columns = {max_columns}; allowed is"
+                " 1 <= min_columns <= max_columns"
+            )
+        sizes = {"train": train_size, "test": test_size}
+        if min(sizes.values()) < 1:
+            raise InvalidInputError(
+                f"train_size = {train_size}, test_size = {test_size}; both must be at least 1"
+            )
+        self.columns = range(min_columns, max_columns + 1)
+        self.sizes = sizes
+        self.seed = seed
+
+    def load(self, split: str, path: str | None = None) -> list[Row]:
+        """Rows of a split: `question`, `answer`, and `columns` for a look at each difficulty.
+
+        Raises:
+            InvalidInputError: an unknown split, a path, or more rows than there are problems.
+        """
+        if split not in self.splits:
+            raise InvalidInputError(f"unknown split {split!r}; allowed: {', '.join(self.splits)}")
+        if path is not None:
+            raise InvalidInputError(f"arithmetic is generated and reads no data; got path {path!r}")
+        draw = random.Random(f"{self.seed}/{split}")
+        seen: set[tuple[int, int]] = set()
+        rows = []
+        for index in range(self.sizes[split]):
+            columns = self.columns[index % len(self.columns)]
+            a, b = self._unseen(draw, split, columns, seen)
+            rows.append({"question": f"{a}+{b}", "answer": str(a + b), "columns": columns})
+        return rows
+
+    def _unseen(
+        self, draw: random.Random, split: str, columns: int, seen: set[tuple[int, int]]
+    ) -> tuple[int, int]:
+        for _ in range(10_000):
+            problem = draw_problem(draw, columns, split)
+            if problem not in seen:
+                seen.add(problem)
+                return problem
+        raise InvalidInputError(
+            f"{self.sizes[split]} rows are more {split} problems than {columns} columns have; ask"
+            f" for fewer ({split}_size) or for more columns"
+        )
+
+    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
+        """Right if the last <answer> is the integer `row["answer"]`."""
+        found = _ANSWER.findall(completion)
+        # compared as text: Python refuses to read integers of more than 4300 digits
+        right = bool(found) and _canonical(found[-1]) == _canonical(str(row["answer"]))
+        return Grade(right, in_format(completion))
+
+    def gold_completion(self, row: Mapping[str, Any]) -> str:
+        """The sum worked column by column, from the units up."""
+        a, b = str(row["question"]).split("+")
+        return worked_sum(int(a), int(b))
+
+
+def _canonical(integer: str) -> str:
+    digits = integer.lstrip("+-").lstrip("0") or "0"
+    return f"-{digits}" if integer.startswith("-") and digits != "0" else digits
+
+
+def split_of(a: int, b: int) -> str:
+    """The split that a problem belongs to: one in eight is for testing."""
+    return "test" if hashlib.sha256(f"{a}+{b}".encode()).digest()[0] % 8 == 0 else "train"
+
+
+def draw_problem(draw: random.Random, columns: int, split: str) -> tuple[int, int]:
+    """Two numbers of `columns` digits each, uniform over the problems of the split."""
+    low, high = 10 ** (columns - 1), 10**columns
+    while True:
+        a, b = draw.randrange(low, high), draw.randrange(low, high)
+        if split_of(a, b) == split:
+            return a, b
+
+
+def worked_sum(a: int, b: int, slips: Sequence[int] = ()) -> str:
+    """The working of a + b, one line for each column from the units up, and the answer it gives.
+
+    Args:
+        slips: added to the result of each column. Carries, later columns and the answer follow
+            from the slipped result, as when a person works on from a mistake.
+
+    >>> worked_sum(47, 85)
+    '<think>7+5=12\\n4+8+1=13</think><answer>132</answer>'
+    >>> worked_sum(47, 85, slips=[-3])  # 7+5=9 carries nothing
+    '<think>7+5=9\\n4+8=12</think><answer>129</answer>'
+    """
+    width = len(str(max(a, b)))
+    slips = [*slips, *[0] * width]
+    lines, digits, carry = [], "", 0
+    for x, y, slip in zip(f"{a:0{width}}"[::-1], f"{b:0{width}}"[::-1], slips, strict=False):
+        total = int(x) + int(y) + carry + slip
+        lines.append(f"{x}+{y}{'+1' if carry else ''}={total}")
+        carry, digit = divmod(total, 10)
+        digits = f"{digit}{digits}"
+    answer = f"{carry}{digits}" if carry else digits
+    working = "\n".join(lines)
+    return f"<think>{working}</think><answer>{answer}</answer>"

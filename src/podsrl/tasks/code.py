@@ -1,0 +1,162 @@
+"""Python functions with unit tests: MBPP (arXiv 2108.07732) and HumanEval+ (arXiv 2305.01210)."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from podsrl.errors import InvalidInputError
+from podsrl.grading.extract import answer_tag
+from podsrl.grading.sandbox import Limits, find_sandbox
+from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
+from podsrl.tasks.files import find_file, load_from_hub, read_jsonl
+
+#: Longer code is no answer.
+MAX_CODE = 50_000
+_FENCE = re.compile(r"^[ \t]{0,9}```[a-zA-Z0-9+]{0,20}[ \t]{0,9}\n(.*?)^[ \t]{0,9}```", re.S | re.M)
+#: The published split of MBPP's one file, by task_id (first, last).
+_MBPP_SPLITS = {"train": (601, 974), "test": (11, 510)}
+
+
+class Code(Task):
+    """Write a Python function; right if its unit tests pass in a sandbox.
+
+    Args:
+        sandbox_url: a SandboxFusion server; None runs the code in bubblewrap.
+        seconds: for one answer with its tests; memory_mb: for the same.
+    """
+
+    name = "code"
+    summary = "Python functions with unit tests (MBPP); evaluation split humaneval (HumanEval+)"
+    source = (
+        "hub: google-research-datasets/mbpp, evalplus/humanevalplus; official graders:"
+        " github.com/google-research/google-research, mbpp; github.com/evalplus/evalplus"
+    )
+    example = {  # noqa: RUF012
+        "question": "Write a function to add two numbers.\n\nIt must pass this test:\n"
+        "assert add(1, 2) == 3",
+        "answer": "def add(a, b):\n    return a + b",
+        "tests": "assert add(1, 2) == 3\nassert add(-1, 1) == 0",
+        "setup": "",
+    }
+    example_right = "<think>\n+\n</think>\n<answer>\ndef add(a, b):\n    return b + a\n</answer>"
+    example_wrong = "<think>\n3\n</think>\n<answer>\ndef add(a, b):\n    return 3\n</answer>"
+    splits = ("train", "test", "humaneval")
+
+    def __init__(
+        self, sandbox_url: str | None = None, seconds: float = 10.0, memory_mb: int = 1024
+    ) -> None:
+        self._sandbox = find_sandbox(sandbox_url)
+        self._limits = Limits(seconds=seconds, memory=memory_mb << 20)
+
+    def load(self, split: str, path: str | None = None) -> list[Row]:
+        """Rows with `question`, `answer` (the gold code), `tests` and `setup` (code run first)."""
+        check_choice("split", split, self.splits)
+        if split == "humaneval":
+            made = _humaneval_row
+            rows: Any = (
+                load_from_hub("evalplus/humanevalplus", "test")
+                if path is None
+                else read_jsonl(find_file(path, ["humanevalplus.jsonl", "HumanEvalPlus.jsonl"]))
+            )
+        else:
+            made = _mbpp_row
+            rows = (
+                load_from_hub("google-research-datasets/mbpp", split, config="full")
+                if path is None
+                else _mbpp_split(split, path)
+            )
+        return [
+            made(row, f"{path or self.name}, {split}, row {number}")
+            for number, row in enumerate(rows, start=1)
+        ]
+
+    def gold_completion(self, row: Mapping[str, Any]) -> str:
+        """The gold code, fenced."""
+        return super().gold_completion({"answer": f"```python\n{row['answer']}\n```"})
+
+    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
+        """Run the completion's code and then the tests; None if the sandbox itself failed."""
+        code = extract_code(completion)
+        if code is None:
+            return Grade(False, in_format(completion))
+        setup = str(row.get("setup") or "")
+        result = self._sandbox.run(f"{setup}\n{code}", str(row["tests"]), self._limits)
+        answer = None if result.status == "broken" else result.status == "passed"
+        return Grade(answer, in_format(completion))
+
+    def grade_batch(
+        self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    ) -> list[Grade]:
+        """As many sandboxes at a time as there are cores; equal code runs once."""
+        keys = [
+            (extract_code(text), str(row["tests"]), str(row.get("setup") or ""))
+            for text, row in zip(completions, rows, strict=True)
+        ]
+        first = {key: pair for key, *pair in zip(keys, completions, rows, strict=True)}
+        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+            done = threads.map(lambda pair: self.grade(*pair), first.values())
+            grades = dict(zip(first, done, strict=True))
+        return [
+            grades[key]._replace(format=in_format(text))
+            for key, text in zip(keys, completions, strict=True)
+        ]
+
+
+def extract_code(completion: str) -> str | None:
+    """The code that a completion answers with, or None.
+
+    The last fenced block of the answer tag (without a tag: of what follows the reasoning), or all
+    of the tag if it has no fence.
+
+    >>> extract_code("<answer>```python\\nx = 1\\n```</answer>")
+    'x = 1\\n'
+    >>> extract_code("x = 1") is None
+    True
+    """
+    tag = answer_tag(completion)
+    text = completion.rpartition("</think>")[2] if tag is None else tag
+    if len(text) > 4 * MAX_CODE:
+        return None
+    blocks = _FENCE.findall(f"{text}\n")
+    code = blocks[-1] if blocks else tag
+    return code if code and len(code) <= MAX_CODE else None
+
+
+def _mbpp_split(split: str, path: str) -> list[Row]:
+    file = find_file(path, [f"{split}.jsonl", "mbpp.jsonl"])
+    rows: list[Row] = list(read_jsonl(file, required=("code", "test_list")))
+    if file.name == "mbpp.jsonl":
+        first, last = _MBPP_SPLITS[split]
+        rows = [row for row in rows if first <= int(row["task_id"]) <= last]
+        if not rows:
+            raise InvalidInputError(f"{file} has no task_id in {first}..{last}, its {split} split")
+    return rows
+
+
+def _mbpp_row(row: Mapping[str, Any], where: str) -> Row:
+    text = row.get("text") or row.get("prompt")
+    if not text or not row.get("code") or not row.get("test_list"):
+        raise InvalidInputError(f"{where}: no field 'text', 'code' or 'test_list'")
+    tests = [str(test) for test in row["test_list"]]
+    setup = row.get("test_setup_code") or "\n".join(row.get("test_imports") or ())
+    return {
+        "question": f"{text}\n\nIt must pass tests such as this:\n{tests[0]}",
+        "answer": str(row["code"]).replace("\r\n", "\n"),
+        "tests": "\n".join(tests),
+        "setup": str(setup),
+    }
+
+
+def _humaneval_row(row: Mapping[str, Any], where: str) -> Row:
+    for field in ("prompt", "canonical_solution", "test", "entry_point"):
+        if not row.get(field):
+            raise InvalidInputError(f"{where}: no field {field!r}")
+    prompt = str(row["prompt"])
+    return {
+        "question": f"Complete this Python function. Give all of it.\n\n{prompt}",
+        "answer": prompt + str(row["canonical_solution"]),
+        "tests": f"{row['test']}\ncheck({row['entry_point']})",
+        "setup": prompt[: prompt.index("def ")] if "def " in prompt else "",
+    }

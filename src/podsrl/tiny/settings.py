@@ -1,0 +1,63 @@
+"""What the embedded model is built from."""
+
+from dataclasses import dataclass
+
+from podsrl.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class TinySettings:
+    """Size of the model and its warm start; the defaults are those of `pods demo`.
+
+    A sampled answer is right about (1 - noise) ** columns of the time: no slip in any column.
+
+    Args:
+        min_columns, max_columns: digits of the sums that it is warm-started on.
+        noise: probability that a column's result is off by one.
+        steps, batch_size: optimiser steps, and sums in each.
+        learning_rate: its peak, after `warmup_steps`; it then falls linearly to 0.
+        hidden_size, intermediate_size, layers, heads, key_value_heads: of the Qwen2 architecture.
+        seed: of the weights and of the sums.
+    """
+
+    min_columns: int = 4
+    max_columns: int = 4
+    noise: float = 0.3
+    steps: int = 300
+    batch_size: int = 64
+    learning_rate: float = 3e-3
+    warmup_steps: int = 20
+    hidden_size: int = 128
+    intermediate_size: int = 384
+    layers: int = 4
+    heads: int = 4
+    key_value_heads: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_columns <= self.max_columns:
+            raise InvalidInputError(
+                f"min_columns = {self.min_columns}, max_columns = {self.max_columns}; allowed is"
+                " 1 <= min_columns <= max_columns"
+            )
+        if not 0 <= self.noise < 1:
+            raise InvalidInputError(f"noise = {self.noise}; allowed is 0 <= noise < 1")
+        if self.hidden_size % (2 * self.heads):
+            raise InvalidInputError(
+                f"hidden_size = {self.hidden_size} must be a multiple of twice heads = {self.heads}"
+            )
+
+    @classmethod
+    def for_tests(cls) -> "TinySettings":
+        """A tenth of the size, for sums of two columns: built in about 6 s on two cores."""
+        return cls(
+            min_columns=2,
+            max_columns=2,
+            steps=300,
+            learning_rate=4e-3,
+            hidden_size=64,
+            intermediate_size=128,
+            layers=2,
+            heads=2,
+            key_value_heads=2,
+        )

@@ -1,0 +1,71 @@
+"""Seconds by phase, and the training time that comparisons are made at."""
+
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+PHASES = ("generate", "score", "select", "update")
+
+
+class PhaseClock(TrainerCallback):
+    """Times every optimiser step, from its first micro-batch to the end of the optimiser's step.
+
+    Evaluation, logging and checkpoints happen between steps and are left out. What a step spends
+    outside `phase(...)` blocks is its update: log-probs, forward, backward, optimiser.
+
+    Attributes:
+        training_seconds: sum over all steps so far, kept across resumes.
+        last_step: seconds of the last finished step, by phase.
+    """
+
+    def __init__(self) -> None:
+        self.training_seconds = 0.0
+        self.last_step: dict[str, float] = {}
+        self._spent: defaultdict[str, float] = defaultdict(float)
+        self._began: float | None = None
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the block's seconds as phase `name` of the current step."""
+        began = now()
+        try:
+            yield
+        finally:
+            self._spent[name] += now() - began
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Start the step's clock."""
+        self._spent.clear()
+        self._began = now()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Stop the step's clock and split it into phases."""
+        if self._began is None:
+            return
+        total = now() - self._began
+        self._began = None
+        self.training_seconds += total
+        self.last_step = {p: self._spent.get(p, 0.0) for p in PHASES[:-1]}
+        self.last_step["update"] = total - sum(self.last_step.values())
+
+
+def now() -> float:
+    """Seconds on a monotonic clock, once the accelerator has finished what it was given."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def peak_memory() -> int:
+    """Peak bytes: allocated on the GPU, or resident in this process where there is none."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return int(torch.cuda.max_memory_allocated())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)

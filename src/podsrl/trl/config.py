@@ -1,0 +1,119 @@
+"""`PODSConfig`: TRL's `GRPOConfig` with how many rollouts to generate and which to keep."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trl import GRPOConfig
+
+from podsrl.advantages import BASELINES
+from podsrl.downsampling import register_rule, resolve_rule
+from podsrl.errors import InvalidInputError
+
+
+@dataclass
+class PODSConfig(GRPOConfig):
+    """Configuration of `PODSTrainer`: everything in TRL's `GRPOConfig`, and the fields below.
+
+    `num_generations` keeps TRL's meaning, completions per prompt *in the update* (m), so batch
+    size, gradient accumulation and memory mean what they mean for `GRPOTrainer`. The defaults are
+    the paper's: n = 64, m = 16, max_variance, GRPO loss, no KL term.
+
+    Raises:
+        InvalidInputError: m > n, m < 2, an unknown rule or baseline, a combination that has no
+            defined meaning.
+    """
+
+    num_generations: int | None = field(
+        default=16,
+        metadata={
+            "help": "m: completions per prompt that the update sees, TRL's meaning unchanged."
+        },
+    )
+    num_rollouts: int = field(
+        default=64,
+        metadata={"help": "n: completions per prompt that are generated and scored; n >= m."},
+    )
+    downsampling_rule: str = field(
+        default="max_variance",
+        metadata={
+            "help": "Which m of n to keep: max_variance, max_reward, random, percentile, a name you"
+            " registered, 'file.py:function' or 'module:function'."
+        },
+    )
+    advantage_baseline: str = field(
+        default="kept",
+        metadata={
+            "help": "Rewards that advantages are normalised with: 'kept' (the m kept ones, as in"
+            " the paper) or 'group' (all n)."
+        },
+    )
+    rollout_log: bool = field(
+        default=True,
+        metadata={
+            "help": "Write every rollout, kept or not, to parquet under output_dir/rollouts."
+        },
+    )
+    rollout_log_max_rows: int = field(
+        default=1_000_000,
+        metadata={
+            "help": "Bound of the rollout log: above it every second logged step is deleted, so"
+            " that the log still spans the whole run."
+        },
+    )
+    gradient_accumulation_steps: int = field(
+        default=2,
+        metadata={
+            "help": "With the default batch of 8 this makes one prompt's 16 kept rollouts a step."
+        },
+    )
+    loss_type: str = field(
+        default="grpo",
+        metadata={"help": "The paper's loss; every loss of GRPOConfig is allowed."},
+    )
+
+    def __post_init__(self) -> None:
+        rule: Any = self.downsampling_rule
+        if callable(rule):  # by name, so that the config can be saved and a run resumed
+            name = f"{getattr(rule, '__module__', '')}:{getattr(rule, '__qualname__', '')}"
+            register_rule(name, rule)
+            self.downsampling_rule = name
+        self._check_sizes()
+        super().__post_init__()
+        resolve_rule(self.downsampling_rule)
+        self._check_advantages()
+
+    def _check_sizes(self) -> None:
+        m = self.num_generations
+        for name in ("num_rollouts", "num_generations", "rollout_log_max_rows"):
+            if not isinstance(getattr(self, name), int):
+                raise InvalidInputError(f"{name} must be an integer; got {getattr(self, name)!r}")
+        if m is None or m < 2:
+            raise InvalidInputError(
+                f"num_generations (m) = {m} rollouts show no contrast; allowed: m >= 2"
+            )
+        if self.num_rollouts < m:
+            raise InvalidInputError(
+                f"can't keep num_generations (m) = {m} of num_rollouts (n) = {self.num_rollouts};"
+                f" allowed: 2 <= m <= n. Set num_rollouts={m} or more (n = m is plain GRPO)."
+            )
+        if self.rollout_log_max_rows < 1:
+            raise InvalidInputError(
+                f"rollout_log_max_rows = {self.rollout_log_max_rows} must be at least 1;"
+                " rollout_log=False switches the log off"
+            )
+
+    def _check_advantages(self) -> None:
+        if self.advantage_baseline not in BASELINES:
+            raise InvalidInputError(
+                f"unknown advantage_baseline {self.advantage_baseline!r}; allowed: {BASELINES}"
+            )
+        if self.advantage_baseline == "group" and (
+            self.scale_rewards == "batch"
+            or self.multi_objective_aggregation != "sum_then_normalize"
+        ):
+            raise InvalidInputError(
+                "advantage_baseline='group' is defined for scale_rewards 'group' or 'none' with"
+                " multi_objective_aggregation 'sum_then_normalize'; got"
+                f" {self.scale_rewards!r} and {self.multi_objective_aggregation!r}. Use"
+                " advantage_baseline='kept' with those."
+            )

@@ -1,0 +1,250 @@
+"""PODSTrainer on several real processes (gloo): selection, losses and weights as on one."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("trl")
+
+import pyarrow.parquet as pq
+import torch
+import yaml
+from accelerate.commands.config.config_args import load_config_from_file
+
+from podsrl.evaluation.records import RunFolder
+from podsrl.trl.ranks import balance, share_of_rows
+
+LAUNCH = Path(__file__).parents[2] / "src" / "podsrl" / "configs" / "launch"
+WORKER = str(Path(__file__).parent / "worker.py")
+ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
+
+# name -> what differs; n = 7 of odd groups straddles 2 ranks, and 21 rows don't divide by 2
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "accumulation": {"gradient_accumulation_steps": 2},
+    "iterations": {"num_iterations": 2},
+    "beta": {"beta": 0.1, "max_steps": 2},
+    "straight": {"max_steps": 4, "n": 8, "num_iterations": 2},
+    "stopped": {
+        "max_steps": 4, "n": 8, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1,
+        "forget": "checkpoint-4",
+    },
+}  # fmt: skip
+
+
+def settings(name: str, out: Path, model: Path, world: int, **more: Any) -> dict[str, Any]:
+    merged = {
+        "out": str(out / name), "model": str(model), "n": 7, "num_generations": 4, "max_steps": 3,
+        "max_completion_length": 48, "learning_rate": 1e-3, "save_strategy": "no", "seed": 3,
+        # with Adam's usual 1e-8 a gradient of the size of rounding moves a weight like a real one
+        "adam_epsilon": 1e-5,
+        **VARIANTS.get(name, {}), **more,
+    }  # fmt: skip
+    rows = ROWS // (world * merged.get("gradient_accumulation_steps", 1))
+    return {"per_device_train_batch_size": rows, "gradient_accumulation_steps": 1, **merged}
+
+
+def torchrun(
+    world: int, *arguments: str, timeout: int = 240, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    port = str(20000 + os.getpid() % 20000 + world)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(world)]
+    return subprocess.run(
+        [*command, "--master_port", port, *arguments],
+        env={**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1", **(env or {})},
+        capture_output=True, text=True, timeout=timeout, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def on_ranks(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """on_ranks(world): the folder with all variants run on that many processes; each run once."""
+    done: dict[int, Path] = {}
+
+    def run(world: int) -> Path:
+        if world not in done:
+            out = tmp_path_factory.mktemp(f"ranks{world}")
+            runs = [settings(name, out, tiny_model, world) for name in VARIANTS]
+            runs.append(settings("stopped", out, tiny_model, world, resume=True))
+            runs[-1].pop("forget")
+            if world == 2:
+                many = {"n": 24, "num_generations": 16, "per_device_train_batch_size": 32}
+                runs.append(settings("many", out, tiny_model, 2, max_steps=1, **many))
+            process = torchrun(world, WORKER, json.dumps(runs))
+            assert process.returncode == 0, process.stderr[-3000:]
+            done[world] = out
+        return done[world]
+
+    return run
+
+
+def result(folder: Path, name: str) -> dict[str, Any]:
+    return json.loads((folder / name / "result.json").read_text())
+
+
+def weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
+    return torch.load(folder / name / "weights.pt")
+
+
+def assert_same_training(one: Path, other: Path, name: str, tolerance: float = 1e-5) -> None:
+    for key, value in weights(one, name).items():
+        torch.testing.assert_close(
+            weights(other, name)[key].to(value.dtype), value, atol=tolerance, rtol=0, msg=key
+        )
+    assert result(one, name)["losses"] == pytest.approx(result(other, name)["losses"], abs=1e-5)
+
+
+def generations(outcome: dict[str, Any]) -> list[list[tuple[str, float]]]:
+    """Rows and advantages of each generation, over all ranks."""
+    by_rank = outcome["rows_by_rank"]
+    return [
+        sorted((ids, round(a, 5)) for rank in by_rank for ids, a in rank[g])
+        for g in range(len(by_rank[0]))
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 3])
+def test_selection_losses_and_weights_on_several_ranks_equal_those_on_one(on_ranks, world):
+    one, several = on_ranks(1), on_ranks(world)
+    for name in ("plain", "accumulation", "iterations", "beta", "straight"):
+        assert generations(result(one, name)) == generations(result(several, name)), name
+        assert_same_training(one, several, name)
+        assert result(several, name)["aligned"]
+        rows = [[len(g) for g in rank] for rank in result(several, name)["tokens_by_rank"]]
+        assert all(counts == rows[0] for counts in rows)
+
+
+@pytest.mark.slow
+def test_the_kept_set_on_two_ranks_is_the_brute_force_choice(on_ranks):
+    for step in (1, 2, 3):
+        path = on_ranks(2) / "plain" / "rollouts" / f"step_{step:06d}.parquet"
+        table = pq.read_table(path).to_pandas()
+        assert len(table) == 21
+        for _, group in table.groupby("group"):
+            assert group["prompt"].nunique() == 1
+            rewards = group["reward"].to_numpy()
+            best = max(np.var(rewards[list(s)]) for s in itertools.combinations(range(7), 4))
+            kept = group["kept"].to_numpy()
+            assert kept.sum() == 4
+            assert np.var(rewards[kept]) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_ranks_get_kept_tokens_within_10_percent_on_skewed_lengths(on_ranks):
+    loads = [sum(rank[0]) for rank in result(on_ranks(2), "many")["tokens_by_rank"]]
+    lengths = [n for rank in result(on_ranks(2), "many")["tokens_by_rank"] for n in rank[0]]
+    assert max(lengths) > 5 * np.median(lengths) / 2  # they are skewed
+    assert max(loads) <= 1.1 * min(loads)
+
+
+@pytest.mark.slow
+def test_metrics_count_all_ranks(on_ranks):
+    one, two = (result(on_ranks(w), "plain")["metrics"] for w in (1, 2))
+    totals = ("kept_reward", "kept_tokens", "dropped_tokens", "rollouts_generated")
+    for name in ("reward", "reward_std", *(f"pods/{total}" for total in totals)):
+        assert one[name] == pytest.approx(two[name], rel=1e-6), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [1, 2])
+def test_resume_between_two_generations_continues_exactly_on_every_rank(on_ranks, world):
+    folder = on_ranks(world)
+    straight, stopped = weights(folder, "straight"), weights(folder, "stopped")
+    assert all(torch.equal(straight[key], stopped[key]) for key in straight)
+
+
+@pytest.mark.slow
+def test_resume_on_another_number_of_ranks_goes_on_and_says_what_differs(on_ranks, tiny_model):
+    folder = on_ranks(2)
+    again = settings("stopped", folder, tiny_model, 1, resume=True, max_steps=5)
+    again.pop("forget")
+    process = torchrun(1, WORKER, json.dumps([again]))
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert "was saved by 2 processes and is resumed on 1" in process.stderr
+    assert (folder / "stopped" / "checkpoint-5").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fail", "says"), [("raise", "OSError: the grader of rank 1 is down"), ("die", "SIGKILL")]
+)
+def test_a_rank_that_fails_ends_the_job_within_a_minute(tiny_model, tmp_path, fail, says):
+    run = settings("failing", tmp_path, tiny_model, 2, fail=fail)
+    process = torchrun(2, WORKER, json.dumps([run]), timeout=60)  # TimeoutExpired fails the test
+    assert process.returncode != 0
+    assert says in process.stderr + process.stdout
+
+
+@pytest.mark.slow
+def test_fsdp2_on_two_ranks_trains_like_one_process(on_ranks, tiny_model, tmp_path):
+    config = yaml.safe_load((LAUNCH / "fsdp2.yaml").read_text())["fsdp_config"]
+    env = {name.upper(): str(value).lower() for name, value in config.items()}
+    env["FSDP_AUTO_WRAP_POLICY"] = config["fsdp_auto_wrap_policy"]
+    env["FSDP_STATE_DICT_TYPE"] = config["fsdp_state_dict_type"]
+    runs = [settings(name, tmp_path, tiny_model, 2) for name in ("plain", "beta")]
+    process = torchrun(2, WORKER, json.dumps(runs), env={**env, "ACCELERATE_USE_FSDP": "true"})
+    assert process.returncode == 0, process.stderr[-3000:]
+    for name in ("plain", "beta"):
+        assert result(tmp_path, name)["sharded"]
+        assert_same_training(on_ranks(1), tmp_path, name)
+
+
+@pytest.mark.slow
+def test_pods_train_on_two_ranks_records_one_run(tiny_model, tmp_path):
+    config = {
+        "task": "arithmetic", "task_options": {"min_columns": 2, "max_columns": 2},
+        "model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run"),
+        "num_rollouts": 10, "num_generations": 4, "per_device_train_batch_size": 6,
+        "gradient_accumulation_steps": 1, "max_completion_length": 32, "max_steps": 2,
+        "evaluation_problems": 5, "evaluation_repeats": 2, "report_to": "none", "use_cpu": True,
+        "bf16": False,
+    }  # fmt: skip
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    process = torchrun(2, "-m", "podsrl.cli", "train", "--config", str(tmp_path / "config.yaml"))
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert process.stdout.count("the update sees 12 rows") == 1
+    run = RunFolder(tmp_path / "run")
+    assert [row["step"] for row in run.metrics()] == [1, 2]
+    assert [(e.step, e.problems) for e in run.evaluations()] == [(0, 5), (2, 5)]
+    table = run.rollouts(1)
+    assert table is not None
+    assert table.num_rows == 30
+    assert run.finished() is not None
+
+
+def test_balance_gives_each_rank_as_many_rows_and_nearly_as_many_tokens():
+    rng = np.random.default_rng(0)
+    for world in (1, 2, 3, 8):
+        for _ in range(50):
+            tokens = np.ceil(np.exp(rng.normal(5, 1, world * 16))).astype(int)
+            ranks = balance(tokens, world)
+            assert sorted(row for rows in ranks for row in rows) == list(range(world * 16))
+            assert {len(rows) for rows in ranks} == {16}
+            loads = [tokens[rows].sum() for rows in ranks]
+            # one row longer than a rank's fair share can't be evened out by any assignment
+            if tokens.max() < 0.5 * tokens.sum() / world:
+                assert max(loads) <= 1.1 * min(loads)
+
+
+def test_shares_cover_all_rows_once_and_are_equal():
+    for total, world in itertools.product(range(1, 40), range(1, 9)):
+        shares = [share_of_rows(total, rank, world) for rank in range(world)]
+        rows = [row for share in shares for row in share]
+        assert rows[:total] == list(range(total))
+        assert len({len(share) for share in shares}) == 1
+        assert len(rows) - total < world
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp2", "zero2", "zero3"])
+def test_the_shipped_launch_configs_are_read_by_accelerate(name):
+    config = load_config_from_file(str(LAUNCH / f"{name}.yaml"))
+    assert config.num_processes == 8
+    assert config.mixed_precision == "bf16"

@@ -1,0 +1,136 @@
+"""One rank of PODS runs whose rollouts and rewards do not depend on the number of ranks.
+
+Run by torchrun (or alone): worker.py '[{"out": ..., "model": ..., "n": ..., ...}, ...]'.
+"""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import DistributedType, gather_object
+from datasets import Dataset
+from torch.distributed.tensor import DTensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
+
+
+def draw(*key: Any) -> random.Random:
+    return random.Random(hashlib.sha256(repr(key).encode()).hexdigest())
+
+
+RANK = int(os.environ.get("RANK", 0))
+
+
+def rollout_function(tokenizer: Any, n: int) -> Any:
+    """Rollouts that depend on their place in the global batch only, of very uneven lengths."""
+    vocabulary = [i for i in range(6, 60) if i != tokenizer.eos_token_id]
+
+    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        first = RANK * len(prompts)
+        completions = []
+        for i, prompt in enumerate(prompts):
+            rng = draw(trainer.state.global_step, prompt[-1]["content"], (first + i) % n)
+            length = 1 + int(40 * rng.random() ** 4)
+            completions.append([*rng.choices(vocabulary, k=length), tokenizer.eos_token_id])
+        ids = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, return_dict=True)
+        logprobs = [[-1.0] * len(c) for c in completions]
+        return {"prompt_ids": ids["input_ids"], "completion_ids": completions, "logprobs": logprobs}
+
+    return rollout
+
+
+def reward_function(fail: str | None) -> Any:
+    """A reward that depends on the completion only; rank 1 may be told to fail."""
+
+    def reward(completion_ids: list[Any], log_extra: Any, **kwargs: Any) -> list[float]:
+        if fail == "raise" and RANK == 1:
+            raise OSError("the grader of rank 1 is down")
+        if fail == "die" and RANK == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        log_extra("ids", [str(ids) for ids in completion_ids])
+        return [draw(ids).random() for ids in completion_ids]
+
+    return reward
+
+
+class RecordingTrainer(PODSTrainer):
+    """Remembers the rows that this rank trains on, by generation."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.trained_tokens: list[list[int]] = []
+        self.trained_rows: list[Any] = []  # token ids as text, and the advantage
+
+    def _finish(self, output: dict[str, Any]) -> None:
+        super()._finish(output)
+        mask = output["completion_mask"].bool()
+        rows = [ids[m].tolist() for ids, m in zip(output["completion_ids"], mask, strict=True)]
+        prompt_tokens = output["prompt_mask"].sum(1).tolist()
+        tokens = [p + len(r) for p, r in zip(prompt_tokens, rows, strict=True)]
+        self.trained_tokens.append(tokens)
+        advantages = output["advantages"].tolist()
+        self.trained_rows.append(list(zip(map(str, rows), advantages, strict=True)))
+
+
+def main(settings: dict[str, Any]) -> None:
+    options = {key: settings.pop(key, None) for key in ("fail", "resume", "forget")}
+    n, out, model_path = (settings.pop(key) for key in ("n", "out", "model"))
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    questions = [f"{10 + i}+{20 + i}" for i in range(24)]
+    dataset = Dataset.from_dict({"prompt": [[{"role": "user", "content": q}] for q in questions]})
+    args = PODSConfig(output_dir=out, num_rollouts=n, report_to="none", bf16=False, logging_steps=1,
+                      use_cpu=True, lr_scheduler_type="constant", **settings)  # fmt: skip
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+        # accelerate takes its FSDP plugin only for a list of kinds that MULTI_CPU is not on
+        PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+    trainer = RecordingTrainer(
+        model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
+        reward_funcs=reward_function(options["fail"]), args=args, train_dataset=dataset,
+        processing_class=tokenizer, rollout_func=rollout_function(tokenizer, n),
+    )  # fmt: skip
+    folder = checkpoint.last_complete(out) if options["resume"] else None
+    trainer.train(resume_from_checkpoint=str(folder) if folder else None)
+    write_result(trainer, tokenizer, Path(out))
+    if options["forget"] and trainer.accelerator.is_main_process:
+        shutil.rmtree(Path(out) / options["forget"])
+    trainer.accelerator.wait_for_everyone()
+
+
+def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
+    """Weights and what all ranks trained on, from the main process."""
+    by_rank = gather_object([trainer.trained_tokens])
+    rows = gather_object([trainer.trained_rows])
+    state = trainer.accelerator.get_state_dict(trainer.model)
+    if not trainer.accelerator.is_main_process:
+        return
+    torch.save({k: v.cpu() for k, v in state.items()}, out / "weights.pt")
+    extra = dict(trainer._logs["extra"]).get("ids", [])
+    texts = [c[-1]["content"] for c in trainer._logs["completion"]] if extra else []
+    decoded = [
+        tokenizer.decode(json.loads(ids), skip_special_tokens=True) == text
+        for ids, text in zip(extra, texts, strict=True)
+    ]
+    result = {
+        "tokens_by_rank": by_rank,
+        "rows_by_rank": rows,
+        "losses": [e["loss"] for e in trainer.state.log_history if "loss" in e],
+        "aligned": all(decoded) and len(decoded) == len(trainer._logs["advantages"]) > 0,
+        "sharded": any(isinstance(p, DTensor) for p in trainer.model.parameters()),
+        "metrics": trainer.state.log_history[0],
+    }
+    (out / "result.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    for one in json.loads(sys.argv[1]):
+        main(one)
+    PartialState().destroy_process_group()

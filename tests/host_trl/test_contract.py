@@ -1,0 +1,135 @@
+"""What PODSTrainer relies on inside TRL. If one of these fails, look at that place in TRL first."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+
+import trl
+from packaging.version import Version
+from transformers import TrainerCallback
+from trl import GRPOTrainer
+
+
+def parameters(method: Any) -> list[str]:
+    return list(inspect.signature(method).parameters)
+
+
+def test_the_installed_trl_is_of_the_tested_range():
+    assert Version("1.16") <= Version(trl.__version__) < Version("1.17")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("_generate_and_score_completions", ["self", "inputs"]),
+        ("_generate", ["self", "prompts"]),
+        ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
+        ("_save_checkpoint", ["self", "model", "trial"]),
+        ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
+        ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
+    ],
+)
+def test_the_wrapped_methods_take_what_they_took(name, expected):
+    assert parameters(getattr(GRPOTrainer, name)) == expected
+
+
+def test_generate_returns_eight_things_and_trl_goes_on_with_the_same_prompt_list(
+    make_trainer, monkeypatch
+):
+    """The kept rows are handed over by shortening `prompts` and `inputs` in place."""
+    original = GRPOTrainer._generate
+    lengths = []
+
+    def halve(self: Any, prompts: list[Any]) -> Any:
+        out = original(self, prompts)
+        assert len(out) == 8
+        ids, completion_ids, tool_mask, completions, logps, extra, images, tool_images = out
+        assert (tool_mask, logps, extra, images, tool_images) == (None, None, {}, None, [])
+        assert len(ids) == len(completion_ids) == len(completions) == len(prompts) == 8
+        del prompts[4:], rows[0][4:]
+        return ids[:4], completion_ids[:4], None, completions[:4], None, {}, None, []
+
+    rows: list[Any] = []
+    generate_and_score = GRPOTrainer._generate_and_score_completions
+
+    def remember(self: Any, inputs: list[Any]) -> Any:
+        rows.append(inputs)
+        out = generate_and_score(self, inputs)
+        lengths.append({key: len(value) for key, value in out.items() if value.ndim})
+        return out
+
+    monkeypatch.setattr(GRPOTrainer, "_generate", halve)
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", remember)
+    trainer = make_trainer(None, max_steps=1)
+    trainer.train()
+    assert lengths[0]
+    assert set(lengths[0].values()) == {4}
+    assert len(trainer._logs["prompt"]) == len(trainer._logs["advantages"]) == 4
+
+
+def test_trl_asks_its_engine_for_num_generations_completions_of_a_prompt(make_trainer, monkeypatch):
+    """vLLM is asked for n completions of each prompt through this argument."""
+    asked = []
+    original = GRPOTrainer._generate_single_turn
+
+    def record(self: Any, prompt_ids: Any, images: Any, fields: Any, num: int, **kw: Any) -> Any:
+        asked.append((len(prompt_ids), num))
+        return original(self, prompt_ids, images, fields, num, **kw)
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", record)
+    trainer = make_trainer(12, max_steps=1)
+    trainer.train()
+    assert asked == [(24, 12)]
+    assert trainer.num_generations == 4
+
+
+def test_the_attributes_that_are_read_or_written_exist(make_trainer):
+    trainer = make_trainer(None, max_steps=1)
+    trainer.train()
+    for name in (
+        "num_generations", "num_iterations", "scale_rewards", "reward_func_names",
+        "reward_weights", "_tokenizer", "_step", "_buffered_inputs", "_pending_extra_logs",
+    ):  # fmt: skip
+        assert hasattr(trainer, name), name
+    assert trainer._step == 1
+    assert trainer._logs["prompt"].maxlen == trainer.args.generation_batch_size == 8
+    for name in ("reward", "reward_std", "frac_reward_zero_std", "rewards/digits/mean"):
+        assert name in trainer.state.log_history[0]
+
+
+def test_a_step_is_timed_from_its_first_micro_batch_to_its_optimiser_before_it_is_saved(
+    make_trainer, monkeypatch
+):
+    events: list[str] = []
+    for name in ("training_step", "_save_checkpoint"):
+        original = getattr(GRPOTrainer, name)
+
+        def traced(self: Any, *args: Any, _name: str = name, _original: Any = original, **kw: Any):
+            events.append(_name)
+            return _original(self, *args, **kw)
+
+        monkeypatch.setattr(GRPOTrainer, name, traced)
+
+    class Trace(TrainerCallback):
+        def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
+            events.append("begin")
+
+        def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+            assert "optimizer" in kwargs
+            events.append("before optimiser")
+
+        def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+            events.append("end")
+
+    trainer = make_trainer(
+        None, max_steps=1, gradient_accumulation_steps=2, save_strategy="steps", save_steps=1
+    )
+    trainer.add_callback(Trace())
+    trainer.train()
+    assert events == [
+        *("begin", "training_step", "training_step", "before optimiser", "end"),
+        "_save_checkpoint",
+    ]

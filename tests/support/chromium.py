@@ -1,0 +1,133 @@
+"""Headless Chromium driven over its own pipe (Chrome DevTools Protocol), with no other package."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+BINARY = shutil.which("chromium") or shutil.which("chromium-browser")
+_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--remote-debugging-pipe",
+]
+
+
+class Chromium:
+    """One page in a fresh profile; every request, console message and exception is recorded."""
+
+    def __init__(self, profile: Path, width: int = 1200, height: int = 900):
+        to_browser, self._write = os.pipe()
+        self._read, from_browser = os.pipe()
+        # the protocol's pipes are file descriptors 3 and 4
+        shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
+        command = [
+            *("/bin/bash", "-c", shell, "chromium", BINARY, *_FLAGS),
+            *(f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"),
+        ]
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=(to_browser, from_browser),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        self._buffer = b""
+        self._next = 0
+        self._session = None
+        self.events = []
+        targets = self.send("Target.getTargets")["targetInfos"]
+        target = next(t["targetId"] for t in targets if t["type"] == "page")
+        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.send(f"{domain}.enable")
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait(timeout=20)
+        os.close(self._write)
+        os.close(self._read)
+
+    def send(self, method, **parameters):
+        """Call a method of the protocol and return its result."""
+        self._next += 1
+        message = {"id": self._next, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self._write, data) :]
+        while True:
+            answer = self._receive()
+            if answer.get("id") == self._next:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self.events.append(answer)
+
+    def _receive(self):
+        while b"\0" not in self._buffer:
+            chunk = os.read(self._read, 1 << 16)
+            assert chunk, "Chromium ended"
+            self._buffer += chunk
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return json.loads(message)
+
+    def open(self, path: Path):
+        """Open a file and wait until it has loaded."""
+        self.send("Page.navigate", url=Path(path).resolve().as_uri())
+        self.wait_for("document.readyState === 'complete'")
+
+    def run(self, script):
+        """The value of an expression in the page."""
+        result = self.send(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    def wait_for(self, condition, seconds=30.0):
+        """Wait until an expression in the page is true."""
+        end = time.monotonic() + seconds
+        while not self.run(f"Boolean({condition})"):
+            assert time.monotonic() < end, f"still not true in the page: {condition}"
+            time.sleep(0.05)
+
+    def choose(self, element, value):
+        """Set a form field as a reader would."""
+        kind = "input" if element in ("search", "step") else "change"
+        self.run(
+            f"(() => {{ const e = document.getElementById({json.dumps(element)});"
+            f" e.value = {json.dumps(value)};"
+            f" e.dispatchEvent(new Event('{kind}', {{bubbles: true}})); }})()"
+        )
+
+    def screenshot(self, path: Path):
+        """Write what the window shows as PNG."""
+        data = self.send("Page.captureScreenshot", format="png")["data"]
+        Path(path).write_bytes(base64.b64decode(data))
+
+    def of_kind(self, method):
+        """The parameters of the recorded events of a kind."""
+        return [event["params"] for event in self.events if event.get("method") == method]

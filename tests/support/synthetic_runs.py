@@ -1,0 +1,83 @@
+"""Run folders with known numbers, written by the library's own writer."""
+
+from podsrl.evaluation.records import Evaluation, RunFolder
+
+
+def evaluation(step, seconds, accuracy, n=16, m=16, **changes):
+    fields = {
+        "step": step,
+        "training_seconds": float(seconds),
+        "rollouts_generated": n * step,
+        "rollouts_trained": m * step,
+        "task": "arithmetic",
+        "split": "test",
+        "problems": 100,
+        "repeats": 2,
+        # the two repeats lie 0.01 around the accuracy that is asked for
+        "answer_accuracy": (accuracy - 0.01, accuracy + 0.01),
+        "format_accuracy": (0.9, 1.0),
+        "both_accuracy": (accuracy - 0.02, accuracy - 0.02),
+        "mean_length": (90.0, 110.0),
+    }
+    return Evaluation(**{**fields, **changes})
+
+
+def write_run(
+    folder, arm, seed, accuracies, n=16, m=16, seconds_per_step=1.0, every=10, config=None
+):
+    """A run evaluated every `every` steps, at the given accuracies, the first one untrained."""
+    run = RunFolder(folder)
+    run.write_config(
+        {
+            "arm": arm,
+            "seed": seed,
+            "task": "arithmetic",
+            "num_rollouts": n,
+            "num_generations": m,
+            "learning_rate": 5e-6,
+            **(config or {}),
+        }
+    )
+    for i, accuracy in enumerate(accuracies):
+        step = i * every
+        run.append_evaluation(evaluation(step, step * seconds_per_step, accuracy, n, m))
+    steps = (len(accuracies) - 1) * every
+    for step in range(1, steps + 1):
+        run.append_metrics(
+            {
+                "step": step,
+                "reward": 0.25,
+                "pods/kept_reward": 0.5,
+                "pods/seconds_generate": 0.4 * seconds_per_step,
+                "pods/seconds_score": 0.1 * seconds_per_step,
+                "pods/seconds_select": 0.0,
+                "pods/seconds_update": 0.5 * seconds_per_step,
+                "pods/training_seconds": step * seconds_per_step,
+                "pods/peak_memory": 2**30,
+                "pods/rollouts_generated": step * n,
+                "pods/rollouts_trained": step * m,
+            }
+        )
+    run.append_metrics({"step": steps, "train_runtime": 999.0})  # as TRL ends its log
+    run.finish(arm, seed, steps, steps * seconds_per_step)
+    return run
+
+
+def rollouts(groups=2, n=4, m=2, text="{group}.{rollout}", prompt="prompt {group}"):
+    """Rollouts whose reward falls with their number; the m at the two ends are kept."""
+    pairs = [(g, r) for g in range(groups) for r in range(n)]
+    kept = [r < m // 2 or r >= n - (m - m // 2) for _, r in pairs]
+    rewards = [1.0 - r / max(n - 1, 1) for _, r in pairs]
+    return {
+        "group": [g for g, _ in pairs],
+        "rollout": [r for _, r in pairs],
+        "prompt": [prompt.replace("{group}", str(g)) for g, _ in pairs],
+        "completion": [
+            text.replace("{group}", str(g)).replace("{rollout}", str(r)) for g, r in pairs
+        ],
+        "reward": rewards,
+        "kept": kept,
+        "advantage": [x - 0.5 if k else None for x, k in zip(rewards, kept, strict=True)],
+        "tokens": [10 + r for _, r in pairs],
+        "rewards/correctness": rewards,
+    }

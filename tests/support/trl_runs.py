@@ -1,0 +1,102 @@
+"""A PODSTrainer on the tiny model and sums of two columns, ready in a second."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
+
+from podsrl.experiments.run import to_dataset
+from podsrl.tasks import get_task
+from podsrl.trl import PODSConfig, PODSTrainer
+
+COMMON: dict[str, Any] = {
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "num_generations": 4,
+    "max_completion_length": 32,
+    "max_steps": 2,
+    "learning_rate": 1e-3,
+    "lr_scheduler_type": "constant",
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "use_cpu": True,
+    "bf16": False,
+    "beta": 0.0,
+    "loss_type": "grpo",
+    "seed": 7,
+}
+
+
+@pytest.fixture(scope="session")
+def arithmetic() -> Any:
+    return get_task("arithmetic", min_columns=2, max_columns=2, train_size=64, test_size=16)
+
+
+@pytest.fixture(scope="session")
+def dataset(arithmetic: Any) -> Dataset:
+    return to_dataset(arithmetic, arithmetic.load("train"))
+
+
+def digits(completions: list[Any], **kwargs: Any) -> list[float]:
+    """A cheap reward with much spread: the share of odd digits."""
+    texts = [c[-1]["content"] for c in completions]
+    return [sum(ch in "13579" for ch in t) / (1 + len(t)) for t in texts]
+
+
+@pytest.fixture
+def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable[..., Any]:
+    """make_trainer(n, m=..., ..., reward_funcs=..., plain=False): a fresh model and trainer.
+
+    n = None makes TRL's own GRPOTrainer.
+    """
+
+    def make(
+        n: int | None,
+        name: str = "run",
+        reward_funcs: Any = digits,
+        data: Any = dataset,
+        **fields: Any,
+    ) -> Any:
+        trainer_fields = {
+            key: fields.pop(key)
+            for key in ("peft_config", "rollout_func", "eval_dataset", "tools", "optimizers")
+            if key in fields
+        }
+        options = {**COMMON, **fields, "output_dir": str(tmp_path / name)}
+        args = GRPOConfig(**options) if n is None else PODSConfig(num_rollouts=n, **options)
+        model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
+        return (GRPOTrainer if n is None else PODSTrainer)(
+            model=model,
+            reward_funcs=reward_funcs,
+            args=args,
+            train_dataset=data,
+            processing_class=AutoTokenizer.from_pretrained(tiny_model, padding_side="left"),
+            **trainer_fields,
+        )
+
+    return make
+
+
+def weights(trainer: Any) -> dict[str, torch.Tensor]:
+    """A copy of the trained model's weights."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    """Bit for bit."""
+    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def logged(trainer: Any) -> list[dict[str, Any]]:
+    """What was logged of each optimiser step."""
+    return [entry for entry in trainer.state.log_history if "reward" in entry]

@@ -1,0 +1,288 @@
+"""The rules against brute force, independent references and laws."""
+
+import itertools
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import podsrl
+from podsrl.errors import InvalidInputError, UnknownNameError
+
+BUILT_IN = ["max_variance", "max_reward", "random", "percentile"]
+
+
+def variance(rewards: np.ndarray, kept: list[int]) -> float:
+    """In extended precision, so that the reference is better than what it judges."""
+    return float(np.var(rewards[list(kept)].astype(np.longdouble)))
+
+
+def best_variance(rewards: np.ndarray, m: int) -> float:
+    """By trying every subset of the scorable rollouts."""
+    scorable = np.flatnonzero(~np.isnan(rewards))
+    return max(variance(rewards, subset) for subset in itertools.combinations(scorable, m))
+
+
+def random_groups(count: int):
+    """Groups of every kind the rule meets: binary, continuous, repeated, shifted, scaled, NaN."""
+    rng = np.random.default_rng(0)
+    for i in range(count):
+        n = int(rng.integers(1, 13))
+        kinds = [
+            rng.integers(0, 2, n).astype(float),
+            rng.normal(size=n),
+            rng.integers(0, 4, n) / 3,
+            1e6 + rng.integers(0, 3, n),
+            rng.normal(size=n) * 1e-6,
+        ]
+        rewards = kinds[i % len(kinds)]
+        if i % 3 == 0:
+            rewards[rng.random(n) < 0.2] = np.nan
+        yield rewards, int(rng.integers(1, n + 1))
+
+
+def test_max_variance_is_never_below_brute_force_on_10000_random_groups():
+    judged = suboptimal = 0
+    for rewards, m in random_groups(14_000):
+        if (~np.isnan(rewards)).sum() < m:
+            continue
+        judged += 1
+        kept = podsrl.downsample(rewards, m)
+        suboptimal += variance(rewards, kept) < best_variance(rewards, m) * (1 - 1e-8)
+    assert judged >= 10_000
+    assert suboptimal == 0
+
+
+@pytest.mark.parametrize("n", [64, 256, 1024])
+def test_max_variance_equals_an_independent_scan_over_the_number_of_high_rewards(n):
+    rng = np.random.default_rng(n)
+    for rewards in (rng.normal(size=n), rng.integers(0, 2, n) * 1.0, rng.integers(0, 5, n) / 4):
+        ascending = np.sort(rewards)
+        for m in (2, 5, 16, n // 2, n):
+            scan = max(  # Lemma 3.1, each candidate's variance from scratch
+                np.var(np.concatenate([ascending[: m - k], ascending[n - k :]]))
+                for k in range(m + 1)
+            )
+            assert variance(rewards, podsrl.downsample(rewards, m)) == pytest.approx(scan, rel=1e-9)
+
+
+@pytest.mark.parametrize("rule", BUILT_IN)
+def test_numpy_torch_and_lists_agree_and_keep_their_kind(rule):
+    rng = np.random.default_rng(1)
+    rewards = rng.integers(0, 3, (5, 4, 16)) / 2
+    rewards[rng.random(rewards.shape) < 0.1] = np.nan
+    as_numpy = podsrl.downsample(rewards, 6, rule, seed=3)
+    as_torch = podsrl.downsample(torch.tensor(rewards), 6, rule, seed=3)
+    as_lists = podsrl.downsample(rewards.tolist(), 6, rule, seed=3)
+    assert isinstance(as_numpy, np.ndarray)
+    assert isinstance(as_torch, torch.Tensor)
+    assert isinstance(as_lists, list)
+    assert as_numpy.shape == (5, 4, 6)
+    assert as_numpy.dtype == np.int64
+    assert as_torch.dtype == torch.int64
+    np.testing.assert_array_equal(as_numpy, as_torch.numpy())
+    np.testing.assert_array_equal(as_numpy, as_lists)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.bool])
+def test_rewards_of_any_torch_type_are_taken(dtype):
+    rewards = torch.tensor([0, 1, 0, 1, 1, 0, 0, 0]).to(dtype)
+    assert podsrl.downsample(rewards, 2).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("rule", BUILT_IN)
+@pytest.mark.parametrize("seed", [None, 5])
+def test_every_rule_keeps_m_different_ascending_indices_and_unscorable_ones_last(rule, seed):
+    for rewards, m in random_groups(600):
+        kept = podsrl.downsample(rewards, m, rule, seed)
+        assert len(kept) == m
+        assert (np.diff(kept) > 0).all()
+        assert kept.min() >= 0
+        assert kept.max() < len(rewards)
+        scorable = (~np.isnan(rewards)).sum()
+        assert (~np.isnan(rewards[kept])).sum() == min(m, scorable)
+
+
+@pytest.mark.parametrize("rule", BUILT_IN)
+def test_m_equal_to_n_keeps_everything_in_order(rule):
+    rewards = np.array([[3.0, np.nan, 1.0], [0.0, 0.0, 0.0]])
+    assert podsrl.downsample(rewards, 3, rule).tolist() == [[0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("rule", ["max_variance", "max_reward", "percentile"])
+def test_groups_of_a_batch_do_not_influence_each_other(rule):
+    rewards = np.random.default_rng(2).normal(size=(7, 12))
+    together = podsrl.downsample(rewards, 5, rule)
+    alone = [podsrl.downsample(group, 5, rule) for group in rewards]
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_binary_rewards_are_split_in_half_when_there_are_enough_of_both():
+    # 64 rollouts, half right: 8 right and 8 wrong of 16 (the authors' multi-GPU code keeps 1)
+    rewards = np.repeat([0.0, 1.0], 32)
+    kept = podsrl.downsample(rewards, 16)
+    assert rewards[kept].sum() == 8
+    # only 3 right: all 3, and 13 wrong
+    rewards = np.zeros(64)
+    rewards[[5, 20, 63]] = 1
+    assert set(podsrl.downsample(rewards, 16)) >= {5, 20, 63}
+
+
+def test_of_equal_rewards_the_lowest_indices_are_kept_without_a_seed():
+    assert podsrl.downsample([0, 0, 0, 1, 1, 1], 2) == [0, 3]
+    assert podsrl.downsample([1, 1, 1, 0, 0, 0], 4) == [0, 1, 3, 4]
+    assert podsrl.downsample([7.0] * 6, 4) == [0, 1, 2, 3]
+    assert podsrl.downsample([1, 1, 0, 1], 2, "max_reward") == [0, 1]
+    for rewards, m in random_groups(2000):
+        for rule in ("max_variance", "max_reward"):
+            kept = podsrl.downsample(rewards, m, rule).tolist()
+            for value in np.unique(rewards[~np.isnan(rewards)]):
+                tied = np.flatnonzero(rewards == value).tolist()
+                chosen = [i for i in tied if i in kept]
+                assert chosen == tied[: len(chosen)]
+
+
+def test_a_seed_breaks_ties_at_random_and_reproducibly():
+    rewards = np.repeat([0.0, 1.0], 50)
+    draws = [tuple(podsrl.downsample(rewards, 10, seed=s)) for s in range(20)]
+    assert len(set(draws)) == 20
+    assert draws[3] == tuple(podsrl.downsample(rewards, 10, seed=3))
+    # every index is as likely as any other: 2,000 draws of 10 of 100, expectation 200, sd 13.4
+    counts = np.zeros(100)
+    for s in range(2000):
+        counts[podsrl.downsample(rewards, 10, seed=s)] += 1
+    assert abs(counts - 200).max() < 5 * 13.4
+
+
+def test_random_is_uniform_and_percentile_takes_the_stated_quantiles():
+    counts = np.zeros(8)
+    for s in range(4000):
+        counts[podsrl.downsample(np.arange(8.0), 2, "random", s)] += 1
+    assert abs(counts - 1000).max() < 5 * math.sqrt(1000 * 0.75)
+    # n = 8, m = 4: floor(8 * (i + 0.5) / 4) = 1, 3, 5, 7
+    assert podsrl.downsample(np.arange(8.0), 4, "percentile").tolist() == [1, 3, 5, 7]
+    assert podsrl.downsample(-np.arange(8.0), 4, "percentile").tolist() == [0, 2, 4, 6]
+    assert podsrl.downsample(np.arange(8.0), 3, "max_reward").tolist() == [5, 6, 7]
+
+
+rewards_and_m = st.integers(2, 12).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(-8, 8).map(float), min_size=n, max_size=n), st.integers(1, n)
+    )
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(rewards_and_m, st.randoms(use_true_random=False))
+def test_max_variance_does_not_depend_on_order_shift_or_scale(case, random):
+    rewards, m = np.array(case[0]), case[1]
+    values = sorted(rewards[podsrl.downsample(rewards, m)])
+    order = list(range(len(rewards)))
+    random.shuffle(order)
+    shuffled = rewards[order]
+    assert sorted(shuffled[podsrl.downsample(shuffled, m)]) == values
+    kept = podsrl.downsample(rewards, m).tolist()
+    for changed in (rewards + 1e6, rewards * 1e-6, rewards * 1e250, rewards * 1e-250):
+        assert podsrl.downsample(changed, m).tolist() == kept
+
+
+@settings(max_examples=200, deadline=None)
+@given(rewards_and_m)
+def test_more_rollouts_never_lower_the_best_variance(case):
+    rewards, m = np.array(case[0]), case[1]
+    fewer = rewards[: max(m, len(rewards) // 2)]
+    more = variance(rewards, podsrl.downsample(rewards, m))
+    assert more >= variance(fewer, podsrl.downsample(fewer, m)) * (1 - 1e-9)
+
+
+def test_equal_variances_prefer_as_many_high_as_low():
+    # any k of the 4 + 4 distinct extremes -1, +1 with m = 4: only k = 2 is best; with all equal
+    # rewards every k is, and with m = 1 both are
+    assert podsrl.downsample([-1, 1, -1, 1, -1, 1, -1, 1], 4) == [0, 1, 2, 3]
+    # 0, 1, 2 with m = 2: {0, 2}; symmetric 0, 1, 3, 4 with m = 3: k = 1 and k = 2 tie, both 1 away
+    # from m/2; the lower k wins
+    assert podsrl.downsample([0.0, 1.0, 3.0, 4.0], 3) == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "m", "says"),
+    [
+        ([1.0, 2.0], 3, "m = 3 rollouts can't be kept of n = 2"),
+        ([1.0, 2.0], 0, "m = 0"),
+        ([1.0, 2.0], 1.5, "m must be an integer; got 1.5"),
+        ([1.0, math.inf], 1, "infinite"),
+        ([1.0, -math.inf], 1, "infinite"),
+        ("1.0", 1, "must be a numpy array"),
+        (np.zeros((3, 0)), 1, r"shape \(\.\.\., n\)"),
+        (["a", "b"], 1, "must be numbers"),
+        ([[1.0, 2.0], [1.0]], 1, "groups of one length"),
+        (np.array([1 + 2j]), 1, "real numbers"),
+    ],
+)
+def test_bad_input_says_what_was_given_and_what_is_allowed(rewards, m, says):
+    with pytest.raises(InvalidInputError, match=says):
+        podsrl.downsample(rewards, m)
+
+
+def test_an_unknown_rule_lists_the_known_ones():
+    with pytest.raises(UnknownNameError, match=r"'best'.*max_variance, max_reward, random"):
+        podsrl.downsample([1.0, 2.0], 1, rule="best")
+    with pytest.raises(KeyError):
+        podsrl.downsample([1.0, 2.0], 1, rule="best")
+
+
+def lowest(rewards_P_N, m, seed):
+    return np.argsort(rewards_P_N, axis=-1)[:, :m]
+
+
+def test_a_rule_of_ones_own_is_a_callable_a_registered_name_or_a_path(tmp_path):
+    rewards = [[3.0, 1.0, 2.0], [0.0, 9.0, 4.0]]
+    expected = [[1, 2], [0, 2]]
+    assert podsrl.downsample(rewards, 2, rule=lowest) == expected
+    podsrl.register_rule("lowest", lowest)
+    try:
+        assert podsrl.downsample(rewards, 2, rule="lowest") == expected
+        with pytest.raises(InvalidInputError, match="taken"):
+            podsrl.register_rule("lowest", lambda r, m, s: r)
+    finally:
+        del podsrl.RULES["lowest"]
+    (tmp_path / "mine.py").write_text(
+        "def lowest(rewards_P_N, m, seed):\n    return rewards_P_N.argsort(-1)[:, :m]\n"
+    )
+    assert podsrl.downsample(rewards, 2, rule=f"{tmp_path}/mine.py:lowest") == expected
+    with pytest.raises(UnknownNameError, match="no function 'highest'"):
+        podsrl.downsample(rewards, 2, rule=f"{tmp_path}/mine.py:highest")
+    with pytest.raises(UnknownNameError, match="no file"):
+        podsrl.downsample(rewards, 2, rule=f"{tmp_path}/other.py:lowest")
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (lambda r, m, seed: np.zeros((len(r), m), dtype=int), "same index twice"),
+        (lambda r, m, seed: np.zeros((len(r), m + 1), dtype=int), "got shape"),
+        (lambda r, m, seed: np.full((len(r), m), 0.5), "got shape"),
+        (lambda r, m, seed: np.arange(m)[None] + len(r[0]), "got indices from"),
+    ],
+)
+def test_what_a_rule_of_ones_own_returns_is_checked(rule, says):
+    with pytest.raises(InvalidInputError, match=says):
+        podsrl.downsample([[1.0, 2.0, 3.0]], 2, rule=rule)
+
+
+def test_an_empty_batch_gives_an_empty_selection():
+    assert podsrl.downsample(np.zeros((0, 8)), 4).shape == (0, 4)
+
+
+def test_importing_podsrl_imports_no_torch_and_no_trainer():
+    code = (
+        "import sys, podsrl; podsrl.downsample([0.0, 1.0], 1);"
+        "print([m for m in ('torch', 'trl', 'verl', 'transformers') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,210 @@
+import argparse
+import gzip
+import json
+import re
+import shutil
+from base64 import b64decode
+from xml.etree import ElementTree
+
+import pytest
+
+from podsrl.cli import report as command
+from podsrl.errors import InvalidInputError, PodsError
+from podsrl.evaluation.comparison import Choices, load_comparison
+from podsrl.evaluation.curves import Clock
+from podsrl.evaluation.records import RunFolder
+from podsrl.report.rollouts import pack_rollouts
+from podsrl.report.write import write_report
+from support.synthetic_runs import rollouts, write_run
+
+SLOW = (0.1, 0.4, 0.6, 0.8)
+FAST = (0.1, 0.8, 0.8, 0.8)
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for seed in (0, 1):
+        write_run(folder / f"grpo-{seed}", "grpo", seed, SLOW)
+        run = write_run(folder / f"pods-{seed}", "pods", seed, FAST, n=4, m=2)
+        for step in (1, 2, 3, 4):
+            run.write_rollouts(step, rollouts(text=f"step {step}: {{group}}.{{rollout}}"))
+    return folder
+
+
+def pods(*words):
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    return command.run(parser.parse_args([str(word) for word in words]))
+
+
+def test_a_report_holds_figures_a_table_and_one_page(runs, tmp_path, capsys):
+    assert pods(runs, "--out", tmp_path) == 0
+    names = {"accuracy", "seconds_per_step", "length", "rewards"}
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+    for path in (tmp_path / "figures").glob("*.png"):
+        assert path.read_bytes().startswith(b"\x89PNG\r\n")
+    for path in (tmp_path / "figures").glob("*.svg"):
+        assert ElementTree.fromstring(path.read_bytes()).tag.endswith("svg")
+    numbers = json.loads((tmp_path / "summary.json").read_text())
+    assert numbers["comparisons"][0]["arms"][1]["speedups"]["grpo"]["ratio"] == 3.0
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("data:image/svg+xml;base64,") == 4
+    printed = capsys.readouterr().out
+    assert "| speed-up over grpo | reference | 3.00x |" in printed
+    assert (tmp_path / "summary.md").read_text().splitlines()[2] in printed
+
+
+def test_the_same_runs_give_the_same_bytes(runs, tmp_path):
+    for name in ("a", "b"):
+        write_report([load_comparison([runs], Choices())], tmp_path / name, "title")
+    first = {p.relative_to(tmp_path / "a"): p.read_bytes() for p in tmp_path.glob("a/**/*.*")}
+    again = {p.relative_to(tmp_path / "b"): p.read_bytes() for p in tmp_path.glob("b/**/*.*")}
+    assert len(first) == 11  # 4 figures twice, page, JSON, Markdown
+    assert first == again
+
+
+def test_a_modelled_report_lies_beside_the_measured_one_and_says_so(runs, tmp_path):
+    pods(runs, "--out", tmp_path)
+    measured = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    pods(runs, "--out", tmp_path, "--clock", "generate=0.05,update=0.42")
+    assert {path: path.read_bytes() for path in measured} == measured
+    modelled = [path for path in tmp_path.rglob("*.*") if path not in measured]
+    assert len(modelled) == len(measured)
+    assert all(path.stem.endswith("-modelled") for path in modelled)
+    page = (tmp_path / "report-modelled.html").read_text()
+    assert "<strong>Modelled time.</strong>" in page
+    assert "generate 0.05 s, update 0.42 s" in page
+    page = (tmp_path / "report.html").read_text()
+    assert "odelled" not in re.sub(r"<style>.*</style>", "", page, flags=re.DOTALL)
+    for name, time in (("summary", "measured"), ("summary-modelled", "modelled")):
+        (comparison,) = json.loads((tmp_path / f"{name}.json").read_text())["comparisons"]
+        assert comparison["time"] == time
+
+
+def test_a_speedup_that_is_not_reached_is_shown(tmp_path):
+    write_run(tmp_path / "runs" / "a", "grpo", 0, FAST)
+    write_run(tmp_path / "runs" / "b", "pods", 0, (0.1, 0.2, 0.3, 0.3))
+    report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t")
+    text = (tmp_path / "summary.md").read_text()
+    assert "| speed-up over grpo | reference | not reached |" in text
+    assert "pods never reaches 99 % of grpo's best accuracy (79.20 %) in 30 s" in text
+    assert "pods never reaches" in report.page.read_text().replace("&#39;", "'")
+
+
+def test_runs_of_one_arm_are_reported_without_a_reference(tmp_path):
+    write_run(tmp_path / "run", "pods", 0, FAST, n=64)
+    write_report([load_comparison([tmp_path / "run"], Choices())], tmp_path / "out", "t")
+    assert "speed-up" not in (tmp_path / "out" / "summary.md").read_text()
+
+
+def test_names_from_runs_are_escaped_in_the_page_and_plain_in_figures(tmp_path):
+    arm = f"pods $x_{{1}}$ | {HOSTILE}"
+    write_run(tmp_path / "runs" / "a", "grpo", 0, SLOW)
+    run = write_run(tmp_path / "runs" / "b", arm, 0, FAST, config={HOSTILE: HOSTILE})
+    columns = rollouts(text=HOSTILE, prompt=HOSTILE)
+    columns[f"rewards/{HOSTILE}"] = columns["rewards/correctness"]
+    run.write_rollouts(1, columns)
+    report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, HOSTILE)
+    page = report.page.read_text()
+    assert "alert(1)</script>" not in page
+    assert "<img src=x" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert page.count("<script") == 3  # the index, one step of rollouts, and the inspector
+    table = (tmp_path / "summary.md").read_text()
+    assert r"\|" in table
+
+
+def test_the_page_allows_its_own_script_and_style_only_and_nothing_from_the_network(runs, tmp_path):
+    page = write_report([load_comparison([runs], Choices())], tmp_path, "t").page.read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert policy.startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
+    assert "unsafe" not in policy
+    without_data = re.sub(r"data:[^\"]*|http-equiv", "", page)
+    assert not re.search(r"https?:|//cdn|@import|url\(", without_data)
+
+
+def unpack(chunk):
+    return json.loads(gzip.decompress(b64decode(chunk)))
+
+
+def test_packed_rollouts_hold_every_column_by_step(runs):
+    comparison = load_comparison([runs], Choices())
+    packed = pack_rollouts(comparison.runs, 1000)
+    assert [run["name"] for run in packed.index["runs"]] == ["pods, seed 0", "pods, seed 1"]
+    steps = packed.index["runs"][1]["steps"]
+    assert [(s["step"], s["rollouts"], s["kept"]) for s in steps] == [
+        (i, 8, 4) for i in range(1, 5)
+    ]
+    data = unpack(packed.chunks[steps[2]["chunk"]])
+    assert data["prompts"] == ["prompt 0", "prompt 1"]
+    assert data["prompt"] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert data["completion"][5] == "step 3: 1.1"
+    assert data["reward"][:4] == [1.0, 0.66667, 0.33333, 0.0]
+    assert data["kept"][:4] == [1, 0, 0, 1]
+    assert data["advantage"][:4] == [0.5, None, None, -0.5]
+    assert data["tokens"][:4] == [10, 11, 12, 13]
+    assert data["rewards"] == {"correctness": data["reward"]}
+    assert packed.note == ""
+
+
+def test_too_many_rollouts_are_thinned_to_evenly_spaced_steps_and_the_page_says_so(runs, tmp_path):
+    comparison = load_comparison([runs], Choices())
+    packed = pack_rollouts(comparison.runs, 32)  # half of 2 runs x 4 steps x 8 rollouts
+    steps = [[step["step"] for step in run["steps"]] for run in packed.index["runs"]]
+    assert steps == [[1, 4], [1, 4]]
+    assert packed.note.startswith("32 of 64 rollouts are on this page")
+    assert pack_rollouts(comparison.runs, 0).index["runs"] == []
+    page = write_report([comparison], tmp_path, "t", max_rollouts=0).page.read_text()
+    assert "inspector" not in page
+    assert 'id="rollouts"' not in page
+
+
+def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_path):
+    shutil.copytree(runs, tmp_path / "runs")
+    path = tmp_path / "runs" / "pods-0" / "rollouts" / "step_000002.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t")
+    assert "step_000002.parquet is damaged and was skipped" in report.page.read_text()
+    assert "step_000002.parquet is damaged" in (tmp_path / "summary.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "give folders of runs, or --published"),
+        (["x", "--published", "y"], "not both"),
+        (["x", "--rollouts", "-1"], "0 or more"),
+        (["x", "--clock", "update=fast"], "'update=fast' is not understood"),
+        (["nowhere"], "no run in nowhere"),
+        (["--published", "nowhere"], "no published results in nowhere"),
+    ],
+)
+def test_a_wrong_command_line_says_what_to_do(words, says):
+    with pytest.raises(PodsError, match=re.escape(says)):
+        pods(*words)
+
+
+def test_a_reference_can_be_named(runs, tmp_path, capsys):
+    pods(runs, "--out", tmp_path, "--reference", "pods")
+    assert "| speed-up over pods | 0.33x | reference |" in capsys.readouterr().out
+
+
+def test_published_results_are_reported_with_a_figure_set_for_each_experiment(tmp_path, capsys):
+    block = {"gsm8k": {"ans_acc": [0.5], "for_acc": [1], "both_acc": [0.5], "lengths": [9]}}
+    for setting in ("16-16", "64-16", "64-8"):
+        blocks = {f"checkpoint-{i}": block for i in range(1, 13)}
+        path = tmp_path / "results" / f"Instruct-GSM8K-512-{setting}-Run1.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(blocks))
+    pods("--published", tmp_path / "results", "--out", tmp_path / "out")
+    assert len(list((tmp_path / "out" / "figures").iterdir())) == 2 * 3 * 2
+    assert capsys.readouterr().out.count("## GSM8K") == 2
+
+
+def test_a_report_needs_runs_and_not_an_empty_folder(tmp_path):
+    RunFolder(tmp_path / "x").write_config({"arm": "pods", "seed": 0})
+    with pytest.raises(InvalidInputError, match="no evaluation in"):
+        load_comparison([tmp_path], Choices(clock=Clock(update=1.0)))

@@ -1,4 +1,4 @@
-"""Starts the real `verl.trainer.main_ppo` on the CPU bed and reads what it left."""
+"""Starts the real `verl.trainer.main_ppo` on cpu_bed and reads what it left."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from safetensors.torch import load_file
 
 HERE = Path(__file__).resolve().parent
@@ -24,7 +25,7 @@ actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}
 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4
 actor_rollout_ref.actor.use_torch_compile=False
 actor_rollout_ref.actor.use_kl_loss=True
-actor_rollout_ref.actor.optim.lr=0.01
+actor_rollout_ref.actor.optim.optimizer=SGD actor_rollout_ref.actor.optim.lr=0.1
 actor_rollout_ref.actor.fsdp_config.use_torch_compile=False
 +actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=fp32
 actor_rollout_ref.actor.checkpoint.save_contents=[hf_model]
@@ -38,10 +39,11 @@ actor_rollout_ref.rollout.tensor_model_parallel_size=1
 actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4
 actor_rollout_ref.rollout.calculate_log_probs=False
 actor_rollout_ref.rollout.agent.num_workers=1
-reward.num_workers=1 reward.custom_reward_function.path={HERE / "model.py"}
+reward.num_workers=1 reward.custom_reward_function.path={HERE / "cpu_files.py"}
 trainer.logger=[console,file] trainer.project_name=cpu_bed
 trainer.nnodes=1 trainer.n_gpus_per_node=1 trainer.device=cpu
-trainer.val_before_train=False trainer.total_training_steps={STEPS} trainer.save_freq={STEPS}
+trainer.val_before_train=False trainer.total_training_steps={STEPS} trainer.save_freq=1
+trainer.checkpoint_callback_class=cpu_bed.queue.WriteDownKeys
 trainer.resume_mode=disable
 transfer_queue.backend.SimpleStorage.num_data_storage_units=1
 ray_kwargs.ray_init.num_cpus=8 +ray_kwargs.ray_init.num_gpus=1
@@ -55,28 +57,36 @@ class Run:
 
     metrics: of each step, as verl's file logger wrote them.
     rows: each batch that the model was run on, see cpu_bed.rows.
+    queue: keys in the TransferQueue at the end of each step, see cpu_bed.queue.
+    rollouts: of each step, as verl's rollout_data_dir has them.
     weights: of the last step.
     log: everything that was printed.
     """
 
     metrics: list[dict]
     rows: list[dict]
-    weights: dict
+    queue: list[dict]
+    rollouts: list[list[dict]]
+    weights: dict[str, np.ndarray]
     log: str
 
 
 def train(folder: Path, name: str, *overrides: str) -> Run:
-    """Run verl in a fresh process, with the model, data and reward of this package.
+    """Run verl in a fresh process, with the model, data and reward of cpu_files.
 
     Args:
         folder: holds `model` and `prompts.parquet`; the run is written beside them.
         name: of the run.
         overrides: Hydra overrides after ours.
     """
-    metrics, rows, weights = folder / f"{name}.jsonl", folder / f"{name}.rows", folder / name
+    work = folder / name
+    work.mkdir()
+    metrics, rows, weights, rollouts, log = (
+        work / part for part in ("metrics.jsonl", "rows.jsonl", "weights", "rollouts", "log")
+    )
     environment = {
         **os.environ,
-        "PYTHONPATH": str(HERE.parent),
+        "PYTHONPATH": str(HERE),
         "VERL_USE_EXTERNAL_MODULES": "cpu_bed",
         "VERL_ENGINE_DEVICE": "cuda",  # the FSDP engine is registered for it, and runs on a CPU
         "VERL_FILE_LOGGER_PATH": str(metrics),
@@ -95,30 +105,32 @@ def train(folder: Path, name: str, *overrides: str) -> Run:
         f"actor_rollout_ref.model.path={folder / 'model'}",
         f"trainer.experiment_name={name}",
         f"trainer.default_local_dir={weights}",
-        f"hydra.run.dir={folder / 'hydra' / name}",
+        f"trainer.rollout_data_dir={rollouts}",
+        f"hydra.run.dir={work / 'hydra'}",
     ]
-    log = folder / f"{name}.log"
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", *OVERRIDES.split()]
     with open(log, "w") as printed:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "verl.trainer.main_ppo",
-                *OVERRIDES.split(),
-                *arguments,
-                *overrides,
-            ],
+            [*command, *arguments, *overrides],
             env=environment,
-            cwd=folder,
+            cwd=work,
             stdout=printed,
             stderr=subprocess.STDOUT,
+            check=False,
         )
     if done.returncode:
         raise AssertionError(f"verl ended with {done.returncode}:\n{log.read_text()[-8000:]}")
+    steps = range(1, STEPS + 1)
     model = weights / f"global_step_{STEPS}" / "actor" / "huggingface" / "model.safetensors"
     return Run(
-        metrics=[json.loads(line)["data"] for line in metrics.read_text().splitlines()],
-        rows=[json.loads(line) for line in rows.read_text().splitlines()],
-        weights=load_file(model),
+        metrics=[line["data"] for line in _lines(metrics)],
+        rows=_lines(rows),
+        queue=_lines(weights / "queue.jsonl"),
+        rollouts=[_lines(rollouts / f"{step}.jsonl") for step in steps],
+        weights={name: weight.float().numpy() for name, weight in load_file(model).items()},
         log=log.read_text(),
     )
+
+
+def _lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# PODS on GSM8K with verl, one machine with eight GPUs of 80 GB: 64 rollouts for each of 32 prompts,
+# the update on the 16 whose rewards vary most. The data and the reward function are verl's own:
+#
+#   git clone --branch v0.9.1 https://github.com/verl-project/verl
+#   python verl/examples/data_preprocess/gsm8k.py --local_save_dir ~/data/gsm8k
+#   pip install 'podsrl[verl]' 'verl[vllm]==0.9.1'
+#   bash examples/verl/gsm8k_8gpu.sh
+#
+# The first step must say, somewhere in the log:
+#
+#   pods_sync: selected 16 of 64 in 32 groups; the update sees 512 rows
+#
+# Anything after the script's name is passed on, last one wins. GRPO for comparison is
+#   ... trainer.v1.trainer_mode=sync actor_rollout_ref.rollout.n=16
+set -euo pipefail
+
+DATA=${DATA:-$HOME/data/gsm8k}
+MODEL=${MODEL:-Qwen/Qwen2.5-3B-Instruct}
+
+exec "${PYTHON:-python3}" -m verl.trainer.main_ppo \
+    trainer.v1.trainer_mode=pods_sync \
+    +trainer.v1.pods_sync.m=16 \
+    actor_rollout_ref.rollout.n=64 \
+    algorithm.adv_estimator=grpo \
+    data.train_files="$DATA/train.parquet" \
+    data.val_files="$DATA/test.parquet" \
+    data.train_batch_size=32 \
+    data.max_prompt_length=512 \
+    data.max_response_length=1024 \
+    actor_rollout_ref.model.path="$MODEL" \
+    actor_rollout_ref.actor.optim.lr=1e-6 \
+    actor_rollout_ref.actor.ppo_mini_batch_size=32 \
+    actor_rollout_ref.actor.use_dynamic_bsz=True \
+    actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384 \
+    actor_rollout_ref.rollout.name=vllm \
+    actor_rollout_ref.rollout.tensor_model_parallel_size=1 \
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.6 \
+    trainer.nnodes=1 \
+    trainer.n_gpus_per_node=8 \
+    trainer.total_epochs=1 \
+    trainer.test_freq=10 \
+    trainer.save_freq=50 \
+    trainer.project_name=pods_gsm8k \
+    trainer.experiment_name=pods_n64_m16 \
+    trainer.logger='[console,tensorboard]' \
+    "$@"

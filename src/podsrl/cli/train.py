@@ -32,9 +32,11 @@ def run(args: argparse.Namespace) -> int:
         from podsrl.experiments import spec as settings
         from podsrl.experiments.plan import Plan
 
-    spec = settings.parse(settings.read_config(args.config), args.fields)
+    # a plan must not need the GPUs that it is about
+    here = ["--use_cpu", "true"] if args.plan else []
+    spec = settings.parse(settings.read_config(args.config), [*args.fields, *here])
     if args.plan:
-        print(Plan.of(spec).describe(spec))
+        print(Plan.of(spec).describe(spec, ["--config", args.config, *args.fields]))
         return 0
     processes = PartialState()
     data = experiment.load_data(spec)

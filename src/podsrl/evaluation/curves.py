@@ -121,9 +121,10 @@ class ArmCurves:
 def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:
     """Refuse runs that weren't evaluated at the same points.
 
-    The i-th points of all runs are the same if they agree in the step, in the rollouts generated or
-    trained, or in training time. Time can't agree exactly, as an evaluation waits for its step to
-    end: it does when no run is off by more than half the usual way from one point to the next.
+    The i-th points of all runs are the same if they agree in the step, in the rollouts or tokens
+    generated, in the rollouts trained, or in training time. But for steps they can't agree exactly,
+    as an evaluation waits for its step to end: they do when no run is off by more than half the
+    usual way from one point to the next.
 
     Args:
         runs: the evaluations of each run, in order, by a name to call the run.
@@ -140,18 +141,32 @@ def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:
                 f" {len(runs[most])}. Let the run finish (`pods compare` continues where it was"
                 " stopped), or leave unfinished runs out with --partial"
             )
-    for field in ("step", "rollouts_generated", "rollouts_trained"):
-        rows = {tuple(getattr(e, field) for e in points) for points in runs.values()}
-        if len(rows) == 1:
-            return
-    seconds = np.array([[e.training_seconds for e in points] for points in runs.values()])
-    middle = np.median(seconds, axis=0)
-    off = np.abs(seconds - middle)
-    allowed = 0.5 * np.median(np.diff(middle)) if len(middle) > 1 else 0.0
-    if off.max() > allowed:
-        row, column = np.unravel_index(np.argmax(off), off.shape)
-        raise InvalidInputError(
-            f"unequal evaluation points: {list(runs)[row]} made evaluation {column + 1} after"
-            f" {seconds[row, column]:.4g} s of training, most runs after {middle[column]:.4g} s;"
-            " evaluate all arms and seeds at the same steps or times, or report them apart"
-        )
+    if any(_agree(runs, field) for field in _POINTS):
+        return
+    seconds, middle, off = _distances(runs, "training_seconds")
+    row, column = np.unravel_index(np.argmax(off), off.shape)
+    raise InvalidInputError(
+        f"unequal evaluation points: {list(runs)[row]} made evaluation {column + 1} after"
+        f" {seconds[row, column]:.4g} s of training, most runs after {middle[column]:.4g} s;"
+        " evaluate all arms and seeds at the same steps or times, or report them apart"
+    )
+
+
+_POINTS = ("step", "training_seconds", "rollouts_generated", "rollouts_trained", "tokens_generated")
+
+
+def _distances(
+    runs: Mapping[str, Sequence[Evaluation]], field: str
+) -> tuple[Floats, Floats, Floats]:
+    """The runs' points, the median ones, and how far each is from those."""
+    values = np.array([[getattr(e, field) for e in points] for points in runs.values()], float)
+    middle = np.median(values, axis=0)
+    return values, middle, np.abs(values - middle)
+
+
+def _agree(runs: Mapping[str, Sequence[Evaluation]], field: str) -> bool:
+    values, middle, off = _distances(runs, field)
+    if field == "step" or len(middle) == 1:
+        return not off.any() and bool(values.any() or field == "step")
+    allowed = 0.5 * np.median(np.diff(middle))
+    return bool(allowed > 0 and off.max() <= allowed)

@@ -53,6 +53,7 @@ class Evaluation:
 
     step: optimiser steps done. training_seconds: training time so far, evaluation left out.
     rollouts_generated, rollouts_trained: so far.
+    tokens_generated: so far, of all rollouts and their prompts; 0 where it is not known.
     answer_accuracy, format_accuracy, both_accuracy: shares of problems, one per repeat.
     mean_length: mean completion length in tokens, one per repeat.
     """
@@ -69,6 +70,7 @@ class Evaluation:
     format_accuracy: Sequence[float]
     both_accuracy: Sequence[float]
     mean_length: Sequence[float]
+    tokens_generated: int = 0
 
     def __post_init__(self) -> None:
         for name in _LISTS:
@@ -100,12 +102,13 @@ class Evaluation:
             InvalidInputError: a field is missing, unknown, or not of its kind.
         """
         names = {field.name for field in fields(cls)}
-        if set(value) != names:
-            wrong = ", ".join(sorted(names ^ set(value)))
+        if set(value) | {"tokens_generated"} != names:
+            wrong = ", ".join(sorted((names - {"tokens_generated"}) ^ set(value)))
             raise InvalidInputError(f"an evaluation has other fields than it should: {wrong}")
-        for name in ("step", "training_seconds", "rollouts_generated", "rollouts_trained"):
-            if not isinstance(value[name], (int, float)) or value[name] < 0:
-                raise InvalidInputError(f"{name} must be a number >= 0; got {value[name]!r}")
+        for name in names - {*_LISTS, "task", "split"}:
+            number = value.get(name, 0)
+            if not isinstance(number, (int, float)) or number < 0:
+                raise InvalidInputError(f"{name} must be a number >= 0; got {number!r}")
         for name in _LISTS:
             if not isinstance(value[name], list):
                 raise InvalidInputError(f"{name} must be a list; got {value[name]!r}")

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from accelerate.utils import gather_object
+from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback
 
 from podsrl.evaluation.records import Evaluation, RunFolder
 from podsrl.evaluation.runner import Progress, Scores, sample_and_grade, score
+from podsrl.experiments.budget import Budget, Spent
 from podsrl.experiments.spec import Spec
 from podsrl.tasks import Task
 from podsrl.tasks.base import Row
@@ -43,25 +44,33 @@ class Evaluator(TrainerCallback):
         self.trainer, self.run, self.spec = trainer, run, spec
         self.task, self.rows, self.progress = task, rows, progress
         self.scores: dict[int, Scores] = {}  # by optimiser step
+        self._evaluated = {evaluation.step for evaluation in run.evaluations()}
+        self._budget = Budget()
         self._last_seconds = 0.0
+        self._last_point = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the model before the first step."""
-        self._last_seconds = self.trainer.clock.training_seconds
+        self._budget = Budget.of(self.spec, state.max_steps)
+        spent = self._spent()
+        self._last_seconds, self._last_point = spent.training_seconds, self._point(spent)
         if state.global_step == 0:
             self._evaluate(0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Evaluate when a step or a time is due; stop when the training time is spent."""
-        seconds, run = self.trainer.clock.training_seconds, self.spec.run
+        """Evaluate when a step, a time or a point of the budget is due; stop when it is spent."""
+        spent, run = self._spent(), self.spec.run
+        seconds, point = spent.training_seconds, self._point(spent)
         every_steps, every_seconds = run.evaluation_steps, run.evaluation_seconds
         due = bool(every_steps) and state.global_step % int(every_steps or 1) == 0
         if every_seconds:
             due |= seconds // every_seconds > self._last_seconds // every_seconds
-        self._last_seconds = seconds
-        if due:
+        ends = self._budget.is_spent(spent)
+        due |= ends or point > self._last_point
+        self._last_seconds, self._last_point = seconds, point
+        if due:  # before the step's checkpoint is saved, so that none lacks its evaluation
             self._evaluate(state.global_step)
-        if run.max_training_seconds and seconds >= run.max_training_seconds:
+        if ends:
             control.should_training_stop = True
             control.should_save = args.save_strategy != "no"
 
@@ -69,11 +78,24 @@ class Evaluator(TrainerCallback):
         """Measure the trained model."""
         self._evaluate(state.global_step)
 
+    def _spent(self) -> Spent:
+        """The same on every process, whose clocks differ a little, so that all stop together."""
+        mine = [Spent.by(self.trainer)]
+        if self.trainer.accelerator.num_processes > 1:
+            broadcast_object_list(mine)
+        return mine[0]
+
+    def _point(self, spent: Spent) -> int:
+        """How many of the evaluations over the budget are due."""
+        points = self.spec.run.evaluations
+        return self._budget.points(spent, points) if points else 0
+
     def _evaluate(self, step: int) -> None:
         run, trainer = self.spec.run, self.trainer
-        if step in self.scores or not self.rows:
+        if step in self._evaluated or not self.rows:
             return
         self.scores[step] = scores = self._measure()
+        self._evaluated.add(step)
         if not trainer.accelerator.is_main_process:
             return
         self.run.append_evaluation(
@@ -82,6 +104,7 @@ class Evaluator(TrainerCallback):
                 training_seconds=trainer.clock.training_seconds,
                 rollouts_generated=trainer.rollouts_generated,
                 rollouts_trained=trainer.rollouts_trained,
+                tokens_generated=trainer.tokens_generated,
                 task=run.task,
                 split=run.evaluation_split,
                 problems=len(self.rows),

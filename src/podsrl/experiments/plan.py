@@ -1,7 +1,11 @@
 """What a run will do, said before it does it."""
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from podsrl.experiments.budget import NO_LIMIT
+from podsrl.experiments.memory import UpdateMemory, find_shape
 from podsrl.experiments.spec import Spec
 
 
@@ -31,7 +35,8 @@ class Plan:
             dataset_rows: prompts in the training split, for the number of steps; None: unknown.
         """
         args = spec.training
-        generation_rows = int(args.generation_batch_size or 0)
+        processes = spec.run.processes or args.world_size
+        generation_rows = int(args.generation_batch_size or 0) * processes // args.world_size
         m = int(args.num_generations or 0)
         prompts = generation_rows // m
         micro_batches = int(args.steps_per_generation or 1)
@@ -48,15 +53,46 @@ class Plan:
             micro_batch_rows=args.per_device_train_batch_size,
             updates_per_generation=max(1, int(updates)),
             steps=steps,
-            processes=args.world_size,
+            processes=processes,
         )
 
-    def describe(self, spec: Spec) -> str:
-        """The plan as a few lines of text."""
+    def memory(self, spec: Spec) -> UpdateMemory | None:
+        """An estimate of the update's memory on each GPU; None where the model isn't known."""
+        shape = find_shape(spec)
+        return None if shape is None else UpdateMemory.of(spec, shape, self.processes)
+
+    def launch(self, spec: Spec, arguments: Sequence[str]) -> str:
+        """The command that starts `pods train` with these arguments on the run's GPUs.
+
+        Full-parameter training on several GPUs shards gradients and optimiser (DeepSpeed ZeRO-2).
+        """
+        if self.processes == 1:
+            return shlex.join(["pods", "train", *arguments])
+        words = ["accelerate", "launch", "--num_processes", str(self.processes)]
+        if spec.training.bf16:
+            words += ["--mixed_precision", "bf16"]
+        if not spec.model.use_peft:
+            words += ["--use_deepspeed", "--zero_stage", "2"]
+        return shlex.join([*words, "-m", "podsrl.cli", "train", *arguments])
+
+    def describe(self, spec: Spec, arguments: Sequence[str] = ()) -> str:
+        """The plan as a few lines of text, with the launch command if its arguments are given."""
         args, run = spec.training, spec.run
         budget = f"{self.steps} optimiser steps" if self.steps else "one pass over the data"
-        if run.max_training_seconds:
-            budget += f", at most {run.max_training_seconds:g} s of training time"
+        limits = [
+            f"{value:g} {what}"
+            for value, what in (
+                (run.max_training_seconds, "s of training time"),
+                (run.max_rollouts, "rollouts"),
+                (run.max_tokens, "tokens"),
+            )
+            if value
+        ]
+        if limits and (self.steps or 0) >= NO_LIMIT:
+            budget = " and ".join(limits)
+        elif limits:
+            budget += f", at most {' and '.join(limits)}"
+        memory = self.memory(spec) or "unknown: the model's config is not on this machine"
         passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
         lines = [
             f"task        {run.task} {run.task_options or ''}".rstrip(),
@@ -70,8 +106,11 @@ class Plan:
             " step(s) per generation",
             f"length      {budget}",
             f"evaluation  {_evaluations(spec)}",
+            f"memory      {memory}",
             f"output      {args.output_dir}",
         ]
+        if arguments:
+            lines.append(f"launch      {self.launch(spec, arguments)}")
         return "\n".join(lines)
 
 
@@ -80,6 +119,8 @@ def _evaluations(spec: Spec) -> str:
     if not run.evaluation_problems:
         return "none"
     often = "before and after"
+    if run.evaluations:
+        often += f", at {run.evaluations} points of the budget"
     if run.evaluation_steps:
         often += f", every {run.evaluation_steps} steps"
     if run.evaluation_seconds:

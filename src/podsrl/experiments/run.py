@@ -14,6 +14,7 @@ from podsrl import tiny
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.evaluation.records import RunFolder
 from podsrl.evaluation.runner import Progress, Scores
+from podsrl.experiments.budget import Budget, Spent
 from podsrl.experiments.callbacks import Evaluator, Recorder
 from podsrl.experiments.output_folder import open_output
 from podsrl.experiments.spec import Spec, parse_options
@@ -94,6 +95,12 @@ def train(
         PodsError: the output folder is taken, a reward function fails, ...
     """
     args = spec.training
+    if spec.run.processes not in (None, args.world_size):
+        raise InvalidInputError(
+            f"these settings are meant for {spec.run.processes} processes, and this is one of"
+            f" {args.world_size}: `pods train --plan` prints the command that starts them. With"
+            f" --processes {args.world_size} they run here, with batches of another size"
+        )
     folder = Path(str(args.output_dir))
     run = RunFolder(folder)
     processes = PartialState()
@@ -110,7 +117,8 @@ def train(
     for own in (Recorder(run), evaluator, *callbacks):
         trainer.add_callback(own)
     try:
-        trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+        if resume_from is None or not _ended_at(resume_from, trainer, spec):
+            trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
     except (PodsError, KeyboardInterrupt):
         if processes.num_processes == 1:  # the other ranks can't be waited for
             checkpoint.save_now(trainer)
@@ -121,6 +129,13 @@ def train(
     processes.wait_for_everyone()
     last = checkpoint.last_complete(folder)
     return Result(run, last, evaluator.scores, state.global_step, seconds)
+
+
+def _ended_at(folder: Path, trainer: PODSTrainer, spec: Spec) -> bool:
+    """Was the budget spent at this checkpoint? TRL would then train one step more."""
+    checkpoint.load(trainer, folder)
+    trainer.state.global_step = checkpoint.step_of(folder)
+    return Budget.of(spec).is_spent(Spent.by(trainer))
 
 
 def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -> PODSTrainer:

@@ -16,6 +16,11 @@ from podsrl.trl import PODSConfig
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 
+_POSITIVE = (
+    *("max_training_seconds", "max_rollouts", "max_tokens", "processes"),
+    *("evaluations", "evaluation_steps", "evaluation_seconds"),
+)
+
 
 @dataclass
 class RunArguments:
@@ -42,6 +47,17 @@ class RunArguments:
         default=None,
         metadata={"help": "Stop after this much training time; evaluation is not counted."},
     )
+    max_rollouts: int | None = field(
+        default=None, metadata={"help": "Stop after generating this many rollouts."}
+    )
+    max_tokens: int | None = field(
+        default=None,
+        metadata={"help": "Stop after this many tokens of all rollouts, prompts included."},
+    )
+    processes: int | None = field(
+        default=None,
+        metadata={"help": "Processes (GPUs) that these settings are meant for; default: any."},
+    )
     evaluation_split: str = field(default="test", metadata={"help": "Split to evaluate on."})
     evaluation_path: str | None = field(
         default=None, metadata={"help": "Local data of the evaluation split, if not data_path."}
@@ -51,6 +67,13 @@ class RunArguments:
     )
     evaluation_repeats: int = field(
         default=1, metadata={"help": "k: completions per problem and evaluation."}
+    )
+    evaluations: int | None = field(
+        default=None,
+        metadata={
+            "help": "Evaluate at so many evenly spaced points of the budget, the last at its end:"
+            " of max_steps, max_training_seconds, max_rollouts or max_tokens."
+        },
     )
     evaluation_steps: int | None = field(
         default=None, metadata={"help": "Evaluate every so many steps; always before and after."}
@@ -80,7 +103,7 @@ class RunArguments:
                 "evaluation_problems must be >= 0 and evaluation_repeats >= 1; got"
                 f" {self.evaluation_problems} and {self.evaluation_repeats}"
             )
-        for name in ("evaluation_steps", "evaluation_seconds", "max_training_seconds"):
+        for name in _POSITIVE:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise InvalidInputError(f"{name} must be positive; got {value}")

@@ -32,6 +32,7 @@ def save(trainer: "PODSTrainer", folder: Path) -> None:
         "training_seconds": trainer.clock.training_seconds,
         "rollouts_generated": trainer.rollouts_generated,
         "rollouts_trained": trainer.rollouts_trained,
+        "tokens_generated": trainer.tokens_generated,
     }
     folder.mkdir(parents=True, exist_ok=True)
     path = _state_file(folder, trainer.accelerator.process_index)
@@ -53,6 +54,7 @@ def load(trainer: "PODSTrainer", folder: Path) -> None:
     trainer.clock.training_seconds = state["training_seconds"]
     trainer.rollouts_generated = state["rollouts_generated"]
     trainer.rollouts_trained = state["rollouts_trained"]
+    trainer.tokens_generated = state["tokens_generated"]
     if state["world"] != trainer.accelerator.num_processes:
         logger.warning(
             "%s was saved by %d processes and is resumed on %d: the run goes on with the same"

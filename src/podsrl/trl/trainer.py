@@ -80,6 +80,7 @@ class PODSTrainer(GRPOTrainer):
         self.clock = PhaseClock()
         self.rollouts_generated = 0
         self.rollouts_trained = 0
+        self.tokens_generated = 0  # of all rollouts, prompts included
         self._rule = resolve_rule(args.downsampling_rule)
         self._rows: list[dict[str, Any]] = []
         self._selection: Selection | None = None  # set from _generate until its update begins
@@ -268,6 +269,7 @@ class PODSTrainer(GRPOTrainer):
         self._scorable = selection.any_scorable
         self.rollouts_generated += selection.rewards_P_N.numel()
         self.rollouts_trained += selection.kept_P_M.numel()
+        self.tokens_generated += sum(selection.tokens)
         if self._rollout_log is not None:
             self._log_rollouts(self._rollout_log, selection, advantages)
 
@@ -328,6 +330,7 @@ class _StepCallback(TrainerCallback):
         metrics["pods/training_seconds"] = [trainer.clock.training_seconds]
         metrics["pods/rollouts_generated"] = [float(trainer.rollouts_generated)]
         metrics["pods/rollouts_trained"] = [float(trainer.rollouts_trained)]
+        metrics["pods/tokens_generated"] = [float(trainer.tokens_generated)]
 
 
 def _merge_extra_fields(rows: list[dict[str, Any]], extra: dict[str, Any]) -> None:

@@ -1,0 +1,92 @@
+"""The algorithms of a comparison, as settings of the same trainer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.experiments import spec as settings
+
+Settings = dict[str, Any]
+
+ARMS = ("grpo", "grpo_ga", "pods")
+
+#: What an arm may not set for itself: it is the comparison's, or has to be the same for all.
+SHARED = frozenset(
+    {
+        *("output_dir", "seed", "arm", "resume", "overwrite", "data_seed", "processes"),
+        *("max_steps", "num_train_epochs", "max_training_seconds", "max_rollouts", "max_tokens"),
+        *("task", "task_options", "data_path", "train_split", "model_name_or_path", "tiny_options"),
+        *("evaluations", "evaluation_steps", "evaluation_seconds", "evaluation_path"),
+        *("evaluation_split", "evaluation_problems", "evaluation_repeats"),
+        *("evaluation_temperature", "max_completion_length", "logging_steps", "logging_strategy"),
+    }
+)
+
+
+def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> Settings:
+    """The settings of an arm.
+
+    * `pods`: the base's n = num_rollouts and m = num_generations.
+    * `grpo`: n = m, all else equal.
+    * `grpo_ga`: as many rollouts per optimiser step as PODS generates, all of them trained: groups
+      of n, and n / m times the gradient accumulation at the same micro-batch.
+
+    With n = m, `PODSTrainer` is GRPO bit for bit.
+
+    Args:
+        base: settings of `pods train` for the arm `pods`.
+        name: of the arm; an arm of another name than those three is a variant of `pods`.
+        own: settings that replace those above, and `like`, the arm to start from.
+
+    Raises:
+        InvalidInputError: an unknown setting, one that all arms must share, or a `grpo_ga` that
+            generates another number of rollouts per step than PODS.
+        UnknownNameError: `like` names no arm.
+    """
+    own = dict(own)
+    kind = own.pop("like", name if name in ARMS else "pods")
+    if kind not in ARMS:
+        raise UnknownNameError(f"arm {name!r}: like: {kind!r} is none of {', '.join(ARMS)}")
+    shared = sorted(SHARED & set(own))
+    if shared:
+        raise InvalidInputError(
+            f"arm {name!r} sets {', '.join(shared)}, which all arms must share; set it for all"
+            " under settings"
+        )
+    pods = settings.parse(dict(base)).training
+    n, m, accumulation = pods.num_rollouts, pods.num_generations, pods.gradient_accumulation_steps
+    derived: Settings = {}
+    if kind == "grpo":
+        derived = {"num_rollouts": m}
+    elif kind == "grpo_ga":
+        derived = _accumulated(name, n, int(m or 0), accumulation, own)
+    arm = {**base, **derived, **own}
+    try:
+        training = settings.parse(dict(arm)).training
+    except InvalidInputError as error:
+        raise InvalidInputError(f"arm {name!r}: {error}") from error
+    if kind == "grpo_ga" and _per_step(training) != _per_step(pods):
+        raise InvalidInputError(
+            f"arm {name!r} generates {_per_step(training):g} rollouts per optimiser step and PODS"
+            f" {_per_step(pods):g}; grpo_ga must generate as many, and train them all"
+        )
+    return arm
+
+
+def _accumulated(name: str, n: int, m: int, accumulation: int, own: Settings) -> Settings:
+    if "gradient_accumulation_steps" not in own and accumulation * n % m:
+        raise InvalidInputError(
+            f"arm {name!r}: {accumulation} accumulation steps times n / m = {n} / {m} is no whole"
+            " number; choose an n that is a multiple of m, or set gradient_accumulation_steps"
+        )
+    return {
+        "num_rollouts": n,
+        "num_generations": n,
+        "gradient_accumulation_steps": accumulation * n // m,
+    }
+
+
+def _per_step(args: Any) -> float:
+    """Rollouts generated per optimiser step, on one process."""
+    groups = args.per_device_train_batch_size * args.gradient_accumulation_steps
+    return float(groups * args.num_rollouts / args.num_generations / args.num_iterations)

@@ -1,0 +1,337 @@
+"""`pods compare`: equal budgets, one process per run, killed and continued."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("trl")
+
+from podsrl.cli import main
+from podsrl.cli.compare import describe
+from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.evaluation.comparison import Choices, load_comparison
+from podsrl.evaluation.curves import check_points
+from podsrl.evaluation.records import RunFolder, find_runs
+from podsrl.experiments.compare import Shard, Status
+from podsrl.experiments.comparison_spec import (
+    ComparisonSpec,
+    RunOf,
+    open_comparison,
+    parse_comparison,
+    read_comparison,
+)
+
+BASE: dict[str, Any] = {
+    "task": "arithmetic",
+    "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 64, "test_size": 8},
+    "num_rollouts": 8,
+    "num_generations": 4,
+    "per_device_train_batch_size": 4,
+    "gradient_accumulation_steps": 1,
+    "max_completion_length": 24,
+    "learning_rate": 1e-3,
+    "lr_scheduler_type": "constant",
+    "save_strategy": "no",
+    "evaluation_problems": 4,
+    "report_to": "none",
+    "use_cpu": True,
+    "bf16": False,
+}
+THREE: dict[str, Any] = {"grpo": {}, "grpo_ga": {}, "pods": {}}
+
+
+@pytest.fixture
+def comparison(tiny_model: Path, tmp_path: Path) -> Any:
+    """comparison(key=value, ..., field={...}): the mapping of a comparison of seconds."""
+
+    def make(settings: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
+        own = {"model_name_or_path": str(tiny_model), **(settings or {})}
+        return {
+            "settings": {**BASE, **own},
+            "arms": THREE,
+            "seeds": 1,
+            "budget": {"steps": 2},
+            "evaluations": 2,
+            "output_dir": str(tmp_path / "runs"),
+            **keys,
+        }
+
+    return make
+
+
+def write(path: Path, config: dict[str, Any]) -> str:
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return str(path)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# ---- arms ------------------------------------------------------------------------------------
+
+
+def sizes(spec: ComparisonSpec, arm: str) -> tuple[int, int | None, int, int]:
+    args = spec.run_spec(RunOf(arm, 0)).training
+    return (
+        args.num_rollouts,
+        args.num_generations,
+        args.per_device_train_batch_size,
+        args.gradient_accumulation_steps,
+    )
+
+
+def test_the_three_arms_follow_from_the_settings_of_pods(comparison):
+    fields = {"num_rollouts": 64, "num_generations": 16, "per_device_train_batch_size": 16}
+    fields["gradient_accumulation_steps"] = 2
+    spec = parse_comparison(comparison(fields), "x")
+    assert sizes(spec, "pods") == (64, 16, 16, 2)
+    assert sizes(spec, "grpo") == (16, 16, 16, 2)
+    # 2 prompts x 64 rollouts are 128 rows: 8 micro-batches of 16, the size that PODS has too
+    assert sizes(spec, "grpo_ga") == (64, 64, 16, 8)
+
+
+def test_an_ablation_is_a_few_lines(comparison):
+    arms = {
+        "max_reward": {"downsampling_rule": "max_reward"},
+        "group": {"advantage_baseline": "group"},
+        "n16": {"num_rollouts": 16},
+        "m2": {"num_generations": 2, "per_device_train_batch_size": 2},
+        "dear": {"like": "grpo_ga", "learning_rate": 5e-4},
+    }
+    spec = parse_comparison(comparison(arms=arms), "x")
+    assert spec.run_spec(RunOf("max_reward", 0)).training.downsampling_rule == "max_reward"
+    assert spec.run_spec(RunOf("group", 0)).training.advantage_baseline == "group"
+    assert sizes(spec, "n16") == (16, 4, 4, 1)
+    assert sizes(spec, "m2") == (8, 2, 2, 1)
+    assert sizes(spec, "dear") == (8, 8, 4, 2)
+    assert spec.run_spec(RunOf("dear", 0)).training.learning_rate == 5e-4
+
+
+def test_grpo_ga_may_spread_its_rollouts_over_more_prompts_but_not_be_fewer(comparison):
+    # as the authors ran it: groups of m, and n / m times as many of them
+    own = {"num_rollouts": 4, "num_generations": 4}
+    spec = parse_comparison(comparison(arms={"grpo_ga": own}), "x")
+    assert sizes(spec, "grpo_ga") == (4, 4, 4, 2)
+    own = {**own, "gradient_accumulation_steps": 1}
+    with pytest.raises(InvalidInputError, match="generates 4 rollouts per optimiser step and PODS"):
+        parse_comparison(comparison(arms={"grpo_ga": own}), "x")
+
+
+@pytest.mark.parametrize(
+    ("keys", "error", "says"),
+    [
+        ({"arms": {}}, InvalidInputError, "arms are missing"),
+        ({"arms": None}, InvalidInputError, "arms are missing"),
+        ({"arms": {"pods": {"rule": "random"}}}, InvalidInputError, "unknown config key 'rule'"),
+        ({"arms": {"pods": {"seed": 1}}}, InvalidInputError, "'pods' sets seed, which all arms"),
+        ({"arms": {"pods": {"evaluation_problems": 9}}}, InvalidInputError, "must share"),
+        ({"arms": {"x": {"like": "ppo"}}}, UnknownNameError, "none of grpo, grpo_ga, pods"),
+        ({"arms": {"../x": {}}}, InvalidInputError, "an arm's name is a folder's"),
+        ({"arms": {"pods": {"num_generations": 1}}}, InvalidInputError, "arm 'pods': "),
+        ({"arm": {}}, InvalidInputError, "unknown key 'arm'"),
+        ({"budget": {"hours": 1}}, InvalidInputError, "budget must say"),
+        ({"budget": {"steps": 2, "tokens": 9}}, InvalidInputError, "budget must say"),
+        ({"budget": {"steps": 1.5}}, InvalidInputError, "whole number"),
+        ({"seeds": [1, 1]}, InvalidInputError, "seeds must be"),
+        ({"evaluations": 0}, InvalidInputError, "evaluations must be"),
+        ({"settings": {"max_steps": 3}}, InvalidInputError, "max_steps"),
+        ({"settings": {"evaluation_problems": 0}}, InvalidInputError, "needs evaluations"),
+        (
+            {"settings": {"lr_scheduler_type": "linear"}, "budget": {"tokens": 9}},
+            InvalidInputError,
+            "use constant",
+        ),
+    ],
+)
+def test_a_wrong_comparison_is_refused_with_what_is_allowed(comparison, keys, error, says):
+    config = comparison(keys.pop("settings", None), **keys)
+    with pytest.raises(error, match=says.replace("(", r"\(")):
+        parse_comparison(config, "x")
+
+
+# ---- the folder and its parts ------------------------------------------------------------------
+
+
+def test_a_folder_with_another_comparison_is_refused_and_may_only_grow(comparison, tmp_path):
+    open_comparison(parse_comparison(comparison(), "x"))
+    before = (tmp_path / "runs" / "comparison.yaml").read_bytes()
+    for change in ({"budget": {"steps": 4}}, {"settings": {"learning_rate": 1e-4}}):
+        other = comparison(change.pop("settings", None), **change)
+        with pytest.raises(InvalidInputError, match="holds another comparison"):
+            open_comparison(parse_comparison(other, "x"))
+    assert (tmp_path / "runs" / "comparison.yaml").read_bytes() == before
+    arms = {"random": {"downsampling_rule": "random"}}
+    grown = open_comparison(parse_comparison(comparison(arms=arms, seeds=[0, 5]), "x"))
+    assert list(grown.arms) == ["grpo", "grpo_ga", "pods", "random"]
+    assert grown.seeds == (0, 5)
+    assert read_comparison(tmp_path / "runs") == grown
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7])
+def test_shards_divide_the_runs_and_keep_the_arms_of_a_seed_together(comparison, count):
+    spec = parse_comparison(comparison(seeds=3), "x")
+    parts = [Shard(i, count).of(spec) for i in range(1, count + 1)]
+    assert sorted(run for part in parts for run in part) == sorted(spec.runs())
+    if count <= 3:
+        for part in parts:
+            assert {run.seed for run in part if run.arm == "grpo"} == {run.seed for run in part}
+            assert len(part) == 3 * len({run.seed for run in part})
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/2/3", "-1/2"])
+def test_a_wrong_shard_is_refused(text):
+    with pytest.raises(InvalidInputError, match="a shard is i/k"):
+        Shard.parse(text)
+
+
+def test_the_live_line_says_what_runs_what_is_done_and_the_time_left():
+    status = Status(6, 2, {RunOf("grpo", 0): "x"}, RunOf("pods", 1), 0.421, 754.0)
+    assert describe(status) == "[2/6]  pods seed 1 42 %  1 failed  about 12 min 34 s left"
+
+
+# ---- running -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
+    budget = {"training_seconds": 3.0}
+    path = write(tmp_path / "c.yaml", comparison(budget=budget, evaluations=2))
+    assert main(["compare", "--config", path]) == 0
+    assert "3 runs finished" in capsys.readouterr().out
+    for run in find_runs(tmp_path / "runs"):
+        metrics, evaluations = run.metrics(), run.evaluations()
+        last = metrics[-1]
+        phases = ("generate", "score", "select", "update")
+        step = sum(last[f"pods/seconds_{phase}"] for phase in phases)
+        total = last["pods/training_seconds"]
+        assert total - step < 3.0 <= total  # without its last step it would have been too short
+        # evaluations took their time, too, but the steps' phases alone make up the training time
+        spent = sum(row[f"pods/seconds_{phase}"] for row in metrics for phase in phases)
+        assert spent == pytest.approx(total)
+        assert [e.step for e in evaluations] == [0, evaluations[1].step, last["step"]]
+        assert run.environment()["versions"]["trl"]
+        assert run.config()["arm"] == run.path.parent.name
+    report = load_comparison([tmp_path / "runs"], Choices())
+    assert [arm.name for arm in report.arms] == ["grpo", "grpo_ga", "pods"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["rollouts", "tokens"])
+def test_a_budget_of_rollouts_or_tokens_is_equal_to_one_step(comparison, tmp_path, unit):
+    # a step generates 4 rollouts (grpo) or 8 (pods), of about 25 tokens each
+    budget, arms = {"rollouts": 32} if unit == "rollouts" else {"tokens": 800}, ["grpo", "pods"]
+    path = write(tmp_path / "c.yaml", comparison(budget=budget, arms=arms))
+    assert main(["compare", "--config", path]) == 0
+    runs = find_runs(tmp_path / "runs")
+    for run in runs:
+        counts = [row[f"pods/{unit}_generated"] for row in run.metrics()]
+        assert counts[-2] < budget[unit] <= counts[-1]
+        assert [len(run.evaluations()), run.evaluations()[-1].step] == [3, len(counts)]
+    check_points({str(run.path): run.evaluations() for run in runs})
+
+
+def start(path: str, log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "podsrl.cli", "compare", "--config", path]
+    with log.open("ab") as output:
+        return subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+
+
+def wait_for(what: Any, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 240  # a bound on hanging, not a measurement
+    while not what():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("save", ["no", "steps"])
+def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
+    comparison, tmp_path, save
+):
+    settings = {"save_strategy": save, "save_steps": 2, "evaluation_problems": 2}
+    config = comparison(settings, arms=["grpo", "pods"], budget={"steps": 40}, evaluations=4)
+    path, log = write(tmp_path / "c.yaml", config), tmp_path / "log"
+    first, second = (RunFolder(tmp_path / "runs" / arm / "seed-0") for arm in ("grpo", "pods"))
+
+    process = start(path, log)
+    wait_for(lambda: first.finished() and len(second.metrics()) >= 5, process, log)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = contents(first.path)
+    assert second.finished() is None
+
+    process = start(path, log)
+    assert process.wait(timeout=300) == 0, log.read_text()
+    assert contents(first.path) == before
+    assert [row["step"] for row in second.metrics()] == list(range(1, 41))
+    assert [e.step for e in second.evaluations()] == [0, 10, 20, 30, 40]
+    assert second.finished() == {
+        "arm": "pods",
+        "seed": 0,
+        "steps": 40,
+        "training_seconds": second.metrics()[-1]["pods/training_seconds"],
+    }
+    assert second.rollout_steps() == list(range(1, 41))
+
+    before = contents(tmp_path / "runs")  # and a third time there is nothing to do
+    assert start(path, log).wait(timeout=120) == 0
+    assert contents(tmp_path / "runs") == before
+
+
+@pytest.mark.slow
+def test_a_run_that_crashes_hurts_no_other_and_is_retried(comparison, tmp_path, capsys):
+    task = tmp_path / "mytask.py"
+    task.write_text(
+        "import os\n"
+        "from podsrl.tasks.arithmetic import Arithmetic as Base\n"
+        "class Mine(Base):\n"
+        "    name = 'mine'\n"
+        "    def grade(self, completion, row):\n"
+        f"        if os.path.exists({str(tmp_path / 'crash')!r}) and 'grpo' in os.sys.argv:\n"
+        "            os.kill(os.getpid(), 9)\n"
+        "        return super().grade(completion, row)\n"
+    )
+    (tmp_path / "crash").touch()
+    settings = {"task": str(task)}
+    path = write(tmp_path / "c.yaml", comparison(settings, arms=["grpo", "pods"], evaluations=1))
+    assert main(["compare", "--config", path]) == 1
+    assert "grpo seed 0: killed by signal 9" in capsys.readouterr().err
+    assert RunFolder(tmp_path / "runs" / "pods" / "seed-0").finished()
+    (tmp_path / "crash").unlink()
+    assert main(["compare", "--config", path]) == 0
+
+
+def test_a_users_error_in_a_run_ends_the_comparison_with_its_message(comparison, tmp_path, capsys):
+    path = write(tmp_path / "c.yaml", comparison({"model_name_or_path": "no/such-folder"}))
+    assert main(["compare", "--config", path]) in (1, 2)
+    settings = {"task_options": {"min_columns": 3, "max_columns": 2}}
+    config = comparison(settings, output_dir=str(tmp_path / "other"))
+    assert main(["compare", "--config", write(tmp_path / "d.yaml", config)]) == 2
+    assert "grpo seed 0: min_columns = 3" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_steps_longer_than_the_way_between_evaluations_are_named(comparison, tmp_path, capsys):
+    config = comparison(arms=["pods"], budget={"rollouts": 16}, evaluations=4)
+    assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 2
+    said = capsys.readouterr().err
+    assert "evaluated 3 times instead of 5: its steps are longer than 4 rollouts" in said
+
+
+def test_plan_prints_every_arm_and_makes_nothing(comparison, tmp_path, capsys):
+    path = write(tmp_path / "c.yaml", comparison(seeds=2, budget={"training_seconds": 60}))
+    assert main(["compare", "--config", path, "--plan"]) == 0
+    printed = capsys.readouterr().out
+    assert "grpo, grpo_ga, pods x 2 seeds, 60 training_seconds each" in printed
+    assert "1 prompts x 8 rollouts" in printed
+    assert "6 runs, 6 min 00 s of training time in all" in printed
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,139 @@
+"""The paper's six settings: each loads, plans as the paper says, and trains a tiny model."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+
+from podsrl.cli import main
+from podsrl.evaluation.records import RunFolder
+from podsrl.experiments.comparison_spec import ComparisonSpec, RunOf, parse_comparison
+from podsrl.experiments.plan import Plan
+from podsrl.experiments.spec import CONFIGS, Spec, parse, read_config
+from podsrl.tasks.registry import TASKS
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+QWEN, LLAMA = "Qwen/Qwen2.5-3B-Instruct", "meta-llama/Llama-3.2-3B-Instruct"
+#: name: model, task, n, m, prompts a step, rollouts a step, beta, completion tokens, hours
+SETTINGS = {
+    "a-gsm8k": (QWEN, "gsm8k", 64, 16, 1, 64, 0.0, 512, 6.0),
+    "b-math": (QWEN, "math", 32, 8, 1, 32, 0.0, 512, 6.0),
+    "c-gsm8k-llama": (LLAMA, "gsm8k", 64, 16, 1, 64, 0.04, 512, 1.5),
+    "d-chemistry": (QWEN, "sciknoweval", 64, 16, 1, 64, 0.0, 512, 6.0),
+    "e-gsm8k-8xh100": (QWEN, "gsm8k", 128, 32, 16, 2048, 0.0, 1024, 0.5),
+    "f-gsm8k-8xa100": ("Qwen/Qwen2.5-7B-Instruct", "gsm8k", 128, 32, 16, 2048, 0.0, 1024, 0.5),
+}
+#: What a machine without a GPU needs otherwise.
+ON_A_CPU = {"use_vllm": False, "bf16": False, "use_cpu": True, "dtype": "float32"}
+FOLDERS = {"gsm8k": "gsm8k", "math": "math500", "sciknoweval": "sciknoweval"}
+
+
+def load(name: str, **fields: Any) -> Spec:
+    return parse({**read_config(f"paper/{name}"), **ON_A_CPU, **fields})
+
+
+def compare_spec(name: str) -> ComparisonSpec:
+    config = read_config(f"compare/paper-{name}")
+    return parse_comparison({**config, "settings": ON_A_CPU}, name)
+
+
+def test_every_shipped_paper_config_is_one_of_the_six():
+    assert sorted(path.stem for path in (CONFIGS / "paper").glob("*.yaml")) == sorted(SETTINGS)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_has_the_papers_sizes(name):
+    model, task, n, m, prompts, rollouts, beta, tokens, hours = SETTINGS[name]
+    spec = load(name)
+    plan, args = Plan.of(spec), spec.training
+    assert spec.model.model_name_or_path == model
+    assert spec.run.task == task
+    assert (args.num_rollouts, args.num_generations) == (n, m)
+    assert (plan.prompts, plan.rollouts, plan.rows) == (prompts, rollouts, prompts * m)
+    assert (args.beta, args.max_completion_length) == (beta, tokens)
+    assert spec.run.max_training_seconds == 3600 * hours
+    assert args.learning_rate == 5e-6
+    assert args.lr_scheduler_type == "constant"
+    if spec.model.use_peft:
+        assert (spec.model.lora_r, args.weight_decay, args.max_grad_norm) == (64, 0.1, 0.1)
+        assert args.temperature == 0.9
+    else:
+        assert (plan.processes, args.per_device_train_batch_size) == (8, 16)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_plan_prints_sizes_memory_and_the_launch_command(name, capsys):
+    _, _, n, m, prompts, rollouts, *_ = SETTINGS[name]
+    assert main(["train", "--config", f"paper/{name}", "--plan"]) == 0
+    printed = capsys.readouterr().out
+    assert f"{prompts} prompts x {n} rollouts = {rollouts} rollouts" in printed
+    assert f"keep        {m} of {n} per prompt by max_variance" in printed
+    assert "memory      about" in printed
+    start = "accelerate launch --num_processes 8" if name[0] in "ef" else "pods train"
+    assert f"launch      {start}" in printed
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_its_comparison_has_the_papers_arms(name):
+    spec = compare_spec(name)
+    _, _, n, m, *_, hours = SETTINGS[name]
+    sizes = {}
+    for arm in spec.arms:
+        args = spec.run_spec(RunOf(arm, spec.seeds[0])).training
+        sizes[arm] = (args.num_rollouts, args.num_generations, args.gradient_accumulation_steps)
+    if name[0] in "ef":
+        assert sizes == {"grpo_ga": (32, 32, 16), "pods": (128, 32, 4)}
+        assert len(spec.seeds) == 5
+    else:
+        assert sizes == {"grpo": (m, m, 1), "pods": (n, m, 1)}
+        assert len(spec.seeds) == 10
+    assert spec.budget == {"training_seconds": 3600 * hours}
+    minutes = {"c": 10, "e": 2, "f": 2}.get(name[0], 30)
+    assert spec.amount / spec.evaluations == 60 * minutes
+
+
+def test_settings_for_eight_processes_are_not_run_on_one_by_accident(capsys, tmp_path, tiny_model):
+    flags = ["--model_name_or_path", str(tiny_model), "--output_dir", str(tmp_path / "run")]
+    flags += ["--data_path", str(tmp_path), "--use_cpu", "true", "--bf16", "false"]
+    row = '{"question": "1+1?", "answer": "#### 2"}\n'
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.jsonl").write_text(row * 40)
+    assert main(["train", "--config", "paper/e-gsm8k-8xh100", *flags]) == 2
+    assert "meant for 8 processes" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_trains_the_tiny_model_in_place_of_its_own(name, tiny_model, tmp_path, capsys):
+    task = SETTINGS[name][1]
+    folder = DATA / FOLDERS[task]
+    if task not in TASKS:
+        pytest.skip(f"the task {task} is not there yet")
+    if not folder.is_dir():
+        pytest.skip(f"the real data is not in ../shared/data/{folder.name}")
+    overrides: dict[str, Any] = {
+        **ON_A_CPU,
+        "model_name_or_path": tiny_model,
+        "output_dir": tmp_path / "run",
+        "data_path": folder,
+        "processes": 1,
+        "gradient_accumulation_steps": 2 if name[0] in "ef" else 1,  # two groups of 32, or of 16
+        "max_steps": 2,
+        "max_completion_length": 8,
+        "evaluation_problems": 2,
+        "evaluation_repeats": 1,
+        "save_strategy": "no",
+    }
+    if task == "math":  # of the data here only MATH-500 is the task's
+        overrides["train_split"] = "math500"
+    flags = [word for key, value in overrides.items() for word in (f"--{key}", str(value))]
+    assert main(["train", "--config", f"paper/{name}", *flags]) == 0
+    run = RunFolder(tmp_path / "run")
+    n, m = SETTINGS[name][2:4]
+    last = run.metrics()[-1]
+    assert last["step"] == 2
+    assert last["pods/rollouts_generated"] * m == last["pods/rollouts_trained"] * n
+    assert [e.step for e in run.evaluations()] == [0, 2]

@@ -222,6 +222,26 @@ def test_a_kept_rollout_that_could_not_be_scored_has_advantage_0_and_counts_in_n
     assert list(of_group.values()) == [0.0]
 
 
+def test_a_reward_function_may_say_unscorable_in_place_of_nan(make_trainer, put, transfer_queue):
+    """verl itself can't train with NaN, so reward functions return 0 and say so beside it."""
+    rewards = random_rewards() | {f"uid1_{session}_0": 0.0 for session in range(8)}
+    rewards |= {"uid1_2_0": 1.0, "uid1_5_0": 0.5}
+    unscorable = {f"uid1_{session}_0" for session in (0, 1, 3, 4, 6, 7)}
+    trainer = make_trainer(*SYNC)
+    metrics = {}
+    batch = trainer._balance_batch(put(rewards, unscorable=unscorable), metrics)
+    batch = trainer._compute_advantage(batch, metrics)
+    assert metrics["pods/unscorable"] == 6
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys, partition_id="train", select_fields=["advantages"]
+    )
+    found = {key: data["advantages"][i][0].item() for i, key in enumerate(batch.keys)}
+    # of 1 and 0.5: mean 0.75, unbiased std 0.3536; (1 - 0.75) / 0.3536 = 0.7071
+    assert found["uid1_2_0"] == pytest.approx(0.7071, abs=1e-3)
+    assert found["uid1_5_0"] == pytest.approx(-0.7071, abs=1e-3)
+    assert {found[key] for key in unscorable & set(found)} == {0.0}
+
+
 def test_other_estimators_refuse_a_group_with_too_few_scorable_rollouts(make_trainer, put):
     rewards = random_rewards() | {f"uid1_{session}_0": math.nan for session in range(6)}
     trainer = make_trainer(*SYNC, "algorithm.adv_estimator=rloo")

@@ -94,12 +94,12 @@ def put(transfer_queue):
         if keys:
             transfer_queue.kv_clear(keys=keys, partition_id="train")
 
-    def put_rows(rewards, lengths=None, indices=None):
-        """rewards, and tokens of the response, by key; dataset index by uid."""
+    def put_rows(rewards, indices=None, unscorable=()):
+        """rewards by key; dataset index by uid; keys of which the reward function says so."""
         fields, tags = [], []
         for i, (key, reward) in enumerate(rewards.items()):
             uid = key.rsplit("_", 2)[0]
-            tokens = (lengths or {}).get(key, 2 + i % 5)
+            tokens = 2 + i % 5
             response_mask = torch.ones(tokens, dtype=torch.int64)
             scores = torch.zeros(tokens)
             scores[-1] = reward
@@ -116,6 +116,9 @@ def put(transfer_queue):
                     "loss_mask": response_mask,
                     "rm_scores": scores,
                     "reward_model": {"ground_truth": "7"},
+                    "extra_fields": {
+                        "reward_extra_info": {"acc": reward, "unscorable": float(key in unscorable)}
+                    },
                 }
             )
             tags.append(

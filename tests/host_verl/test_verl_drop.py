@@ -110,6 +110,28 @@ def test_a_rollout_of_several_rows_is_kept_or_dropped_whole_by_its_last_row(
     assert metrics["pods/kept_rollouts"] == 2
 
 
+def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
+    # Kept of 0 0 0 1: two of 0 and 1. Kept of 0.5 0.5 0.5 and NaN: two of 0.5, which teach nothing.
+    rewards = {f"a_{i}_0": reward for i, reward in enumerate([0.0, 0.0, 0.0, 1.0])}
+    rewards |= {f"b_{i}_0": reward for i, reward in enumerate([0.5, 0.5, 0.5, math.nan])}
+    trainer = make_trainer(SYNC[0], "+trainer.v1.pods_sync.m=2", "actor_rollout_ref.rollout.n=4")
+    batch, metrics = put(rewards), {}
+    trainer._pods_drop_rows(batch, metrics)
+    # Prompts have 3 tokens, responses 2 3 4 5 6 2 3 4; kept are a_0, a_3, b_0 and b_1.
+    assert metrics == {
+        "pods/rollouts": 8,
+        "pods/kept_rollouts": 4,
+        "pods/kept_reward": pytest.approx(0.5),  # (0 + 1 + 0.5 + 0.5) / 4
+        "pods/dropped_reward": pytest.approx(0.5 / 3),  # 0, 0, 0.5; NaN does not count
+        "pods/kept_reward_std": pytest.approx(math.sqrt(0.5 / 3)),
+        "pods/kept_tokens": 5 + 8 + 9 + 5,
+        "pods/dropped_tokens": 6 + 7 + 6 + 7,
+        "pods/zero_variance_groups": 1,
+        "pods/short_groups": 0,
+        "pods/unscorable": 1,
+    }
+
+
 def test_a_group_that_lost_rollouts_is_kept_whole_if_no_more_than_m_are_left(make_trainer, put):
     rewards = random_rewards()
     lost = [f"uid0_{session}_0" for session in range(2, 8)]  # two of eight are left

@@ -114,7 +114,9 @@ def test_verls_own_metrics_describe_all_n_rollouts(half, sync):
     assert ours["pods/rollouts"] == 32
     assert ours["pods/kept_rollouts"] == 16
     tokens = ours["pods/kept_tokens"] + ours["pods/dropped_tokens"]
-    assert tokens == pytest.approx(32 * theirs["response_length/mean"])
+    assert tokens == pytest.approx(
+        32 * (theirs["prompt_length/mean"] + theirs["response_length/mean"])
+    )
 
 
 def test_m_equal_to_n_is_verls_own_sync_from_the_same_seed(whole, sync):

@@ -93,7 +93,11 @@ def _equal(gold: Node, answer: Node) -> bool:
         number, stated = read_number(gold.label), read_number(answer.label)
         if number is not None and stated is not None:
             return same_number(number, stated)
-        return expressions.equal_expressions(gold.label, answer.label)
+        value = stated.value / (100 if stated.percent else 1) if stated else None
+        label = (
+            answer.label if value is None else rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+        )
+        return expressions.equal_expressions(gold.label, label)
     if gold.kind == answer.kind == "relation":
         return _equal_relations(gold, answer)
     kinds = {gold.kind, answer.kind}

@@ -89,7 +89,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     if len(text) > MAX_LENGTH:
         return None
     name, side = _equation(mark_text(clean(text)), prose)
-    if side is None:
+    if side is None or any(side.count(a) != side.count(b) for a, b in ("()", "[]", "{}")):
         return None
     text = _FRACTION.sub(r" \1/\2 ", side)
     text = _TEN_TO.sub(lambda m: m[0] if m["factor"] else f"1e{m[2] or m[3]}", text)

@@ -12,7 +12,7 @@ from podsrl.grading.choice import read_choice
 from podsrl.grading.extract import MAX_ANSWER
 from podsrl.grading.latex import clean, words
 from podsrl.grading.notation import Node, UnreadableError, assigned_name, read_structure
-from podsrl.grading.numbers import read_number, same_number
+from podsrl.grading.numbers import read_number, same_number, states_number
 from podsrl.grading.pool import GradingPool
 
 _FUNCTION = "podsrl.grading.math_equal:equal_structures"
@@ -31,8 +31,7 @@ def compare_quickly(gold: str, answer: str) -> bool | None:
         return False
     number = read_number(gold)
     if number is not None:
-        stated = read_number(answer)
-        return stated is not None and same_number(number, stated)
+        return states_number(number, answer)
     text = _as_words(gold)
     if text is not None:
         if letter := _LETTER.fullmatch(text):

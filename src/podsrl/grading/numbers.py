@@ -114,6 +114,19 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     return numbers[0]._replace(percent=percent, unit="" if percent else unit, name=name)
 
 
+def states_number(gold: Number, answer: str, prose: bool = False) -> bool:
+    r"""Does the answer state this number; once, or in several forms joined by "or"?
+
+    >>> states_number(Number(Fraction(1, 2)), r"\frac{1}{2} or 0.5"), states_number(
+    ...     Number(Fraction(1, 2)), "1/2 or 2")
+    (True, False)
+    """
+    if len(answer) > 4 * MAX_LENGTH:
+        return False
+    stated = [read_number(part, prose) for part in re.split(r"\bor\b", answer)]
+    return all(number is not None and same_number(gold, number) for number in stated)
+
+
 def same_number(gold: Number, answer: Number) -> bool:
     """Is it the same number, if a unit, a percent sign or a base may be left out?
 

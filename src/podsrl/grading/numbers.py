@@ -1,5 +1,6 @@
 """The number that a short answer states, exactly: no floats, no evaluation, linear time."""
 
+import functools
 import re
 from fractions import Fraction
 from typing import NamedTuple
@@ -69,6 +70,7 @@ _CHANGES_IT = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=4096)  # the rollouts of a group often say the same
 def read_number(text: str, prose: bool = False) -> Number | None:
     r"""The one number that a short answer states, whatever words stand around it.
 

@@ -99,7 +99,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     text = _without_brackets(re.sub("\u00b0\\s?[CF](?![a-zA-Z])", "\u00b0", text))
     numbers, rest, position = [], [], 0
     for match in _NUMBER.finditer(text):
-        number, end = _number(match, text)
+        number, end = _number(match, text, prose)
         if number is None:
             return None
         numbers.append(number)
@@ -168,7 +168,7 @@ def _without_brackets(text: str) -> str:
     return text
 
 
-def _number(match: re.Match[str], text: str) -> tuple[Number | None, int]:
+def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None, int]:
     """The number of a match and where it ends, magnitude word included."""
     before, end = text[match.start() - 1 : match.start()] if match.start() else "", match.end()
     after = text[end : end + 1]
@@ -177,7 +177,8 @@ def _number(match: re.Match[str], text: str) -> tuple[Number | None, int]:
         return None, end
     if before and (before in "_^.\\}!" or (before in "([{" and "," in match.group())):
         return None, end  # part of an expression; or a pair, not thousands
-    if magnitude := _MAGNITUDE.match(text, end):
+    magnitude = _MAGNITUDE.match(text, end)
+    if magnitude and (prose or len(magnitude[1]) > 1):  # in mathematics 2k is twice k
         value *= _MAGNITUDES[magnitude.group(1).lower()]
         end = magnitude.end()
     unit = "dollar" if (match["currency"] or "").strip() == "$" else ""

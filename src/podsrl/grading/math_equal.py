@@ -12,7 +12,7 @@ from podsrl.grading.choice import read_choice
 from podsrl.grading.extract import MAX_ANSWER
 from podsrl.grading.latex import clean, words
 from podsrl.grading.notation import Node, UnreadableError, assigned_name, read_structure
-from podsrl.grading.numbers import read_number, same_number
+from podsrl.grading.numbers import read_number, same_number, states_number
 from podsrl.grading.pool import GradingPool
 
 _FUNCTION = "podsrl.grading.math_equal:equal_structures"
@@ -31,8 +31,7 @@ def compare_quickly(gold: str, answer: str) -> bool | None:
         return False
     number = read_number(gold)
     if number is not None:
-        stated = read_number(answer)
-        return stated is not None and same_number(number, stated)
+        return states_number(number, answer)
     text = _as_words(gold)
     if text is not None:
         if letter := _LETTER.fullmatch(text):
@@ -93,7 +92,11 @@ def _equal(gold: Node, answer: Node) -> bool:
         number, stated = read_number(gold.label), read_number(answer.label)
         if number is not None and stated is not None:
             return same_number(number, stated)
-        return expressions.equal_expressions(gold.label, answer.label)
+        value = stated.value / (100 if stated.percent else 1) if stated else None
+        label = (
+            answer.label if value is None else rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+        )
+        return expressions.equal_expressions(gold.label, label)
     if gold.kind == answer.kind == "relation":
         return _equal_relations(gold, answer)
     kinds = {gold.kind, answer.kind}

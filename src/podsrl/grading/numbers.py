@@ -1,5 +1,6 @@
 """The number that a short answer states, exactly: no floats, no evaluation, linear time."""
 
+import functools
 import re
 from fractions import Fraction
 from typing import NamedTuple
@@ -69,6 +70,7 @@ _CHANGES_IT = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=4096)  # the rollouts of a group often say the same
 def read_number(text: str, prose: bool = False) -> Number | None:
     r"""The one number that a short answer states, whatever words stand around it.
 
@@ -89,7 +91,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     if len(text) > MAX_LENGTH:
         return None
     name, side = _equation(mark_text(clean(text)), prose)
-    if side is None:
+    if side is None or any(side.count(a) != side.count(b) for a, b in ("()", "[]", "{}")):
         return None
     text = _FRACTION.sub(r" \1/\2 ", side)
     text = _TEN_TO.sub(lambda m: m[0] if m["factor"] else f"1e{m[2] or m[3]}", text)
@@ -97,7 +99,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     text = _without_brackets(re.sub("\u00b0\\s?[CF](?![a-zA-Z])", "\u00b0", text))
     numbers, rest, position = [], [], 0
     for match in _NUMBER.finditer(text):
-        number, end = _number(match, text)
+        number, end = _number(match, text, prose)
         if number is None:
             return None
         numbers.append(number)
@@ -112,6 +114,19 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     unit = numbers[0].unit or next((unit for unit in units if unit), "")
     percent = unit == "%"
     return numbers[0]._replace(percent=percent, unit="" if percent else unit, name=name)
+
+
+def states_number(gold: Number, answer: str, prose: bool = False) -> bool:
+    r"""Does the answer state this number; once, or in several forms joined by "or"?
+
+    >>> states_number(Number(Fraction(1, 2)), r"\frac{1}{2} or 0.5"), states_number(
+    ...     Number(Fraction(1, 2)), "1/2 or 2")
+    (True, False)
+    """
+    if len(answer) > 4 * MAX_LENGTH:
+        return False
+    stated = [read_number(part, prose) for part in re.split(r"\bor\b", answer)]
+    return all(number is not None and same_number(gold, number) for number in stated)
 
 
 def same_number(gold: Number, answer: Number) -> bool:
@@ -153,7 +168,7 @@ def _without_brackets(text: str) -> str:
     return text
 
 
-def _number(match: re.Match[str], text: str) -> tuple[Number | None, int]:
+def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None, int]:
     """The number of a match and where it ends, magnitude word included."""
     before, end = text[match.start() - 1 : match.start()] if match.start() else "", match.end()
     after = text[end : end + 1]
@@ -162,7 +177,8 @@ def _number(match: re.Match[str], text: str) -> tuple[Number | None, int]:
         return None, end
     if before and (before in "_^.\\}!" or (before in "([{" and "," in match.group())):
         return None, end  # part of an expression; or a pair, not thousands
-    if magnitude := _MAGNITUDE.match(text, end):
+    magnitude = _MAGNITUDE.match(text, end)
+    if magnitude and (prose or len(magnitude[1]) > 1):  # in mathematics 2k is twice k
         value *= _MAGNITUDES[magnitude.group(1).lower()]
         end = magnitude.end()
     unit = "dollar" if (match["currency"] or "").strip() == "$" else ""

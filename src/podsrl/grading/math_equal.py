@@ -60,7 +60,10 @@ def equal_structures(gold: str, answer: str) -> bool:
     _check_readable(wanted)
     try:
         given = read_structure(answer)
-        return _equal(_unassigned(wanted), _unassigned(given)) or _equal(wanted, given)
+        (name, value), (other_name, other_value) = _unassigned(wanted), _unassigned(given)
+        if name and other_name and name != other_name:
+            return _equal(wanted, given)
+        return _equal(value, other_value) or _equal(wanted, given)
     except UnreadableError:
         return False
 
@@ -74,15 +77,15 @@ def _check_readable(node: Node) -> None:
         _check_readable(child)
 
 
-def _unassigned(node: Node) -> Node:
-    """Without "x =", also where every part of a list says it of the same x."""
-    if assigned_name(node):
-        return node.children[-1]
+def _unassigned(node: Node) -> tuple[str | None, Node]:
+    """x and 5 of "x = 5"; also where every part of a list says it of the same x."""
+    if name := assigned_name(node):
+        return name, node.children[-1]
     if node.kind == "list":
         names = {assigned_name(child) for child in node.children}
         if len(names) == 1 and None not in names:
-            return Node("list", tuple(child.children[-1] for child in node.children))
-    return node
+            return names.pop(), Node("list", tuple(child.children[-1] for child in node.children))
+    return None, node
 
 
 def _equal(gold: Node, answer: Node) -> bool:

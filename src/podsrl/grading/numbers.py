@@ -32,7 +32,7 @@ class Number(NamedTuple):
 _GROUPS = "|".join(f"[0-9]{{1,3}}(?:{s}[0-9]{{3}})+(?![0-9])" for s in (",", " "))
 _NUMBER = re.compile(
     rf"(?P<sign>(?<![\w)\]}}.\u00bb])[-+]\s?)?(?:(?P<currency>[$\u20ac\u00a3\u00a5])\s?(?P<sign2>-)?)?"
-    rf"(?:(?P<whole>{_GROUPS}|[0-9]+)(?P<decimals>\.[0-9]+(?:,[0-9]{{3}})*(?![0-9]))?"
+    rf"(?:(?P<whole>{_GROUPS}|[0-9]+)(?P<decimals>\.[0-9]+)?"
     rf"|(?<![0-9])(?P<bare>\.[0-9]+))(?:\.?\\overline\{{(?P<repeated>[0-9]{{1,20}})\}})?"
     r"(?:_\{?(?P<base>[0-9]{1,2})\}?"
     r"|\s?(?:\\times|\\cdot|[*x])\s?10\s?\^\s?\{?\s?(?P<power>-?[0-9]{1,3})\}?(?![0-9])"
@@ -57,15 +57,19 @@ _MAGNITUDES = {
 }
 _MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})(?![a-zA-Z])", re.IGNORECASE)
 _EQUALS = re.compile(r"(?<![<>!~:=\\])=(?!=)")
-_NAME = re.compile(r"\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")
+_NAME = re.compile(r"(?:m?\\angle\s?)?\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")
 _VARIABLE = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
 _OTHER_RELATION = re.compile(r"[<>~\u2248]|\\(?:le|ge|ne|approx|sim|equiv|in)(?![a-zA-Z])")
 _SEVERAL = re.compile(r",(?![0-9]{3})|;|\b(?:and|or)\b")
+#: Words around the number (@) with which it is another number, or none.
 _CHANGES_IT = re.compile(
-    r"\b(?:not|never|minus|negative|cannot|half|halves|quarters?|thirds?|plus|times|squared|cubed"
-    r"|n[eo]ither|nor|[a-z]+n't)\b"
+    r"\b(?:not|never|wrong|incorrect|false|minus|negative|cannot|n[eo]ither|nor|[a-z]+n't|half|halves"
+    r"|quarters?|thirds?|plus|divided|multiplied|modulo)\b"
     r"|\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|over"
-    r"|under|above|below|up to|between|almost|nearly)\s*[-$\u20ac\u00a3\u00a5]?\s*@",
+    r"|under|above|below|up to|between|almost|nearly|twice|double|triple|(?:root|reciprocal|inverse"
+    r"|factorial|log|logarithm|(?:co)?sine|tangent)(?: of)?)\s*[-$\u20ac\u00a3\u00a5]?\s*@"
+    r"|@\s*(?:squared|cubed|factorial|over|choose|mod|to the)\b"
+    r"|@\s*(?:times|point|and) (?:two|three|four|five|six|seven|eight|nine|ten)\b",
     re.IGNORECASE,
 )
 
@@ -140,7 +144,7 @@ def same_number(gold: Number, answer: Number) -> bool:
         return False
     if gold.name and answer.name and gold.name != answer.name:
         return False
-    if answer.base != gold.base and answer.base is not None:
+    if answer.base not in (None, gold.base, 10 if gold.base is None else gold.base):
         return False
     if gold.percent == answer.percent:
         return gold.value == answer.value
@@ -175,6 +179,8 @@ def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None
     value = _value(match)
     if value is None or before.isalnum() or after in ("^", "_", "\\"):
         return None, end
+    if not prose and after in ("!", "'"):
+        return None, end  # a factorial, a derivative
     if before and (before in "_^.\\}!" or (before in "([{" and "," in match.group())):
         return None, end  # part of an expression; or a pair, not thousands
     magnitude = _MAGNITUDE.match(text, end)
@@ -187,7 +193,7 @@ def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None
 
 def _value(match: re.Match[str]) -> Fraction | None:
     whole = re.sub(r"[^0-9]", "", match["whole"] or "0")
-    decimals = (match["decimals"] or match["bare"] or "").replace(",", "")
+    decimals = match["decimals"] or match["bare"] or ""
     value = Fraction(whole + decimals)
     if match["repeated"]:
         places = 10 ** (len(decimals) - 1 if decimals else 0)

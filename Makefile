@@ -21,7 +21,7 @@ demo: $(READY) ## watch GRPO-PODS learn on a CPU, in minutes
 test: $(READY) ## the whole test suite
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-test-verl: $(READY_VERL) ## the tests of verl, in an environment of their own: 3 to 6 minutes
+test-verl: $(READY_VERL) ## the tests of verl, in an environment of their own: 3 to 5 minutes
 	$(VENV_VERL)/bin/python -m pytest tests/host_verl
 
 quick: $(READY) ## the tests that take less than ten seconds each

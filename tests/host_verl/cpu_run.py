@@ -47,7 +47,8 @@ trainer.checkpoint_callback_class=cpu_bed.queue.WriteDownKeys
 trainer.resume_mode=disable
 transfer_queue.backend.SimpleStorage.num_data_storage_units=1
 ray_kwargs.ray_init.num_cpus=8 +ray_kwargs.ray_init.num_gpus=1
-+ray_kwargs.ray_init.include_dashboard=False
++ray_kwargs.ray_init.include_dashboard=False +ray_kwargs.ray_init.address=local
++ray_kwargs.ray_init.object_store_memory=100000000
 """
 
 
@@ -117,6 +118,7 @@ def train(folder: Path, name: str, *overrides: str) -> Run:
             stdout=printed,
             stderr=subprocess.STDOUT,
             check=False,
+            timeout=900,  # only so that a hang ends; a run takes one minute
         )
     if done.returncode:
         raise AssertionError(f"verl ended with {done.returncode}:\n{log.read_text()[-8000:]}")

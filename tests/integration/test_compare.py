@@ -27,6 +27,7 @@ from podsrl.experiments.comparison_spec import (
     parse_comparison,
     read_comparison,
 )
+from podsrl.experiments.spec import CONFIGS, read_config
 
 BASE: dict[str, Any] = {
     "task": "arithmetic",
@@ -155,6 +156,17 @@ def test_a_wrong_comparison_is_refused_with_what_is_allowed(comparison, keys, er
     config = comparison(keys.pop("settings", None), **keys)
     with pytest.raises(error, match=says.replace("(", r"\(")):
         parse_comparison(config, "x")
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in (CONFIGS / "compare").glob("arithmetic*.yaml"))
+)
+def test_every_shipped_comparison_on_a_cpu_loads(name):
+    config = read_config(f"compare/{name}")
+    spec = parse_comparison(config, name)
+    assert list(spec.arms) == list(config["arms"])
+    for run in spec.runs():
+        assert spec.run_spec(run).run.arm == run.arm
 
 
 # ---- the folder and its parts ------------------------------------------------------------------

@@ -159,7 +159,7 @@ def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
     path = spec.folder / "comparison.yaml"
     if path.is_file():
         spec = _joined(read_comparison(spec.folder), spec)
-    elif spec.folder.exists() and (not spec.folder.is_dir() or any(spec.folder.iterdir())):
+    elif not _is_free(spec.folder):
         raise InvalidInputError(
             f"{spec.folder} holds files that are no comparison's: choose another output_dir"
         )
@@ -167,6 +167,13 @@ def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         files.write_whole(path, text.encode())
     return spec
+
+
+def _is_free(folder: Path) -> bool:
+    """Nothing is there but what another shard, starting now, is about to write."""
+    if not folder.exists():
+        return True
+    return folder.is_dir() and all(path.suffix == ".part" for path in folder.iterdir())
 
 
 def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:

@@ -89,7 +89,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class UpdateMemory:
-    """Bytes on each GPU at the peak of an update; what generation needs is not in it.
+    """Bytes on each device at the peak of an update; what generation needs is not in it.
 
     weights: of the model, and of the reference model where there is one.
     training: gradients and the optimiser's state. activations: of one micro-batch, with logits.
@@ -139,7 +139,7 @@ class UpdateMemory:
 
     def __str__(self) -> str:
         return (
-            f"about {self.total / GIB:.1f} GiB on each GPU for the update:"
+            f"about {self.total / GIB:.1f} GiB on each device for the update:"
             f" {self.weights / GIB:.1f} weights, {self.training / GIB:.1f} gradients and optimiser,"
             f" {self.activations / GIB:.1f} activations of {self.rows} rows x {self.tokens} tokens"
         )

@@ -85,21 +85,6 @@ def train(folder: Path, name: str, *overrides: str) -> Run:
     metrics, rows, weights, rollouts, log = (
         work / part for part in ("metrics.jsonl", "rows.jsonl", "weights", "rollouts", "log")
     )
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(HERE),
-        "VERL_USE_EXTERNAL_MODULES": "cpu_bed",
-        "VERL_ENGINE_DEVICE": "cuda",  # the FSDP engine is registered for it, and runs on a CPU
-        "VERL_FILE_LOGGER_PATH": str(metrics),
-        "CPU_BED_ROWS": str(rows),
-        "RAY_AUTH_MODE": "disabled",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_prestart_worker_first_driver": "0",
-        "RAY_enable_worker_prestart": "0",
-        "OMP_NUM_THREADS": "1",
-        "HYDRA_FULL_ERROR": "1",
-    }
     arguments = [
         f"data.train_files={folder / 'prompts.parquet'}",
         f"data.val_files={folder / 'prompts.parquet'}",
@@ -113,7 +98,7 @@ def train(folder: Path, name: str, *overrides: str) -> Run:
     with open(log, "w") as printed:
         done = subprocess.run(
             [*command, *arguments, *overrides],
-            env=environment,
+            env=_environment(metrics, rows),
             cwd=work,
             stdout=printed,
             stderr=subprocess.STDOUT,
@@ -132,6 +117,24 @@ def train(folder: Path, name: str, *overrides: str) -> Run:
         weights={name: weight.float().numpy() for name, weight in load_file(model).items()},
         log=log.read_text(),
     )
+
+
+def _environment(metrics: Path, rows: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": str(HERE),
+        "VERL_USE_EXTERNAL_MODULES": "cpu_bed",
+        "VERL_ENGINE_DEVICE": "cuda",  # the FSDP engine is registered for it, and runs on a CPU
+        "VERL_FILE_LOGGER_PATH": str(metrics),
+        "CPU_BED_ROWS": str(rows),
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_prestart_worker_first_driver": "0",
+        "RAY_enable_worker_prestart": "0",
+        "OMP_NUM_THREADS": "1",
+        "HYDRA_FULL_ERROR": "1",
+    }
 
 
 def _lines(path: Path) -> list[dict]:

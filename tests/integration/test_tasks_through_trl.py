@@ -1,4 +1,4 @@
-"""Each task's reward functions in TRL's own trainer: three steps of a tiny untrained model."""
+"""Each task through PODSTrainer: three steps of a tiny untrained model."""
 
 import pytest
 
@@ -55,17 +55,20 @@ def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
     if name.startswith("reasoning_gym"):
         pytest.importorskip("reasoning_gym")
     import datasets
-    from trl import GRPOConfig, GRPOTrainer
+
+    from podsrl.trl import PODSConfig, PODSTrainer
 
     task = get_task(name)
     rows = ROWS[name] or ([task.example] if name == "code" else task.load("train")[:2])
     model, tokenizer = tiny_model_and_tokenizer()
     data = datasets.Dataset.from_list([{**row, "prompt": task.prompt(row)} for row in rows * 4])
-    config = GRPOConfig(
+    config = PODSConfig(
         output_dir=str(tmp_path),
         max_steps=3,
         per_device_train_batch_size=4,
+        num_rollouts=8,
         num_generations=4,
+        gradient_accumulation_steps=1,
         max_completion_length=16,
         logging_steps=1,
         report_to=[],
@@ -73,7 +76,7 @@ def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
         bf16=False,
         save_strategy="no",
     )
-    trainer = GRPOTrainer(model, task.rewards(), config, data, processing_class=tokenizer)
+    trainer = PODSTrainer(model, task.rewards(), config, data, processing_class=tokenizer)
     trainer.train()
     logged = [entry for entry in trainer.state.log_history if "rewards/correctness/mean" in entry]
     assert len(logged) == 3

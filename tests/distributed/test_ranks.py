@@ -2,9 +2,6 @@
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 
 from podsrl.evaluation.records import RunFolder
 from podsrl.trl.ranks import balance, share_of_rows
+from support.torchrun import torchrun
 
 LAUNCH = Path(__file__).parents[2] / "src" / "podsrl" / "configs" / "launch"
 WORKER = str(Path(__file__).parent / "worker.py")
@@ -49,18 +47,6 @@ def settings(name: str, out: Path, model: Path, world: int, **more: Any) -> dict
     }  # fmt: skip
     rows = ROWS // (world * merged.get("gradient_accumulation_steps", 1))
     return {"per_device_train_batch_size": rows, "gradient_accumulation_steps": 1, **merged}
-
-
-def torchrun(
-    world: int, *arguments: str, timeout: int = 240, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    port = str(20000 + os.getpid() % 20000 + world)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(world)]
-    return subprocess.run(
-        [*command, "--master_port", port, *arguments],
-        env={**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1", **(env or {})},
-        capture_output=True, text=True, timeout=timeout, check=False,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

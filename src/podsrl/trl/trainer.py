@@ -16,7 +16,7 @@ from podsrl.advantages import group_advantages
 from podsrl.downsampling import resolve_rule
 from podsrl.errors import InvalidInputError, PodsError, RewardError, UnsupportedError
 from podsrl.evaluation.records import RunFolder
-from podsrl.trl import checkpoint
+from podsrl.trl import checkpoint, vllm
 from podsrl.trl.clock import PhaseClock, peak_memory
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.ranks import Columns, gather_rows, select_rows, share_of_rows
@@ -76,7 +76,8 @@ class PODSTrainer(GRPOTrainer):
     ) -> None:
         args = PODSConfig() if args is None else args
         _refuse_unsupported(args, train_dataset, kwargs)
-        super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
+        with vllm.sized_for_rollouts(args.num_rollouts, int(args.num_generations or 0)):
+            super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
         self.clock = PhaseClock()
         self.rollouts_generated = 0
         self.rollouts_trained = 0
@@ -162,6 +163,13 @@ class PODSTrainer(GRPOTrainer):
             self._put_extra_logs(kept)
         names = ("prompt_ids", "completion_ids", "tool_mask", "completion", "logps")
         return (*(kept[name] for name in names), {}, None, [])
+
+    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """TRL's; in training vLLM gets one request per prompt."""
+        if not (self.use_vllm and self.model.training):
+            return super()._generate_single_turn(*args, **kwargs)
+        with vllm.one_request_per_prompt(self.vllm_generation, self._groups):
+            return super()._generate_single_turn(*args, **kwargs)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
         """The kept rollouts' rewards, already known; TRL's own method in evaluation."""

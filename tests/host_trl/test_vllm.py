@@ -1,0 +1,137 @@
+"""What vLLM is asked for, colocated and as a server: TRL's own code on a recording engine."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+pytest.importorskip("requests")  # TRL's client of a vLLM server
+
+from podsrl.trl.vllm import MAX_NUM_BATCHED_TOKENS
+from support import vllm_stand_in
+from support.torchrun import torchrun
+
+WORKER = str(Path(__file__).with_name("vllm_worker.py"))
+COLOCATE = {"use_vllm": True, "vllm_mode": "colocate", "max_steps": 1}
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    vllm_stand_in.install(monkeypatch)
+    for variable in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(variable, "")  # TRL sets them for vLLM; undone after the test
+        monkeypatch.delenv(variable)
+
+
+@pytest.fixture
+def server(stand_in: None) -> Iterator[vllm_stand_in.Server]:
+    with vllm_stand_in.serving() as server:
+        yield server
+
+
+def trained_rows(trainer: Any) -> list[tuple[tuple[int, ...], float]]:
+    """Train; the completions that the update saw, each with its sampling log-prob."""
+    rows: list[tuple[tuple[int, ...], float]] = []
+    finish = trainer._finish
+
+    def remember(output: dict[str, Any]) -> None:
+        finish(output)
+        columns = (output[k] for k in ("completion_ids", "completion_mask"))
+        for ids, mask, logps in zip(*columns, output["sampling_per_token_logps"], strict=True):
+            kept = mask.bool()
+            assert len(set(logps[kept].tolist())) == 1
+            rows.append((tuple(ids[kept].tolist()), logps[kept][0].item()))
+
+    trainer._finish = remember
+    trainer.train()
+    return rows
+
+
+@pytest.mark.parametrize("sleep", [False, True])
+def test_a_colocated_engine_is_asked_once_for_all_rollouts_of_each_prompt(
+    make_trainer, stand_in, sleep
+):
+    trainer = make_trainer(10, vllm_enable_sleep_mode=sleep, **COLOCATE)
+    rows = trained_rows(trainer)
+    engine = trainer.vllm_generation.llm
+    assert len(engine.calls) == 1
+    assert [n for _, n in engine.calls[0]] == [10, 10]  # 8 kept rows of m = 4: two prompts
+    assert engine.calls[0][0][0] != engine.calls[0][1][0]
+    assert len(rows) == 8
+    for ids, logprob in rows:
+        assert logprob == pytest.approx(engine.logprob_of[ids], abs=1e-6)
+    assert engine.slept == (2 if sleep else 0)  # at construction, and once after generating
+
+
+@pytest.mark.parametrize(
+    ("n", "accumulation", "rows"),
+    [
+        (4, 1, 8),  # n = m: TRL's
+        (10, 1, 20),
+        (7, 2, 28),  # 16 kept rows of m = 4: 4 prompts
+        (64, 64, MAX_NUM_BATCHED_TOKENS),  # not 8192
+    ],
+)
+def test_a_colocated_engine_has_room_for_all_generated_rows_at_once(
+    make_trainer, stand_in, n, accumulation, rows
+):
+    trainer = make_trainer(n, gradient_accumulation_steps=accumulation, **COLOCATE)
+    options = trainer.vllm_generation.llm.options
+    assert options["max_num_seqs"] == rows
+    assert options["max_num_batched_tokens"] == MAX_NUM_BATCHED_TOKENS
+
+
+def test_trl_alone_asks_a_colocated_engine_for_every_row(make_trainer, stand_in):
+    """If this fails, TRL has learnt it: `one_request_per_prompt` may go."""
+    trainer = make_trainer(None, **COLOCATE)
+    trainer.train()
+    assert [n for _, n in trainer.vllm_generation.llm.calls[0]] == [1] * 8
+    assert trainer.vllm_generation.llm.options["max_num_seqs"] == 8
+
+
+def test_evaluation_with_a_colocated_engine_is_left_to_trl(make_trainer, stand_in, dataset):
+    trainer = make_trainer(
+        10, eval_dataset=dataset.select(range(4)), per_device_eval_batch_size=4, **COLOCATE
+    )
+    trainer.evaluate()
+    assert {n for call in trainer.vllm_generation.llm.calls for _, n in call} == {1}
+
+
+def test_a_server_is_asked_in_one_request_for_all_rollouts_of_each_prompt(make_trainer, server):
+    trainer = make_trainer(
+        10, use_vllm=True, vllm_mode="server", vllm_server_base_url=server.url, max_steps=1
+    )
+    rows = trained_rows(trainer)
+    assert [(len(r["prompt"]), r["n"]) for r in server.requests] == [(2, 10)]
+    assert len(rows) == 8
+    for ids, logprob in rows:
+        assert logprob == pytest.approx(server.logprob_of[ids], abs=1e-6)
+
+
+@pytest.mark.slow
+def test_on_two_ranks_both_modes_ask_once_for_each_prompt_and_keep_rows_aligned(
+    tiny_model, tmp_path, server
+):
+    """3 groups of n = 7 on 2 ranks: 11 rows each, the second group on both, one row of padding."""
+    process = torchrun(2, WORKER, str(tiny_model), str(tmp_path), server.url)
+    assert process.returncode == 0, process.stderr[-3000:]
+    by_mode = {
+        mode: [json.loads((tmp_path / f"{mode}-{rank}.json").read_text()) for rank in (0, 1)]
+        for mode in ("colocate", "server")
+    }
+    assert [rank["asked"] for rank in by_mode["colocate"]] == [[7, 4], [3, 8]]
+    assert [(len(r["prompt"]), r["n"]) for r in server.requests] == [(3, 7)]
+    in_process = by_mode["colocate"][0]["sampled"] | by_mode["colocate"][1]["sampled"]
+    on_server = {str(list(ids)): logprob for ids, logprob in server.logprob_of.items()}
+    assert (len(in_process), len(on_server)) == (22, 21)
+    for mode, sampled in (("colocate", in_process), ("server", on_server)):
+        ranks = by_mode[mode]
+        trained = [row for rank in ranks for row in rank["trained"]]
+        assert len(trained) == len({ids for ids, _ in trained}) == 12  # 3 groups of m = 4
+        for ids, logprob in trained:
+            assert logprob == pytest.approx(sampled[ids], abs=1e-6)
+        for rank in ranks:
+            assert len(rank["trained"]) == 6

@@ -1,0 +1,154 @@
+"""An engine and a server in vLLM's place that write down what TRL asks them for.
+
+TRL's own generation and client code runs on them: only vLLM's classes, the HTTP server and the
+NCCL transfer of weights are stand-ins.
+"""
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from trl.generation import vllm_client, vllm_generation
+
+
+class SamplingParams:
+    def __init__(self, **fields: Any) -> None:
+        vars(self).update(fields)
+
+    def clone(self) -> "SamplingParams":
+        return copy.deepcopy(self)
+
+
+class Sampler:
+    """Random completions, each with log-probs that no other has."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = random.Random(seed)
+        self.logprob_of: dict[tuple[int, ...], float] = {}
+
+    def complete(self) -> tuple[list[int], float]:
+        token_ids = self.rng.choices(range(6, 60), k=self.rng.randint(8, 12))
+        logprob = -1 - len(self.logprob_of) / 1000
+        self.logprob_of[tuple(token_ids)] = logprob
+        return token_ids, logprob
+
+
+class Engine(Sampler):
+    """Stands in for `vllm.LLM`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(options["seed"])
+        self.options = options
+        self.calls: list[list[tuple[list[int], int]]] = []  # prompt and n of each request
+        model = SimpleNamespace(load_weights=lambda weights: None)
+        runner = SimpleNamespace(model_runner=SimpleNamespace(model=model))
+        self.llm_engine = SimpleNamespace(model_executor=SimpleNamespace(driver_worker=runner))
+        self.slept = 0
+
+    def reset_prefix_cache(self) -> None:
+        pass
+
+    def wake_up(self, tags: list[str]) -> None:
+        pass
+
+    def sleep(self, level: int) -> None:
+        self.slept += 1
+
+    def generate(self, prompts: list[Any], sampling_params: Any, use_tqdm: bool) -> list[Any]:
+        each = sampling_params if isinstance(sampling_params, list) else None
+        params = each or [sampling_params] * len(prompts)
+        requests = zip(prompts, params, strict=True)
+        self.calls.append([(prompt["prompt_token_ids"], one.n) for prompt, one in requests])
+        outputs = [[self._output() for _ in range(one.n)] for one in params]
+        return [
+            SimpleNamespace(prompt_token_ids=prompt["prompt_token_ids"], outputs=one)
+            for prompt, one in zip(prompts, outputs, strict=True)
+        ]
+
+    def _output(self) -> Any:
+        token_ids, logprob = self.complete()
+        item = SimpleNamespace(rank=1, logprob=logprob)
+        return SimpleNamespace(token_ids=token_ids, logprobs=[{t: item} for t in token_ids])
+
+
+class Server(Sampler):
+    """Stands in for `vllm serve`, on a free port of this machine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[dict[str, Any]] = []
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+    def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a GET (an empty body) or a POST."""
+        if path == "/v1/models":
+            return {"data": [{"id": "tiny"}]}
+        if path.startswith("/server_info"):
+            return {"vllm_config": {"model_config": {"logprobs_mode": "processed_logprobs"}}}
+        if path == "/v1/completions":
+            self.requests.append(body)
+            prompts = [p for p in body["prompt"] for _ in range(body["n"])]
+            return {"choices": [self._choice(p) for p in prompts]}
+        return {"success": True}  # /health, /reset_prefix_cache
+
+    def _choice(self, prompt: list[int]) -> dict[str, Any]:
+        token_ids, logprob = self.complete()
+        logprobs = {
+            "tokens": [f"token_id:{t}" for t in token_ids],
+            "token_logprobs": [logprob] * len(token_ids),
+            "top_logprobs": [None] * len(token_ids),
+        }
+        return {"prompt_token_ids": prompt, "token_ids": token_ids, "logprobs": logprobs}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                size = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(size) or "{}")
+                answer = json.dumps(server.answer(self.path, body)).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            do_POST = do_GET
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        return Handler
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """A running `Server`."""
+    server = Server()
+    thread = Thread(target=server.http.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.http.shutdown()
+        thread.join()
+        server.http.server_close()
+
+
+def install(patch: pytest.MonkeyPatch) -> None:
+    """Make TRL take the stand-ins, whether vLLM is installed or not."""
+    for module in (vllm_generation, vllm_client):
+        patch.setattr(module, "is_vllm_available", lambda **kwargs: True)
+    patch.setattr(vllm_generation, "LLM", Engine, raising=False)
+    patch.setattr(vllm_generation, "SamplingParams", SamplingParams, raising=False)
+    client = vllm_client.VLLMClient
+    patch.setattr(client, "init_communicator", lambda self, device: None)
+    patch.setattr(client, "update_named_params", lambda self, metadata, parameters: None)

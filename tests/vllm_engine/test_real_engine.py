@@ -1,0 +1,99 @@
+"""PODSTrainer with vLLM's real engine, colocated, on a CPU. `make test-vllm` runs it."""
+
+import itertools
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip(
+    "vllm", reason="vLLM is not installed; `make test-vllm` gets a build for CPUs and runs this"
+)
+pytest.importorskip("trl")
+
+import pyarrow.parquet as pq
+import torch
+import vllm
+from trl.generation import vllm_generation
+
+from podsrl.evaluation.records import RunFolder
+from support.trl_runs import arithmetic, dataset, make_trainer
+
+__all__ = ["arithmetic", "dataset", "make_trainer"]
+
+N, M = 10, 4
+
+
+@pytest.fixture
+def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM's engine in this process, with torch's matrix product in place of its packed ones.
+
+    The packed weights can't be loaded into again, which is how TRL hands over updated ones.
+    """
+
+    def plain(layer: Any, remove_weight: bool) -> None:
+        layer.cpu_linear = torch.nn.functional.linear
+
+    from vllm.model_executor.layers import utils
+
+    monkeypatch.setattr(utils, "dispatch_cpu_unquantized_gemm", plain)
+    # vLLM would halve float32's precision, and log-probs could be compared to 0.1 only
+    monkeypatch.setattr(vllm_generation, "LLM", partial(vllm.LLM, dtype="float32"))
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    for variable in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(variable, "")  # TRL sets them for vLLM; undone after the test
+        monkeypatch.delenv(variable)
+
+
+@pytest.mark.slow
+def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
+    trainer = make_trainer(
+        N, use_vllm=True, vllm_mode="colocate", vllm_max_model_length=128, max_steps=2
+    )
+    engine = trainer.vllm_generation.llm
+    asked: list[list[tuple[tuple[int, ...], int]]] = []
+    generate = engine.generate
+
+    def recorded(prompts: Any, sampling_params: Any, **kwargs: Any) -> Any:
+        requests = zip(prompts, sampling_params, strict=True)
+        asked.append([(tuple(p["prompt_token_ids"]), one.n) for p, one in requests])
+        return generate(prompts, sampling_params=sampling_params, **kwargs)
+
+    monkeypatch.setattr(engine, "generate", recorded)
+    differences = []
+    finish = trainer._finish
+
+    def compare(output: dict[str, Any]) -> None:
+        finish(output)
+        mask = output["completion_mask"].bool()
+        of_engine, of_model = output["sampling_per_token_logps"], output["old_per_token_logps"]
+        differences.append((of_engine - of_model)[mask].abs().max().item())
+        assert of_model[mask].std() > 0.1  # rows that were exchanged would show
+
+    monkeypatch.setattr(trainer, "_finish", compare)
+    trainer.train()
+
+    assert [[n for _, n in call] for call in asked] == [[N, N]] * 2
+    assert all(len({prompt for prompt, _ in call}) == 2 for call in asked)
+    config = engine.llm_engine.vllm_config.scheduler_config
+    assert config.max_num_seqs == 2 * N
+    # the second step's rollouts come from the updated weights: the engine got them
+    assert max(differences) < 1e-4, differences
+    assert_kept_rows_have_the_largest_variance(RunFolder(trainer.args.output_dir).path)
+
+
+def assert_kept_rows_have_the_largest_variance(folder: Path | os.PathLike[str]) -> None:
+    steps = sorted(Path(folder).glob("rollouts/step_*.parquet"))
+    assert len(steps) == 2
+    for path in steps:
+        table = pq.read_table(path).to_pandas()
+        assert len(table) == 2 * N
+        for _, group in table.groupby("group"):
+            rewards, kept = group["reward"].to_numpy(), group["kept"].to_numpy()
+            best = max(np.var(rewards[list(s)]) for s in itertools.combinations(range(N), M))
+            assert kept.sum() == M
+            assert np.var(rewards[kept]) == pytest.approx(best, rel=1e-6)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterable
 
 import torch
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from podsrl.tasks.arithmetic import draw_problem, worked_sum
 from podsrl.tiny.settings import TinySettings
@@ -16,7 +16,7 @@ _IGNORED = -100  # the label that the cross-entropy of torch and transformers le
 
 def build(
     settings: TinySettings, progress: Progress = iter
-) -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
+) -> tuple[Qwen2ForCausalLM, Qwen2Tokenizer]:
     """A new model, warm-started on the CPU, and its tokenizer.
 
     Args:
@@ -39,7 +39,7 @@ def sloppy_example(draw: random.Random, columns: int, noise: float) -> tuple[str
     return f"{a}+{b}", worked_sum(a, b, slips)
 
 
-def _config(settings: TinySettings, tokenizer: PreTrainedTokenizerFast) -> Qwen2Config:
+def _config(settings: TinySettings, tokenizer: Qwen2Tokenizer) -> Qwen2Config:
     return Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=settings.hidden_size,
@@ -61,7 +61,7 @@ def _config(settings: TinySettings, tokenizer: PreTrainedTokenizerFast) -> Qwen2
 
 def _warm_start(
     model: Qwen2ForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: Qwen2Tokenizer,
     settings: TinySettings,
     progress: Progress,
 ) -> None:
@@ -88,7 +88,7 @@ def _warm_start(
 
 
 def _batch(
-    tokenizer: PreTrainedTokenizerFast, draw: random.Random, settings: TinySettings
+    tokenizer: Qwen2Tokenizer, draw: random.Random, settings: TinySettings
 ) -> tuple[torch.Tensor, torch.Tensor]:
     inputs, labels = [], []
     for _ in range(settings.batch_size):

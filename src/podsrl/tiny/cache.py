@@ -5,10 +5,13 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from filelock import FileLock
+from transformers.utils import logging
 
 from podsrl.tasks import arithmetic
 from podsrl.tiny.build import Progress, build
@@ -64,13 +67,26 @@ def _build_into(folder: Path, settings: TinySettings, progress: Progress) -> Non
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as temporary:
         built = Path(temporary) / folder.name
         model, tokenizer = build(settings, progress)
-        model.save_pretrained(built)
-        tokenizer.save_pretrained(built)
+        with _no_progress_bars():
+            model.save_pretrained(built)
+            tokenizer.save_pretrained(built)
         manifest = {"settings": asdict(settings), "sha256": _hashes(built)}
         (built / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         if folder.exists():
             shutil.rmtree(folder)
         built.rename(folder)
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """transformers 5 shows one for every file that it writes."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _is_whole(folder: Path) -> bool:

@@ -42,9 +42,16 @@ class TinySettings:
             )
         if not 0 <= self.noise < 1:
             raise InvalidInputError(f"noise = {self.noise}; allowed is 0 <= noise < 1")
+        for name in ("steps", "batch_size", "layers"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name} = {getattr(self, name)} must be at least 1")
         if self.hidden_size % (2 * self.heads):
             raise InvalidInputError(
                 f"hidden_size = {self.hidden_size} must be a multiple of twice heads = {self.heads}"
+            )
+        if self.heads % self.key_value_heads:
+            raise InvalidInputError(
+                f"key_value_heads = {self.key_value_heads} must divide heads = {self.heads}"
             )
 
     @classmethod

@@ -1,7 +1,7 @@
-"""A byte-level tokenizer for the embedded model: any text goes in, and comes back unchanged."""
+"""A byte-level tokenizer for the embedded model: any text goes in, and comes back."""
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from tokenizers import AddedToken, pre_tokenizers
+from transformers import Qwen2Tokenizer
 
 from podsrl.tasks.base import TAGS
 
@@ -17,20 +17,23 @@ CHAT_TEMPLATE = (
 )
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
-    """One token for each byte, one for each of the four tags, padding and end of sequence."""
+def build_tokenizer() -> Qwen2Tokenizer:
+    """One token for each byte, one for each of the four tags, padding and end of sequence.
+
+    Of Qwen2's own class, which is what transformers loads for a model of its architecture.
+    """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: index for index, token in enumerate([PAD, EOS, *TAGS, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    # the tags are no special tokens, so that skip_special_tokens leaves them in what is graded
-    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
+    tokenizer = Qwen2Tokenizer(
+        vocab=vocabulary,
+        merges=[],
+        unk_token=PAD,  # no byte is unknown, but the class wants one
         pad_token=PAD,
         eos_token=EOS,
         padding_side="left",
         clean_up_tokenization_spaces=False,
         chat_template=CHAT_TEMPLATE,
     )
+    # the tags are no special tokens, so that skip_special_tokens leaves them in what is graded
+    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
+    return tokenizer

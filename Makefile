@@ -3,11 +3,14 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# verl 0.9.1 needs other versions than TRL 1.16
+VENV_VERL ?= .venv-verl
+READY_VERL := $(VENV_VERL)/.ready
 # one worker per core; each test process uses one thread
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check lint docs-check clean
+.PHONY: help demo test test-verl quick check lint docs-check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -17,6 +20,9 @@ demo: $(READY) ## watch GRPO-PODS learn on a CPU, in minutes
 
 test: $(READY) ## the whole test suite
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-verl: $(READY_VERL) ## the tests of verl, in an environment of their own: 3 to 5 minutes
+	$(VENV_VERL)/bin/python -m pytest tests/host_verl
 
 quick: $(READY) ## the tests that take less than ten seconds each
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
@@ -30,11 +36,18 @@ lint: $(READY) ## ruff, mypy and the size limits
 check: lint test ## what CI runs: lint, types, sizes, tests and doctests
 
 clean: ## remove the environment and caches, not your runs
-	rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_VERL) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	@echo "making the environment in $(VENV): a few minutes, once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@
+
+$(READY_VERL): pyproject.toml constraints-verl.txt
+	@echo "making the environment of verl in $(VENV_VERL): a few minutes, once"
+	$(PYTHON) -m venv $(VENV_VERL)
+	$(VENV_VERL)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV_VERL)/bin/python -m pip install --quiet -c constraints-verl.txt -e ".[verl]" pytest
 	@touch $@

@@ -5,6 +5,8 @@ from pathlib import Path
 
 # Tiny models gain nothing from a second thread, and test processes side by side lose much.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# No test may wait for a hub.
+os.environ["HF_HUB_OFFLINE"] = "1"
 # Tests that start a process run this checkout there too, installed or not.
 SRC = str(Path(__file__).parents[1] / "src")
 os.environ["PYTHONPATH"] = os.pathsep.join([SRC, *filter(None, [os.environ.get("PYTHONPATH")])])

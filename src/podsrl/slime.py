@@ -37,7 +37,7 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     Args:
         args: slime's arguments; `args.pods` holds m, and rule, baseline or seed.
         data: groups of `slime.utils.types.Sample`, changed in place. A sample without a reward
-            (aborted) is one that could not be scored.
+            (aborted), or with metadata["unscorable"], is one that could not be scored.
 
     Raises:
         InvalidInputError: bad options, or a --global-batch-size that doesn't divide the kept rows,
@@ -127,4 +127,6 @@ def _reward(args: Any, sample: Any) -> float:
             "a custom generate function returned several samples for one rollout; podsrl can't tell"
             " which of their rewards is the rollout's. Return one sample per rollout"
         )
-    return math.nan if sample.reward is None else float(sample.get_reward_value(args))
+    if sample.reward is None or sample.metadata.get("unscorable"):
+        return math.nan
+    return float(sample.get_reward_value(args))

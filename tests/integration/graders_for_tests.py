@@ -24,6 +24,10 @@ def kill_itself():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def kill_the_group():
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
 def segfault():
     ctypes.string_at(0)
 

@@ -138,6 +138,7 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ({"evaluation_split": "dev"}, "no split 'dev'; it has train, test"),
         ({"evaluation_problems": -1}, "evaluation_problems must be >= 0"),
         ({"model_name_or_path": None}, "model_name_or_path is missing"),
+        ({"model_name_or_path": "no/such-model"}, "can't load the model 'no/such-model'"),
     ],
 )
 def test_a_wrong_setting_gets_one_clear_line_and_makes_nothing(

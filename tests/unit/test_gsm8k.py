@@ -87,6 +87,11 @@ def test_strict_mode_refuses_what_is_not_that_number(content):
     assert get_task("gsm8k").grade(answered(content), {"answer": "1,080"}).answer is False
 
 
+@pytest.mark.parametrize("content", ["3 times", "3 times a week", "3 dollars/day", "3 more", "3 m"])
+def test_words_beside_the_number_do_no_harm(content):
+    assert get_task("gsm8k").grade(answered(content), {"answer": "3"}).answer is True
+
+
 def test_strict_mode_wants_a_declared_answer_and_lenient_mode_the_last_number():
     strict, lenient = get_task("gsm8k"), get_task("gsm8k", mode="lenient")
     row = {"answer": "72"}

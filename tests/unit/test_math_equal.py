@@ -7,6 +7,12 @@ from podsrl.grading.pool import GradingPool
 from podsrl.tasks import get_task
 
 SAME = [
+    ("30^\\circ", "\\angle A = 30^\\circ"),
+    ("5", "5_{10}"),
+    (r"2\sqrt{3}", r"2\sqrt{3} \text{ square units}"),
+    (r"\frac{\pi}{3}", r"\pi/3 \text{ radians}"),
+    (r"2\sqrt{3}", r"AB = \sqrt{12}\text{ cm}"),
+    ("x = t, x = -t", "-t, t"),
     (r"\left( 3, \frac{\pi}{2} \right)", r"(3, \pi/2)"),
     ("p - q", "-q+p"),
     (r"\frac{14}{3}", "14/3"),
@@ -104,6 +110,18 @@ SAME = [
     ("x=2,y=3", "y=3, x=2"),
 ]
 DIFFERENT = [
+    ("5", "5!"),
+    ("5", "the square root of 5"),
+    ("5", "5 over two"),
+    ("5", "5 is wrong"),
+    ("5", "5 choose 2"),
+    ("1234.567", "1.234,567"),
+    ("y = -2x", "x = -2x"),
+    ("x = t, x = -t", "y = t, y = -t"),
+    ("x^2+1", r"x^2+1 \text{ is wrong}"),
+    ("5", r"\sqrt[3]{5}"),
+    ("2000", "2k"),
+    (r"\sqrt{2}", r"\sqrt{2}\text{ or not}"),
     (r"3\sqrt{13}", "10.8166538"),
     (r"\frac13", "0.333333"),
     ("0.33", "1/3"),

@@ -99,6 +99,8 @@ def test_units_percent_signs_and_bases_are_kept():
 def test_a_single_letter_is_a_unit_in_prose_and_a_variable_in_mathematics():
     assert read_number("5 m", prose=True) == Number(Fraction(5), unit="meter")
     assert read_number("5 m") is None
+    assert read_number("2k", prose=True) == Number(Fraction(2000))
+    assert read_number("2k") is None
     assert read_number(r"5 \text{ m}") == Number(Fraction(5), unit="meter")
 
 

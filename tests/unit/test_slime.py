@@ -103,13 +103,17 @@ def test_reinforce_plus_plus_baseline_is_centred_but_not_scaled():
     assert processed == pytest.approx([reward - np.mean(rewards) for reward in rewards])
 
 
-def test_a_sample_without_a_reward_is_kept_last_and_has_advantage_0():
+@pytest.mark.parametrize("how", ["aborted", "flagged"])
+def test_a_sample_without_a_reward_is_kept_last_and_has_advantage_0(how):
     data = groups()
     for sample in data[0][:6]:
-        sample.reward = None  # aborted
+        if how == "aborted":
+            sample.reward = None
+        else:
+            sample.reward, sample.metadata["unscorable"] = 0.0, True
     args = arguments({"m": M})
     select_rollouts(args, data)
-    assert [sample.reward for sample in data[0]][:2] == [None, None]
+    assert [sample.index for sample in data[0]] == [0, 1, 6, 7]
     raw, processed = post_process_rewards(args, data[0])
     assert math.isnan(raw[0])
     assert processed[:2] == [0.0, 0.0]

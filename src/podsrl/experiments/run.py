@@ -51,6 +51,7 @@ def load_data(spec: Spec) -> Data:
     """
     run = spec.run
     task = get_task(run.task, **parse_options(run.task_options))
+    task.max_unscorable = run.max_unscorable
     for split in (run.train_split, run.evaluation_split):
         if split not in task.splits:
             raise InvalidInputError(
@@ -149,13 +150,18 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
         options["quantization_config"] = quantization
     given: Any = args.model_init_kwargs or {}
     args.model_init_kwargs = {**options, **given}
-    trainer = PODSTrainer(
-        model=model_path(spec, progress),
-        reward_funcs=data.task.rewards(),
-        args=args,
-        train_dataset=to_dataset(data.task, data.train),
-        peft_config=get_peft_config(model),
-    )
+    name = model_path(spec, progress)
+    try:
+        trainer = PODSTrainer(
+            model=name,
+            reward_funcs=data.task.rewards(),
+            args=args,
+            train_dataset=to_dataset(data.task, data.train),
+            peft_config=get_peft_config(model),
+        )
+    except OSError as error:  # what transformers raises for a model that is not there
+        first_line = str(error).strip().splitlines()[0]
+        raise InvalidInputError(f"can't load the model {name!r}: {first_line}") from error
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     return trainer

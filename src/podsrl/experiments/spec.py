@@ -41,6 +41,10 @@ class RunArguments:
     data_path: str | None = field(
         default=None, metadata={"help": "Local folder or file with the task's data; else the hub."}
     )
+    max_unscorable: float = field(
+        default=0.25,
+        metadata={"help": "Stop when more than this share of recent completions is unscorable."},
+    )
     train_split: str = field(default="train", metadata={"help": "Split to train on."})
     arm: str = field(default="pods", metadata={"help": "Name of the algorithm in a comparison."})
     max_training_seconds: float | None = field(

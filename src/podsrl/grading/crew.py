@@ -11,6 +11,7 @@ from podsrl.grading.process import GradingProcess, GradingProcessError
 
 _STARTS_ALLOWED = 3
 _SECONDS_TO_START = 120.0
+_WITH_ITS_PARENT = "with its parent"
 
 
 class Crew:
@@ -36,6 +37,8 @@ class Crew:
         self._deadline = deadline
         self._failed_starts = 0
         self._asked: dict[GradingProcess, bytes] = {}
+        self._waiting: list[bytes] = []
+        self._lost: set[bytes] = set()  # asked of a process that ended, and asked again
 
     def answer(self, lines: list[bytes], take: Callable[[bytes, dict[str, Any]], None]) -> None:
         """Ask every line of one process; take(line, message) is called with each answer.
@@ -43,16 +46,17 @@ class Crew:
         Raises:
             GradingProcessError: processes can't be started.
         """
-        waiting = lines[::-1]
+        self._waiting = lines[::-1]
         self._listen(take, wait=False)  # to what happened since the last batch
-        while waiting or self._asked:
-            while len(self.processes) < min(self.size, len(waiting) + len(self._asked)):
+        while self._waiting or self._asked:
+            wanted = min(self.size, len(self._waiting) + len(self._asked))
+            while len(self.processes) < wanted:
                 process = self._start()
                 process.due = time.monotonic() + _SECONDS_TO_START
                 self.processes.append(process)
             for process in self.processes:
-                if waiting and process.ready and process not in self._asked:
-                    self._asked[process] = waiting.pop()
+                if self._waiting and process.ready and process not in self._asked:
+                    self._asked[process] = self._waiting.pop()
                     process.ask(self._asked[process], self._deadline)
             self._listen(take)
 
@@ -69,7 +73,12 @@ class Crew:
                 self._failed_starts = 0
             elif process in self._asked:
                 process.due = None
-                take(self._asked.pop(process), message)
+                line = self._asked.pop(process)
+                if message.get("died") == _WITH_ITS_PARENT and line not in self._lost:
+                    self._lost.add(line)  # killed from outside, perhaps: it gets a second chance
+                    self._waiting.append(line)
+                else:
+                    take(line, message)
 
     def _next_messages(self, wait: bool) -> list[tuple[GradingProcess, dict[str, Any]]]:
         """Wait for what the processes say next; one that has ended or is overdue is replaced."""
@@ -83,7 +92,7 @@ class Crew:
             messages = process.messages() if process.fileno() in readable else []
             if messages is None:
                 self._bury(process)
-                messages = [{"died": "with its parent"}]
+                messages = [{"died": _WITH_ITS_PARENT}]
             elif not messages and process.due is not None and process.due <= now:
                 self._bury(process)
                 messages = [{"died": signal.SIGALRM}]

@@ -9,10 +9,12 @@ from functools import lru_cache
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 
+from podsrl.grading.extract import closing_brace
 from podsrl.grading.notation import UnreadableError
 from podsrl.grading.numbers import read_number
 
-_CONVERSION = ConversionConfig(lowercase_symbols=False)
+# Its defaults take R for r, and (2)(3), like 2 3, for the mixed number 2 + 3.
+_CONVERSION = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)
 _WORDS = {
     "pi": r"\pi ",
     "infinity": r"\infty ",
@@ -28,7 +30,17 @@ _WORDS = {
 }
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{2,}(?![a-zA-Z}])")
 _DECIMAL = re.compile(r"(?<![0-9.])([0-9]*)\.([0-9]+)(?![0-9.])")
-_AMBIGUOUS = re.compile(r"/\s?[0-9]+\s?(?:[a-zA-Z(]|\\(?!cdot|times|pm|le|ge))")
+_NAMES = r"(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|ln|exp"
+#: 1/2x, sin x/2, 3 1/2 x: people disagree on what these are.
+_AMBIGUOUS = re.compile(
+    r"/\s?[0-9]+\s?(?:[a-zA-Z(]|\\(?!cdot|times|pm|le|ge))"
+    rf"|/\s?(?:[a-zA-Z]|\\(?!{_NAMES}|sqrt|frac)[a-z]+(?![a-z]))\s?(?:[a-zA-Z(]|\\(?!cdot|times|pm|le|ge))"
+    rf"|\\(?:{_NAMES})(?![a-zA-Z])\s?(?:[0-9]+|\\?[a-zA-Z]+)\s?/"
+    r"|[0-9]\s*\\frac\s?\{[0-9]+\}\s?\{[0-9]+\}|(?<![_^0-9])[0-9]+\s+[0-9]"
+)
+_FUNCTION_ARGUMENT = re.compile(
+    rf"\\(?:{_NAMES})(?![a-zA-Z])\s?(?:[_^]\s?(?:\{{[^{{}}]*\}}|\w)\s?){{0,2}}(?=\{{)"
+)
 _POINTS = [sympy.Rational(*p) for p in ((17, 7), (-23, 11), (5, 13), (-2, 9), (31, 10), (7, 3))]
 #: Numeric agreement is never taken as a proof; a difference above this is one of inequality.
 _DIGITS, _TOLERANCE = 40, sympy.Float("1e-25")
@@ -73,15 +85,11 @@ def provably_equal(a: sympy.Expr, b: sympy.Expr) -> bool:
     """Is a - b zero? Tested with numbers first, proved with `simplify`; not provable is False."""
     if a == b:
         return True
-    if a.free_symbols != b.free_symbols and _differ_somewhere(a, b):
-        return False
     if _differ_somewhere(a, b):
         return False
     difference = a - b
-    for prove in (sympy.expand, sympy.simplify, sympy.radsimp, sympy.trigsimp):
-        if prove(difference) == 0:
-            return True
-    return difference.equals(0) is True
+    proofs = (sympy.expand, lambda d: sympy.expand(sympy.radsimp(d)), sympy.cancel, sympy.simplify)
+    return any(prove(difference) == 0 for prove in proofs) or difference.equals(0) is True
 
 
 def _differ_somewhere(a: sympy.Expr, b: sympy.Expr) -> bool:
@@ -89,9 +97,10 @@ def _differ_somewhere(a: sympy.Expr, b: sympy.Expr) -> bool:
     for shift in range(3 if symbols else 1):
         point = {s: _POINTS[(i + shift) % len(_POINTS)] for i, s in enumerate(symbols)}
         x, y = (sympy.N(e.subs(point), _DIGITS) for e in (a, b))
-        if not (x.is_number and y.is_number) or x.has(sympy.nan, sympy.zoo, sympy.oo):
-            continue
-        if abs(x - y) > _TOLERANCE * max(1, abs(x)):
+        distance, size = abs(x - y), abs(x)
+        if not (distance.is_comparable and size.is_comparable):
+            continue  # infinite, or an operation without a numerical value
+        if distance > _TOLERANCE * max(1, size):
             return True
     return False
 
@@ -120,10 +129,24 @@ def _plain_to_latex(text: str) -> str:
     for opener in ("\\sqrt", "^"):
         text = _braced(text, opener)
     text = re.sub(r"\^\s?(-\s?[0-9a-zA-Z]+|[0-9]{2,})", r"^{\1}", text)
+    text = _parenthesised(text)
     text = _WORD.sub(lambda m: _WORDS.get(m[0], m[0]), text)
     if re.search(r"(?<![\\a-zA-Z])[a-zA-Z]{4,}", text):
         raise UnreadableError("words where an expression should be")
     return text.replace("*", r" \cdot ")
+
+
+def _parenthesised(text: str) -> str:
+    r"""\log{x} as \log(x): the parser would take what follows into the argument, too."""
+    position = 0
+    while match := _FUNCTION_ARGUMENT.search(text, position):
+        start = match.end()
+        end = closing_brace(text, start + 1)
+        if end < 0:
+            raise UnreadableError("a brace that is not closed")
+        text = f"{text[:start]}({text[start + 1 : end]}){text[end + 1 :]}"
+        position = start
+    return text
 
 
 def _braced(text: str, opener: str) -> str:

@@ -80,12 +80,13 @@ def last_boxes(text: str) -> str | None:
     found = boxes(text)
     if not found:
         return None
-    answers = [found[-1][2]]
+    answer = found[-1][2]
     for (_, end, content), (start, _, _) in zip(found[-2::-1], found[:0:-1], strict=True):
         if start - end > 40 or _BETWEEN_BOXES.sub("", text[end:start]):
             break
-        answers.insert(0, content)
-    return ", ".join(answers)
+        joint = " or " if re.search(r"\bor\b", text[end:start]) else ", "
+        answer = f"{content}{joint}{answer}"
+    return answer
 
 
 def hashes(text: str) -> str | None:

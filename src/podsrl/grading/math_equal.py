@@ -12,7 +12,7 @@ from podsrl.grading.choice import read_choice
 from podsrl.grading.extract import MAX_ANSWER
 from podsrl.grading.latex import clean, words
 from podsrl.grading.notation import Node, UnreadableError, assigned_name, read_structure
-from podsrl.grading.numbers import read_number, same_number
+from podsrl.grading.numbers import read_number, same_number, states_number
 from podsrl.grading.pool import GradingPool
 
 _FUNCTION = "podsrl.grading.math_equal:equal_structures"
@@ -31,8 +31,7 @@ def compare_quickly(gold: str, answer: str) -> bool | None:
         return False
     number = read_number(gold)
     if number is not None:
-        stated = read_number(answer)
-        return stated is not None and same_number(number, stated)
+        return states_number(number, answer)
     text = _as_words(gold)
     if text is not None:
         if letter := _LETTER.fullmatch(text):
@@ -61,7 +60,10 @@ def equal_structures(gold: str, answer: str) -> bool:
     _check_readable(wanted)
     try:
         given = read_structure(answer)
-        return _equal(_unassigned(wanted), _unassigned(given)) or _equal(wanted, given)
+        (name, value), (other_name, other_value) = _unassigned(wanted), _unassigned(given)
+        if name and other_name and name != other_name:
+            return _equal(wanted, given)
+        return _equal(value, other_value) or _equal(wanted, given)
     except UnreadableError:
         return False
 
@@ -75,15 +77,15 @@ def _check_readable(node: Node) -> None:
         _check_readable(child)
 
 
-def _unassigned(node: Node) -> Node:
-    """Without "x =", also where every part of a list says it of the same x."""
-    if assigned_name(node):
-        return node.children[-1]
+def _unassigned(node: Node) -> tuple[str | None, Node]:
+    """x and 5 of "x = 5"; also where every part of a list says it of the same x."""
+    if name := assigned_name(node):
+        return name, node.children[-1]
     if node.kind == "list":
         names = {assigned_name(child) for child in node.children}
         if len(names) == 1 and None not in names:
-            return Node("list", tuple(child.children[-1] for child in node.children))
-    return node
+            return names.pop(), Node("list", tuple(child.children[-1] for child in node.children))
+    return None, node
 
 
 def _equal(gold: Node, answer: Node) -> bool:
@@ -93,7 +95,11 @@ def _equal(gold: Node, answer: Node) -> bool:
         number, stated = read_number(gold.label), read_number(answer.label)
         if number is not None and stated is not None:
             return same_number(number, stated)
-        return expressions.equal_expressions(gold.label, answer.label)
+        value = stated.value / (100 if stated.percent else 1) if stated else None
+        label = (
+            answer.label if value is None else rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+        )
+        return expressions.equal_expressions(gold.label, label)
     if gold.kind == answer.kind == "relation":
         return _equal_relations(gold, answer)
     kinds = {gold.kind, answer.kind}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.latex import clean, words
+from podsrl.grading.units import read_unit
 
 _MATRIX = re.compile(r"^\\begin\{([pb]?matrix)\}(.*)\\end\{\1\}$", re.DOTALL)
 _RELATION = re.compile(r"\\(?:le|ge|ne)(?![a-zA-Z])|[<>=]")
@@ -53,9 +54,17 @@ def read_structure(text: str) -> Node:
     """
     text = _AND.sub(",", clean(text))
     text = _THOUSANDS.sub(lambda m: m[1].replace(",", ""), text) if not _in_brackets(text) else text
-    while (without := _UNIT.sub("", text)) not in ("", text):
-        text = without.strip()
+    while (unit := _UNIT.search(text)) and _is_unit(unit.group()):
+        text = text[: unit.start()].strip()
     return _read(_TEXT_VARIABLE.sub(r"\1", text).replace("\u00b0", ""), 0)
+
+
+def _is_unit(text: str) -> bool:
+    content = words(text).strip()
+    plain = re.sub(r"\s?\^\s?\{?[23]\}?$", "", content)
+    return re.fullmatch(r"(?:(?:square|sq|cubic) )?units?", plain) is not None or bool(
+        read_unit(f"\u00ab{plain}\u00bb")
+    )
 
 
 def _in_brackets(text: str) -> bool:

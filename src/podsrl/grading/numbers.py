@@ -1,5 +1,6 @@
 """The number that a short answer states, exactly: no floats, no evaluation, linear time."""
 
+import functools
 import re
 from fractions import Fraction
 from typing import NamedTuple
@@ -31,7 +32,7 @@ class Number(NamedTuple):
 _GROUPS = "|".join(f"[0-9]{{1,3}}(?:{s}[0-9]{{3}})+(?![0-9])" for s in (",", " "))
 _NUMBER = re.compile(
     rf"(?P<sign>(?<![\w)\]}}.\u00bb])[-+]\s?)?(?:(?P<currency>[$\u20ac\u00a3\u00a5])\s?(?P<sign2>-)?)?"
-    rf"(?:(?P<whole>{_GROUPS}|[0-9]+)(?P<decimals>\.[0-9]+(?:,[0-9]{{3}})*(?![0-9]))?"
+    rf"(?:(?P<whole>{_GROUPS}|[0-9]+)(?P<decimals>\.[0-9]+)?"
     rf"|(?<![0-9])(?P<bare>\.[0-9]+))(?:\.?\\overline\{{(?P<repeated>[0-9]{{1,20}})\}})?"
     r"(?:_\{?(?P<base>[0-9]{1,2})\}?"
     r"|\s?(?:\\times|\\cdot|[*x])\s?10\s?\^\s?\{?\s?(?P<power>-?[0-9]{1,3})\}?(?![0-9])"
@@ -56,19 +57,24 @@ _MAGNITUDES = {
 }
 _MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})(?![a-zA-Z])", re.IGNORECASE)
 _EQUALS = re.compile(r"(?<![<>!~:=\\])=(?!=)")
-_NAME = re.compile(r"\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")
+_NAME = re.compile(r"(?:m?\\angle\s?)?\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")
 _VARIABLE = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
 _OTHER_RELATION = re.compile(r"[<>~\u2248]|\\(?:le|ge|ne|approx|sim|equiv|in)(?![a-zA-Z])")
 _SEVERAL = re.compile(r",(?![0-9]{3})|;|\b(?:and|or)\b")
+#: Words around the number (@) with which it is another number, or none.
 _CHANGES_IT = re.compile(
-    r"\b(?:not|never|minus|negative|cannot|half|halves|quarters?|thirds?|plus|times|squared|cubed"
-    r"|n[eo]ither|nor|[a-z]+n't)\b"
+    r"\b(?:not|never|wrong|incorrect|false|minus|negative|cannot|n[eo]ither|nor|[a-z]+n't|half|halves"
+    r"|quarters?|thirds?|plus|divided|multiplied|modulo)\b"
     r"|\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|over"
-    r"|under|above|below|up to|between|almost|nearly)\s*[-$\u20ac\u00a3\u00a5]?\s*@",
+    r"|under|above|below|up to|between|almost|nearly|twice|double|triple|(?:root|reciprocal|inverse"
+    r"|factorial|log|logarithm|(?:co)?sine|tangent)(?: of)?)\s*[-$\u20ac\u00a3\u00a5]?\s*@"
+    r"|@\s*(?:squared|cubed|factorial|over|choose|mod|to the)\b"
+    r"|@\s*(?:times|point|and) (?:two|three|four|five|six|seven|eight|nine|ten)\b",
     re.IGNORECASE,
 )
 
 
+@functools.lru_cache(maxsize=4096)  # the rollouts of a group often say the same
 def read_number(text: str, prose: bool = False) -> Number | None:
     r"""The one number that a short answer states, whatever words stand around it.
 
@@ -89,7 +95,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     if len(text) > MAX_LENGTH:
         return None
     name, side = _equation(mark_text(clean(text)), prose)
-    if side is None:
+    if side is None or any(side.count(a) != side.count(b) for a, b in ("()", "[]", "{}")):
         return None
     text = _FRACTION.sub(r" \1/\2 ", side)
     text = _TEN_TO.sub(lambda m: m[0] if m["factor"] else f"1e{m[2] or m[3]}", text)
@@ -97,7 +103,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     text = _without_brackets(re.sub("\u00b0\\s?[CF](?![a-zA-Z])", "\u00b0", text))
     numbers, rest, position = [], [], 0
     for match in _NUMBER.finditer(text):
-        number, end = _number(match, text)
+        number, end = _number(match, text, prose)
         if number is None:
             return None
         numbers.append(number)
@@ -114,6 +120,19 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     return numbers[0]._replace(percent=percent, unit="" if percent else unit, name=name)
 
 
+def states_number(gold: Number, answer: str, prose: bool = False) -> bool:
+    r"""Does the answer state this number; once, or in several forms joined by "or"?
+
+    >>> states_number(Number(Fraction(1, 2)), r"\frac{1}{2} or 0.5"), states_number(
+    ...     Number(Fraction(1, 2)), "1/2 or 2")
+    (True, False)
+    """
+    if len(answer) > 4 * MAX_LENGTH:
+        return False
+    stated = [read_number(part, prose) for part in re.split(r"\bor\b", answer)]
+    return all(number is not None and same_number(gold, number) for number in stated)
+
+
 def same_number(gold: Number, answer: Number) -> bool:
     """Is it the same number, if a unit, a percent sign or a base may be left out?
 
@@ -125,7 +144,7 @@ def same_number(gold: Number, answer: Number) -> bool:
         return False
     if gold.name and answer.name and gold.name != answer.name:
         return False
-    if answer.base != gold.base and answer.base is not None:
+    if answer.base not in (None, gold.base, 10 if gold.base is None else gold.base):
         return False
     if gold.percent == answer.percent:
         return gold.value == answer.value
@@ -153,16 +172,19 @@ def _without_brackets(text: str) -> str:
     return text
 
 
-def _number(match: re.Match[str], text: str) -> tuple[Number | None, int]:
+def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None, int]:
     """The number of a match and where it ends, magnitude word included."""
     before, end = text[match.start() - 1 : match.start()] if match.start() else "", match.end()
     after = text[end : end + 1]
     value = _value(match)
     if value is None or before.isalnum() or after in ("^", "_", "\\"):
         return None, end
+    if not prose and after in ("!", "'"):
+        return None, end  # a factorial, a derivative
     if before and (before in "_^.\\}!" or (before in "([{" and "," in match.group())):
         return None, end  # part of an expression; or a pair, not thousands
-    if magnitude := _MAGNITUDE.match(text, end):
+    magnitude = _MAGNITUDE.match(text, end)
+    if magnitude and (prose or len(magnitude[1]) > 1):  # in mathematics 2k is twice k
         value *= _MAGNITUDES[magnitude.group(1).lower()]
         end = magnitude.end()
     unit = "dollar" if (match["currency"] or "").strip() == "$" else ""
@@ -171,7 +193,7 @@ def _number(match: re.Match[str], text: str) -> tuple[Number | None, int]:
 
 def _value(match: re.Match[str]) -> Fraction | None:
     whole = re.sub(r"[^0-9]", "", match["whole"] or "0")
-    decimals = (match["decimals"] or match["bare"] or "").replace(",", "")
+    decimals = match["decimals"] or match["bare"] or ""
     value = Fraction(whole + decimals)
     if match["repeated"]:
         places = 10 ** (len(decimals) - 1 if decimals else 0)

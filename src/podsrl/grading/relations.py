@@ -48,7 +48,9 @@ def _multiple(a: sympy.Expr, b: sympy.Expr, any_sign: bool) -> bool:
     """Is a = c b with a constant c, positive unless `any_sign`?"""
     if a == 0 or b == 0:
         return False
-    ratio = sympy.simplify(a / b)
+    ratio = sympy.cancel(a / b)
+    if ratio.free_symbols:
+        ratio = sympy.simplify(ratio)
     if ratio.free_symbols or ratio == 0 or not ratio.is_finite:
         return False
     return (any_sign or bool(ratio > 0)) and provably_equal(a, ratio * b)

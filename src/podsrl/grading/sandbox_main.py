@@ -35,4 +35,5 @@ def main() -> None:
     leave(0)
 
 
-main()
+if __name__ == "__main__":
+    main()

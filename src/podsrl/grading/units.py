@@ -98,6 +98,16 @@ def read_unit(text: str, prose: bool = False) -> str | None:
     return "" if rate else found  # a rate: compared by its number alone
 
 
+_NUMBER_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """zero two three four five six seven eight nine ten eleven twelve thirteen fourteen
+        fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
+        ninety""",
+    )
+)
+
+
 def _harmless(word: str, before: str, prose: bool) -> bool:
     """Is a raw word a word, and not a product of variables or the name of a function?"""
     if word.lower() in _FUNCTIONS or before.endswith("\\"):
@@ -108,4 +118,8 @@ def _harmless(word: str, before: str, prose: bool) -> bool:
         return prose and (word in _CANONICAL or word in "aAI") and before.endswith(" ")
     if prose or word in _CANONICAL or word.lower() in _PLAIN:
         return True
-    return len(word) > 3 and bool(re.search("[aeiouyAEIOUY]", word))
+    return (
+        len(word) > 3
+        and word.lower() not in _NUMBER_WORDS
+        and bool(re.search("[aeiouyAEIOUY]", word))
+    )

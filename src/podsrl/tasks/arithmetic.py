@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from podsrl.errors import InvalidInputError
-from podsrl.tasks.base import Grade, Row, Task, in_format
+from podsrl.grading.extract import answer_tag
+from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 
-_ANSWER = re.compile(r"<answer>\s*([+-]?\d+)\s*</answer>")
+# sign, and digits without leading zeros; possessive, so that a text of many zeros takes linear time
+_INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)")
 
 
 class Arithmetic(Task):
@@ -59,8 +61,7 @@ class Arithmetic(Task):
         Raises:
             InvalidInputError: an unknown split, a path, or more rows than there are problems.
         """
-        if split not in self.splits:
-            raise InvalidInputError(f"unknown split {split!r}; allowed: {', '.join(self.splits)}")
+        check_choice("split", split, self.splits)
         if path is not None:
             raise InvalidInputError(f"arithmetic is generated and reads no data; got path {path!r}")
         draw = random.Random(f"{self.seed}/{split}")
@@ -86,10 +87,9 @@ class Arithmetic(Task):
         )
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Right if the last <answer> is the integer `row["answer"]`."""
-        found = _ANSWER.findall(completion)
-        # compared as text: Python refuses to read integers of more than 4300 digits
-        right = bool(found) and _canonical(found[-1]) == _canonical(str(row["answer"]))
+        """Right if the last <answer> holds the integer `row["answer"]`, and nothing else."""
+        declared = answer_tag(completion)
+        right = declared is not None and _canonical(declared) == _canonical(str(row["answer"]))
         return Grade(right, in_format(completion))
 
     def gold_completion(self, row: Mapping[str, Any]) -> str:
@@ -98,9 +98,13 @@ class Arithmetic(Task):
         return worked_sum(int(a), int(b))
 
 
-def _canonical(integer: str) -> str:
-    digits = integer.lstrip("+-").lstrip("0") or "0"
-    return f"-{digits}" if integer.startswith("-") and digits != "0" else digits
+def _canonical(text: str) -> tuple[bool, str] | None:
+    # compared as text: Python refuses to read integers of more than 4300 digits
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        return None
+    sign, digits = match.groups()
+    return sign == "-" and digits != "", digits
 
 
 def split_of(a: int, b: int) -> str:
@@ -121,22 +125,23 @@ def worked_sum(a: int, b: int, slips: Sequence[int] = ()) -> str:
     """The working of a + b, one line for each column from the units up, and the answer it gives.
 
     Args:
-        slips: added to the result of each column. Carries, later columns and the answer follow
-            from the slipped result, as when a person works on from a mistake.
+        slips: added, modulo 10, to the last digit of each column's result; the answer follows from
+            the slipped digits. With any slip in 1..9 the answer is wrong.
 
     >>> worked_sum(47, 85)
     '<think>7+5=12\\n4+8+1=13</think><answer>132</answer>'
-    >>> worked_sum(47, 85, slips=[-3])  # 7+5=9 carries nothing
-    '<think>7+5=9\\n4+8=12</think><answer>129</answer>'
+    >>> worked_sum(47, 85, slips=[9])
+    '<think>7+5=11\\n4+8+1=13</think><answer>131</answer>'
     """
     width = len(str(max(a, b)))
     slips = [*slips, *[0] * width]
     lines, digits, carry = [], "", 0
     for x, y, slip in zip(f"{a:0{width}}"[::-1], f"{b:0{width}}"[::-1], slips, strict=False):
-        total = int(x) + int(y) + carry + slip
-        lines.append(f"{x}+{y}{'+1' if carry else ''}={total}")
-        carry, digit = divmod(total, 10)
+        tens, digit = divmod(int(x) + int(y) + carry, 10)
+        digit = (digit + slip) % 10
+        lines.append(f"{x}+{y}{'+1' if carry else ''}={tens or ''}{digit}")
         digits = f"{digit}{digits}"
-    answer = f"{carry}{digits}" if carry else digits
+        carry = tens
     working = "\n".join(lines)
+    answer = f"{carry or ''}{digits}"
     return f"<think>{working}</think><answer>{answer}</answer>"

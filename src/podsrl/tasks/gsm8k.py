@@ -6,7 +6,7 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.extract import MAX_TAIL, answer_tag, declared_answer
-from podsrl.grading.numbers import Number, read_number, same_number
+from podsrl.grading.numbers import read_number, states_number
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.tasks.files import find_file, load_from_hub, read_jsonl
 
@@ -56,10 +56,10 @@ class GSM8K(Task):
         if gold is None:
             return Grade(None, in_format(completion))
         if self.mode == "lenient":
-            numbers = _lenient_numbers(completion)
+            texts = _lenient_texts(completion)
         else:
-            numbers = [read_number(declared_answer(completion) or "", prose=True)]
-        right = any(number is not None and same_number(gold, number) for number in numbers)
+            texts = [declared_answer(completion) or ""]
+        right = any(states_number(gold, text, prose=True) for text in texts)
         return Grade(right, in_format(completion))
 
 
@@ -73,8 +73,7 @@ def _row(row: Mapping[str, Any], where: str) -> Row:
     return {"question": str(row["question"]), "answer": answer, "solution": solution}
 
 
-def _lenient_numbers(completion: str) -> list[Number | None]:
+def _lenient_texts(completion: str) -> list[str]:
     tail = completion[-MAX_TAIL:]
     last = _LAST_NUMBER.findall(tail)[-1:]
-    texts = [answer_tag(completion) or tail.rpartition("<answer>")[2], tail, *last]
-    return [read_number(text, prose=True) for text in texts]
+    return [answer_tag(completion) or tail.rpartition("<answer>")[2], tail, *last]

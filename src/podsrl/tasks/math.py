@@ -90,9 +90,7 @@ class Math(Task):
             for texts, row in zip(candidates, rows, strict=True)
             for candidate in texts
         ]
-        verdicts = iter(
-            grade_answers(pairs, shared_pool(self.deadline, "podsrl.grading.relations"))
-        )
+        verdicts = iter(grade_answers(pairs, shared_pool(self.deadline, "podsrl.grading.warm")))
         return [
             Grade(_any(list(itertools.islice(verdicts, len(texts)))), in_format(completion))
             for texts, completion in zip(candidates, completions, strict=True)

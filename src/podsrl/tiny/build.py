@@ -33,9 +33,9 @@ def build(
 
 
 def sloppy_example(draw: random.Random, columns: int, noise: float) -> tuple[str, str]:
-    """A training sum and its working, each column off by one with probability `noise`."""
+    """A training sum and its working, each column's digit wrong with probability `noise`."""
     a, b = draw_problem(draw, columns, "train")
-    slips = [draw.choice((-1, 1)) if draw.random() < noise else 0 for _ in range(columns)]
+    slips = [draw.randint(1, 9) if draw.random() < noise else 0 for _ in range(columns)]
     return f"{a}+{b}", worked_sum(a, b, slips)
 
 

@@ -43,7 +43,7 @@ def balance(tokens_K: Sequence[int], world: int) -> list[list[int]]:
         For each rank its rows, ascending.
 
     >>> balance([9, 1, 1, 7], world=2)
-    [[0, 1], [2, 3]]
+    [[0, 2], [1, 3]]
     """
     tokens = np.asarray(tokens_K, dtype=np.int64)
     room = len(tokens) // world

@@ -83,7 +83,7 @@ def all_rollout_metrics(
 def selection_metrics(
     groups: Sequence[Group], tags: Mapping[str, Mapping[str, Any]], m: int
 ) -> dict:
-    """What the update sees, under `pods/`.
+    """What the update sees, under `pods/`, with the meaning that the names have in TRL.
 
     Args:
         groups: the selected groups of one step.
@@ -91,19 +91,33 @@ def selection_metrics(
         m: rollouts to keep per group.
     """
     kept_keys = set().union(*(group.kept_keys for group in groups))
-    tokens = {key: tag["response_len"] for key, tag in tags.items()}
+    tokens = {key: tag["seq_len"] for key, tag in tags.items()}
     kept_tokens = sum(tokens[key] for key in kept_keys)
-    scored = [r[~np.isnan(r)] for r in (group.kept_rewards for group in groups)]
-    deviations = [float(np.std(r, ddof=1)) for r in scored if len(r) > 1]
-    kept_rewards = np.concatenate(scored)
+    kept = [group.kept_rewards for group in groups]
+    dropped = [np.delete(group.rewards_N, group.kept) for group in groups]
     return {
         "pods/rollouts": sum(len(group.sessions) for group in groups),
         "pods/kept_rollouts": sum(len(group.kept) for group in groups),
-        "pods/kept_reward": float(kept_rewards.mean()) if len(kept_rewards) else math.nan,
-        "pods/kept_reward_std": float(np.mean(deviations)) if deviations else math.nan,
+        "pods/kept_reward": _mean(np.concatenate(kept)),
+        "pods/dropped_reward": _mean(np.concatenate(dropped)),
+        "pods/kept_reward_std": _std(np.concatenate(kept)),
         "pods/kept_tokens": kept_tokens,
         "pods/dropped_tokens": sum(tokens.values()) - kept_tokens,
-        "pods/zero_variance_groups": sum(len(np.unique(r)) < 2 for r in scored),
+        "pods/zero_variance_groups": sum(len(np.unique(_scored(r))) < 2 for r in kept),
         "pods/short_groups": sum(len(group.sessions) < m for group in groups),
         "pods/unscorable": sum(int(np.isnan(group.rewards_N).sum()) for group in groups),
     }
+
+
+def _scored(rewards: np.ndarray) -> np.ndarray:
+    return rewards[~np.isnan(rewards)]
+
+
+def _mean(rewards: np.ndarray) -> float:
+    scored = _scored(rewards)
+    return float(scored.mean()) if len(scored) else math.nan
+
+
+def _std(rewards: np.ndarray) -> float:
+    scored = _scored(rewards)
+    return float(scored.std(ddof=1)) if len(scored) > 1 else math.nan

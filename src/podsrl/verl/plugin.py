@@ -8,7 +8,6 @@ TransferQueue; so we wait until somebody asks for them.
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import logging
 import sys
 from collections.abc import Sequence
@@ -42,10 +41,9 @@ class _AfterVerlsTrainers(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name != _TRAINERS_OF_VERL:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
-            return spec
+            return None
         run_module = spec.loader.exec_module
 
         def run_then_register(module: ModuleType) -> None:

@@ -1,10 +1,11 @@
 """verl's v1 trainers with rows dropped between the rewards and everything that costs memory.
 
 Nothing of verl is copied: its methods are wrapped. What they rely on is pinned by
-tests/verl/test_verl_contract.py.
+tests/host_verl/test_verl_contract.py.
 """
 
 import logging
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -114,11 +115,13 @@ class _DownSampling(PPOTrainer):
     def _pods_drop_rows(self, batch: Any, metrics: dict) -> Any:
         """The batch without the rows that the rule drops, which the TransferQueue forgets."""
         options = self.pods_options
-        names = ["rm_scores", "num_turns"] + (["index"] if options.seed is not None else [])
+        names = ["rm_scores", "num_turns", "extra_fields"]
+        if options.seed is not None:
+            names.append("index")
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id, select_fields=names
         )
-        rewards = [row.sum().item() for row in data["rm_scores"].unbind()]
+        rewards = _rewards(data)
         order = None
         if options.seed is not None:
             indices = zip(batch.keys, list(data["index"]), strict=True)
@@ -195,6 +198,16 @@ class _DownSampling(PPOTrainer):
             + f"; the update sees {rows} rows"
             + (f" and {padding} rows of verl's padding" if padding else "")
         )
+
+
+def _rewards(data: TensorDict) -> list[float]:
+    """Reward of each row; NaN too if the reward function returned {"unscorable": 1, ...}."""
+    rewards = [row.sum().item() for row in data["rm_scores"].unbind()]
+    for i, fields in enumerate(data.get("extra_fields", ())):
+        fields = getattr(fields, "data", fields)
+        if ((fields or {}).get("reward_extra_info") or {}).get("unscorable"):
+            rewards[i] = math.nan
+    return rewards
 
 
 @register_trainer("pods_sync")

@@ -110,6 +110,28 @@ def test_a_rollout_of_several_rows_is_kept_or_dropped_whole_by_its_last_row(
     assert metrics["pods/kept_rollouts"] == 2
 
 
+def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
+    # Kept of 0 0 0 1: two of 0 and 1. Kept of 0.5 0.5 0.5 and NaN: two of 0.5, which teach nothing.
+    rewards = {f"a_{i}_0": reward for i, reward in enumerate([0.0, 0.0, 0.0, 1.0])}
+    rewards |= {f"b_{i}_0": reward for i, reward in enumerate([0.5, 0.5, 0.5, math.nan])}
+    trainer = make_trainer(SYNC[0], "+trainer.v1.pods_sync.m=2", "actor_rollout_ref.rollout.n=4")
+    batch, metrics = put(rewards), {}
+    trainer._pods_drop_rows(batch, metrics)
+    # Prompts have 3 tokens, responses 2 3 4 5 6 2 3 4; kept are a_0, a_3, b_0 and b_1.
+    assert metrics == {
+        "pods/rollouts": 8,
+        "pods/kept_rollouts": 4,
+        "pods/kept_reward": pytest.approx(0.5),  # (0 + 1 + 0.5 + 0.5) / 4
+        "pods/dropped_reward": pytest.approx(0.5 / 3),  # 0, 0, 0.5; NaN does not count
+        "pods/kept_reward_std": pytest.approx(math.sqrt(0.5 / 3)),
+        "pods/kept_tokens": 5 + 8 + 9 + 5,
+        "pods/dropped_tokens": 6 + 7 + 6 + 7,
+        "pods/zero_variance_groups": 1,
+        "pods/short_groups": 0,
+        "pods/unscorable": 1,
+    }
+
+
 def test_a_group_that_lost_rollouts_is_kept_whole_if_no_more_than_m_are_left(make_trainer, put):
     rewards = random_rewards()
     lost = [f"uid0_{session}_0" for session in range(2, 8)]  # two of eight are left
@@ -220,6 +242,26 @@ def test_a_kept_rollout_that_could_not_be_scored_has_advantage_0_and_counts_in_n
     assert of_group.pop("uid1_5_0") == pytest.approx(-0.5774, abs=1e-3)
     assert of_group.pop("uid1_6_0") == pytest.approx(-0.5774, abs=1e-3)
     assert list(of_group.values()) == [0.0]
+
+
+def test_a_reward_function_may_say_unscorable_in_place_of_nan(make_trainer, put, transfer_queue):
+    """verl itself can't train with NaN, so reward functions return 0 and say so beside it."""
+    rewards = random_rewards() | {f"uid1_{session}_0": 0.0 for session in range(8)}
+    rewards |= {"uid1_2_0": 1.0, "uid1_5_0": 0.5}
+    unscorable = {f"uid1_{session}_0" for session in (0, 1, 3, 4, 6, 7)}
+    trainer = make_trainer(*SYNC)
+    metrics = {}
+    batch = trainer._balance_batch(put(rewards, unscorable=unscorable), metrics)
+    batch = trainer._compute_advantage(batch, metrics)
+    assert metrics["pods/unscorable"] == 6
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys, partition_id="train", select_fields=["advantages"]
+    )
+    found = {key: data["advantages"][i][0].item() for i, key in enumerate(batch.keys)}
+    # of 1 and 0.5: mean 0.75, unbiased std 0.3536; (1 - 0.75) / 0.3536 = 0.7071
+    assert found["uid1_2_0"] == pytest.approx(0.7071, abs=1e-3)
+    assert found["uid1_5_0"] == pytest.approx(-0.7071, abs=1e-3)
+    assert {found[key] for key in unscorable & set(found)} == {0.0}
 
 
 def test_other_estimators_refuse_a_group_with_too_few_scorable_rollouts(make_trainer, put):

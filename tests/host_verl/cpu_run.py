@@ -47,7 +47,8 @@ trainer.checkpoint_callback_class=cpu_bed.queue.WriteDownKeys
 trainer.resume_mode=disable
 transfer_queue.backend.SimpleStorage.num_data_storage_units=1
 ray_kwargs.ray_init.num_cpus=8 +ray_kwargs.ray_init.num_gpus=1
-+ray_kwargs.ray_init.include_dashboard=False
++ray_kwargs.ray_init.include_dashboard=False +ray_kwargs.ray_init.address=local
++ray_kwargs.ray_init.object_store_memory=100000000
 """
 
 
@@ -84,7 +85,42 @@ def train(folder: Path, name: str, *overrides: str) -> Run:
     metrics, rows, weights, rollouts, log = (
         work / part for part in ("metrics.jsonl", "rows.jsonl", "weights", "rollouts", "log")
     )
-    environment = {
+    arguments = [
+        f"data.train_files={folder / 'prompts.parquet'}",
+        f"data.val_files={folder / 'prompts.parquet'}",
+        f"actor_rollout_ref.model.path={folder / 'model'}",
+        f"trainer.experiment_name={name}",
+        f"trainer.default_local_dir={weights}",
+        f"trainer.rollout_data_dir={rollouts}",
+        f"hydra.run.dir={work / 'hydra'}",
+    ]
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", *OVERRIDES.split()]
+    with open(log, "w") as printed:
+        done = subprocess.run(
+            [*command, *arguments, *overrides],
+            env=_environment(metrics, rows),
+            cwd=work,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=900,  # only so that a hang ends; a run takes one minute
+        )
+    if done.returncode:
+        raise AssertionError(f"verl ended with {done.returncode}:\n{log.read_text()[-8000:]}")
+    steps = range(1, STEPS + 1)
+    model = weights / f"global_step_{STEPS}" / "actor" / "huggingface" / "model.safetensors"
+    return Run(
+        metrics=[line["data"] for line in _lines(metrics)],
+        rows=_lines(rows),
+        queue=_lines(weights / "queue.jsonl"),
+        rollouts=[_lines(rollouts / f"{step}.jsonl") for step in steps],
+        weights={name: weight.float().numpy() for name, weight in load_file(model).items()},
+        log=log.read_text(),
+    )
+
+
+def _environment(metrics: Path, rows: Path) -> dict[str, str]:
+    return {
         **os.environ,
         "PYTHONPATH": str(HERE),
         "VERL_USE_EXTERNAL_MODULES": "cpu_bed",
@@ -99,37 +135,6 @@ def train(folder: Path, name: str, *overrides: str) -> Run:
         "OMP_NUM_THREADS": "1",
         "HYDRA_FULL_ERROR": "1",
     }
-    arguments = [
-        f"data.train_files={folder / 'prompts.parquet'}",
-        f"data.val_files={folder / 'prompts.parquet'}",
-        f"actor_rollout_ref.model.path={folder / 'model'}",
-        f"trainer.experiment_name={name}",
-        f"trainer.default_local_dir={weights}",
-        f"trainer.rollout_data_dir={rollouts}",
-        f"hydra.run.dir={work / 'hydra'}",
-    ]
-    command = [sys.executable, "-m", "verl.trainer.main_ppo", *OVERRIDES.split()]
-    with open(log, "w") as printed:
-        done = subprocess.run(
-            [*command, *arguments, *overrides],
-            env=environment,
-            cwd=work,
-            stdout=printed,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    if done.returncode:
-        raise AssertionError(f"verl ended with {done.returncode}:\n{log.read_text()[-8000:]}")
-    steps = range(1, STEPS + 1)
-    model = weights / f"global_step_{STEPS}" / "actor" / "huggingface" / "model.safetensors"
-    return Run(
-        metrics=[line["data"] for line in _lines(metrics)],
-        rows=_lines(rows),
-        queue=_lines(weights / "queue.jsonl"),
-        rollouts=[_lines(rollouts / f"{step}.jsonl") for step in steps],
-        weights={name: weight.float().numpy() for name, weight in load_file(model).items()},
-        log=log.read_text(),
-    )
 
 
 def _lines(path: Path) -> list[dict]:

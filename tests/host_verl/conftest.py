@@ -79,13 +79,45 @@ def transfer_queue():
     ray.shutdown()
 
 
+def _row(uid, reward, tokens, index, unscorable):
+    """Fields and tag of a row as verl's agent loop puts them; 3 tokens of prompt."""
+    import torch
+
+    response_mask = torch.ones(tokens, dtype=torch.int64)
+    scores = torch.zeros(tokens)
+    scores[-1] = reward
+    fields = {
+        "uid": uid,
+        "index": index,
+        "num_turns": 2,
+        "prompts": torch.full((3,), 5),
+        "responses": torch.full((tokens,), 7),
+        "input_ids": torch.full((3 + tokens,), 7),
+        "position_ids": torch.arange(3 + tokens),
+        "response_mask": response_mask,
+        "loss_mask": response_mask,
+        "rm_scores": scores,
+        "reward_model": {"ground_truth": "7"},
+        "extra_fields": {"reward_extra_info": {"acc": reward, "unscorable": float(unscorable)}},
+    }
+    tag = {
+        "status": "success",
+        "prompt_len": 3,
+        "response_len": tokens,
+        "seq_len": 3 + tokens,
+        "global_steps": 1,
+        "min_global_steps": 0,
+        "max_global_steps": 0,
+    }
+    return fields, tag
+
+
 @pytest.fixture
 def put(transfer_queue):
     """Put rows into the queue as verl's agent loop does; gives the batch that verl would sample.
 
     The queue is emptied before and after.
     """
-    import torch
     from transfer_queue import KVBatchMeta
     from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
@@ -94,50 +126,24 @@ def put(transfer_queue):
         if keys:
             transfer_queue.kv_clear(keys=keys, partition_id="train")
 
-    def put_rows(rewards, lengths=None, indices=None):
-        """rewards, and tokens of the response, by key; dataset index by uid."""
-        fields, tags = [], []
+    def put_rows(rewards, indices=None, unscorable=()):
+        """rewards by key; dataset index by uid; keys of which the reward function says so."""
+        rows = []
         for i, (key, reward) in enumerate(rewards.items()):
             uid = key.rsplit("_", 2)[0]
-            tokens = (lengths or {}).get(key, 2 + i % 5)
-            response_mask = torch.ones(tokens, dtype=torch.int64)
-            scores = torch.zeros(tokens)
-            scores[-1] = reward
-            fields.append(
-                {
-                    "uid": uid,
-                    "index": (indices or {}).get(uid, 0),
-                    "num_turns": 2,
-                    "prompts": torch.full((3,), 5),
-                    "responses": torch.full((tokens,), 7),
-                    "input_ids": torch.full((3 + tokens,), 7),
-                    "position_ids": torch.arange(3 + tokens),
-                    "response_mask": response_mask,
-                    "loss_mask": response_mask,
-                    "rm_scores": scores,
-                    "reward_model": {"ground_truth": "7"},
-                }
+            rows.append(
+                _row(uid, reward, 2 + i % 5, (indices or {}).get(uid, 0), key in unscorable)
             )
-            tags.append(
-                {
-                    "status": "success",
-                    "prompt_len": 3,
-                    "response_len": tokens,
-                    "seq_len": 3 + tokens,
-                    "global_steps": 1,
-                    "min_global_steps": 0,
-                    "max_global_steps": 0,
-                }
-            )
+        fields, tags = zip(*rows, strict=True)
         keys = list(rewards)
         transfer_queue.kv_batch_put(
             keys=keys,
             partition_id="train",
-            fields=list_of_dict_to_tensordict(fields),
-            tags=tags,
+            fields=list_of_dict_to_tensordict(list(fields)),
+            tags=list(tags),
         )
         return KVBatchMeta(
-            partition_id="train", keys=keys, tags=tags, extra_info={"temperature": 1.0}
+            partition_id="train", keys=keys, tags=list(tags), extra_info={"temperature": 1.0}
         )
 
     empty()

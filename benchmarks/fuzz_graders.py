@@ -1,0 +1,169 @@
+"""100,000 hostile completions through every grader: no crash, no hang, memory bounded.
+
+    python benchmarks/fuzz_graders.py --count 100000 --seed 0
+
+Truncated, nested, huge, Unicode, control characters, a megabyte long, pathological expressions.
+The graders that need no sandbox and no process must never raise; what hangs or dies in a grading
+process must come back as unscorable. Prints throughput, the time-outs and the memory's peak.
+"""
+
+import argparse
+import random
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+R = Any  # random.Random
+GOLD_MATH = [r"\frac{\sqrt{3}}{2}", "(1,2]", r"x^2+1", "1,-2", "42", r"\text{even}"]
+GOLD_MATH += [r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\{1,2\}", "y = 2x", r"x < 3", r"3 \pm i"]
+PATHOLOGICAL = [
+    "9^9^9^9",
+    "9^{9^{9^{9}}}",
+    "10^{10^{10}}!",
+    "((((((((((1))))))))))!!!!!!!!!!",
+    r"\sum_{k=1}^{10^{100}} k!",
+    r"\int_0^{10^9} x^{x^x} dx",
+    "(x+1)^{10000000}",
+    r"\sqrt{" * 60 + "2" + "}" * 60,
+    r"\frac{1}{" * 60 + "x" + "}" * 60,
+    "(" * 500 + "1" + ")" * 500,
+    r"\binom{10^{20}}{10^{10}}",
+    "1e999999999",
+    "0." + "3" * 1500,
+    "1/" * 600 + "1",
+    "1," * 800 + "1",
+    "x=" * 500 + "1",
+    r"\left(" * 200,
+    r"\boxed{" * 200,
+    r"\prod_{k=1}^{10^9} \sin(k)",
+    "+".join(f"x^{{{k}}}" for k in range(200)),
+    "2H2+" * 200 + "O2=H2O",
+    "(" * 30 + "C" + ")9" * 30 + "=C",
+    "A" * 1500,
+    r"\lim_{x\to 0} \frac{\sin(x^{100000})}{x}",
+    "__import__('os').system('touch /tmp/pwned')",
+]
+PIECES = [
+    *("<think>", "</think>", "<answer>", "</answer>", "\\boxed{", "}", "{", "(", ")", "[", "]"),
+    *("####", "answer is", "\n", " ", "```python\n", "```", "$", "$$", "\\(", "\\)", "\\frac{"),
+    *("\\sqrt{", "^", "_", "=", "<", ">", "\\le", ",", ";", "\\cup", "\\pm", "and", "or", "%"),
+    *("0", "1", "42", "3.14", "1,000", "-", "+", "*", "/", "x", "y", "i", "pi", "\\pi", "!", "|"),
+    *("\\text{", "\\begin{pmatrix}", "\\end{pmatrix}", "&", "\\\\", "H2O", "->", "{2+}", "B)", "C"),
+    *("\x00", "\x1b[31m", "\ud800", "\u202e", "\ufeff", "\u0663", "\u00b2", "\U0001f600", "\u0301"),
+]
+
+
+def hostile(r: R) -> str:
+    """One hostile completion."""
+    kind = r.random()
+    if kind < 0.30:
+        text = "".join(r.choice(PIECES) for _ in range(r.randint(0, 60)))
+    elif kind < 0.50:
+        text = f"<think>so</think><answer>{''.join(r.choices(PIECES, k=r.randint(0, 25)))}</answer>"
+    elif kind < 0.70:
+        text = f"<answer>{mutated(r.choice(GOLD_MATH), r)}</answer>"
+    elif kind < 0.90:
+        text = "".join(chr(r.randint(0, 0x24FF)) for _ in range(r.randint(0, 200)))
+        text = f"<answer>{text}</answer>" if r.random() < 0.5 else text
+    elif kind < 0.9985:
+        text = f"<answer>{r.choice(PIECES) * r.randint(1, 300)}</answer>"
+    else:
+        text = r.choice(PIECES) * r.randint(1, 200_000)
+    if r.random() < 0.2:
+        text = text[: r.randint(0, len(text))]
+    return text
+
+
+def pathological(r: R) -> str:
+    """A completion whose answer takes for ever, or all memory, to evaluate."""
+    return f"<think>so</think><answer>{r.choice(PATHOLOGICAL)}</answer>"
+
+
+def mutated(text: str, r: R) -> str:
+    for _ in range(r.randint(0, 4)):
+        at = r.randint(0, len(text))
+        text = text[:at] + r.choice(["", r.choice(PIECES)]) + text[at + r.randint(0, 2) :]
+    return text
+
+
+def graders() -> dict[str, Callable[[list[str], R], list[Any]]]:
+    """name -> grade a list of completions."""
+    from podsrl.errors import PodsError
+    from podsrl.tasks import get_task
+
+    balance = "2H2 + O2 = 2H2O"
+    rows = {
+        "gsm8k": [{"answer": "42"}],
+        "math": [{"answer": gold} for gold in GOLD_MATH],
+        "sciknoweval": [{"answer": balance, "choices": []}, {"answer": "B", "choices": ["1", "2"]}],
+    }
+    made: dict[str, Callable[[list[str], R], list[Any]]] = {}
+    for name, golds in rows.items():
+        for mode in ("strict", "lenient") if name != "sciknoweval" else ("",):
+            options = {"mode": mode} if mode else {}
+            if name == "math":
+                options["deadline"] = 1.0
+            task = get_task(name, **options)
+            made[f"{name} {mode}".strip()] = lambda texts, r, task=task, golds=golds: (
+                task.grade_batch(texts, [r.choice(golds) for _ in texts])
+            )
+    for name in ("arithmetic", "reasoning_gym:chain_sum", "code"):
+        try:
+            task = get_task(name)
+        except PodsError as error:
+            print(f"{name:15} left out: {error}")
+            continue
+        golds = [task.example] if name != "reasoning_gym:chain_sum" else task.load("train")[:8]
+        made[name] = lambda texts, r, task=task, golds=golds: task.grade_batch(
+            texts, [r.choice(golds) for _ in texts]
+        )
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="only the graders whose name begins so")
+    parser.add_argument("--batch", type=int, default=512)
+    arguments = parser.parse_args()
+    from podsrl.grading.pool import shared_pool
+    from podsrl.grading.unscorable import COUNTS
+
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for name, grade in graders().items():
+        if not name.startswith(arguments.only or ""):
+            continue
+        r = random.Random(arguments.seed)
+        COUNTS.clear()
+        verdicts: Counter[Any] = Counter()
+        slowest, started = 0.0, time.perf_counter()
+        left = arguments.count
+        while left > 0:
+            size = min(arguments.batch, left)
+            # One in a thousand: each that gets to sympy costs its whole deadline.
+            texts = [pathological(r) if r.random() < 0.001 else hostile(r) for _ in range(size)]
+            batch_started = time.perf_counter()
+            verdicts.update(grade.answer for grade in grade(texts, r))
+            slowest = max(slowest, time.perf_counter() - batch_started)
+            left -= size
+        seconds = time.perf_counter() - started
+        print(
+            f"{name:15} {arguments.count} completions, {arguments.count / seconds:,.0f} a second,"
+            f" slowest batch {slowest:.2f} s; right {verdicts[True]}, wrong {verdicts[False]},"
+            f" unscorable {verdicts[None]} ({COUNTS['timeouts']} timeouts, {COUNTS['crashes']}"
+            f" crashes, {COUNTS['errors']} errors)",
+            flush=True,
+        )
+    shared_pool(1.0, "podsrl.grading.warm").close()  # so that its memory can be read
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"memory: this process grew by {grown:.0f} MiB, largest child {children:.0f} MiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -278,12 +278,14 @@ def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
     wait_for(lambda: first.finished() and len(second.metrics()) >= 5, process, log)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    before = contents(first.path)
+    before, steps = contents(first.path), second.metrics()
     assert second.finished() is None
 
     process = start(path, log)
     assert process.wait(timeout=300) == 0, log.read_text()
     assert contents(first.path) == before
+    # with checkpoints every 2 steps at least the first 4 of 5 were kept, seconds and all
+    assert (second.metrics()[:4] == steps[:4]) == (save == "steps")
     assert [row["step"] for row in second.metrics()] == list(range(1, 41))
     assert [e.step for e in second.evaluations()] == [0, 10, 20, 30, 40]
     assert second.finished() == {

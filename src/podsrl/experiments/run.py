@@ -103,16 +103,16 @@ def train(
             f" --processes {args.world_size} they run here, with batches of another size"
         )
     folder = Path(str(args.output_dir))
-    run = RunFolder(folder)
+    run, config = RunFolder(folder), spec.flat()  # building the trainer changes the settings
     processes = PartialState()
     if processes.is_main_process:
-        open_output(folder, spec.flat(), spec.run.resume, spec.run.overwrite)
+        open_output(folder, config, spec.run.resume, spec.run.overwrite)
     processes.wait_for_everyone()
     resume_from = checkpoint.last_complete(folder) if spec.run.resume else None
     trainer = build_trainer(spec, data, progress)
     if processes.is_main_process:
         run.truncate_after(checkpoint.step_of(resume_from) if resume_from else -1)
-        run.write_config(spec.flat())
+        run.write_config(config)
         run.write_environment()
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
     for own in (Recorder(run), evaluator, *callbacks):

@@ -12,7 +12,7 @@ WORKERS ?= auto
 VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl test-vllm quick check lint clean
+.PHONY: help demo test test-verl test-vllm evidence quick check lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -28,6 +28,9 @@ test-verl: $(READY_VERL) ## the tests of verl, in an environment of their own: 3
 
 test-vllm: .venv-vllm/.ready ## vLLM's real engine on a CPU, in .venv-vllm: a minute after installing
 	.venv-vllm/bin/python -m pytest tests/vllm_engine $(VLLM_WARNS)
+
+evidence: $(READY) ## the comparisons on the embedded task: about 9 hours on two free cores
+	$(BIN)/python benchmarks/evidence.py
 
 quick: $(READY) ## the tests that take less than ten seconds each
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"

@@ -141,9 +141,10 @@ def _accuracy(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure
         colour = looks[reference]["color"]
         label = f"99 % of {_plain(reference)}'s best"
         axes.axhline(threshold, color=colour, lw=1.0, ls=(0, (4, 3)), label=label)
-    low, high = np.nanmin(np.concatenate(ends)), np.nanmax(np.concatenate(ends))
-    margin = 0.04 * (high - low) or 1.0
-    axes.set_ylim(max(low - margin, 0.0), min(high + margin, 101.0))
+    if len(comparison.arms) > 1:  # what tells arms apart is far above where they all began
+        low, high = np.nanmin(np.concatenate(ends)), np.nanmax(np.concatenate(ends))
+        margin = 0.04 * (high - low) or 1.0
+        axes.set_ylim(max(low - margin, 0.0), min(high + margin, 101.0))
     axes.set_ylabel(f"{MEASURES[comparison.measure]} (%)")
     axes.legend(loc="best", fontsize=9)
     return figure

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 from scipy import optimize, special, stats
 
-from podsrl.downsampling import downsample
-from podsrl.downsampling.registry import Rule
+from podsrl.downsampling import Rule, downsample, resolve_rule
+from podsrl.downsampling.max_variance import max_variance
 from podsrl.errors import InvalidInputError
 from podsrl.planning.signal import Floats, Signal, contrasts
 
@@ -56,8 +56,11 @@ class KnownRates(_Counted):
 
     def counts(self, n: int) -> Floats:
         """A mixture of binomials."""
-        rates = np.array(self.rates)[:, None]
-        return np.asarray(stats.binom.pmf(np.arange(n + 1), n, rates).mean(axis=0))
+        rates, right = np.array(self.rates)[:, None], np.arange(n + 1)
+        # scipy's own overflows at rates such as 1e-300
+        log_choose = -special.betaln(right + 1, n - right + 1) - np.log(n + 1)
+        log_pmf = special.xlogy(right, rates) + special.xlog1py(n - right, -rates) + log_choose
+        return np.asarray(np.exp(log_pmf).mean(axis=0))
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ def measured(
     if not groups:
         raise InvalidInputError("no rollout has a reward: there is nothing to choose n and m by")
     values = np.unique(np.concatenate(groups))
-    if rule != "max_variance" or len(values) > 2:
+    if resolve_rule(rule) is not max_variance or len(values) > 2:
         return ResampledRewards([rewards.tolist() for rewards in groups], rule)
     # one value only: whether it means right or wrong makes no difference to the contrast
     high = values[-1] if len(values) == 2 else np.inf

@@ -216,7 +216,9 @@ def test_a_curve_interpolates_and_goes_on():
     assert curve(8) == pytest.approx(0.75)  # 1.0 - 8 x 1.5 / 48
     convex = Curve.of({16: 1.0, 32: 3.0})
     assert convex(8) == pytest.approx(0.5)  # the line would say 0
-    assert Curve.of({16: 1.0, 32: 0.9})(32) == 1.0  # faster for more is noise
+    # faster for more is noise: both get the mean, which leans to where more was measured
+    assert Curve.of({16: 1.0, 32: 0.9})(32) == pytest.approx(0.95)
+    assert Curve.of({16: 1.0, 32: 0.9}, {16: 1, 32: 9})(16) == pytest.approx(0.91)
     for bad in ({}, {0: 1.0}, {4: -1.0}, {4: float("nan")}):
         with pytest.raises(InvalidInputError, match=r"a cost needs seconds >= 0"):
             Curve.of(bad)
@@ -226,18 +228,19 @@ def timing(n: int, generate: float, update: float = 1.0, tokens: float = 10.0) -
     return Timing(n, 16, generate, 0.0, 0.0, update, tokens)
 
 
-def test_measured_costs_leave_out_first_calls_and_account_for_length():
+def test_slow_first_calls_count_little_and_length_is_accounted_for():
     costs = Costs.of_timings(
         [
-            timing(64, 99.0, 99.0), timing(64, 4.0, 1.0, tokens=20.0),
-            timing(16, 9.0, 3.0), timing(16, 1.0, 2.0),
+            timing(64, 99.0, 99.0), timing(64, 4.0, 4.0, tokens=20.0),
+            timing(16, 9.0, 3.0), timing(16, 1.0, 1.0),
         ]
     )  # fmt: skip
     # a rollout has (10 + 20 + 10 + 10) / 4 = 12.5 tokens
     assert costs.generate(64) == pytest.approx(4.0 * 12.5 / 20)
     assert costs.generate(16) == pytest.approx(1.0 * 12.5 / 10)
-    assert costs.update(16) == pytest.approx((1 + 3 + 2) / 3)
-    assert costs.update(8) == pytest.approx(1.0)
+    # a token's update took 9.9, 0.2, 0.3 and 0.1 s
+    assert costs.update(16) == pytest.approx(0.2 * 12.5)
+    assert costs.update(8) == pytest.approx(0.1 * 12.5)
     alone = Costs.of_timings([timing(64, 8.0)])
     assert (alone.generate(16), alone.update(16)) == (2.0, 1.0)
     for bad in ([], [timing(4, 0.0, 0.0)]):
@@ -272,7 +275,7 @@ def test_where_contrast_is_rare_and_updates_are_dear_more_rollouts_are_recommend
     choice = recommend(cells, measure)
     assert choice.cell.n > 16
     best = max(cells, key=lambda cell: cell.per_second(measure))
-    assert choice.cell.per_second(measure) >= 0.98 * best.per_second(measure)
+    assert choice.cell.per_second(measure) >= 0.95 * best.per_second(measure)
     assert "times the signal a second of plain GRPO (n = m = 16)" in choice.reason
 
 

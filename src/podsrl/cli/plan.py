@@ -98,7 +98,9 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
             costs = found.costs
             sizes = ", ".join(map(str, found.sizes))
             more = "" if len(found.sizes) > 1 else ", taken as proportional to it"
-            sources.append(f"costs       {run.path}: {found.steps} steps at n = {sizes}{more}")
+            sources.append(
+                f"costs       {run.path}: {found.generations} generations at n = {sizes}{more}"
+            )
         if population is None:
             population = found.population
             sources.append(

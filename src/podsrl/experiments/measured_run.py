@@ -8,6 +8,7 @@ import numpy as np
 
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.records import RunFolder
+from podsrl.evaluation.training_log import PHASES
 from podsrl.planning import Costs, Population, Timing, candidates, measured
 
 if TYPE_CHECKING:
@@ -22,13 +23,13 @@ GROUPS = 32
 class Measured:
     """A run's costs and prompts.
 
-    m: kept in its updates. sizes: the n it generated, ascending. steps: that were timed.
+    m: kept in its updates. sizes: the n it generated, ascending. generations: that were timed.
     rewards_G: the rewards of each group, NaN where there is none.
     """
 
     m: int
     sizes: tuple[int, ...]
-    steps: int
+    generations: int
     costs: Costs
     rewards_G: Sequence[Sequence[float]]
     population: Population
@@ -61,7 +62,7 @@ def read_measured(run: RunFolder) -> Measured:
     return Measured(
         m=m,
         sizes=tuple(sorted({timing.n for timing in timings})),
-        steps=len(timings),
+        generations=len(timings),
         costs=Costs.of_timings(timings),
         rewards_G=rewards,
         population=measured(rewards, config.get("downsampling_rule") or "max_variance"),
@@ -69,19 +70,26 @@ def read_measured(run: RunFolder) -> Measured:
 
 
 def _timings(run: RunFolder, m: int, n: Any) -> list[Timing]:
-    """One per logged step; n and the length are those of the last generation before it."""
-    found, tokens = [], 0.0
+    """One per generation: seconds a step, on average over the steps that were made with it."""
+    generations: list[list[dict[str, Any]]] = []
     for row in run.metrics():
         if "pods/seconds_update" not in row:
             continue
-        n = round(row.get("pods/num_rollouts") or n)
-        tokens = row.get("completions/mean_length") or tokens
-        generate, score, select, update = (
-            float(row.get(f"pods/seconds_{phase}") or 0.0)
-            for phase in ("generate", "score", "select", "update")
-        )
-        found.append(Timing(n, m, generate, score, select, update, tokens))
-    return found
+        if row.get("pods/seconds_generate") or not generations:
+            generations.append([])
+        generations[-1].append(row)
+    return [_timing(rows, m, n) for rows in generations]
+
+
+def _timing(rows: list[dict[str, Any]], m: int, n: Any) -> Timing:
+    first = rows[0]
+    generate, score, select, update = (
+        float(np.mean([row.get(f"pods/seconds_{phase}") or 0.0 for row in rows]))
+        for phase in PHASES
+    )
+    size = round(first.get("pods/num_rollouts") or n)
+    tokens = float(first.get("completions/mean_length") or 0.0)
+    return Timing(size, m, generate, score, select, update, tokens)
 
 
 def _rewards(run: RunFolder) -> list[list[float]]:

@@ -8,9 +8,9 @@ from podsrl.planning.costs import Costs
 from podsrl.planning.populations import Population
 from podsrl.planning.signal import MEASURES, Signal
 
-#: Sizes this near to the best count as equal, and the one with the shortest step is taken: that
-#: much is within what timings and pass rates are known to.
-WITHIN = 0.02
+#: Sizes this near to the best count as equal, and the one with the shortest step is taken: timings
+#: and pass rates are not known better.
+WITHIN = 0.05
 
 
 @dataclass(frozen=True)

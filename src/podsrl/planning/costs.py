@@ -1,10 +1,12 @@
 """What an optimiser step costs in seconds, as a function of n and m."""
 
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy import optimize
 
 from podsrl.errors import InvalidInputError
 
@@ -26,8 +28,7 @@ class Curve:
     """Seconds a step against rollouts a prompt, measured at one or several sizes.
 
     Between sizes it is interpolated linearly; beyond them the nearest stretch goes on, below never
-    under what is proportional to the smallest. One size alone is taken as proportional. More
-    rollouts never take less time: where a measurement says so, it is noise, and the larger counts.
+    under what is proportional to the smallest. One size alone is taken as proportional.
 
     >>> decode = Curve.of({16: 1.0, 64: 2.5})
     >>> decode(32), decode(128), Curve.of({16: 1.0})(32)
@@ -38,8 +39,15 @@ class Curve:
     seconds: tuple[float, ...]
 
     @classmethod
-    def of(cls, points: Mapping[int, float]) -> "Curve":
-        """A curve through size: seconds.
+    def of(cls, points: Mapping[int, float], weights: Mapping[int, float] | None = None) -> "Curve":
+        """A curve through size: seconds, or near it: more rollouts never take less time.
+
+        Where a measurement says they do, it is noise, and sizes get the mean of their neighbours
+        (isotonic regression).
+
+        Args:
+            points: seconds by size.
+            weights: how much each size counts in such a mean; default: the same.
 
         Raises:
             InvalidInputError: none, a size below 1, or seconds that are no number >= 0.
@@ -50,7 +58,9 @@ class Curve:
             raise InvalidInputError(
                 f"a cost needs seconds >= 0 at one size >= 1 or more; got {dict(points)!r}"
             )
-        return cls(sizes, tuple(np.maximum.accumulate(seconds).tolist()))
+        counts = [(weights or {}).get(size, 1.0) for size in sizes]
+        rising = optimize.isotonic_regression(seconds, weights=counts).x
+        return cls(sizes, tuple(rising.tolist()))
 
     def __call__(self, size: float) -> float:
         """Seconds at that size."""
@@ -96,36 +106,27 @@ class Costs:
 
     @classmethod
     def of_timings(cls, timings: Sequence[Timing]) -> "Costs":
-        """Costs from measured steps, in the order they were made.
+        """Costs from measured steps.
 
-        Of each n the first step is left out if there are others, and of the updates the first of
-        all: first calls are slow. As prompts differ in length, time to generate is measured per
-        token, and then counted for the mean length of all steps.
+        For each size the median, of two the smaller: what disturbs a timing, a first call or other
+        work on the machine, makes it longer. As prompts differ in length, generating and updating
+        are timed per token, and then counted for the mean length of all steps.
 
         Raises:
             InvalidInputError: no steps, or steps that took no time at all.
         """
         if not timings:
             raise InvalidInputError("no step was measured")
-        tokens = _mean(timings, lambda t: t.tokens)
-        warm = {}
-        for n in {t.n for t in timings}:
-            of_size = [t for t in timings if t.n == n]
-            warm[n] = of_size[1:] or of_size
-        generate, score, select = {}, {}, {}
-        for n, steps in warm.items():
-            length = _mean(steps, lambda t: t.tokens)
-            longer = tokens / length if length > 0 else 1.0
-            generate[n] = _mean(steps, lambda t: t.generate) * longer
-            score[n] = _mean(steps, lambda t: t.score)
-            select[n] = _mean(steps, lambda t: t.select)
-        later = list(timings[1:]) or list(timings)
-        updates = {
-            m: _mean([t for t in later if t.m == m], lambda t: t.update)
-            for m in {t.m for t in later}
-        }
-        costs = cls(Curve.of(generate), Curve.of(updates), Curve.of(score), Curve.of(select))
-        if not costs.seconds(max(generate), max(updates)) > 0:
+        mean = float(np.mean([timing.tokens for timing in timings]))
+        longer = [mean / timing.tokens if timing.tokens > 0 else 1.0 for timing in timings]
+        sizes, kept = [t.n for t in timings], [t.m for t in timings]
+        costs = cls(
+            generate=_curve(sizes, [t.generate * f for t, f in zip(timings, longer, strict=True)]),
+            update=_curve(kept, [t.update * f for t, f in zip(timings, longer, strict=True)]),
+            score=_curve(sizes, [t.score for t in timings]),
+            select=_curve(sizes, [t.select for t in timings]),
+        )
+        if not costs.seconds(max(sizes), max(kept)) > 0:
             raise InvalidInputError("the measured steps took no time")
         return costs
 
@@ -143,5 +144,9 @@ class Costs:
         return sum(self.phases(n, m).values())
 
 
-def _mean(timings: Sequence[Timing], value: Callable[[Timing], float]) -> float:
-    return float(np.mean([value(timing) for timing in timings]))
+def _curve(sizes: Sequence[int], seconds: Sequence[float]) -> Curve:
+    by_size: dict[int, list[float]] = {}
+    for size, value in zip(sizes, seconds, strict=True):
+        by_size.setdefault(size, []).append(value)
+    medians = {size: statistics.median_low(values) for size, values in by_size.items()}
+    return Curve.of(medians, {size: len(values) for size, values in by_size.items()})

@@ -49,7 +49,7 @@ def draw_plan(advice: Advice) -> Figure:
             label=f"recommended: n = {best.n}",
         )  # fmt: skip
         right.axhline(1.0, color="#8A8A8A", lw=1.0, ls=(0, (4, 3)))
-        left.set_yscale("log")
+        left.set_ylim(bottom=0.0)
         left.set(title="Seconds a step (predicted)", ylabel="seconds a step")
         right.set(
             title=f"Signal a second (predicted, {advice.measure})",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MOST_SIZES = 4  # measured; the cost of the sizes between is interpolated
-_EACH = 2  # generations of each: the first at a new size is slow and is not timed
+_EACH = 2  # generations of each: the first at a new size is slow
 
 
 class AutoRollouts(TrainerCallback):

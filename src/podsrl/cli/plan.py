@@ -19,11 +19,13 @@ _M = 16  # where only costs are given
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; with --config every other --field is one of the config's."""
     parser.usage = (
-        "pods plan (RUN | --config FILE [--any_field value ...] | --costs ... --pass_rates ...)"
+        "pods plan (RUN... | --config FILE [--any_field value ...] | --costs ... --pass_rates ...)"
         " [--n 16,32,64] [--m 8,16] [--out FOLDER]"
     )
     parser.epilog = "docs/signal.md derives what is predicted, and says what is left out."
-    parser.add_argument("run", nargs="?", metavar="RUN", help="folder of a saved run")
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="saved runs, or folders of runs, of one setting"
+    )
     parser.add_argument(
         "--config", help="measure now: a YAML file, or the name of a shipped config"
     )
@@ -54,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure if need be, predict, and print the table with the recommendation."""
     given = bool(args.costs and args.pass_rates)
-    if bool(args.run) + bool(args.config) > 1 or not (args.run or args.config or given):
+    if (args.runs and args.config) or not (args.runs or args.config or given):
         raise InvalidInputError(
             "give a run's folder, or --config FILE to measure now, or both --costs and --pass_rates"
         )
@@ -79,7 +81,8 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
 
     costs: Costs | None = None
     population: Population | None = None
-    m, sources = _M if not args.m or _M in args.m else max(args.m), []
+    m = _M if not args.m or _M in args.m else max(args.m)
+    sources = []
     if args.costs:
         clock = Clock.parse(args.costs)
         costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
@@ -87,24 +90,24 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     if args.pass_rates:
         population = parse_pass_rates(args.pass_rates)
         sources.append(f"pass rates  given: {args.pass_rates}")
-    if costs is None or population is None or args.run or args.config:
-        from podsrl.evaluation.records import RunFolder
+    if costs is None or population is None or args.runs or args.config:
+        from podsrl.evaluation.records import find_runs
         from podsrl.experiments.measured_run import read_measured
 
-        run = RunFolder(args.run) if args.run else _measure(args)
-        found = read_measured(run)
-        m = found.m
+        runs = [run for folder in args.runs for run in find_runs(folder)] or [_measure(args)]
+        found = read_measured(*runs)
+        m, where = found.m, str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
         if costs is None:
             costs = found.costs
             sizes = ", ".join(map(str, found.sizes))
             more = "" if len(found.sizes) > 1 else ", taken as proportional to it"
             sources.append(
-                f"costs       {run.path}: {found.generations} generations at n = {sizes}{more}"
+                f"costs       {where}: {found.generations} generations at n = {sizes}{more}"
             )
         if population is None:
             population = found.population
             sources.append(
-                f"rewards     {run.path}: {len(found.rewards_G)} groups, mean reward"
+                f"rewards     {where}: {len(found.rewards_G)} groups, mean reward"
                 f" {found.mean_reward:.3f}"
             )
     return advise(population, costs, m, args.n, args.m, args.measure), "\n".join(sources)

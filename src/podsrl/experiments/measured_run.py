@@ -21,10 +21,10 @@ GROUPS = 32
 
 @dataclass(frozen=True)
 class Measured:
-    """A run's costs and prompts.
+    """Costs and prompts of one run, or of several with the same prompts a step.
 
-    m: kept in its updates. sizes: the n it generated, ascending. generations: that were timed.
-    rewards_G: the rewards of each group, NaN where there is none.
+    m: kept in its updates, the smallest of several. sizes: the n that were generated, ascending.
+    generations: that were timed. rewards_G: the rewards of each group, NaN where there is none.
     """
 
     m: int
@@ -40,32 +40,39 @@ class Measured:
         return float(np.nanmean(np.concatenate([np.asarray(r) for r in self.rewards_G])))
 
 
-def read_measured(run: RunFolder) -> Measured:
-    """Costs from the metrics of a run, and rewards from its rollouts, of all its steps alike.
+def read_measured(*runs: RunFolder) -> Measured:
+    """Costs from the metrics of runs, and rewards from their rollouts, of all steps alike.
+
+    Runs of several arms give the costs at several n and m. Rewards are taken as those of
+    max_variance, unless all runs have another rule.
 
     Raises:
         InvalidInputError: no run, no timed steps, no rollouts, or no rewards.
     """
-    config = run.config()
-    m = config.get("num_generations")
-    if not isinstance(m, int):
-        raise InvalidInputError(f"{run.path}: its config.yaml has no num_generations (m)")
-    timings = _timings(run, m, config.get("num_rollouts"))
+    configs = [run.config() for run in runs]
+    timings, rewards = [], []
+    for run, config in zip(runs, configs, strict=True):
+        if not isinstance(config.get("num_generations"), int):
+            raise InvalidInputError(f"{run.path}: its config.yaml has no num_generations (m)")
+        timings += _timings(run, config["num_generations"], config.get("num_rollouts"))
+        rewards += _rewards(run)
+    where = ", ".join(str(run.path) for run in runs)
     if not timings:
-        raise InvalidInputError(f"{run.path} holds no timed steps: its metrics.jsonl is empty")
-    rewards = _rewards(run)
+        raise InvalidInputError(f"{where} holds no timed steps: its metrics.jsonl is empty")
     if not rewards:
         raise InvalidInputError(
-            f"{run.path} holds no rollouts to learn pass rates from (rollout_log was off): give"
+            f"{where} holds no rollouts to learn pass rates from (rollout_log was off): give"
             " --pass_rates"
         )
+    rules = {config.get("downsampling_rule") for config in configs}
+    rule = rules.pop() if len(rules) == 1 else None
     return Measured(
-        m=m,
+        m=min(config["num_generations"] for config in configs),
         sizes=tuple(sorted({timing.n for timing in timings})),
         generations=len(timings),
         costs=Costs.of_timings(timings),
         rewards_G=rewards,
-        population=measured(rewards, config.get("downsampling_rule") or "max_variance"),
+        population=measured(rewards, rule or "max_variance"),
     )
 
 

@@ -26,6 +26,7 @@ from podsrl.planning import (
     grid,
     kept_right,
     measured,
+    measuring_schedule,
     parse_pass_rates,
     recommend,
     speedup,
@@ -329,3 +330,37 @@ def test_what_is_not_allowed_is_said(call: Any, says):
     cells = grid(KnownRates((0.5,)), DEAR_UPDATE, [8], [4])
     with pytest.raises(UnknownNameError, match="allowed: noise, adam, drift"):
         recommend(cells, "speed")
+
+
+@pytest.mark.parametrize("prompts", [1, 8])
+def test_eight_generations_tell_enough_to_choose_n_by(prompts):
+    """What `auto` sees, with timings that are up to half too long; the loss is by its own model."""
+    random = np.random.default_rng(9)
+    sizes = candidates(16, 128)
+    truth, costs = BetaRates(0.6, 1.8), Costs.of_rollouts(generate=0.01, update=0.05)
+    worth = {c.n: c.per_second("noise") for c in grid(truth, costs, sizes, [16])}
+    lost = []
+    for _ in range(60):
+        rewards, timings = [], []
+        for n in measuring_schedule(sizes):
+            rates = random.beta(0.6, 1.8, prompts)
+            rewards += [(random.random(n) < rate).astype(float).tolist() for rate in rates]
+            tokens = random.uniform(25, 75)
+            seconds = costs.phases(n, 16)
+            generate, update = (
+                seconds[phase] * tokens / 50 * (1 + 0.5 * random.random() ** 2)
+                for phase in ("generate", "update")
+            )
+            timings.append(Timing(n, 16, generate, 0.0, 0.0, update, tokens))
+        cells = grid(measured(rewards), Costs.of_timings(timings), sizes, [16])
+        lost.append(1 - worth[recommend(cells).cell.n] / max(worth.values()))
+    assert np.mean(lost) < 0.05
+
+
+def test_at_most_eight_generations_measure():
+    for most in range(1, 12):
+        candidates = [2**i for i in range(most)]
+        schedule = measuring_schedule(candidates)
+        assert len(schedule) <= 8
+        assert {candidates[0], candidates[-1]} <= set(schedule) <= set(candidates)
+        assert schedule[0] == candidates[-1]

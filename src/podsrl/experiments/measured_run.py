@@ -9,7 +9,7 @@ import numpy as np
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.records import RunFolder
 from podsrl.evaluation.training_log import PHASES
-from podsrl.planning import Costs, Population, Timing, candidates, measured
+from podsrl.planning import Costs, Population, Timing, candidates, measured, measuring_schedule
 
 if TYPE_CHECKING:
     from podsrl.evaluation.runner import Progress
@@ -132,7 +132,6 @@ class ShortRun:
         """
         from podsrl.experiments import spec as settings
         from podsrl.experiments.plan import Plan
-        from podsrl.trl.auto import measuring_schedule
 
         m = int(settings.parse(config, flags).training.num_generations or 0)
         most = str(8 * m)

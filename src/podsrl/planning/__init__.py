@@ -3,7 +3,15 @@
 Pure: numpy and scipy only, no torch, no trainer. docs/signal.md derives the model.
 """
 
-from podsrl.planning.choice import Cell, Choice, candidates, grid, recommend, speedup
+from podsrl.planning.choice import (
+    Cell,
+    Choice,
+    candidates,
+    grid,
+    measuring_schedule,
+    recommend,
+    speedup,
+)
 from podsrl.planning.costs import Costs, Curve, Timing
 from podsrl.planning.populations import (
     BetaRates,
@@ -34,6 +42,7 @@ __all__ = [
     "grid",
     "kept_right",
     "measured",
+    "measuring_schedule",
     "parse_pass_rates",
     "recommend",
     "speedup",

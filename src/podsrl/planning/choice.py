@@ -11,6 +11,8 @@ from podsrl.planning.signal import MEASURES, Signal
 #: Sizes this near to the best count as equal, and the one with the shortest step is taken: timings
 #: and pass rates are not known better.
 WITHIN = 0.05
+_MOST_SIZES = 4  # measured; the cost of the sizes between is interpolated
+_EACH = 2  # generations of each: the first at a new size is slow
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,23 @@ def candidates(m: int, most: int) -> list[int]:
     while 2 * sizes[-1] <= most:
         sizes.append(2 * sizes[-1])
     return sizes
+
+
+def measuring_schedule(sizes: Sequence[int]) -> list[int]:
+    """Which n to generate, generation by generation, to measure the cost of all `sizes`.
+
+    The largest first, then the smallest, and at most two between.
+
+    >>> measuring_schedule([16, 32, 64, 128])
+    [128, 128, 16, 16, 64, 64, 32, 32]
+    >>> measuring_schedule([2, 4, 8, 16, 32, 64, 128])
+    [128, 128, 2, 2, 32, 32, 8, 8]
+    """
+    last = len(sizes) - 1
+    parts = min(_MOST_SIZES, len(sizes)) - 1
+    between = [sizes[round(i * last / parts)] for i in range(parts - 1, 0, -1)]
+    order = dict.fromkeys([sizes[-1], sizes[0], *between])
+    return [n for n in order for _ in range(_EACH)]
 
 
 def grid(

@@ -8,7 +8,7 @@ from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
 from podsrl.errors import InvalidInputError
-from podsrl.planning import Costs, Timing, candidates, grid, measured, recommend
+from podsrl.planning import Costs, Timing, candidates, grid, measured, measuring_schedule, recommend
 from podsrl.trl.clock import PHASES
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from podsrl.trl.trainer import PODSTrainer
 
 logger = logging.getLogger(__name__)
-
-_MOST_SIZES = 4  # measured; the cost of the sizes between is interpolated
-_EACH = 2  # generations of each: the first at a new size is slow
 
 
 class AutoRollouts(TrainerCallback):
@@ -53,7 +50,7 @@ class AutoRollouts(TrainerCallback):
         else:
             self._say(
                 "num_rollouts auto: the first %d generations measure n = %s",
-                *(len(self.schedule), ", ".join(map(str, self.schedule[::_EACH]))),
+                *(len(self.schedule), ", ".join(map(str, dict.fromkeys(self.schedule)))),
             )
 
     def observe(self, selection: "Selection") -> None:
@@ -129,20 +126,3 @@ class AutoRollouts(TrainerCallback):
     def _say(self, message: str, *values: Any) -> None:
         if self.trainer.accelerator.is_main_process:
             logger.info(message, *values)
-
-
-def measuring_schedule(sizes: list[int]) -> list[int]:
-    """Which n to generate, generation by generation, to measure the cost of all `sizes`.
-
-    The largest first, then the smallest, and at most two between.
-
-    >>> measuring_schedule([16, 32, 64, 128])
-    [128, 128, 16, 16, 64, 64, 32, 32]
-    >>> measuring_schedule([2, 4, 8, 16, 32, 64, 128])
-    [128, 128, 2, 2, 32, 32, 8, 8]
-    """
-    last = len(sizes) - 1
-    parts = min(_MOST_SIZES, len(sizes)) - 1
-    between = [sizes[round(i * last / parts)] for i in range(parts - 1, 0, -1)]
-    order = dict.fromkeys([sizes[-1], sizes[0], *between])
-    return [n for n in order for _ in range(_EACH)]

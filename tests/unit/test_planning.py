@@ -249,6 +249,15 @@ def test_slow_first_calls_count_little_and_length_is_accounted_for():
             Costs.of_timings(bad)
 
 
+def test_one_hiccup_among_a_few_timings_decides_nothing():
+    few = [timing(n, 1.0 + n / 16) for n in (16, 32, 64, 128) for _ in range(2)]
+    few[2:4] = [timing(32, 6.0), timing(32, 6.5)]  # instead of 3
+    assert Costs.of_timings(few).generate(32) == pytest.approx(3.0, rel=0.35)
+    assert Costs.of_timings(few[:2] + few[4:]).generate(32) == pytest.approx(3.0)
+    # what was measured often enough is believed
+    assert Costs.of_timings(few * 2).generate(32) == pytest.approx(6.0, rel=0.1)
+
+
 def test_given_costs_are_those_of_a_step():
     costs = Costs.of_rollouts(generate=0.05, update=0.42, score=0.01, prompts=2)
     assert costs.phases(64, 16) == pytest.approx(

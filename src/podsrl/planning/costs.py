@@ -10,6 +10,8 @@ from scipy import optimize
 
 from podsrl.errors import InvalidInputError
 
+_SURE = 3  # timings of a size that are enough to believe them
+
 
 class Timing(NamedTuple):
     """One measured optimiser step: its n and m, seconds by phase, and mean tokens a rollout."""
@@ -109,8 +111,10 @@ class Costs:
         """Costs from measured steps.
 
         For each size the median, of two the smaller: what disturbs a timing, a first call or other
-        work on the machine, makes it longer. As prompts differ in length, generating and updating
-        are timed per token, and then counted for the mean length of all steps.
+        work on the machine, makes it longer. Where a size was timed less than three times, one
+        such disturbance could decide, and the sizes get what a straight line through all of them
+        says. As prompts differ in length, generating and updating are timed per token, and then
+        counted for the mean length of all steps.
 
         Raises:
             InvalidInputError: no steps, or steps that took no time at all.
@@ -149,4 +153,16 @@ def _curve(sizes: Sequence[int], seconds: Sequence[float]) -> Curve:
     for size, value in zip(sizes, seconds, strict=True):
         by_size.setdefault(size, []).append(value)
     medians = {size: statistics.median_low(values) for size, values in by_size.items()}
-    return Curve.of(medians, {size: len(values) for size, values in by_size.items()})
+    counts = {size: len(values) for size, values in by_size.items()}
+    if min(counts.values()) < _SURE and min(medians.values()) > 0:
+        medians = _line(medians, counts)
+    return Curve.of(medians, counts)
+
+
+def _line(points: Mapping[int, float], counts: Mapping[int, int]) -> dict[int, float]:
+    """The points moved onto a + b size, a and b >= 0, with the least squares of relative errors."""
+    weights = np.sqrt([counts[size] for size in points])
+    relative = weights / np.array(list(points.values()))
+    sizes = np.array(list(points), dtype=float)
+    (a, b), _ = optimize.nnls(np.stack([relative, relative * sizes], axis=1), weights)
+    return {size: float(a + b * size) for size in points}

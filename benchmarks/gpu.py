@@ -255,7 +255,7 @@ def arguments() -> argparse.Namespace:
     add("--runs", type=Path, help="keep the runs in this new folder (default: they are deleted)")
     add("--archive", type=Path, help="pack the runs' records into this .tar.gz")
     add("--minutes", type=float, default=9.0, help="for everything (9)")
-    add("--rounds", type=int, help="seeds of each comparison, at most (as time allows)")
+    add("--rounds", type=int, help="seeds of all comparisons together, at most (as time allows)")
     add("--comparisons", nargs="+", choices=("main", "dear"), default=["main", "dear"])
     add("--first-seed", type=int, default=0, help="another one for every session (0)")
     add("--learning-rate", type=float, help="of all arms (1e-4)")

@@ -8,6 +8,7 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def plan_rounds(
     The others come once the first has two.
     """
     size, others = study.size, len(names) - 1
-    rounds = share_out(seconds, len(ARMS), overhead, size.least, size.most, size.rounds + others)
+    rounds = share_out(seconds, len(ARMS), overhead, size.least, size.most, size.rounds)
     spare = min(others, max(0, rounds.count - 2))
     counts = [rounds.count - spare, *([1] * spare), *([0] * (others - spare))]
     return [Rounds(count, rounds.training_seconds) for count in counts]
@@ -181,7 +182,7 @@ def phases(spec_folder: Path, arm: str) -> dict[str, Any]:
     speed: list[float] = []
     for path in sorted((spec_folder / arm).glob("seed-*")):
         metrics = RunFolder(path).metrics() if path.is_dir() else []
-        for before, row in zip(metrics, metrics[1:], strict=False):
+        for before, row in pairwise(metrics):
             rows.append(row)
             made = row["pods/rollouts_generated"] - before["pods/rollouts_generated"]
             if made and row["pods/seconds_generate"]:

@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,25 +55,21 @@ def differences(device: str, groups: Sequence[int], sizes: Sequence[int]) -> dic
 def timings(
     device: str, groups: Sequence[int], sizes: Sequence[int], repeats: int
 ) -> list[dict[str, Any]]:
-    """Milliseconds of `downsample`, max_variance with a seed as the trainer calls it.
+    """Milliseconds of `downsample` by max_variance, medians.
 
-    Medians: `device` by CUDA's events, `device_wall` with waiting for the result, `numpy` on a CPU.
+    device: between CUDA's events. device_wall: with waiting for the result. device_wall_seeded:
+    with ties broken at random, as the trainer does it. numpy: on a CPU.
     """
     rows = []
     for count in groups:
         for n in sizes:
-            rewards = rewards_of("binary", count, n)
+            rewards, m = rewards_of("binary", count, n), kept_of(n)
             on_device = torch.tensor(rewards, dtype=torch.float32, device=device)
-            row: dict[str, Any] = {"groups": count, "n": n, "m": kept_of(n)}
-            wall, events = _time(
-                lambda x=on_device, k=kept_of(n): downsample(x, k), device, repeats
-            )
-            seeded, _ = _time(
-                lambda x=on_device, k=kept_of(n): downsample(x, k, seed=3), device, repeats
-            )
-            cpu, _ = _time(lambda x=rewards, k=kept_of(n): downsample(x, k), "cpu", repeats)
-            row |= {"device": events, "device_wall": wall, "device_wall_seeded": seeded}
-            rows.append(row | {"numpy": cpu})
+            wall, events = _time(partial(downsample, on_device, m), device, repeats)
+            seeded, _ = _time(partial(downsample, on_device, m, seed=3), device, repeats)
+            cpu, _ = _time(partial(downsample, rewards, m), "cpu", repeats)
+            row: dict[str, Any] = {"groups": count, "n": n, "m": m, "device": events}
+            rows.append(row | {"device_wall": wall, "device_wall_seeded": seeded, "numpy": cpu})
     return rows
 
 

@@ -12,7 +12,7 @@ class Size:
     model: and its warm start. warm_share: of the whole time, at most.
     prompts: per step. n, m: rollouts generated and kept of each.
     learning_rate: of all arms. problems: of an evaluation. evaluations: of a run, after the first.
-    least, most: training seconds of a run. rounds: seeds, at most.
+    least, most: training seconds of a run. rounds: seeds of all comparisons together, at most.
     groups, group_sizes: of the selection's timings. repeats: of each timing.
     """
 
@@ -68,7 +68,7 @@ SMOKE = Size(
         min_columns=2,
         max_columns=3,
         noise=0.3,
-        steps=150,
+        steps=60,
         batch_size=32,
         learning_rate=4e-3,
         hidden_size=64,
@@ -85,7 +85,7 @@ SMOKE = Size(
     problems=16,
     evaluations=1,
     least=1.5,
-    most=3.0,
+    most=2.5,
     rounds=1,
     groups=(1, 8),
     group_sizes=(16, 64),

@@ -17,7 +17,8 @@ A trial on a CPU, a minute:
 
     python benchmarks/gpu.py --smoke --output /tmp/trial
 
-Several sessions are reported as one from their archives (`--archive runs.tar.gz`), unpacked:
+Several sessions are reported as one from their archives (`--archive runs.tar.gz`), unpacked; each
+wants its own `--first-seed`, and the `--columns` of the first:
 
     python benchmarks/gpu.py --report runs-1 runs-2 --output docs/results/gpu
 """
@@ -43,7 +44,8 @@ sys.path[:0] = [str(SRC), str(Path(__file__).parent)]
 from gpu_study import packages  # noqa: E402
 from gpu_study.budget import Deadline, TimeIsUpError, raise_time_is_up  # noqa: E402
 
-_BEGAN = "PODSRL_GPU_BEGAN"  # when the first process began, for the one that replaces it
+# when the first process began, and its command line, for the one that replaces it
+_BEGAN, _COMMAND = "PODSRL_GPU_BEGAN", "PODSRL_GPU_COMMAND"
 
 
 def main() -> int:
@@ -54,21 +56,18 @@ def main() -> int:
             print(f"{path.stat().st_size / 2**20:6.2f} MiB  {path}")
         return 0
     began = float(os.environ.setdefault(_BEGAN, str(time.time())))
+    command = shlex.join(["python", "benchmarks/gpu.py", *sys.argv[1:]])
+    command = os.environ.setdefault(_COMMAND, command)
     if args.wheels:
-        rest = without_wheels(sys.argv[1:])
+        rest = packages.without_wheels(sys.argv[1:])
         packages.start_again([__file__, *rest], [packages.install(args.wheels), SRC])
     deadline = Deadline.after(args.minutes, began)
-    signal.signal(signal.SIGALRM, raise_time_is_up)
-    signal.signal(signal.SIGTERM, raise_time_is_up)
-    signal.setitimer(signal.ITIMER_REAL, max(1.0, deadline.left))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     warnings.simplefilter("ignore", FutureWarning)  # TRL uses transformers' older names
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
     from gpu_study.report import Results, archive
     from podsrl.evaluation.environment import describe_environment
 
-    command = shlex.join(["python", "benchmarks/gpu.py", *sys.argv[1:]])
     results = Results(args.output)
     if args.report:
         return report(results, args.report)
@@ -78,7 +77,6 @@ def main() -> int:
         results.values |= {"command": command, "smoke": args.smoke, "problems": {}}
         results.values["environment"] = describe_environment() | {"command": command}
         session.run()
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
         results.read_runs([folder])
         results.values["minutes_taken"] = (time.time() - began) / 60
         results.write()
@@ -114,12 +112,17 @@ class Session:
 
     def run(self) -> None:
         """Everything that there is time for."""
+        signal.signal(signal.SIGALRM, raise_time_is_up)
+        signal.signal(signal.SIGTERM, raise_time_is_up)
         try:
+            signal.setitimer(signal.ITIMER_REAL, max(0.01, self.deadline.left))
             self._part("selection", self._selection)
             if self._part("model", self._model):
                 self._part("comparisons", self._comparisons)
         except TimeIsUpError:
             self.results.values["problems"]["time"] = "the time was up before everything was done"
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def _part(self, name: str, work: Callable[[], None]) -> bool:
         began = time.time()
@@ -157,7 +160,7 @@ class Session:
             self.size.warm_share * 60.0 * self.args.minutes, 0.6 * max(0.0, self.deadline.left)
         )
         found = warm_start(self.size.model, self.device, seconds, self.folder / "model")
-        found["columns"] = choose_columns(found["pass_rates"])
+        found["columns"] = self.args.columns or choose_columns(found["pass_rates"])
         self.results.values["model"] = found
         say(f"pass rates by columns: {found['pass_rates']}; used: {found['columns']}")
 
@@ -195,7 +198,7 @@ class Session:
     def _after_run(self, outcome: Any) -> None:
         with not_interrupted():
             say(f"{outcome.done[-1:]} {outcome.problems or ''} {self.deadline.left:.0f} s are left")
-            self.results.read_runs([self.runs])
+            self.results.read_runs([self.runs], figures=False)
             self.results.write()
 
 
@@ -220,23 +223,6 @@ def report(results: Any, folders: list[Path]) -> int:
     return 0
 
 
-def without_wheels(arguments: list[str]) -> list[str]:
-    """The arguments for the process that has the wheels.
-
-    >>> without_wheels(["--wheels", "w", "--smoke"]), without_wheels(["--wheels=w"])
-    (['--smoke'], [])
-    """
-    rest, skip = [], False
-    for argument in arguments:
-        if skip or argument.startswith("--wheels="):
-            skip = False
-        elif argument == "--wheels":
-            skip = True
-        else:
-            rest.append(argument)
-    return rest
-
-
 def say(text: str) -> None:
     """A line for whoever watches."""
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
@@ -258,6 +244,7 @@ def arguments() -> argparse.Namespace:
     add("--rounds", type=int, help="seeds of all comparisons together, at most (as time allows)")
     add("--comparisons", nargs="+", choices=("main", "dear"), default=["main", "dear"])
     add("--first-seed", type=int, default=0, help="another one for every session (0)")
+    add("--columns", nargs=2, type=int, help="of the sums compared with (by the pass rates)")
     add("--learning-rate", type=float, help="of all arms (1e-4)")
     add("--smoke", action="store_true", help="on a CPU with a tiny model: does it run?")
     add("--report", nargs="+", type=Path, metavar="RUNS", help="only report these folders of runs")

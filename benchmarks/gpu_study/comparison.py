@@ -5,6 +5,7 @@ kernels are warm for every arm alike, and no time goes to starting processes.
 """
 
 import gc
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ import torch
 from gpu_study.budget import Deadline, Rounds, share_out
 from gpu_study.model import longest
 from gpu_study.sizes import Size
+from podsrl.evaluation.records import RunFolder
+from podsrl.evaluation.training_log import PHASES
 from podsrl.experiments import run as experiment
 from podsrl.experiments.comparison_spec import (
     ComparisonSpec,
@@ -33,6 +36,8 @@ COMPARISONS: dict[str, dict[str, Any]] = {
     "dear": {"num_iterations": 2, "gradient_checkpointing": True},
 }
 _WARM_STEPS = 2
+_LEFT_OUT = 2
+_LENGTH = "completions/mean_length"
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ def warm_up(study: Study, names: Sequence[str]) -> float:
             outside = time.perf_counter() - began - training
             evaluations = (study.size.evaluations + 1) / 2  # this run made two of them
             overheads.append(outside * max(1.0, evaluations) + training / _WARM_STEPS)
-    return max(overheads)
+    return statistics.median(overheads)  # the first run loads kernels
 
 
 def compare(
@@ -174,30 +179,30 @@ def plan_rounds(
     return [Rounds(count, rounds.training_seconds) for count in counts]
 
 
-def phases(spec_folder: Path, arm: str) -> dict[str, Any]:
-    """Means over an arm's steps but the first of each run: seconds by phase, rollouts, memory."""
-    from podsrl.evaluation.records import RunFolder
+def phases(folder: Path, arm: str) -> dict[str, Any]:
+    """Means over an arm's steps: seconds by phase, rollouts a second, tokens; and its peak memory.
 
+    The first steps of each run are left out, and as many are taken of those that generate as of
+    those that train on the same rollouts again.
+    """
     rows: list[dict[str, Any]] = []
-    speed: list[float] = []
-    for path in sorted((spec_folder / arm).glob("seed-*")):
+    made: list[float] = []
+    for path in sorted((folder / arm).glob("seed-*")):
         metrics = RunFolder(path).metrics() if path.is_dir() else []
-        for before, row in pairwise(metrics):
+        whole = _LEFT_OUT + (len(metrics) - _LEFT_OUT) // 2 * 2  # generations are of 1 or 2 steps
+        for before, row in pairwise(metrics[_LEFT_OUT - 1 : whole]):
             rows.append(row)
-            made = row["pods/rollouts_generated"] - before["pods/rollouts_generated"]
-            if made and row["pods/seconds_generate"]:
-                speed.append(made / row["pods/seconds_generate"])
+            made.append(row["pods/rollouts_generated"] - before["pods/rollouts_generated"])
     if not rows:
         return {"steps": 0}
     found: dict[str, Any] = {"steps": len(rows)}
-    for phase in ("generate", "score", "select", "update"):
+    for phase in PHASES:
         found[phase] = float(np.mean([row[f"pods/seconds_{phase}"] for row in rows]))
-    found["step"] = sum(found[p] for p in ("generate", "score", "select", "update"))
-    found["rollouts_per_second"] = float(np.mean(speed)) if speed else None
+    found["step"] = sum(found[phase] for phase in PHASES)
+    found["rollouts_per_second"] = float(np.mean(made)) / found["generate"]
     found["peak_memory"] = max(row["pods/peak_memory"] for row in rows)
-    found["completion_tokens"] = float(
-        np.mean([row.get("completions/mean_length", np.nan) for row in rows])
-    )
+    lengths = [row[_LENGTH] for row in rows if row.get(_LENGTH) is not None]
+    found["completion_tokens"] = float(np.mean(lengths)) if lengths else None
     return found
 
 

@@ -55,3 +55,20 @@ def start_again(arguments: list[str], paths: list[Path]) -> None:
     known = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, paths), *([known] if known else [])])
     os.execv(sys.executable, [sys.executable, *arguments])
+
+
+def without_wheels(arguments: list[str]) -> list[str]:
+    """The arguments for the process that has the wheels.
+
+    >>> without_wheels(["--wheels", "w", "--smoke"]), without_wheels(["--wheels=w"])
+    (['--smoke'], [])
+    """
+    rest, skip = [], False
+    for argument in arguments:
+        if skip or argument.startswith("--wheels="):
+            skip = False
+        elif argument == "--wheels":
+            skip = True
+        else:
+            rest.append(argument)
+    return rest

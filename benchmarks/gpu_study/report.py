@@ -32,14 +32,19 @@ class Results:
         write_json(self.folder / "summary.json", self.values)
         write_whole(self.folder / "README.md", self._page().encode())
 
-    def read_runs(self, folders: Sequence[Path]) -> None:
-        """Summarise the comparisons below `folders`, several of one name together; draw figures."""
+    def read_runs(self, folders: Sequence[Path], figures: bool = True) -> None:
+        """Summarise the comparisons below `folders`, several of one name together; draw figures.
+
+        Drawing takes seconds, which a session has only at its end.
+        """
         for name in COMPARISONS:
             there = [folder / name for folder in folders if (folder / name).is_dir()]
             if there:
-                self.values.setdefault("comparisons", {})[name] = self._comparison(name, there)
+                self.values.setdefault("comparisons", {})[name] = self._comparison(
+                    name, there, figures
+                )
 
-    def _comparison(self, name: str, folders: list[Path]) -> dict[str, Any]:
+    def _comparison(self, name: str, folders: list[Path], figures: bool) -> dict[str, Any]:
         found: dict[str, Any] = {
             "phases": {arm: _joined([phases(folder, arm) for folder in folders]) for arm in ARMS}
         }
@@ -48,9 +53,10 @@ class Results:
             summaries = summarise(comparison)
         except PodsError as error:  # too few runs, so far
             return found | {"problem": str(error)}
-        figures = draw(comparison, summaries)
-        for kind in _FIGURES:
-            write_whole(self.folder / f"{name}-{kind}.png", render(figures[kind], "png"))
+        if figures:
+            drawn = draw(comparison, summaries)
+            for kind in _FIGURES:
+                write_whole(self.folder / f"{name}-{kind}.png", render(drawn[kind], "png"))
         curves = {
             arm.name: {
                 "training_seconds": arm.curves.seconds,
@@ -161,7 +167,7 @@ def _phases(by_arm: Mapping[str, Mapping[str, Any]]) -> str:
         text += f" update(PODS) / update(GRPO) = {pods / grpo:.2f};"
         text += f" selecting is {100 * by_arm['pods']['select'] / by_arm['pods']['step']:.2g} %"
         text += " of a step of PODS.\n"
-    return f"Seconds of a step, by phase, the first of each run left out:\n\n{text}"
+    return f"Seconds of an optimiser step, by phase, the first two of each run left out:\n\n{text}"
 
 
 def _selection(found: Mapping[str, Any]) -> str:

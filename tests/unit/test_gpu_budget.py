@@ -23,15 +23,16 @@ def study() -> Any:
         import gpu_study.budget
         import gpu_study.comparison
         import gpu_study.model
+        import gpu_study.packages
         import gpu_study.sizes
 
         yield gpu_study
 
 
 def test_the_examples_in_the_docstrings_hold(study: Any) -> None:
-    modules: list[ModuleType] = [study.budget, study.model]
+    modules: list[ModuleType] = [study.budget, study.model, study.packages]
     results = [doctest.testmod(module) for module in modules]
-    assert sum(result.attempted for result in results) >= 4
+    assert sum(result.attempted for result in results) >= 5
     assert sum(result.failed for result in results) == 0
 
 

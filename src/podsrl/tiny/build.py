@@ -30,7 +30,8 @@ def build(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = Qwen2ForCausalLM(_config(settings, tokenizer))
-    _warm_start(model.to(device), tokenizer, settings, progress)
+    model.to(device)  # type: ignore[arg-type] # transformers wraps torch's method without its types
+    _warm_start(model, tokenizer, settings, progress)
     return model.eval(), tokenizer
 
 

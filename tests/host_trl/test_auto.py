@@ -22,8 +22,8 @@ SCHEDULE = [16, 16, 4, 4, 8, 8]  # m = 4, 2m, 4m
 
 
 def slow_to_score(completions: list[Any], **kwargs: Any) -> list[float]:
-    """Every other one is right; twice the rollouts take four times as long, 0.5 s for 32."""
-    time.sleep(0.0005 * len(completions) ** 2)
+    """Every other one is right; more than 4 rollouts a prompt take a second, or two, longer."""
+    time.sleep((len(completions) - 8) / 8)
     return [float(sum(map(ord, c[-1]["content"])) % 2) for c in completions]
 
 

@@ -219,8 +219,7 @@ def test_grpo_ga_needs_a_number_and_other_arms_take_auto(capsys, tmp_path, confi
 @pytest.mark.slow
 def test_the_comparison_of_auto_with_fixed_n_runs(tiny_model, capsys, tmp_path):
     """The shipped arms, on a small model and for a budget of a few steps."""
-    shipped = read_config("compare/arithmetic-auto")
-    assert list(shipped["arms"]) == ["n16", "n32", "n64", "n128", "auto"]
+    shipped = read_config("compare/arithmetic")
     small = {
         "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 64, "test_size": 8},
         "model_name_or_path": str(tiny_model), "max_completion_length": 32,

@@ -1,0 +1,238 @@
+"""The map of `benchmarks/evidence.py`: where PODS pays, by how much, and whether that is foreseen.
+
+A cell is one comparison: GRPO, GRPO-GA and PODS in one setting.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from podsrl.evaluation.comparison import Choices, load_comparison
+from podsrl.evaluation.curves import ArmCurves, Clock
+from podsrl.evaluation.records import RunFolder
+from podsrl.evaluation.statistics import Speedup, mean_over_seeds, speed_up
+from podsrl.experiments.measured_run import Measured, read_measured
+from podsrl.planning import MEASURES, speedup
+from podsrl.report.summary import interval, times
+
+#: Arms by the (n, m) that they train with.
+ARMS = {"grpo": (16, 16), "grpo_ga": (64, 64), "pods": (64, 16)}
+REFERENCES = ("grpo", "grpo_ga")
+#: Seconds of update for each second of generation, a rollout; 8.4 is about the authors' L40S.
+COSTS = (0.5, 1.0, 2.0, 4.0, 8.4, 16.0)
+MEASURED = "measured"
+#: The level of `sooner`, as a share of the best mean accuracy of the arm whose best is lower.
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting.
+
+    speedups: as the authors define them, by reference and by clock: "measured", or the modelled
+        cost of an update. sooner: by reference, how many times sooner PODS's mean curve gets to an
+        accuracy that both arms get to; unlike a speed-up it always exists. predicted: the same
+        from the model of docs/signal.md, by reference and measure. pass_rate: mean over all
+        rollouts. update_cost: seconds of update for a second of generation, a rollout of PODS.
+    """
+
+    speedups: Mapping[tuple[str, str], Speedup]
+    sooner: Mapping[str, float]
+    predicted: Mapping[tuple[str, str], float]
+    pass_rate: float
+    update_cost: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "pass_rate": self.pass_rate,
+            "update_cost": self.update_cost,
+            "sooner": dict(self.sooner),
+            "predicted": {", ".join(key): value for key, value in self.predicted.items()},
+            "speedups": {
+                ", ".join(key): {
+                    "ratio": s.ratio,
+                    "low": s.low,
+                    "high": s.high,
+                    "median": s.median,
+                    "by_seed": s.by_seed,
+                }
+                for key, s in self.speedups.items()
+            },
+        }
+
+
+def cell(folder: Path) -> Cell:
+    """What a comparison shows, from its saved runs."""
+    speedups, sooner = {}, {}
+    for cost in (None, *COSTS):
+        clock = None if cost is None else Clock(generate=0.05, update=0.05 * cost)
+        comparison = load_comparison([folder], Choices(references=REFERENCES, clock=clock))
+        curves = {arm: comparison.arm(arm).curves for arm in ARMS}
+        for reference in REFERENCES:
+            pair = equally_long(curves[reference], curves["pods"])
+            speedups[reference, MEASURED if cost is None else f"{cost:g}"] = speed_up(*pair)
+            if cost is None:
+                sooner[reference] = times_sooner(*pair)
+    runs = [RunFolder(path) for arm in ARMS for path in sorted((folder / arm).glob("seed-*/"))]
+    found = read_measured(*runs)
+    return Cell(speedups, sooner, predictions(found), found.mean_reward, _update_cost(found))
+
+
+def predictions(found: Measured) -> dict[tuple[str, str], float]:
+    """PODS's speed-up by the model, from measured costs and rewards alone."""
+    return {
+        (reference, measure): speedup(
+            found.population, found.costs, ARMS["pods"], ARMS[reference], measure
+        )
+        for reference in REFERENCES
+        for measure in MEASURES
+    }
+
+
+def _update_cost(found: Measured) -> float:
+    phases = found.costs.phases(*ARMS["pods"])
+    n, m = ARMS["pods"]
+    return (phases["update"] / m) / (phases["generate"] / n)
+
+
+def equally_long(*arms: ArmCurves) -> list[ArmCurves]:
+    """The curves up to the time that all of them last: replayed ones end at different times."""
+    ends = [float(np.nanmax(mean_over_seeds(arm.seconds))) for arm in arms]
+    last = min(ends) * 1.02  # an evaluation waits for its step to end
+    cut = []
+    for arm in arms:
+        late = mean_over_seeds(arm.seconds) > last
+        cut.append(
+            replace(
+                arm,
+                seconds=np.where(late, np.nan, arm.seconds),
+                accuracy=np.where(late, np.nan, arm.accuracy),
+            )
+        )
+    return cut
+
+
+def times_sooner(reference: ArmCurves, arm: ArmCurves) -> float:
+    """t_reference / t_arm to `LEVEL` of the lower best; between evaluations by a straight line."""
+    pairs = [
+        (mean_over_seeds(curves.seconds), mean_over_seeds(curves.accuracy))
+        for curves in (reference, arm)
+    ]
+    level = LEVEL * min(float(np.nanmax(accuracy)) for _, accuracy in pairs)
+    seconds = [_reached(seconds, accuracy, level) for seconds, accuracy in pairs]
+    return seconds[0] / seconds[1] if seconds[1] else math.nan
+
+
+def _reached(seconds: Any, accuracy: Any, level: float) -> float:
+    after = int(np.argmax(np.nan_to_num(accuracy, nan=-1.0) >= level))
+    if after == 0:
+        return float(seconds[0])
+    share = (level - accuracy[after - 1]) / (accuracy[after] - accuracy[after - 1])
+    return float(seconds[after - 1] + share * (seconds[after] - seconds[after - 1]))
+
+
+def foreseen(table: Mapping[str, Cell]) -> list[tuple[str, str, str, float, float]]:
+    """Each cell as predicted without it: (cell, reference, measure, predicted, sooner).
+
+    The measure is the one that fits `sooner` of all other cells best, by mean |log ratio|.
+    """
+    rows = []
+    for name, own in table.items():
+        others = [other for key, other in table.items() if key != name]
+        if not others:
+            continue
+        measure = min(MEASURES, key=lambda m: misfit(others, m))
+        rows += [
+            (name, reference, measure, own.predicted[reference, measure], own.sooner[reference])
+            for reference in REFERENCES
+        ]
+    return rows
+
+
+def misfit(cells: list[Cell], measure: str) -> float:
+    """Mean |log(predicted / sooner)| of a measure."""
+    errors = [
+        abs(math.log(cell.predicted[reference, measure] / cell.sooner[reference]))
+        for cell in cells
+        for reference in REFERENCES
+    ]
+    return float(np.mean(errors))
+
+
+def as_markdown(table: Mapping[str, Cell]) -> str:
+    """Where PODS pays, measured and modelled, and what was foreseen."""
+    labels = [MEASURED, *(f"{cost:g}" for cost in COSTS)]
+    lines = [
+        "## The map\n",
+        "Speed-up of PODS to 99 % of the reference's best accuracy (95 % interval; median over"
+        " seeds). *Measured* is training time here. The other columns are modelled: the same"
+        " curves at an update that costs so many times a rollout's generation (8.4 is about the"
+        " authors' L40S), up to the time that both arms last.\n",
+    ]
+    for reference in REFERENCES:
+        lines += [f"### Over {reference}\n", "| |" + "|".join(labels) + "|"]
+        lines.append("|---|" + "---|" * len(labels))
+        for name, found in table.items():
+            texts = []
+            for label in labels:
+                s = found.speedups[reference, label]
+                texts.append(f"{times(s.ratio)} ({interval(s)}; {times(s.median)})")
+            lines.append(f"| {name} |" + "|".join(texts) + "|")
+        lines.append("")
+    return "\n".join([*lines, "![map](map.png)\n", *_foreseen_markdown(table)])
+
+
+def _foreseen_markdown(table: Mapping[str, Cell]) -> list[str]:
+    lines = [
+        "## Foreseen?\n",
+        f"How many times sooner PODS's mean curve gets to {LEVEL:.0%} of the best that both arms"
+        " reach, beside what [the model](../signal.md) says from the costs and rewards of the same"
+        " runs, by each of its measures.\n",
+        "| | over | mean reward | update cost | sooner |" + "|".join(MEASURES) + "|",
+        "|---|---|---|---|---|" + "---|" * len(MEASURES),
+    ]
+    for name, found in table.items():
+        for reference in REFERENCES:
+            texts = [f"{found.predicted[reference, measure]:.2f}" for measure in MEASURES]
+            lines.append(
+                f"| {name} | {reference} | {found.pass_rate:.2f} | {found.update_cost:.1f} |"
+                f" {found.sooner[reference]:.2f} |" + "|".join(texts) + "|"
+            )
+    errors = [
+        f"{measure} {math.exp(misfit(list(table.values()), measure)):.2f}" for measure in MEASURES
+    ]
+    lines += [
+        "",
+        f"Typical factor between prediction and measurement: {', '.join(errors)}.\n",
+        "Each cell predicted without it, with the measure that fits the other cells best:\n",
+        "| | over | measure | predicted | sooner |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {name} | {reference} | {measure} | {predicted:.2f} | {measured:.2f} |"
+        for name, reference, measure, predicted, measured in foreseen(table)
+    ]
+    return [*lines, ""]
+
+
+def figure(table: Mapping[str, Cell]) -> Figure:
+    """The map as curves: speed-up against the cost of an update, one line a cell."""
+    drawn = Figure(figsize=(9.0, 3.6), layout="constrained")
+    for axes, reference in zip(drawn.subplots(1, 2, sharey=True), REFERENCES, strict=True):
+        for name, found in table.items():
+            ratios = [found.speedups[reference, f"{cost:g}"].median or math.nan for cost in COSTS]
+            axes.plot(COSTS, ratios, marker="o", label=name)
+        axes.axhline(1.0, color="#4D4D4D", lw=1.0)
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("modelled seconds of update for a second of generation")
+        axes.set_title(f"over {reference}")
+    first = drawn.axes[0]
+    first.set_ylabel("median speed-up of PODS")
+    first.legend(fontsize=7)
+    return drawn

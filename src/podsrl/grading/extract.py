@@ -128,6 +128,8 @@ def declared_answer(text: str) -> str | None:
     if tag is not None:
         answer: str | None = tag if len(tag) > MAX_ANSWER else last_boxes(tag) or tag
     else:
-        rest = text[text.rfind("</think>") + len("</think>") :] if "</think>" in text else text
+        rest = text.rpartition("</think>")[2].partition("<think>")[
+            0
+        ]  # no reasoning, cut off or not
         answer = last_boxes(rest) or hashes(rest) or answer_phrase(rest)
     return answer if answer and len(answer) <= MAX_ANSWER else None

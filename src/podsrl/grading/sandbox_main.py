@@ -27,7 +27,9 @@ def main() -> None:
     sys.path.extend(job["path"])
     for name, value in job["limits"].items():
         resource.setrlimit(getattr(resource, name), (value, value))
-    namespace = {"__name__": "__main__"}
+    # A module as if imported, so that what stands under __name__ == "__main__" is not run.
+    module = sys.modules["answer"] = type(sys)("answer")
+    namespace = module.__dict__
     exec(compile(job["code"], "answer.py", "exec"), namespace)
     token = read(source, 100)
     exec(compile(job["tests"], "tests.py", "exec"), namespace)

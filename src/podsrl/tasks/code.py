@@ -16,6 +16,7 @@ from podsrl.tasks.files import find_file, load_from_hub, read_jsonl
 #: Longer code is no answer.
 MAX_CODE = 50_000
 _FENCE = re.compile(r"^[ \t]{0,9}```[a-zA-Z0-9+]{0,20}[ \t]{0,9}\n(.*?)^[ \t]{0,9}```", re.S | re.M)
+_DEFINES = re.compile(r"^(?:async )?(?:def|class) |^\w+(?::[^=\n]*)? = lambda\b", re.M)
 _PARSER = "podsrl.grading.python_source"
 #: The published split of MBPP's one file, by task_id (first, last).
 _MBPP_SPLITS = {"train": (601, 974), "test": (11, 510)}
@@ -132,8 +133,9 @@ def _program(code: str, row: Mapping[str, Any]) -> str:
 def extract_code(completion: str) -> str | None:
     """The code that a completion answers with, or None.
 
-    The last fenced block of the answer tag (without a tag: of what follows the reasoning), or all
-    of the tag if it has no fence.
+    The last fenced block of the answer tag (without a tag: of what follows the reasoning) that
+    defines something: a block after it shows how to use it, or what it prints. If none does, the
+    last one; if there is no fence, all of the tag.
 
     >>> extract_code("<answer>```python\\nx = 1\\n```</answer>")
     'x = 1\\n'
@@ -141,11 +143,13 @@ def extract_code(completion: str) -> str | None:
     True
     """
     tag = answer_tag(completion)
-    text = completion.rpartition("</think>")[2] if tag is None else tag
+    rest = completion.rpartition("</think>")[2].partition("<think>")[0]
+    text = rest if tag is None else tag
     if len(text) > 4 * MAX_CODE:
         return None
     blocks = _FENCE.findall(f"{text}\n")
-    code = blocks[-1] if blocks else tag
+    defining = [block for block in blocks if _DEFINES.search(block)]
+    code = (defining or blocks)[-1] if blocks else tag
     return code if code and len(code) <= MAX_CODE else None
 
 

@@ -89,6 +89,24 @@ def last_boxes(text: str) -> str | None:
     return answer
 
 
+_MARKS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
+
+
+def unwrapped(text: str) -> str:
+    r"""`text` without the box, the mathematics signs or the bold type that hold all of it.
+
+    >>> unwrapped(r"$\boxed{5}$"), unwrapped("**a, b**"), unwrapped("$1$ and $2$")
+    ('5', 'a, b', '$1$ and $2$')
+    """
+    text = text.strip()
+    for opening, closing in _MARKS:
+        inside = text[len(opening) : -len(closing)]
+        if text.startswith(opening) and text.endswith(closing) and opening not in inside:
+            text = inside.strip()
+    found = boxes(text)
+    return found[0][2] if len(found) == 1 and found[0][:2] == (0, len(text)) else text
+
+
 def hashes(text: str) -> str | None:
     """What follows the last "####" that begins a line, as in GSM8K's own solutions."""
     found = _HASHES.findall(text[-MAX_TAIL:])

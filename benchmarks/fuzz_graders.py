@@ -51,8 +51,14 @@ PATHOLOGICAL = [
 REASONING_GYM = [
     f"reasoning_gym:{name}"
     for name in (
-        *("chain_sum", "gcd", "simple_equations", "polynomial_equations", "countdown"),
-        *("word_sorting", "knights_knaves", "letter_counting", "sudoku", "number_sorting"),
+        *(
+            "chain_sum",
+            "gcd",
+            "polynomial_equations",
+            "countdown",
+            "knights_knaves",
+            "word_sorting",
+        ),
     )
 ]
 #: Programs that harm, hang, lie or die; the sandbox must not let any of them matter.

@@ -4,6 +4,7 @@ import pytest
 
 from podsrl.grading.sandbox import why_no_bubblewrap
 from podsrl.tasks import get_task
+from podsrl.tasks.code import extract_code
 
 pytestmark = pytest.mark.skipif(bool(why_no_bubblewrap()), reason=why_no_bubblewrap())
 
@@ -138,3 +139,10 @@ def test_a_program_that_a_user_would_take_is_right(grades, completion):
 @pytest.mark.parametrize("completion", WRONG)
 def test_a_program_that_a_user_would_refuse_is_wrong(grades, completion):
     assert grades[completion].answer is False
+
+
+def test_the_last_fenced_block_of_the_answer_is_the_code():
+    text = "<think>```python\nbad\n```</think><answer>```\na\n```\nbetter:\n```py\nb\n```</answer>"
+    assert extract_code(text) == "b\n"
+    assert extract_code("<think>```python\nbad\n```</think> none") is None
+    assert extract_code("<answer>" + "x" * 100_000 + "</answer>") is None

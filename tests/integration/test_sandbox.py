@@ -19,7 +19,6 @@ from podsrl.grading.sandbox_fusion import SandboxFusion
 from podsrl.grading.seccomp import seccomp_filter
 from podsrl.grading.unscorable import COUNTS
 from podsrl.tasks import get_task
-from podsrl.tasks.code import extract_code
 
 pytestmark = pytest.mark.skipif(bool(why_no_bubblewrap()), reason=why_no_bubblewrap())
 
@@ -398,10 +397,3 @@ def test_a_server_whose_python_may_be_another_is_asked_about_every_program(fusio
     grades = task.grade_batch([answer(code) for code in codes], [task.example] * 2)
     assert [g.answer for g in grades] == [True, False]
     assert len(counting.programs) == 2
-
-
-def test_the_last_fenced_block_of_the_answer_is_the_code():
-    text = "<think>```python\nbad\n```</think><answer>```\na\n```\nbetter:\n```py\nb\n```</answer>"
-    assert extract_code(text) == "b\n"
-    assert extract_code("<think>```python\nbad\n```</think> none") is None
-    assert extract_code("<answer>" + "x" * 100_000 + "</answer>") is None

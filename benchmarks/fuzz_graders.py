@@ -4,7 +4,9 @@
 
 Truncated, nested, huge, Unicode, control characters, a megabyte long, pathological expressions.
 The graders that need no sandbox and no process must never raise; what hangs or dies in a grading
-process must come back as unscorable. Prints throughput, the time-outs and the memory's peak.
+process must come back as unscorable. One in 33 of the completions for `code` is a program: nearly
+right, mutated, cut, or made to hang, lie or do harm. Prints throughput, the time-outs and the
+memory's peak.
 """
 
 import argparse
@@ -46,6 +48,51 @@ PATHOLOGICAL = [
     r"\lim_{x\to 0} \frac{\sin(x^{100000})}{x}",
     "__import__('os').system('touch /tmp/pwned')",
 ]
+REASONING_GYM = [
+    f"reasoning_gym:{name}"
+    for name in (
+        *(
+            "chain_sum",
+            "gcd",
+            "polynomial_equations",
+            "countdown",
+            "knights_knaves",
+            "word_sorting",
+        ),
+    )
+]
+#: Programs that harm, hang, lie or die; the sandbox must not let any of them matter.
+PROGRAMS = [
+    "while True: pass",
+    "import time; time.sleep(1e9)",
+    "x = 9**9**9**9",
+    "x = bytearray(1 << 40)",
+    "x = []\nwhile True: x.append(bytearray(1 << 24))",
+    "def f(): f()\nf()",
+    "import sys; sys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
+    "while True: print('x' * 10_000)",
+    "f = open('f', 'wb')\nwhile True: f.write(b'x' * (1 << 20))",
+    "import os\nwhile True: os.fork()",
+    "import os; os._exit(0)",
+    "import os; os.kill(1, 9); os.kill(-1, 9)",
+    "import os\nfor k in range(3, 100): os.close(k)",
+    "import sys; sys.exit(0)",
+    "import ctypes; ctypes.string_at(0)",
+    "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(9,)).start()",
+    "import socket; socket.create_connection(('192.0.2.1', 80))",
+    "open('/etc/passwd').read()",
+    "import signal\nfor k in range(1, 32): signal.signal(k, signal.SIG_IGN)",
+    "raise BaseException",
+]
+#: The gold code of the task's example, and near misses.
+CANDIDATES = [
+    "def add(a, b):\n    return a + b\n",
+    "def add(a, b):\n    return b + a  # the same\n",
+    "def add(a, b):\n    total = a\n    for _ in range(b):\n        total += 1\n    return total\n",
+    "import operator\nadd = operator.add\n",
+    "class add(int):\n    def __new__(cls, a, b):\n        return a + b\n",
+    "add = lambda *numbers: sum(numbers)\n",
+]
 PIECES = [
     *("<think>", "</think>", "<answer>", "</answer>", "\\boxed{", "}", "{", "(", ")", "[", "]"),
     *("####", "answer is", "\n", " ", "```python\n", "```", "$", "$$", "\\(", "\\)", "\\frac{"),
@@ -82,6 +129,16 @@ def pathological(r: R) -> str:
     return f"<think>so</think><answer>{r.choice(PATHOLOGICAL)}</answer>"
 
 
+def program(r: R) -> str:
+    """A completion with a program: nearly right, cut, or hostile."""
+    code = r.choice(PROGRAMS) if r.random() < 0.03 else r.choice(CANDIDATES)
+    if r.random() < 0.7:
+        code = mutated(code, r)
+    elif r.random() < 0.2:
+        code = code[: r.randint(0, len(code))]
+    return f"<think>so</think>\n<answer>\n```python\n{code}\n```\n</answer>"
+
+
 def mutated(text: str, r: R) -> str:
     for _ in range(r.randint(0, 4)):
         at = r.randint(0, len(text))
@@ -110,15 +167,18 @@ def graders() -> dict[str, Callable[[list[str], R], list[Any]]]:
             made[f"{name} {mode}".strip()] = lambda texts, r, task=task, golds=golds: (
                 task.grade_batch(texts, [r.choice(golds) for _ in texts])
             )
-    for name in ("arithmetic", "reasoning_gym:chain_sum", "code"):
+    for name in ("arithmetic", *REASONING_GYM, "code"):
         try:
             task = get_task(name)
         except PodsError as error:
-            print(f"{name:15} left out: {error}")
+            print(f"{name:34} left out: {error}")
             continue
-        golds = [task.example] if name != "reasoning_gym:chain_sum" else task.load("train")[:8]
-        made[name] = lambda texts, r, task=task, golds=golds: task.grade_batch(
-            texts, [r.choice(golds) for _ in texts]
+        golds = [task.example] if ":" not in name else task.load("train")[:8]
+        made[name] = lambda texts, r, task=task, golds=golds, programs=name == "code": (
+            task.grade_batch(
+                [program(r) if programs and r.random() < 0.03 else text for text in texts],
+                [r.choice(golds) for _ in texts],
+            )
         )
     return made
 
@@ -133,8 +193,9 @@ def main() -> int:
     from podsrl.grading.pool import shared_pool
     from podsrl.grading.unscorable import COUNTS
 
+    made = graders()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for name, grade in graders().items():
+    for name, grade in made.items():
         if not name.startswith(arguments.only or ""):
             continue
         r = random.Random(arguments.seed)
@@ -152,7 +213,7 @@ def main() -> int:
             left -= size
         seconds = time.perf_counter() - started
         print(
-            f"{name:15} {arguments.count} completions, {arguments.count / seconds:,.0f} a second,"
+            f"{name:34} {arguments.count} completions, {arguments.count / seconds:,.0f} a second,"
             f" slowest batch {slowest:.2f} s; right {verdicts[True]}, wrong {verdicts[False]},"
             f" unscorable {verdicts[None]} ({COUNTS['timeouts']} timeouts, {COUNTS['crashes']}"
             f" crashes, {COUNTS['errors']} errors)",

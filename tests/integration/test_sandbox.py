@@ -17,8 +17,8 @@ from podsrl.grading import sandbox
 from podsrl.grading.sandbox import Bubblewrap, Limits, find_sandbox, why_no_bubblewrap
 from podsrl.grading.sandbox_fusion import SandboxFusion
 from podsrl.grading.seccomp import seccomp_filter
+from podsrl.grading.unscorable import COUNTS
 from podsrl.tasks import get_task
-from podsrl.tasks.code import extract_code
 
 pytestmark = pytest.mark.skipif(bool(why_no_bubblewrap()), reason=why_no_bubblewrap())
 
@@ -147,6 +147,16 @@ def test_filling_the_disk_is_refused(code):
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(1e6)"])
 def test_running_past_its_time_is_ended(code):
     assert run(code, seconds=1.0).status == "timeout"
+
+
+def test_an_endless_loop_is_ended_by_its_processor_time_long_before_its_wall_clock():
+    assert run("while True: pass", seconds=300.0, cpu=1).status == "failed"
+
+
+def test_the_devices_are_those_that_programs_need_and_no_others():
+    code = "import os\nopen(os.devnull, 'w').write('x')\nassert len(os.urandom(8)) == 8\n"
+    code += "assert open('/dev/urandom', 'rb').read(4)\nprint(sorted(os.listdir('/dev')))"
+    assert run(code).output.strip() == "['null', 'urandom']"
 
 
 def test_printing_without_end_is_ended():
@@ -307,8 +317,83 @@ def test_a_batch_runs_equal_code_once_and_keeps_the_order():
     assert [g.format for g in grades[:4]] == [True, True, False, False]
 
 
-def test_the_last_fenced_block_of_the_answer_is_the_code():
-    text = "<think>```python\nbad\n```</think><answer>```\na\n```\nbetter:\n```py\nb\n```</answer>"
-    assert extract_code(text) == "b\n"
-    assert extract_code("<think>```python\nbad\n```</think> none") is None
-    assert extract_code("<answer>" + "x" * 100_000 + "</answer>") is None
+class _Counting:
+    """The real sandbox, which says what it was asked to run."""
+
+    def __init__(self, sandbox):
+        self.sandbox, self.programs = sandbox, []
+
+    def run(self, code, tests, limits):
+        self.programs.append(code.strip())
+        return self.sandbox.run(code, tests, limits)
+
+
+def answer(code):
+    return f"<answer>\n```python\n{code}\n```\n</answer>"
+
+
+def test_a_batch_starts_no_sandbox_for_what_is_not_python_nor_twice_for_the_same_program():
+    task = get_task("code")
+    task._sandbox = counting = _Counting(task._sandbox)
+    codes = [
+        "def add(a, b):\n    return a + b",
+        "def add(a, b): return a + b  # again",
+        "def add(a, b) return a + b",
+        "I would add them.",
+        "def add(a, b):\n    return a - b",
+    ]
+    grades = task.grade_batch([answer(code) for code in codes], [task.example] * len(codes))
+    assert [g.answer for g in grades] == [True, True, False, False, False]
+    assert sorted(counting.programs) == sorted([codes[1], codes[4]])
+
+
+def test_the_same_program_with_other_tests_or_another_setup_is_run_again():
+    task = get_task("code")
+    rows = [
+        {"tests": "assert f() == 1", "setup": "one = 1"},
+        {"tests": "assert f() == 2", "setup": "one = 1"},
+        {"tests": "assert f() == 1", "setup": "one = 3"},
+    ]
+    grades = task.grade_batch([answer("def f():\n    return one")] * 3, rows)
+    assert [g.answer for g in grades] == [True, False, False]
+
+
+def test_a_batch_and_one_at_a_time_agree_on_odd_programs():
+    task = get_task("code")
+    add = "def add(a, b):\n    return a + b\n"
+    codes = [
+        *(add, add + "return 1", add + "x = 0x" + "f" * 9_000, add + "x = " + "-" * 200 + "1"),
+        *(add + "\x00", add + "# \ud800", add + "yield 1", add + "break", add + "print('\\d')"),
+        *(
+            add + "x = '\ud800'",
+            add.replace("a", "\uff41"),
+            "\ufeff" + add,
+            add.replace("\n", "\r\n"),
+        ),
+        *(
+            add + "1" * 5_000,
+            add + "+".join("1" * 9_000),
+            add + "f" + "()" * 5_000,
+            "\tif 1:\n" + add,
+        ),
+    ]
+    texts = [answer(code) for code in codes]
+    together = [g.answer for g in task.grade_batch(texts, [task.example] * len(codes))]
+    assert together == [task.grade(text, task.example).answer for text in texts]
+    assert set(together) == {True, False}
+
+
+def test_a_program_too_long_for_the_parser_is_still_run():
+    task, before = get_task("code"), COUNTS["errors"]
+    text = answer("def add(a, b):\n    return a + b\n# " + "é" * 40_000)
+    assert [g.answer for g in task.grade_batch([text], [task.example])] == [True]
+    assert COUNTS["errors"] == before
+
+
+def test_a_server_whose_python_may_be_another_is_asked_about_every_program(fusion_url):
+    task = get_task("code", sandbox_url=fusion_url, memory_mb=4096)
+    task._sandbox = counting = _Counting(task._sandbox)
+    codes = ["def add(a, b): return a + b", "print 1"]
+    grades = task.grade_batch([answer(code) for code in codes], [task.example] * 2)
+    assert [g.answer for g in grades] == [True, False]
+    assert len(counting.programs) == 2

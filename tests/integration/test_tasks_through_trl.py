@@ -47,6 +47,30 @@ def tiny_model_and_tokenizer():
     return Qwen2ForCausalLM(config), tokenizer
 
 
+def make_trainer(task, rows, folder, **fields):
+    import datasets
+
+    from podsrl.trl import PODSConfig, PODSTrainer
+
+    model, tokenizer = tiny_model_and_tokenizer()
+    data = datasets.Dataset.from_list([{**row, "prompt": task.prompt(row)} for row in rows * 4])
+    settings = {"gradient_accumulation_steps": 1, **fields}
+    config = PODSConfig(
+        output_dir=str(folder),
+        per_device_train_batch_size=4,
+        num_rollouts=8,
+        num_generations=4,
+        max_completion_length=16,
+        logging_steps=1,
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+        save_strategy="no",
+        **settings,
+    )
+    return PODSTrainer(model, task.rewards(), config, data, processing_class=tokenizer)
+
+
 @pytest.mark.parametrize("name", list(ROWS))
 def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
     pytest.importorskip("trl")
@@ -54,29 +78,9 @@ def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
         pytest.skip(why_no_bubblewrap())
     if name.startswith("reasoning_gym"):
         pytest.importorskip("reasoning_gym")
-    import datasets
-
-    from podsrl.trl import PODSConfig, PODSTrainer
-
     task = get_task(name)
     rows = ROWS[name] or ([task.example] if name == "code" else task.load("train")[:2])
-    model, tokenizer = tiny_model_and_tokenizer()
-    data = datasets.Dataset.from_list([{**row, "prompt": task.prompt(row)} for row in rows * 4])
-    config = PODSConfig(
-        output_dir=str(tmp_path),
-        max_steps=3,
-        per_device_train_batch_size=4,
-        num_rollouts=8,
-        num_generations=4,
-        gradient_accumulation_steps=1,
-        max_completion_length=16,
-        logging_steps=1,
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-        save_strategy="no",
-    )
-    trainer = PODSTrainer(model, task.rewards(), config, data, processing_class=tokenizer)
+    trainer = make_trainer(task, rows, tmp_path, max_steps=3)
     trainer.train()
     logged = [entry for entry in trainer.state.log_history if "rewards/correctness/mean" in entry]
     assert len(logged) == 3
@@ -85,3 +89,20 @@ def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
         assert entry["grading/unscorable"] == 0.0
         assert entry["grading/timeouts"] == 0.0
         assert entry["grading/seconds"] > 0.0
+
+
+def test_all_rollouts_of_a_step_are_graded_at_once_so_that_every_core_has_work(tmp_path):
+    pytest.importorskip("trl")
+    task, sizes = get_task("gsm8k"), []
+
+    def grade_batch(completions, rows, grade=task.grade_batch):
+        sizes.append(len(completions))
+        return grade(completions, rows)
+
+    task.grade_batch = grade_batch
+    trainer = make_trainer(
+        task, ROWS["gsm8k"], tmp_path, max_steps=2, gradient_accumulation_steps=2
+    )
+    trainer.train()
+    # 2 prompts a step (4 kept rows x 2 micro-batches, 4 a prompt), 8 rollouts each
+    assert sizes == [16, 16]

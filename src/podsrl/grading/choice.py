@@ -25,7 +25,7 @@ def read_choice(answer: str, labels: str = "ABCDEFGHIJ", texts: Sequence[str] = 
     >>> read_choice("B) 4.2", "ABCD", ["1", "4.2", "4", "2"]), read_choice("B) 1", "AB", ["1", "2"])
     ('B', None)
     """
-    text = words(clean(answer))
+    text = words(clean(answer)).strip(" \"'\u201c\u201d")
     quoted = [label for label, option in zip(labels, texts, strict=False) if _same(option, answer)]
     if len(quoted) == 1 and len(answer.strip()) > 1:
         return quoted[0]

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from podsrl.errors import InvalidInputError
+from podsrl.grading.extract import closing_brace
 
 #: A longer text is no equation.
 MAX_LENGTH = 1_000
@@ -18,8 +19,14 @@ _PLAIN = str.maketrans(
     "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b", "0123456789+-"
 )
 _ARROW = re.compile(
-    r"\\(?:longrightarrow|rightarrow|Rightarrow|to|rightleftharpoons|leftrightarrow|xrightarrow)"
-    r"(?![a-zA-Z])|<?[-=]+>|<=>|[\u2192\u27f6\u21cc\u21c4\u2794\u21d2]|=+"
+    r"\\xrightarrow(?:\[[^\[\]]*\])?\{[^{}]*\}"
+    r"|\\(?:longrightarrow|rightarrow|Rightarrow|to|rightleftharpoons|leftrightarrow)(?![a-zA-Z])"
+    r"|<?[-=]+>|<=>|[\u2192\u27f6\u21cc\u21c4\u2794\u21d2]|=+"
+)
+_LEAD = re.compile(
+    r"(?:the )?(?:(?:correct|correctly|final|balanced|chemical) )*"
+    r"(?:equation|reaction|answer|balanced)(?: is)?\s?:?\s",
+    re.IGNORECASE,
 )
 _STATE = re.compile(r"_?\{?\((?:aq|s|l|g|ppt|conc|dil|cr|liq|solid|gas)\.?\)\}?", re.IGNORECASE)
 _WRAPPER = re.compile(r"\\(?:ce|mathrm|text|mathbf|textbf)\s?\{")
@@ -109,10 +116,12 @@ def balances(answer: str, gold: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    text = text.strip().strip("$`*").strip().rstrip(".")
+    text = text.strip()
+    text = text[lead.end() :] if (lead := _LEAD.match(text)) else text
+    text = re.sub(r"\\[()\[\]]", "", text).strip().rstrip(".").strip("$`*").strip().rstrip(".")
     while match := _WRAPPER.search(text):
-        end = text.rfind("}")
-        if end < match.end():
+        end = closing_brace(text, match.end())
+        if end < 0:
             break
         text = text[: match.start()] + text[match.end() : end] + text[end + 1 :]
     text = _SUPERSCRIPT.sub(lambda m: "{" + m[0].translate(_PLAIN) + "}", text)

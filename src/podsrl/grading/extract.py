@@ -89,6 +89,24 @@ def last_boxes(text: str) -> str | None:
     return answer
 
 
+_MARKS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
+
+
+def unwrapped(text: str) -> str:
+    r"""`text` without the box, the mathematics signs or the bold type that hold all of it.
+
+    >>> unwrapped(r"$\boxed{5}$"), unwrapped("**a, b**"), unwrapped("$1$ and $2$")
+    ('5', 'a, b', '$1$ and $2$')
+    """
+    text = text.strip()
+    for opening, closing in _MARKS:
+        inside = text[len(opening) : -len(closing)]
+        if text.startswith(opening) and text.endswith(closing) and opening not in inside:
+            text = inside.strip()
+    found = boxes(text)
+    return found[0][2] if len(found) == 1 and found[0][:2] == (0, len(text)) else text
+
+
 def hashes(text: str) -> str | None:
     """What follows the last "####" that begins a line, as in GSM8K's own solutions."""
     found = _HASHES.findall(text[-MAX_TAIL:])
@@ -128,6 +146,8 @@ def declared_answer(text: str) -> str | None:
     if tag is not None:
         answer: str | None = tag if len(tag) > MAX_ANSWER else last_boxes(tag) or tag
     else:
-        rest = text[text.rfind("</think>") + len("</think>") :] if "</think>" in text else text
+        rest = text.rpartition("</think>")[2].partition("<think>")[
+            0
+        ]  # no reasoning, cut off or not
         answer = last_boxes(rest) or hashes(rest) or answer_phrase(rest)
     return answer if answer and len(answer) <= MAX_ANSWER else None

@@ -24,6 +24,7 @@ _CHARACTERS |= {
         "\u2265": "\\ge ",
         "\u2260": "\\ne ",
         "\u222a": "\\cup ",
+        "\u2205": "\\emptyset ",
         "\u2208": "\\in ",
         "\u00b1": "\\pm ",
         "\u00b0": "^\\circ ",
@@ -72,6 +73,7 @@ _SYNONYMS = {
 }
 _SYNONYM = [(re.compile(pattern), new) for pattern, new in _SYNONYMS.items()]
 _FRACTION_ARGUMENTS = re.compile(r"\\frac\s*(?![a-zA-Z{\s])(\w)")
+_LETTER_ARGUMENT = re.compile(r"\\frac\s+([a-zA-Z])(?=\s*[{0-9a-zA-Z\\])")
 _SECOND_ARGUMENT = re.compile(r"(\\frac\s*\{[^{}]*\})\s*(?![\s{])([0-9a-zA-Z])")
 _ROOT_ARGUMENT = re.compile(r"\\sqrt\s*([0-9a-zA-Z])")
 
@@ -94,6 +96,7 @@ def clean(text: str) -> str:
         text = pattern.sub(new, text)
     text = _FONTS.sub(r"\1", text)
     text = _FRACTION_ARGUMENTS.sub(r"\\frac{\1}", text)
+    text = _LETTER_ARGUMENT.sub(r"\\frac{\1}", text)
     text = _SECOND_ARGUMENT.sub(r"\1{\2}", text)
     text = _ROOT_ARGUMENT.sub(r"\\sqrt{\1}", text)
     return re.sub(r"\s+", " ", text).strip()

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from podsrl.grading.choice import read_choice
 from podsrl.grading.extract import MAX_ANSWER
 from podsrl.grading.latex import clean, words
-from podsrl.grading.notation import Node, UnreadableError, assigned_name, read_structure
+from podsrl.grading.notation import (
+    Node,
+    UnreadableError,
+    assigned_name,
+    read_structure,
+    stated_unit,
+)
 from podsrl.grading.numbers import read_number, same_number, states_number
 from podsrl.grading.pool import GradingPool
 
@@ -29,10 +35,9 @@ def compare_quickly(gold: str, answer: str) -> bool | None:
     """
     if not answer.strip() or len(answer) > MAX_ANSWER:
         return False
-    number = read_number(gold)
-    if number is not None:
+    number, text = read_number(gold), _as_words(gold)
+    if number is not None and not (text and text[0].isalpha()):  # "June 20" is not 20
         return states_number(number, answer)
-    text = _as_words(gold)
     if text is not None:
         if letter := _LETTER.fullmatch(text):
             return read_choice(answer) == letter[1]
@@ -60,6 +65,9 @@ def equal_structures(gold: str, answer: str) -> bool:
     _check_readable(wanted)
     try:
         given = read_structure(answer)
+        units = {stated_unit(gold), stated_unit(answer)} - {""}
+        if len(units) > 1:
+            return False
         (name, value), (other_name, other_value) = _unassigned(wanted), _unassigned(given)
         if name and other_name and name != other_name:
             return _equal(wanted, given)
@@ -153,7 +161,8 @@ def _as_words(text: str) -> str | None:
     plain = words(cleaned)
     if re.fullmatch(r"\\(?:text|mbox|textbf)\s?\{[^{}]*\}", cleaned):
         return plain.strip()
-    return plain if re.fullmatch(r"[A-Za-z]{4,}(?:[ -][A-Za-z]+)*", plain) else None
+    word_first = r"[A-Za-z]{4,}(?:[ -][A-Za-z]+)*(?: [0-9]+)?"
+    return plain if re.fullmatch(word_first, plain) else None
 
 
 def _folded(text: str) -> str:

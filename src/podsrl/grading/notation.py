@@ -9,14 +9,19 @@ from dataclasses import dataclass
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.latex import clean, words
-from podsrl.grading.units import read_unit
+from podsrl.grading.units import SUPERSCRIPTS, read_unit
 
 _MATRIX = re.compile(r"^\\begin\{([pb]?matrix)\}(.*)\\end\{\1\}$", re.DOTALL)
 _RELATION = re.compile(r"\\(?:le|ge|ne)(?![a-zA-Z])|[<>=]")
 _MEMBER = re.compile(r"^[a-zA-Z]\s?\\in(?![a-zA-Z])\s?")
 _THOUSANDS = re.compile(r"(?<![0-9.,])([0-9]{1,3}(?:,[0-9]{3})+)(?![0-9,])")
 _AND = re.compile(r",?\s?(?:\\text\s?\{\s?(?:and|or)\s?\}|(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z]))")
-_UNIT = re.compile(r"\s?\\(?:text|mbox|hbox|textrm)\s?\{[^{}]*\}(?:\s?\^\s?\{?[23]\}?)?$")
+_UNIT = re.compile(
+    r"(?:\s?\\(?:text|mbox|hbox|textrm)\s?\{[^{}]*\}|(?:\s(?:square|sq|cubic))?\s[a-zA-Z]{2,20})"
+    r"(?:\s?\^\s?\{?[23]\}?)?$"
+)
+_OR = re.compile(r"\\text\s?\{\s?or\s?\}|(?<![a-zA-Z\\])or(?![a-zA-Z])")
+_INEQUALITY = re.compile(r"[<>]|\\(?:le|ge)(?![a-zA-Z])")
 _TEXT_VARIABLE = re.compile(r"\\(?:text|mbox)\s?\{\s?([a-zA-Z])\s?\}")
 _PM = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])\s?")
 _OPENING, _CLOSING = "([{", ")]}"
@@ -52,19 +57,44 @@ def read_structure(text: str) -> Node:
     >>> [part.label for part in read_structure(r"1 \pm \sqrt{2}").children]
     ['1 +\\sqrt{2}', '1 -\\sqrt{2}']
     """
-    text = _AND.sub(",", clean(text))
+    text = clean(text)
+    alternatives = _OR.split(text)
+    if len(alternatives) > 1 and _of_one_variable(alternatives):
+        return Node("union", tuple(_read(part, 1) for part in alternatives))
+    text = _AND.sub(",", text)
     text = _THOUSANDS.sub(lambda m: m[1].replace(",", ""), text) if not _in_brackets(text) else text
     while (unit := _UNIT.search(text)) and _is_unit(unit.group()):
         text = text[: unit.start()].strip()
     return _read(_TEXT_VARIABLE.sub(r"\1", text).replace("\u00b0", ""), 0)
 
 
-def _is_unit(text: str) -> bool:
+def _of_one_variable(parts: list[str]) -> bool:
+    """Are all parts inequalities of the same single letter, as in "x < 1 or x > 2"?"""
+    names = {frozenset(re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])", part)) for part in parts}
+    one = len(names) == 1 and all(len(letters) == 1 for letters in names)
+    return one and all(_INEQUALITY.search(part) for part in parts)
+
+
+def stated_unit(text: str) -> str:
+    r"""The known unit at the end of an expression, in its canonical spelling; "" without one.
+
+    >>> stated_unit(r"24\pi \text{ cm}^3"), stated_unit(r"24\pi"), stated_unit("24 pi sq ft")
+    ('centimeter^3', '', 'foot^2')
+    """
+    found = _UNIT.search(clean(text))
+    return _unit(found.group()) if found else ""
+
+
+def _unit(text: str) -> str:
     content = words(text).strip()
-    plain = re.sub(r"\s?\^\s?\{?[23]\}?$", "", content)
-    return re.fullmatch(r"(?:(?:square|sq|cubic) )?units?", plain) is not None or bool(
-        read_unit(f"\u00ab{plain}\u00bb")
-    )
+    plain, _, power = re.sub(r"[{}]", "", content).partition("^")
+    return read_unit(f"\u00ab{plain.strip()}\u00bb{SUPERSCRIPTS.get(power.strip(), '')}") or ""
+
+
+def _is_unit(text: str) -> bool:
+    content = re.sub(r"\s?\^\s?\{?[23]\}?$", "", words(text).strip())
+    is_unknown = re.fullmatch(r"(?:(?:square|sq|cubic) )?units?", content) is not None
+    return is_unknown or bool(_unit(text))
 
 
 def _in_brackets(text: str) -> bool:
@@ -86,7 +116,12 @@ def _read(text: str, depth: int) -> Node:
     if len(parts) > 1:
         operators = [op.strip() for op in _separators(text, _RELATION)]
         children = tuple(_read(part, depth + 1) for part in parts)
+        if operators == ["="] and re.fullmatch("[a-zA-Z]", children[1].label):
+            named = re.match(r"\\?[a-zA-Z]", children[0].label)
+            children = children if named else children[::-1]  # 5 = x
         return Node("relation", children, " ".join(operators))
+    if text in ("\\emptyset", "\\varnothing"):
+        return Node("set")
     return _bracketed(text, depth) or _leaf(text, depth)
 
 
@@ -109,6 +144,9 @@ def _leaf(text: str, depth: int) -> Node:
 
 def _bracketed(text: str, depth: int) -> Node | None:
     """A tuple, an interval or a set, if one pair of brackets holds everything."""
+    if text.startswith("{") and _matching(text, 1) == len(text) - 1:
+        parts = _split(text[1:-1], re.compile(r"[,;]"))  # a set in plain text
+        return Node("set", tuple(_read(p, depth + 1) for p in parts)) if len(parts) > 1 else None
     for opening, closing in (("\\{", "\\}"), ("\\langle", "\\rangle"), ("(", ")"), ("[", "]")):
         if not text.startswith(opening):
             continue
@@ -193,9 +231,15 @@ def _separators(text: str, separator: re.Pattern[str]) -> list[str]:
 
 
 def assigned_name(node: Node) -> str | None:
-    """The name on the left of "name = ..." ("f(x) = ..."), or None."""
+    """The name on the left of "name = ..." ("f(x) = ...", "(x, y) = ..."), or None."""
     if node.kind != "relation" or set(node.label.split()) != {"="}:
         return None
+    if node.children[0].kind == "tuple":
+        names = [child.label for child in node.children[0].children]
+        plain = all(re.fullmatch(r"[a-zA-Z]|\\[a-z]+", name) for name in names)
+        # (y, x) = (1, 2) may be meant against the order of a gold answer without names.
+        usual = names == sorted(names, key=lambda name: name.strip("\\"))
+        return f"({','.join(names)})" if plain and usual else None
     left = words(node.children[0].label).replace(" ", "")
     if re.fullmatch(r"\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([a-zA-Z](?:,[a-zA-Z])*\))?", left):
         return left

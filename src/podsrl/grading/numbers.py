@@ -41,6 +41,7 @@ _NUMBER = re.compile(
     r"|\s+(?P<top>[0-9]+)\s?/\s?(?P<bottom>[0-9]+))?"
 )
 _FRACTION = re.compile(r"\\frac\s?\{\s?(-?[0-9]+)\s?\}\s?\{\s?([0-9]+)\s?\}")
+_MINUS_BELOW = re.compile(r"\\frac\s?\{\s?([0-9]+)\s?\}\s?\{\s?-\s?([0-9]+)\s?\}")
 _TEN_TO = re.compile(
     r"(?P<factor>\\times\s?|\\cdot\s?|[*x^}.0-9]\s?)?"
     r"(?<![0-9])10\s?\^\s?(?:\{\s?(-?[0-9]{1,3})\s?\}|(-?[0-9]))(?![0-9])"
@@ -97,7 +98,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     name, side = _equation(mark_text(clean(text)), prose)
     if side is None or any(side.count(a) != side.count(b) for a, b in ("()", "[]", "{}")):
         return None
-    text = _FRACTION.sub(r" \1/\2 ", side)
+    text = _FRACTION.sub(r" \1/\2 ", _MINUS_BELOW.sub(r"\\frac{-\1}{\2}", side))
     text = _TEN_TO.sub(lambda m: m[0] if m["factor"] else f"1e{m[2] or m[3]}", text)
     text = _UNIT_POWER.sub(lambda m: SUPERSCRIPTS[m[1] or m[2]], text)
     text = _without_brackets(re.sub("\u00b0\\s?[CF](?![a-zA-Z])", "\u00b0", text))
@@ -155,6 +156,8 @@ def same_number(gold: Number, answer: Number) -> bool:
 def _equation(text: str, prose: bool) -> tuple[str, str | None]:
     """The name on the left of "=", if there is one, and the right side; None if it is no number."""
     *left, right = _EQUALS.split(text)
+    if len(left) == 1 and re.fullmatch(r"\s?[a-zA-Z]", right) and re.search("[0-9]", left[0]):
+        left, right = [right], left[0]  # 5 = x
     if _OTHER_RELATION.search(text) or any(_SEVERAL.search(side) for side in left):
         return "", None
     if left and _NAME.fullmatch(left[0].strip()):

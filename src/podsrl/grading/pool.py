@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import functools
+import hashlib
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.crew import Crew
-from podsrl.grading.process import GradingProcess, encode
+from podsrl.grading.process import GradingProcess, encode, usable_cores
 from podsrl.grading.unscorable import COUNTS, UnscorableWatch
 
 _CACHED = 20_000
@@ -50,7 +51,7 @@ class GradingPool:
             raise InvalidInputError(f"workers must be at least 1; got {workers}")
         if not deadline > 0:
             raise InvalidInputError(f"the deadline must be positive seconds; got {deadline}")
-        self.workers = workers or min(8, os.cpu_count() or 1)
+        self.workers = workers or min(8, usable_cores())
         self.deadline = deadline
         self._memory = memory
         self._preload = tuple(preload)
@@ -78,7 +79,8 @@ class GradingPool:
         with self._changed:
             if None in lines:
                 self._unscorable("errors", "an answer is too long to be sent", lines.count(None))
-            answers = {line: self._cache[line] for line in lines if line in self._cache}
+            known = {line: _key(line) for line in lines if line is not None}
+            answers = {x: self._cache[key] for x, key in known.items() if key in self._cache}
 
         def take(line: bytes, message: dict[str, Any]) -> None:
             with self._changed:
@@ -142,7 +144,7 @@ class GradingPool:
         COUNTS["graded"] += 1
         if "value" in message:
             self._watch.record([False])
-            self._cache[line] = message["value"]
+            self._cache[_key(line)] = message["value"]
             while len(self._cache) > _CACHED:
                 del self._cache[next(iter(self._cache))]
             return message["value"]
@@ -158,6 +160,11 @@ class GradingPool:
     def _unscorable(self, kind: str, reason: str, count: int = 1) -> None:
         COUNTS[kind] += count
         self._watch.record([True] * count, reason)
+
+
+def _key(line: bytes) -> bytes:
+    """What the cache remembers a request by: programs and completions are long."""
+    return hashlib.blake2b(line, digest_size=16).digest()
 
 
 @functools.cache

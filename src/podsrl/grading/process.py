@@ -122,5 +122,12 @@ def encode(function: str, arguments: tuple[Any, ...], deadline: float) -> bytes 
     return line if len(line) <= MAX_REQUEST else None
 
 
+def usable_cores() -> int:
+    """How many cores this process may run on (a job's share of a machine may be less than all)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class GradingProcessError(PodsError, RuntimeError):
     """The grading processes can't be started."""

@@ -1,6 +1,5 @@
 """Python functions with unit tests: MBPP (arXiv 2108.07732) and HumanEval+ (arXiv 2305.01210)."""
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +7,8 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.extract import answer_tag
+from podsrl.grading.pool import shared_pool
+from podsrl.grading.process import encode, usable_cores
 from podsrl.grading.sandbox import Limits, find_sandbox
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.tasks.files import find_file, load_from_hub, read_jsonl
@@ -15,6 +16,8 @@ from podsrl.tasks.files import find_file, load_from_hub, read_jsonl
 #: Longer code is no answer.
 MAX_CODE = 50_000
 _FENCE = re.compile(r"^[ \t]{0,9}```[a-zA-Z0-9+]{0,20}[ \t]{0,9}\n(.*?)^[ \t]{0,9}```", re.S | re.M)
+_DEFINES = re.compile(r"^(?:async )?(?:def|class) |^\w+(?::[^=\n]*)? = lambda\b", re.M)
+_PARSER = "podsrl.grading.python_source"
 #: The published split of MBPP's one file, by task_id (first, last).
 _MBPP_SPLITS = {"train": (601, 974), "test": (11, 510)}
 
@@ -24,7 +27,8 @@ class Code(Task):
 
     Args:
         sandbox_url: a SandboxFusion server; None runs the code in bubblewrap.
-        seconds: for one answer with its tests; memory_mb: for the same.
+        seconds: for one answer with its tests; cpu_seconds: of them, on the processor (an endless
+            loop costs these); memory_mb: for the same.
     """
 
     name = "code"
@@ -45,10 +49,15 @@ class Code(Task):
     splits = ("train", "test", "humaneval")
 
     def __init__(
-        self, sandbox_url: str | None = None, seconds: float = 10.0, memory_mb: int = 1024
+        self,
+        sandbox_url: str | None = None,
+        seconds: float = 10.0,
+        cpu_seconds: int = 5,
+        memory_mb: int = 1024,
     ) -> None:
         self._sandbox = find_sandbox(sandbox_url)
-        self._limits = Limits(seconds=seconds, memory=memory_mb << 20)
+        self._limits = Limits(seconds=seconds, cpu=cpu_seconds, memory=memory_mb << 20)
+        self._same_python = sandbox_url is None  # what doesn't parse here, doesn't run there
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question`, `answer` (the gold code), `tests` and `setup` (code run first)."""
@@ -79,36 +88,54 @@ class Code(Task):
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Run the completion's code and then the tests; None if the sandbox itself failed."""
         code = extract_code(completion)
-        if code is None:
-            return Grade(False, in_format(completion))
-        setup = str(row.get("setup") or "")
-        result = self._sandbox.run(f"{setup}\n{code}", str(row["tests"]), self._limits)
-        answer = None if result.status == "broken" else result.status == "passed"
+        answer = False if code is None else self._run(_program(code, row), str(row["tests"]))
         return Grade(answer, in_format(completion))
 
     def grade_batch(
         self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[Grade]:
-        """As many sandboxes at a time as there are cores; equal code runs once."""
-        keys = [
-            (extract_code(text), str(row["tests"]), str(row.get("setup") or ""))
-            for text, row in zip(completions, rows, strict=True)
+        """As many sandboxes at a time as there are cores; equal programs run once."""
+        codes = [extract_code(text) for text in completions]
+        pairs = [
+            None if code is None else (_program(code, row), str(row["tests"]))
+            for code, row in zip(codes, rows, strict=True)
         ]
-        first = {key: pair for key, *pair in zip(keys, completions, rows, strict=True)}
-        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-            done = threads.map(lambda pair: self.grade(*pair), first.values())
-            grades = dict(zip(first, done, strict=True))
+        keys = self._fingerprints([pair[0] for pair in pairs if pair])
+        first = {(keys[pair[0]], pair[1]): pair for pair in pairs if pair and keys[pair[0]]}
+        with ThreadPoolExecutor(usable_cores()) as threads:
+            done = threads.map(lambda pair: self._run(*pair), first.values())
+            answers: dict[Any, bool | None] = dict(zip(first, done, strict=True))
         return [
-            grades[key]._replace(format=in_format(text))
-            for key, text in zip(keys, completions, strict=True)
+            Grade(answers.get((keys[pair[0]], pair[1]), False) if pair else False, in_format(text))
+            for pair, text in zip(pairs, completions, strict=True)
         ]
+
+    def _run(self, program: str, tests: str) -> bool | None:
+        result = self._sandbox.run(program, tests, self._limits)
+        return None if result.status == "broken" else result.status == "passed"
+
+    def _fingerprints(self, programs: Sequence[str]) -> dict[str, str]:
+        """program -> what is the same for equal programs; "" if it is not Python."""
+        unique = list(dict.fromkeys(programs))
+        if not self._same_python or not unique:
+            return {program: program for program in unique}
+        pool = shared_pool(5.0, _PARSER)
+        parse = f"{_PARSER}:fingerprint"
+        short = [(p,) for p in unique if encode(parse, (p,), pool.deadline) is not None]
+        found = {p: key for (p,), key in zip(short, pool.run(parse, short), strict=True)}
+        return {p: p if found.get(p) is None else found[p] for p in unique}
+
+
+def _program(code: str, row: Mapping[str, Any]) -> str:
+    return f"{row.get('setup') or ''}\n{code}"
 
 
 def extract_code(completion: str) -> str | None:
     """The code that a completion answers with, or None.
 
-    The last fenced block of the answer tag (without a tag: of what follows the reasoning), or all
-    of the tag if it has no fence.
+    The last fenced block of the answer tag (without a tag: of what follows the reasoning) that
+    defines something: a block after it shows how to use it, or what it prints. If none does, the
+    last one; if there is no fence, all of the tag.
 
     >>> extract_code("<answer>```python\\nx = 1\\n```</answer>")
     'x = 1\\n'
@@ -116,11 +143,13 @@ def extract_code(completion: str) -> str | None:
     True
     """
     tag = answer_tag(completion)
-    text = completion.rpartition("</think>")[2] if tag is None else tag
+    rest = completion.rpartition("</think>")[2].partition("<think>")[0]
+    text = rest if tag is None else tag
     if len(text) > 4 * MAX_CODE:
         return None
     blocks = _FENCE.findall(f"{text}\n")
-    code = blocks[-1] if blocks else tag
+    defining = [block for block in blocks if _DEFINES.search(block)]
+    code = (defining or blocks)[-1] if blocks else tag
     return code if code and len(code) <= MAX_CODE else None
 
 

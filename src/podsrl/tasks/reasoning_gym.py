@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError
-from podsrl.grading.extract import answer_tag, declared_answer
+from podsrl.grading.extract import answer_tag, declared_answer, unwrapped
 from podsrl.grading.pool import shared_pool
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 
 _FUNCTION = "podsrl.tasks.reasoning_gym:score"
 _MAX_ANSWER = 20_000
+#: A verifier's score above this is a right answer; partial credit is less.
+_RIGHT = 0.999
 #: How far the seeds of the splits are apart; a dataset uses seed + index.
 _SEED_OF_SPLIT = {"train": 0, "test": 1 << 28}
 
@@ -83,20 +85,38 @@ class ReasoningGym(Task):
     def grade_batch(
         self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[Grade]:
-        """Ask the dataset's verifier, in the grading processes."""
-        answers = [answer_tag(text) or declared_answer(text) for text in completions]
+        """Ask the dataset's verifier, in the grading processes.
+
+        If it refuses an answer that stands in a box or in bold type, it is asked again without.
+        """
+        answers = [answer_tag(text) or declared_answer(text) or "" for text in completions]
+        scores = self._scores(answers, rows)
+        plain = [
+            unwrapped(answer) if score is not None and score < _RIGHT else ""
+            for answer, score in zip(answers, scores, strict=True)
+        ]
+        again = ["" if p == a.strip() else p for p, a in zip(plain, answers, strict=True)]
+        second = self._scores(again, rows)
+        best = [
+            new if asked else old for asked, new, old in zip(again, second, scores, strict=True)
+        ]
+        return [
+            Grade(None if score is None else score > _RIGHT, in_format(text))
+            for score, text in zip(best, completions, strict=True)
+        ]
+
+    def _scores(
+        self, answers: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    ) -> list[float | None]:
+        """The verifier's scores; no answer, and one that is too long, have 0."""
+        asked = [0 < len(answer) <= _MAX_ANSWER for answer in answers]
         items = [
             (row["dataset"], row["config"], row["problem"], answer)
-            for answer, row in zip(answers, rows, strict=True)
-            if answer and len(answer) <= _MAX_ANSWER
+            for answer, row, ask in zip(answers, rows, asked, strict=True)
+            if ask
         ]
-        scores = iter(shared_pool(self._deadline, "reasoning_gym").run(_FUNCTION, items))
-        grades = []
-        for answer, text in zip(answers, completions, strict=True):
-            asked = answer and len(answer) <= _MAX_ANSWER
-            score = next(scores) if asked else 0.0
-            grades.append(Grade(None if score is None else score > 0.999, in_format(text)))
-        return grades
+        found = iter(shared_pool(self._deadline, "reasoning_gym").run(_FUNCTION, items))
+        return [next(found) if ask else 0.0 for ask in asked]
 
     def _generate(self, split: str) -> list[Row]:
         size = self._size if split == "train" else self._size // 5

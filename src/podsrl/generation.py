@@ -136,4 +136,3 @@ def _prefilled(
 def _end_tokens(config: GenerationConfig, device: torch.device) -> torch.Tensor:
     ends = config.eos_token_id
     return torch.tensor(ends if isinstance(ends, list) else [ends], device=device)
-

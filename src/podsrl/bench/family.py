@@ -53,9 +53,7 @@ class Member:
             mine, theirs = context.Pipe()
             log = logs / f"{setting.name.replace(' ', '-').replace('/', '-')}-{index}.log"
             rank = Rank(index, setting.processes, port)
-            process = context.Process(
-                target=serve, args=(setting, rank, theirs, log), daemon=True
-            )
+            process = context.Process(target=serve, args=(setting, rank, theirs, log), daemon=True)
             process.start()
             theirs.close()
             self._processes.append(process)

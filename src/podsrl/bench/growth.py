@@ -74,9 +74,7 @@ def tabulate(measured: Mapping[str, Any]) -> list[Table]:
     ]
 
 
-def _sweep(
-    title: str, letter: str, found: Mapping[str, Any], limits: Mapping[str, float]
-) -> Table:
+def _sweep(title: str, letter: str, found: Mapping[str, Any], limits: Mapping[str, float]) -> Table:
     sizes = [float(name) for name in found]
     medians = {
         phase: [_median(steps["seconds"], phase) for steps in found.values()] for phase in _SHOWN

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 
 def scan(rewards_P_N: Sequence[Sequence[float]], m: int) -> list[list[int]]:
@@ -32,13 +33,21 @@ def _scan_group(rewards_N: Sequence[float], m: int) -> list[int]:
 
 def per_group(rewards_P_N: np.ndarray, m: int) -> list[np.ndarray]:
     """Each group by itself, each candidate's variance computed anew with numpy."""
-    return [_evaluate_group(rewards_N, m) for rewards_N in rewards_P_N]
+    return [_best_of_group(rewards_N, m) for rewards_N in rewards_P_N]
 
 
-def _evaluate_group(rewards_N: np.ndarray, m: int) -> np.ndarray:
-    n = len(rewards_N)
-    order = np.argsort(rewards_N)
-    candidates = [
-        np.concatenate([order[: m - high], order[n - high :]]) for high in range(m + 1)
-    ]
-    return max(candidates, key=lambda kept: float(np.var(rewards_N[kept])))
+def _best_of_group(rewards_N: np.ndarray, m: int) -> np.ndarray:
+    n, order = len(rewards_N), np.argsort(rewards_N)
+    kept = [np.concatenate([order[: m - high], order[n - high :]]) for high in range(m + 1)]
+    return max(kept, key=lambda indices: float(np.var(rewards_N[indices])))
+
+
+def per_group_torch(rewards_P_N: torch.Tensor, m: int) -> list[torch.Tensor]:
+    """`per_group` with torch's functions."""
+    return [_best_of_group_torch(rewards_N, m) for rewards_N in rewards_P_N]
+
+
+def _best_of_group_torch(rewards_N: torch.Tensor, m: int) -> torch.Tensor:
+    n, order = len(rewards_N), torch.argsort(rewards_N)
+    kept = [torch.cat([order[: m - high], order[n - high :]]) for high in range(m + 1)]
+    return max(kept, key=lambda indices: float(torch.var(rewards_N[indices], correction=0)))

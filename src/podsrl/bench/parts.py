@@ -57,9 +57,7 @@ PARTS = {
 }
 
 
-def measure(
-    part: Part, scale: Scale, model: str, folder: Path, report: Report
-) -> dict[str, Any]:
+def measure(part: Part, scale: Scale, model: str, folder: Path, report: Report) -> dict[str, Any]:
     """Measure a part and write it to its file in `folder`; a killed part leaves no file.
 
     Returns:

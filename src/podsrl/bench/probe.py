@@ -7,7 +7,7 @@ measured alike; nothing is taken from PODS's own clock.
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import Any
 
@@ -75,41 +75,37 @@ class Probe:
         self._wrap(GRPOTrainer, "_calculate_rewards", "score")
         self._wrap(GRPOTrainer, "_compute_loss", "update")
         self._wrap(GRPOTrainer, "_clip_grad_norm", "update")
-        self._wrap(GRPOTrainer, "create_optimizer", "other", self._watch_optimizer)
+        self._wrap(GRPOTrainer, "create_optimizer", "other", then=self._watch_optimizer)
+        log_probs = "_get_per_token_logps_and_entropies"
+        self._wrap(GRPOTrainer, log_probs, "log-probs", when=_without_gradients)
         for name in ("_generate", "_finish"):
             self._wrap(PODSTrainer, name, "select")
         self._wrap(trainer.accelerator, "backward", "update")
         self._wrap(trainer.model, "zero_grad", "update")
-        self._wrap_log_probs()
 
     def _watch_optimizer(self, optimizer: Any) -> None:
         self._wrap(optimizer, "step", "update")
 
     def _wrap(
-        self, owner: Any, name: str, phase: str, then: Callable[[Any], None] | None = None
+        self,
+        owner: Any,
+        name: str,
+        phase: str,
+        when: Callable[[], bool] = lambda: True,
+        then: Callable[[Any], None] = lambda result: None,
     ) -> None:
         original = getattr(owner, name)
 
         @wraps(original)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self.phase(phase):
+            with self.phase(phase) if when() else nullcontext():
                 result = original(*args, **kwargs)
-            if then is not None:
-                then(result)
+            then(result)
             return result
 
         setattr(owner, name, wrapped)
 
-    def _wrap_log_probs(self) -> None:
-        """The old and the reference log-probs are computed without gradients, the loss's with."""
-        original = GRPOTrainer._get_per_token_logps_and_entropies
 
-        @wraps(original)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            inside: AbstractContextManager[Any] = nullcontext()
-            if not torch.is_grad_enabled():
-                inside = self.phase("log-probs")
-            with inside:
-                return original(*args, **kwargs)
-
-        GRPOTrainer._get_per_token_logps_and_entropies = wrapped
+def _without_gradients() -> bool:
+    """The old and the reference log-probs are computed without gradients, the loss's with."""
+    return not torch.is_grad_enabled()

@@ -1,7 +1,7 @@
 """How much is measured: all of it, or just enough to see that everything works."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from podsrl.tiny import TinySettings
 
@@ -20,7 +20,7 @@ class Scale:
     tiny: the model.
     """
 
-    tiny: TinySettings = TinySettings()
+    tiny: TinySettings = field(default_factory=TinySettings)
     m: int = 16
     n: int = 64
     prompts: int = 8

@@ -14,7 +14,13 @@ from podsrl.bench.tables import Bar, Table, duration, with_quartiles
 from podsrl.bench.timings import Seconds, growth, ratio, spread, time_in_turns
 
 KINDS = ("numpy", "torch")
-RIVALS = {"scan": "Algorithm 2, a scan per group", "per group": "per group, numpy"}
+RIVALS = {
+    "scan": "Algorithm 2, a scan per group",
+    "per group": "per group, numpy",
+    "per group, torch": "per group, torch",
+}
+#: Which version of a kind's own arrays, group by group, it is measured against.
+PER_GROUP = {"numpy": "per group", "torch": "per group, torch"}
 #: Where the bars apply.
 BAR_GROUPS, BAR_N, FASTER = 4096, 64, 100.0
 EXPONENT, SHARE = 1.1, 0.001
@@ -45,14 +51,15 @@ def check_agreement(rewards_P_N: np.ndarray, m: int) -> None:
     Raises:
         AssertionError: they don't.
     """
-    torch_kept = downsample(torch.from_numpy(rewards_P_N), m).numpy()
+    tensor = torch.from_numpy(rewards_P_N)
     found = [
         np.var(np.take_along_axis(rewards_P_N, np.asarray(kept), axis=-1), axis=-1)
         for kept in (
             downsample(rewards_P_N, m),
-            torch_kept,
+            downsample(tensor, m),
             naive.scan(rewards_P_N.tolist(), m),
             naive.per_group(rewards_P_N, m),
+            torch.stack(naive.per_group_torch(tensor, m)),
         )
     ]
     for variance_P in found[1:]:
@@ -66,6 +73,7 @@ def _time_all(rewards: np.ndarray, scale: Scale) -> Seconds:
         "torch": lambda: downsample(tensor, m),
         "scan": lambda: naive.scan(lists, m),
         "per group": lambda: naive.per_group(rewards, m),
+        "per group, torch": lambda: naive.per_group_torch(tensor, m),
     }
     return _time_repeated(functions, scale.selection_rounds)
 
@@ -109,7 +117,8 @@ def _time_steps(draw: np.random.Generator, scale: Scale) -> dict[str, Any]:
         functions[str(prompts)] = lambda rewards=rewards: downsample(
             rewards, scale.m, "max_variance", [0, 1]
         )
-    return {"n": scale.n, "seconds": _time_repeated(functions, scale.selection_rounds)}
+    seconds = _time_repeated(functions, scale.selection_rounds)
+    return {"n": scale.n, "prompts": scale.prompts, "seconds": seconds}
 
 
 def tabulate(
@@ -131,17 +140,18 @@ def _speed(measured: Mapping[str, Any]) -> Table:
         seconds, p, n = cell["seconds"], cell["groups"], cell["n"]
         row = [f"{p:,} x {n:,}"]
         row += [duration(spread(seconds[name]).median) for name in (*KINDS, *RIVALS)]
-        for rival in RIVALS:
-            row.append(with_quartiles(ratio(seconds[rival], seconds["numpy"]), "x"))
-        rows.append(row)
-        if (p, n) == (BAR_GROUPS, BAR_N):
-            for kind in KINDS:
-                found = ratio(seconds["per group"], seconds[kind])
+        row.append(with_quartiles(ratio(seconds["scan"], seconds["numpy"]), "x"))
+        for kind, rival in PER_GROUP.items():
+            found = ratio(seconds[rival], seconds[kind])
+            row.append(with_quartiles(found, "x"))
+            if (p, n) == (BAR_GROUPS, BAR_N):
                 what = f"{kind}, {p:,} x {n}, m = {measured['m']}: times faster than per group"
                 bars.append(Bar.of(what, found, FASTER, at_most=False))
+        rows.append(row)
+    ratios = ["scan / numpy", *(f"per group / {kind}" for kind in PER_GROUP)]
     return Table(
         f"Selection: max_variance, m = {measured['m']}",
-        ["groups x n", *KINDS, *RIVALS.values(), "scan / numpy", "per group / numpy"],
+        ["groups x n", *KINDS, *RIVALS.values(), *ratios],
         rows,
         "Median seconds of one call for all groups; ratios round by round, with quartiles. All"
         " versions were checked to keep sets of the same variance.",
@@ -171,17 +181,25 @@ def _share(measured: Mapping[str, Any], step_seconds: Mapping[str, Sequence[floa
     rows, bars = [], []
     for prompts, seconds in measured["seconds"].items():
         what = f"{prompts} prompt{'s' * (prompts != '1')} a step"
-        selection, step = spread(seconds), None
+        selection, step, share = spread(seconds).median, None, None
         if prompts in step_seconds:
             step = spread(step_seconds[prompts]).median
-        share = None if step is None else selection.median / step
-        rows.append([what, duration(selection.median), "" if step is None else duration(step)])
-        bars.append(Bar(f"{what}: selection's share of it", share, SHARE, percent=True))
+            share = selection / step
+        rows.append(
+            [
+                what,
+                duration(selection),
+                "not measured" if step is None else duration(step),
+                "" if share is None else f"{100 * share:.2g} %",
+            ]
+        )
+        if prompts == str(measured["prompts"]):
+            bars.append(Bar(f"{what}: selection's share of it", share, SHARE, percent=True))
     return Table(
         f"Selection within a step, n = {measured['n']}",
-        ["", "selection", "whole step"],
+        ["", "selection", "whole step", "share"],
         rows,
         "`downsample` on a torch tensor, as a training step calls it, beside a measured step of"
-        " PODS on the embedded model.",
+        " PODS on the embedded model. The bar is for the step that is measured by phase below.",
         bars,
     )

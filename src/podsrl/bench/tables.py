@@ -33,7 +33,7 @@ class Bar:
 
     @property
     def verdict(self) -> str:
-        """"met", "missed" or "not measured": the median decides.
+        """ "met", "missed" or "not measured": the median decides.
 
         >>> Bar("update", 0.29, 0.30).verdict, Bar("faster", 80.0, 100.0, at_most=False).verdict
         ('met', 'missed')

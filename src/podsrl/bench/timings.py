@@ -34,9 +34,7 @@ def in_turns(names: Sequence[str], rounds: int) -> list[str]:
     >>> in_turns(["a", "b", "c"], rounds=2)
     ['a', 'b', 'c', 'b', 'c', 'a']
     """
-    return [
-        names[(start + i) % len(names)] for start in range(rounds) for i in range(len(names))
-    ]
+    return [names[(start + i) % len(names)] for start in range(rounds) for i in range(len(names))]
 
 
 def time_in_turns(

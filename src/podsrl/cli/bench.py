@@ -77,8 +77,8 @@ def _plan(chosen: list[Part], done: set[str], quick: bool) -> str:
         lines.append(f"{part.name:<11} {part.what} ({cost})")
     threads = os.environ.get("OMP_NUM_THREADS", "as many as torch takes")
     lines.append(
-        f"\nAbout {_clock(60 * total)} on two free cores; threads: {threads}. Leave the machine alone"
-        " meanwhile: what else runs on it is measured, too."
+        f"\nAbout {_clock(60 * total)} on two free cores; threads: {threads}. Leave the machine"
+        " alone meanwhile: what else runs on it is measured, too."
     )
     return "\n".join(lines)
 

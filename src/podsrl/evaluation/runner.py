@@ -1,5 +1,6 @@
 """Measuring a model on a task: sample, grade, count; k times over the same problems."""
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from podsrl import generation as shared
 from podsrl.errors import InvalidInputError
+from podsrl.generation import can_share
 from podsrl.tasks import Task
 
 Progress = Callable[[Iterable[Any]], Iterable[Any]]  # such as tqdm
@@ -160,20 +163,23 @@ def generate(
     padded = tokenizer.pad(
         {"input_ids": [list(ids) for ids in prompts]}, padding_side="left", return_tensors="pt"
     ).to(model.device)
-    how: dict[str, Any] = {"do_sample": False}
-    if sampling.temperature > 0:
-        how = {
-            "do_sample": True,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": 0,
-        }
-    out = model.generate(
-        **padded, max_new_tokens=sampling.max_new_tokens, pad_token_id=tokenizer.pad_token_id, **how
+    config = copy.deepcopy(model.generation_config)
+    config.update(
+        max_new_tokens=sampling.max_new_tokens,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=_end_tokens(model, tokenizer),
+        do_sample=sampling.temperature > 0,
+        temperature=sampling.temperature or None,
+        top_p=sampling.top_p if sampling.temperature else None,
+        top_k=0 if sampling.temperature else None,
     )
+    inputs = {"input_ids": padded["input_ids"], "attention_mask": padded["attention_mask"]}
+    if can_share(model, config):
+        out = shared.generate(model, **inputs, generation_config=config)
+    else:
+        out = model.generate(**inputs, generation_config=config)
     new = out[:, padded["input_ids"].shape[1] :].tolist()
-    ends = set(_end_tokens(model, tokenizer))
-    return [list(_until(ids, ends)) for ids in new]
+    return [list(_until(ids, set(config.eos_token_id))) for ids in new]
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> list[int]:

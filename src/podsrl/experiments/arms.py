@@ -55,11 +55,12 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
         )
     pods = settings.parse(dict(base)).training
     n, m, accumulation = pods.num_rollouts, pods.num_generations, pods.gradient_accumulation_steps
-    derived: Settings = {}
+    # generation as fast in every arm, or the comparison would be unfair
+    derived: Settings = {"fast_generation": pods.fast_generation}
     if kind == "grpo":
-        derived = {"num_rollouts": m}
+        derived["num_rollouts"] = m
     elif kind == "grpo_ga":
-        derived = _accumulated(name, n, int(m or 0), accumulation, own)
+        derived |= _accumulated(name, n, int(m or 0), accumulation, own)
     arm = {**base, **derived, **own}
     try:
         training = settings.parse(dict(arm)).training

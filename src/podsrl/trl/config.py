@@ -60,6 +60,14 @@ class PODSConfig(GRPOConfig):
             " that the log still spans the whole run."
         },
     )
+    fast_generation: bool | None = field(
+        default=None,
+        metadata={
+            "help": "Generate with transformers so that each prompt is read once and ended rows"
+            " leave the batch: the same distribution, other random numbers than TRL's. By default"
+            " where n > m; n = m without it is GRPOTrainer bit for bit."
+        },
+    )
     gradient_accumulation_steps: int = field(
         default=2,
         metadata={
@@ -78,6 +86,8 @@ class PODSConfig(GRPOConfig):
             register_rule(name, rule)
             self.downsampling_rule = name
         self._check_sizes()
+        if self.fast_generation is None:
+            self.fast_generation = self.num_rollouts > (self.num_generations or 0)
         super().__post_init__()
         resolve_rule(self.downsampling_rule)
         self._check_advantages()

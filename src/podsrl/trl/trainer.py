@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from podsrl.evaluation.records import RunFolder
 from podsrl.trl import checkpoint, vllm
 from podsrl.trl.clock import PhaseClock, peak_memory
 from podsrl.trl.config import PODSConfig
+from podsrl.trl.fast_generation import generating_fast
 from podsrl.trl.ranks import Columns, gather_rows, select_rows, share_of_rows
 from podsrl.trl.rollout_log import RolloutLog
 from podsrl.trl.selection import Selection, check_rewards
@@ -165,10 +166,13 @@ class PODSTrainer(GRPOTrainer):
         return (*(kept[name] for name in names), {}, None, [])
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """TRL's; in training vLLM gets one request per prompt."""
-        if not (self.use_vllm and self.model.training):
-            return super()._generate_single_turn(*args, **kwargs)
-        with vllm.one_request_per_prompt(self.vllm_generation, self._groups):
+        """TRL's; in training each prompt is read once, by vLLM or by transformers."""
+        once: AbstractContextManager[None] = nullcontext()
+        if self.use_vllm and self.model.training:
+            once = vllm.one_request_per_prompt(self.vllm_generation, self._groups)
+        elif self.args.fast_generation and not self.use_transformers_continuous_batching:
+            once = generating_fast(self.accelerator.unwrap_model(self.model_wrapped))
+        with once:
             return super()._generate_single_turn(*args, **kwargs)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:

@@ -12,6 +12,8 @@ from typing import Any
 
 from trl.trainer import grpo_trainer
 
+from podsrl.trl.replaced import replaced
+
 MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs above it
 
 
@@ -28,7 +30,7 @@ def sized_for_rollouts(num_rollouts: int, num_generations: int) -> Iterator[None
         options["max_num_seqs"] = min(rows, MAX_NUM_BATCHED_TOKENS)
         return original(**options)
 
-    with _replaced(grpo_trainer, "VLLMGeneration", construct):
+    with replaced(grpo_trainer, "VLLMGeneration", construct):
         yield
 
 
@@ -47,8 +49,8 @@ def one_request_per_prompt(generation: Any, num_prompts: int) -> AbstractContext
     if generation.mode == "server":
         client = getattr(generation, "vllm_client", None)  # the main process has it
         generate = _without_padding(client.generate, num_prompts) if client else None
-        return _replaced(client, "generate", generate)
-    return _replaced(generation.llm, "generate", _grouped(generation.llm.generate))
+        return replaced(client, "generate", generate)
+    return replaced(generation.llm, "generate", _grouped(generation.llm.generate))
 
 
 def _grouped(generate: Callable[..., Any]) -> Callable[..., list[Any]]:
@@ -84,17 +86,3 @@ def _without_padding(generate: Callable[..., Any], num_prompts: int) -> Callable
         }
 
     return trimmed
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """`owner.name` is `value` inside; without an owner nothing happens."""
-    if owner is None:
-        yield
-        return
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)

@@ -1,0 +1,139 @@
+"""Sampling many completions of few prompts, with transformers' own `generate`.
+
+`generate` on n copies of a prompt reads the prompt n times, and decodes every row until the last
+one ends. Here each prompt is read once and its cache is copied to its rows, and when enough rows
+have ended they leave the batch. The distribution is the same; the random numbers are not.
+"""
+
+import copy
+from typing import Any
+
+import torch
+from torch.distributed.fsdp import FullyShardedDataParallel
+from transformers import DynamicCache, GenerationConfig, StoppingCriteria, StoppingCriteriaList
+from transformers.cache_utils import DynamicLayer
+from transformers.integrations import is_deepspeed_zero3_enabled
+
+#: Rows leave the batch when this share of it has ended. Each time costs a copy of the cache.
+LEAVING_SHARE = 0.125
+
+#: Settings whose meaning depends on where a call of `generate` began, or that return more.
+_WHOLE_CALLS_ONLY = (
+    *("min_length", "min_new_tokens", "stop_strings", "max_time", "cache_implementation"),
+    *("return_dict_in_generate", "prompt_lookup_num_tokens", "begin_suppress_tokens"),
+    *("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty"),
+    *("watermarking_config", "guidance_scale", "penalty_alpha", "dola_layers"),
+    "assistant_early_exit",
+)
+
+
+@torch.no_grad()
+def generate(
+    model: Any,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    generation_config: GenerationConfig,
+) -> torch.Tensor:
+    """`model.generate` for rows of which many are equal.
+
+    Args:
+        model: a causal language model for which `can_share` holds.
+        input_ids: prompts, padded on the left; shape (rows, prompt length).
+        attention_mask: 0 where padding is; the same shape.
+        generation_config: `max_new_tokens` must be set.
+
+    Returns:
+        Prompts and completions; shape (rows, prompt length + longest completion), the rest of a row
+        padding, as `model.generate` gives them.
+    """
+    config = copy.deepcopy(generation_config)
+    ends = _end_tokens(config, input_ids.device)
+    cache = _prefilled(model, input_ids, attention_mask, config)
+    rows, length = input_ids.shape
+    padding = config.pad_token_id if config.pad_token_id is not None else int(ends[0])
+    whole = input_ids.new_full((rows, length + config.max_new_tokens), padding)
+    whole[:, :length] = input_ids
+    going = torch.arange(rows, device=input_ids.device)
+    ids, mask, longest = input_ids, attention_mask, length
+    while len(going) and longest < whole.shape[1]:
+        config.max_new_tokens = whole.shape[1] - longest
+        ids = model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            past_key_values=cache,
+            generation_config=config,
+            stopping_criteria=StoppingCriteriaList([_EnoughEnded(ends)]),
+        )
+        whole[going, : ids.shape[1]] = ids
+        new = ids[:, longest:]
+        longest = ids.shape[1]
+        stay = (~torch.isin(new, ends).any(dim=1)).nonzero()[:, 0]
+        mask = torch.cat([mask, mask.new_ones(new.shape)], dim=1)[stay]
+        going, ids = going[stay], ids[stay]
+        cache.batch_select_indices(stay)
+    return whole[:, :longest]
+
+
+def can_share(model: Any, generation_config: GenerationConfig) -> bool:
+    """Whether `generate` here does what `model.generate` would.
+
+    It does for sampling and greedy decoding from a decoder whose layers all attend to everything.
+    Models whose weights are spread over processes are left to `model.generate`, since every
+    process must take the same number of steps.
+    """
+    config = generation_config
+    sampling_only = (config.num_beams or 1) == 1 and (config.num_return_sequences or 1) == 1
+    whole = any(getattr(config, name, None) for name in _WHOLE_CALLS_ONLY)
+    ends = config.max_new_tokens is not None and config.eos_token_id is not None
+    if not sampling_only or whole or not ends or config.use_cache is False:
+        return False
+    if model.config.is_encoder_decoder or is_deepspeed_zero3_enabled():
+        return False
+    if any(isinstance(module, FullyShardedDataParallel) for module in model.modules()):
+        return False
+    if any(hasattr(parameter, "device_mesh") for parameter in model.parameters()):
+        return False  # a DTensor, of FSDP2 or tensor parallelism
+    layers = DynamicCache(config=model.config).layers
+    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+
+
+class _EnoughEnded(StoppingCriteria):  # type: ignore[misc]
+    """Stops the whole batch once a share of its rows has ended."""
+
+    def __init__(self, ends: torch.Tensor) -> None:
+        self.ends = ends
+        self.ended: torch.Tensor | None = None
+
+    def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
+        last = torch.isin(input_ids[:, -1], self.ends)
+        self.ended = last if self.ended is None else self.ended | last
+        enough = self.ended.sum() >= LEAVING_SHARE * len(self.ended)
+        return enough.expand(len(self.ended))
+
+
+def _prefilled(
+    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, config: GenerationConfig
+) -> DynamicCache:
+    """The cache of all prompts but for their last token, each different prompt read once.
+
+    `generate` reads them, so that positions and masks are those of the model's own; the token that
+    it must make of them is thrown away.
+    """
+    both = torch.cat([input_ids, attention_mask], dim=1)
+    prompts, row_of = torch.unique(both, dim=0, return_inverse=True)
+    ids, mask = prompts.tensor_split(2, dim=1)
+    once = copy.deepcopy(config)
+    once.update(max_new_tokens=1, do_sample=False, temperature=None, top_p=None, top_k=None)
+    cache = DynamicCache(config=model.config)
+    model.generate(
+        input_ids=ids, attention_mask=mask, past_key_values=cache, generation_config=once
+    )
+    cache.crop(-1)  # generate takes up where the cache ends, and needs a token to go on from
+    cache.batch_select_indices(row_of)
+    return cache
+
+
+def _end_tokens(config: GenerationConfig, device: torch.device) -> torch.Tensor:
+    ends = config.eos_token_id
+    return torch.tensor(ends if isinstance(ends, list) else [ends], device=device)
+

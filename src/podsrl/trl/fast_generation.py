@@ -1,0 +1,24 @@
+"""TRL's own call of `generate`, handed to `podsrl.generation` where that does the same."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from podsrl.generation import can_share, generate
+from podsrl.trl.replaced import replaced
+
+
+def generating_fast(model: Any) -> AbstractContextManager[None]:
+    """`model.generate`, called inside as TRL calls it, reads each prompt once.
+
+    Calls with anything else than token ids, their mask and a config go to the model as they are.
+    """
+    original = model.generate
+
+    def fast(**kwargs: Any) -> Any:
+        expected = {"input_ids", "attention_mask", "generation_config"}
+        if set(kwargs) != expected or not can_share(model, kwargs["generation_config"]):
+            return original(**kwargs)
+        with replaced(model, "generate", original):
+            return generate(model, **kwargs)
+
+    return replaced(model, "generate", fast)

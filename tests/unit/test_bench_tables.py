@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import podsrl
-from podsrl.bench import growth, naive, parts, selection, step
+from podsrl.bench import generation, growth, naive, parts, selection, step
 from podsrl.bench.probe import Probe
 from podsrl.bench.tables import Bar, Table
 from podsrl.bench.timings import Spread, in_turns, ratio, time_in_turns
@@ -209,6 +209,16 @@ def test_the_selection_is_judged_at_4096_groups_by_its_growth_and_by_its_share()
 def test_without_a_measured_step_the_share_is_not_judged():
     share = selection.tabulate(selection_measured(), {})[-1]
     assert [bar.verdict for bar in share.bars] == ["not measured"]
+
+
+def test_generation_is_judged_by_its_ratio_to_plain_generate_round_by_round():
+    seconds = {"plain": [2.0, 6.0, 4.0], "shared": [1.0, 2.0, 2.0]}
+    measured = {"prompts": 2, "n": 4, "seconds": seconds, "tokens": {"plain": [80, 80, 80]}}
+    measured["tokens"]["shared"] = [72, 80, 88]
+    (table,) = generation.tabulate(measured)
+    assert verdicts(table) == {"times faster than plain generate": (2.0, "met")}
+    # 80 tokens of 8 rollouts; 72 / 1, 80 / 2, 88 / 2 tokens a second
+    assert [row[2:] for row in table.rows] == [["10.0", "20"], ["10.0", "44"]]
 
 
 ENVIRONMENT = {

@@ -33,6 +33,7 @@ def families(scale: Scale, model: str) -> dict[str, list[Setting]]:
             micro_batch=prompts * m,
             ours=True,
             max_completion_length=scale.max_completion_length,
+            options={"fast_generation": True},  # at n = m, too
         )
 
     many = setting(f"{TIMES_PROMPTS} prompts", prompts=TIMES_PROMPTS)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from podsrl.bench import growth, selection, step
+from podsrl.bench import generation, growth, selection, step
 from podsrl.bench.scale import Report, Scale
 from podsrl.bench.tables import Table
 from podsrl.evaluation.environment import describe_environment
@@ -52,6 +52,12 @@ PARTS = {
             "a step of PODS as n, m, prompts and processes grow",
             *(2.0, 0.4),
             growth.measure,
+        ),
+        Part(
+            "generation",
+            "many rollouts of few prompts, beside plain generate",
+            *(0.5, 0.1),
+            lambda scale, model, logs, report: generation.measure(scale, model, report),
         ),
     )
 }
@@ -104,6 +110,8 @@ def tables(found: Mapping[str, Mapping[str, Any]]) -> list[Table]:
         made += step.tabulate(measured["step"])
     if "growth" in measured:
         made += growth.tabulate(measured["growth"])
+    if "generation" in measured:
+        made += generation.tabulate(measured["generation"])
     return made
 
 

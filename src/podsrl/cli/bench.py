@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from podsrl.bench.tables import Table
 
 SUMMARY = "measure what selecting costs and what it saves, beside TRL's own trainer, on this CPU"
-PARTS = ("selection", "step", "growth")
+PARTS = ("selection", "step", "growth", "generation")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -36,19 +36,18 @@ RUNS, RESULTS = Path("runs/evidence"), Path("docs/results")
 #: Comparison: the one that its learning rates come from.
 COMPARISONS = {
     "arithmetic": "arithmetic-rates-1",
-    "arithmetic-scaling": "arithmetic-rates-1",
-    "arithmetic-map-mixed-8": "arithmetic-rates-8",
-    "arithmetic-map-uniform-1": "arithmetic-rates-1",
-    "arithmetic-map-uniform-8": "arithmetic-rates-8",
-    "arithmetic-map-dear": "arithmetic-rates-1",
+    "arithmetic-map-hard": "arithmetic-rates-dear",
+    "arithmetic-map-dear": "arithmetic-rates-dear",
+    "arithmetic-map-uniform": "arithmetic-rates-1",
+    "arithmetic-map-four": "arithmetic-rates-1",
 }
 #: Cells of the map, by what they are.
 CELLS = {
     "arithmetic": "mixed difficulty, 1 prompt a step",
+    "arithmetic-map-uniform": "one difficulty, 1 prompt a step",
+    "arithmetic-map-four": "mixed difficulty, 4 prompts a step",
     "arithmetic-map-dear": "mixed difficulty, 1 prompt a step, dear update",
-    "arithmetic-map-mixed-8": "mixed difficulty, 8 prompts a step",
-    "arithmetic-map-uniform-1": "one difficulty, 1 prompt a step",
-    "arithmetic-map-uniform-8": "one difficulty, 8 prompts a step",
+    "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
 }
 ARMS, REFERENCES = ("grpo", "grpo_ga", "pods"), ("grpo", "grpo_ga")
 #: Seconds of update for each second of generation, a rollout; 8.4 is about the authors' L40S.
@@ -97,7 +96,7 @@ def chosen_rates(name: str) -> dict[str, float]:
     """The learning rate of each arm with the best accuracy, on average over the time it had."""
     scores = {
         arm.name: float(np.nanmean(arm.curves.accuracy[:, 1:]))
-        for arm in load(name, "pods-1.0e-4").arms
+        for arm in load(name, "pods-5.0e-5").arms
     }
     best = {
         arm: max((s, n) for n, s in scores.items() if n.split("-", 1)[0] == arm) for arm in ARMS
@@ -111,8 +110,6 @@ def with_rates(config: dict[str, Any], rates: dict[str, float]) -> dict[str, Any
         name: {"learning_rate": rates[name if name in ARMS else "pods"], **(own or {})}
         for name, own in config["arms"].items()
     }
-    if "n16" in arms:  # n = m is GRPO
-        arms["n16"]["learning_rate"] = rates["grpo"]
     return {**config, "arms": arms}
 
 
@@ -127,8 +124,7 @@ def condense(names: Sequence[str]) -> None:
     parts = [HEAD.format(date=datetime.now(UTC).date(), hardware=hardware(names[0]))]
     parts.append(f"Learning rates chosen: `{rates}`.\n")
     for name in names:
-        references = ("n16",) if name == "arithmetic-scaling" else REFERENCES
-        comparison = load(name, *references)
+        comparison = load(name, *REFERENCES)
         summaries = summarise(comparison)
         for kind, figure in draw(comparison, summaries).items():
             if kind in ("accuracy", "seconds_per_step"):

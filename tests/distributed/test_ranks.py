@@ -63,6 +63,8 @@ def on_ranks(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
             if world == 2:
                 many = {"n": 24, "num_generations": 16, "per_device_train_batch_size": 32}
                 runs.append(settings("many", out, tiny_model, 2, max_steps=1, **many))
+                auto = {"n": "auto", "max_num_rollouts": 15, "max_steps": 6}
+                runs.append(settings("auto", out, tiny_model, 2, **auto))
             process = torchrun(world, WORKER, json.dumps(runs))
             assert process.returncode == 0, process.stderr[-3000:]
             done[world] = out
@@ -121,6 +123,17 @@ def test_the_kept_set_on_two_ranks_is_the_brute_force_choice(on_ranks):
             kept = group["kept"].to_numpy()
             assert kept.sum() == 4
             assert np.var(rewards[kept]) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_ranks_agree_on_the_n_that_auto_chooses(on_ranks):
+    (n, reason), other = result(on_ranks(2), "auto")["chosen_by_rank"]
+    assert n in (4, 8)
+    assert reason
+    assert other == [n, reason]
+    # 3 groups: n = 8, n = 4, and then one more of the chosen n
+    rows = [len(pq.read_table(p)) for p in sorted((on_ranks(2) / "auto" / "rollouts").iterdir())]
+    assert rows == [24, 24, 12, 12, 3 * n, 3 * n]
 
 
 @pytest.mark.slow

@@ -30,12 +30,12 @@ def draw(*key: Any) -> random.Random:
 RANK = int(os.environ.get("RANK", 0))
 
 
-def rollout_function(tokenizer: Any, n: int) -> Any:
+def rollout_function(tokenizer: Any) -> Any:
     """Rollouts that depend on their place in the global batch only, of very uneven lengths."""
     vocabulary = [i for i in range(6, 60) if i != tokenizer.eos_token_id]
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        first = RANK * len(prompts)
+        first, n = RANK * len(prompts), trainer.num_rollouts
         completions = []
         for i, prompt in enumerate(prompts):
             rng = draw(trainer.state.global_step, prompt[-1]["content"], (first + i) % n)
@@ -95,7 +95,7 @@ def main(settings: dict[str, Any]) -> None:
     trainer = RecordingTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
         reward_funcs=reward_function(options["fail"]), args=args, train_dataset=dataset,
-        processing_class=tokenizer, rollout_func=rollout_function(tokenizer, n),
+        processing_class=tokenizer, rollout_func=rollout_function(tokenizer),
     )  # fmt: skip
     folder = checkpoint.last_complete(out) if options["resume"] else None
     trainer.train(resume_from_checkpoint=str(folder) if folder else None)
@@ -109,6 +109,8 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
     """Weights and what all ranks trained on, from the main process."""
     by_rank = gather_object([trainer.trained_tokens])
     rows = gather_object([trainer.trained_rows])
+    auto = trainer.auto
+    chosen = gather_object([None if auto is None else (trainer.num_rollouts, auto.reason)])
     state = trainer.accelerator.get_state_dict(trainer.model)
     if not trainer.accelerator.is_main_process:
         return
@@ -125,6 +127,7 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
         "losses": [e["loss"] for e in trainer.state.log_history if "loss" in e],
         "aligned": all(decoded) and len(decoded) == len(trainer._logs["advantages"]) > 0,
         "sharded": any(isinstance(p, DTensor) for p in trainer.model.parameters()),
+        "chosen_by_rank": chosen,
         "metrics": trainer.state.log_history[0],
     }
     (out / "result.json").write_text(json.dumps(result))

@@ -60,7 +60,7 @@ def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable
     """
 
     def make(
-        n: int | None,
+        n: int | str | None,
         name: str = "run",
         reward_funcs: Any = digits,
         data: Any = dataset,

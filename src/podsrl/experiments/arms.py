@@ -60,6 +60,12 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     if kind == "grpo":
         derived["num_rollouts"] = m
     elif kind == "grpo_ga":
+        if isinstance(n, str):
+            raise InvalidInputError(
+                f"arm {name!r} generates as many rollouts per optimiser step as PODS, which"
+                f" num_rollouts={n} leaves open; give the settings a number, and {n} to an arm of"
+                " its own"
+            )
         derived |= _accumulated(name, n, int(m or 0), accumulation, own)
     arm = {**base, **derived, **own}
     try:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from podsrl.experiments.budget import NO_LIMIT
 from podsrl.experiments.memory import UpdateMemory, find_shape
 from podsrl.experiments.spec import Spec
+from podsrl.trl.config import AUTO
 
 
 @dataclass(frozen=True)
 class Plan:
     """The sizes of a run; a row is one completion.
 
-    generation_prompts, rollouts_generated, rows_trained: per generation.
+    prompts, rollouts (at most, where n is chosen while training), rows: per generation.
     updates_per_generation: optimiser steps until new rollouts are generated.
     """
 
@@ -47,7 +48,7 @@ class Plan:
             steps = int(generations * updates)
         return cls(
             prompts=prompts,
-            rollouts=prompts * args.num_rollouts,
+            rollouts=prompts * args.most_rollouts,
             rows=generation_rows,
             micro_batches=micro_batches,
             micro_batch_rows=args.per_device_train_batch_size,
@@ -94,12 +95,14 @@ class Plan:
             budget += f", at most {' and '.join(limits)}"
         memory = self.memory(spec) or "unknown: the model's config is not on this machine"
         passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
+        chosen = args.num_rollouts == AUTO
+        n = f"at most {args.most_rollouts}" if chosen else args.num_rollouts
+        auto = "; n is measured in the first steps and chosen" if chosen else ""
         lines = [
             f"task        {run.task} {run.task_options or ''}".rstrip(),
             f"model       {spec.model.model_name_or_path}",
-            f"generate    {self.prompts} prompts x {args.num_rollouts} rollouts"
-            f" = {self.rollouts} rollouts",
-            f"keep        {args.num_generations} of {args.num_rollouts} per prompt by"
+            f"generate    {self.prompts} prompts x {n} rollouts = {self.rollouts} rollouts{auto}",
+            f"keep        {args.num_generations} of {n} per prompt by"
             f" {args.downsampling_rule}: the update sees {self.rows} rows",
             f"update      {self.micro_batches} micro-batches of {self.micro_batch_rows} rows"
             f" x {self.processes} processes{passes}; {self.updates_per_generation} optimiser"

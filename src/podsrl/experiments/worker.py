@@ -4,6 +4,7 @@ A crash or a leak hurts no other run, and the peak of memory is the run's own. T
 the one that started it does, which it notices by its standard input.
 """
 
+import logging
 import os
 import sys
 import threading
@@ -65,6 +66,8 @@ def _end_with_parent() -> None:
 def main() -> int:
     """Exit status: 0, 2 for a user's error (its message is the last line), 130 if interrupted."""
     _end_with_parent()
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("podsrl").setLevel(logging.INFO)
     folder, arm, seed = sys.argv[1:]
     try:
         work(Path(folder), arm, int(seed))

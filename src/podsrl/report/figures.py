@@ -17,7 +17,7 @@ from podsrl.evaluation.training_log import PHASES
 from podsrl.report.summary import MEASURES, ArmSummary, time_unit
 
 _USUAL = {"grpo": "#D55E00", "grpo_ga": "#E69F00", "pods": "#0072B2"}
-_OTHERS = ("#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#D55E00", "#0072B2", "#4D4D4D")
+COLOURS = ("#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#D55E00", "#0072B2", "#4D4D4D")
 _MARKERS = "osD^vPX*"
 _PHASES = dict(zip(PHASES, ("#56B4E9", "#CC79A7", "#4D4D4D", "#009E73"), strict=True))
 _STYLE = {
@@ -41,7 +41,7 @@ _STYLE = {
 
 def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, Figure]:
     """The figures of a comparison by name; those whose data the results don't hold are left out."""
-    with _style():
+    with style():
         figures = {
             "accuracy": _accuracy(comparison, summaries),
             "seconds_per_step": _seconds_per_step(comparison, summaries),
@@ -55,7 +55,7 @@ def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, F
 def render(figure: Figure, kind: str) -> bytes:
     """A figure as "png" or "svg"; the same figure always gives the same bytes."""
     buffer = io.BytesIO()
-    with _style():
+    with style():
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(buffer, format=kind, dpi=200, metadata=metadata)
     return buffer.getvalue()
@@ -74,7 +74,8 @@ def describe(name: str, comparison: Comparison) -> str:
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def style() -> Iterator[None]:
+    """The looks that all figures of the project share."""
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
         yield
 
@@ -100,7 +101,7 @@ def _time_axis(comparison: Comparison, axes: Axes) -> float:
 
 
 def _looks(comparison: Comparison) -> dict[str, dict[str, Any]]:
-    others = iter(_OTHERS * len(comparison.arms))
+    others = iter(COLOURS * len(comparison.arms))
     usual = all(arm.name in _USUAL for arm in comparison.arms)
     return {
         arm.name: {

@@ -33,6 +33,7 @@ def save(trainer: "PODSTrainer", folder: Path) -> None:
         "rollouts_generated": trainer.rollouts_generated,
         "rollouts_trained": trainer.rollouts_trained,
         "tokens_generated": trainer.tokens_generated,
+        "auto": None if trainer.auto is None else trainer.auto.state(),
     }
     folder.mkdir(parents=True, exist_ok=True)
     path = _state_file(folder, trainer.accelerator.process_index)
@@ -55,6 +56,8 @@ def load(trainer: "PODSTrainer", folder: Path) -> None:
     trainer.rollouts_generated = state["rollouts_generated"]
     trainer.rollouts_trained = state["rollouts_trained"]
     trainer.tokens_generated = state["tokens_generated"]
+    if trainer.auto is not None and state.get("auto") is not None:
+        trainer.auto.restore(state["auto"])
     if state["world"] != trainer.accelerator.num_processes:
         logger.warning(
             "%s was saved by %d processes and is resumed on %d: the run goes on with the same"

@@ -40,6 +40,11 @@ class PhaseClock(TrainerCallback):
         finally:
             self._spent[name] += now() - began
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Forget the peak of an earlier run in this process."""
+        if _on_gpu():
+            torch.cuda.reset_peak_memory_stats()
+
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the step's clock."""
         self._spent.clear()
@@ -58,14 +63,18 @@ class PhaseClock(TrainerCallback):
 
 def now() -> float:
     """Seconds on a monotonic clock, once the accelerator has finished what it was given."""
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if _on_gpu():
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 def peak_memory() -> int:
-    """Peak bytes: allocated on the GPU, or resident in this process where there is none."""
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    """Peak bytes: allocated on the GPU since training began, or resident in this process so far."""
+    if _on_gpu():
         return int(torch.cuda.max_memory_allocated())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def _on_gpu() -> bool:
+    return torch.cuda.is_available() and torch.cuda.is_initialized()

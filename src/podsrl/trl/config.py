@@ -1,13 +1,26 @@
 """`PODSConfig`: TRL's `GRPOConfig` with how many rollouts to generate and which to keep."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trl import GRPOConfig
 
 from podsrl.advantages import BASELINES
 from podsrl.downsampling import register_rule, resolve_rule
 from podsrl.errors import InvalidInputError
+
+AUTO = "auto"
+
+if TYPE_CHECKING:
+    NumRollouts = int | str
+else:
+
+    def NumRollouts(text: str) -> int | str:  # noqa: N802
+        """The field's type for argument parsers, which of a union would see one member only."""
+        try:
+            return int(text)
+        except ValueError:
+            return text  # "auto", or refused by PODSConfig
 
 
 @dataclass
@@ -29,9 +42,15 @@ class PODSConfig(GRPOConfig):
             "help": "m: completions per prompt that the update sees, TRL's meaning unchanged."
         },
     )
-    num_rollouts: int = field(
+    num_rollouts: NumRollouts = field(
         default=64,
-        metadata={"help": "n: completions per prompt that are generated and scored; n >= m."},
+        metadata={
+            "help": "n: completions per prompt that are generated and scored; n >= m. 'auto'"
+            " measures in the first steps and chooses."
+        },
+    )
+    max_num_rollouts: int = field(
+        default=128, metadata={"help": "The largest n that num_rollouts='auto' considers."}
     )
     downsampling_rule: str = field(
         default="max_variance",
@@ -87,24 +106,32 @@ class PODSConfig(GRPOConfig):
             self.downsampling_rule = name
         self._check_sizes()
         if self.fast_generation is None:
-            self.fast_generation = self.num_rollouts > (self.num_generations or 0)
+            self.fast_generation = self.most_rollouts > (self.num_generations or 0)
         super().__post_init__()
         resolve_rule(self.downsampling_rule)
         self._check_advantages()
 
+    @property
+    def most_rollouts(self) -> int:
+        """The largest n that may be generated."""
+        return self.max_num_rollouts if isinstance(self.num_rollouts, str) else self.num_rollouts
+
     def _check_sizes(self) -> None:
         m = self.num_generations
-        for name in ("num_rollouts", "num_generations", "rollout_log_max_rows"):
+        n_name = "max_num_rollouts" if self.num_rollouts == AUTO else "num_rollouts"
+        for name in (n_name, "num_generations", "rollout_log_max_rows"):
             if not isinstance(getattr(self, name), int):
-                raise InvalidInputError(f"{name} must be an integer; got {getattr(self, name)!r}")
+                also = " or 'auto'" if name == "num_rollouts" else ""
+                given = getattr(self, name)
+                raise InvalidInputError(f"{name} must be an integer{also}; got {given!r}")
         if m is None or m < 2:
             raise InvalidInputError(
                 f"num_generations (m) = {m} rollouts show no contrast; allowed: m >= 2"
             )
-        if self.num_rollouts < m:
+        if self.most_rollouts < m:
             raise InvalidInputError(
-                f"can't keep num_generations (m) = {m} of num_rollouts (n) = {self.num_rollouts};"
-                f" allowed: 2 <= m <= n. Set num_rollouts={m} or more (n = m is plain GRPO)."
+                f"can't keep num_generations (m) = {m} of {n_name} (n) = {self.most_rollouts};"
+                f" allowed: 2 <= m <= n. Set {n_name}={m} or more (n = m is plain GRPO)."
             )
         if self.rollout_log_max_rows < 1:
             raise InvalidInputError(

@@ -88,6 +88,7 @@ class Selection:
             "reward": _mean(self.rewards_P_N),
             "reward_std": nanstd(self.rewards_P_N.flatten()).item(),
             "frac_reward_zero_std": _constant(self.rewards_P_N).float().mean().item(),
+            "pods/num_rollouts": float(self.rewards_P_N.shape[1]),
             "pods/kept_reward": _mean(kept),
             "pods/dropped_reward": self._dropped_mean(),
             "pods/kept_reward_std": nanstd(kept.flatten()).item(),

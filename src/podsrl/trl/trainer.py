@@ -17,8 +17,9 @@ from podsrl.downsampling import resolve_rule
 from podsrl.errors import InvalidInputError, PodsError, RewardError, UnsupportedError
 from podsrl.evaluation.records import RunFolder
 from podsrl.trl import checkpoint, vllm
+from podsrl.trl.auto import AutoRollouts
 from podsrl.trl.clock import PhaseClock, peak_memory
-from podsrl.trl.config import PODSConfig
+from podsrl.trl.config import AUTO, PODSConfig
 from podsrl.trl.fast_generation import generating_fast
 from podsrl.trl.ranks import Columns, gather_rows, select_rows, share_of_rows
 from podsrl.trl.rollout_log import RolloutLog
@@ -77,9 +78,10 @@ class PODSTrainer(GRPOTrainer):
     ) -> None:
         args = PODSConfig() if args is None else args
         _refuse_unsupported(args, train_dataset, kwargs)
-        with vllm.sized_for_rollouts(args.num_rollouts, int(args.num_generations or 0)):
+        with vllm.sized_for_rollouts(args.most_rollouts, int(args.num_generations or 0)):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
         self.clock = PhaseClock()
+        self.num_rollouts = args.most_rollouts  # n; AutoRollouts changes it
         self.rollouts_generated = 0
         self.rollouts_trained = 0
         self.tokens_generated = 0  # of all rollouts, prompts included
@@ -93,6 +95,9 @@ class PODSTrainer(GRPOTrainer):
             run = RunFolder(str(args.output_dir))
             self._rollout_log = RolloutLog(run, args.rollout_log_max_rows)
         self.add_callback(self.clock)
+        self.auto = AutoRollouts(self) if args.num_rollouts == AUTO else None
+        if self.auto is not None:
+            self.add_callback(self.auto)
         self.add_callback(_StepCallback(self))
 
     @contextmanager
@@ -120,7 +125,7 @@ class PODSTrainer(GRPOTrainer):
         if not self.model.training:
             return super()._generate_and_score_completions(inputs)
         prompts_P = gather_object(inputs)[:: self.num_generations]
-        n, last = self.args.num_rollouts, len(prompts_P) - 1
+        n, last = self.num_rollouts, len(prompts_P) - 1
         share = share_of_rows(len(prompts_P) * n, *self._rank_of_world)
         self._rows = [dict(prompts_P[min(place // n, last)]) for place in share]
         self._groups = len(prompts_P)
@@ -141,7 +146,7 @@ class PODSTrainer(GRPOTrainer):
         """
         if not self.model.training:
             return super()._generate(prompts)
-        with self.clock.phase("generate"), self._groups_of(self.args.num_rollouts):
+        with self.clock.phase("generate"), self._groups_of(self.num_rollouts):
             prompt_ids, completion_ids, tool_mask, completions, logps, extra, _, _ = (
                 super()._generate(prompts)
             )
@@ -233,7 +238,7 @@ class PODSTrainer(GRPOTrainer):
     def _select(self, columns: Columns, rewards_per_func: torch.Tensor) -> Columns:
         """Choose what to keep of all groups, and return the rows that this rank trains on."""
         rank, world = self._rank_of_world
-        n, m = self.args.num_rollouts, self.num_generations
+        n, m = self.num_rollouts, self.num_generations
         total = self._groups * n
         selection = Selection.choose(
             rewards_per_func[:total].view(self._groups, n, -1),
@@ -245,6 +250,8 @@ class PODSTrainer(GRPOTrainer):
             world,
         )
         self._selection = selection
+        if self.auto is not None:
+            self.auto.observe(selection)
         if self.rollouts_generated == 0:
             logger.info(
                 "selected %d of %d in %d groups; the update sees %d rows",
@@ -288,7 +295,7 @@ class PODSTrainer(GRPOTrainer):
             self._log_rollouts(self._rollout_log, selection, advantages)
 
     def _log_rollouts(self, log: RolloutLog, selection: Selection, advantages: Any) -> None:
-        prompt_ids_P = (selection.rollouts["prompt_ids"] or ())[:: self.args.num_rollouts]
+        prompt_ids_P = (selection.rollouts["prompt_ids"] or ())[:: self.num_rollouts]
         prompts_P = self._tokenizer.batch_decode(list(prompt_ids_P))
         columns = selection.log_columns(prompts_P, self.reward_func_names, advantages)
         log.write(self.state.global_step + 1, columns)

@@ -38,7 +38,7 @@ PARTS = {
         Part(
             "selection",
             "downsample beside Algorithm 2 in plain Python and a per-group version",
-            *(0.8, 0.03),
+            *(1.2, 0.03),
             lambda scale, model, logs, report: selection.measure(scale, report),
         ),
         Part(

@@ -12,7 +12,7 @@ WORKERS ?= auto
 VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl test-vllm evidence quick check lint clean
+.PHONY: help demo test test-verl test-vllm evidence bench quick check lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -31,6 +31,9 @@ test-vllm: .venv-vllm/.ready ## vLLM's real engine on a CPU, in .venv-vllm: a mi
 
 evidence: $(READY) ## the comparisons on the embedded task: about 9 hours on two free cores
 	$(BIN)/python benchmarks/evidence.py
+
+bench: $(READY) ## what selecting costs and saves on this CPU: about 8 minutes on two free cores
+	$(BIN)/pods bench --markdown docs/results/performance.md
 
 quick: $(READY) ## the tests that take less than ten seconds each
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"

@@ -97,7 +97,7 @@ def can_share(model: Any, generation_config: GenerationConfig) -> bool:
     return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
 
 
-class _EnoughEnded(StoppingCriteria):  # type: ignore[misc]
+class _EnoughEnded(StoppingCriteria):
     """Stops the whole batch once a share of its rows has ended."""
 
     def __init__(self, ends: torch.Tensor) -> None:

@@ -56,7 +56,8 @@ def test_help_lists_the_verbs_without_importing_torch():
         "except SystemExit: print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for verb in ("demo", "train", "plan", "compare", "evaluate", "report", "tasks", "select"):
+    verbs = ("demo", "train", "plan", "compare", "evaluate", "report", "tasks", "select", "bench")
+    for verb in verbs:
         assert f"\n    {verb} " in out.stdout
     assert out.stdout.strip().endswith("[]")
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import podsrl
+from podsrl.downsampling import ends
 from podsrl.errors import InvalidInputError, UnknownNameError
 
 BUILT_IN = ["max_variance", "max_reward", "random", "percentile"]
@@ -273,6 +274,14 @@ def test_a_rule_of_ones_own_is_a_callable_a_registered_name_or_a_path(tmp_path):
 def test_what_a_rule_of_ones_own_returns_is_checked(rule, says):
     with pytest.raises(InvalidInputError, match=says):
         podsrl.downsample([[1.0, 2.0, 3.0]], 2, rule=rule)
+
+
+def test_the_way_taken_on_a_device_that_should_not_be_waited_for_keeps_the_same(monkeypatch):
+    draw = np.random.default_rng(3)
+    rewards = torch.from_numpy(draw.integers(0, 4, size=(50, 24)) / 3)
+    on_cpu = podsrl.downsample(rewards, 7)
+    monkeypatch.setattr(ends, "device", lambda array: torch.device("cuda"))
+    assert torch.equal(podsrl.downsample(rewards, 7), on_cpu)
 
 
 def test_an_empty_batch_gives_an_empty_selection():

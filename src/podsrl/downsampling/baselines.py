@@ -2,14 +2,8 @@
 
 from array_api_compat import array_namespace
 
-from podsrl.downsampling.ordering import (
-    Array,
-    Seed,
-    keep_ends,
-    ramp,
-    random_keys,
-    sort_groups,
-)
+from podsrl.downsampling.ends import find_ends, keep_ends
+from podsrl.downsampling.ordering import Array, Seed, ramp, random_keys, sort_groups
 
 
 def max_reward(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
@@ -18,8 +12,8 @@ def max_reward(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
     Args and result as in `max_variance`.
     """
     xp = array_namespace(rewards_P_N)
-    groups = sort_groups(rewards_P_N, seed)
-    return keep_ends(groups, m, xp.full_like(groups.count_P_1, m))
+    ends = find_ends(rewards_P_N, m, seed)
+    return keep_ends(ends, xp.full_like(ends.count_P_1, m))
 
 
 def random(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
@@ -39,8 +33,8 @@ def percentile(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
     Args and result as in `max_variance`.
     """
     xp = array_namespace(rewards_P_N)
-    groups = sort_groups(rewards_P_N, seed)
+    order, count = sort_groups(rewards_P_N, seed)
     i_M = ramp(xp, m, rewards_P_N)[None, :]
-    quantile = ((2 * i_M + 1) * groups.count_P_1) // (2 * m)
-    position = xp.where(groups.count_P_1 < m, i_M + xp.zeros_like(quantile), quantile)
-    return xp.take_along_axis(groups.order_P_N, position, axis=-1)
+    quantile = ((2 * i_M + 1) * count) // (2 * m)
+    position = xp.where(count < m, i_M + xp.zeros_like(quantile), quantile)
+    return xp.take_along_axis(order, position, axis=-1)

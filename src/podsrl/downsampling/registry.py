@@ -112,7 +112,7 @@ def downsample(
         rewards = rewards.cpu()  # MPS has no float64
     shape = tuple(rewards.shape)
     groups = int(np.prod(shape[:-1], dtype=np.int64))
-    flat_P_N = xp.reshape(xp.astype(rewards, xp.float64), (groups, shape[-1]))
+    flat_P_N = xp.reshape(xp.astype(rewards, xp.float64, copy=False), (groups, shape[-1]))
     if bool(xp.any(xp.isinf(flat_P_N))):
         raise InvalidInputError(
             "rewards contain an infinite value; allowed are finite numbers, and NaN for a rollout"
@@ -121,7 +121,8 @@ def downsample(
     kept = select(flat_P_N, m, seed)
     if select not in _BUILT_IN:
         kept = _check_kept(kept, flat_P_N, m, rule)
-    kept = xp.reshape(xp.sort(xp.astype(kept, xp.int64), axis=-1), (*shape[:-1], m))
+    kept = xp.sort(xp.astype(kept, xp.int64), axis=-1, stable=False)
+    kept = xp.reshape(kept, (*shape[:-1], m))
     if as_lists:
         return kept.tolist()
     return kept.to(home) if is_torch_array(kept) else kept

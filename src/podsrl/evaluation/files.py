@@ -5,7 +5,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,26 @@ def damage_as_notes(notes: list[str]) -> Iterator[None]:
             )
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part of it."""
+def write_whole(path: Path, data: bytes, durable: bool = True) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part of it.
+
+    A file that is not durable may be lost or damaged when the machine, not only the process, goes
+    down before the system has written it out; `make_durable` sees to that later, for many at once.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with part.open("wb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     os.replace(part, path)
+
+
+def make_durable(path: Path) -> None:
+    """Wait until a file is on the disk; nothing happens if there is none any more."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

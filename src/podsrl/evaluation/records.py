@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -222,7 +222,7 @@ class RunFolder:
             (self.path / "finished.json").unlink()
 
     def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Write the rollouts of a step, one row each, kept or not.
+        """Write the rollouts of a step, one row each, kept or not; `sync_rollouts` makes them last.
 
         Args:
             step: the optimiser step that they were generated for.
@@ -252,8 +252,14 @@ class RunFolder:
             }
         )
         buffer = io.BytesIO()
-        pq.write_table(table, buffer, compression="zstd")
-        files.write_whole(self.rollout_path(step), buffer.getvalue())
+        # only prompts repeat; dictionaries of the other columns cost time and space
+        pq.write_table(table, buffer, compression="zstd", use_dictionary=["prompt"])
+        files.write_whole(self.rollout_path(step), buffer.getvalue(), durable=False)
+
+    def sync_rollouts(self, steps: Iterable[int]) -> None:
+        """Wait until the rollouts of these steps are on the disk, those that are still there."""
+        for step in steps:
+            files.make_durable(self.rollout_path(step))
 
     def rollout_steps(self) -> list[int]:
         """The steps whose rollouts were written, ascending."""

@@ -45,6 +45,8 @@ def balance(tokens_K: Sequence[int], world: int) -> list[list[int]]:
     >>> balance([9, 1, 1, 7], world=2)
     [[0, 2], [1, 3]]
     """
+    if world == 1:
+        return [list(range(len(tokens_K)))]
     tokens = np.asarray(tokens_K, dtype=np.int64)
     room = len(tokens) // world
     ranks: list[list[int]] = [[] for _ in range(world)]

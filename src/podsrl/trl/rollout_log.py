@@ -23,6 +23,7 @@ class RolloutLog:
         self.max_rows = max_rows
         self.stride = 1
         self._rows = {s: run.rollout_count(s) for s in run.rollout_steps()}
+        self._unsynced: set[int] = set()
         self._open: tuple[int, dict[str, list[Any]]] = (0, {})  # the step being logged
         while len(self._rows) > 1 and all((s - 1) % (2 * self.stride) == 0 for s in self._rows):
             self.stride *= 2
@@ -44,9 +45,19 @@ class RolloutLog:
         self._open = (step, {name: list(values) for name, values in columns.items()})
         self.run.write_rollouts(step, columns)
         self._rows[step] = len(columns["group"])
+        self._unsynced.add(step)
         while sum(self._rows.values()) > self.max_rows and len(self._rows) > 1:
             self.stride *= 2
             self._drop([s for s in self._rows if (s - 1) % self.stride])
+
+    def sync(self) -> None:
+        """Wait until all that was logged is on the disk, as before a checkpoint counts as saved.
+
+        Waiting in every step would cost more than all else that is done between the rollouts and
+        their update.
+        """
+        self.run.sync_rollouts(sorted(self._unsynced))
+        self._unsynced.clear()
 
     def drop_after(self, step: int) -> None:
         """Delete what was logged for steps after `step`: a resumed run logs them again."""

@@ -24,6 +24,7 @@ class Selection:
         kept_P_M: indices of the kept rollouts, ascending.
         rollouts: all rollouts' columns in order of place.
         by_rank: for each rank the kept rollouts that it trains on, as indices into `kept_places`.
+        tokens: prompt and completion tokens of every rollout.
     """
 
     rewards_P_N_F: torch.Tensor
@@ -32,11 +33,14 @@ class Selection:
     rollouts: Columns
     by_rank: list[list[int]]
     kept_places: list[int] = field(init=False)
+    tokens: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         groups, n = self.rewards_P_N.shape
         first_place = n * torch.arange(groups, device=self.kept_P_M.device)[:, None]
         self.kept_places = (first_place + self.kept_P_M).flatten().tolist()
+        ids, prompt_ids = self.rollouts["completion_ids"] or (), self.rollouts["prompt_ids"] or ()
+        self.tokens = [len(c) + len(p) for c, p in zip(ids, prompt_ids, strict=True)]
 
     @classmethod
     def choose(
@@ -55,15 +59,8 @@ class Selection:
         rewards_P_N = weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
         kept_P_M = downsample(rewards_P_N, m, rule, seed)
         self = cls(rewards_P_N_F, rewards_P_N, kept_P_M, rollouts, [])
-        tokens = self.tokens
-        self.by_rank = balance([tokens[place] for place in self.kept_places], ranks)
+        self.by_rank = balance([self.tokens[place] for place in self.kept_places], ranks)
         return self
-
-    @property
-    def tokens(self) -> list[int]:
-        """Prompt and completion tokens of every rollout."""
-        ids, prompt_ids = self.rollouts["completion_ids"] or (), self.rollouts["prompt_ids"] or ()
-        return [len(c) + len(p) for c, p in zip(ids, prompt_ids, strict=True)]
 
     @property
     def kept_rewards(self) -> torch.Tensor:

@@ -194,6 +194,8 @@ class PODSTrainer(GRPOTrainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
+        if self._rollout_log is not None:
+            self._rollout_log.sync()
         name = f"checkpoint-{self.state.global_step}"
         checkpoint.save(self, Path(self._get_output_dir(trial=trial)) / name)
 

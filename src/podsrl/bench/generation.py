@@ -1,0 +1,92 @@
+"""Part 4: generating many rollouts of few prompts, beside plain `model.generate`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from podsrl import generation
+from podsrl.bench.scale import Report, Scale
+from podsrl.bench.tables import Bar, Table, with_quartiles
+from podsrl.bench.timings import ratio, spread, time_in_turns
+from podsrl.tasks import get_task
+
+FASTER = 2.0
+NAMES = {"plain": "model.generate on n copies of each prompt", "shared": "podsrl's generate"}
+
+
+def measure(scale: Scale, model: str, report: Report) -> dict[str, Any]:
+    """Seconds and tokens of both, in turns, for the rollouts of one training step."""
+    tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    inputs = _prompts(scale, tokenizer)
+    config = GenerationConfig(
+        max_new_tokens=scale.max_completion_length,
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    calls = 2 * (1 + scale.generation_rounds)
+    tokens: dict[str, list[int]] = {name: [] for name in NAMES}
+
+    def finish(name: str, ids: torch.Tensor) -> None:
+        made = ids[:, inputs["input_ids"].shape[1] :]
+        tokens[name].append(int((made != tokenizer.pad_token_id).sum()))
+        report(sum(map(len, tokens.values())), calls, name)
+
+    def plain() -> None:
+        finish("plain", network.generate(**inputs, generation_config=config))
+
+    def shared() -> None:
+        finish("shared", generation.generate(network, **inputs, generation_config=config))
+
+    torch.manual_seed(0)
+    seconds = time_in_turns({"plain": plain, "shared": shared}, scale.generation_rounds)
+    counted = {name: made[1:] for name, made in tokens.items()}  # the first call warms up
+    return {"prompts": scale.prompts, "n": scale.n, "seconds": seconds, "tokens": counted}
+
+
+def _prompts(scale: Scale, tokenizer: Any) -> dict[str, torch.Tensor]:
+    columns = scale.tiny.max_columns
+    task = get_task("arithmetic", min_columns=columns, max_columns=columns)
+    prompts = [task.prompt(row) for row in task.load("train")[: scale.prompts]]
+    encoded = tokenizer.apply_chat_template(
+        [prompt for prompt in prompts for _ in range(scale.n)],
+        add_generation_prompt=True,
+        padding=True,
+        return_dict=True,
+        return_tensors="pt",
+    )
+    return {name: encoded[name] for name in ("input_ids", "attention_mask")}
+
+
+def tabulate(measured: Mapping[str, Any]) -> list[Table]:
+    """The table of what `measure` returned."""
+    seconds, tokens = measured["seconds"], measured["tokens"]
+    rows = []
+    for name, what in NAMES.items():
+        rate = [count / s for count, s in zip(tokens[name], seconds[name], strict=True)]
+        mean = sum(tokens[name]) / len(tokens[name]) / (measured["prompts"] * measured["n"])
+        rows.append(
+            [
+                what,
+                with_quartiles(spread(seconds[name]), " s"),
+                f"{mean:.1f}",
+                f"{spread(rate).median:,.0f}",
+            ]
+        )
+    faster = ratio(seconds["plain"], seconds["shared"])
+    rollouts = measured["prompts"] * measured["n"]
+    return [
+        Table(
+            f"Generation: {rollouts} rollouts, {measured['prompts']} prompts x {measured['n']}",
+            ["", "seconds", "tokens a rollout", "tokens a second"],
+            rows,
+            "Sampled from the embedded model at temperature 1. Tests check that the distribution is"
+            " the same, and the tokens under greedy decoding.",
+            [Bar.of("times faster than plain generate", faster, FASTER, at_most=False)],
+        )
+    ]

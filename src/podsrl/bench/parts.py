@@ -57,7 +57,7 @@ PARTS = {
             "generation",
             "many rollouts of few prompts, beside plain generate",
             *(0.5, 0.1),
-            lambda scale, model, logs, report: generation.measure(scale, model, report),
+            lambda scale, model, logs, report: generation.measure(scale, report),
         ),
     )
 }

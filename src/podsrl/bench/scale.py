@@ -17,10 +17,13 @@ class Scale:
     groups, group_sizes: P and n of the selection's table.
     growth_groups, growth_sizes: P and n that its exponent is fitted on.
     sweep_n, sweep_m: of the growth of a step, one prompt a step.
-    tiny: the model.
+    tiny: the model. mixed: that of the second table of generation, for sums of mixed length.
     """
 
     tiny: TinySettings = field(default_factory=TinySettings)
+    mixed: TinySettings = field(
+        default_factory=lambda: TinySettings(min_columns=2, max_columns=7, steps=500)
+    )
     m: int = 16
     n: int = 64
     prompts: int = 8
@@ -42,6 +45,7 @@ class Scale:
         """Under a minute: for a look, and for tests. Its numbers mean little."""
         return cls(
             tiny=TinySettings.for_tests(),
+            mixed=TinySettings.for_tests(),
             m=4,
             n=16,
             prompts=2,

@@ -38,6 +38,7 @@ COMPARISONS = {
     "arithmetic": "arithmetic-rates-1",
     "arithmetic-map-hard": "arithmetic-rates-dear",
     "arithmetic-map-dear": "arithmetic-rates-dear",
+    "arithmetic-map-rare": "arithmetic-rates-dear",
     "arithmetic-map-uniform": "arithmetic-rates-1",
     "arithmetic-map-four": "arithmetic-rates-1",
 }
@@ -48,6 +49,7 @@ CELLS = {
     "arithmetic-map-four": "mixed difficulty, 4 prompts a step",
     "arithmetic-map-dear": "mixed difficulty, 1 prompt a step, dear update",
     "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
+    "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt a step, dear update",
 }
 ARMS, REFERENCES = ("grpo", "grpo_ga", "pods"), ("grpo", "grpo_ga")
 #: Seconds of update for each second of generation, a rollout; 8.4 is about the authors' L40S.

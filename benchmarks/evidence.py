@@ -35,6 +35,7 @@ COMPARISONS = {
     "arithmetic": "arithmetic-rates-1",
     "arithmetic-map-hard": "arithmetic-rates-dear",
     "arithmetic-map-dear": "arithmetic-rates-dear",
+    "arithmetic-map-rare": "arithmetic-rates-dear",
     "arithmetic-map-uniform": "arithmetic-rates-1",
     "arithmetic-map-four": "arithmetic-rates-1",
 }
@@ -45,6 +46,7 @@ CELLS = {
     "arithmetic-map-four": "mixed difficulty, 4 prompts a step",
     "arithmetic-map-dear": "mixed difficulty, 1 prompt a step, dear update",
     "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
+    "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt a step, dear update",
 }
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+import evidence_auto
 import evidence_map
 from evidence_map import ARMS, REFERENCES
 from podsrl.errors import InvalidInputError
@@ -117,7 +118,13 @@ def load(name: str, *references: str) -> Comparison:
 def condense(names: Sequence[str]) -> None:
     """Tables, figures and the map, from the runs alone."""
     rates = {name: chosen_rates(name) for name in sorted({COMPARISONS[n] for n in names})}
-    parts = [HEAD.format(date=datetime.now(UTC).date(), hardware=hardware(names[0]))]
+    parts = [
+        HEAD.format(
+            names=" ".join(names),
+            date=datetime.now(UTC).date(),
+            hardware=hardware(names[0]),
+        )
+    ]
     parts.append(f"Learning rates chosen: `{rates}`.\n")
     for name in names:
         comparison = load(name, *REFERENCES)
@@ -125,8 +132,10 @@ def condense(names: Sequence[str]) -> None:
         for kind, figure in draw(comparison, summaries).items():
             if kind in ("accuracy", "seconds_per_step"):
                 write_whole(RESULTS / f"{name}-{kind}.png", render(figure, "png"))
-        text = as_markdown(comparison, summaries).replace("## ", f"## {CELLS.get(name, name)}: ", 1)
+        text = as_markdown(comparison, summaries).replace("## ", f"## {CELLS[name]}: ", 1)
         parts.append(f"{text}\n![accuracy]({name}-accuracy.png)\n")
+        if any(arm.name == "auto" for arm in comparison.arms):
+            parts.append(evidence_auto.as_markdown(comparison, RUNS / name))
     table = {CELLS[name]: evidence_map.cell(RUNS / name) for name in names}
     parts.append(evidence_map.as_markdown(table))
     write_whole(RESULTS / "map.png", render(evidence_map.figure(table), "png"))
@@ -136,8 +145,8 @@ def condense(names: Sequence[str]) -> None:
 
 HEAD = """# Measured on the embedded arithmetic task
 
-`make evidence`, {date}, {hardware}. Regenerate this page from finished runs with
-`python benchmarks/evidence.py --only condense`.
+`python benchmarks/evidence.py --comparisons {names}`, {date}, {hardware}. With `--only condense` it is
+written anew from finished runs; `make evidence` runs all comparisons.
 """
 
 

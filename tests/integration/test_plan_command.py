@@ -72,7 +72,7 @@ def test_given_costs_and_pass_rates_give_a_table_a_figure_and_a_recommendation(c
     ]  # fmt: skip
     cells = {(c["n"], c["m"]): c for c in plan["cells"]}
     assert cells[64, 16]["seconds"] == pytest.approx(64 * 0.05 + 16 * 0.42)
-    ratio = [cells[n, 16]["signal_per_second"]["noise"] for n in (64, 16)]
+    ratio = [cells[n, 16]["signal_per_second"]["adam"] for n in (64, 16)]
     costs = Costs.of_rollouts(generate=0.05, update=0.42)
     expected = speedup(parse_pass_rates("0.02,0.97"), costs, (64, 16), (16, 16))
     assert ratio[0] / ratio[1] == pytest.approx(expected)

@@ -347,7 +347,7 @@ def test_eight_generations_tell_enough_to_choose_n_by(prompts):
     random = np.random.default_rng(9)
     sizes = candidates(16, 128)
     truth, costs = BetaRates(0.6, 1.8), Costs.of_rollouts(generate=0.01, update=0.05)
-    worth = {c.n: c.per_second("noise") for c in grid(truth, costs, sizes, [16])}
+    worth = {c.n: c.per_second("adam") for c in grid(truth, costs, sizes, [16])}
     lost = []
     for _ in range(60):
         rewards, timings = [], []

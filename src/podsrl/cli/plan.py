@@ -44,8 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--m", type=_sizes, default=[], help="m to compare (m/4 ... 2m)")
     parser.add_argument(
         "--measure",
-        default="noise",
-        choices=("noise", "adam", "drift"),
+        default="adam",
+        choices=("adam", "noise", "drift"),
         help="what a step is worth (default: %(default)s)",
     )
     parser.add_argument(

@@ -7,7 +7,7 @@ from typing import Any
 from podsrl.planning.choice import Cell, Choice, grid, recommend
 from podsrl.planning.costs import Costs
 from podsrl.planning.populations import Population
-from podsrl.planning.signal import MEASURES
+from podsrl.planning.signal import DEFAULT_MEASURE, MEASURES
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class Advice:
     """What to generate and what to keep.
 
     cells: the grid. plain: plain GRPO at m, which signal is shown relative to.
-    at_m: the n to take with this m. of_all: the best of the whole grid, by the measure "noise"
-        only: the others don't count what a smaller m costs in noise. None with those.
+    at_m: the n to take with this m. of_all: the best of the whole grid, by the measure "noise":
+        the others don't count what a smaller m costs in noise.
     """
 
     m: int
@@ -25,7 +25,7 @@ class Advice:
     cells: Sequence[Cell]
     plain: Cell
     at_m: Choice
-    of_all: Choice | None
+    of_all: Choice
 
     def relative(self, cell: Cell, measure: str | None = None) -> float:
         """Signal a second in units of plain GRPO's at m, the predicted speed-up over it."""
@@ -49,8 +49,8 @@ class Advice:
                 f"{numbers}{self._mark(cell)}"
             )
         lines += ["", f"recommended at m = {self.m}: {self.at_m.reason}"]
-        if self.of_all is not None and self.of_all.cell != self.at_m.cell:
-            lines.append(f"of the whole grid: {self.of_all.reason}")
+        if self.of_all.cell != self.at_m.cell:
+            lines.append(f"of the whole grid, by the measure noise: {self.of_all.reason}")
         for name in MEASURES:
             other = recommend([c for c in self.cells if c.m == self.m], name).cell
             if other.n != self.at_m.cell.n:
@@ -60,7 +60,7 @@ class Advice:
     def _mark(self, cell: Cell) -> str:
         if cell == self.at_m.cell:
             return f"  <- recommended at m = {self.m}"
-        return "  <- best of all" if self.of_all and cell == self.of_all.cell else ""
+        return "  <- best of all" if cell == self.of_all.cell else ""
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values; signal a second is absolute."""
@@ -68,7 +68,7 @@ class Advice:
             "measure": self.measure,
             "m": self.m,
             "recommended": _choice(self.at_m),
-            "best_of_all": self.of_all and _choice(self.of_all),
+            "best_of_all": _choice(self.of_all),
             "cells": [
                 {
                     "n": cell.n,
@@ -90,7 +90,7 @@ def advise(
     m: int,
     sizes: Sequence[int] = (),
     kept: Sequence[int] = (),
-    measure: str = "noise",
+    measure: str = DEFAULT_MEASURE,
 ) -> Advice:
     """Compare a grid of n and m.
 
@@ -106,7 +106,7 @@ def advise(
     sizes = sizes or [m * 2**i // 4 for i in range(6)]
     cells = grid(population, costs, sizes, kept)
     at_m = recommend([cell for cell in cells if cell.m == m], measure)
-    of_all = recommend(cells, measure) if measure == "noise" else None
+    of_all = recommend(cells, "noise")
     plain = next(cell for cell in cells if cell.n == cell.m == m)
     return Advice(m, measure, costs, cells, plain, at_m, of_all)
 

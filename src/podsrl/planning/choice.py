@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.planning.costs import Costs
 from podsrl.planning.populations import Population
-from podsrl.planning.signal import MEASURES, Signal
+from podsrl.planning.signal import DEFAULT_MEASURE, MEASURES, Signal
 
 #: Sizes this near to the best count as equal, and the one with the shortest step is taken: timings
 #: and pass rates are not known better.
@@ -83,7 +83,7 @@ def grid(
     return [Cell(n, m, costs.seconds(n, m), population.signal(n, m)) for m, n in pairs]
 
 
-def recommend(cells: Sequence[Cell], measure: str = "noise") -> Choice:
+def recommend(cells: Sequence[Cell], measure: str = DEFAULT_MEASURE) -> Choice:
     """The cell with the most signal a second; of nearly equal ones the shortest step.
 
     Raises:
@@ -102,7 +102,7 @@ def speedup(
     costs: Costs,
     arm: tuple[int, int],
     reference: tuple[int, int],
-    measure: str = "noise",
+    measure: str = DEFAULT_MEASURE,
 ) -> float:
     """Predicted speed-up of one arm over another: the ratio of their signal a second.
 

@@ -81,6 +81,8 @@ class Signal:
         return float(np.sqrt(self.noise))
 
 
+#: By which n is chosen: its learning rate stays as it is.
+DEFAULT_MEASURE = "adam"
 #: How much a step is worth, by what limits learning; docs/signal.md discusses which holds when.
 MEASURES: dict[str, Callable[[Signal], float]] = {
     "noise": lambda signal: signal.noise,

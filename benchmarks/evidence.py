@@ -102,9 +102,13 @@ def chosen_rates(name: str) -> dict[str, float]:
 
 
 def with_rates(config: dict[str, Any], rates: dict[str, float]) -> dict[str, Any]:
-    """A comparison with each arm's own rate; variants of PODS take that of `pods`."""
+    """A comparison with each arm's own rate; variants of PODS take that of `pods`.
+
+    `auto` takes that of `grpo`, which is what one has before n is chosen.
+    """
+    of_arm = {**rates, "auto": rates["grpo"]}
     arms = {
-        name: {"learning_rate": rates[name if name in ARMS else "pods"], **(own or {})}
+        name: {"learning_rate": of_arm.get(name, rates["pods"]), **(own or {})}
         for name, own in config["arms"].items()
     }
     return {**config, "arms": arms}
@@ -145,8 +149,8 @@ def condense(names: Sequence[str]) -> None:
 
 HEAD = """# Measured on the embedded arithmetic task
 
-`python benchmarks/evidence.py --comparisons {names}`, {date}, {hardware}. With `--only condense` it is
-written anew from finished runs; `make evidence` runs all comparisons.
+`python benchmarks/evidence.py --comparisons {names}`, {date}, {hardware}.
+With `--only condense` this page is written anew from finished runs; `make evidence` runs all.
 """
 
 

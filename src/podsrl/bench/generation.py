@@ -27,12 +27,14 @@ def measure(scale: Scale, report: Report) -> dict[str, Any]:
         f"sums of {columns(scale.mixed)}, mixed": scale.mixed,
     }
     calls = 2 * (1 + scale.generation_rounds) * len(settings)
-    workloads: dict[str, Any] = {}
-    for i, (name, tiny) in enumerate(settings.items()):
-        before = calls * i // len(settings)
-        workloads[name] = _measure(
-            scale, tiny, lambda done, what, before=before: report(before + done, calls, what)
-        )
+    done = 0
+
+    def one_more(what: str) -> None:
+        nonlocal done
+        done += 1
+        report(done, calls, what)
+
+    workloads = {name: _measure(scale, tiny, one_more) for name, tiny in settings.items()}
     return {"prompts": scale.prompts, "n": scale.n, "workloads": workloads}
 
 
@@ -42,9 +44,7 @@ def columns(tiny: TinySettings) -> str:
     return f"{low} columns" if low == high else f"{low} to {high} columns"
 
 
-def _measure(
-    scale: Scale, tiny: TinySettings, report: Callable[[int, str], None]
-) -> dict[str, Any]:
+def _measure(scale: Scale, tiny: TinySettings, report: Callable[[str], None]) -> dict[str, Any]:
     folder = get_model(tiny)
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -62,7 +62,7 @@ def _measure(
     def finish(name: str, ids: torch.Tensor) -> None:
         made = ids[:, inputs["input_ids"].shape[1] :]
         tokens[name].append(int((made != tokenizer.pad_token_id).sum()))
-        report(sum(map(len, tokens.values())), name)
+        report(name)
 
     def plain() -> None:
         finish("plain", network.generate(**inputs, generation_config=config))

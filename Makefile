@@ -21,7 +21,7 @@ demo: $(READY) ## watch GRPO-PODS learn on a CPU, in minutes
 	$(BIN)/pods demo
 
 test: $(READY) ## the whole test suite
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-verl: $(READY_VERL) ## the tests of verl, in an environment of their own: 3 to 5 minutes
 	$(VENV_VERL)/bin/python -m pytest tests/host_verl
@@ -36,7 +36,7 @@ bench: $(READY) ## what selecting costs and saves on this CPU: about 8 minutes o
 	$(BIN)/pods bench --markdown docs/results/performance.md
 
 quick: $(READY) ## the tests that take less than ten seconds each
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 lint: $(READY) ## ruff, mypy and the size limits
 	$(BIN)/ruff format --check .

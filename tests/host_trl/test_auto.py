@@ -22,8 +22,8 @@ SCHEDULE = [16, 16, 4, 4, 8, 8]  # m = 4, 2m, 4m
 
 
 def slow_to_score(completions: list[Any], **kwargs: Any) -> list[float]:
-    """Every other one is right; more than 4 rollouts a prompt take a second, or two, longer."""
-    time.sleep((len(completions) - 8) / 8)
+    """Every other one is right; each takes 60 ms, beside which all else is little."""
+    time.sleep(len(completions) / 16)
     return [float(sum(map(ord, c[-1]["content"])) % 2) for c in completions]
 
 

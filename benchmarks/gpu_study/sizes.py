@@ -1,6 +1,6 @@
 """How large everything is: on a GPU, and for a trial on a CPU."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from podsrl.tiny import TinySettings
 
@@ -64,19 +64,7 @@ GPU = Size(
 )
 
 SMOKE = Size(
-    model=TinySettings(
-        min_columns=2,
-        max_columns=3,
-        noise=0.3,
-        steps=60,
-        batch_size=32,
-        learning_rate=4e-3,
-        hidden_size=64,
-        intermediate_size=128,
-        layers=2,
-        heads=2,
-        key_value_heads=2,
-    ),
+    model=replace(TinySettings.for_tests(), max_columns=3, steps=60, batch_size=32),
     warm_share=0.25,
     prompts=2,
     n=16,

@@ -34,18 +34,22 @@ def generate(
     attention_mask: torch.Tensor,
     generation_config: GenerationConfig,
 ) -> torch.Tensor:
-    """`model.generate` for rows of which many are equal.
+    """`model.generate` for rows of which many are equal; itself where `can_share` does not hold.
 
     Args:
-        model: a causal language model for which `can_share` holds.
+        model: a causal language model.
         input_ids: prompts, padded on the left; shape (rows, prompt length).
         attention_mask: 0 where padding is; the same shape.
-        generation_config: `max_new_tokens` must be set.
+        generation_config: how to sample.
 
     Returns:
         Prompts and completions; shape (rows, prompt length + longest completion), the rest of a row
         padding, as `model.generate` gives them.
     """
+    if not can_share(model, generation_config):
+        return model.generate(
+            input_ids=input_ids, attention_mask=attention_mask, generation_config=generation_config
+        )
     config = copy.deepcopy(generation_config)
     ends = _end_tokens(config, input_ids.device)
     cache = _prefilled(model, input_ids, attention_mask, config)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from podsrl import generation as shared
+from podsrl import generation
 from podsrl.errors import InvalidInputError
-from podsrl.generation import can_share
 from podsrl.tasks import Task
 
 Progress = Callable[[Iterable[Any]], Iterable[Any]]  # such as tqdm
@@ -173,11 +172,7 @@ def generate(
         top_p=sampling.top_p if sampling.temperature else None,
         top_k=0 if sampling.temperature else None,
     )
-    inputs = {"input_ids": padded["input_ids"], "attention_mask": padded["attention_mask"]}
-    if can_share(model, config):
-        out = shared.generate(model, **inputs, generation_config=config)
-    else:
-        out = model.generate(**inputs, generation_config=config)
+    out = generation.generate(model, padded["input_ids"], padded["attention_mask"], config)
     new = out[:, padded["input_ids"].shape[1] :].tolist()
     return [list(_until(ids, set(config.eos_token_id))) for ids in new]
 

@@ -19,23 +19,9 @@ from podsrl.experiments.spec import read_config
 from podsrl.planning import Costs, MeasuredRates, parse_pass_rates, speedup
 from podsrl.report.summary import summarise
 from support.synthetic_runs import rollouts, write_run
+from support.tiny_run import TINY_RUN
 
-TINY: dict[str, Any] = {
-    "task": "arithmetic",
-    "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 32, "test_size": 8},
-    "num_rollouts": 8,
-    "num_generations": 4,
-    "per_device_train_batch_size": 8,
-    "gradient_accumulation_steps": 1,
-    "max_completion_length": 32,
-    "learning_rate": 1e-3,
-    "reward_weights": [1.0, 0.0, 0.0],
-    "max_steps": 3,
-    "evaluation_problems": 4,
-    "report_to": "none",
-    "use_cpu": True,
-    "bf16": False,
-}
+TINY: dict[str, Any] = {**TINY_RUN, "learning_rate": 1e-3, "reward_weights": [1.0, 0.0, 0.0]}
 GIVEN = ["plan", "--costs", "generate=0.05,update=0.42"]
 
 

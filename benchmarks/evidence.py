@@ -22,7 +22,7 @@ import yaml
 
 import evidence_auto
 import evidence_map
-from evidence_map import ARMS, REFERENCES
+from evidence_map import REFERENCES
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.comparison import Choices, Comparison, load_comparison
 from podsrl.evaluation.files import write_json, write_whole
@@ -31,14 +31,14 @@ from podsrl.report.figures import draw, render
 from podsrl.report.summary import as_markdown, summarise
 
 RUNS, RESULTS = Path("runs/evidence"), Path("docs/results")
-#: Comparison: the one that its learning rates come from.
+#: Comparison: those that its learning rates come from.
 COMPARISONS = {
-    "arithmetic": "arithmetic-rates-1",
-    "arithmetic-map-hard": "arithmetic-rates-dear",
-    "arithmetic-map-dear": "arithmetic-rates-dear",
-    "arithmetic-map-rare": "arithmetic-rates-dear",
-    "arithmetic-map-uniform": "arithmetic-rates-1",
-    "arithmetic-map-four": "arithmetic-rates-1",
+    "arithmetic": ("arithmetic-rates-1",),
+    "arithmetic-map-hard": ("arithmetic-rates-dear", "arithmetic-rates-sizes"),
+    "arithmetic-map-dear": ("arithmetic-rates-dear",),
+    "arithmetic-map-rare": ("arithmetic-rates-dear",),
+    "arithmetic-map-uniform": ("arithmetic-rates-1",),
+    "arithmetic-map-four": ("arithmetic-rates-1",),
 }
 #: Cells of the map, by what they are.
 CELLS = {
@@ -59,11 +59,11 @@ def main() -> None:
     parser.add_argument("--comparisons", nargs="*", default=list(COMPARISONS))
     args = parser.parse_args()
     if args.only in (None, "tune"):
-        for name in sorted({COMPARISONS[name] for name in args.comparisons}):
+        for name in tunings(args.comparisons):
             compare(name, read_config(f"compare/{name}"), args.jobs)
     if args.only in (None, "run"):
         for name in args.comparisons:
-            rates = chosen_rates(COMPARISONS[name])
+            rates = chosen_rates([name])
             compare(name, with_rates(read_config(f"compare/{name}"), rates), args.jobs)
     if args.only in (None, "condense"):
         condense(args.comparisons)
@@ -89,16 +89,23 @@ def compare(name: str, config: dict[str, Any], jobs: int) -> None:
         sys.exit(f"a part of {name} failed; start this again to go on")
 
 
-def chosen_rates(name: str) -> dict[str, float]:
-    """The learning rate of each arm with the best accuracy, on average over the time it had."""
-    scores = {
-        arm.name: float(np.nanmean(arm.curves.accuracy[:, 1:]))
-        for arm in load(name, "pods-5.0e-5").arms
-    }
-    best = {
-        arm: max((s, n) for n, s in scores.items() if n.split("-", 1)[0] == arm) for arm in ARMS
-    }
-    return {arm: float(chosen.split("-", 1)[1]) for arm, (_, chosen) in best.items()}
+def tunings(names: Sequence[str]) -> list[str]:
+    """The comparisons of learning rates that these need."""
+    return sorted({tuning for name in names for tuning in COMPARISONS[name]})
+
+
+def chosen_rates(names: Sequence[str]) -> dict[str, float]:
+    """The learning rate of each arm with the best accuracy, on average over the time it had.
+
+    An arm of `arithmetic-rates-*` is named by the arm and its rate: `grpo-5.0e-5`.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    for tuning in tunings(names):
+        arms = read_config(f"compare/{tuning}")["arms"]
+        for arm in load(tuning, next(iter(arms))).arms:
+            name, rate = arm.name.split("-", 1)
+            scores.setdefault(name, {})[rate] = float(np.nanmean(arm.curves.accuracy[:, 1:]))
+    return {name: float(max(of_rate, key=of_rate.__getitem__)) for name, of_rate in scores.items()}
 
 
 def with_rates(config: dict[str, Any], rates: dict[str, float]) -> dict[str, Any]:
@@ -121,7 +128,6 @@ def load(name: str, *references: str) -> Comparison:
 
 def condense(names: Sequence[str]) -> None:
     """Tables, figures and the map, from the runs alone."""
-    rates = {name: chosen_rates(name) for name in sorted({COMPARISONS[n] for n in names})}
     parts = [
         HEAD.format(
             names=" ".join(names),
@@ -129,7 +135,7 @@ def condense(names: Sequence[str]) -> None:
             hardware=hardware(names[0]),
         )
     ]
-    parts.append(f"Learning rates chosen: `{rates}`.\n")
+    parts += [f"{CELLS[name]}: learning rates `{chosen_rates([name])}`.\n" for name in names]
     for name in names:
         comparison = load(name, *REFERENCES)
         summaries = summarise(comparison)

@@ -58,7 +58,7 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     # generation as fast in every arm, or the comparison would be unfair
     derived: Settings = {"fast_generation": pods.fast_generation}
     if kind == "grpo":
-        derived["num_rollouts"] = m
+        derived["num_rollouts"] = own.get("num_generations", m)
     elif kind == "grpo_ga":
         if isinstance(n, str):
             raise InvalidInputError(

@@ -54,14 +54,16 @@ def test_the_formula_is_within_1_percent_of_simulation_through_downsample(n, m, 
     spread = np.sqrt(pmf @ (exact - pmf @ exact) ** 2)
     groups = max(2000, int(16 * (spread / (0.01 * signal.contrast)) ** 2) + 1)
     random = np.random.default_rng(0)
-    total, differ = 0.0, 0
+    total, square, differ = 0.0, 0.0, 0
     for start in range(0, groups, 8192):
         size = min(8192, groups - start)
         rewards = (random.random((size, n)) < rate).astype(float)
         kept = np.take_along_axis(rewards, downsample(rewards, m), -1)
         total += kept.std(-1).sum()
+        square += kept.var(-1).sum()
         differ += int((kept.std(-1) > 0).sum())
     assert signal.contrast == pytest.approx(total / groups, rel=0.01)
+    assert signal.square == pytest.approx(square / groups, rel=0.03)
     assert signal.chance == pytest.approx(differ / groups, abs=0.02)
 
 
@@ -98,6 +100,7 @@ def test_laws_of_the_contrast(rate, n, data):
     signal = KnownRates((rate,)).signal(n, m)
     assert -1e-12 <= signal.contrast <= 0.5 + 1e-12
     assert signal.contrast <= 0.5 * signal.chance + 1e-9
+    assert signal.aligned <= signal.chance**0.5 + 1e-9  # Cauchy-Schwarz
     # right and wrong may change places
     mirrored = KnownRates((1 - rate,)).signal(n, m)
     assert mirrored.contrast == pytest.approx(signal.contrast, abs=1e-9)
@@ -304,7 +307,7 @@ def test_the_speed_up_is_the_ratio_of_signal_a_second():
         assert ratio * speedup(rates, DEAR_UPDATE, other, one) == pytest.approx(1.0)
     signal = {arm: rates.signal(*size) for arm, size in arms.items()}
     seconds = {"grpo": 16 * 0.47, "grpo_ga": 64 * 0.47, "pods": 64 * 0.05 + 16 * 0.42}
-    for measure in ("drift", "noise"):
+    for measure in MEASURES:
         of_arm = {arm: getattr(signal[arm], measure) / seconds[arm] for arm in arms}
         assert speedup(rates, DEAR_UPDATE, arms["pods"], arms["grpo_ga"], measure) == pytest.approx(
             of_arm["pods"] / of_arm["grpo_ga"]
@@ -337,7 +340,7 @@ def test_what_is_not_allowed_is_said(call: Any, says):
     with pytest.raises(InvalidInputError, match=says):
         call()
     cells = grid(KnownRates((0.5,)), DEAR_UPDATE, [8], [4])
-    with pytest.raises(UnknownNameError, match="allowed: noise, adam, drift"):
+    with pytest.raises(UnknownNameError, match="allowed: noise, adam, aligned, drift"):
         recommend(cells, "speed")
 
 

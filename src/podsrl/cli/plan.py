@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
         default="adam",
-        choices=("adam", "noise", "drift"),
+        choices=("adam", "aligned", "noise", "drift"),
         help="what a step is worth (default: %(default)s)",
     )
     parser.add_argument(

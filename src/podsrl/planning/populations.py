@@ -37,7 +37,8 @@ class _Counted:
     def signal(self, n: int, m: int) -> Signal:
         """The exact sum over K."""
         of_count, counts = contrasts(n, m), self.counts(n)
-        return Signal(float(counts @ of_count), float(counts @ (of_count > 0)), m)
+        differ, square = counts @ (of_count > 0), counts @ of_count**2
+        return Signal(float(counts @ of_count), float(differ), m, float(square))
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class KnownRates(_Counted):
     """Prompts with these pass rates, equally many of each.
 
     >>> KnownRates((0.0, 1.0)).signal(64, 16)  # nothing to learn where all or none are right
-    Signal(contrast=0.0, chance=0.0, m=16)
+    Signal(contrast=0.0, chance=0.0, m=16, square=0.0)
     """
 
     rates: tuple[float, ...]
@@ -169,7 +170,8 @@ class ResampledRewards:
         kept_rewards = np.ma.masked_invalid(np.take_along_axis(rewards_D_N, kept, axis=-1))
         deviation = kept_rewards.std(axis=-1).filled(0.0)
         differ = deviation > 1e-9 * np.abs(rewards_D_N[np.isfinite(rewards_D_N)]).max(initial=1e-9)
-        return Signal(float(deviation.mean()), float(differ.mean()), m)
+        square = float(np.mean(deviation**2))
+        return Signal(float(deviation.mean()), float(differ.mean()), m, square)
 
 
 def _draw(random: np.random.Generator, rewards: Floats, n: int, draws: int) -> Floats:

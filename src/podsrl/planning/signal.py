@@ -59,11 +59,13 @@ class Signal:
         gradient in units of (mean score of right rollouts - mean score of wrong ones).
     chance: share of groups whose kept rewards differ at all; only those move the weights.
     m: rollouts kept.
+    square: expected variance of the kept rewards, the mean square of what `contrast` is the mean of.
     """
 
     contrast: float
     chance: float
     m: int
+    square: float
 
     @property
     def drift(self) -> float:
@@ -80,6 +82,11 @@ class Signal:
         """Progress of a step of fixed length in which noise dominates: C sqrt(m / P(contrast))."""
         return float(np.sqrt(self.noise))
 
+    @property
+    def aligned(self) -> float:
+        """Progress of a step of fixed length whose rollouts push alike: C / sqrt(E[variance])."""
+        return self.contrast / float(np.sqrt(self.square)) if self.square else 0.0
+
 
 #: By which n is chosen: its learning rate stays as it is.
 DEFAULT_MEASURE = "adam"
@@ -87,5 +94,6 @@ DEFAULT_MEASURE = "adam"
 MEASURES: dict[str, Callable[[Signal], float]] = {
     "noise": lambda signal: signal.noise,
     "adam": lambda signal: signal.adam,
+    "aligned": lambda signal: signal.aligned,
     "drift": lambda signal: signal.drift,
 }

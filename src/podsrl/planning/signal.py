@@ -59,7 +59,7 @@ class Signal:
         gradient in units of (mean score of right rollouts - mean score of wrong ones).
     chance: share of groups whose kept rewards differ at all; only those move the weights.
     m: rollouts kept.
-    square: expected variance of the kept rewards, the mean square of what `contrast` is the mean of.
+    square: expected variance of the kept rewards: the mean square where contrast is the mean.
     """
 
     contrast: float

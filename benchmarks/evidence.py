@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-import evidence_auto
+import evidence_gradients
 import evidence_map
+import evidence_sizes
 from evidence_map import REFERENCES
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.comparison import Choices, Comparison, load_comparison
@@ -49,6 +50,8 @@ CELLS = {
     "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
     "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt a step, dear update",
 }
+#: Of them, those with several prompts a step: their gradient is that of a mean over prompts.
+SEVERAL = ("arithmetic-map-four",)
 
 
 def main() -> None:
@@ -144,10 +147,12 @@ def condense(names: Sequence[str]) -> None:
                 write_whole(RESULTS / f"{name}-{kind}.png", render(figure, "png"))
         text = as_markdown(comparison, summaries).replace("## ", f"## {CELLS[name]}: ", 1)
         parts.append(f"{text}\n![accuracy]({name}-accuracy.png)\n")
-        if any(arm.name == "auto" for arm in comparison.arms):
-            parts.append(evidence_auto.as_markdown(comparison, RUNS / name))
+        if len(comparison.arms) > len(evidence_map.ARMS):
+            parts.append(evidence_sizes.as_markdown(comparison, RUNS / name))
     table = {CELLS[name]: evidence_map.cell(RUNS / name) for name in names}
     parts.append(evidence_map.as_markdown(table))
+    shares = {CELLS[n]: evidence_gradients.shared(RUNS / n) for n in names if n not in SEVERAL}
+    parts.append(evidence_gradients.as_markdown(shares))
     write_whole(RESULTS / "map.png", render(evidence_map.figure(table), "png"))
     write_json(RESULTS / "map.json", {name: cell.as_json() for name, cell in table.items()})
     write_whole(RESULTS / "README.md", "\n".join(parts).encode())

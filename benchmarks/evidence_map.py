@@ -4,7 +4,7 @@ A cell is one comparison: GRPO, GRPO-GA and PODS in one setting.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -160,14 +160,18 @@ def foreseen(table: Mapping[str, Cell]) -> list[tuple[str, str, str, float, floa
     return rows
 
 
-def misfit(cells: list[Cell], measure: str) -> float:
-    """Mean |log(predicted / sooner)| of a measure."""
-    errors = [
-        abs(math.log(cell.predicted[reference, measure] / cell.sooner[reference, MEASURED]))
+def misfit(cells: Iterable[Cell], measure: str) -> float:
+    """`typical_factor` of a measure over cells."""
+    return typical_factor(
+        (cell.predicted[reference, measure], cell.sooner[reference, MEASURED])
         for cell in cells
         for reference in REFERENCES
-    ]
-    return float(np.mean(errors))
+    )
+
+
+def typical_factor(pairs: Iterable[tuple[float, float]]) -> float:
+    """By how much (predicted, measured) differ: exp of the mean |log ratio|, 1 where they agree."""
+    return math.exp(float(np.mean([abs(math.log(a / b)) for a, b in pairs])))
 
 
 def as_markdown(table: Mapping[str, Cell]) -> str:
@@ -217,9 +221,7 @@ def _foreseen_markdown(table: Mapping[str, Cell]) -> list[str]:
                 f"| {name} | {reference} | {found.pass_rate:.2f} | {found.update_cost:.1f} |"
                 f" {found.sooner[reference, MEASURED]:.2f} |" + "|".join(texts) + "|"
             )
-    errors = [
-        f"{measure} {math.exp(misfit(list(table.values()), measure)):.2f}" for measure in MEASURES
-    ]
+    errors = [f"{measure} {misfit(table.values(), measure):.2f}" for measure in MEASURES]
     lines += [
         "",
         f"Typical factor between prediction and measurement: {', '.join(errors)}.\n",

@@ -1,0 +1,117 @@
+"""Arms of different n and m beside each other, and beside what docs/signal.md foresees.
+
+From the runs of one comparison of `benchmarks/evidence.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import bootstrap
+
+from evidence_map import equally_long, times_sooner, typical_factor
+from podsrl.evaluation.comparison import Comparison
+from podsrl.evaluation.records import RunFolder
+from podsrl.experiments.measured_run import read_measured
+from podsrl.planning import MEASURES, speedup
+
+REFERENCE = "grpo"
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Size:
+    """An arm of fixed n and m.
+
+    accuracy_S: of each seed, mean over all evaluations but the first: what a run learned early and
+        late; one evaluation is noisier than the arms differ. sooner: than GRPO, as in the map.
+    predicted: the same by the model, by measure.
+    """
+
+    n: int
+    m: int
+    accuracy_S: npt.NDArray[np.float64]
+    sooner: float
+    predicted: Mapping[str, float]
+
+
+def sizes(comparison: Comparison, folder: Path) -> dict[str, Size]:
+    """Every arm that selects by max_variance with a fixed n, GRPO among them."""
+    runs = {
+        arm.name: [RunFolder(path) for path in sorted((folder / arm.name).glob("seed-*/"))]
+        for arm in comparison.arms
+    }
+    configs = {name: found[0].config() for name, found in runs.items()}
+    pairs = {
+        name: (config["num_rollouts"], config["num_generations"])
+        for name, config in configs.items()
+        if config["downsampling_rule"] == "max_variance" and name != AUTO
+    }
+    found = read_measured(*(run for name in pairs for run in runs[name]))
+    reference = comparison.arm(REFERENCE).curves
+    rows = {}
+    for name, (n, m) in pairs.items():
+        curves = comparison.arm(name).curves
+        rows[name] = Size(
+            n=n,
+            m=m,
+            accuracy_S=np.nanmean(curves.accuracy[:, 1:], axis=1),
+            sooner=times_sooner(*equally_long(reference, curves)),
+            predicted={
+                measure: speedup(found.population, found.costs, (n, m), pairs[REFERENCE], measure)
+                for measure in MEASURES
+            },
+        )
+    return rows
+
+
+def as_markdown(comparison: Comparison, folder: Path) -> str:
+    """The table; where `auto` is an arm, what it chose and how it did."""
+    rows = sizes(comparison, folder)
+    lines = [
+        "### n and m beside each other\n",
+        "Mean accuracy over the evaluations of a run, its difference to GRPO's on the same seeds"
+        " (95 % interval), how many times sooner than GRPO, and what the model foresees.\n",
+        "| arm | n | m | mean accuracy | less GRPO | sooner |" + "|".join(MEASURES) + "|",
+        "|---|---|---|---|---|---|" + "---|" * len(MEASURES),
+    ]
+    reference = rows[REFERENCE].accuracy_S
+    for name, size in rows.items():
+        less = "" if name == REFERENCE else _difference(size.accuracy_S - reference)
+        numbers = "|".join(f"{size.predicted[measure]:.2f}" for measure in MEASURES)
+        lines.append(
+            f"| {name} | {size.n} | {size.m} | {size.accuracy_S.mean():.1%} | {less} |"
+            f" {size.sooner:.2f} |{numbers}|"
+        )
+    others = [size for name, size in rows.items() if name != REFERENCE]
+    misfits = [
+        f"{measure} {typical_factor((s.predicted[measure], s.sooner) for s in others):.2f}"
+        for measure in MEASURES
+    ]
+    lines += ["", f"Typical factor between prediction and measurement: {', '.join(misfits)}.\n"]
+    if any(arm.name == AUTO for arm in comparison.arms):
+        lines += _auto(comparison, folder, rows)
+    return "\n".join(lines)
+
+
+def _auto(comparison: Comparison, folder: Path, rows: Mapping[str, Size]) -> list[str]:
+    area = np.nanmean(comparison.arm(AUTO).curves.accuracy[:, 1:], axis=1)
+    chosen = [
+        int(RunFolder(path).metrics()[-1]["pods/num_rollouts"])
+        for path in sorted((folder / AUTO).glob("seed-*/"))
+    ]
+    same_m = {name: size for name, size in rows.items() if size.m == rows["pods"].m}
+    best = max(same_m, key=lambda name: float(same_m[name].accuracy_S.mean()))
+    lines = [f"`num_rollouts: auto` chose n = {', '.join(map(str, chosen))}: {area.mean():.1%}."]
+    lines += [
+        f"Less {name} (n = {rows[name].n}): {_difference(area - rows[name].accuracy_S)}."
+        for name in dict.fromkeys((best, "pods"))
+    ]
+    return [" ".join(lines), ""]
+
+
+def _difference(difference_S: npt.NDArray[np.float64]) -> str:
+    low, high = bootstrap((difference_S,), np.mean, rng=0).confidence_interval
+    return f"{difference_S.mean():+.1%} ({low:+.1%} to {high:+.1%})"

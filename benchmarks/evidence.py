@@ -23,7 +23,6 @@ import yaml
 import evidence_gradients
 import evidence_map
 import evidence_sizes
-from evidence_map import REFERENCES
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.comparison import Choices, Comparison, load_comparison
 from podsrl.evaluation.files import write_json, write_whole
@@ -140,7 +139,8 @@ def condense(names: Sequence[str]) -> None:
     ]
     parts += [f"{CELLS[name]}: learning rates `{chosen_rates([name])}`.\n" for name in names]
     for name in names:
-        comparison = load(name, *REFERENCES)
+        arms = read_config(f"compare/{name}")["arms"]
+        comparison = load(name, *(arm for arm in arms if arm.startswith("grpo")))
         summaries = summarise(comparison)
         for kind, figure in draw(comparison, summaries).items():
             if kind in ("accuracy", "seconds_per_step"):

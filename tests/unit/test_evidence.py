@@ -1,0 +1,136 @@
+"""What benchmarks/evidence.py concludes from runs, on runs whose conclusions are known."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.synthetic_runs import rollouts, write_run
+
+from podsrl.evaluation.curves import ArmCurves
+from podsrl.evaluation.records import RunFolder
+
+pytest.importorskip("matplotlib")
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Any:
+    """The script, its modules within."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        import evidence
+
+        yield evidence
+
+
+# ---- what a gradient consists of ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
+def test_the_shared_part_of_gradients_is_found_below_their_long_tail(evidence, share):
+    random = np.random.default_rng(0)
+    m = random.choice([4, 16, 64], size=3000)
+    right = random.binomial(m - 2, random.beta(0.5, 0.5, m.size)) + 1
+    variance = right / m * (1 - right / m)
+    square = share * variance / 0.25 + (1 - share) * 16 / m
+    tail = np.exp(random.normal(0, 1, m.size))
+    steps = np.stack([variance, 1 / m, square * tail], axis=1)
+    assert evidence.evidence_gradients.fit(steps) == pytest.approx(share, abs=0.05)
+
+
+def test_gradients_are_those_of_early_first_passes_with_contrast(evidence, tmp_path):
+    run = RunFolder(tmp_path)
+    run.write_config({"num_generations": 4})
+    for row in (
+        {"step": 1, "pods/kept_reward_std": 0.5, "grad_norm": 3.0, "pods/training_seconds": 1.0},
+        {"step": 2, "grad_norm": 9.0, "pods/training_seconds": 2.0},  # a second pass
+        {"step": 3, "pods/kept_reward_std": 0.0, "grad_norm": 0.0, "pods/training_seconds": 3.0},
+        {"step": 4, "pods/kept_reward_std": 0.5, "grad_norm": 7.0, "pods/training_seconds": 12.0},
+        {"step": 4, "train_runtime": 99.0},
+    ):
+        run.append_metrics(row)
+    # the variance of all four, not the unbiased one: 0.25 * 3 / 4
+    assert evidence.evidence_gradients.early_steps(run).tolist() == [[0.1875, 0.25, 9.0]]
+
+
+# ---- how many times sooner ----------------------------------------------------------------------
+
+
+def curves(seconds, accuracy):
+    fields = {field.name: np.array([seconds], float) for field in dataclasses.fields(ArmCurves)}
+    fields |= {"arm": "x", "seeds": (0,), "accuracy": np.array([accuracy], float)}
+    return ArmCurves(**fields)
+
+
+def test_times_sooner_is_read_between_evaluations_at_what_both_reach(evidence):
+    reference = curves([0, 10, 20], [0.0, 0.2, 0.4])
+    assert evidence.evidence_map.times_sooner(reference, reference) == pytest.approx(1.0)
+    # 0.95 x 0.4 = 0.38 is reached after 19 s and after 9.5 s
+    steeper = curves([0, 10, 20], [0.0, 0.4, 0.6])
+    assert evidence.evidence_map.times_sooner(reference, steeper) == pytest.approx(2.0)
+    assert evidence.evidence_map.times_sooner(steeper, reference) == pytest.approx(0.5)
+
+
+def test_curves_are_cut_at_the_time_that_all_last(evidence):
+    short, long = curves([0, 10], [0.0, 0.2]), curves([0, 5, 40], [0.0, 0.1, 0.9])
+    cut = evidence.evidence_map.equally_long(short, long)[1]
+    assert np.nanmax(cut.accuracy) == 0.1
+    assert np.isnan(cut.seconds[0, 2])
+
+
+def test_the_typical_factor_counts_too_much_and_too_little_alike(evidence):
+    assert evidence.evidence_map.typical_factor([(2.0, 1.0), (1.0, 2.0)]) == pytest.approx(2.0)
+    assert evidence.evidence_map.typical_factor([(1.0, 1.0)]) == 1.0
+
+
+# ---- rates and sizes ----------------------------------------------------------------------------
+
+
+def write_comparison(folder, arms):
+    """Arms by name: n, m, accuracies, seconds a step; two seeds, where n > m 1 % apart."""
+    for name, (n, m, accuracies, seconds) in arms.items():
+        for seed in (0, 1):
+            shifted = [accuracy + (0.01 * seed if n > m else 0.0) for accuracy in accuracies]
+            run = write_run(
+                folder / name / f"seed-{seed}", name, seed, shifted, n, m, seconds,
+                config={"downsampling_rule": "max_variance"},
+            )  # fmt: skip
+            run.write_rollouts(1, rollouts(n=n, m=m))
+
+
+def test_each_arm_gets_the_rate_that_learned_most_over_the_time(evidence, tmp_path, monkeypatch):
+    late, early, none = [0.1, 0.1, 0.1, 0.6], [0.1, 0.5, 0.5, 0.5], [0.1, 0.1, 0.1, 0.1]
+    rates = ("2.5e-5", "5.0e-5", "1.0e-4")
+    arms = {
+        f"{arm}-{rate}": (4, 2, accuracies, 1.0)
+        for arm, of_arm in {"grpo": (late, early, none), "grpo_ga": (none, late, early)}.items()
+        for rate, accuracies in zip(rates, of_arm, strict=True)
+    }
+    write_comparison(tmp_path / "arithmetic-rates-1", arms)
+    monkeypatch.setattr(evidence, "RUNS", tmp_path)
+    monkeypatch.setattr(evidence, "read_config", lambda name: {"arms": arms})
+    assert evidence.chosen_rates(["arithmetic"]) == {"grpo": 5e-5, "grpo_ga": 1e-4}
+
+
+def test_sizes_are_put_beside_what_the_model_foresees(evidence, tmp_path, monkeypatch):
+    rising = [0.1, 0.2, 0.4]
+    write_comparison(
+        tmp_path / "cell",
+        {"grpo": (4, 4, rising, 1.0), "n4m2": (4, 2, rising, 0.5), "n8m2": (8, 2, rising, 2.0)},
+    )
+    monkeypatch.setattr(evidence, "RUNS", tmp_path)
+    comparison = evidence.load("cell", "grpo")
+    rows = evidence.evidence_sizes.sizes(comparison, tmp_path / "cell")
+    assert {name: (row.n, row.m) for name, row in rows.items()} == {
+        "grpo": (4, 4), "n4m2": (4, 2), "n8m2": (8, 2)
+    }  # fmt: skip
+    assert rows["grpo"].predicted == dict.fromkeys(rows["grpo"].predicted, pytest.approx(1.0))
+    assert rows["grpo"].sooner == pytest.approx(1.0)
+    # of means 0.5 % higher, up to the time that both last, at 95 % of what both reach
+    assert rows["n4m2"].sooner == pytest.approx(9.0 / 4.25)
+    assert rows["n8m2"].sooner == pytest.approx(9.475 / 17.95)
+    text = evidence.evidence_sizes.as_markdown(comparison, tmp_path / "cell")
+    assert "| n4m2 | 4 | 2 | 30.5% | +0.5% (+0.0% to +1.0%) | 2.12" in text

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.synthetic_runs import rollouts, write_run
 
 from podsrl.evaluation.curves import ArmCurves
 from podsrl.evaluation.records import RunFolder
+from support.synthetic_runs import rollouts, write_run
 
 pytest.importorskip("matplotlib")
 

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ COMPARISONS = {
     "arithmetic-map-uniform": ("arithmetic-rates-1",),
     "arithmetic-map-four": ("arithmetic-rates-1",),
 }
+#: Parts of a comparison for each job.
+PARTS = 4
 #: Cells of the map, by what they are.
 CELLS = {
     "arithmetic": "mixed difficulty, 1 prompt a step",
@@ -72,7 +75,7 @@ def main() -> None:
 
 
 def compare(name: str, config: dict[str, Any], jobs: int) -> None:
-    """Run a comparison to its end, its seeds dealt out to processes of one thread each.
+    """Run a comparison to its end, `jobs` of its parts side by side, in one thread each.
 
     Raises:
         SystemExit: a part failed; started again it goes on.
@@ -83,10 +86,13 @@ def compare(name: str, config: dict[str, Any], jobs: int) -> None:
     command += ["--output_dir", str(RUNS / name)]
     threads = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([*command, "--plan"], check=True, stdout=subprocess.DEVNULL, env=threads)
-    parts = [
-        subprocess.Popen([*command, "--shard", f"{i + 1}/{jobs}"], env=threads) for i in range(jobs)
-    ]
-    codes = [part.wait() for part in parts]
+
+    def run(part: str) -> int:
+        return subprocess.run([*command, "--shard", part], env=threads).returncode
+
+    parts = PARTS * jobs  # more than seeds, so that no job is long without work at the end
+    with ThreadPoolExecutor(jobs) as pool:
+        codes = list(pool.map(run, [f"{i + 1}/{parts}" for i in range(parts)]))
     if any(codes):
         sys.exit(f"a part of {name} failed; start this again to go on")
 

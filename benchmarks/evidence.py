@@ -36,7 +36,7 @@ RUNS, RESULTS = Path("runs/evidence"), Path("docs/results")
 COMPARISONS = {
     "arithmetic": ("arithmetic-rates-1",),
     "arithmetic-map-hard": ("arithmetic-rates-dear", "arithmetic-rates-sizes"),
-    "arithmetic-map-dear": ("arithmetic-rates-dear",),
+    "arithmetic-map-dear": ("arithmetic-rates-long",),
     "arithmetic-map-rare": ("arithmetic-rates-dear",),
     "arithmetic-map-uniform": ("arithmetic-rates-1",),
     "arithmetic-map-four": ("arithmetic-rates-1",),
@@ -48,7 +48,7 @@ CELLS = {
     "arithmetic": "mixed difficulty, 1 prompt a step",
     "arithmetic-map-uniform": "one difficulty, 1 prompt a step",
     "arithmetic-map-four": "mixed difficulty, 4 prompts a step",
-    "arithmetic-map-dear": "mixed difficulty, 1 prompt a step, dear update",
+    "arithmetic-map-dear": "mixed difficulty, 1 prompt a step, dear update, 3 times as long",
     "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
     "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt a step, dear update",
 }

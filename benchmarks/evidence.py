@@ -173,7 +173,7 @@ With `--only condense` this page is written anew from finished runs; `make evide
 
 def hardware(name: str) -> str:
     """What the runs were made on."""
-    environment = load(name).runs[0].environment
+    environment = load(name).runs[0].environments[0]
     commit = (environment.get("git") or {}).get("commit", "unknown")[:12]
     return f"{environment['cpu']}, {environment['cores']} cores, one thread a run, commit {commit}"
 

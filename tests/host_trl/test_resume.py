@@ -12,6 +12,7 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
+from podsrl.errors import RewardError
 from podsrl.evaluation import files
 from podsrl.evaluation.records import RunFolder
 from podsrl.trl import checkpoint
@@ -131,3 +132,72 @@ def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_
         e.answer_accuracy for e in other.evaluations()
     ]
     assert other.rollout_steps() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_after_a_whole_step_that_is_continued_exactly(config_file, tmp_path):
+    """Every step has two micro-batches and one evaluation, into which the signals fall."""
+    flags = ("--gradient_accumulation_steps", "2", "--evaluation_steps", "1", "--save_steps", "6")
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    one, other = RunFolder(straight), RunFolder(stopped)
+    command = train_command(config_file, *flags, "--output_dir")
+    subprocess.run([*command, str(straight)], check=True, capture_output=True)
+
+    resume: list[str] = []
+    for made in (2, 4):
+        process = subprocess.Popen(
+            [*command, str(stopped), *resume], stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        while not (stopped / "evaluations.jsonl").exists() or len(other.evaluations()) < made:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+        assert process.returncode == 130, said
+        assert "stopping after this step; Ctrl-C again stops at once" in said
+        last = checkpoint.last_complete(stopped)
+        assert last is not None
+        step = checkpoint.step_of(last)
+        assert made - 1 <= step < 6
+        assert other.evaluations()[-1].step == other.metrics()[-1]["step"] == step
+        assert not (stopped / "finished.json").exists()
+        resume = ["--resume", "true"]
+    subprocess.run([*command, str(stopped), *resume], check=True, capture_output=True)
+
+    name = "checkpoint-6/model.safetensors"
+    assert equal(load_file(straight / name), load_file(stopped / name))
+    assert [e.step for e in other.evaluations()] == [0, 1, 2, 3, 4, 5, 6]
+    for ours, theirs in zip(one.metrics(), other.metrics(), strict=True):
+        assert ours["pods/tokens_generated"] == theirs["pods/tokens_generated"]
+    assert len(other.environment()["resumed"]) == 2
+
+
+class Fails:
+    """A reward function that fails in one of its calls."""
+
+    __name__ = "fails"
+
+    def __init__(self, call: int) -> None:
+        self.calls_left = call
+
+    def __call__(self, completions: list[Any], **kwargs: Any) -> list[float]:
+        self.calls_left -= 1
+        if self.calls_left == 0:
+            raise ValueError("the grader is gone")
+        return [float(i % 3) for i in range(len(completions))]
+
+
+def test_a_failing_reward_leaves_a_checkpoint_only_where_a_step_begins(make_trainer):
+    saved = []
+    # generation for each of two micro-batches: the second and third fall into the second step
+    for call in (3, 4):
+        trainer = make_trainer(
+            8, f"call-{call}", reward_funcs=[Fails(call)], gradient_accumulation_steps=2,
+            steps_per_generation=1, max_steps=3, save_strategy="steps", save_steps=9,
+        )  # fmt: skip
+        with pytest.raises(RewardError, match="the grader is gone"):
+            trainer.train()
+        checkpoint.save_now(trainer)
+        saved.append(checkpoint.last_complete(trainer.args.output_dir))
+    assert [path and path.name for path in saved] == ["checkpoint-1", None]

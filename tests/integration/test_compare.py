@@ -15,11 +15,14 @@ pytest.importorskip("trl")
 
 from podsrl.cli import main
 from podsrl.cli.compare import describe
-from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.errors import InvalidInputError, RewardError, UnknownNameError
 from podsrl.evaluation.comparison import Choices, load_comparison
 from podsrl.evaluation.curves import check_points
 from podsrl.evaluation.records import RunFolder, find_runs
-from podsrl.experiments.compare import Shard, Status
+from podsrl.experiments import run as experiment
+from podsrl.experiments import worker
+from podsrl.experiments.callbacks import Evaluator
+from podsrl.experiments.compare import Shard, Status, compare
 from podsrl.experiments.comparison_spec import (
     ComparisonSpec,
     RunOf,
@@ -28,6 +31,9 @@ from podsrl.experiments.comparison_spec import (
     read_comparison,
 )
 from podsrl.experiments.spec import CONFIGS, read_config
+from podsrl.experiments.worker import work
+from podsrl.trl import PODSTrainer
+from support.synthetic_runs import write_run
 
 BASE: dict[str, Any] = {
     "task": "arithmetic",
@@ -152,6 +158,21 @@ def test_grpo_ga_may_spread_its_rollouts_over_more_prompts_but_not_be_fewer(comp
             InvalidInputError,
             "use constant",
         ),
+        (
+            {"arms": {"pods": {"lr_scheduler_type": "cosine"}}, "budget": {"tokens": 9}},
+            InvalidInputError,
+            "arm 'pods': lr_scheduler_type 'cosine' needs to know the number of steps",
+        ),
+        (
+            {
+                "settings": {"lr_scheduler_type": "constant_with_warmup", "warmup_steps": 0.05},
+                "budget": {"training_seconds": 600},
+            },
+            InvalidInputError,
+            "warmup_steps 0.05 is a share of the steps",
+        ),
+        ({"arms": {"pods": {"temperature": 1.3}}}, InvalidInputError, "set evaluation_temperature"),
+        ({"arms": {"pods": {"top_p": 0.9}}}, InvalidInputError, "evaluated at temperature and top"),
     ],
 )
 def test_a_wrong_comparison_is_refused_with_what_is_allowed(comparison, keys, error, says):
@@ -328,7 +349,8 @@ def test_a_run_that_crashes_hurts_no_other_and_is_retried(comparison, tmp_path, 
 
 def test_a_users_error_in_a_run_ends_the_comparison_with_its_message(comparison, tmp_path, capsys):
     path = write(tmp_path / "c.yaml", comparison({"model_name_or_path": "no/such-folder"}))
-    assert main(["compare", "--config", path]) in (1, 2)
+    assert main(["compare", "--config", path]) == 2
+    assert "no/such-folder" in capsys.readouterr().err
     settings = {"task_options": {"min_columns": 3, "max_columns": 2}}
     config = comparison(settings, output_dir=str(tmp_path / "other"))
     assert main(["compare", "--config", write(tmp_path / "d.yaml", config)]) == 2
@@ -337,10 +359,105 @@ def test_a_users_error_in_a_run_ends_the_comparison_with_its_message(comparison,
 
 @pytest.mark.slow
 def test_steps_longer_than_the_way_between_evaluations_are_named(comparison, tmp_path, capsys):
-    config = comparison(arms=["pods"], budget={"rollouts": 16}, evaluations=4)
-    assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 2
+    config = comparison(arms=["grpo", "pods"], budget={"rollouts": 16}, evaluations=4)
+    path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
+    assert main(["compare", "--config", path]) == 1
     said = capsys.readouterr().err
-    assert "evaluated 3 times instead of 5: its steps are longer than 4 rollouts" in said
+    assert "pods seed 0: evaluated 3 times instead of 5: a step took longer than 4 roll" in said
+    assert f"Delete {folder / 'pods' / 'seed-0'} to run it again" in said
+    assert "grpo" not in said.split("failed: ")[1]  # its steps generate 4, so it has all five
+    before = contents(folder)
+    assert main(["compare", "--config", path]) == 1  # and it neither stops nor changes the others
+    assert contents(folder) == before
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_left_as_it_is(
+    comparison, tmp_path, monkeypatch
+):
+    spec = open_comparison(parse_comparison(comparison(arms=["pods"]), "x"))
+    run = spec.run_folder(RunOf("pods", 0))
+
+    class Finishing:
+        """The other process: it lets go of the lock when the run is finished."""
+
+        def __init__(self, folder: RunFolder) -> None:
+            write_run(folder.path, "pods", 0, (0.1, 0.5, 0.8))
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *error: object) -> None:
+            self.before = contents(run.path)
+
+    def not_again(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the finished run was started again")
+
+    locks = []
+    monkeypatch.setattr(
+        "podsrl.experiments.compare.lock_of", lambda f: locks.append(Finishing(f)) or locks[-1]
+    )
+    monkeypatch.setattr(subprocess, "Popen", not_again)
+    assert compare(spec, Shard(1, 1)) == Status(1, 1)
+    assert contents(run.path) == locks[0].before
+    # and a worker that was started before the run was finished does nothing either
+    work(spec.folder, "pods", 0)
+    assert contents(run.path) == locks[0].before
+
+
+def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsys):
+    def fails(error: type[Exception]) -> int:
+        def work(*args: object) -> None:
+            raise error("why")
+
+        monkeypatch.setattr(worker, "work", work)
+        monkeypatch.setattr(worker, "_end_with_parent", lambda: None)
+        monkeypatch.setattr(sys, "argv", ["worker", "folder", "pods", "0"])
+        return worker.main()
+
+    assert (fails(RewardError), fails(InvalidInputError)) == (1, 2)
+    assert capsys.readouterr().err == "why\nwhy\n"
+
+
+@pytest.mark.slow
+def test_two_shards_at_once_do_each_run_once(comparison, tmp_path):
+    config = comparison(arms=["grpo", "pods"], seeds=2, evaluations=1)
+    path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
+    open_comparison(parse_comparison(config, "x"))
+    command = [sys.executable, "-m", "podsrl.cli", "compare", "--config", path]
+    parts = [subprocess.Popen([*command, "--shard", f"{i}/2"]) for i in (1, 2)]
+    assert [part.wait(timeout=300) for part in parts] == [0, 0]
+    runs = find_runs(folder)
+    assert [str(run.path.relative_to(folder)) for run in runs] == [
+        "grpo/seed-0", "grpo/seed-1", "pods/seed-0", "pods/seed-1"
+    ]  # fmt: skip
+    assert all(run.finished() and "resumed" not in run.environment() for run in runs)
+    before = contents(folder)
+    assert subprocess.run(command, check=False).returncode == 0
+    assert contents(folder) == before
+
+
+@pytest.mark.slow
+def test_evaluations_and_checkpoints_are_outside_training_time(comparison, tmp_path, monkeypatch):
+    """2 seconds of each are slept: were any inside, training time would hold them."""
+    spec = parse_comparison(comparison({"save_strategy": "steps", "save_steps": 1}), "x")
+    run_spec = spec.run_spec(RunOf("pods", 0))
+    measure, save = Evaluator._measure, PODSTrainer._save_checkpoint
+
+    def slowly(method: Any) -> Any:
+        def slow(self: Any, *args: Any, **kwargs: Any) -> Any:
+            time.sleep(2)
+            return method(self, *args, **kwargs)
+
+        return slow
+
+    monkeypatch.setattr(Evaluator, "_measure", slowly(measure))
+    monkeypatch.setattr(PODSTrainer, "_save_checkpoint", slowly(save))
+    began = time.monotonic()
+    result = experiment.train(run_spec, experiment.load_data(run_spec))
+    wall = time.monotonic() - began
+    evaluations, checkpoints = 3, 2  # two steps
+    assert len(result.run.evaluations()) == evaluations
+    assert wall - result.training_seconds >= 2 * (evaluations + checkpoints)
 
 
 def test_plan_prints_every_arm_and_makes_nothing(comparison, tmp_path, capsys):

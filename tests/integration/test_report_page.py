@@ -1,5 +1,6 @@
 """The page of a report in real headless Chromium, opened from a file."""
 
+import numpy as np
 import pytest
 
 from podsrl.evaluation.comparison import Choices, load_comparison
@@ -133,14 +134,35 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(page, tmp_path):
         assert_quiet(browser)
 
 
-def test_a_hundred_thousand_rollouts_stay_usable(tmp_path):
-    # 98,304 in one step, the hardest case, and 40 in each of 43 others
-    text = "rollout {group}.{rollout}: " + "some reasoning that goes on for a while. " * 8
+def solutions(count):
+    """Texts as long as solutions of GSM8K, about 1,000 characters, that compress as text does."""
+    random = np.random.default_rng(0)
+    letters = random.choice(list("etaoinshrdlucmfw"), size=(3000, 6))
+    words = ["".join(row[: 2 + i % 5]) for i, row in enumerate(letters)]
+    lines = [" ".join(row) for row in random.choice(words, size=(8000, 14))]
+    return [" = ".join(lines[i] for i in row) for row in random.integers(0, 8000, (count, 15))]
+
+
+@pytest.fixture(scope="module")
+def hundred_thousand(tmp_path_factory):
+    """98,304 rollouts in one step, the hardest case, and 40 in each of 43 others."""
+    text = "rollout {group}.{rollout}: "
     steps = {f"step_{i}": rollouts(groups=5, n=8, m=2, text=text) for i in range(2, 45)}
-    steps["step_1"] = rollouts(groups=1536, n=64, m=16, text=text)
-    page = write_page(tmp_path, max_rollouts=200_000, **steps)
-    assert page.stat().st_size < 20e6
-    with Chromium(tmp_path / "profile") as browser:
+    steps["step_1"] = large = rollouts(groups=1536, n=64, m=16, text=text)
+    large["completion"] = [
+        number + solution
+        for number, solution in zip(large["completion"], solutions(1536 * 64), strict=True)
+    ]
+    page = write_page(tmp_path_factory.mktemp("large"), max_rollouts=200_000, **steps)
+    print(f"{page.stat().st_size / 1e6:.0f} MB")
+    return page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1200])
+def test_a_hundred_thousand_rollouts_stay_usable(hundred_thousand, tmp_path, width):
+    page = hundred_thousand
+    with Chromium(tmp_path / "profile", width=width, height=800) as browser:
         browser.open(page)
         browser.wait_for(f"{ITEMS}.length === 40")  # of 64: the rest is drawn when scrolled to
         browser.choose("prompt", "all")

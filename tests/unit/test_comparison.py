@@ -85,6 +85,39 @@ def test_runs_on_different_problems_of_one_task_are_mixed_tasks(tmp_path):
         numbers(tmp_path)
 
 
+def test_other_options_of_one_task_are_mixed_tasks(tmp_path):
+    for arm, options in (("grpo", '{"max_columns": 7}'), ("pods", '{"max_columns": 6}')):
+        write_run(tmp_path / arm, arm, 0, SLOW, config={"task_options": options})
+    with pytest.raises(InvalidInputError, match=r'mixed.*with {"max_columns": 6}.*_columns": 7}'):
+        numbers(tmp_path)
+
+
+def test_runs_that_are_not_finished_are_named_even_if_all_stand_at_the_same_point(tmp_path):
+    write_comparison(tmp_path, seeds=(0,))
+    assert numbers(tmp_path)["notes"] == []
+    for arm in ("grpo", "pods"):
+        (tmp_path / arm / "seed-0" / "finished.json").unlink()
+    notes = numbers(tmp_path)["notes"]
+    assert [note.endswith("seed-0 is not finished") for note in notes] == [True, True]
+
+
+def test_an_evaluation_of_the_untrained_model_alone_is_no_curve(tmp_path):
+    write_run(tmp_path / "pods", "pods", 0, (0.1,))
+    with pytest.raises(InvalidInputError, match="only the evaluation of the untrained model"):
+        numbers(tmp_path)
+
+
+def test_a_run_that_was_resumed_elsewhere_was_made_on_both_machines(tmp_path):
+    write_comparison(tmp_path, seeds=(0,))
+    one, other = ({"cpu": name, "cores": 2, "gpus": []} for name in ("A", "B"))
+    for arm in ("grpo", "pods"):
+        path = tmp_path / arm / "seed-0" / "environment.json"
+        path.write_text(json.dumps({**one, "resumed": [other] if arm == "pods" else []}))
+    (note,) = numbers(tmp_path)["notes"]
+    assert "A, 2 cores, no GPU: " in note
+    assert note.endswith("B, 2 cores, no GPU: " + str(tmp_path / "pods" / "seed-0"))
+
+
 def test_a_missing_seed_is_refused_and_left_out_of_a_partial_report(tmp_path):
     write_comparison(tmp_path, seeds=(0, 1, 2))
     shutil.rmtree(tmp_path / "pods" / "seed-2")

@@ -9,6 +9,7 @@ from podsrl.errors import InvalidInputError
 from podsrl.evaluation.curves import Clock
 from podsrl.experiments.published import EXPERIMENTS, read_published
 from podsrl.report.summary import summarise
+from podsrl.report.write import write_report
 
 PAPER = Path(__file__).parents[3] / "shared" / "data" / "paper_results"
 paper = pytest.mark.skipif(not PAPER.is_dir(), reason=f"no published results in {PAPER}")
@@ -153,6 +154,27 @@ def test_a_run_with_fewer_checkpoints_counts_where_it_has_them(tmp_path):
     assert any("Run2.json has 11 checkpoints of 12" in note for note in comparison.notes)
     assert (pods.final.mean, pods.final.seeds) == (pytest.approx(0.5), 2)
     assert pods.peak.mean == pytest.approx(0.6)  # (0.5 + 0.8 + 0.5) / 3
+
+
+def test_an_arm_whose_runs_all_have_fewer_checkpoints_ends_earlier(tmp_path):
+    write_setting(tmp_path, "Instruct-GSM8K-512-16-16", [0.5] * 12)
+    write_setting(tmp_path, "Instruct-GSM8K-512-64-16", [0.5] * 10 + [0.7])
+    comparison, (_, pods) = only(tmp_path)
+    assert len(comparison.notes) == 4  # three runs, and the untrained model
+    assert pods.final.mean == pytest.approx(0.7)
+    assert (pods.training_seconds, pods.steps) == (11 * 1800.0, 1100)
+    write_report([comparison], tmp_path / "report", "A report", 0)
+
+
+def test_a_base_file_without_the_dataset_is_noted_and_the_rest_reported(tmp_path):
+    kind = {"dataset": "chemistry"}
+    write_setting(tmp_path, "Instruct-SKE-512-8-8", [0.3] * 12, **kind)
+    write_setting(tmp_path, "Instruct-SKE-512-32-8", [0.5] * 12, **kind)
+    write_base(tmp_path, "base-qwen.json", 0.4)  # of gsm8k
+    comparison, (_, pods) = only(tmp_path)
+    assert pods.base is None
+    assert pods.speedups["8/8"].ratio == 1.0
+    assert any("base-qwen.json has no chemistry" in note for note in comparison.notes)
 
 
 def test_published_curves_can_be_replayed_on_another_clock(tmp_path):

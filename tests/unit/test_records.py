@@ -201,6 +201,11 @@ def test_the_environment_tells_versions_hardware_and_command(tmp_path):
     assert found["command"] == sys.argv
     assert found["cores"] >= 1
     assert found["cpu"]
+    run.write_environment()  # resumed, twice: what it began on stays
+    run.write_environment()
+    first, *later = run.environments()
+    assert first == found
+    assert [start["cpu"] for start in later] == [found["cpu"]] * 2
 
 
 def test_git_state_tells_the_commit_and_uncommitted_changes(tmp_path):

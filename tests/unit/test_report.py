@@ -180,6 +180,8 @@ def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_
         (["x", "--clock", "update=fast"], "'update=fast' is not understood"),
         (["nowhere"], "no run in nowhere"),
         (["--published", "nowhere"], "no published results in nowhere"),
+        (["--published", "x", "--partial"], "--measure and --partial are for folders of runs"),
+        (["--published", "x", "--measure", "both_accuracy"], "leave these options out"),
     ],
 )
 def test_a_wrong_command_line_says_what_to_do(words, says):

@@ -4,6 +4,7 @@ import argparse
 
 from podsrl.errors import InvalidInputError
 
+_MEASURE = "answer_accuracy"
 SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
 
 
@@ -31,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--measure",
-        default="answer_accuracy",
+        default=_MEASURE,
         choices=("answer_accuracy", "format_accuracy", "both_accuracy"),
         help="what to compare (default: %(default)s)",
     )
@@ -61,11 +62,20 @@ def run(args: argparse.Namespace) -> int:
     if args.rollouts < 0:
         raise InvalidInputError(f"--rollouts must be 0 or more; got {args.rollouts}")
 
-    from podsrl.evaluation.comparison import Choices, load_comparison
-    from podsrl.evaluation.curves import Clock
-    from podsrl.experiments.published import read_published
-    from podsrl.report.summary import as_markdown
-    from podsrl.report.write import write_report
+    of_runs = args.reference or args.task or args.partial or args.measure != _MEASURE
+    if args.published and of_runs:
+        raise InvalidInputError(
+            "--reference, --task, --measure and --partial are for folders of runs; the published"
+            " results have their own: leave these options out"
+        )
+    from podsrl.cli.needs import needed
+
+    with needed("report"):
+        from podsrl.evaluation.comparison import Choices, load_comparison
+        from podsrl.evaluation.curves import Clock
+        from podsrl.experiments.published import read_published
+        from podsrl.report.summary import as_markdown
+        from podsrl.report.write import write_report
 
     clock = Clock.parse(args.clock) if args.clock else None
     if args.published:

@@ -64,7 +64,7 @@ class Run(NamedTuple):
     seed: int
     folder: RunFolder
     config: dict[str, Any]
-    environment: dict[str, Any]
+    environments: list[dict[str, Any]]
     evaluations: list[Evaluation]
     metrics: list[dict[str, Any]]
 
@@ -114,6 +114,7 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     by_arm: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         by_arm[run.arm].append(run)
+    notes += [f"{run.name} is not finished" for run in runs if run.folder.finished() is None]
     notes += _hardware(runs) if choices.clock is None else []
     arms = tuple(_arm(name, by_arm[name], choices) for name in sorted(by_arm, key=_arm_order))
     return Comparison(
@@ -150,7 +151,7 @@ def _read(folder: RunFolder) -> Run:
         int(config["seed"]),
         folder,
         config,
-        folder.environment(),
+        folder.environments(),
         folder.evaluations(),
         folder.metrics(),
     )
@@ -182,19 +183,26 @@ def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, list[Run]]:
     for run in runs:
         mine = [e for e in run.evaluations if task in (None, e.task, f"{e.task}/{e.split}")]
         chosen.append(run._replace(evaluations=sorted(mine, key=lambda e: e.step)))
-        for key in {(e.task, e.split, e.problems, e.repeats) for e in mine}:
+        for key in {_problems(run, e) for e in mine}:
             found[key].append(run.name)
-    words = {key: "{} {}, {} problems, {} repeats".format(*key) for key in found}
+    words = {key: "{} {}{}, {} problems, {} repeats".format(*key) for key in found}
     if not found:
         given = "" if task is None else f" of task {task!r}"
         raise InvalidInputError(f"no evaluation{given} in {', '.join(run.name for run in runs)}")
     if len(found) > 1:
-        lines = "; ".join(f"{words[key]} (as in {found[key][0]})" for key in sorted(found))
+        lines = "; ".join(f"{words[key]} (as in {found[key][0]})" for key in sorted(found, key=str))
         raise InvalidInputError(
             f"mixed tasks: {lines}. Accuracies on different problems can't be compared: choose one"
             " with --task NAME or NAME/SPLIT, or report the folders apart"
         )
     return next(iter(words.values())), chosen
+
+
+def _problems(run: Run, evaluation: Evaluation) -> tuple[Any, ...]:
+    """What an evaluation is of: task, split, the task's options in words, problems, repeats."""
+    own = run.config.get("task_options") if evaluation.task == run.config.get("task") else None
+    options = f" with {own}" if own else ""
+    return evaluation.task, evaluation.split, options, evaluation.problems, evaluation.repeats
 
 
 def _paired(
@@ -254,11 +262,13 @@ def _references(asked: Sequence[str], arms: Iterable[str]) -> tuple[str, ...]:
 
 
 def _hardware(runs: Sequence[Run]) -> list[str]:
-    kinds = defaultdict(list)
+    kinds: dict[str, list[str]] = defaultdict(list)
     for run in runs:
-        gpus = ", ".join(run.environment.get("gpus") or ()) or "no GPU"
-        cpu = run.environment.get("cpu", "unknown CPU")
-        kinds[f"{cpu}, {run.environment.get('cores', '?')} cores, {gpus}"].append(run.name)
+        for environment in run.environments:
+            gpus = ", ".join(environment.get("gpus") or ()) or "no GPU"
+            cpu = environment.get("cpu", "unknown CPU")
+            kind = f"{cpu}, {environment.get('cores', '?')} cores, {gpus}"
+            kinds[kind] = [*dict.fromkeys([*kinds[kind], run.name])]
     if len(kinds) == 1:
         return []
     lines = "; ".join(f"{kind}: {', '.join(kinds[kind])}" for kind in sorted(kinds))

@@ -141,6 +141,11 @@ def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:
                 f" {len(runs[most])}. Let the run finish (`pods compare` continues where it was"
                 " stopped), or leave unfinished runs out with --partial"
             )
+    if all(points[-1].training_seconds == 0 for points in runs.values()):
+        raise InvalidInputError(
+            "there is only the evaluation of the untrained model so far; let the runs go on, and"
+            " report them then"
+        )
     if any(_agree(runs, field) for field in _POINTS):
         return
     seconds, middle, off = _distances(runs, "training_seconds")

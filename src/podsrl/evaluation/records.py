@@ -152,13 +152,24 @@ class RunFolder:
         return value
 
     def write_environment(self) -> None:
-        """Write environment.json: what this process runs on, now."""
-        files.write_json(self.path / "environment.json", describe_environment())
+        """Write environment.json: what this process runs on, beside what the run began on."""
+        now, before = describe_environment(), self.environment()
+        resumed = [*before.get("resumed", []), now]
+        value = {**before, "resumed": resumed} if before else now
+        files.write_json(self.path / "environment.json", value)
 
     def environment(self) -> dict[str, Any]:
-        """Versions, hardware, git state, command line and start; {} if it was not written."""
+        """Versions, hardware, git state, command line and start; {} if it was not written.
+
+        Of a run that was resumed, "resumed" holds the same of each later start.
+        """
         path = self.path / "environment.json"
         return files.read_json(path) if path.is_file() else {}
+
+    def environments(self) -> list[dict[str, Any]]:
+        """The same as one mapping for each start, the first one first."""
+        first = self.environment()
+        return [first, *first.pop("resumed", [])]
 
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add one logged step to metrics.jsonl; it must hold an integer "step"."""

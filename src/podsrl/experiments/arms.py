@@ -53,7 +53,8 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
             f"arm {name!r} sets {', '.join(shared)}, which all arms must share; set it for all"
             " under settings"
         )
-    pods = settings.parse(dict(base)).training
+    base_spec = settings.parse(dict(base))
+    pods = base_spec.training
     n, m, accumulation = pods.num_rollouts, pods.num_generations, pods.gradient_accumulation_steps
     # generation as fast in every arm, or the comparison would be unfair
     derived: Settings = {"fast_generation": pods.fast_generation}
@@ -69,9 +70,16 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
         derived |= _accumulated(name, n, int(m or 0), accumulation, own)
     arm = {**base, **derived, **own}
     try:
-        training = settings.parse(dict(arm)).training
+        spec = settings.parse(dict(arm))
     except InvalidInputError as error:
         raise InvalidInputError(f"arm {name!r}: {error}") from error
+    training = spec.training
+    if _sampled(spec) != _sampled(base_spec):
+        raise InvalidInputError(
+            f"arm {name!r} would be evaluated at temperature and top_p {_sampled(spec)}, the others"
+            f" at {_sampled(base_spec)}: set evaluation_temperature under settings, and top_p there"
+            " for all arms or none"
+        )
     if kind == "grpo_ga" and _per_step(training) != _per_step(pods):
         raise InvalidInputError(
             f"arm {name!r} generates {_per_step(training):g} rollouts per optimiser step and PODS"
@@ -91,6 +99,11 @@ def _accumulated(name: str, n: int, m: int, accumulation: int, own: Settings) ->
         "num_generations": n,
         "gradient_accumulation_steps": accumulation * n // m,
     }
+
+
+def _sampled(spec: settings.Spec) -> tuple[float, float]:
+    """Temperature and top_p of evaluations."""
+    return spec.evaluation_sampling.temperature, spec.evaluation_sampling.top_p
 
 
 def _per_step(args: Any) -> float:

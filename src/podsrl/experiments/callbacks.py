@@ -1,5 +1,10 @@
 """What happens beside training: records, evaluations, and stopping on time."""
 
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +18,8 @@ from podsrl.experiments.spec import Spec
 from podsrl.tasks import Task
 from podsrl.tasks.base import Row
 from podsrl.trl import PODSTrainer
+
+logger = logging.getLogger(__name__)
 
 
 class Recorder(TrainerCallback):
@@ -44,6 +51,7 @@ class Evaluator(TrainerCallback):
         self.trainer, self.run, self.spec = trainer, run, spec
         self.task, self.rows, self.progress = task, rows, progress
         self.scores: dict[int, Scores] = {}  # by optimiser step
+        self.at_work = False
         self._evaluated = {evaluation.step for evaluation in run.evaluations()}
         self._budget = Budget()
         self._last_seconds = 0.0
@@ -94,7 +102,9 @@ class Evaluator(TrainerCallback):
         run, trainer = self.spec.run, self.trainer
         if step in self._evaluated or not self.rows:
             return
+        self.at_work = True
         self.scores[step] = scores = self._measure()
+        self.at_work = False
         self._evaluated.add(step)
         if not trainer.accelerator.is_main_process:
             return
@@ -133,3 +143,44 @@ class Evaluator(TrainerCallback):
             )
         everyone = gather_object(mine if rank < len(self.rows) else [])
         return score(everyone)
+
+
+class Interruption(TrainerCallback):
+    """Ctrl-C ends a run with the checkpoint of a whole step; a second one ends it at once.
+
+    In the middle of a step gradients are half accumulated and rollouts half used: a checkpoint of
+    that could not be resumed exactly. Added after `Evaluator`, so that the step has its evaluation.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Catch Ctrl-C, unless somebody else does, or this is not the main thread."""
+        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if not ours or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signal.signal(signal.SIGINT, self._ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _ask(self, *received: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        logger.warning("interrupted: stopping after this step; Ctrl-C again stops at once")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Ask for a checkpoint; where there are to be none, stop here."""
+        if self.asked and args.save_strategy == "no":
+            raise KeyboardInterrupt
+        control.should_save |= self.asked
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Stop, now that the step is logged and saved."""
+        if self.asked:
+            raise KeyboardInterrupt

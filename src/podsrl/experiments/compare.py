@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,6 +77,13 @@ class Status:
     share: float = 0.0
     seconds_left: float | None = None
 
+    def ended(self, run: RunOf, problem: str | None) -> None:
+        """Count a run as done, or as failed for this reason."""
+        if problem:
+            self.failed[run] = problem
+        else:
+            self.done += 1
+
 
 def compare(
     spec: ComparisonSpec, shard: Shard, watch: Callable[[Status], None] = lambda status: None
@@ -95,20 +103,18 @@ def compare(
     """
     runs = shard.of(spec)
     left = [run for run in runs if spec.run_folder(run).finished() is None]
+    status = Status(total=len(runs))
     for run in runs:
         if run not in left:
-            _check_points(spec, run)
-    status = Status(total=len(runs), done=len(runs) - len(left))
+            status.ended(run, _points_problem(spec, run))
     took: list[float] = []
     while left:
         run, began = left.pop(0), time.monotonic()
         status.current = run
-        problem = _run(spec, run, status, len(left), took, watch)
-        if problem:
-            status.failed[run] = problem
-        else:
-            _check_points(spec, run)
-            status.done += 1
+        trained = _prepare(spec.run_folder(run))  # unless another process has finished it since
+        problem = _run(spec, run, status, len(left), took, watch) if trained else None
+        status.ended(run, problem or _points_problem(spec, run))
+        if trained and not problem:
             took.append(time.monotonic() - began)
         status.current, status.share = None, 0.0
         status.seconds_left = _mean(took) * len(left) if took else None
@@ -126,7 +132,6 @@ def _run(
 ) -> str | None:
     """Run the current run in a process; returns what went wrong, if anything did."""
     folder = spec.run_folder(run)
-    _prepare(folder)
     log = folder.path.with_name(f"{folder.path.name}.log")
     began = time.monotonic()
     start = _share(spec, folder)  # more than 0 for a run that is resumed
@@ -143,8 +148,9 @@ def _run(
                 status.seconds_left = guess * (waiting + 1 - status.share)
             watch(status)
             time.sleep(_POLL)
-    except KeyboardInterrupt:  # the run was interrupted too, and saves its last step
-        process.wait(timeout=_INTERRUPTED_WAIT)
+    except KeyboardInterrupt:  # the run was interrupted too, and ends and saves its step
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_INTERRUPTED_WAIT)
         raise
     finally:
         if process.stdin:
@@ -169,12 +175,15 @@ def _command(spec: ComparisonSpec, run: RunOf) -> list[str]:
     return [*python, *module, str(spec.folder), run.arm, str(run.seed)]
 
 
-def _prepare(folder: RunFolder) -> None:
-    """Clear away what a killed run left, unless it can be resumed."""
+def _prepare(folder: RunFolder) -> bool:
+    """Clear away what a killed run left, unless it can be resumed; False if it is finished."""
     try:
         with lock_of(folder):
+            if folder.finished() is not None:
+                return False
             if checkpoint.last_complete(folder.path) is None and folder.path.exists():
                 shutil.rmtree(folder.path)
+            return True
     except Timeout as error:
         raise InvalidInputError(
             f"another `pods compare` is at work on {folder.path}; wait for it, or give each its"
@@ -197,15 +206,18 @@ def _share(spec: ComparisonSpec, folder: RunFolder) -> float:
     return min(1.0, float(last.get(_COUNTERS[spec.unit]) or 0.0) / spec.amount)
 
 
-def _check_points(spec: ComparisonSpec, run: RunOf) -> None:
+def _points_problem(spec: ComparisonSpec, run: RunOf) -> str | None:
     """A step that is longer than the way between two evaluations makes one of the two."""
-    made, wanted = len(spec.run_folder(run).evaluations()), spec.evaluations + 1
-    if made != wanted:
-        raise InvalidInputError(
-            f"{run.arm} seed {run.seed} was evaluated {made} times instead of {wanted}: its steps"
-            f" are longer than {spec.amount / spec.evaluations:g} {spec.unit}, the way between two"
-            " evaluations. Ask for fewer evaluations or a larger budget, in a new output_dir"
-        )
+    folder = spec.run_folder(run)
+    made, wanted = len(folder.evaluations()), spec.evaluations + 1
+    if made == wanted:
+        return None
+    return (
+        f"evaluated {made} times instead of {wanted}: a step took longer than"
+        f" {spec.amount / spec.evaluations:g} {spec.unit}, the way between two evaluations. Delete"
+        f" {folder.path} to run it again; if most steps are that long, ask for fewer evaluations"
+        " or a larger budget, in a new output_dir"
+    )
 
 
 def _last_line(log: Path) -> str:

@@ -116,7 +116,7 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
         raise InvalidInputError(f"launch must be a list of words; got {launch!r}")
     return ComparisonSpec(
         folder=Path(str(config.get("output_dir") or f"runs/{name}")),
-        arms=_arms(config.get("arms"), base),
+        arms=_arms(config.get("arms"), base, next(iter(budget))),
         seeds=_seeds(config.get("seeds")),
         budget=budget,
         evaluations=evaluations,
@@ -234,25 +234,39 @@ def _base(config: Mapping[str, Any], budget: Mapping[str, float], evaluations: i
     base = {k: v for k, v in base.items() if k not in {*_DECIDED, *_OWN_EVALUATIONS}}
     unit, amount = next(iter(budget.items()))
     base = {**base, **given, "evaluations": evaluations, "max_steps": NO_LIMIT, UNITS[unit]: amount}
-    _check_schedule(base, unit)
-    return base
-
-
-def _check_schedule(base: Settings, unit: str) -> None:
     spec = settings.parse(dict(base))
-    schedule = str(getattr(spec.training.lr_scheduler_type, "value", ""))
-    if unit != "steps" and not schedule.startswith("constant"):
-        raise InvalidInputError(
-            f"lr_scheduler_type {schedule!r} needs to know the number of steps, which a budget of"
-            f" {unit} leaves open; use constant or constant_with_warmup, or a budget of steps"
-        )
     if not spec.run.evaluation_problems:
         raise InvalidInputError("evaluation_problems is 0: a comparison needs evaluations")
     if spec.training.logging_steps != 1:
         raise InvalidInputError("logging_steps must be 1, so that no step is missing in the record")
+    return base
 
 
-def _arms(value: Any, base: Settings) -> dict[str, Settings]:
+def _check_schedule(arm: str, own: Settings, unit: str) -> None:
+    """A schedule must not need to know the number of steps, but where the budget is one of steps.
+
+    Raises:
+        InvalidInputError: it does.
+    """
+    training = settings.parse(dict(own)).training
+    schedule = str(getattr(training.lr_scheduler_type, "value", ""))
+    warmup = training.warmup_steps
+    if unit == "steps":
+        return
+    if not schedule.startswith("constant"):
+        raise InvalidInputError(
+            f"arm {arm!r}: lr_scheduler_type {schedule!r} needs to know the number of steps, which"
+            f" a budget of {unit} leaves open; use constant or constant_with_warmup, or a budget of"
+            " steps"
+        )
+    if 0 < warmup < 1:
+        raise InvalidInputError(
+            f"arm {arm!r}: warmup_steps {warmup} is a share of the steps, whose number a budget of"
+            f" {unit} leaves open; give a number of steps, such as 10"
+        )
+
+
+def _arms(value: Any, base: Settings, unit: str) -> dict[str, Settings]:
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         value = dict.fromkeys(value)
     if not isinstance(value, dict) or not value:
@@ -269,6 +283,7 @@ def _arms(value: Any, base: Settings) -> dict[str, Settings]:
         if not isinstance(own, (dict, type(None))):
             raise InvalidInputError(f"arm {name!r} must be a mapping of settings; got {own!r}")
         arms[name] = arm_settings(base, name, own or {})
+        _check_schedule(name, arms[name], unit)
     return arms
 
 

@@ -58,5 +58,6 @@ def _refuse_other_settings(run: RunFolder, config: Mapping[str, Any]) -> None:
     if changed:
         raise InvalidInputError(
             f"the run in {run.path} has other settings, and can't be resumed with these:"
-            f" {'; '.join(changed)}"
+            f" {'; '.join(changed)}. Give it those that it had (after an upgrade: the versions in"
+            " its environment.json), or delete the folder to start anew"
         )

@@ -181,10 +181,7 @@ def _single_gpu(
     clock: Clock | None,
 ) -> Comparison:
     base_path = folder / experiment.base
-    base = None
-    if base_path.is_file():
-        base = _measure(base_path, _read(base_path), experiment)
-    notes = [] if base else [f"{base_path} is missing, so the untrained model is not shown"]
+    base, notes = _base(base_path, experiment)
     arms = []
     for name, setting in experiment.arms.items():
         if setting not in settings:
@@ -203,6 +200,16 @@ def _single_gpu(
         base="unknown" if base is None else "shared",
         notes=tuple(notes),
     )
+
+
+def _base(path: Path, experiment: Experiment) -> tuple[tuple[float, float] | None, list[str]]:
+    """Accuracy and length of the untrained model; where there are none, a note instead."""
+    if not path.is_file():
+        return None, [f"{path} is missing, so the untrained model is not shown"]
+    block = _read(path)
+    if experiment.dataset not in block:
+        return None, [f"{path} has no {experiment.dataset}, so the untrained model is not shown"]
+    return _measure(path, block, experiment), []
 
 
 def _curves(
@@ -271,7 +278,8 @@ def _measure(path: Path, block: Mapping[str, Any], experiment: Experiment) -> tu
             mean = float(np.mean([float(x) for x in values[key]]))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(
-                f"{path} is damaged: no numbers {experiment.dataset}/{key} ({error!r})"
+                f"{path} is damaged: no numbers {experiment.dataset}/{key} ({error!r}); fetch it"
+                " again, or remove it to go on without"
             ) from error
         means.append(mean)
     return means[0], means[1]

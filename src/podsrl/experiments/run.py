@@ -1,6 +1,7 @@
 """One run: load, train, evaluate, record; resumable at any point."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from podsrl.errors import InvalidInputError, PodsError
 from podsrl.evaluation.records import RunFolder
 from podsrl.evaluation.runner import Progress, Scores
 from podsrl.experiments.budget import Budget, Spent
-from podsrl.experiments.callbacks import Evaluator, Recorder
+from podsrl.experiments.callbacks import Evaluator, Interruption, Recorder
 from podsrl.experiments.output_folder import open_output
 from podsrl.experiments.spec import Spec, parse_options
 from podsrl.tasks import Task, get_task
@@ -83,8 +84,8 @@ def train(
 ) -> Result:
     """Run the settings to their end and record everything in `output_dir`.
 
-    A run that is interrupted, or stopped by a failing reward function, leaves a checkpoint of its
-    last finished step behind.
+    A run that is interrupted by Ctrl-C ends after its step, one that is stopped by a failing reward
+    function before it; both leave a checkpoint behind.
 
     Args:
         spec: the settings.
@@ -115,13 +116,16 @@ def train(
         run.write_config(config)
         run.write_environment()
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
-    for own in (Recorder(run), evaluator, *callbacks):
+    alone = processes.num_processes == 1  # other ranks can't be waited for
+    interruption = Interruption()
+    for own in (Recorder(run), evaluator, interruption, *callbacks):
         trainer.add_callback(own)
     try:
-        if resume_from is None or not _ended_at(resume_from, trainer, spec):
-            trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
-    except (PodsError, KeyboardInterrupt):
-        if processes.num_processes == 1:  # the other ranks can't be waited for
+        with interruption.watching() if alone else nullcontext():
+            if resume_from is None or not _ended_at(resume_from, trainer, spec):
+                trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+    except PodsError:
+        if alone and not evaluator.at_work:
             checkpoint.save_now(trainer)
         raise
     state, seconds = trainer.state, trainer.clock.training_seconds

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from podsrl.errors import InvalidInputError, PodsError
+from podsrl.errors import InvalidInputError, PodsError, RewardError
 from podsrl.evaluation.records import RunFolder
 
-USER_ERROR, PARENT_GONE = 2, 3
+FAILED, USER_ERROR, PARENT_GONE = 1, 2, 3
 _WAIT = 30.0  # seconds for a killed comparison's last process to notice
 
 
@@ -26,7 +26,7 @@ def lock_of(folder: RunFolder) -> FileLock:
     return FileLock(path, timeout=_WAIT)
 
 
-def work(folder: Path, arm: str, seed: int) -> None:
+def work(comparison_folder: Path, arm: str, seed: int) -> None:
     """Train a run to its end, from its last checkpoint if it has one.
 
     Raises:
@@ -37,18 +37,20 @@ def work(folder: Path, arm: str, seed: int) -> None:
     from podsrl.experiments.comparison_spec import RunOf, read_comparison
     from podsrl.trl import checkpoint
 
-    comparison = read_comparison(folder)
+    comparison = read_comparison(comparison_folder)
     run = RunOf(arm, seed)
     spec = comparison.run_spec(run)
-    path = comparison.run_folder(run).path
-    spec.run.resume = checkpoint.last_complete(path) is not None
-    lock = lock_of(comparison.run_folder(run))
+    folder = comparison.run_folder(run)
+    lock = lock_of(folder)
     try:
         if os.environ.get("RANK", "0") == "0":
             lock.acquire()
+        if folder.finished() is not None:
+            return  # by another process, since this one was started
+        spec.run.resume = checkpoint.last_complete(folder.path) is not None
         experiment.train(spec, experiment.load_data(spec))
     except Timeout as error:
-        raise InvalidInputError(f"another process is at work on the run in {path}") from error
+        raise InvalidInputError(f"another process is at work on {folder.path}") from error
     finally:
         lock.release()
 
@@ -64,7 +66,10 @@ def _end_with_parent() -> None:
 
 
 def main() -> int:
-    """Exit status: 0, 2 for a user's error (its message is the last line), 130 if interrupted."""
+    """Exit status: 0, 1 for a crash or a failing reward function, 2 for any other user's error.
+
+    The error is the last line that is printed. 130 if interrupted.
+    """
     _end_with_parent()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("podsrl").setLevel(logging.INFO)
@@ -73,7 +78,8 @@ def main() -> int:
         work(Path(folder), arm, int(seed))
     except PodsError as error:
         print(error, file=sys.stderr, flush=True)
-        return USER_ERROR
+        # a reward function that fails may do so in this run alone; the others go on
+        return FAILED if isinstance(error, RewardError) else USER_ERROR
     except KeyboardInterrupt:
         return 130
     return 0

@@ -89,10 +89,12 @@ def _environments(comparison: Comparison) -> list[tuple[str, list[tuple[str, str
     """What the runs ran on, where they agree once for all."""
     found: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in comparison.runs:
-        facts = {k: v for k, v in run.environment.items() if k not in ("started", "command")}
-        facts |= facts.pop("versions", None) or {}
-        key = tuple((name, _text(value)) for name, value in facts.items())
-        found.setdefault(key, []).append(f"{run.arm} seed {run.seed}")
+        for start, environment in enumerate(run.environments):
+            facts = {k: v for k, v in environment.items() if k not in ("started", "command")}
+            facts |= facts.pop("versions", None) or {}
+            key = tuple((name, _text(value)) for name, value in facts.items())
+            resumed = " (resumed)" if start else ""
+            found.setdefault(key, []).append(f"{run.arm} seed {run.seed}{resumed}")
     return [(", ".join(names), list(facts)) for facts, names in found.items() if facts]
 
 

@@ -58,20 +58,24 @@ def summarise(comparison: Comparison) -> list[ArmSummary]:
 def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
     curves = arm.curves
     peak = best_point(curves)
-    seconds, steps = _last(curves.seconds), _last(curves.steps)
+    end = int(np.flatnonzero(~np.isnan(mean_over_seeds(curves.accuracy)))[-1])
+    seconds, steps, generated, trained = (
+        float(mean_over_seeds(values)[end])
+        for values in (curves.seconds, curves.steps, curves.generated, curves.trained)
+    )
     return ArmSummary(
         arm=arm.name,
         seeds=curves.seeds,
         base=_base(comparison, curves.accuracy),
         peak=estimate_at(curves.accuracy, peak),
         peak_seconds=float(mean_over_seeds(curves.seconds)[peak]),
-        final=estimate_at(curves.accuracy, curves.accuracy.shape[1] - 1),
+        final=estimate_at(curves.accuracy, end),
         training_seconds=seconds,
         steps=steps,
         seconds_per_step=seconds / steps,
         peak_memory=arm.peak_memory,
-        generated=_known(_last(curves.generated)),
-        trained=_known(_last(curves.trained)),
+        generated=_known(generated),
+        trained=_known(trained),
         speedups={
             name: speed_up(comparison.arm(name).curves, curves) for name in comparison.references
         },
@@ -84,10 +88,6 @@ def _base(comparison: Comparison, accuracy_S_T: Floats) -> Estimate | None:
     estimate = estimate_at(accuracy_S_T, 0)
     # One measurement stands in every row: it has no spread over seeds.
     return estimate if comparison.base == "own" else Estimate(estimate.mean, None, 1)
-
-
-def _last(values_S_T: Floats) -> float:
-    return float(mean_over_seeds(values_S_T)[-1])
 
 
 def _known(value: float) -> float | None:

@@ -94,8 +94,14 @@ def _state_file(folder: Path, rank: int) -> Path:
 
 
 def save_now(trainer: "PODSTrainer") -> None:
-    """Save a checkpoint of the last finished step, unless there is one, or saving is off."""
+    """Save a checkpoint of the last finished step, after an error while generating or scoring.
+
+    Not if there is one, saving is off, or the error came between the micro-batches of a step:
+    their gradients would be missing.
+    """
     step = trainer.state.global_step
+    if trainer._step % trainer.args.gradient_accumulation_steps:
+        return
     folder = Path(str(trainer.args.output_dir)) / f"checkpoint-{step}"
     saved = _state_file(folder, trainer.accelerator.process_index).is_file()
     if step and not saved and trainer.args.save_strategy != "no":

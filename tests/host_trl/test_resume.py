@@ -156,6 +156,7 @@ def test_ctrl_c_ends_after_a_whole_step_that_is_continued_exactly(config_file, t
         said = process.communicate()[1]
         assert process.returncode == 130, said
         assert "stopping after this step; Ctrl-C again stops at once" in said
+        assert "is saved: resuming goes on from there" in said
         last = checkpoint.last_complete(stopped)
         assert last is not None
         step = checkpoint.step_of(last)

@@ -150,10 +150,11 @@ class Interruption(TrainerCallback):
 
     In the middle of a step gradients are half accumulated and rollouts half used: a checkpoint of
     that could not be resumed exactly. Added after `Evaluator`, so that the step has its evaluation.
+    Where no checkpoints are to be saved, the first Ctrl-C ends the run at once.
     """
 
-    def __init__(self) -> None:
-        self.asked = False
+    def __init__(self, saves: bool) -> None:
+        self.saves, self.asked = saves, False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -169,18 +170,17 @@ class Interruption(TrainerCallback):
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _ask(self, *received: Any) -> None:
-        if self.asked:
+        if self.asked or not self.saves:
             raise KeyboardInterrupt
         self.asked = True
         logger.warning("interrupted: stopping after this step; Ctrl-C again stops at once")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Ask for a checkpoint; where there are to be none, stop here."""
-        if self.asked and args.save_strategy == "no":
-            raise KeyboardInterrupt
+        """Ask for a checkpoint."""
         control.should_save |= self.asked
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop, now that the step is logged and saved."""
         if self.asked:
+            logger.warning("step %d is saved: resuming goes on from there", state.global_step)
             raise KeyboardInterrupt

@@ -117,7 +117,7 @@ def train(
         run.write_environment()
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
     alone = processes.num_processes == 1  # other ranks can't be waited for
-    interruption = Interruption()
+    interruption = Interruption(saves=args.save_strategy != "no")
     for own in (Recorder(run), evaluator, interruption, *callbacks):
         trainer.add_callback(own)
     try:

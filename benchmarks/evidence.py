@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 import evidence_gradients
@@ -112,7 +111,7 @@ def chosen_rates(names: Sequence[str]) -> dict[str, float]:
         arms = read_config(f"compare/{tuning}")["arms"]
         for arm in load(tuning, next(iter(arms))).arms:
             name, rate = arm.name.split("-", 1)
-            scores.setdefault(name, {})[rate] = float(np.nanmean(arm.curves.accuracy[:, 1:]))
+            scores.setdefault(name, {})[rate] = float(evidence_map.mean_accuracy(arm.curves).mean())
     return {name: float(max(of_rate, key=of_rate.__getitem__)) for name, of_rate in scores.items()}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from podsrl.evaluation.comparison import Choices, load_comparison
@@ -26,8 +27,10 @@ REFERENCES = ("grpo", "grpo_ga")
 #: Seconds of update for each second of generation, a rollout; 8.4 is about the authors' L40S.
 COSTS = (0.5, 1.0, 2.0, 4.0, 8.4, 16.0)
 MEASURED = "measured"
-#: The level of `sooner`, as a share of the best mean accuracy of the arm whose best is lower.
-LEVEL = 0.95
+#: The levels of `sooner`: shares of the way from the untrained model's accuracy to the best that
+#: both arms get to. The last one counts where there is one number.
+LEVELS = (0.25, 0.5, 0.75, 0.95)
+LEVEL = LEVELS[-1]
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Cell:
         accuracy that both arms get to; unlike a speed-up it always exists. predicted: the measured
         one from the model of docs/signal.md, by reference and measure. pass_rate: mean over all
         rollouts. update_cost: seconds of update for a second of generation, a rollout of PODS.
+    by_level: the measured `sooner` by reference and level. spread: standard deviation over seeds of
+        a run's mean accuracy, by arm.
     """
 
     speedups: Mapping[tuple[str, str], Speedup]
@@ -46,6 +51,8 @@ class Cell:
     predicted: Mapping[tuple[str, str], float]
     pass_rate: float
     update_cost: float
+    by_level: Mapping[tuple[str, float], float]
+    spread: Mapping[str, float]
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -53,6 +60,10 @@ class Cell:
             "pass_rate": self.pass_rate,
             "update_cost": self.update_cost,
             "sooner": {", ".join(key): value for key, value in self.sooner.items()},
+            "by_level": {
+                f"{arm}, {level:g}": value for (arm, level), value in self.by_level.items()
+            },
+            "spread": dict(self.spread),
             "predicted": {", ".join(key): value for key, value in self.predicted.items()},
             "speedups": {
                 ", ".join(key): {
@@ -69,7 +80,7 @@ class Cell:
 
 def cell(folder: Path) -> Cell:
     """What a comparison shows, from its saved runs."""
-    speedups, sooner = {}, {}
+    speedups, sooner, by_level, spread = {}, {}, {}, {}
     for cost in (None, *COSTS):
         clock = None if cost is None else Clock(generate=0.05, update=0.05 * cost)
         comparison = load_comparison([folder], Choices(references=REFERENCES, clock=clock))
@@ -78,9 +89,26 @@ def cell(folder: Path) -> Cell:
             pair = equally_long(curves[reference], curves["pods"])
             key = (reference, MEASURED if cost is None else f"{cost:g}")
             speedups[key], sooner[key] = speed_up(*pair), times_sooner(*pair)
+            if cost is None:
+                by_level |= {(reference, at): times_sooner(*pair, at) for at in LEVELS}
+        if cost is None:
+            spread = {arm: float(mean_accuracy(own).std(ddof=1)) for arm, own in curves.items()}
     runs = [RunFolder(path) for arm in ARMS for path in sorted((folder / arm).glob("seed-*/"))]
     found = read_measured(*runs)
-    return Cell(speedups, sooner, predictions(found), found.mean_reward, _update_cost(found))
+    return Cell(
+        speedups,
+        sooner,
+        predictions(found),
+        found.mean_reward,
+        _update_cost(found),
+        by_level,
+        spread,
+    )
+
+
+def mean_accuracy(curves: ArmCurves) -> npt.NDArray[np.float64]:
+    """Of each seed, over all evaluations but the first: what it learned, early and late."""
+    return np.asarray(np.nanmean(curves.accuracy[:, 1:], axis=1))
 
 
 def predictions(found: Measured) -> dict[tuple[str, str], float]:
@@ -117,14 +145,16 @@ def equally_long(*arms: ArmCurves) -> list[ArmCurves]:
     return cut
 
 
-def times_sooner(reference: ArmCurves, arm: ArmCurves) -> float:
-    """t_reference / t_arm to `LEVEL` of the lower best; between evaluations by a straight line."""
+def times_sooner(reference: ArmCurves, arm: ArmCurves, level: float = LEVEL) -> float:
+    """t_reference / t_arm to a level (see `LEVELS`); between evaluations by a straight line."""
     pairs = [
         (mean_over_seeds(curves.seconds), mean_over_seeds(curves.accuracy))
         for curves in (reference, arm)
     ]
-    level = LEVEL * min(float(np.nanmax(accuracy)) for _, accuracy in pairs)
-    seconds = [_reached(seconds, accuracy, level) for seconds, accuracy in pairs]
+    untrained = float(pairs[0][1][0])
+    best = min(float(np.nanmax(accuracy)) for _, accuracy in pairs)
+    goal = untrained + level * (best - untrained)
+    seconds = [_reached(seconds, accuracy, goal) for seconds, accuracy in pairs]
     return seconds[0] / seconds[1] if seconds[1] else math.nan
 
 
@@ -197,20 +227,39 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
     return "\n".join(
         [
             *lines,
-            f"How many times sooner PODS's mean curve gets to {LEVEL:.0%} of the best that both"
-            " reach, by the modelled cost of an update:\n",
+            f"How many times sooner PODS's mean curve has made {LEVEL:.0%} of the way from the"
+            " untrained accuracy to the best that both reach, by the modelled cost of an update:\n",
             "![map](map.png)\n",
+            *_levels_markdown(table),
             *_foreseen_markdown(table),
         ]
     )
 
 
+def _levels_markdown(table: Mapping[str, Cell]) -> list[str]:
+    lines = [
+        "### Early and late, and how alike the seeds are\n",
+        "How many times sooner PODS has made so much of the way (measured time), and the standard"
+        " deviation over seeds of a run's mean accuracy.\n",
+        "| | over |" + "|".join(f"{level:.0%}" for level in LEVELS) + "| spread of PODS | of it |",
+        "|---|---|" + "---|" * (len(LEVELS) + 2),
+    ]
+    lines += [
+        f"| {name} | {reference} |"
+        + "|".join(f"{found.by_level[reference, level]:.2f}" for level in LEVELS)
+        + f"| {found.spread['pods']:.1%} | {found.spread[reference]:.1%} |"
+        for name, found in table.items()
+        for reference in REFERENCES
+    ]
+    return [*lines, ""]
+
+
 def _foreseen_markdown(table: Mapping[str, Cell]) -> list[str]:
     lines = [
         "## Foreseen?\n",
-        f"How many times sooner PODS's mean curve gets to {LEVEL:.0%} of the best that both arms"
-        " reach, beside what [the model](../signal.md) says from the costs and rewards of the same"
-        " runs, by each of its measures.\n",
+        f"How many times sooner PODS's mean curve has made {LEVEL:.0%} of the way, beside what"
+        " [the model](../signal.md) says from the costs and rewards of the same runs, by each of its"
+        " measures.\n",
         "| | over | mean reward | update cost | sooner |" + "|".join(MEASURES) + "|",
         "|---|---|---|---|---|" + "---|" * len(MEASURES),
     ]

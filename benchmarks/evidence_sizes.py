@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import bootstrap
 
-from evidence_map import equally_long, times_sooner, typical_factor
+from evidence_map import equally_long, mean_accuracy, times_sooner, typical_factor
 from podsrl.evaluation.comparison import Comparison
 from podsrl.evaluation.records import RunFolder
 from podsrl.experiments.measured_run import read_measured
@@ -57,7 +57,7 @@ def sizes(comparison: Comparison, folder: Path) -> dict[str, Size]:
         rows[name] = Size(
             n=n,
             m=m,
-            accuracy_S=np.nanmean(curves.accuracy[:, 1:], axis=1),
+            accuracy_S=mean_accuracy(curves),
             sooner=times_sooner(*equally_long(reference, curves)),
             predicted={
                 measure: speedup(found.population, found.costs, (n, m), pairs[REFERENCE], measure)
@@ -97,7 +97,7 @@ def as_markdown(comparison: Comparison, folder: Path) -> str:
 
 
 def _auto(comparison: Comparison, folder: Path, rows: Mapping[str, Size]) -> list[str]:
-    area = np.nanmean(comparison.arm(AUTO).curves.accuracy[:, 1:], axis=1)
+    area = mean_accuracy(comparison.arm(AUTO).curves)
     chosen = [
         int(RunFolder(path).metrics()[-1]["pods/num_rollouts"])
         for path in sorted((folder / AUTO).glob("seed-*/"))

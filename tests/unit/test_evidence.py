@@ -72,6 +72,9 @@ def test_times_sooner_is_read_between_evaluations_at_what_both_reach(evidence):
     steeper = curves([0, 10, 20], [0.0, 0.4, 0.6])
     assert evidence.evidence_map.times_sooner(reference, steeper) == pytest.approx(2.0)
     assert evidence.evidence_map.times_sooner(steeper, reference) == pytest.approx(0.5)
+    # half the way from 0.1 to 0.3 is 0.2, after 5 s and after 10 s
+    late, early = curves([0, 10], [0.1, 0.3]), curves([0, 5], [0.1, 0.3])
+    assert evidence.evidence_map.times_sooner(late, early, 0.5) == pytest.approx(2.0)
 
 
 def test_curves_are_cut_at_the_time_that_all_last(evidence):
@@ -129,8 +132,8 @@ def test_sizes_are_put_beside_what_the_model_foresees(evidence, tmp_path, monkey
     }  # fmt: skip
     assert rows["grpo"].predicted == dict.fromkeys(rows["grpo"].predicted, pytest.approx(1.0))
     assert rows["grpo"].sooner == pytest.approx(1.0)
-    # of means 0.5 % higher, up to the time that both last, at 95 % of what both reach
-    assert rows["n4m2"].sooner == pytest.approx(9.0 / 4.25)
-    assert rows["n8m2"].sooner == pytest.approx(9.475 / 17.95)
+    # of means 0.5 % higher, up to the time that both last, at 95 % of the way: 0.195, 0.19975
+    assert rows["n4m2"].sooner == pytest.approx(9.5 / 4.5)
+    assert rows["n8m2"].sooner == pytest.approx(9.975 / 18.95)
     text = evidence.evidence_sizes.as_markdown(comparison, tmp_path / "cell")
-    assert "| n4m2 | 4 | 2 | 30.5% | +0.5% (+0.0% to +1.0%) | 2.12" in text
+    assert "| n4m2 | 4 | 2 | 30.5% | +0.5% (+0.0% to +1.0%) | 2.11" in text

@@ -258,8 +258,8 @@ def _foreseen_markdown(table: Mapping[str, Cell]) -> list[str]:
     lines = [
         "## Foreseen?\n",
         f"How many times sooner PODS's mean curve has made {LEVEL:.0%} of the way, beside what"
-        " [the model](../signal.md) says from the costs and rewards of the same runs, by each of its"
-        " measures.\n",
+        " [the model](../signal.md) says from the costs and rewards of the same runs, by each"
+        " measure.\n",
         "| | over | mean reward | update cost | sooner |" + "|".join(MEASURES) + "|",
         "|---|---|---|---|---|" + "---|" * len(MEASURES),
     ]

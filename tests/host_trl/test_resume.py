@@ -148,6 +148,8 @@ def test_ctrl_c_ends_after_a_whole_step_that_is_continued_exactly(config_file, t
         process = subprocess.Popen(
             [*command, str(stopped), *resume], stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True,
+            # a shell's background jobs, and all they start, ignore it otherwise
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
         while not (stopped / "evaluations.jsonl").exists() or len(other.evaluations()) < made:
             assert process.poll() is None

@@ -26,6 +26,7 @@ import evidence_sizes
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.comparison import Choices, Comparison, load_comparison
 from podsrl.evaluation.files import write_json, write_whole
+from podsrl.evaluation.records import RunFolder
 from podsrl.experiments.spec import read_config
 from podsrl.report.figures import draw, render
 from podsrl.report.summary import as_markdown, summarise
@@ -139,7 +140,7 @@ def condense(names: Sequence[str]) -> None:
         HEAD.format(
             names=" ".join(names),
             date=datetime.now(UTC).date(),
-            hardware=hardware(names[0]),
+            hardware=hardware(names),
         )
     ]
     parts += [f"{CELLS[name]}: learning rates `{chosen_rates([name])}`.\n" for name in names]
@@ -170,11 +171,13 @@ With `--only condense` this page is written anew from finished runs; `make evide
 """
 
 
-def hardware(name: str) -> str:
-    """What the runs were made on."""
-    environment = load(name).runs[0].environments[0]
-    commit = (environment.get("git") or {}).get("commit", "unknown")[:12]
-    return f"{environment['cpu']}, {environment['cores']} cores, one thread a run, commit {commit}"
+def hardware(names: Sequence[str]) -> str:
+    """What the runs were made on, and the commits they were made at."""
+    folders = [path for name in names for path in sorted((RUNS / name).glob("*/seed-*/"))]
+    environments = [RunFolder(path).environment() for path in folders]
+    machines = sorted({f"{e['cpu']}, {e['cores']} cores" for e in environments})
+    commits = sorted({(e.get("git") or {}).get("commit", "unknown")[:12] for e in environments})
+    return f"{'; '.join(machines)}, one thread a run, commits {', '.join(commits)}"
 
 
 if __name__ == "__main__":

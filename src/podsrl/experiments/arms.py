@@ -74,12 +74,7 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     except InvalidInputError as error:
         raise InvalidInputError(f"arm {name!r}: {error}") from error
     training = spec.training
-    if _sampled(spec) != _sampled(base_spec):
-        raise InvalidInputError(
-            f"arm {name!r} would be evaluated at temperature and top_p {_sampled(spec)}, the others"
-            f" at {_sampled(base_spec)}: set evaluation_temperature under settings, and top_p there"
-            " for all arms or none"
-        )
+    _check_sampling(name, spec, base_spec)
     if kind == "grpo_ga" and _per_step(training) != _per_step(pods):
         raise InvalidInputError(
             f"arm {name!r} generates {_per_step(training):g} rollouts per optimiser step and PODS"
@@ -99,6 +94,15 @@ def _accumulated(name: str, n: int, m: int, accumulation: int, own: Settings) ->
         "num_generations": n,
         "gradient_accumulation_steps": accumulation * n // m,
     }
+
+
+def _check_sampling(name: str, arm: settings.Spec, base: settings.Spec) -> None:
+    if _sampled(arm) != _sampled(base):
+        raise InvalidInputError(
+            f"arm {name!r} would be evaluated at temperature and top_p {_sampled(arm)}, the others"
+            f" at {_sampled(base)}: set evaluation_temperature under settings, and top_p there for"
+            " all arms or none"
+        )
 
 
 def _sampled(spec: settings.Spec) -> tuple[float, float]:

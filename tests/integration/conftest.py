@@ -1,0 +1,5 @@
+"""Fixtures of all tests here."""
+
+from support.comparisons import comparison
+
+__all__ = ["comparison"]

@@ -26,7 +26,7 @@ import evidence_sizes
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.comparison import Choices, Comparison, load_comparison
 from podsrl.evaluation.files import write_json, write_whole
-from podsrl.evaluation.records import RunFolder
+from podsrl.evaluation.records import find_runs
 from podsrl.experiments.spec import read_config
 from podsrl.report.figures import draw, render
 from podsrl.report.summary import as_markdown, summarise
@@ -52,8 +52,6 @@ CELLS = {
     "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
     "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt a step, dear update",
 }
-#: Of them, those with several prompts a step: their gradient is that of a mean over prompts.
-SEVERAL = ("arithmetic-map-four",)
 
 
 def main() -> None:
@@ -154,10 +152,14 @@ def condense(names: Sequence[str]) -> None:
         text = as_markdown(comparison, summaries).replace("## ", f"## {CELLS[name]}: ", 1)
         parts.append(f"{text}\n![accuracy]({name}-accuracy.png)\n")
         if len(comparison.arms) > len(evidence_map.ARMS):
-            parts.append(evidence_sizes.as_markdown(comparison, RUNS / name))
+            parts.append(evidence_sizes.as_markdown(comparison))
     table = {CELLS[name]: evidence_map.cell(RUNS / name) for name in names}
     parts.append(evidence_map.as_markdown(table))
-    shares = {CELLS[n]: evidence_gradients.shared(RUNS / n) for n in names if n not in SEVERAL}
+    shares = {
+        CELLS[name]: evidence_gradients.shared(RUNS / name)
+        for name in names
+        if evidence_gradients.has_one_prompt(RUNS / name)
+    }
     parts.append(evidence_gradients.as_markdown(shares))
     write_whole(RESULTS / "map.png", render(evidence_map.figure(table), "png"))
     write_json(RESULTS / "map.json", {name: cell.as_json() for name, cell in table.items()})
@@ -173,8 +175,7 @@ With `--only condense` this page is written anew from finished runs; `make evide
 
 def hardware(names: Sequence[str]) -> str:
     """What the runs were made on, and the commits they were made at."""
-    folders = [path for name in names for path in sorted((RUNS / name).glob("*/seed-*/"))]
-    environments = [RunFolder(path).environment() for path in folders]
+    environments = [run.environment() for name in names for run in find_runs(RUNS / name)]
     machines = sorted({f"{e['cpu']}, {e['cores']} cores" for e in environments})
     commits = sorted({(e.get("git") or {}).get("commit", "unknown")[:12] for e in environments})
     return f"{'; '.join(machines)}, one thread a run, commits {', '.join(commits)}"

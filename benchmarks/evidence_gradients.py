@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, stats
 
-from podsrl.evaluation.records import RunFolder
+from podsrl.evaluation.records import RunFolder, find_runs
 
 Floats = npt.NDArray[np.float64]
 #: Of a run's training time, while the policies of all arms are still alike.
@@ -43,8 +43,7 @@ class Share:
 
 def shared(folder: Path) -> Share:
     """From all runs of a comparison with one prompt a step, of every arm that drops by contrast."""
-    runs = [RunFolder(path) for path in sorted(folder.glob("*/seed-*/"))]
-    found = [steps for run in runs if len(steps := early_steps(run))]
+    found = [steps for run in find_runs(folder) if len(steps := early_steps(run))]
 
     def statistic(chosen: Sequence[int]) -> float:
         return fit(np.concatenate([found[i] for i in chosen]))
@@ -61,6 +60,13 @@ def shared(folder: Path) -> Share:
     steps = np.concatenate(found)
     sizes = tuple(int(m) for m in np.unique(np.round(1 / steps[:, 1])))
     return Share(statistic(everything), spread.low, spread.high, len(steps), sizes)
+
+
+def has_one_prompt(folder: Path) -> bool:
+    """Does a step have one prompt? The gradient of several is that of a mean over them."""
+    config = find_runs(folder)[0].config()
+    rows = config["per_device_train_batch_size"] * config["gradient_accumulation_steps"]
+    return bool(rows == config["num_generations"])
 
 
 def early_steps(run: RunFolder) -> Floats:

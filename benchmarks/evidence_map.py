@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from podsrl.evaluation.comparison import Choices, load_comparison
 from podsrl.evaluation.curves import ArmCurves, Clock
-from podsrl.evaluation.records import RunFolder
+from podsrl.evaluation.records import find_runs
 from podsrl.evaluation.statistics import Speedup, mean_over_seeds, speed_up
 from podsrl.experiments.measured_run import Measured, read_measured
 from podsrl.planning import MEASURES, speedup
@@ -93,8 +93,7 @@ def cell(folder: Path) -> Cell:
                 by_level |= {(reference, at): times_sooner(*pair, at) for at in LEVELS}
         if cost is None:
             spread = {arm: float(mean_accuracy(own).std(ddof=1)) for arm, own in curves.items()}
-    runs = [RunFolder(path) for arm in ARMS for path in sorted((folder / arm).glob("seed-*/"))]
-    found = read_measured(*runs)
+    found = read_measured(*(run for arm in ARMS for run in find_runs(folder / arm)))
     return Cell(
         speedups,
         sooner,

@@ -5,7 +5,6 @@ From the runs of one comparison of `benchmarks/evidence.py`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,6 @@ from scipy.stats import bootstrap
 
 from evidence_map import equally_long, mean_accuracy, times_sooner, typical_factor
 from podsrl.evaluation.comparison import Comparison
-from podsrl.evaluation.records import RunFolder
 from podsrl.experiments.measured_run import read_measured
 from podsrl.planning import MEASURES, speedup
 
@@ -37,19 +35,14 @@ class Size:
     predicted: Mapping[str, float]
 
 
-def sizes(comparison: Comparison, folder: Path) -> dict[str, Size]:
+def sizes(comparison: Comparison) -> dict[str, Size]:
     """Every arm that selects by max_variance with a fixed n, GRPO among them."""
-    runs = {
-        arm.name: [RunFolder(path) for path in sorted((folder / arm.name).glob("seed-*/"))]
-        for arm in comparison.arms
-    }
-    configs = {name: found[0].config() for name, found in runs.items()}
     pairs = {
-        name: (config["num_rollouts"], config["num_generations"])
-        for name, config in configs.items()
-        if config["downsampling_rule"] == "max_variance" and name != AUTO
+        arm.name: (arm.config["num_rollouts"], arm.config["num_generations"])
+        for arm in comparison.arms
+        if arm.config["downsampling_rule"] == "max_variance" and arm.name != AUTO
     }
-    found = read_measured(*(run for name in pairs for run in runs[name]))
+    found = read_measured(*(run.folder for run in comparison.runs if run.arm in pairs))
     reference = comparison.arm(REFERENCE).curves
     rows = {}
     for name, (n, m) in pairs.items():
@@ -67,9 +60,9 @@ def sizes(comparison: Comparison, folder: Path) -> dict[str, Size]:
     return rows
 
 
-def as_markdown(comparison: Comparison, folder: Path) -> str:
+def as_markdown(comparison: Comparison) -> str:
     """The table; where `auto` is an arm, what it chose and how it did."""
-    rows = sizes(comparison, folder)
+    rows = sizes(comparison)
     lines = [
         "### n and m beside each other\n",
         "Mean accuracy over the evaluations of a run, its difference to GRPO's on the same seeds"
@@ -92,15 +85,14 @@ def as_markdown(comparison: Comparison, folder: Path) -> str:
     ]
     lines += ["", f"Typical factor between prediction and measurement: {', '.join(misfits)}.\n"]
     if any(arm.name == AUTO for arm in comparison.arms):
-        lines += _auto(comparison, folder, rows)
+        lines += _auto(comparison, rows)
     return "\n".join(lines)
 
 
-def _auto(comparison: Comparison, folder: Path, rows: Mapping[str, Size]) -> list[str]:
+def _auto(comparison: Comparison, rows: Mapping[str, Size]) -> list[str]:
     area = mean_accuracy(comparison.arm(AUTO).curves)
     chosen = [
-        int(RunFolder(path).metrics()[-1]["pods/num_rollouts"])
-        for path in sorted((folder / AUTO).glob("seed-*/"))
+        int(run.metrics[-1]["pods/num_rollouts"]) for run in comparison.runs if run.arm == AUTO
     ]
     same_m = {name: size for name, size in rows.items() if size.m == rows["pods"].m}
     best = max(same_m, key=lambda name: float(same_m[name].accuracy_S.mean()))

@@ -5,21 +5,16 @@ from typing import Any
 
 import pytest
 
+from support.tiny_run import TINY_RUN
+
 BASE: dict[str, Any] = {
-    "task": "arithmetic",
-    "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 64, "test_size": 8},
-    "num_rollouts": 8,
-    "num_generations": 4,
+    **{name: value for name, value in TINY_RUN.items() if name != "max_steps"},  # the budget's
+    "task_options": {**TINY_RUN["task_options"], "train_size": 64},
     "per_device_train_batch_size": 4,
-    "gradient_accumulation_steps": 1,
     "max_completion_length": 24,
     "learning_rate": 1e-3,
     "lr_scheduler_type": "constant",
     "save_strategy": "no",
-    "evaluation_problems": 4,
-    "report_to": "none",
-    "use_cpu": True,
-    "bf16": False,
 }
 THREE: dict[str, Any] = {"grpo": {}, "grpo_ga": {}, "pods": {}}
 

@@ -1,7 +1,6 @@
 """What benchmarks/evidence.py concludes from runs, on runs whose conclusions are known."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,13 @@ from support.synthetic_runs import rollouts, write_run
 
 pytest.importorskip("matplotlib")
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def evidence() -> Any:
+def evidence(benchmarks: None) -> Any:
     """The script, its modules within."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        import evidence
+    import evidence
 
-        yield evidence
+    return evidence
 
 
 # ---- what a gradient consists of ---------------------------------------------------------------
@@ -126,7 +121,7 @@ def test_sizes_are_put_beside_what_the_model_foresees(evidence, tmp_path, monkey
     )
     monkeypatch.setattr(evidence, "RUNS", tmp_path)
     comparison = evidence.load("cell", "grpo")
-    rows = evidence.evidence_sizes.sizes(comparison, tmp_path / "cell")
+    rows = evidence.evidence_sizes.sizes(comparison)
     assert {name: (row.n, row.m) for name, row in rows.items()} == {
         "grpo": (4, 4), "n4m2": (4, 2), "n8m2": (8, 2)
     }  # fmt: skip
@@ -135,5 +130,5 @@ def test_sizes_are_put_beside_what_the_model_foresees(evidence, tmp_path, monkey
     # of means 0.5 % higher, up to the time that both last, at 95 % of the way: 0.195, 0.19975
     assert rows["n4m2"].sooner == pytest.approx(9.5 / 4.5)
     assert rows["n8m2"].sooner == pytest.approx(9.975 / 18.95)
-    text = evidence.evidence_sizes.as_markdown(comparison, tmp_path / "cell")
+    text = evidence.evidence_sizes.as_markdown(comparison)
     assert "| n4m2 | 4 | 2 | 30.5% | +0.5% (+0.0% to +1.0%) | 2.11" in text

@@ -12,21 +12,17 @@ from hypothesis import strategies as st
 
 pytest.importorskip("trl")
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def study() -> Any:
+def study(benchmarks: None) -> Any:
     """The modules of benchmarks/gpu_study."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        import gpu_study.budget
-        import gpu_study.comparison
-        import gpu_study.model
-        import gpu_study.packages
-        import gpu_study.sizes
+    import gpu_study.budget
+    import gpu_study.comparison
+    import gpu_study.model
+    import gpu_study.packages
+    import gpu_study.sizes
 
-        yield gpu_study
+    return gpu_study
 
 
 def test_the_examples_in_the_docstrings_hold(study: Any) -> None:

@@ -1,7 +1,6 @@
 """One run: load, train, evaluate, record; resumable at any point."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,11 +116,11 @@ def train(
         run.write_environment()
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
     alone = processes.num_processes == 1  # other ranks can't be waited for
-    interruption = Interruption(saves=args.save_strategy != "no")
+    interruption = Interruption(saves=alone and args.save_strategy != "no")
     for own in (Recorder(run), evaluator, interruption, *callbacks):
         trainer.add_callback(own)
     try:
-        with interruption.watching() if alone else nullcontext():
+        with interruption.watching():
             if resume_from is None or not _ended_at(resume_from, trainer, spec):
                 trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
     except PodsError:

@@ -37,9 +37,9 @@ COMPARISONS = {
     "arithmetic": ("arithmetic-rates-1",),
     "arithmetic-map-hard": ("arithmetic-rates-dear", "arithmetic-rates-sizes"),
     "arithmetic-map-dear": ("arithmetic-rates-long",),
-    "arithmetic-map-rare": ("arithmetic-rates-dear",),
-    "arithmetic-map-uniform": ("arithmetic-rates-1",),
-    "arithmetic-map-four": ("arithmetic-rates-1",),
+    "arithmetic-map-rare": ("arithmetic-rates-rare",),
+    "arithmetic-map-uniform": ("arithmetic-rates-uniform",),
+    "arithmetic-map-four": ("arithmetic-rates-four",),
 }
 #: Parts of a comparison for each job.
 PARTS = 4

@@ -12,7 +12,7 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,7 @@ COMPARISONS = {
     "arithmetic-map-hard": ("arithmetic-rates-dear", "arithmetic-rates-sizes"),
     "arithmetic-map-dear": ("arithmetic-rates-long",),
     "arithmetic-map-rare": ("arithmetic-rates-rare",),
+    "arithmetic-map-sgd": ("arithmetic-rates-sgd",),
     "arithmetic-map-uniform": ("arithmetic-rates-uniform",),
     "arithmetic-map-four": ("arithmetic-rates-four",),
 }
@@ -51,6 +52,7 @@ CELLS = {
     "arithmetic-map-dear": "mixed difficulty, 1 prompt a step, dear update, 3 times as long",
     "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
     "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt a step, dear update",
+    "arithmetic-map-sgd": "nearly hopeless prompts, 1 prompt a step, dear update, SGD",
 }
 
 
@@ -100,18 +102,49 @@ def tunings(names: Sequence[str]) -> list[str]:
     return sorted({tuning for name in names for tuning in COMPARISONS[name]})
 
 
-def chosen_rates(names: Sequence[str]) -> dict[str, float]:
-    """The learning rate of each arm with the best accuracy, on average over the time it had.
+def tried_rates(names: Sequence[str]) -> dict[str, dict[float, float]]:
+    """Of each arm, by learning rate: accuracy on average over the time it had, and over seeds.
 
     An arm of `arithmetic-rates-*` is named by the arm and its rate: `grpo-5.0e-5`.
     """
-    scores: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[float, float]] = {}
     for tuning in tunings(names):
         arms = read_config(f"compare/{tuning}")["arms"]
         for arm in load(tuning, next(iter(arms))).arms:
             name, rate = arm.name.split("-", 1)
-            scores.setdefault(name, {})[rate] = float(evidence_map.mean_accuracy(arm.curves).mean())
-    return {name: float(max(of_rate, key=of_rate.__getitem__)) for name, of_rate in scores.items()}
+            accuracy = evidence_map.mean_accuracy(arm.curves).mean()
+            scores.setdefault(name, {})[float(rate)] = float(accuracy)
+    return scores
+
+
+def chosen_rates(names: Sequence[str]) -> dict[str, float]:
+    """The best of the learning rates tried, for each arm."""
+    return {arm: best(tried) for arm, tried in tried_rates(names).items()}
+
+
+def best(tried: Mapping[float, float]) -> float:
+    """The learning rate with the highest accuracy."""
+    return max(tried, key=tried.__getitem__)
+
+
+def rates_as_markdown(names: Sequence[str]) -> str:
+    """What every arm of every cell learned at each rate; the chosen ones stand out."""
+    tried = {name: tried_rates([name]) for name in names}
+    rates = sorted({rate for arms in tried.values() for of_arm in arms.values() for rate in of_arm})
+    lines = [
+        "## Learning rates\n",
+        "Mean accuracy over the evaluations of a run, on seeds that nothing else uses, by"
+        " learning rate; the best one is used.\n",
+        "| | arm |" + "|".join(f"{rate:g}" for rate in rates) + "|",
+        "|---|---|" + "---|" * len(rates),
+    ]
+    for name, arms in tried.items():
+        for arm, of_arm in arms.items():
+            texts = {rate: f"{accuracy:.1%}" for rate, accuracy in of_arm.items()}
+            texts[best(of_arm)] = f"**{texts[best(of_arm)]}**"
+            cells = "|".join(texts.get(rate, "") for rate in rates)
+            lines.append(f"| {CELLS[name]} | {arm} |{cells}|")
+    return "\n".join([*lines, ""])
 
 
 def with_rates(config: dict[str, Any], rates: dict[str, float]) -> dict[str, Any]:
@@ -141,7 +174,7 @@ def condense(names: Sequence[str]) -> None:
             hardware=hardware(names),
         )
     ]
-    parts += [f"{CELLS[name]}: learning rates `{chosen_rates([name])}`.\n" for name in names]
+    parts.append(rates_as_markdown(names))
     for name in names:
         arms = read_config(f"compare/{name}")["arms"]
         comparison = load(name, *(arm for arm in arms if arm.startswith("grpo")))

@@ -111,6 +111,11 @@ def test_each_arm_gets_the_rate_that_learned_most_over_the_time(evidence, tmp_pa
     monkeypatch.setattr(evidence, "RUNS", tmp_path)
     monkeypatch.setattr(evidence, "read_config", lambda name: {"arms": arms})
     assert evidence.chosen_rates(["arithmetic"]) == {"grpo": 5e-5, "grpo_ga": 1e-4}
+    page = evidence.rates_as_markdown(["arithmetic"])
+    cell = evidence.CELLS["arithmetic"]
+    assert "| | arm |2.5e-05|5e-05|0.0001|" in page
+    assert f"| {cell} | grpo |27.2%|**50.5%**|10.5%|" in page
+    assert f"| {cell} | grpo_ga |10.5%|27.2%|**50.5%**|" in page
 
 
 def test_sizes_are_put_beside_what_the_model_foresees(evidence, tmp_path, monkeypatch):

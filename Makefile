@@ -44,7 +44,7 @@ lint: $(READY) ## ruff, mypy and the size limits
 	$(BIN)/mypy
 	$(BIN)/python tests/sizes.py
 
-check: lint test ## what CI runs: lint, types, sizes, tests and doctests
+check: lint test ## lint, types, sizes, tests and doctests; CI runs test-verl as well
 
 clean: ## remove the environment and caches, not your runs
 	rm -rf $(VENV) $(VENV_VERL) .venv-vllm .cache build dist

@@ -38,7 +38,6 @@ COMPARISONS = {
     "arithmetic-map-hard": ("arithmetic-rates-dear", "arithmetic-rates-sizes"),
     "arithmetic-map-dear": ("arithmetic-rates-long",),
     "arithmetic-map-rare": ("arithmetic-rates-rare",),
-    "arithmetic-map-sgd": ("arithmetic-rates-sgd",),
     "arithmetic-map-uniform": ("arithmetic-rates-uniform",),
     "arithmetic-map-four": ("arithmetic-rates-four",),
 }
@@ -52,7 +51,6 @@ CELLS = {
     "arithmetic-map-dear": "mixed difficulty, 1 prompt a step, dear update, 3 times as long",
     "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
     "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt a step, dear update",
-    "arithmetic-map-sgd": "nearly hopeless prompts, 1 prompt a step, dear update, SGD",
 }
 
 
@@ -154,7 +152,7 @@ def with_rates(config: dict[str, Any], rates: dict[str, float]) -> dict[str, Any
     """
     of_arm = {**rates, "auto": rates["grpo"]}
     arms = {
-        name: {"learning_rate": of_arm.get(name, rates["pods"]), **(own or {})}
+        name: {**(own or {}), "learning_rate": of_arm.get(name, rates["pods"])}
         for name, own in config["arms"].items()
     }
     return {**config, "arms": arms}

@@ -4,7 +4,7 @@
 #
 #   git clone --branch v0.9.1 https://github.com/verl-project/verl
 #   python verl/examples/data_preprocess/gsm8k.py --local_save_dir ~/data/gsm8k
-#   pip install 'podsrl[verl]' 'verl[vllm]==0.9.1'
+#   pip install '.[verl]' 'verl[vllm]==0.9.1'
 #   bash examples/verl/gsm8k_8gpu.sh
 #
 # The first step must say, somewhere in the log:

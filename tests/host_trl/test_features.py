@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig
-from transformers import AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.evaluation import runner
+from podsrl.experiments import spec as settings
 from podsrl.trl import PODSConfig, PODSTrainer
 from support.trl_runs import equal, logged, weights
 
@@ -154,3 +156,44 @@ def test_the_signature_is_that_of_grpo_trainer_for_what_is_passed_by_position():
     theirs = list(inspect.signature(GRPOTrainer.__init__).parameters)[:6]
     ours = list(inspect.signature(PODSTrainer.__init__).parameters)[:6]
     assert ours == theirs
+
+
+def test_the_runs_evaluations_sample_and_prompt_as_its_training_does(
+    tiny_model, arithmetic, monkeypatch
+):
+    like_training: dict[str, Any] = {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.2}
+    template = {"enable_thinking": False}
+    spec = settings.parse(
+        {
+            "task": "arithmetic",
+            "model_name_or_path": str(tiny_model),
+            "output_dir": "unused",
+            "use_cpu": True,
+            "bf16": False,
+            "chat_template_kwargs": template,
+            **like_training,
+        }
+    )
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model.generation_config.repetition_penalty = 1.05  # as some models on the hub have
+    given: list[Any] = []
+    prompted: list[Any] = []
+    original = tokenizer.apply_chat_template
+
+    def generate(model: Any, ids: Any, mask: Any, config: Any) -> Any:
+        given.append(config)
+        return ids
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        prompted.append(kwargs)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(runner.generation, "generate", generate)
+    monkeypatch.setattr(tokenizer, "apply_chat_template", apply)
+    for sampling in (spec.evaluation_sampling, runner.Sampling()):
+        rows = arithmetic.load("test")[:2]
+        runner.sample_and_grade(model, tokenizer, arithmetic, rows, 1, sampling)
+    assert {name: getattr(given[0], name) for name in like_training} == like_training
+    assert given[1].repetition_penalty == 1.0
+    assert prompted[0]["enable_thinking"] is False

@@ -204,3 +204,18 @@ def test_a_failing_reward_leaves_a_checkpoint_only_where_a_step_begins(make_trai
         checkpoint.save_now(trainer)
         saved.append(checkpoint.last_complete(trainer.args.output_dir))
     assert [path and path.name for path in saved] == ["checkpoint-1", None]
+
+
+def test_a_renamed_checkpoint_keeps_the_rollouts_before_it_and_a_new_run_none(make_trainer):
+    saving = {"max_steps": 3, "save_strategy": "steps", "save_steps": 2}
+    first = make_trainer(8, **saving)
+    first.train()
+    folder = Path(first.args.output_dir)
+    kept = (folder / "checkpoint-2").rename(folder / "checkpoint-2-good")
+    oldest = RunFolder(folder).rollout_path(1)
+    before = oldest.read_bytes()
+    make_trainer(8, **saving).train(resume_from_checkpoint=str(kept))
+    assert RunFolder(folder).rollout_steps() == [1, 2, 3]
+    assert oldest.read_bytes() == before
+    make_trainer(8, max_steps=1).train()
+    assert RunFolder(folder).rollout_steps() == [1]

@@ -175,6 +175,11 @@ def test_a_folder_with_another_run_is_not_overwritten_by_accident(config, capsys
     assert "--resume to go on with it" in fails(["train", "--config", path], capsys)
     said = fails(["train", "--config", path, "--resume", "true", "--num_rollouts", "16"], capsys)
     assert "num_rollouts: 8 -> 16" in said
+    for left in (tmp_path / "run").glob("checkpoint-*/pods_state_*"):
+        left.unlink()  # as if killed while saving
+        before.pop(left)
+    said = fails(["train", "--config", path, "--resume", "true"], capsys)
+    assert "no complete checkpoint to resume from: --overwrite" in said
     assert before == {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
     assert main(["train", "--config", path, "--overwrite", "true", "--num_rollouts", "16"]) == 0
     assert RunFolder(tmp_path / "run").config()["num_rollouts"] == 16

@@ -29,6 +29,8 @@ from podsrl.experiments.comparison_spec import (
     parse_comparison,
 )
 from podsrl.experiments.worker import work
+from podsrl.grading.process import GradingProcessError
+from podsrl.grading.unscorable import UnscorableError
 from podsrl.trl import PODSTrainer
 from support.synthetic_runs import write_run
 
@@ -229,8 +231,9 @@ def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsy
         monkeypatch.setattr(sys, "argv", ["worker", "folder", "pods", "0"])
         return worker.main()
 
-    assert (fails(RewardError), fails(InvalidInputError)) == (1, 2)
-    assert capsys.readouterr().err == "why\nwhy\n"
+    own = (RewardError, UnscorableError, GradingProcessError)
+    assert [fails(error) for error in (*own, InvalidInputError)] == [1, 1, 1, 2]
+    assert capsys.readouterr().err == "why\n" * 4
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.grading.pool import GradingPool
+from podsrl.grading.pool import GradingPool, shared_pool
 from podsrl.grading.process import GradingProcessError
 from podsrl.grading.unscorable import COUNTS, UnscorableError, UnscorableWatch
 
@@ -200,6 +200,11 @@ def test_too_many_failures_stop_the_run_with_the_reason():
     assert isinstance(error.value, RuntimeError)
     assert "max_unscorable = 50%" in str(error.value)
     pool.close()
+
+
+def test_the_pool_of_tasks_leaves_it_to_them_when_to_stop():
+    pool = shared_pool(2.0, GRADERS)
+    assert pool.run(f"{GRADERS}:complain", [(i,) for i in range(100)]) == [None] * 100
 
 
 def test_a_watch_looks_at_the_last_gradings_only():

@@ -24,13 +24,15 @@ def run(args: argparse.Namespace) -> int:
         from podsrl.experiments import run as experiment
         from podsrl.experiments import spec as settings
         from podsrl.experiments.plan import Plan
+        from podsrl.trl import checkpoint
     with needed("report"):
         from podsrl.evaluation.comparison import Choices, load_comparison
         from podsrl.report.write import write_report
 
     folder = _where(Path(args.output_dir))
     config = {**settings.read_config("arithmetic"), "output_dir": str(folder)}
-    spec = settings.parse({**config, "resume": (folder / "config.yaml").is_file()}, args.fields)
+    begun = checkpoint.last_complete(folder) is not None  # else what is there is not worth keeping
+    spec = settings.parse({**config, "resume": begun, "overwrite": not begun}, args.fields)
     data = experiment.load_data(spec)
     row = data.held_out[0]
     print("A small model has learned to add, but works sloppily. GRPO-PODS teaches it care.")

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ class Sampling:
     """How completions are sampled for an evaluation.
 
     temperature 0 is greedy decoding; max_new_tokens and batch_size are per completion and per call.
+    top_k 0 and min_p None leave all tokens. chat_template_kwargs: for the tokenizer's template.
     """
 
     temperature: float = 1.0
@@ -28,6 +29,10 @@ class Sampling:
     max_new_tokens: int = 512
     batch_size: int = 64
     seed: int = 0
+    top_k: int = 0
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.temperature < 0 or self.max_new_tokens < 1 or self.batch_size < 1:
@@ -111,7 +116,7 @@ def sample_and_grade(
         raise InvalidInputError(
             f"an evaluation needs at least one row and one repeat; got {len(rows)} and {repeats}"
         )
-    texts = [render(tokenizer, task.prompt(row)) for row in rows]
+    texts = [render(tokenizer, task.prompt(row), sampling.chat_template_kwargs) for row in rows]
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
     # every repeat of every row, longest prompts first: less padding, and a full memory fails early
     jobs = [(i, k) for k in range(repeats) for i in range(len(rows))]
@@ -149,9 +154,13 @@ def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
     )
 
 
-def render(tokenizer: Any, messages: Any) -> str:
+def render(tokenizer: Any, messages: Any, template_kwargs: Mapping[str, Any]) -> str:
     """The text a model sees for a conversation, up to where it begins to answer."""
-    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+    return str(
+        tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, **template_kwargs
+        )
+    )
 
 
 @torch.no_grad()
@@ -170,7 +179,9 @@ def generate(
         do_sample=sampling.temperature > 0,
         temperature=sampling.temperature or None,
         top_p=sampling.top_p if sampling.temperature else None,
-        top_k=0 if sampling.temperature else None,
+        top_k=sampling.top_k if sampling.temperature else None,
+        min_p=sampling.min_p if sampling.temperature else None,
+        repetition_penalty=sampling.repetition_penalty,  # the model's own is not what training has
     )
     out = generation.generate(model, padded["input_ids"], padded["attention_mask"], config)
     new = out[:, padded["input_ids"].shape[1] :].tolist()

@@ -60,14 +60,14 @@ class Evaluator(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the model before the first step."""
         self._budget = Budget.of(self.spec, state.max_steps)
-        spent = self._spent()
+        spent = self.spent()
         self._last_seconds, self._last_point = spent.training_seconds, self._point(spent)
         if state.global_step == 0:
             self._evaluate(0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Evaluate when a step, a time or a point of the budget is due; stop when it is spent."""
-        spent, run = self._spent(), self.spec.run
+        spent, run = self.spent(), self.spec.run
         seconds, point = spent.training_seconds, self._point(spent)
         every_steps, every_seconds = run.evaluation_steps, run.evaluation_seconds
         due = bool(every_steps) and state.global_step % int(every_steps or 1) == 0
@@ -86,7 +86,7 @@ class Evaluator(TrainerCallback):
         """Measure the trained model."""
         self._evaluate(state.global_step)
 
-    def _spent(self) -> Spent:
+    def spent(self) -> Spent:
         """The same on every process, whose clocks differ a little, so that all stop together."""
         mine = [Spent.by(self.trainer)]
         if self.trainer.accelerator.num_processes > 1:
@@ -131,17 +131,20 @@ class Evaluator(TrainerCallback):
         trainer = self.trainer
         rank, world = trainer.accelerator.process_index, trainer.accelerator.num_processes
         sampling = self.spec.evaluation_sampling
+        share = self.rows[rank::world]
+        # with sharded weights generation is collective: every process makes as many calls
+        padded = share + self.rows[:1] * (len(self.rows[::world]) - len(share))
         with trainer.model_for_generation() as model:
             mine = sample_and_grade(
                 model,
                 trainer.processing_class,
                 self.task,
-                self.rows[rank::world] or self.rows[:1],
+                padded,
                 self.spec.run.evaluation_repeats,
                 replace(sampling, seed=sampling.seed + rank),
                 self.progress if rank == 0 else iter,
             )
-        everyone = gather_object(mine if rank < len(self.rows) else [])
+        everyone = gather_object(mine[: len(share)])
         return score(everyone)
 
 

@@ -14,7 +14,7 @@ from podsrl import tiny
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.evaluation.records import RunFolder
 from podsrl.evaluation.runner import Progress, Scores
-from podsrl.experiments.budget import Budget, Spent
+from podsrl.experiments.budget import Budget
 from podsrl.experiments.callbacks import Evaluator, Interruption, Recorder
 from podsrl.experiments.output_folder import open_output
 from podsrl.experiments.spec import Spec, parse_options
@@ -83,8 +83,9 @@ def train(
 ) -> Result:
     """Run the settings to their end and record everything in `output_dir`.
 
-    A run that is interrupted by Ctrl-C ends after its step, one that is stopped by a failing reward
-    function before it; both leave a checkpoint behind.
+    A run of one process that is interrupted by Ctrl-C ends after its step, one that is stopped by a
+    failing reward function before it; both leave a checkpoint behind. Of several processes the last
+    regular checkpoint is left.
 
     Args:
         spec: the settings.
@@ -93,7 +94,8 @@ def train(
         progress: for long work, called with what it is; gives a wrapper such as tqdm.
 
     Raises:
-        PodsError: the output folder is taken, a reward function fails, ...
+        PodsError: the output folder is taken, there is no checkpoint to resume from, a reward
+            function fails, ...
     """
     args = spec.training
     if spec.run.processes not in (None, args.world_size):
@@ -109,11 +111,16 @@ def train(
         open_output(folder, config, spec.run.resume, spec.run.overwrite)
     processes.wait_for_everyone()
     resume_from = checkpoint.last_complete(folder) if spec.run.resume else None
+    if spec.run.resume and resume_from is None and run.metrics():
+        raise InvalidInputError(
+            f"{folder} has steps but no complete checkpoint to resume from: --overwrite starts anew"
+        )
     trainer = build_trainer(spec, data, progress)
     if processes.is_main_process:
         run.truncate_after(checkpoint.step_of(resume_from) if resume_from else -1)
         run.write_config(config)
         run.write_environment()
+    processes.wait_for_everyone()  # the evaluator of every process reads what is left
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
     alone = processes.num_processes == 1  # other ranks can't be waited for
     interruption = Interruption(saves=alone and args.save_strategy != "no")
@@ -121,7 +128,7 @@ def train(
         trainer.add_callback(own)
     try:
         with interruption.watching():
-            if resume_from is None or not _ended_at(resume_from, trainer, spec):
+            if resume_from is None or not _ended_at(resume_from, trainer, evaluator, spec):
                 trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
     except PodsError:
         if alone and not evaluator.at_work:
@@ -135,11 +142,11 @@ def train(
     return Result(run, last, evaluator.scores, state.global_step, seconds)
 
 
-def _ended_at(folder: Path, trainer: PODSTrainer, spec: Spec) -> bool:
+def _ended_at(folder: Path, trainer: PODSTrainer, evaluator: Evaluator, spec: Spec) -> bool:
     """Was the budget spent at this checkpoint? TRL would then train one step more."""
     checkpoint.load(trainer, folder)
     trainer.state.global_step = checkpoint.step_of(folder)
-    return Budget.of(spec).is_spent(Spent.by(trainer))
+    return Budget.of(spec).is_spent(evaluator.spent())
 
 
 def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -> PODSTrainer:

@@ -131,6 +131,10 @@ class Spec:
             max_new_tokens=self.training.max_completion_length or 256,
             batch_size=self.run.evaluation_batch_size,
             seed=self.training.seed,
+            top_k=self.training.top_k or 0,
+            min_p=self.training.min_p,
+            repetition_penalty=self.training.repetition_penalty,
+            chat_template_kwargs=self.training.chat_template_kwargs or {},
         )
 
     def flat(self) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from filelock import FileLock, Timeout
 
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 from podsrl.evaluation.records import RunFolder
+from podsrl.grading.process import GradingProcessError
+from podsrl.grading.unscorable import UnscorableError
 
 FAILED, USER_ERROR, PARENT_GONE = 1, 2, 3
 _WAIT = 30.0  # seconds for a killed comparison's last process to notice
@@ -78,8 +80,9 @@ def main() -> int:
         work(Path(folder), arm, int(seed))
     except PodsError as error:
         print(error, file=sys.stderr, flush=True)
-        # a reward function that fails may do so in this run alone; the others go on
-        return FAILED if isinstance(error, RewardError) else USER_ERROR
+        # rewards and grading that fail may do so in this run alone; the others go on
+        own = (RewardError, UnscorableError, GradingProcessError)
+        return FAILED if isinstance(error, own) else USER_ERROR
     except KeyboardInterrupt:
         return 130
     return 0

@@ -169,8 +169,11 @@ def _key(line: bytes) -> bytes:
 
 @functools.cache
 def shared_pool(deadline: float, preload: str) -> GradingPool:
-    """The pool of every task with this deadline whose grader takes long to import `preload`."""
-    return GradingPool(deadline=deadline, preload=(preload,))
+    """The pool of every task with this deadline whose grader takes long to import `preload`.
+
+    It stops for no share of failures: those who reward with a task watch over all its completions.
+    """
+    return GradingPool(deadline=deadline, preload=(preload,), max_unscorable=1.0)
 
 
 def _close_at_exit_and_forget_after_fork(pool: GradingPool) -> None:

@@ -1,5 +1,6 @@
 """What a PODS checkpoint holds beyond TRL's, so that a resumed run continues exactly."""
 
+import json
 import logging
 import os
 import re
@@ -71,11 +72,14 @@ def load(trainer: "PODSTrainer", folder: Path) -> None:
 
 
 def step_of(folder: str | Path) -> int:
-    """The optimiser step of a checkpoint folder.
+    """The optimiser step of a checkpoint folder: what it says itself, else its name; else 0.
 
     >>> step_of("runs/demo/checkpoint-40")
     40
     """
+    state = Path(folder) / "trainer_state.json"
+    if state.is_file():  # a checkpoint may have been renamed
+        return int(json.loads(state.read_text(encoding="utf-8"))["global_step"])
     match = _FOLDER.fullmatch(Path(folder).name)
     return int(match.group(1)) if match else 0
 

@@ -62,6 +62,8 @@ class RolloutLog:
     def drop_after(self, step: int) -> None:
         """Delete what was logged for steps after `step`: a resumed run logs them again."""
         self._drop([s for s in self._rows if s > step])
+        if not self._rows:
+            self.stride = 1
 
     def _drop(self, steps: list[int]) -> None:
         for step in steps:

@@ -104,7 +104,8 @@ class PODSTrainer(GRPOTrainer):
     def model_for_generation(self) -> Iterator[Any]:
         """The model with whole weights on every process, as TRL generates with it.
 
-        All processes enter and leave together; in between each may generate what it likes.
+        All processes enter and leave together. In between each may generate what it likes, but with
+        sharded weights (FSDP, ZeRO-3) all must make as many calls: each is collective.
         """
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
         with (
@@ -203,8 +204,8 @@ class PODSTrainer(GRPOTrainer):
         super()._load_optimizer_and_scheduler(folder)
         if folder is not None:
             checkpoint.load(self, Path(folder))
-            if self._rollout_log is not None:
-                self._rollout_log.drop_after(checkpoint.step_of(folder))
+        if self._rollout_log is not None:  # of another run, or of steps that are done again
+            self._rollout_log.drop_after(checkpoint.step_of(folder) if folder else 0)
 
     # ---- between generation and update -----------------------------------------------------------
 

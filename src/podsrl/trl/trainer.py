@@ -204,8 +204,6 @@ class PODSTrainer(GRPOTrainer):
         super()._load_optimizer_and_scheduler(folder)
         if folder is not None:
             checkpoint.load(self, Path(folder))
-        if self._rollout_log is not None:  # of another run, or of steps that are done again
-            self._rollout_log.drop_after(checkpoint.step_of(folder) if folder else 0)
 
     # ---- between generation and update -----------------------------------------------------------
 
@@ -335,6 +333,11 @@ class _StepCallback(TrainerCallback):
 
     def __init__(self, trainer: PODSTrainer) -> None:
         self.trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Forget rollouts of another run in this folder, or of steps that are done again."""
+        if self.trainer._rollout_log is not None:
+            self.trainer._rollout_log.drop_after(state.global_step)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Without gradients the optimiser moves nothing: no momentum, no weight decay."""

@@ -146,15 +146,16 @@ def rates_as_markdown(names: Sequence[str]) -> str:
 
 
 def with_rates(config: dict[str, Any], rates: dict[str, float]) -> dict[str, Any]:
-    """A comparison with each arm's own rate; variants of PODS take that of `pods`.
+    """A comparison with each arm's tuned rate, or its own; variants of PODS take that of `pods`.
 
     `auto` takes that of `grpo`, which is what one has before n is chosen.
     """
-    of_arm = {**rates, "auto": rates["grpo"]}
-    arms = {
-        name: {**(own or {}), "learning_rate": of_arm.get(name, rates["pods"])}
-        for name, own in config["arms"].items()
-    }
+    tuned = {**rates, "auto": rates["grpo"]}
+    arms = {}
+    for name, given in config["arms"].items():
+        own = given or {}
+        rate = tuned.get(name, own.get("learning_rate", rates["pods"]))
+        arms[name] = {**own, "learning_rate": rate}
     return {**config, "arms": arms}
 
 

@@ -83,9 +83,8 @@ def train(
 ) -> Result:
     """Run the settings to their end and record everything in `output_dir`.
 
-    A run of one process that is interrupted by Ctrl-C ends after its step, one that is stopped by a
-    failing reward function before it; both leave a checkpoint behind. Of several processes the last
-    regular checkpoint is left.
+    A run of one process that Ctrl-C interrupts ends after its step, one that a failing reward
+    function stops before it; both save a checkpoint. Of several processes the last one is left.
 
     Args:
         spec: the settings.
@@ -110,11 +109,7 @@ def train(
     if processes.is_main_process:
         open_output(folder, config, spec.run.resume, spec.run.overwrite)
     processes.wait_for_everyone()
-    resume_from = checkpoint.last_complete(folder) if spec.run.resume else None
-    if spec.run.resume and resume_from is None and run.metrics():
-        raise InvalidInputError(
-            f"{folder} has steps but no complete checkpoint to resume from: --overwrite starts anew"
-        )
+    resume_from = _where_to_resume(run) if spec.run.resume else None
     trainer = build_trainer(spec, data, progress)
     if processes.is_main_process:
         run.truncate_after(checkpoint.step_of(resume_from) if resume_from else -1)
@@ -134,12 +129,21 @@ def train(
         if alone and not evaluator.at_work:
             checkpoint.save_now(trainer)
         raise
-    state, seconds = trainer.state, trainer.clock.training_seconds
+    steps, seconds = trainer.state.global_step, trainer.clock.training_seconds
     if processes.is_main_process:
-        run.finish(spec.run.arm, args.seed, state.global_step, seconds)
+        run.finish(spec.run.arm, args.seed, steps, seconds)
     processes.wait_for_everyone()
-    last = checkpoint.last_complete(folder)
-    return Result(run, last, evaluator.scores, state.global_step, seconds)
+    return Result(run, checkpoint.last_complete(folder), evaluator.scores, steps, seconds)
+
+
+def _where_to_resume(run: RunFolder) -> Path | None:
+    last = checkpoint.last_complete(run.path)
+    if last is None and run.metrics():
+        raise InvalidInputError(
+            f"{run.path} has steps but no complete checkpoint to resume from: --overwrite starts"
+            " anew"
+        )
+    return last
 
 
 def _ended_at(folder: Path, trainer: PODSTrainer, evaluator: Evaluator, spec: Spec) -> bool:

@@ -125,6 +125,7 @@ class Spec:
     def evaluation_sampling(self) -> Sampling:
         """How evaluations sample: as training does, unless told otherwise."""
         temperature = self.run.evaluation_temperature
+        template: Any = self.training.chat_template_kwargs or {}  # TRL has parsed JSON text
         return Sampling(
             temperature=self.training.temperature if temperature is None else temperature,
             top_p=self.training.top_p,
@@ -134,7 +135,7 @@ class Spec:
             top_k=self.training.top_k or 0,
             min_p=self.training.min_p,
             repetition_penalty=self.training.repetition_penalty,
-            chat_template_kwargs=self.training.chat_template_kwargs or {},
+            chat_template_kwargs=template,
         )
 
     def flat(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ import yaml
 import evidence_gradients
 import evidence_map
 import evidence_sizes
+import evidence_verdict
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.comparison import Choices, Comparison, load_comparison
 from podsrl.evaluation.files import write_json, write_whole
@@ -165,37 +166,44 @@ def load(name: str, *references: str) -> Comparison:
 
 
 def condense(names: Sequence[str]) -> None:
-    """Tables, figures and the map, from the runs alone."""
-    parts = [
-        HEAD.format(
-            names=" ".join(names),
-            date=datetime.now(UTC).date(),
-            hardware=hardware(names),
-        )
-    ]
-    parts.append(rates_as_markdown(names))
-    for name in names:
-        arms = read_config(f"compare/{name}")["arms"]
-        comparison = load(name, *(arm for arm in arms if arm.startswith("grpo")))
-        summaries = summarise(comparison)
-        for kind, figure in draw(comparison, summaries).items():
-            if kind in ("accuracy", "seconds_per_step"):
-                write_whole(RESULTS / f"{name}-{kind}.png", render(figure, "png"))
-        text = as_markdown(comparison, summaries).replace("## ", f"## {CELLS[name]}: ", 1)
-        parts.append(f"{text}\n![accuracy]({name}-accuracy.png)\n")
-        if len(comparison.arms) > len(evidence_map.ARMS):
-            parts.append(evidence_sizes.as_markdown(comparison))
+    """Tables, figures and the map, from the runs alone: the verdict first, the details last."""
     table = {CELLS[name]: evidence_map.cell(RUNS / name) for name in names}
-    parts.append(evidence_map.as_markdown(table))
     shares = {
         CELLS[name]: evidence_gradients.shared(RUNS / name)
         for name in names
         if evidence_gradients.has_one_prompt(RUNS / name)
     }
-    parts.append(evidence_gradients.as_markdown(shares))
+    parts = [
+        HEAD.format(names=" ".join(names), date=datetime.now(UTC).date(), hardware=hardware(names)),
+        evidence_verdict.as_markdown(table),
+        evidence_map.as_markdown(table),
+        evidence_gradients.as_markdown(shares),
+        rates_as_markdown(names),
+        "## Every comparison\n",
+        *(details(name) for name in names),
+    ]
+    write_whole(RESULTS / "verdict.png", render(evidence_verdict.figure(table), "png"))
     write_whole(RESULTS / "map.png", render(evidence_map.figure(table), "png"))
     write_json(RESULTS / "map.json", {name: cell.as_json() for name, cell in table.items()})
     write_whole(RESULTS / "README.md", "\n".join(parts).encode())
+
+
+def details(name: str) -> str:
+    """All numbers of one comparison, to be unfolded; its figures are written beside the page."""
+    arms = read_config(f"compare/{name}")["arms"]
+    comparison = load(name, *(arm for arm in arms if arm.startswith("grpo")))
+    summaries = summarise(comparison)
+    for kind, figure in draw(comparison, summaries).items():
+        if kind in ("accuracy", "seconds_per_step"):
+            write_whole(RESULTS / f"{name}-{kind}.png", render(figure, "png"))
+    parts = [
+        f"<details><summary>{CELLS[name]}</summary>\n",
+        as_markdown(comparison, summaries).replace("## ", "#### ", 1),
+        f"![accuracy]({name}-accuracy.png)\n",
+    ]
+    if len(comparison.arms) > len(evidence_map.ARMS):
+        parts.append(evidence_sizes.as_markdown(comparison))
+    return "\n".join([*parts, "</details>\n"])
 
 
 HEAD = """# Measured on the embedded arithmetic task

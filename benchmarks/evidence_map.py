@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
+from scipy.stats import bootstrap
 
 from podsrl.evaluation.comparison import Choices, load_comparison
 from podsrl.evaluation.curves import ArmCurves, Clock
@@ -42,7 +43,8 @@ class Cell:
         accuracy that both arms get to; unlike a speed-up it always exists. predicted: the measured
         one from the model of docs/signal.md, by reference and measure. pass_rate: mean over all
         rollouts. update_cost: seconds of update for a second of generation, a rollout of PODS.
-    by_level: the measured `sooner` by reference and level. spread: standard deviation over seeds of
+    by_level: the measured `sooner` by reference and level. intervals: 95 % bootstrap interval over
+        seeds of the measured `sooner`, by reference. spread: standard deviation over seeds of
         a run's mean accuracy, by arm.
     """
 
@@ -52,6 +54,7 @@ class Cell:
     pass_rate: float
     update_cost: float
     by_level: Mapping[tuple[str, float], float]
+    intervals: Mapping[str, tuple[float, float]]
     spread: Mapping[str, float]
 
     def as_json(self) -> dict[str, Any]:
@@ -63,6 +66,7 @@ class Cell:
             "by_level": {
                 f"{arm}, {level:g}": value for (arm, level), value in self.by_level.items()
             },
+            "intervals": {arm: list(ends) for arm, ends in self.intervals.items()},
             "spread": dict(self.spread),
             "predicted": {", ".join(key): value for key, value in self.predicted.items()},
             "speedups": {
@@ -80,7 +84,7 @@ class Cell:
 
 def cell(folder: Path) -> Cell:
     """What a comparison shows, from its saved runs."""
-    speedups, sooner, by_level, spread = {}, {}, {}, {}
+    speedups, sooner, by_level, intervals, spread = {}, {}, {}, {}, {}
     for cost in (None, *COSTS):
         clock = None if cost is None else Clock(generate=0.05, update=0.05 * cost)
         comparison = load_comparison([folder], Choices(references=REFERENCES, clock=clock))
@@ -91,6 +95,7 @@ def cell(folder: Path) -> Cell:
             speedups[key], sooner[key] = speed_up(*pair), times_sooner(*pair)
             if cost is None:
                 by_level |= {(reference, at): times_sooner(*pair, at) for at in LEVELS}
+                intervals[reference] = sooner_interval(*pair)
         if cost is None:
             spread = {arm: float(mean_accuracy(own).std(ddof=1)) for arm, own in curves.items()}
     found = read_measured(*(run for arm in ARMS for run in find_runs(folder / arm)))
@@ -101,6 +106,7 @@ def cell(folder: Path) -> Cell:
         found.mean_reward,
         _update_cost(found),
         by_level,
+        intervals,
         spread,
     )
 
@@ -155,6 +161,28 @@ def times_sooner(reference: ArmCurves, arm: ArmCurves, level: float = LEVEL) -> 
     goal = untrained + level * (best - untrained)
     seconds = [_reached(seconds, accuracy, goal) for seconds, accuracy in pairs]
     return seconds[0] / seconds[1] if seconds[1] else math.nan
+
+
+def sooner_interval(reference: ArmCurves, arm: ArmCurves) -> tuple[float, float]:
+    """95 % percentile bootstrap interval of `times_sooner` over seeds, which are resampled in pairs."""
+
+    def ratio(index: npt.NDArray[np.intp]) -> float:
+        return times_sooner(*(_resampled(curves, index) for curves in (reference, arm)))
+
+    found = bootstrap(
+        (np.arange(len(arm.seeds)),),
+        ratio,
+        vectorized=False,
+        method="percentile",
+        n_resamples=1999,
+        rng=np.random.default_rng(0),
+    )
+    low, high = found.confidence_interval
+    return float(low), float(high)
+
+
+def _resampled(curves: ArmCurves, index: npt.NDArray[np.intp]) -> ArmCurves:
+    return replace(curves, seconds=curves.seconds[index], accuracy=curves.accuracy[index])
 
 
 def _reached(seconds: Any, accuracy: Any, level: float) -> float:

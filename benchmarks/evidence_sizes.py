@@ -64,7 +64,7 @@ def as_markdown(comparison: Comparison) -> str:
     """The table; where `auto` is an arm, what it chose and how it did."""
     rows = sizes(comparison)
     lines = [
-        "### n and m beside each other\n",
+        "#### n and m beside each other\n",
         "Mean accuracy over the evaluations of a run, its difference to GRPO's on the same seeds"
         " (95 % interval), how many times sooner than GRPO, and what the model foresees.\n",
         "| arm | n | m | mean accuracy | less GRPO | sooner |" + "|".join(MEASURES) + "|",

@@ -84,6 +84,48 @@ def test_the_typical_factor_counts_too_much_and_too_little_alike(evidence):
     assert evidence.evidence_map.typical_factor([(1.0, 1.0)]) == 1.0
 
 
+def test_the_interval_of_times_sooner_resamples_seeds_in_pairs(evidence):
+    both = [curves([0, 10, 20], [0.0, 0.2, 0.4]), curves([0, 10, 20], [0.0, 0.4, 0.6])]
+    stacked = [
+        dataclasses.replace(
+            one,
+            seeds=(0, 1),
+            seconds=np.repeat(one.seconds, 2, axis=0),
+            accuracy=np.concatenate([one.accuracy, one.accuracy / 2]),
+        )
+        for one in both
+    ]
+    # in every pair of runs the second is twice as fast; unpaired it would not always be
+    low, high = evidence.evidence_map.sooner_interval(*stacked)
+    assert (low, high) == (pytest.approx(2.0), pytest.approx(2.0))
+    uneven = dataclasses.replace(stacked[1], accuracy=stacked[0].accuracy * np.array([[1.0], [2]]))
+    low, high = evidence.evidence_map.sooner_interval(stacked[0], uneven)
+    assert low == pytest.approx(1.0)
+    assert high == pytest.approx(2.0)
+
+
+def test_the_verdict_is_drawn_and_written(evidence):
+    speedup = evidence.evidence_map.speed_up(
+        *(curves([0, 10, 20], accuracy) for accuracy in ([0.0, 0.2, 0.4], [0.0, 0.4, 0.6]))
+    )
+    cell = evidence.evidence_map.Cell(
+        speedups={(arm, "measured"): speedup for arm in ("grpo", "grpo_ga")},
+        sooner={("grpo", "measured"): 0.7, ("grpo_ga", "measured"): 2.0},
+        predicted={},
+        pass_rate=0.5,
+        update_cost=2.0,
+        by_level={},
+        intervals={"grpo": (0.5, 1.1), "grpo_ga": (1.5, 2.5)},
+        spread={},
+    )
+    text = evidence.evidence_verdict.as_markdown({"here": cell})
+    assert "| here | grpo | 0.70 (0.50 to 1.10) | on a par | 2.00x (" in text
+    assert "| here | grpo_ga | 2.00 (1.50 to 2.50) | faster | 2.00x (" in text
+    figure = evidence.evidence_verdict.figure({"here": cell})
+    assert [axes.get_title() for axes in figure.axes] == ["over grpo", "over grpo_ga"]
+    assert evidence.evidence_verdict.verdict(0.5, 0.9) == "slower"
+
+
 # ---- rates and sizes ----------------------------------------------------------------------------
 
 

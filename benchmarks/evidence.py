@@ -41,6 +41,7 @@ COMPARISONS = {
     "arithmetic-map-rare": ("arithmetic-rates-rare",),
     "arithmetic-map-uniform": ("arithmetic-rates-uniform",),
     "arithmetic-map-four": ("arithmetic-rates-four",),
+    "arithmetic-map-sgd": ("arithmetic-rates-sgd",),
 }
 #: Parts of a comparison for each job.
 PARTS = 4
@@ -52,6 +53,7 @@ CELLS = {
     "arithmetic-map-dear": "mixed difficulty, 1 prompt a step, dear update, 3 times as long",
     "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
     "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt a step, dear update",
+    "arithmetic-map-sgd": "nearly hopeless prompts, 1 prompt a step, dear update, by SGD",
 }
 
 

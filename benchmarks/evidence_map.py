@@ -164,7 +164,7 @@ def times_sooner(reference: ArmCurves, arm: ArmCurves, level: float = LEVEL) -> 
 
 
 def sooner_interval(reference: ArmCurves, arm: ArmCurves) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of `times_sooner` over seeds, which are resampled in pairs."""
+    """95 % bootstrap interval of `times_sooner` over seeds, which are resampled in pairs."""
 
     def ratio(index: npt.NDArray[np.intp]) -> float:
         return times_sooner(*(_resampled(curves, index) for curves in (reference, arm)))

@@ -25,11 +25,11 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
     """Times as fast and the speed-up, each with its interval, and the verdict."""
     lines = [
         "## In short\n",
-        f"PODS 64 → 16 beside GRPO 16/16 (`grpo`) and GRPO-GA 64/64 (`grpo_ga`). *Times as fast*: to"
-        f" {LEVEL:.0%} of the way from the untrained accuracy to the best that both arms reach."
+        f"PODS 64 → 16 beside GRPO 16/16 (`grpo`) and GRPO-GA 64/64 (`grpo_ga`). *Times as fast*:"
+        f" to {LEVEL:.0%} of the way from the untrained accuracy to the best that both arms reach."
         " *Speed-up*: to 99 % of the reference's best, as the authors define it. Both with the"
-        " 95 % bootstrap interval over seeds. The verdict says on which side of 1 the interval of the"
-        " first one lies.\n",
+        " 95 % bootstrap interval over seeds. The verdict says on which side of 1 the interval of"
+        " the first one lies.\n",
         "![How many times as fast PODS is, in every setting](verdict.png)\n",
         "| setting | over | times as fast | verdict | speed-up | median over seeds |",
         "|---|---|---|---|---|---|",

@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,12 @@ import pyarrow.parquet as pq
 import torch
 import yaml
 from accelerate.commands.config.config_args import load_config_from_file
+from safetensors.torch import load_file
 
 from podsrl.evaluation.records import RunFolder
+from podsrl.trl import checkpoint
 from podsrl.trl.ranks import balance, share_of_rows
-from support.torchrun import torchrun
+from support.torchrun import command, environment, torchrun
 
 LAUNCH = Path(__file__).parents[2] / "src" / "podsrl" / "configs" / "launch"
 WORKER = str(Path(__file__).parent / "worker.py")
@@ -182,23 +187,33 @@ def test_a_rank_that_fails_ends_the_job_within_a_minute(tiny_model, tmp_path, fa
     assert says in process.stderr + process.stdout
 
 
-@pytest.mark.slow
-def test_fsdp2_on_two_ranks_trains_like_one_process(on_ranks, tiny_model, tmp_path):
+@pytest.fixture
+def fsdp2() -> dict[str, str]:
+    """The environment that accelerate makes of the shipped launch file."""
     config = yaml.safe_load((LAUNCH / "fsdp2.yaml").read_text())["fsdp_config"]
     env = {name.upper(): str(value).lower() for name, value in config.items()}
     env["FSDP_AUTO_WRAP_POLICY"] = config["fsdp_auto_wrap_policy"]
     env["FSDP_STATE_DICT_TYPE"] = config["fsdp_state_dict_type"]
+    return {**env, "ACCELERATE_USE_FSDP": "true"}
+
+
+@pytest.mark.slow
+def test_fsdp2_on_two_ranks_trains_like_one_process(on_ranks, tiny_model, tmp_path, fsdp2):
     runs = [settings(name, tmp_path, tiny_model, 2) for name in ("plain", "beta")]
-    process = torchrun(2, WORKER, json.dumps(runs), env={**env, "ACCELERATE_USE_FSDP": "true"})
+    process = torchrun(2, WORKER, json.dumps(runs), env=fsdp2)
     assert process.returncode == 0, process.stderr[-3000:]
     for name in ("plain", "beta"):
         assert result(tmp_path, name)["sharded"]
         assert_same_training(on_ranks(1), tmp_path, name)
 
 
-@pytest.mark.slow
-def test_pods_train_on_two_ranks_records_one_run(tiny_model, tmp_path):
-    config = {
+# ---- pods train ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(tiny_model: Path, tmp_path: Path) -> Path:
+    """30 rollouts a step on two ranks, 12 of them kept; 5 problems, which two ranks can't halve."""
+    settings = {
         "task": "arithmetic", "task_options": {"min_columns": 2, "max_columns": 2},
         "model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run"),
         "num_rollouts": 10, "num_generations": 4, "per_device_train_batch_size": 6,
@@ -206,17 +221,66 @@ def test_pods_train_on_two_ranks_records_one_run(tiny_model, tmp_path):
         "evaluation_problems": 5, "evaluation_repeats": 2, "report_to": "none", "use_cpu": True,
         "bf16": False,
     }  # fmt: skip
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    process = torchrun(2, "-m", "podsrl.cli", "train", "--config", str(tmp_path / "config.yaml"))
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+@pytest.mark.slow
+def test_pods_train_on_two_ranks_records_one_run(config, tmp_path):
+    process = torchrun(2, "-m", "podsrl.cli", "train", "--config", str(config))
     assert process.returncode == 0, process.stderr[-3000:]
     assert process.stdout.count("the update sees 12 rows") == 1
-    run = RunFolder(tmp_path / "run")
+    assert_one_run(RunFolder(tmp_path / "run"))
+
+
+@pytest.mark.slow
+def test_pods_train_generates_and_evaluates_with_sharded_weights(config, tmp_path, fsdp2):
+    """Calls of a sharded model are collective: each rank makes two of problems, not 2 and 1."""
+    flags = ("--config", str(config), "--evaluation_batch_size", "4")
+    process = torchrun(2, WORKER, "train", *flags, env=fsdp2)
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert_one_run(RunFolder(tmp_path / "run"))
+
+
+def assert_one_run(run: RunFolder) -> None:
     assert [row["step"] for row in run.metrics()] == [1, 2]
     assert [(e.step, e.problems) for e in run.evaluations()] == [(0, 5), (2, 5)]
     table = run.rollouts(1)
     assert table is not None
     assert table.num_rows == 30
     assert run.finished() is not None
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_all_ranks_after_the_same_step_which_is_continued_exactly(config, tmp_path):
+    train = ("-m", "podsrl.cli", "train", "--config", str(config), "--max_steps", "40")
+    train += ("--evaluation_problems", "0", "--save_steps", "40", "--output_dir")
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    process = subprocess.Popen(
+        command(2, *train, str(stopped)), env=environment(), stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    run = RunFolder(stopped)
+    while not (stopped / "metrics.jsonl").exists() or not run.metrics():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)  # torchrun hands it on
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode != 0
+    last = checkpoint.last_complete(stopped)
+    assert last is not None, said[-3000:]
+    step = checkpoint.step_of(last)
+    assert step < 40
+    assert f"step {step} is saved: resuming goes on from there" in said
+    assert run.metrics()[-1]["step"] == step
+    for more in ([str(stopped), "--resume", "true"], [str(straight)]):
+        again = torchrun(2, *train, *more)
+        assert again.returncode == 0, again.stderr[-3000:]
+    name = "checkpoint-40/model.safetensors"
+    one, other = (load_file(folder / name) for folder in (straight, stopped))
+    assert all(torch.equal(one[key], other[key]) for key in one)
 
 
 def test_balance_gives_each_rank_as_many_rows_and_nearly_as_many_tokens():

@@ -1,6 +1,7 @@
 """One rank of PODS runs whose rollouts and rewards do not depend on the number of ranks.
 
-Run by torchrun (or alone): worker.py '[{"out": ..., "model": ..., "n": ..., ...}, ...]'.
+Run by torchrun (or alone): worker.py '[{"out": ..., "model": ..., "n": ..., ...}, ...]'; or as the
+`pods` command that can shard on a CPU: worker.py train --config FILE.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from datasets import Dataset
 from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from podsrl import cli
 from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
 
 
@@ -81,6 +83,13 @@ class RecordingTrainer(PODSTrainer):
         self.trained_rows.append(list(zip(map(str, rows), advantages, strict=True)))
 
 
+def allow_fsdp() -> None:
+    """accelerate takes its FSDP plugin only for a list of kinds that MULTI_CPU is not on."""
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+        PartialState(cpu=True)
+        PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+
+
 def main(settings: dict[str, Any]) -> None:
     options = {key: settings.pop(key, None) for key in ("fail", "resume", "forget")}
     n, out, model_path = (settings.pop(key) for key in ("n", "out", "model"))
@@ -89,9 +98,7 @@ def main(settings: dict[str, Any]) -> None:
     dataset = Dataset.from_dict({"prompt": [[{"role": "user", "content": q}] for q in questions]})
     args = PODSConfig(output_dir=out, num_rollouts=n, report_to="none", bf16=False, logging_steps=1,
                       use_cpu=True, lr_scheduler_type="constant", **settings)  # fmt: skip
-    if os.environ.get("ACCELERATE_USE_FSDP") == "true":
-        # accelerate takes its FSDP plugin only for a list of kinds that MULTI_CPU is not on
-        PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+    allow_fsdp()
     trainer = RecordingTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
         reward_funcs=reward_function(options["fail"]), args=args, train_dataset=dataset,
@@ -134,6 +141,9 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "train":
+        allow_fsdp()
+        sys.exit(cli.main())
     for one in json.loads(sys.argv[1]):
         main(one)
     PartialState().destroy_process_group()

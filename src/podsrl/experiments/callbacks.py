@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback
 
@@ -153,7 +154,8 @@ class Interruption(TrainerCallback):
 
     In the middle of a step gradients are half accumulated and rollouts half used: a checkpoint of
     that could not be resumed exactly. Added after `Evaluator`, so that the step has its evaluation.
-    Where no checkpoints are to be saved, the first Ctrl-C ends the run at once.
+    Where no checkpoints are to be saved, the first Ctrl-C ends the run at once. Several processes
+    stop after the same step, whichever of them was told first; torchrun waits 30 s for them.
     """
 
     def __init__(self, saves: bool) -> None:
@@ -180,10 +182,13 @@ class Interruption(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Ask for a checkpoint."""
+        if PartialState().num_processes > 1:
+            self.asked = any(gather_object([self.asked]))
         control.should_save |= self.asked
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop, now that the step is logged and saved."""
         if self.asked:
+            PartialState().wait_for_everyone()  # a process that left would end the others' saving
             logger.warning("step %d is saved: resuming goes on from there", state.global_step)
             raise KeyboardInterrupt

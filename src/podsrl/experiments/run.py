@@ -83,8 +83,9 @@ def train(
 ) -> Result:
     """Run the settings to their end and record everything in `output_dir`.
 
-    A run of one process that Ctrl-C interrupts ends after its step, one that a failing reward
-    function stops before it; both save a checkpoint. Of several processes the last one is left.
+    A run that Ctrl-C interrupts ends after its step, one that a failing reward function stops
+    before it; both save a checkpoint, the latter on one process only: of several the last regular
+    one is left.
 
     Args:
         spec: the settings.
@@ -118,7 +119,7 @@ def train(
     processes.wait_for_everyone()  # the evaluator of every process reads what is left
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
     alone = processes.num_processes == 1  # other ranks can't be waited for
-    interruption = Interruption(saves=alone and args.save_strategy != "no")
+    interruption = Interruption(saves=args.save_strategy != "no")
     for own in (Recorder(run), evaluator, interruption, *callbacks):
         trainer.add_callback(own)
     try:

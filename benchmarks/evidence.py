@@ -26,6 +26,7 @@ import evidence_sizes
 import evidence_verdict
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.comparison import Choices, Comparison, load_comparison
+from podsrl.evaluation.curves import Floats
 from podsrl.evaluation.files import write_json, write_whole
 from podsrl.evaluation.records import find_runs
 from podsrl.experiments.spec import read_config
@@ -103,18 +104,18 @@ def tunings(names: Sequence[str]) -> list[str]:
     return sorted({tuning for name in names for tuning in COMPARISONS[name]})
 
 
-def tried_rates(names: Sequence[str]) -> dict[str, dict[float, float]]:
-    """Of each arm, by learning rate: accuracy on average over the time it had, and over seeds.
+def tried_rates(names: Sequence[str]) -> dict[str, dict[float, Floats]]:
+    """Of each arm, by learning rate: each seed's accuracy, on average over the time it had.
 
     An arm of `arithmetic-rates-*` is named by the arm and its rate: `grpo-5.0e-5`.
     """
-    scores: dict[str, dict[float, float]] = {}
+    scores: dict[str, dict[float, Floats]] = {}
     for tuning in tunings(names):
         arms = read_config(f"compare/{tuning}")["arms"]
         for arm in load(tuning, next(iter(arms))).arms:
             name, rate = arm.name.split("-", 1)
-            accuracy = evidence_map.mean_accuracy(arm.curves).mean()
-            scores.setdefault(name, {})[float(rate)] = float(accuracy)
+            accuracy_S = evidence_map.mean_accuracy(arm.curves)
+            scores.setdefault(name, {})[float(rate)] = accuracy_S
     return scores
 
 
@@ -123,9 +124,9 @@ def chosen_rates(names: Sequence[str]) -> dict[str, float]:
     return {arm: best(tried) for arm, tried in tried_rates(names).items()}
 
 
-def best(tried: Mapping[float, float]) -> float:
-    """The learning rate with the highest accuracy."""
-    return max(tried, key=tried.__getitem__)
+def best(tried: Mapping[float, Floats]) -> float:
+    """The learning rate with the highest mean accuracy."""
+    return max(tried, key=lambda rate: float(tried[rate].mean()))
 
 
 def rates_as_markdown(names: Sequence[str]) -> str:
@@ -135,16 +136,17 @@ def rates_as_markdown(names: Sequence[str]) -> str:
     lines = [
         "## Learning rates\n",
         "Mean accuracy over the evaluations of a run, on seeds that nothing else uses, by"
-        " learning rate; the best one is used.\n",
-        "| | arm |" + "|".join(f"{rate:g}" for rate in rates) + "|",
-        "|---|---|" + "---|" * len(rates),
+        " learning rate, with the standard deviation over seeds; the best one is used.\n",
+        "| | arm | seeds |" + "|".join(f"{rate:g}" for rate in rates) + "|",
+        "|---|---|---|" + "---|" * len(rates),
     ]
     for name, arms in tried.items():
         for arm, of_arm in arms.items():
-            texts = {rate: f"{accuracy:.1%}" for rate, accuracy in of_arm.items()}
+            texts = {rate: f"{a.mean():.1%} ± {a.std(ddof=1):.1%}" for rate, a in of_arm.items()}
             texts[best(of_arm)] = f"**{texts[best(of_arm)]}**"
+            seeds = len(of_arm[best(of_arm)])
             cells = "|".join(texts.get(rate, "") for rate in rates)
-            lines.append(f"| {CELLS[name]} | {arm} |{cells}|")
+            lines.append(f"| {CELLS[name]} | {arm} | {seeds} |{cells}|")
     return "\n".join([*lines, ""])
 
 

@@ -117,6 +117,7 @@ def test_the_verdict_is_drawn_and_written(evidence):
         by_level={},
         intervals={"grpo": (0.5, 1.1), "grpo_ga": (1.5, 2.5)},
         spread={},
+        optimizer="adamw_torch",
     )
     text = evidence.evidence_verdict.as_markdown({"here": cell})
     assert "| here | grpo | 0.70 (0.50 to 1.10) | on a par | 2.00x (" in text
@@ -155,9 +156,9 @@ def test_each_arm_gets_the_rate_that_learned_most_over_the_time(evidence, tmp_pa
     assert evidence.chosen_rates(["arithmetic"]) == {"grpo": 5e-5, "grpo_ga": 1e-4}
     page = evidence.rates_as_markdown(["arithmetic"])
     cell = evidence.CELLS["arithmetic"]
-    assert "| | arm |2.5e-05|5e-05|0.0001|" in page
-    assert f"| {cell} | grpo |27.2%|**50.5%**|10.5%|" in page
-    assert f"| {cell} | grpo_ga |10.5%|27.2%|**50.5%**|" in page
+    assert "| | arm | seeds |2.5e-05|5e-05|0.0001|" in page
+    assert f"| {cell} | grpo | 2 |27.2% ± 0.7%|**50.5% ± 0.7%**|10.5% ± 0.7%|" in page
+    assert f"| {cell} | grpo_ga | 2 |10.5% ± 0.7%|27.2% ± 0.7%|**50.5% ± 0.7%**|" in page
 
 
 def test_sizes_are_put_beside_what_the_model_foresees(evidence, tmp_path, monkeypatch):

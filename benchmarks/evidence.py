@@ -142,12 +142,18 @@ def rates_as_markdown(names: Sequence[str]) -> str:
     ]
     for name, arms in tried.items():
         for arm, of_arm in arms.items():
-            texts = {rate: f"{a.mean():.1%} ± {a.std(ddof=1):.1%}" for rate, a in of_arm.items()}
+            texts = {rate: mean_and_spread(accuracy_S) for rate, accuracy_S in of_arm.items()}
             texts[best(of_arm)] = f"**{texts[best(of_arm)]}**"
             seeds = len(of_arm[best(of_arm)])
             cells = "|".join(texts.get(rate, "") for rate in rates)
             lines.append(f"| {CELLS[name]} | {arm} | {seeds} |{cells}|")
     return "\n".join([*lines, ""])
+
+
+def mean_and_spread(accuracy_S: Floats) -> str:
+    """The mean, and where there are several seeds their standard deviation."""
+    spread = f" ± {accuracy_S.std(ddof=1):.1%}" if len(accuracy_S) > 1 else ""
+    return f"{accuracy_S.mean():.1%}{spread}"
 
 
 def with_rates(config: dict[str, Any], rates: dict[str, float]) -> dict[str, Any]:

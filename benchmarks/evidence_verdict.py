@@ -8,17 +8,17 @@ from evidence_map import LEVEL, MEASURED, REFERENCES, Cell
 from podsrl.report.summary import interval, times
 
 #: What the interval of `sooner` says, and its colour.
-FASTER, PAR, SLOWER = "faster", "on a par", "slower"
-COLORS = {FASTER: "#0072B2", PAR: "#7F7F7F", SLOWER: "#D55E00"}
+FASTER, OPEN, SLOWER = "faster", "undecided", "slower"
+COLORS = {FASTER: "#0072B2", OPEN: "#7F7F7F", SLOWER: "#D55E00"}
 
 
 def verdict(low: float, high: float) -> str:
     """What a 95 % interval of times as fast says: whether it lies on one side of 1.
 
     >>> verdict(1.2, 2.0), verdict(0.8, 1.1), verdict(0.5, 0.9)
-    ('faster', 'on a par', 'slower')
+    ('faster', 'undecided', 'slower')
     """
-    return FASTER if low > 1 else SLOWER if high < 1 else PAR
+    return FASTER if low > 1 else SLOWER if high < 1 else OPEN
 
 
 def as_markdown(table: Mapping[str, Cell]) -> str:
@@ -60,7 +60,7 @@ def figure(table: Mapping[str, Cell]) -> Figure:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
         axes.set_title(f"over {reference}")
-        axes.set_xlabel("times as fast (95 % interval over seeds)")
+    drawn.supxlabel("times as fast (95 % interval over seeds)", fontsize="medium")
     panels[0].set_yticks(range(len(table)), list(table), fontsize=8)
     panels[0].invert_yaxis()
     return drawn

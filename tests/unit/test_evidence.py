@@ -120,7 +120,7 @@ def test_the_verdict_is_drawn_and_written(evidence):
         optimizer="adamw_torch",
     )
     text = evidence.evidence_verdict.as_markdown({"here": cell})
-    assert "| here | grpo | 0.70 (0.50 to 1.10) | on a par | 2.00x (" in text
+    assert "| here | grpo | 0.70 (0.50 to 1.10) | undecided | 2.00x (" in text
     assert "| here | grpo_ga | 2.00 (1.50 to 2.50) | faster | 2.00x (" in text
     figure = evidence.evidence_verdict.figure({"here": cell})
     assert [axes.get_title() for axes in figure.axes] == ["over grpo", "over grpo_ga"]

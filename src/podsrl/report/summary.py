@@ -258,12 +258,19 @@ def times(value: float | None) -> str:
 
 
 def interval(found: Speedup) -> str:
-    """The interval of a speed-up, with the share of resamples in which it was not reached."""
+    """The interval of a speed-up, with the share of resamples in which it was not reached.
+
+    >>> some = Speedup(0.5, 9.0, None, None, 0.0, 1.5, 0.9, True, ())
+    >>> interval(some)
+    'not reached to 1.50x; not reached in 10 % of resamples'
+    >>> interval(Speedup(0.5, 9.0, None, None, 0.0, 0.0, 0.01, True, ()))
+    'not reached in 99 % of resamples'
+    """
     if found.low is None or found.high is None or found.reached is None:
         return f"{UNKNOWN} (one seed)"
     if found.reached == 0:
         return NOT_REACHED
-    text = f"{times(found.low)} to {times(found.high)}"
-    if found.reached < 1:
-        text += f"; {NOT_REACHED} in {100 * (1 - found.reached):.0f} % of resamples"
-    return text if found.paired else text + "; seeds not paired"
+    ends = [f"{times(found.low)} to {times(found.high)}"] if found.high else []
+    missed = f"{NOT_REACHED} in {100 * (1 - found.reached):.0f} % of resamples"
+    notes = [missed] if found.reached < 1 else []
+    return "; ".join([*ends, *notes, *([] if found.paired else ["seeds not paired"])])

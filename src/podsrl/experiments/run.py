@@ -83,9 +83,8 @@ def train(
 ) -> Result:
     """Run the settings to their end and record everything in `output_dir`.
 
-    A run that Ctrl-C interrupts ends after its step, one that a failing reward function stops
-    before it; both save a checkpoint, the latter on one process only: of several the last regular
-    one is left.
+    A run that Ctrl-C interrupts ends after its step, with a checkpoint. One that a failing reward
+    function stops ends before its step; on one process it saves a checkpoint, too.
 
     Args:
         spec: the settings.

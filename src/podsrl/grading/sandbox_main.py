@@ -4,7 +4,7 @@ It is handed to the sandboxed interpreter as text, so it uses the standard libra
 is paid for by each answer, and json's (6 ms) would cost as much as the interpreter itself. Standard
 input holds ten digits, as many bytes of a Python literal, and then the token to print when every
 test has passed. The token is read after the candidate's code has run, so that code which ends the
-process early can't claim to have passed.
+process early has not passed. Code that looks for it can find it: it shares the interpreter.
 """
 
 import os

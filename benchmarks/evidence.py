@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 import evidence_gradients
@@ -38,7 +39,7 @@ RUNS, RESULTS = Path("runs/evidence"), Path("docs/results")
 COMPARISONS = {
     "arithmetic": ("arithmetic-rates-1",),
     "arithmetic-map-hard": ("arithmetic-rates-dear", "arithmetic-rates-sizes"),
-    "arithmetic-map-dear": ("arithmetic-rates-long",),
+    "arithmetic-map-dear": ("arithmetic-rates-long", "arithmetic-rates-long-again"),
     "arithmetic-map-rare": ("arithmetic-rates-rare",),
     "arithmetic-map-uniform": ("arithmetic-rates-uniform",),
     "arithmetic-map-four": ("arithmetic-rates-four",),
@@ -115,7 +116,8 @@ def tried_rates(names: Sequence[str]) -> dict[str, dict[float, Floats]]:
         for arm in load(tuning, next(iter(arms))).arms:
             name, rate = arm.name.split("-", 1)
             accuracy_S = evidence_map.mean_accuracy(arm.curves)
-            scores.setdefault(name, {})[float(rate)] = accuracy_S
+            so_far = scores.setdefault(name, {}).get(float(rate), np.array([]))
+            scores[name][float(rate)] = np.concatenate([so_far, accuracy_S])
     return scores
 
 
@@ -137,14 +139,14 @@ def rates_as_markdown(names: Sequence[str]) -> str:
         "## Learning rates\n",
         "Mean accuracy over the evaluations of a run, on seeds that nothing else uses, by"
         " learning rate, with the standard deviation over seeds; the best one is used.\n",
-        "| | arm | seeds |" + "|".join(f"{rate:g}" for rate in rates) + "|",
+        "| | arm | seeds up to |" + "|".join(f"{rate:g}" for rate in rates) + "|",
         "|---|---|---|" + "---|" * len(rates),
     ]
     for name, arms in tried.items():
         for arm, of_arm in arms.items():
             texts = {rate: mean_and_spread(accuracy_S) for rate, accuracy_S in of_arm.items()}
             texts[best(of_arm)] = f"**{texts[best(of_arm)]}**"
-            seeds = len(of_arm[best(of_arm)])
+            seeds = max(map(len, of_arm.values()))
             cells = "|".join(texts.get(rate, "") for rate in rates)
             lines.append(f"| {CELLS[name]} | {arm} | {seeds} |{cells}|")
     return "\n".join([*lines, ""])

@@ -156,7 +156,7 @@ def test_each_arm_gets_the_rate_that_learned_most_over_the_time(evidence, tmp_pa
     assert evidence.chosen_rates(["arithmetic"]) == {"grpo": 5e-5, "grpo_ga": 1e-4}
     page = evidence.rates_as_markdown(["arithmetic"])
     cell = evidence.CELLS["arithmetic"]
-    assert "| | arm | seeds |2.5e-05|5e-05|0.0001|" in page
+    assert "| | arm | seeds up to |2.5e-05|5e-05|0.0001|" in page
     assert f"| {cell} | grpo | 2 |27.2% ± 0.7%|**50.5% ± 0.7%**|10.5% ± 0.7%|" in page
     assert f"| {cell} | grpo_ga | 2 |10.5% ± 0.7%|27.2% ± 0.7%|**50.5% ± 0.7%**|" in page
 

@@ -29,7 +29,7 @@ test-verl: $(READY_VERL) ## the tests of verl, in an environment of their own: 3
 test-vllm: .venv-vllm/.ready ## vLLM's real engine on a CPU, in .venv-vllm: a minute after installing
 	.venv-vllm/bin/python -m pytest tests/vllm_engine $(VLLM_WARNS)
 
-evidence: $(READY) ## the comparisons on the embedded task: 4 h 55 min on two free cores
+evidence: $(READY) ## the comparisons on the embedded task: 5 h 6 min on two free cores
 	$(BIN)/python benchmarks/evidence.py
 
 bench: $(READY) ## what selecting costs and saves on this CPU: about 8 minutes on two free cores

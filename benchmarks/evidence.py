@@ -27,7 +27,6 @@ import evidence_sizes
 import evidence_verdict
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.comparison import Choices, Comparison, load_comparison
-from podsrl.evaluation.curves import Floats
 from podsrl.evaluation.files import write_json, write_whole
 from podsrl.evaluation.records import find_runs
 from podsrl.experiments.spec import read_config
@@ -105,19 +104,18 @@ def tunings(names: Sequence[str]) -> list[str]:
     return sorted({tuning for name in names for tuning in COMPARISONS[name]})
 
 
-def tried_rates(names: Sequence[str]) -> dict[str, dict[float, Floats]]:
+def tried_rates(names: Sequence[str]) -> dict[str, dict[float, list[float]]]:
     """Of each arm, by learning rate: each seed's accuracy, on average over the time it had.
 
     An arm of `arithmetic-rates-*` is named by the arm and its rate: `grpo-5.0e-5`.
     """
-    scores: dict[str, dict[float, Floats]] = {}
+    scores: dict[str, dict[float, list[float]]] = {}
     for tuning in tunings(names):
         arms = read_config(f"compare/{tuning}")["arms"]
         for arm in load(tuning, next(iter(arms))).arms:
             name, rate = arm.name.split("-", 1)
-            accuracy_S = evidence_map.mean_accuracy(arm.curves)
-            so_far = scores.setdefault(name, {}).get(float(rate), np.array([]))
-            scores[name][float(rate)] = np.concatenate([so_far, accuracy_S])
+            seeds = scores.setdefault(name, {}).setdefault(float(rate), [])
+            seeds += evidence_map.mean_accuracy(arm.curves).tolist()
     return scores
 
 
@@ -126,9 +124,9 @@ def chosen_rates(names: Sequence[str]) -> dict[str, float]:
     return {arm: best(tried) for arm, tried in tried_rates(names).items()}
 
 
-def best(tried: Mapping[float, Floats]) -> float:
+def best(tried: Mapping[float, Sequence[float]]) -> float:
     """The learning rate with the highest mean accuracy."""
-    return max(tried, key=lambda rate: float(tried[rate].mean()))
+    return max(tried, key=lambda rate: float(np.mean(tried[rate])))
 
 
 def rates_as_markdown(names: Sequence[str]) -> str:
@@ -152,10 +150,10 @@ def rates_as_markdown(names: Sequence[str]) -> str:
     return "\n".join([*lines, ""])
 
 
-def mean_and_spread(accuracy_S: Floats) -> str:
+def mean_and_spread(accuracy_S: Sequence[float]) -> str:
     """The mean, and where there are several seeds their standard deviation."""
-    spread = f" ± {accuracy_S.std(ddof=1):.1%}" if len(accuracy_S) > 1 else ""
-    return f"{accuracy_S.mean():.1%}{spread}"
+    spread = f" ± {np.std(accuracy_S, ddof=1):.1%}" if len(accuracy_S) > 1 else ""
+    return f"{np.mean(accuracy_S):.1%}{spread}"
 
 
 def with_rates(config: dict[str, Any], rates: dict[str, float]) -> dict[str, Any]:

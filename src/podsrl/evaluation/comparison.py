@@ -31,6 +31,7 @@ class Arm:
 
     @property
     def name(self) -> str:
+        """The arm's name."""
         return self.curves.arm
 
 
@@ -70,6 +71,7 @@ class Run(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The run's folder, as messages call it."""
         return str(self.folder.path)
 
 

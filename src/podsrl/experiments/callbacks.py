@@ -90,8 +90,7 @@ class Evaluator(TrainerCallback):
     def spent(self) -> Spent:
         """The same on every process, whose clocks differ a little, so that all stop together."""
         mine = [Spent.by(self.trainer)]
-        if self.trainer.accelerator.num_processes > 1:
-            broadcast_object_list(mine)
+        broadcast_object_list(mine)
         return mine[0]
 
     def _point(self, spent: Spent) -> int:
@@ -159,7 +158,9 @@ class Interruption(TrainerCallback):
     """
 
     def __init__(self, saves: bool) -> None:
-        self.saves, self.asked = saves, False
+        self.saves = saves
+        self.asked = False  # this process was told
+        self.stopping = False  # all processes have agreed on it
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -182,13 +183,12 @@ class Interruption(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Ask for a checkpoint."""
-        if PartialState().num_processes > 1:
-            self.asked = any(gather_object([self.asked]))
-        control.should_save |= self.asked
+        self.stopping = any(gather_object([self.asked]))
+        control.should_save |= self.stopping
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop, now that the step is logged and saved."""
-        if self.asked:
+        if self.stopping:
             PartialState().wait_for_everyone()  # a process that left would end the others' saving
             logger.warning("step %d is saved: resuming goes on from there", state.global_step)
             raise KeyboardInterrupt

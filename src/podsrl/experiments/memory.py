@@ -103,6 +103,7 @@ class UpdateMemory:
 
     @property
     def total(self) -> float:
+        """Bytes of all parts."""
         return self.weights + self.training + self.activations
 
     @classmethod

@@ -270,7 +270,11 @@ def interval(found: Speedup) -> str:
         return f"{UNKNOWN} (one seed)"
     if found.reached == 0:
         return NOT_REACHED
-    ends = [f"{times(found.low)} to {times(found.high)}"] if found.high else []
-    missed = f"{NOT_REACHED} in {100 * (1 - found.reached):.0f} % of resamples"
-    notes = [missed] if found.reached < 1 else []
-    return "; ".join([*ends, *notes, *([] if found.paired else ["seeds not paired"])])
+    parts = []
+    if found.high:
+        parts.append(f"{times(found.low)} to {times(found.high)}")
+    if found.reached < 1:
+        parts.append(f"{NOT_REACHED} in {100 * (1 - found.reached):.0f} % of resamples")
+    if not found.paired:
+        parts.append("seeds not paired")
+    return "; ".join(parts)

@@ -12,7 +12,7 @@ WORKERS ?= auto
 VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl test-vllm evidence bench quick check lint clean
+.PHONY: help demo test test-verl test-vllm evidence bench published quick check lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -30,10 +30,13 @@ test-vllm: .venv-vllm/.ready ## vLLM's real engine on a CPU, in .venv-vllm: a mi
 	.venv-vllm/bin/python -m pytest tests/vllm_engine $(VLLM_WARNS)
 
 evidence: $(READY) ## the comparisons on the embedded task: 5 h 6 min on two free cores
-	$(BIN)/python benchmarks/evidence.py
+	$(BIN)/python -m benchmarks.evidence
 
 bench: $(READY) ## what selecting costs and saves on this CPU: about 8 minutes on two free cores
-	$(BIN)/pods bench --markdown docs/results/performance.md
+	$(BIN)/python -m benchmarks.speed --markdown docs/results/performance.md
+
+published: $(READY) ## a report of the authors' result files: make published RESULTS=FOLDER
+	$(BIN)/python -m benchmarks.published $(RESULTS)
 
 quick: $(READY) ## the tests that take less than ten seconds each
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"

@@ -134,7 +134,7 @@ def benches() -> dict[str, tuple[str, Callable[..., Batch]]]:
 
 def measured_share(folder: str) -> str:
     """What grading took of a run's steps, from its metrics; the first step starts processes."""
-    from podsrl.evaluation.records import RunFolder
+    from podsrl.runs.folder import RunFolder
 
     phases = ("generate", "score", "select", "update")
     steps = [

@@ -19,7 +19,7 @@ import yaml
 from accelerate.commands.config.config_args import load_config_from_file
 from safetensors.torch import load_file
 
-from podsrl.evaluation.records import RunFolder
+from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint
 from podsrl.trl.ranks import balance, share_of_rows
 from support.torchrun import command, environment, torchrun

@@ -9,8 +9,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.evaluation import runner
-from podsrl.experiments import spec as settings
+from podsrl.evaluation import sampling as runner
+from podsrl.experiments import settings
 from podsrl.trl import PODSConfig, PODSTrainer
 from support.trl_runs import equal, logged, weights
 

@@ -13,8 +13,8 @@ import yaml
 from safetensors.torch import load_file
 
 from podsrl.errors import RewardError
-from podsrl.evaluation import files
-from podsrl.evaluation.records import RunFolder
+from podsrl.runs import json_files as files
+from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint
 from support.trl_runs import COMMON, equal, weights
 

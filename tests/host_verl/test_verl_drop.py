@@ -14,7 +14,7 @@ from verl.trainer.ppo.v1 import PPOTrainer
 
 from podsrl import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.verl.selection import parse_key
+from podsrl.verl.groups import parse_key
 from podsrl.verl.trainer import PODSTrainerSync
 
 SYNC = ("trainer.v1.trainer_mode=pods_sync", "+trainer.v1.pods_sync.m=4")

@@ -1,4 +1,4 @@
-"""`pods bench` as a user types it: quick, whole, and again from what was finished."""
+"""`python -m benchmarks.speed` as a user types it: quick, whole, and from what was finished."""
 
 import json
 from pathlib import Path
@@ -7,13 +7,12 @@ import pytest
 
 pytest.importorskip("trl")
 
-from podsrl.bench import parts
-from podsrl.bench.family import Member
-from podsrl.bench.probe import PHASES
-from podsrl.bench.scale import Scale
-from podsrl.bench.step import settings, whole
-from podsrl.cli import main
-from podsrl.cli.bench import PARTS
+from benchmarks.speed import parts
+from benchmarks.speed.__main__ import PARTS, main
+from benchmarks.speed.family import Member
+from benchmarks.speed.probe import PHASES
+from benchmarks.speed.scale import Scale
+from benchmarks.speed.step import settings, whole
 from podsrl.errors import PodsError
 
 
@@ -27,7 +26,7 @@ def test_the_command_knows_all_parts():
 
 
 def test_the_plan_says_what_and_how_long_and_measures_nothing(tmp_path, capsys):
-    assert main(["bench", "--plan", "--output_dir", str(tmp_path / "out")]) == 0
+    assert main(["--dry-run", "--output_dir", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert "step" in said
     assert " min on two free cores" in said
@@ -37,7 +36,7 @@ def test_the_plan_says_what_and_how_long_and_measures_nothing(tmp_path, capsys):
 @pytest.mark.slow
 def test_a_quick_benchmark_runs_to_its_end_and_is_resumed_from_its_files(tmp_path, capsys):
     folder, page = tmp_path / "out", tmp_path / "page.md"
-    command = ["bench", "--quick", "--output_dir", str(folder), "--markdown", str(page)]
+    command = ["--quick", "--output_dir", str(folder), "--markdown", str(page)]
     assert main(command) == 0
     said = capsys.readouterr().out
     measured = json.loads((folder / "step.json").read_text())["measured"]

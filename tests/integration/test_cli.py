@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from podsrl.cli import main
-from podsrl.evaluation.records import RunFolder
+from podsrl.runs.folder import RunFolder
 from support.tiny_run import TINY_RUN
 
 pytest.importorskip("trl")
@@ -43,7 +43,7 @@ def test_help_lists_the_verbs_without_importing_torch():
         "except SystemExit: print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    verbs = ("demo", "train", "plan", "compare", "evaluate", "report", "tasks", "select", "bench")
+    verbs = ("demo", "train", "recommend", "compare", "evaluate", "report", "tasks", "select")
     for verb in verbs:
         assert f"\n    {verb} " in out.stdout
     assert out.stdout.strip().endswith("[]")
@@ -77,7 +77,7 @@ def test_train_prints_a_plan_and_leaves_a_run_that_evaluate_can_measure(config, 
 
 
 def test_plan_prints_without_loading_anything(config, capsys):
-    assert main(["train", "--config", config(model_name_or_path="no/such-model"), "--plan"]) == 0
+    assert main(["train", "--config", config(model_name_or_path="no/such-model"), "--dry-run"]) == 0
     assert "the update sees 8 rows" in capsys.readouterr().out
 
 

@@ -13,24 +13,24 @@ import yaml
 
 pytest.importorskip("trl")
 
+from podsrl.analysis.curves import check_points
+from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.cli import main
 from podsrl.cli.compare import describe
 from podsrl.errors import InvalidInputError, RewardError
-from podsrl.evaluation.comparison import Choices, load_comparison
-from podsrl.evaluation.curves import check_points
-from podsrl.evaluation.records import RunFolder, find_runs
+from podsrl.experiments import comparison_process as worker
 from podsrl.experiments import run as experiment
-from podsrl.experiments import worker
 from podsrl.experiments.callbacks import Evaluator
-from podsrl.experiments.compare import Shard, Status, compare
-from podsrl.experiments.comparison_spec import (
+from podsrl.experiments.comparison import (
     RunOf,
     open_comparison,
     parse_comparison,
 )
-from podsrl.experiments.worker import work
+from podsrl.experiments.comparison_process import work
+from podsrl.experiments.run_comparison import Shard, Status, compare
 from podsrl.grading.process import GradingProcessError
 from podsrl.grading.unscorable import UnscorableError
+from podsrl.runs.folder import RunFolder, find_runs
 from podsrl.trl import PODSTrainer
 from support.synthetic_runs import write_run
 
@@ -211,7 +211,8 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_as_it_is(
 
     locks = []
     monkeypatch.setattr(
-        "podsrl.experiments.compare.lock_of", lambda f: locks.append(Finishing(f)) or locks[-1]
+        "podsrl.experiments.run_comparison.lock_of",
+        lambda f: locks.append(Finishing(f)) or locks[-1],
     )
     monkeypatch.setattr(subprocess, "Popen", not_again)
     assert compare(spec, Shard(1, 1)) == Status(1, 1)
@@ -280,7 +281,7 @@ def test_evaluations_and_checkpoints_are_outside_training_time(comparison, tmp_p
 
 def test_plan_prints_every_arm_and_makes_nothing(comparison, tmp_path, capsys):
     path = write(tmp_path / "c.yaml", comparison(seeds=2, budget={"training_seconds": 60}))
-    assert main(["compare", "--config", path, "--plan"]) == 0
+    assert main(["compare", "--config", path, "--dry-run"]) == 0
     printed = capsys.readouterr().out
     assert "grpo, grpo_ga, pods x 2 seeds, 60 training_seconds each" in printed
     assert "1 prompts x 8 rollouts" in printed

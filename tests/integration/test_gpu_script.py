@@ -1,4 +1,4 @@
-"""benchmarks/gpu.py runs to its end on a CPU, and its results are whole."""
+"""benchmarks/gpu runs to its end on a CPU, and its results are whole."""
 
 import json
 import subprocess
@@ -11,12 +11,16 @@ import pytest
 pytest.importorskip("trl")
 pytest.importorskip("matplotlib")
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
+ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "benchmarks.gpu", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 

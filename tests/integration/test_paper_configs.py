@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("trl")
 
 from podsrl.cli import main
-from podsrl.evaluation.records import RunFolder
-from podsrl.experiments.comparison_spec import ComparisonSpec, RunOf, parse_comparison
-from podsrl.experiments.plan import Plan
-from podsrl.experiments.spec import CONFIGS, Spec, parse, read_config
+from podsrl.experiments.comparison import ComparisonSpec, RunOf, parse_comparison
+from podsrl.experiments.preview import Preview
+from podsrl.experiments.settings import CONFIGS, Spec, parse, read_config
+from podsrl.runs.folder import RunFolder
 from podsrl.tasks import get_task
 from podsrl.tasks.registry import TASKS
 
@@ -67,7 +67,7 @@ def test_a_wrong_answers_format_rewards_are_those_of_the_authors_single_gpu_code
 def test_a_setting_has_the_papers_sizes(name):
     model, task, n, m, prompts, rollouts, beta, tokens, hours = SETTINGS[name]
     spec = load(name)
-    plan, args = Plan.of(spec), spec.training
+    plan, args = Preview.of(spec), spec.training
     assert spec.model.model_name_or_path == model
     assert spec.run.task == task
     assert (args.num_rollouts, args.num_generations) == (n, m)
@@ -86,7 +86,7 @@ def test_a_setting_has_the_papers_sizes(name):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_plan_prints_sizes_memory_and_the_launch_command(name, capsys):
     _, _, n, m, prompts, rollouts, *_ = SETTINGS[name]
-    assert main(["train", "--config", f"paper/{name}", "--plan"]) == 0
+    assert main(["train", "--config", f"paper/{name}", "--dry-run"]) == 0
     printed = capsys.readouterr().out
     assert f"{prompts} prompts x {n} rollouts = {rollouts} rollouts" in printed
     assert f"keep        {m} of {n} per prompt by max_variance" in printed

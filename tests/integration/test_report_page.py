@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from podsrl.evaluation.comparison import Choices, load_comparison
-from podsrl.report.write import write_report
+from podsrl.analysis.load_runs import Choices, load_comparison
+from podsrl.analysis.write_report import write_report
 from support.chromium import BINARY, Chromium
 from support.synthetic_runs import rollouts, write_run
 

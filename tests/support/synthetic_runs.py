@@ -1,6 +1,6 @@
 """Run folders with known numbers, written by the library's own writer."""
 
-from podsrl.evaluation.records import Evaluation, RunFolder
+from podsrl.runs.folder import Evaluation, RunFolder
 
 
 def evaluation(step, seconds, accuracy, n=16, m=16, **changes):

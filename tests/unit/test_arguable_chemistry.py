@@ -2,9 +2,9 @@
 """Options and equations that a user would argue about."""
 
 import pytest
-from tests.support.arguable import read_table
 
 from podsrl.tasks import get_task
+from tests.support.arguable import read_table
 
 #: gold letter: the options.
 CHOICES = {

@@ -2,9 +2,9 @@
 """Mathematical answers that a user would argue about."""
 
 import pytest
-from tests.support.arguable import read_table
 
 from podsrl.grading.math_equal import compare_quickly, equal_structures
+from tests.support.arguable import read_table
 
 RIGHT = r"""
 \frac{1}{2}

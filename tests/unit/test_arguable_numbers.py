@@ -2,9 +2,9 @@
 """Numbers that a user would argue about: GSM8K and arithmetic, and where an answer is declared."""
 
 import pytest
-from tests.support.arguable import read_table
 
 from podsrl.tasks import get_task
+from tests.support.arguable import read_table
 
 RIGHT = r"""
 72

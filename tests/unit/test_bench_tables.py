@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 import podsrl
-from podsrl.bench import generation, growth, naive, parts, selection, step
-from podsrl.bench.probe import Probe
-from podsrl.bench.tables import Bar, Table
-from podsrl.bench.timings import Spread, in_turns, ratio, time_in_turns
-from podsrl.bench.timings import growth as fit
+from benchmarks.speed import generation, growth, naive, parts, selection, step
+from benchmarks.speed.probe import Probe
+from benchmarks.speed.tables import Bar, Table
+from benchmarks.speed.timings import Spread, in_turns, ratio, time_in_turns
+from benchmarks.speed.timings import growth as fit
 
 
 @pytest.mark.parametrize(("groups", "n", "m"), [(1, 2, 2), (3, 5, 1), (7, 16, 4), (5, 9, 9)])
@@ -223,7 +223,7 @@ def test_generation_is_judged_by_its_ratio_to_plain_generate_round_by_round():
 
 ENVIRONMENT = {
     "started": "2026-11-21T06:00:00+00:00",
-    "command": ["/somewhere/bin/pods", "bench", "--only", "step"],
+    "command": ["/somewhere/speed/__main__.py", "--only", "step"],
     "git": {"commit": "0123456789abcdef", "dirty": True},
     "python": "3.11.9",
     "cpu": "A CPU",
@@ -244,7 +244,8 @@ def test_the_page_says_on_what_when_and_how_it_was_measured():
     for shown in (
         "A CPU, 2 cores, 24 GB; torch used 2 threads",
         "torch 2.13.0",
-        "Step: 2026-11-21, commit 0123456789ab with changes, `pods bench --only step`, 61 s",
+        "Step: 2026-11-21, commit 0123456789ab with changes,"
+        " `python -m benchmarks.speed --only step`, 61 s",
         "10 met, 7 missed, 0 not measured",
     ):
         assert shown in text

@@ -1,4 +1,4 @@
-"""What benchmarks/evidence.py concludes from runs, on runs whose conclusions are known."""
+"""What benchmarks/evidence concludes from runs, on runs whose conclusions are known."""
 
 import dataclasses
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from podsrl.evaluation.curves import ArmCurves
-from podsrl.evaluation.records import RunFolder
+from podsrl.analysis.curves import ArmCurves
+from podsrl.runs.folder import RunFolder
 from support.synthetic_runs import rollouts, write_run
 
 pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
-def evidence(benchmarks: None) -> Any:
+def evidence() -> Any:
     """The script, its modules within."""
-    import evidence
+    from benchmarks.evidence import __main__
 
-    return evidence
+    return __main__
 
 
 # ---- what a gradient consists of ---------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The time of benchmarks/gpu.py: what is left is shared out so that everything fits."""
+"""The time of benchmarks/gpu: what is left is shared out so that everything fits."""
 
 import doctest
 import time
@@ -14,15 +14,15 @@ pytest.importorskip("trl")
 
 
 @pytest.fixture(scope="module")
-def study(benchmarks: None) -> Any:
-    """The modules of benchmarks/gpu_study."""
-    import gpu_study.budget
-    import gpu_study.comparison
-    import gpu_study.model
-    import gpu_study.packages
-    import gpu_study.sizes
+def study() -> Any:
+    """The modules of benchmarks/gpu."""
+    import benchmarks.gpu.budget
+    import benchmarks.gpu.comparison
+    import benchmarks.gpu.model
+    import benchmarks.gpu.packages
+    import benchmarks.gpu.sizes
 
-    return gpu_study
+    return benchmarks.gpu
 
 
 def test_the_examples_in_the_docstrings_hold(study: Any) -> None:

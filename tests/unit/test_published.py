@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.published.result_files import EXPERIMENTS, read_published
+from podsrl.analysis.curves import Clock
+from podsrl.analysis.summary import summarise
+from podsrl.analysis.write_report import write_report
 from podsrl.errors import InvalidInputError
-from podsrl.evaluation.curves import Clock
-from podsrl.experiments.published import EXPERIMENTS, read_published
-from podsrl.report.summary import summarise
-from podsrl.report.write import write_report
 
 PAPER = Path(__file__).parents[3] / "shared" / "data" / "paper_results"
 paper = pytest.mark.skipif(not PAPER.is_dir(), reason=f"no published results in {PAPER}")

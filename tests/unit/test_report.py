@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.published import __main__ as published
+from podsrl.analysis.curves import Clock
+from podsrl.analysis.inspector import pack_rollouts
+from podsrl.analysis.load_runs import Choices, load_comparison
+from podsrl.analysis.write_report import write_report
 from podsrl.cli import report as command
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.evaluation.comparison import Choices, load_comparison
-from podsrl.evaluation.curves import Clock
-from podsrl.evaluation.records import RunFolder
-from podsrl.report.rollouts import pack_rollouts
-from podsrl.report.write import write_report
+from podsrl.runs.folder import RunFolder
 from support.synthetic_runs import rollouts, write_run
 
 SLOW = (0.1, 0.4, 0.6, 0.8)
@@ -174,14 +175,9 @@ def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "give folders of runs, or --published"),
-        (["x", "--published", "y"], "not both"),
         (["x", "--rollouts", "-1"], "0 or more"),
         (["x", "--clock", "update=fast"], "'update=fast' is not understood"),
         (["nowhere"], "no run in nowhere"),
-        (["--published", "nowhere"], "no published results in nowhere"),
-        (["--published", "x", "--partial"], "--measure and --partial are for folders of runs"),
-        (["--published", "x", "--measure", "both_accuracy"], "leave these options out"),
     ],
 )
 def test_a_wrong_command_line_says_what_to_do(words, says):
@@ -201,7 +197,8 @@ def test_published_results_are_reported_with_a_figure_set_for_each_experiment(tm
         path = tmp_path / "results" / f"Instruct-GSM8K-512-{setting}-Run1.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(blocks))
-    pods("--published", tmp_path / "results", "--out", tmp_path / "out")
+    assert published.main([str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 0
+    assert published.main([str(tmp_path / "nowhere")]) == 2
     assert len(list((tmp_path / "out" / "figures").iterdir())) == 2 * 3 * 2
     assert capsys.readouterr().out.count("## GSM8K") == 2
 

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsrl.errors import InvalidInputError
-from podsrl.evaluation.curves import ArmCurves, Clock, check_points
-from podsrl.evaluation.statistics import (
+from podsrl.analysis.curves import ArmCurves, Clock, check_points
+from podsrl.analysis.statistics import (
     best_point,
     error_over_seeds,
     estimate_at,
     mean_over_seeds,
     speed_up,
 )
+from podsrl.errors import InvalidInputError
 from support.synthetic_runs import evaluation
 
 

@@ -19,7 +19,7 @@ import torch
 import vllm
 from trl.generation import vllm_generation
 
-from podsrl.evaluation.records import RunFolder
+from podsrl.runs.folder import RunFolder
 from support.trl_runs import arithmetic, dataset, make_trainer
 
 __all__ = ["arithmetic", "dataset", "make_trainer"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from podsrl import __version__
 from podsrl.errors import PodsError
 
-VERBS = ("demo", "train", "plan", "compare", "evaluate", "report", "tasks", "select", "bench")
+VERBS = ("demo", "train", "recommend", "compare", "evaluate", "report", "tasks", "select")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

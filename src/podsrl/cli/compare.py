@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from podsrl.experiments.compare import Status
-    from podsrl.experiments.comparison_spec import ComparisonSpec
+    from podsrl.experiments.comparison import ComparisonSpec
+    from podsrl.experiments.run_comparison import Status
 
 SUMMARY = "compare algorithms at equal training time, steps or tokens, over seeds"
 
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output_dir", help="another folder than the config's")
     parser.add_argument("--shard", default="1/1", metavar="i/k", help="run only part i of k (1/1)")
-    parser.add_argument("--plan", action="store_true", help="print what would be done, and stop")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,9 +30,9 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
 
     with needed("trl"):
-        from podsrl.experiments import comparison_spec
-        from podsrl.experiments.compare import Shard, compare
-        from podsrl.experiments.spec import read_config
+        from podsrl.experiments import comparison as comparison_spec
+        from podsrl.experiments.run_comparison import Shard, compare
+        from podsrl.experiments.settings import read_config
 
     shard = Shard.parse(args.shard)
     config = read_config(args.config)
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         config["output_dir"] = args.output_dir
     name = args.config.rpartition("/")[2].removesuffix(".yaml")
     spec = comparison_spec.parse_comparison(config, name)
-    if args.plan:
+    if args.dry_run:
         print(_plan(spec))
         return 0
     spec = comparison_spec.open_comparison(spec)
@@ -66,13 +66,13 @@ def _heading(spec: "ComparisonSpec", shard: object) -> str:
 
 
 def _plan(spec: "ComparisonSpec") -> str:
-    from podsrl.experiments.comparison_spec import RunOf
-    from podsrl.experiments.plan import Plan
+    from podsrl.experiments.comparison import RunOf
+    from podsrl.experiments.preview import Preview
 
     parts = [_heading(spec, None)]
     for arm in spec.arms:
         run_spec = spec.run_spec(RunOf(arm, spec.seeds[0]))
-        parts.append(f"\n{arm}\n{Plan.of(run_spec).describe(run_spec)}")
+        parts.append(f"\n{arm}\n{Preview.of(run_spec).describe(run_spec)}")
     if spec.unit == "training_seconds":
         total = len(spec.runs()) * spec.amount
         parts.append(f"\n{len(spec.runs())} runs, {_clock(total)} of training time in all")

@@ -20,14 +20,14 @@ def run(args: argparse.Namespace) -> int:
 
     with needed("trl"):
         from podsrl.cli import progress
-        from podsrl.cli.summary import print_result
+        from podsrl.cli.print_result import print_result
         from podsrl.experiments import run as experiment
-        from podsrl.experiments import spec as settings
-        from podsrl.experiments.plan import Plan
+        from podsrl.experiments import settings
+        from podsrl.experiments.preview import Preview
         from podsrl.trl import checkpoint
     with needed("report"):
-        from podsrl.evaluation.comparison import Choices, load_comparison
-        from podsrl.report.write import write_report
+        from podsrl.analysis.load_runs import Choices, load_comparison
+        from podsrl.analysis.write_report import write_report
 
     folder = _where(Path(args.output_dir))
     config = {**settings.read_config("arithmetic"), "output_dir": str(folder)}
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     row = data.held_out[0]
     print("A small model has learned to add, but works sloppily. GRPO-PODS teaches it care.")
     print(f"Its task, for example: {row['question']} = {row['answer']}\n")
-    print(Plan.of(spec, len(data.train)).describe(spec), flush=True)
+    print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
     with progress.TrainingBar() as training_bar:
         result = experiment.train(spec, data, [training_bar], progress.bar)
     print_result(result)

@@ -30,10 +30,10 @@ def run(args: argparse.Namespace) -> int:
 
     with needed("trl"):
         from podsrl.cli import progress
-        from podsrl.cli.summary import accuracy_line
+        from podsrl.cli.print_result import accuracy_line
         from podsrl.evaluation.models import load_model
-        from podsrl.evaluation.runner import Sampling, evaluate
-        from podsrl.experiments.spec import parse_options
+        from podsrl.evaluation.sampling import Sampling, evaluate
+        from podsrl.experiments.settings import parse_options
     from podsrl.errors import InvalidInputError
     from podsrl.tasks import get_task
 

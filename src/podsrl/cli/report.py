@@ -1,4 +1,4 @@
-"""`pods report`: figures, a table and one page, from saved runs or from the authors' results."""
+"""`pods report`: figures, a table and one page, from saved runs."""
 
 import argparse
 
@@ -10,12 +10,7 @@ SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pods report`."""
-    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="runs, or folders of runs")
-    parser.add_argument(
-        "--published",
-        metavar="FOLDER",
-        help="report the authors' result files instead (folder results/ of their repository)",
-    )
+    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="runs, or folders of runs")
     parser.add_argument(
         "--out", default="report", metavar="FOLDER", help="where to write (default: %(default)s)"
     )
@@ -57,34 +52,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report and print its table."""
-    if bool(args.folders) == bool(args.published):
-        raise InvalidInputError("give folders of runs, or --published FOLDER, and not both")
     if args.rollouts < 0:
         raise InvalidInputError(f"--rollouts must be 0 or more; got {args.rollouts}")
 
-    of_runs = args.reference or args.task or args.partial or args.measure != _MEASURE
-    if args.published and of_runs:
-        raise InvalidInputError(
-            "--reference, --task, --measure and --partial are for folders of runs; the published"
-            " results have their own: leave these options out"
-        )
     from podsrl.cli.needs import needed
 
     with needed("report"):
-        from podsrl.evaluation.comparison import Choices, load_comparison
-        from podsrl.evaluation.curves import Clock
-        from podsrl.experiments.published import read_published
-        from podsrl.report.summary import as_markdown
-        from podsrl.report.write import write_report
+        from podsrl.analysis.curves import Clock
+        from podsrl.analysis.load_runs import Choices, load_comparison
+        from podsrl.analysis.summary import as_markdown
+        from podsrl.analysis.write_report import write_report
 
     clock = Clock.parse(args.clock) if args.clock else None
-    if args.published:
-        comparisons = read_published(args.published, clock)
-        title = args.title or "PODS: the authors' published results"
-    else:
-        choices = Choices(args.reference, args.task, args.measure, clock, args.partial)
-        comparisons = [load_comparison(args.folders, choices)]
-        title = args.title or "PODS: comparison of runs"
+    choices = Choices(args.reference, args.task, args.measure, clock, args.partial)
+    comparisons = [load_comparison(args.folders, choices)]
+    title = args.title or "PODS: comparison of runs"
     report = write_report(comparisons, args.out, title, args.rollouts)
     for comparison, summaries in zip(report.comparisons, report.summaries, strict=True):
         print(as_markdown(comparison, list(summaries)))

@@ -8,7 +8,7 @@ TAKES_FIELDS = True
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; every other --field is one of the config's."""
-    parser.usage = "pods train --config FILE [--plan] [--any_field value ...]"
+    parser.usage = "pods train --config FILE [--dry-run] [--any_field value ...]"
     parser.epilog = (
         "Any field of RunArguments, podsrl.trl.PODSConfig (with all of TRL's GRPOConfig) and TRL's"
         " ModelConfig can stand in the file or be given as a flag, which wins."
@@ -16,32 +16,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", required=True, help="a YAML file, or the name of a shipped config"
     )
-    parser.add_argument("--plan", action="store_true", help="print what would be done, and stop")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan, train, and tell what came of it."""
+    """Preview, train, and tell what came of it."""
     from podsrl.cli.needs import needed
 
     with needed("trl"):
         from accelerate import PartialState
 
         from podsrl.cli import progress
-        from podsrl.cli.summary import print_result
+        from podsrl.cli.print_result import print_result
         from podsrl.experiments import run as experiment
-        from podsrl.experiments import spec as settings
-        from podsrl.experiments.plan import Plan
+        from podsrl.experiments import settings
+        from podsrl.experiments.preview import Preview
 
-    # a plan must not need the GPUs that it is about
-    here = ["--use_cpu", "true"] if args.plan else []
+    # a dry run must not need the GPUs that it is about
+    here = ["--use_cpu", "true"] if args.dry_run else []
     spec = settings.parse(settings.read_config(args.config), [*args.fields, *here])
-    if args.plan:
-        print(Plan.of(spec).describe(spec, ["--config", args.config, *args.fields]))
+    if args.dry_run:
+        print(Preview.of(spec).describe(spec, ["--config", args.config, *args.fields]))
         return 0
     processes = PartialState()
     data = experiment.load_data(spec)
     if processes.is_main_process:
-        print(Plan.of(spec, len(data.train)).describe(spec), flush=True)
+        print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
     with progress.TrainingBar() as training_bar:
         result = experiment.train(spec, data, [training_bar], progress.bar)
     if processes.is_main_process:

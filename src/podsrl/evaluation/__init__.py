@@ -1,1 +1,1 @@
-"""Measuring a model on held-out problems, and the records that a run leaves behind."""
+"""Measuring a model on held-out problems: sample, grade, count."""

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podsrl import tiny
 from podsrl.errors import InvalidInputError
-from podsrl.evaluation.runner import Progress
+from podsrl.evaluation.sampling import Progress
 
 
 def load_model(name: str, progress: Progress = iter) -> tuple[Any, Any]:

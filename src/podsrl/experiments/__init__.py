@@ -1,1 +1,1 @@
-"""Experiments: comparisons of arms over seeds, and the authors' published results."""
+"""Running: one run from its settings, and comparisons of arms over seeds."""

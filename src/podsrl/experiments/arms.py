@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podsrl.errors import InvalidInputError, UnknownNameError
-from podsrl.experiments import spec as settings
+from podsrl.experiments import settings
 
 Settings = dict[str, Any]
 

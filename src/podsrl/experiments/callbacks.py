@@ -12,10 +12,10 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback
 
-from podsrl.evaluation.records import Evaluation, RunFolder
-from podsrl.evaluation.runner import Progress, Scores, sample_and_grade, score
+from podsrl.evaluation.sampling import Progress, Scores, sample_and_grade, score
 from podsrl.experiments.budget import Budget, Spent
-from podsrl.experiments.spec import Spec
+from podsrl.experiments.settings import Spec
+from podsrl.runs.folder import Evaluation, RunFolder
 from podsrl.tasks import Task
 from podsrl.tasks.base import Row
 from podsrl.trl import PODSTrainer

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podsrl.analysis.training_log import PHASES
 from podsrl.errors import InvalidInputError
-from podsrl.evaluation.records import RunFolder
-from podsrl.evaluation.training_log import PHASES
-from podsrl.planning import Costs, Population, Timing, candidates, measured, measuring_schedule
+from podsrl.recommend import Costs, Population, Timing, candidates, measured, measuring_schedule
+from podsrl.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    from podsrl.evaluation.runner import Progress
-    from podsrl.experiments.spec import Spec
+    from podsrl.evaluation.sampling import Progress
+    from podsrl.experiments.settings import Spec
 
 #: A short run goes on until so many prompts were seen, for at most three times the steps.
 GROUPS = 32
@@ -128,10 +128,10 @@ class ShortRun:
         """The short run of a config; what it writes goes to `folder`.
 
         Raises:
-            InvalidInputError: as `podsrl.experiments.spec.parse`.
+            InvalidInputError: as `podsrl.experiments.settings.parse`.
         """
-        from podsrl.experiments import spec as settings
-        from podsrl.experiments.plan import Plan
+        from podsrl.experiments import settings
+        from podsrl.experiments.preview import Preview
 
         m = int(settings.parse(config, flags).training.num_generations or 0)
         most = str(8 * m)
@@ -141,7 +141,7 @@ class ShortRun:
             "rollout_log": "true", "logging_steps": "1", "arm": "plan", "output_dir": folder,
         }  # fmt: skip
         flags = [*flags, *(word for name, value in fixed.items() for word in (f"--{name}", value))]
-        plan = Plan.of(settings.parse(config, flags))
+        plan = Preview.of(settings.parse(config, flags))
         schedule = measuring_schedule(candidates(m, int(most)))
         generations = max(len(schedule), min(3 * len(schedule), -(-GROUPS // plan.prompts)))
         steps = generations * plan.updates_per_generation

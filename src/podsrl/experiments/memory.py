@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from podsrl.experiments.spec import Spec
+    from podsrl.experiments.settings import Spec
 
 GIB = 2**30
 #: Tokens of a prompt that are reckoned with; the paper's settings allow so many.
@@ -114,7 +114,7 @@ class UpdateMemory:
             spec: the run's settings.
             shape: the model's.
             processes: GPUs. Full-parameter training on several shards gradients and the optimiser
-                (ZeRO-2), as the launch command of `Plan` does.
+                (ZeRO-2), as the launch command of `Preview` does.
         """
         args, model = spec.training, spec.model
         width = 2 if args.bf16 or args.fp16 else 4  # bytes of an activation
@@ -150,7 +150,7 @@ def find_shape(spec: "Spec") -> ModelShape | None:
     """The shape of the run's model, if its config is on this machine or the model is known."""
     from transformers import AutoConfig
 
-    from podsrl.experiments.spec import parse_options
+    from podsrl.experiments.settings import parse_options
     from podsrl.tiny import TinySettings
     from podsrl.tiny.tokenizer import build_tokenizer
 

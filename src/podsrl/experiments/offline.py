@@ -5,7 +5,7 @@ from pathlib import Path
 
 from podsrl.downsampling import downsample
 from podsrl.errors import InvalidInputError
-from podsrl.tasks.files import read_jsonl
+from podsrl.tasks.data_files import read_jsonl
 
 
 def select_lines(

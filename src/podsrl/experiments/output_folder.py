@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.evaluation.records import RunFolder
+from podsrl.runs.folder import RunFolder
 
 #: Keys that may differ between a run and its resumption.
 MAY_CHANGE = frozenset(

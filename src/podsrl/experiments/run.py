@@ -12,12 +12,12 @@ from trl import get_peft_config, get_quantization_config
 
 from podsrl import tiny
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.evaluation.records import RunFolder
-from podsrl.evaluation.runner import Progress, Scores
+from podsrl.evaluation.sampling import Progress, Scores
 from podsrl.experiments.budget import Budget
 from podsrl.experiments.callbacks import Evaluator, Interruption, Recorder
 from podsrl.experiments.output_folder import open_output
-from podsrl.experiments.spec import Spec, parse_options
+from podsrl.experiments.settings import Spec, parse_options
+from podsrl.runs.folder import RunFolder
 from podsrl.tasks import Task, get_task
 from podsrl.tasks.base import Row
 from podsrl.trl import PODSTrainer, checkpoint
@@ -100,7 +100,7 @@ def train(
     if spec.run.processes not in (None, args.world_size):
         raise InvalidInputError(
             f"these settings are meant for {spec.run.processes} processes, and this is one of"
-            f" {args.world_size}: `pods train --plan` prints the command that starts them. With"
+            f" {args.world_size}: `pods train --dry-run` prints the command that starts them. With"
             f" --processes {args.world_size} they run here, with batches of another size"
         )
     folder = Path(str(args.output_dir))

@@ -11,7 +11,7 @@ from podsrl.grading.pool import shared_pool
 from podsrl.grading.process import encode, usable_cores
 from podsrl.grading.sandbox import Limits, find_sandbox
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
-from podsrl.tasks.files import find_file, load_from_hub, read_jsonl
+from podsrl.tasks.data_files import find_file, load_from_hub, read_jsonl
 
 #: Longer code is no answer.
 MAX_CODE = 50_000

@@ -8,7 +8,7 @@ from podsrl.errors import InvalidInputError
 from podsrl.grading.extract import MAX_TAIL, answer_tag, declared_answer
 from podsrl.grading.numbers import read_number, states_number
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
-from podsrl.tasks.files import find_file, load_from_hub, read_jsonl
+from podsrl.tasks.data_files import find_file, load_from_hub, read_jsonl
 
 _LAST_NUMBER = re.compile(r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,50})(?:\.[0-9]{1,50})?")
 

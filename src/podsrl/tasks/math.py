@@ -11,7 +11,7 @@ from podsrl.grading.extract import MAX_ANSWER, MAX_TAIL, answer_tag, declared_an
 from podsrl.grading.math_equal import grade_answers
 from podsrl.grading.pool import shared_pool
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
-from podsrl.tasks.files import find_file, load_from_hub, read_jsonl
+from podsrl.tasks.data_files import find_file, load_from_hub, read_jsonl
 
 _SUBJECTS = (
     "algebra",

@@ -10,7 +10,7 @@ from podsrl.grading.choice import read_choice
 from podsrl.grading.equations import NotAnEquationError, balances
 from podsrl.grading.extract import declared_answer
 from podsrl.tasks.base import Grade, Messages, Row, Task, check_choice, in_format
-from podsrl.tasks.files import load_from_hub, read_jsonl
+from podsrl.tasks.data_files import load_from_hub, read_jsonl
 
 SUBTASKS = (
     "balancing_chemical_equation",

@@ -8,7 +8,15 @@ from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
 from podsrl.errors import InvalidInputError
-from podsrl.planning import Costs, Timing, candidates, grid, measured, measuring_schedule, recommend
+from podsrl.recommend import (
+    Costs,
+    Timing,
+    candidates,
+    grid,
+    measured,
+    measuring_schedule,
+    recommend,
+)
 from podsrl.trl.clock import PHASES
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from podsrl.evaluation.records import RunFolder
+from podsrl.runs.folder import RunFolder
 
 
 class RolloutLog:

@@ -15,7 +15,7 @@ from trl.models import unwrap_model_for_generation
 from podsrl.advantages import group_advantages
 from podsrl.downsampling import resolve_rule
 from podsrl.errors import InvalidInputError, PodsError, RewardError, UnsupportedError
-from podsrl.evaluation.records import RunFolder
+from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint, vllm
 from podsrl.trl.auto import AutoRollouts
 from podsrl.trl.clock import PhaseClock, peak_memory

@@ -23,9 +23,9 @@ from verl.trainer.ppo.v1 import (
 )
 
 from podsrl.errors import UnsupportedError
+from podsrl.verl.groups import Group, advantages_of, group_rows, parse_key, select
 from podsrl.verl.metrics import all_rollout_metrics, selection_metrics, summarise_rows
-from podsrl.verl.options import read_options
-from podsrl.verl.selection import Group, advantages_of, group_rows, parse_key, select
+from podsrl.verl.settings import read_options
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root logger at WARNING

@@ -1,0 +1,1 @@
+"""Evidence on the embedded task: `python -m benchmarks.evidence`."""

@@ -1,0 +1,339 @@
+"""The map of `benchmarks/evidence`: where PODS pays, by how much, and whether that is foreseen.
+
+A cell is one comparison: GRPO, GRPO-GA and PODS in one setting.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+from scipy.stats import bootstrap
+
+from podsrl.analysis.curves import ArmCurves, Clock
+from podsrl.analysis.load_runs import Choices, load_comparison
+from podsrl.analysis.statistics import Speedup, mean_over_seeds, speed_up
+from podsrl.analysis.summary import interval, times
+from podsrl.experiments.measured_run import Measured, read_measured
+from podsrl.recommend import MEASURES, speedup
+from podsrl.runs.folder import find_runs
+
+#: Arms by the (n, m) that they train with.
+ARMS = {"grpo": (16, 16), "grpo_ga": (64, 64), "pods": (64, 16)}
+REFERENCES = ("grpo", "grpo_ga")
+#: Seconds of update for each second of generation, a rollout; 8.4 is about the authors' L40S.
+COSTS = (0.5, 1.0, 2.0, 4.0, 8.4, 16.0)
+MEASURED = "measured"
+#: The levels of `sooner`: shares of the way from the untrained model's accuracy to the best that
+#: both arms get to. The last one counts where there is one number.
+LEVELS = (0.25, 0.5, 0.75, 0.95)
+LEVEL = LEVELS[-1]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting.
+
+    speedups: as the authors define them, by reference and by clock: "measured", or the modelled
+        cost of an update. sooner: by the same, how many times sooner PODS's mean curve gets to an
+        accuracy that both arms get to; unlike a speed-up it always exists. predicted: the measured
+        one from the model of docs/signal.md, by reference and measure. pass_rate: mean over all
+        rollouts. update_cost: seconds of update for a second of generation, a rollout of PODS.
+    by_level: the measured `sooner` by reference and level. intervals: 95 % bootstrap interval over
+        seeds of the measured `sooner`, by reference. spread: standard deviation over seeds of
+        a run's mean accuracy, by arm. optimizer: by its name in the settings.
+    """
+
+    speedups: Mapping[tuple[str, str], Speedup]
+    sooner: Mapping[tuple[str, str], float]
+    predicted: Mapping[tuple[str, str], float]
+    pass_rate: float
+    update_cost: float
+    by_level: Mapping[tuple[str, float], float]
+    intervals: Mapping[str, tuple[float, float]]
+    spread: Mapping[str, float]
+    optimizer: str
+
+    @property
+    def fixed_measure(self) -> str | None:
+        """The measure that theory says, where it does: SGD's step is as long as its gradient."""
+        return "drift" if self.optimizer == "sgd" else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "pass_rate": self.pass_rate,
+            "update_cost": self.update_cost,
+            "sooner": {", ".join(key): value for key, value in self.sooner.items()},
+            "by_level": {
+                f"{arm}, {level:g}": value for (arm, level), value in self.by_level.items()
+            },
+            "intervals": {arm: list(ends) for arm, ends in self.intervals.items()},
+            "spread": dict(self.spread),
+            "predicted": {", ".join(key): value for key, value in self.predicted.items()},
+            "speedups": {
+                ", ".join(key): {
+                    "ratio": s.ratio,
+                    "low": s.low,
+                    "high": s.high,
+                    "median": s.median,
+                    "by_seed": s.by_seed,
+                }
+                for key, s in self.speedups.items()
+            },
+        }
+
+
+def cell(folder: Path) -> Cell:
+    """What a comparison shows, from its saved runs."""
+    speedups, sooner, by_level, intervals, spread = {}, {}, {}, {}, {}
+    for cost in (None, *COSTS):
+        clock = None if cost is None else Clock(generate=0.05, update=0.05 * cost)
+        comparison = load_comparison([folder], Choices(references=REFERENCES, clock=clock))
+        curves = {arm: comparison.arm(arm).curves for arm in ARMS}
+        for reference in REFERENCES:
+            pair = equally_long(curves[reference], curves["pods"])
+            key = (reference, MEASURED if cost is None else f"{cost:g}")
+            speedups[key], sooner[key] = speed_up(*pair), times_sooner(*pair)
+            if cost is None:
+                by_level |= {(reference, at): times_sooner(*pair, at) for at in LEVELS}
+                intervals[reference] = sooner_interval(*pair)
+        if cost is None:
+            spread = {arm: float(mean_accuracy(own).std(ddof=1)) for arm, own in curves.items()}
+    found = read_measured(*(run for arm in ARMS for run in find_runs(folder / arm)))
+    return Cell(
+        speedups,
+        sooner,
+        predictions(found),
+        found.mean_reward,
+        _update_cost(found),
+        by_level,
+        intervals,
+        spread,
+        str(find_runs(folder)[0].config()["optim"]),
+    )
+
+
+def mean_accuracy(curves: ArmCurves) -> npt.NDArray[np.float64]:
+    """Of each seed, over all evaluations but the first: what it learned, early and late."""
+    return np.asarray(np.nanmean(curves.accuracy[:, 1:], axis=1))
+
+
+def predictions(found: Measured) -> dict[tuple[str, str], float]:
+    """PODS's speed-up by the model, from measured costs and rewards alone."""
+    return {
+        (reference, measure): speedup(
+            found.population, found.costs, ARMS["pods"], ARMS[reference], measure
+        )
+        for reference in REFERENCES
+        for measure in MEASURES
+    }
+
+
+def _update_cost(found: Measured) -> float:
+    phases = found.costs.phases(*ARMS["pods"])
+    n, m = ARMS["pods"]
+    return (phases["update"] / m) / (phases["generate"] / n)
+
+
+def equally_long(*arms: ArmCurves) -> list[ArmCurves]:
+    """The curves up to the time that all of them last: replayed ones end at different times."""
+    ends = [float(np.nanmax(mean_over_seeds(arm.seconds))) for arm in arms]
+    last = min(ends) * 1.02  # an evaluation waits for its step to end
+    cut = []
+    for arm in arms:
+        late = mean_over_seeds(arm.seconds) > last
+        cut.append(
+            replace(
+                arm,
+                seconds=np.where(late, np.nan, arm.seconds),
+                accuracy=np.where(late, np.nan, arm.accuracy),
+            )
+        )
+    return cut
+
+
+def times_sooner(reference: ArmCurves, arm: ArmCurves, level: float = LEVEL) -> float:
+    """t_reference / t_arm to a level (see `LEVELS`); between evaluations by a straight line."""
+    pairs = [
+        (mean_over_seeds(curves.seconds), mean_over_seeds(curves.accuracy))
+        for curves in (reference, arm)
+    ]
+    untrained = float(pairs[0][1][0])
+    best = min(float(np.nanmax(accuracy)) for _, accuracy in pairs)
+    goal = untrained + level * (best - untrained)
+    seconds = [_reached(seconds, accuracy, goal) for seconds, accuracy in pairs]
+    return seconds[0] / seconds[1] if seconds[1] else math.nan
+
+
+def sooner_interval(reference: ArmCurves, arm: ArmCurves) -> tuple[float, float]:
+    """95 % bootstrap interval of `times_sooner` over seeds, which are resampled in pairs."""
+
+    def ratio(index: npt.NDArray[np.intp]) -> float:
+        return times_sooner(*(_resampled(curves, index) for curves in (reference, arm)))
+
+    found = bootstrap(
+        (np.arange(len(arm.seeds)),),
+        ratio,
+        vectorized=False,
+        method="percentile",
+        n_resamples=1999,
+        rng=np.random.default_rng(0),
+    )
+    low, high = found.confidence_interval
+    return float(low), float(high)
+
+
+def _resampled(curves: ArmCurves, index: npt.NDArray[np.intp]) -> ArmCurves:
+    return replace(curves, seconds=curves.seconds[index], accuracy=curves.accuracy[index])
+
+
+def _reached(seconds: Any, accuracy: Any, level: float) -> float:
+    after = int(np.argmax(np.nan_to_num(accuracy, nan=-1.0) >= level))
+    if after == 0:
+        return float(seconds[0])
+    share = (level - accuracy[after - 1]) / (accuracy[after] - accuracy[after - 1])
+    return float(seconds[after - 1] + share * (seconds[after] - seconds[after - 1]))
+
+
+def foreseen(table: Mapping[str, Cell]) -> list[tuple[str, str, str, float, float]]:
+    """Each cell as predicted without it: (cell, reference, measure, predicted, sooner).
+
+    The measure is the one that fits `sooner` of all other cells best, by mean |log ratio|; under
+    another optimiser than AdamW it is what theory says.
+    """
+    rows = []
+    for name, own in table.items():
+        others = [other for key, other in table.items() if key != name]
+        if not (own.fixed_measure or others):
+            continue
+        measure = own.fixed_measure or min(MEASURES, key=lambda m: misfit(others, m))
+        rows += [
+            (
+                name,
+                reference,
+                measure,
+                own.predicted[reference, measure],
+                own.sooner[reference, MEASURED],
+            )
+            for reference in REFERENCES
+        ]
+    return rows
+
+
+def misfit(cells: Iterable[Cell], measure: str) -> float:
+    """`typical_factor` of a measure over the cells that could have another."""
+    return typical_factor(
+        (cell.predicted[reference, measure], cell.sooner[reference, MEASURED])
+        for cell in cells
+        if cell.fixed_measure is None
+        for reference in REFERENCES
+    )
+
+
+def typical_factor(pairs: Iterable[tuple[float, float]]) -> float:
+    """By how much (predicted, measured) differ: exp of the mean |log ratio|, 1 where they agree."""
+    return math.exp(float(np.mean([abs(math.log(a / b)) for a, b in pairs])))
+
+
+def as_markdown(table: Mapping[str, Cell]) -> str:
+    """Where PODS pays, measured and modelled, and what was foreseen."""
+    labels = [MEASURED, *(f"{cost:g}" for cost in COSTS)]
+    lines = [
+        "## The map\n",
+        "Speed-up of PODS to 99 % of the reference's best accuracy (95 % interval; median over"
+        " seeds). *Measured* is training time here. The other columns are modelled: the same"
+        " curves at an update that costs so many times a rollout's generation (8.4 is about the"
+        " authors' L40S), up to the time that both arms last.\n",
+    ]
+    for reference in REFERENCES:
+        lines += [f"### Over {reference}\n", "| |" + "|".join(labels) + "|"]
+        lines.append("|---|" + "---|" * len(labels))
+        for name, found in table.items():
+            texts = []
+            for label in labels:
+                s = found.speedups[reference, label]
+                texts.append(f"{times(s.ratio)} ({interval(s)}; {times(s.median)})")
+            lines.append(f"| {name} |" + "|".join(texts) + "|")
+        lines.append("")
+    return "\n".join(
+        [
+            *lines,
+            f"How many times sooner PODS's mean curve has made {LEVEL:.0%} of the way from the"
+            " untrained accuracy to the best that both reach, by the modelled cost of an update:\n",
+            "![map](map.png)\n",
+            *_levels_markdown(table),
+            *_foreseen_markdown(table),
+        ]
+    )
+
+
+def _levels_markdown(table: Mapping[str, Cell]) -> list[str]:
+    lines = [
+        "### Early and late, and how alike the seeds are\n",
+        "How many times sooner PODS has made so much of the way (measured time), and the standard"
+        " deviation over seeds of a run's mean accuracy.\n",
+        "| | over |" + "|".join(f"{level:.0%}" for level in LEVELS) + "| spread of PODS | of it |",
+        "|---|---|" + "---|" * (len(LEVELS) + 2),
+    ]
+    lines += [
+        f"| {name} | {reference} |"
+        + "|".join(f"{found.by_level[reference, level]:.2f}" for level in LEVELS)
+        + f"| {found.spread['pods']:.1%} | {found.spread[reference]:.1%} |"
+        for name, found in table.items()
+        for reference in REFERENCES
+    ]
+    return [*lines, ""]
+
+
+def _foreseen_markdown(table: Mapping[str, Cell]) -> list[str]:
+    lines = [
+        "## Foreseen?\n",
+        f"How many times sooner PODS's mean curve has made {LEVEL:.0%} of the way, beside what"
+        " [the model](../signal.md) says from the costs and rewards of the same runs, by each"
+        " measure.\n",
+        "| | over | mean reward | update cost | sooner |" + "|".join(MEASURES) + "|",
+        "|---|---|---|---|---|" + "---|" * len(MEASURES),
+    ]
+    for name, found in table.items():
+        for reference in REFERENCES:
+            texts = [f"{found.predicted[reference, measure]:.2f}" for measure in MEASURES]
+            lines.append(
+                f"| {name} | {reference} | {found.pass_rate:.2f} | {found.update_cost:.1f} |"
+                f" {found.sooner[reference, MEASURED]:.2f} |" + "|".join(texts) + "|"
+            )
+    errors = [f"{measure} {misfit(table.values(), measure):.2f}" for measure in MEASURES]
+    lines += [
+        "",
+        f"Typical factor between prediction and measurement (AdamW): {', '.join(errors)}.\n",
+        "Each cell predicted without it, with the measure that fits the other cells best; by SGD,"
+        " whose step is as long as its gradient, with `drift`:\n",
+        "| | over | measure | predicted | sooner |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {name} | {reference} | {measure} | {predicted:.2f} | {measured:.2f} |"
+        for name, reference, measure, predicted, measured in foreseen(table)
+    ]
+    return [*lines, ""]
+
+
+def figure(table: Mapping[str, Cell]) -> Figure:
+    """The map as curves: how much sooner against the cost of an update, one line a cell."""
+    drawn = Figure(figsize=(9.0, 3.6), layout="constrained")
+    for axes, reference in zip(drawn.subplots(1, 2, sharey=True), REFERENCES, strict=True):
+        for name, found in table.items():
+            ratios = [found.sooner[reference, f"{cost:g}"] for cost in COSTS]
+            axes.plot(COSTS, ratios, marker="o", label=name)
+        axes.axhline(1.0, color="#4D4D4D", lw=1.0)
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("modelled seconds of update for a second of generation")
+        axes.set_title(f"over {reference}")
+    first = drawn.axes[0]
+    first.set_ylabel("times sooner that PODS gets there")
+    first.legend(fontsize=7)
+    return drawn

@@ -1,0 +1,1 @@
+"""PODS on one GPU: `python -m benchmarks.gpu`."""

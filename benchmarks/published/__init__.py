@@ -1,0 +1,1 @@
+"""The published results of the authors: `python -m benchmarks.published FOLDER`."""

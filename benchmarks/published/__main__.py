@@ -1,0 +1,41 @@
+"""`python -m benchmarks.published FOLDER`: a report of the authors' result files.
+
+FOLDER is `results/` of their repository, github.com/YixuanEvenXu/pods.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from benchmarks.published.result_files import read_published
+from podsrl.analysis.curves import Clock
+from podsrl.analysis.summary import as_markdown
+from podsrl.analysis.write_report import write_report
+from podsrl.errors import PodsError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the report and print its tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.published", description=__doc__)
+    parser.add_argument("folder", help="results/ of the authors' repository")
+    parser.add_argument("--out", default="report", help="where to write (default: %(default)s)")
+    parser.add_argument(
+        "--clock",
+        metavar="generate=S,update=S",
+        help="replay the curves on modelled time, in seconds per rollout (also: score=S)",
+    )
+    args = parser.parse_args(argv)
+    try:
+        comparisons = read_published(args.folder, Clock.parse(args.clock) if args.clock else None)
+        report = write_report(comparisons, args.out, "PODS: the authors' published results", 0)
+    except PodsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for comparison, summaries in zip(report.comparisons, report.summaries, strict=True):
+        print(as_markdown(comparison, list(summaries)))
+    print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

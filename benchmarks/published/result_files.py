@@ -1,0 +1,285 @@
+"""The authors' published results (github.com/YixuanEvenXu/pods, folder results/).
+
+Two layouts. Single-GPU runs: `<setting>-Run<k>.json` holds, for every checkpoint and dataset, five
+repeats of the accuracies and lengths; `base-qwen.json` and `base-llama.json` hold the untrained
+models. Multi-GPU runs: `<machine>-acc.csv` and `<machine>-length.csv` are exports of evaluation
+curves. Which settings make up which figure is from their scripts/plot*.py.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.published.csv_exports import read_multi_gpu
+from podsrl.analysis.curves import ArmCurves, Clock
+from podsrl.analysis.load_runs import Arm, Comparison
+from podsrl.errors import InvalidInputError
+
+_RUN = re.compile(
+    r"(?P<setting>(?P<family>.+)-(?P<n>\d+)-(?P<m>\d+)(-(?P<beta>\d*\.\d+))?)-Run(?P<run>\d+)"
+)
+_MEASURES = {
+    "answer_accuracy": "ans_acc",
+    "format_accuracy": "for_acc",
+    "both_accuracy": "both_acc",
+}
+_GSM8K = "Instruct-GSM8K-512-{}-{}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure of the paper: its settings by arm, the reference first.
+
+    dataset: the key in the result files. interval, longest: seconds between checkpoints, and of the
+    training that is shown.
+    """
+
+    title: str
+    arms: Mapping[str, str]
+    dataset: str = "gsm8k"
+    measure: str = "answer_accuracy"
+    base: str = "base-qwen.json"
+    interval: float = 1800.0
+    longest: float = 6 * 3600.0
+
+
+EXPERIMENTS = (
+    Experiment(
+        "GSM8K, Qwen2.5-3B-Instruct, one L40S",
+        {"grpo": _GSM8K.format(16, 16), "pods": _GSM8K.format(64, 16)},
+    ),
+    Experiment(
+        "MATH, Qwen2.5-3B-Instruct, one L40S",
+        {"grpo": "Instruct-MATH-NF-512-8-8", "pods": "Instruct-MATH-NF-512-32-8"},
+        dataset="math500",
+    ),
+    Experiment(
+        "GSM8K, Llama-3.2-3B-Instruct, one L40S",
+        {"grpo": "Instruct-Llama-512-16-16-0.04", "pods": "Instruct-Llama-512-64-16-0.04"},
+        measure="both_accuracy",
+        base="base-llama.json",
+        interval=600.0,
+        longest=1.5 * 3600.0,
+    ),
+    Experiment(
+        "GSM8K, rollouts generated n, with m = 16",
+        {f"n = {n}": _GSM8K.format(n, 16) for n in (16, 32, 64, 128, 256)},
+    ),
+    Experiment(
+        "GSM8K, rollouts kept m, with n = 64",
+        {f"m = {m}": _GSM8K.format(64, m) for m in (16, 8, 4, 2)},
+    ),
+    Experiment(
+        "GSM8K, rules, n = 64, m = 16",
+        {
+            "max_variance": _GSM8K.format(64, 16),
+            "max_reward": "Instruct-GSM8K-MaxR-512-64-16",
+            "random": "Instruct-GSM8K-Rand-512-64-16",
+        },
+    ),
+)
+
+
+def read_published(folder: str | Path, clock: Clock | None = None) -> list[Comparison]:
+    """The comparisons that a folder of published results holds.
+
+    An experiment of `EXPERIMENTS` is reported if its reference and another arm are there, and if it
+    adds an arm to those before. Settings of no experiment are compared within their family.
+
+    Args:
+        folder: with result files as the authors publish them.
+        clock: replays the learning curves on modelled time; multi-GPU exports, which don't tell how
+            many rollouts there were, are then left out.
+
+    Raises:
+        InvalidInputError: no results, or a damaged file; the message names it.
+    """
+    folder = Path(folder)
+    settings: dict[str, dict[int, Path]] = defaultdict(dict)
+    for path in sorted(folder.glob("*-Run*.json")):
+        match = _RUN.fullmatch(path.stem)
+        if match is None:
+            raise InvalidInputError(
+                f"{path}: the name is not <family>-<n>-<m>-Run<k>.json (with the KL weight after m,"
+                " if any), as the authors name their results; rename or remove it"
+            )
+        settings[match["setting"]][int(match["run"])] = path
+    comparisons = [_single_gpu(folder, e, settings, clock) for e in _chosen(folder, settings)]
+    tables = sorted(folder.glob("*-acc.csv"))
+    if clock is None:
+        comparisons += [read_multi_gpu(path) for path in tables]
+    if not comparisons:
+        lone = f" to compare ({', '.join(sorted(settings))} alone)" if settings else ""
+        left_out = "; multi-GPU exports have no clock" if tables else ""
+        raise InvalidInputError(
+            f"no published results{lone} in {folder}: expected <setting>-Run<k>.json files of at"
+            f" least two settings, or <machine>-acc.csv{left_out}"
+        )
+    return comparisons
+
+
+def _chosen(folder: Path, settings: Mapping[str, Any]) -> Iterator[Experiment]:
+    shown: list[set[str]] = []
+    for experiment in EXPERIMENTS:
+        there = {arm: s for arm, s in experiment.arms.items() if s in settings}
+        names = set(there.values())
+        reference = next(iter(experiment.arms.values()))
+        if reference in names and len(names) > 1 and not any(names <= other for other in shown):
+            shown.append(names)
+            yield experiment
+    known = {setting for e in EXPERIMENTS for setting in e.arms.values()}
+    families: dict[str, list[str]] = defaultdict(list)
+    for setting in settings:
+        if setting not in known:
+            parts = _parts(setting)
+            families[f"{parts['family']} {parts['beta'] or ''}".strip()].append(setting)
+    for family in sorted(families):
+        yield from _of_family(folder, family, families[family], settings)
+
+
+def _parts(setting: str) -> dict[str, str]:
+    match = _RUN.fullmatch(f"{setting}-Run0")
+    assert match is not None  # settings are made by the same expression
+    return match.groupdict()
+
+
+def _of_family(
+    folder: Path, family: str, names: list[str], settings: Mapping[str, Mapping[int, Path]]
+) -> Iterator[Experiment]:
+    """Settings that are in no figure of the paper: compared with the one that keeps all, n = m."""
+    if len(names) < 2:
+        return
+    by_size = sorted(names, key=lambda s: (int(_parts(s)["n"]), int(_parts(s)["m"])))
+    keeps_all = [s for s in by_size if _parts(s)["n"] == _parts(s)["m"]]
+    reference = (keeps_all or by_size)[0]
+    order = [reference, *(s for s in by_size if s != reference)]
+    path = next(iter(settings[reference].values()))
+    datasets = sorted({d for block in _read(path).values() for d in block})
+    llama = "Llama" in family
+    for dataset in datasets:
+        yield Experiment(
+            f"{family}, {dataset}",
+            {f"{_parts(s)['n']}/{_parts(s)['m']}": s for s in order},
+            dataset=dataset,
+            measure="both_accuracy" if llama else "answer_accuracy",
+            base="base-llama.json" if llama else "base-qwen.json",
+            interval=600.0 if llama else 1800.0,
+            longest=(1.5 if llama else 6) * 3600.0,
+        )
+
+
+def _single_gpu(
+    folder: Path,
+    experiment: Experiment,
+    settings: Mapping[str, Mapping[int, Path]],
+    clock: Clock | None,
+) -> Comparison:
+    base_path = folder / experiment.base
+    base, notes = _base(base_path, experiment)
+    arms = []
+    for name, setting in experiment.arms.items():
+        if setting not in settings:
+            notes.append(f"no results of {setting}, so {name} is not shown")
+            continue
+        curves = _curves(name, setting, settings[setting], experiment, base, notes)
+        parts = _parts(setting)
+        config = {"setting": setting, "num_rollouts": parts["n"], "num_generations": parts["m"]}
+        arms.append(Arm(curves.replay(clock) if clock else curves, config))
+    return Comparison(
+        title=experiment.title,
+        measure=experiment.measure,
+        arms=tuple(arms),
+        references=(arms[0].name,),
+        clock=clock,
+        base="unknown" if base is None else "shared",
+        notes=tuple(notes),
+    )
+
+
+def _base(path: Path, experiment: Experiment) -> tuple[tuple[float, float] | None, list[str]]:
+    """Accuracy and length of the untrained model; where there are none, a note instead."""
+    if not path.is_file():
+        return None, [f"{path} is missing, so the untrained model is not shown"]
+    block = _read(path)
+    if experiment.dataset not in block:
+        return None, [f"{path} has no {experiment.dataset}, so the untrained model is not shown"]
+    return _measure(path, block, experiment), []
+
+
+def _curves(
+    name: str,
+    setting: str,
+    paths: Mapping[int, Path],
+    experiment: Experiment,
+    base: tuple[float, float] | None,
+    notes: list[str],
+) -> ArmCurves:
+    """Checkpoint i, from 0, was written after (i + 1) x interval; some runs may have fewer."""
+    points = round(experiment.longest / experiment.interval)
+    seeds = tuple(sorted(paths))
+    shape = (len(seeds), points + 1)
+    steps, accuracy, length = (np.full(shape, np.nan) for _ in range(3))
+    if base is not None:
+        steps[:, 0], accuracy[:, 0], length[:, 0] = 0.0, *base
+    for row, seed in enumerate(seeds):
+        blocks = _read(paths[seed])
+        order = sorted(blocks, key=lambda key: _step(paths[seed], key))
+        if len(order) < points:
+            notes.append(f"{paths[seed]} has {len(order)} checkpoints of {points}")
+        for i, key in enumerate(order[:points], start=1):
+            steps[row, i] = _step(paths[seed], key)
+            accuracy[row, i], length[row, i] = _measure(paths[seed], blocks[key], experiment)
+    there = range(0 if base else 1, points + 1)
+    parts = _parts(setting)
+    seconds = np.broadcast_to(experiment.interval * np.arange(points + 1), shape)
+    return ArmCurves(
+        arm=name,
+        seeds=seeds,
+        steps=steps[:, there],
+        seconds=np.where(np.isnan(accuracy), np.nan, seconds)[:, there],
+        generated=steps[:, there] * int(parts["n"]),  # one prompt a step
+        trained=steps[:, there] * int(parts["m"]),
+        accuracy=accuracy[:, there],
+        length=length[:, there],
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InvalidInputError(
+            f"{path} is damaged: not JSON ({error}); fetch it again, or remove it to go on without"
+        ) from error
+    if not isinstance(value, dict) or not all(isinstance(block, dict) for block in value.values()):
+        raise InvalidInputError(f"{path} is damaged: not an object of objects; fetch it again")
+    return value
+
+
+def _step(path: Path, key: str) -> int:
+    name, _, number = key.rpartition("-")
+    if name != "checkpoint" or not number.isdigit():
+        raise InvalidInputError(f"{path} is damaged: {key!r} is not checkpoint-<step>")
+    return int(number)
+
+
+def _measure(path: Path, block: Mapping[str, Any], experiment: Experiment) -> tuple[float, float]:
+    """Accuracy and length of one checkpoint, means over its repeats."""
+    values = block.get(experiment.dataset, {})
+    means = []
+    for key in (_MEASURES[experiment.measure], "lengths"):
+        try:
+            mean = float(np.mean([float(x) for x in values[key]]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"{path} is damaged: no numbers {experiment.dataset}/{key} ({error!r}); fetch it"
+                " again, or remove it to go on without"
+            ) from error
+        means.append(mean)
+    return means[0], means[1]

@@ -1,0 +1,99 @@
+"""The rollouts of runs, packed into a page: compressed step by step, unpacked when looked at."""
+
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podsrl.analysis.load_runs import Run
+from podsrl.runs.folder import REWARD_PREFIX
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class PackedRollouts:
+    """What the rollout inspector of a page needs.
+
+    index: {"runs": [{"name", "steps": [{"step", "rollouts", "kept", "chunk"}]}]}.
+    chunks: by the name in the index, gzip of JSON in base64.
+    note: what was left out, in words.
+    """
+
+    index: dict[str, Any] = field(default_factory=lambda: {"runs": []})
+    chunks: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+
+def pack_rollouts(runs: Sequence[Run], limit: int) -> PackedRollouts:
+    """Pack the rollouts of runs, no more than about `limit` in all.
+
+    If there are more, every run keeps evenly spaced steps, first and last included. Steps whose
+    file is damaged are left out with a `DamagedFileWarning`.
+    """
+    packed = PackedRollouts()
+    counts = [{step: run.folder.rollout_count(step) for step in _steps(run)} for run in runs]
+    total = sum(sum(of_run.values()) for of_run in counts)
+    shown = 0
+    for number, (run, of_run) in enumerate(zip(runs, counts, strict=True)):
+        steps = []
+        for step in _choose(of_run, min(1.0, limit / total) if total else 0.0):
+            table = run.folder.rollouts(step)
+            if table is None or not table.num_rows:
+                continue
+            name = f"rollouts-{number}-{step}"
+            packed.chunks[name] = _pack(table)
+            kept = sum(table.column("kept").to_pylist())
+            steps.append({"step": step, "rollouts": table.num_rows, "kept": kept, "chunk": name})
+            shown += table.num_rows
+        if steps:
+            packed.index["runs"].append({"name": f"{run.arm}, seed {run.seed}", "steps": steps})
+    if shown < total:
+        packed.note = (
+            f"{shown:,} of {total:,} rollouts are on this page, in evenly spaced steps; more with"
+            " pods report --rollouts"
+        )
+    return packed
+
+
+def _steps(run: Run) -> list[int]:
+    return run.folder.rollout_steps()
+
+
+def _choose(counts: dict[int, int], share: float) -> list[int]:
+    steps = list(counts)
+    number = min(len(steps), int(np.ceil(share * len(steps))))
+    places = np.linspace(0, len(steps) - 1, number).round().astype(int)
+    return [steps[place] for place in dict.fromkeys(places.tolist())]
+
+
+def _pack(table: "pa.Table") -> str:
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    prompts: dict[int, str] = {}
+    for group, prompt in zip(columns["group"], columns["prompt"], strict=True):
+        prompts.setdefault(group, prompt)
+    places = {group: place for place, group in enumerate(prompts)}
+    rewards = [name for name in columns if name.startswith(REWARD_PREFIX)]
+    value = {
+        "prompts": list(prompts.values()),
+        "prompt": [places[group] for group in columns["group"]],
+        "rollout": columns["rollout"],
+        "completion": columns["completion"],
+        "reward": _short(columns["reward"]),
+        "kept": [int(kept) for kept in columns["kept"]],
+        "advantage": _short(columns["advantage"]),
+        "tokens": columns["tokens"],
+        "rewards": {name.removeprefix(REWARD_PREFIX): _short(columns[name]) for name in rewards},
+    }
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def _short(values: Sequence[float | None]) -> list[float | None]:
+    """Numbers to five significant digits, for a smaller page; NaN as None."""
+    return [None if v is None or not np.isfinite(v) else float(f"{v:.5g}") for v in values]

@@ -1,0 +1,300 @@
+"""Reading saved runs into arms that may be compared, and refusing those that may not."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from podsrl.analysis.curves import ArmCurves, Clock, check_points
+from podsrl.analysis.training_log import TrainingLog, read_training_log
+from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.runs.folder import ACCURACIES, Evaluation, RunFolder, find_runs
+from podsrl.runs.json_files import damage_as_notes
+
+#: Arms that others are measured against, if no reference is asked for.
+REFERENCES = ("grpo", "grpo_ga")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What a report shows of one arm.
+
+    log and peak_memory (bytes) are None where the results don't hold them.
+    """
+
+    curves: ArmCurves
+    config: Mapping[str, Any]
+    log: TrainingLog | None = None
+    peak_memory: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The arm's name."""
+        return self.curves.arm
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arms measured on the same problems at the same points.
+
+    title: what was compared. clock: None for measured time. references: names of arms.
+    base: the first points are of the untrained model, measured by each run on its "own", or once
+    and "shared" by all; or "unknown". runs: where the rollouts lie. notes: for the reader.
+    """
+
+    title: str
+    measure: str
+    arms: tuple[Arm, ...]
+    references: tuple[str, ...]
+    clock: Clock | None = None
+    base: Literal["own", "shared", "unknown"] = "own"
+    runs: tuple["Run", ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def arm(self, name: str) -> Arm:
+        """The arm of that name."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+
+class Run(NamedTuple):
+    """A run folder, read."""
+
+    arm: str
+    seed: int
+    folder: RunFolder
+    config: dict[str, Any]
+    environments: list[dict[str, Any]]
+    evaluations: list[Evaluation]
+    metrics: list[dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """The run's folder, as messages call it."""
+        return str(self.folder.path)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What of the runs to report, as asked for on the command line.
+
+    references: arms to measure against; () takes those of `REFERENCES` that there are.
+    task: "name" or "name/split", where runs were evaluated on several.
+    measure: one of `ACCURACIES`.
+    partial: leave out unfinished runs and seeds that not every arm has, with a note.
+    """
+
+    references: Sequence[str] = ()
+    task: str | None = None
+    measure: str = "answer_accuracy"
+    clock: Clock | None = None
+    partial: bool = False
+
+
+def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparison:
+    """Read the runs in folders and below, and check that their arms may be compared.
+
+    Raises:
+        InvalidInputError: damaged files, mixed tasks, missing arms or seeds, unequal evaluation
+            points, two runs of one arm and seed; the message says what to do.
+        UnknownNameError: a reference that is no arm.
+    """
+    if choices.measure not in ACCURACIES:
+        raise UnknownNameError(
+            f"unknown measure {choices.measure!r}; allowed: {', '.join(ACCURACIES)}"
+        )
+    roots = [Path(folder) for folder in folders]
+    notes: list[str] = []
+    paths = {run.path.resolve(): run for root in roots for run in find_runs(root)}
+    with damage_as_notes(notes):
+        runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
+    expected = [pair for root in roots for pair in _expected(root)]
+    what, runs = _on_one_task(runs, choices.task)
+    runs = _paired(runs, expected, notes, choices.partial)
+    check_points({run.name: run.evaluations for run in runs})
+    by_arm: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_arm[run.arm].append(run)
+    notes += [f"{run.name} is not finished" for run in runs if run.folder.finished() is None]
+    notes += _hardware(runs) if choices.clock is None else []
+    arms = tuple(_arm(name, by_arm[name], choices) for name in sorted(by_arm, key=_arm_order))
+    return Comparison(
+        title=what,
+        measure=choices.measure,
+        arms=arms,
+        references=_references(choices.references, by_arm),
+        clock=choices.clock,
+        base="own" if all(run.evaluations[0].step == 0 for run in runs) else "unknown",
+        runs=tuple(sorted(runs, key=lambda run: (_arm_order(run.arm), run.seed))),
+        notes=tuple(notes),
+    )
+
+
+def _arm_order(name: str) -> tuple[int, list[tuple[int, str]]]:
+    """The three usual arms first, then by name, with numbers in it by their size."""
+    usual = (*REFERENCES, "pods")
+    parts = re.split(r"(\d+)", name)
+    return (
+        usual.index(name) if name in usual else len(usual),
+        [(int(part), "") if part.isdigit() else (-1, part) for part in parts],
+    )
+
+
+def _read(folder: RunFolder) -> Run:
+    config = folder.config()
+    for key, kind in (("arm", str), ("seed", int)):
+        if not isinstance(config.get(key), kind):
+            raise InvalidInputError(
+                f"{folder.path / 'config.yaml'} must say the run's {key}; got {config.get(key)!r}"
+            )
+    return Run(
+        str(config["arm"]),
+        int(config["seed"]),
+        folder,
+        config,
+        folder.environments(),
+        folder.evaluations(),
+        folder.metrics(),
+    )
+
+
+def _expected(folder: Path) -> list[tuple[str, int]]:
+    """The (arm, seed) pairs that a comparison's spec names; [] if there is no spec."""
+    import yaml
+
+    path = folder / "comparison.yaml"
+    if not path.is_file():
+        return []
+    try:
+        spec = yaml.safe_load(path.read_text(encoding="utf-8"))
+        arms, seeds = spec["arms"], spec["seeds"]
+        seeds = range(seeds) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+        arms = [arm["name"] if isinstance(arm, dict) else str(arm) for arm in arms]
+    except (UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{path} is damaged: it must name arms and seeds ({error!r})"
+        ) from error
+    return [(arm, seed) for arm in arms for seed in seeds]
+
+
+def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, list[Run]]:
+    """The task in words, and the runs with only their evaluations on it."""
+    found: dict[tuple[Any, ...], list[str]] = defaultdict(list)
+    chosen = []
+    for run in runs:
+        mine = [e for e in run.evaluations if task in (None, e.task, f"{e.task}/{e.split}")]
+        chosen.append(run._replace(evaluations=sorted(mine, key=lambda e: e.step)))
+        for key in {_problems(run, e) for e in mine}:
+            found[key].append(run.name)
+    words = {key: "{} {}{}, {} problems, {} repeats".format(*key) for key in found}
+    if not found:
+        given = "" if task is None else f" of task {task!r}"
+        raise InvalidInputError(f"no evaluation{given} in {', '.join(run.name for run in runs)}")
+    if len(found) > 1:
+        lines = "; ".join(f"{words[key]} (as in {found[key][0]})" for key in sorted(found, key=str))
+        raise InvalidInputError(
+            f"mixed tasks: {lines}. Accuracies on different problems can't be compared: choose one"
+            " with --task NAME or NAME/SPLIT, or report the folders apart"
+        )
+    return next(iter(words.values())), chosen
+
+
+def _problems(run: Run, evaluation: Evaluation) -> tuple[Any, ...]:
+    """What an evaluation is of: task, split, the task's options in words, problems, repeats."""
+    own = run.config.get("task_options") if evaluation.task == run.config.get("task") else None
+    options = f" with {own}" if own else ""
+    return evaluation.task, evaluation.split, options, evaluation.problems, evaluation.repeats
+
+
+def _paired(
+    runs: list[Run], expected: list[tuple[str, int]], notes: list[str], partial: bool
+) -> list[Run]:
+    """The runs, checked to be one for every arm and seed."""
+    there: dict[tuple[str, int], Run] = {}
+    for run in runs:
+        other = there.setdefault((run.arm, run.seed), run)
+        if other is not run:
+            raise InvalidInputError(
+                f"{other.name} and {run.name} are both arm {run.arm!r} with seed {run.seed}; report"
+                " them apart"
+            )
+    if partial:
+        most = max(len(run.evaluations) for run in runs)
+        for run in runs:
+            if len(run.evaluations) < most:
+                del there[run.arm, run.seed]
+                notes.append(f"{run.name} is not finished and was left out")
+    arms = {run.arm for run in runs} | {arm for arm, _ in expected}
+    seeds = {run.seed for run in runs} | {seed for _, seed in expected}
+    missing = [(arm, seed) for arm in arms for seed in seeds if (arm, seed) not in there]
+    if not missing:
+        return list(there.values())
+    words = ", ".join(f"{arm} seed {seed}" for arm, seed in sorted(missing))
+    kept = [run for run in there.values() if run.seed not in {seed for _, seed in missing}]
+    if not partial or not kept:
+        raise InvalidInputError(
+            f"missing runs: {words}. Arms are compared over the same seeds: run them (`pods"
+            " compare` continues where it was stopped)"
+            + (
+                "; even with --partial no seed is left that every arm has"
+                if partial
+                else ", or report the seeds that every arm has with --partial"
+            )
+        )
+    notes.append(f"missing: {words}; only seeds that every arm has are reported")
+    return kept
+
+
+def _references(asked: Sequence[str], arms: Iterable[str]) -> tuple[str, ...]:
+    arms = sorted(arms, key=_arm_order)
+    for name in asked:
+        if name not in arms:
+            raise UnknownNameError(f"no arm {name!r} to compare with; there are {', '.join(arms)}")
+    if asked:
+        return tuple(dict.fromkeys(asked))
+    if len(arms) == 1:
+        return ()
+    usual = tuple(name for name in REFERENCES if name in arms)
+    if not usual:
+        raise InvalidInputError(
+            f"which of the arms {', '.join(arms)} is the one to compare with? Say --reference ARM"
+        )
+    return usual
+
+
+def _hardware(runs: Sequence[Run]) -> list[str]:
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for run in runs:
+        for environment in run.environments:
+            gpus = ", ".join(environment.get("gpus") or ()) or "no GPU"
+            cpu = environment.get("cpu", "unknown CPU")
+            kind = f"{cpu}, {environment.get('cores', '?')} cores, {gpus}"
+            kinds[kind] = [*dict.fromkeys([*kinds[kind], run.name])]
+    if len(kinds) == 1:
+        return []
+    lines = "; ".join(f"{kind}: {', '.join(kinds[kind])}" for kind in sorted(kinds))
+    return [f"the runs were made on different hardware, so times don't compare well. {lines}"]
+
+
+def _arm(name: str, runs: Sequence[Run], choices: Choices) -> Arm:
+    curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, choices.measure)
+    metrics = [run.metrics for run in runs]
+    memory = [row["pods/peak_memory"] for rows in metrics for row in rows if _memory(row)]
+    config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
+    return Arm(
+        curves=curves.replay(choices.clock) if choices.clock else curves,
+        config={**config, "seed": ", ".join(str(seed) for seed in curves.seeds)},
+        log=read_training_log(metrics, config, choices.clock),
+        peak_memory=max(memory, default=None),
+    )
+
+
+def _memory(row: Mapping[str, Any]) -> bool:
+    return isinstance(row.get("pods/peak_memory"), (int, float))
+
+
+def _common(values: Iterable[Any]) -> Any:
+    """The value if all seeds share it, else all of them."""
+    different = list(dict.fromkeys(map(str, seen := list(values))))
+    return seen[0] if len(different) == 1 else " | ".join(different)

@@ -1,0 +1,95 @@
+"""What the logged metrics of an arm tell: seconds by phase, kept and dropped rewards over time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from podsrl.analysis.curves import Clock, Floats
+
+PHASES = ("generate", "score", "select", "update")
+_STRETCHES = 40
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """The logged metrics of one arm, over all its seeds.
+
+    phase_seconds: seconds a step, by phase.
+    seconds, reward, kept_reward, dropped_reward: means of the logged steps in equal stretches of
+        training time; NaN where nothing was dropped, or could be scored.
+    """
+
+    phase_seconds: Mapping[str, float]
+    seconds: Floats
+    reward: Floats
+    kept_reward: Floats
+    dropped_reward: Floats
+
+
+def read_training_log(
+    metrics: Sequence[Sequence[Mapping[str, Any]]],
+    config: Mapping[str, Any],
+    clock: Clock | None = None,
+) -> TrainingLog | None:
+    """The log of an arm; None if its runs logged no training time.
+
+    Args:
+        metrics: the rows of metrics.jsonl, for each seed.
+        config: with num_rollouts (n) and num_generations (m), from which the mean dropped reward
+            follows where it was not logged: (n x mean of all - m x mean of the kept) / (n - m).
+        clock: replaces the measured seconds.
+    """
+    by_seed = [[row for row in rows if "pods/training_seconds" in row] for rows in metrics]
+    rows = [row for of_seed in by_seed for row in of_seed]
+    if not rows:
+        return None
+    seconds = _column(rows, "pods/training_seconds")
+    phases = {phase: _mean(_column(rows, f"pods/seconds_{phase}")) for phase in PHASES}
+    if clock is not None:
+        generated = _column(rows, "pods/rollouts_generated")
+        trained = _column(rows, "pods/rollouts_trained")
+        seconds = (clock.generate + clock.score) * generated + clock.update * trained
+        last = [of_seed[-1] for of_seed in by_seed if of_seed]
+        steps = _mean(_column(last, "step"))
+        phases = clock.phases(
+            _mean(_column(last, "pods/rollouts_generated")) / steps,
+            _mean(_column(last, "pods/rollouts_trained")) / steps,
+        )
+    edges = np.linspace(0.0, float(np.nanmax(seconds)), _STRETCHES + 1)[1:-1]
+    stretch = np.digitize(seconds, edges)
+
+    def means(values: Floats) -> Floats:
+        return np.array([_mean(values[stretch == i]) for i in np.unique(stretch)])
+
+    return TrainingLog(
+        phase_seconds=phases,
+        seconds=means(seconds),
+        reward=means(_column(rows, "reward")),
+        kept_reward=means(_column(rows, "pods/kept_reward")),
+        dropped_reward=means(np.array([_dropped(row, config) for row in rows])),
+    )
+
+
+def _dropped(row: Mapping[str, Any], config: Mapping[str, Any]) -> float:
+    if row.get("pods/dropped_reward") is not None:
+        return float(row["pods/dropped_reward"])
+    n, m = config.get("num_rollouts"), config.get("num_generations")
+    mean, kept = row.get("reward"), row.get("pods/kept_reward")
+    if not isinstance(n, int) or not isinstance(m, int) or n <= m or mean is None or kept is None:
+        return float("nan")
+    return float((n * mean - m * kept) / (n - m))
+
+
+def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:
+    return np.array([_number(row.get(name)) for row in rows])
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) else float("nan")
+
+
+def _mean(values: Floats) -> float:
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if there.size else float("nan")

@@ -1,1 +1,0 @@
-"""What `pods bench` measures: one file for each part, which returns numbers and tables of them."""

@@ -1,0 +1,141 @@
+"""`pods recommend`: which n and m, from a short measured run, a saved one, or given costs."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from podsrl.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from podsrl.recommend import Population
+    from podsrl.recommend.advice import Advice
+    from podsrl.runs.folder import RunFolder
+
+SUMMARY = "which n and m teach most a second, on your model and hardware"
+TAKES_FIELDS = True
+_M = 16  # where only costs are given
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb; with --config every other --field is one of the config's."""
+    parser.usage = (
+        "pods recommend (RUN... | --config FILE [--any_field value ...] |"
+        " --costs ... --pass_rates ...) [--n 16,32,64] [--m 8,16] [--out FOLDER]"
+    )
+    parser.epilog = "docs/signal.md derives what is predicted, and says what is left out."
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="saved runs, or folders of runs, of one setting"
+    )
+    parser.add_argument(
+        "--config", help="measure now: a YAML file, or the name of a shipped config"
+    )
+    parser.add_argument(
+        "--costs",
+        metavar="generate=S,update=S",
+        help="in seconds a rollout (also: score=S), instead of measured ones",
+    )
+    parser.add_argument(
+        "--pass_rates",
+        metavar="RATES",
+        help="0.1,0.5,0.9 or beta:0.5,0.5: how often prompts are answered right, instead of"
+        " measured ones",
+    )
+    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m/4 ... 8m)")
+    parser.add_argument("--m", type=_sizes, default=[], help="m to compare (m/4 ... 2m)")
+    parser.add_argument(
+        "--measure",
+        default="adam",
+        choices=("adam", "aligned", "noise", "drift"),
+        help="what a step is worth (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out", default="plan", metavar="FOLDER", help="where to write (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure if need be, predict, and print the table with the recommendation."""
+    given = bool(args.costs and args.pass_rates)
+    if (args.runs and args.config) or not (args.runs or args.config or given):
+        raise InvalidInputError(
+            "give a run's folder, or --config FILE to measure now, or both --costs and --pass_rates"
+        )
+    if args.fields and not args.config:
+        raise InvalidInputError(f"unknown arguments: {' '.join(args.fields)}")
+    from podsrl.cli.needs import needed
+
+    with needed("report"):
+        from podsrl.recommend.figure import write_plan
+
+        advice, source = _advise(args)
+    print(f"{source}\n\n{advice.table()}\n")
+    files = write_plan(advice, args.out, source)
+    print(f"wrote {', '.join(str(path) for path in files)}")
+    return 0
+
+
+def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
+    from podsrl.analysis.curves import Clock
+    from podsrl.recommend import Costs, parse_pass_rates
+    from podsrl.recommend.advice import advise
+
+    costs: Costs | None = None
+    population: Population | None = None
+    m = _M if not args.m or _M in args.m else max(args.m)
+    sources = []
+    if args.costs:
+        clock = Clock.parse(args.costs)
+        costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
+        sources.append(f"costs       given: {clock} a rollout; one prompt a step")
+    if args.pass_rates:
+        population = parse_pass_rates(args.pass_rates)
+        sources.append(f"pass rates  given: {args.pass_rates}")
+    if costs is None or population is None or args.runs or args.config:
+        from podsrl.experiments.measured_run import read_measured
+        from podsrl.runs.folder import find_runs
+
+        runs = [run for folder in args.runs for run in find_runs(folder)] or [_measure(args)]
+        found = read_measured(*runs)
+        m, where = found.m, str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
+        if costs is None:
+            costs = found.costs
+            sizes = ", ".join(map(str, found.sizes))
+            more = "" if len(found.sizes) > 1 else ", taken as proportional to it"
+            sources.append(
+                f"costs       {where}: {found.generations} generations at n = {sizes}{more}"
+            )
+        if population is None:
+            population = found.population
+            sources.append(
+                f"rewards     {where}: {len(found.rewards_G)} groups, mean reward"
+                f" {found.mean_reward:.3f}"
+            )
+    return advise(population, costs, m, args.n, args.m, args.measure), "\n".join(sources)
+
+
+def _measure(args: argparse.Namespace) -> "RunFolder":
+    """The short run of a config, announced before it starts."""
+    from podsrl.cli.needs import needed
+
+    folder = Path(args.out) / "run"
+    if (folder / "config.yaml").is_file():
+        raise InvalidInputError(
+            f"{folder} holds what was measured before: `pods recommend {folder}` uses it; to"
+            " measure again, choose another --out"
+        )
+    with needed("trl"):
+        from podsrl.cli import progress
+        from podsrl.experiments import settings
+        from podsrl.experiments.measured_run import ShortRun
+
+    short = ShortRun.of(settings.read_config(args.config), args.fields, str(folder))
+    print(short.describe(), flush=True)
+    with progress.TrainingBar() as training_bar:
+        return short.run([training_bar], progress.bar)
+
+
+def _sizes(text: str) -> list[int]:
+    sizes = [int(size) for size in text.split(",")]
+    if not all(size >= 2 for size in sizes):
+        raise argparse.ArgumentTypeError(f"sizes are numbers of 2 or more; got {text!r}")
+    return sizes

@@ -1,0 +1,132 @@
+"""What a run will do, said before it does it."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from podsrl.experiments.budget import NO_LIMIT
+from podsrl.experiments.memory import UpdateMemory, find_shape
+from podsrl.experiments.settings import Spec
+from podsrl.trl.config import AUTO
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The sizes of a run; a row is one completion.
+
+    prompts, rollouts (at most, where n is chosen while training), rows: per generation.
+    updates_per_generation: optimiser steps until new rollouts are generated.
+    """
+
+    prompts: int
+    rollouts: int
+    rows: int
+    micro_batches: int
+    micro_batch_rows: int
+    updates_per_generation: int
+    steps: int | None
+    processes: int
+
+    @classmethod
+    def of(cls, spec: Spec, dataset_rows: int | None = None) -> "Preview":
+        """Derive the sizes from the settings.
+
+        Args:
+            spec: the run's settings.
+            dataset_rows: prompts in the training split, for the number of steps; None: unknown.
+        """
+        args = spec.training
+        processes = spec.run.processes or args.world_size
+        generation_rows = int(args.generation_batch_size or 0) * processes // args.world_size
+        m = int(args.num_generations or 0)
+        prompts = generation_rows // m
+        micro_batches = int(args.steps_per_generation or 1)
+        updates = micro_batches * args.num_iterations / args.gradient_accumulation_steps
+        steps: int | None = args.max_steps if args.max_steps > 0 else None
+        if steps is None and dataset_rows is not None:
+            generations = (dataset_rows // prompts) * args.num_train_epochs
+            steps = int(generations * updates)
+        return cls(
+            prompts=prompts,
+            rollouts=prompts * args.most_rollouts,
+            rows=generation_rows,
+            micro_batches=micro_batches,
+            micro_batch_rows=args.per_device_train_batch_size,
+            updates_per_generation=max(1, int(updates)),
+            steps=steps,
+            processes=processes,
+        )
+
+    def memory(self, spec: Spec) -> UpdateMemory | None:
+        """An estimate of the update's memory on each GPU; None where the model isn't known."""
+        shape = find_shape(spec)
+        return None if shape is None else UpdateMemory.of(spec, shape, self.processes)
+
+    def launch(self, spec: Spec, arguments: Sequence[str]) -> str:
+        """The command that starts `pods train` with these arguments on the run's GPUs.
+
+        Full-parameter training on several GPUs shards gradients and optimiser (DeepSpeed ZeRO-2).
+        """
+        if self.processes == 1:
+            return shlex.join(["pods", "train", *arguments])
+        words = ["accelerate", "launch", "--num_processes", str(self.processes)]
+        if spec.training.bf16:
+            words += ["--mixed_precision", "bf16"]
+        if not spec.model.use_peft:
+            words += ["--use_deepspeed", "--zero_stage", "2"]
+        return shlex.join([*words, "-m", "podsrl.cli", "train", *arguments])
+
+    def describe(self, spec: Spec, arguments: Sequence[str] = ()) -> str:
+        """The plan as a few lines of text, with the launch command if its arguments are given."""
+        args, run = spec.training, spec.run
+        budget = f"{self.steps} optimiser steps" if self.steps else "one pass over the data"
+        limits = [
+            f"{value:g} {what}"
+            for value, what in (
+                (run.max_training_seconds, "s of training time"),
+                (run.max_rollouts, "rollouts"),
+                (run.max_tokens, "tokens"),
+            )
+            if value
+        ]
+        if limits and (self.steps or 0) >= NO_LIMIT:
+            budget = " and ".join(limits)
+        elif limits:
+            budget += f", at most {' and '.join(limits)}"
+        memory = self.memory(spec) or "unknown: the model's config is not on this machine"
+        passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
+        chosen = args.num_rollouts == AUTO
+        n = f"at most {args.most_rollouts}" if chosen else args.num_rollouts
+        auto = "; n is measured in the first steps and chosen" if chosen else ""
+        lines = [
+            f"task        {run.task} {run.task_options or ''}".rstrip(),
+            f"model       {spec.model.model_name_or_path}",
+            f"generate    {self.prompts} prompts x {n} rollouts = {self.rollouts} rollouts{auto}",
+            f"keep        {args.num_generations} of {n} per prompt by"
+            f" {args.downsampling_rule}: the update sees {self.rows} rows",
+            f"update      {self.micro_batches} micro-batches of {self.micro_batch_rows} rows"
+            f" x {self.processes} processes{passes}; {self.updates_per_generation} optimiser"
+            " step(s) per generation",
+            f"length      {budget}",
+            f"evaluation  {_evaluations(spec)}",
+            f"memory      {memory}",
+            f"output      {args.output_dir}",
+        ]
+        if arguments:
+            lines.append(f"launch      {self.launch(spec, arguments)}")
+        return "\n".join(lines)
+
+
+def _evaluations(spec: Spec) -> str:
+    run = spec.run
+    if not run.evaluation_problems:
+        return "none"
+    often = "before and after"
+    if run.evaluations:
+        often += f", at {run.evaluations} points of the budget"
+    if run.evaluation_steps:
+        often += f", every {run.evaluation_steps} steps"
+    if run.evaluation_seconds:
+        often += f", every {run.evaluation_seconds:g} s of training time"
+    problems, repeats = run.evaluation_problems, run.evaluation_repeats
+    return f"{problems} problems x {repeats} on {run.evaluation_split!r}, {often}"

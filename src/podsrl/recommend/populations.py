@@ -1,0 +1,234 @@
+"""Prompts to train on, as far as the signal cares: how many rollouts of a group are right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from scipy import optimize, special, stats
+
+from podsrl.downsampling import Rule, downsample, resolve_rule
+from podsrl.downsampling.max_variance import max_variance
+from podsrl.errors import InvalidInputError
+from podsrl.recommend.signal import Floats, Signal, contrasts
+
+# The prior of a fitted Beta: log a and log b are normal around 0 (a = b = 1, all rates alike) with
+# this deviation. A few groups that are all right or all wrong would send the fit to infinity.
+_PRIOR_DEVIATION = 1.5
+_DRAWS = 4096  # resampled groups of an estimate
+_MOST_GROUPS = 512
+
+
+class Population(Protocol):
+    """A distribution of prompts."""
+
+    def signal(self, n: int, m: int) -> Signal:
+        """What an update on m of n rollouts a prompt learns, on average over the prompts."""
+
+
+class _Counted:
+    """Binary rewards and max_variance: all that matters is the number right among n."""
+
+    def counts(self, n: int) -> Floats:
+        """Probability of K right among n rollouts of a random prompt, K = 0..n."""
+        raise NotImplementedError
+
+    def signal(self, n: int, m: int) -> Signal:
+        """The exact sum over K."""
+        of_count, counts = contrasts(n, m), self.counts(n)
+        differ, square = counts @ (of_count > 0), counts @ of_count**2
+        return Signal(float(counts @ of_count), float(differ), m, float(square))
+
+
+@dataclass(frozen=True)
+class KnownRates(_Counted):
+    """Prompts with these pass rates, equally many of each.
+
+    >>> KnownRates((0.0, 1.0)).signal(64, 16)  # nothing to learn where all or none are right
+    Signal(contrast=0.0, chance=0.0, m=16, square=0.0)
+    """
+
+    rates: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.rates or not all(0 <= rate <= 1 for rate in self.rates):
+            raise InvalidInputError(f"pass rates must be numbers in 0..1; got {self.rates!r}")
+
+    def counts(self, n: int) -> Floats:
+        """A mixture of binomials."""
+        rates, right = np.array(self.rates)[:, None], np.arange(n + 1)
+        # scipy's own overflows at rates such as 1e-300
+        log_choose = -special.betaln(right + 1, n - right + 1) - np.log(n + 1)
+        log_pmf = special.xlogy(right, rates) + special.xlog1py(n - right, -rates) + log_choose
+        return np.asarray(np.exp(log_pmf).mean(axis=0))
+
+
+@dataclass(frozen=True)
+class BetaRates(_Counted):
+    """Prompts whose pass rates follow a Beta distribution."""
+
+    a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.a < np.inf and 0 < self.b < np.inf):
+            raise InvalidInputError(
+                f"the parameters of a Beta distribution are above 0; got {self.a}, {self.b}"
+            )
+
+    def counts(self, n: int) -> Floats:
+        """A beta-binomial."""
+        return np.asarray(stats.betabinom.pmf(np.arange(n + 1), n, self.a, self.b))
+
+    @classmethod
+    def fit(cls, right_G: Sequence[int], rollouts_G: Sequence[int]) -> "BetaRates":
+        """The likeliest Beta for groups with so many right among so many, under a weak prior."""
+        right, wrong = np.asarray(right_G), np.asarray(rollouts_G) - np.asarray(right_G)
+
+        def loss(log_ab: Floats) -> float:
+            a, b = np.exp(log_ab)
+            likelihood = special.betaln(a + right, b + wrong) - special.betaln(a, b)
+            prior = -0.5 * float(np.sum((log_ab / _PRIOR_DEVIATION) ** 2))
+            return -float(np.sum(likelihood)) - prior
+
+        best = optimize.minimize(loss, np.zeros(2), bounds=[(-7.0, 7.0)] * 2, method="L-BFGS-B")
+        a, b = np.exp(best.x)
+        return cls(float(a), float(b))
+
+
+@dataclass(frozen=True)
+class MeasuredRates(_Counted):
+    """Prompts of which only this is known: so many rollouts were right of so many.
+
+    For n <= the rollouts of a group its n are drawn from those without replacement
+    (hypergeometric), which is unbiased whatever the pass rates are. For larger n nothing unbiased
+    exists: the group is extended by what a Beta, fitted to all groups, predicts after what was seen
+    of this one (a beta-binomial).
+    """
+
+    right_G: tuple[int, ...]
+    rollouts_G: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        pairs = list(zip(self.right_G, self.rollouts_G, strict=True))
+        if not pairs or not all(0 <= k <= n and n >= 1 for k, n in pairs):
+            raise InvalidInputError(
+                "measured groups need 0 <= right <= rollouts and at least one rollout each;"
+                f" got {pairs[:3]!r}"
+            )
+
+    @cached_property
+    def fitted(self) -> BetaRates:
+        """The Beta that extends groups."""
+        return BetaRates.fit(self.right_G, self.rollouts_G)
+
+    def counts(self, n: int) -> Floats:
+        """The mean over groups."""
+        pairs = np.stack([self.right_G, self.rollouts_G], axis=1)
+        kinds, times = np.unique(pairs, axis=0, return_counts=True)
+        total = np.zeros(n + 1)
+        for (right, rollouts), weight in zip(kinds.tolist(), times, strict=True):
+            total += weight * self._of_group(right, rollouts, n)
+        return total / len(pairs)
+
+    def _of_group(self, right: int, rollouts: int, n: int) -> Floats:
+        if n <= rollouts:
+            return np.asarray(stats.hypergeom.pmf(np.arange(n + 1), rollouts, right, n))
+        a, b = self.fitted.a + right, self.fitted.b + rollouts - right
+        return np.asarray(stats.betabinom.pmf(np.arange(n + 1) - right, n - rollouts, a, b))
+
+
+class ResampledRewards:
+    """Prompts of which only rewards were seen, of any kind, under any rule: by simulation.
+
+    Groups of n are drawn from the measured ones, without replacement; what a group lacks is drawn
+    from it again, so beyond the measured size rewards that were never seen are missing.
+
+    Args:
+        rewards_G: the rewards of each group, in any number; NaN could not be scored.
+        rule: as in `downsample`.
+        seed: of the draws; the same for every n and m.
+    """
+
+    def __init__(
+        self, rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance", seed: int = 0
+    ) -> None:
+        step = -(-len(rewards_G) // _MOST_GROUPS)
+        self.rewards_G = [np.asarray(rewards, float) for rewards in rewards_G[::step]]
+        self.rule, self.seed = rule, seed
+        if not self.rewards_G or not all(len(rewards) for rewards in self.rewards_G):
+            raise InvalidInputError("measured groups need at least one reward each")
+
+    def signal(self, n: int, m: int) -> Signal:
+        """Mean and share above zero of the kept rewards' standard deviation."""
+        random = np.random.default_rng([self.seed, n])
+        draws = max(8, _DRAWS // len(self.rewards_G))
+        drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
+        rewards_D_N = np.concatenate(drawn)
+        kept = downsample(rewards_D_N, m, self.rule, seed=[self.seed, n, m])
+        kept_rewards = np.ma.masked_invalid(np.take_along_axis(rewards_D_N, kept, axis=-1))
+        deviation = kept_rewards.std(axis=-1).filled(0.0)
+        differ = deviation > 1e-9 * np.abs(rewards_D_N[np.isfinite(rewards_D_N)]).max(initial=1e-9)
+        square = float(np.mean(deviation**2))
+        return Signal(float(deviation.mean()), float(differ.mean()), m, square)
+
+
+def _draw(random: np.random.Generator, rewards: Floats, n: int, draws: int) -> Floats:
+    drawn = np.broadcast_to(rewards, (draws, len(rewards)))
+    if n < len(rewards):
+        return random.permuted(drawn, axis=-1)[:, :n]
+    return np.concatenate([drawn, random.choice(rewards, (draws, n - len(rewards)))], axis=-1)
+
+
+def measured(
+    rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance"
+) -> MeasuredRates | ResampledRewards:
+    """The population that groups of rewards come from; those without any scored reward don't count.
+
+    Exact sums where rewards take two values at most and the rule is max_variance, simulation for
+    all else. The contrast of binary rewards other than 0 and 1 is in units of their difference.
+
+    Args:
+        rewards_G: the rewards of each group; NaN could not be scored.
+        rule: as in `downsample`.
+
+    Raises:
+        InvalidInputError: no reward at all.
+    """
+    groups = [np.asarray(rewards, float) for rewards in rewards_G]
+    groups = [rewards[~np.isnan(rewards)] for rewards in groups]
+    groups = [rewards for rewards in groups if len(rewards)]
+    if not groups:
+        raise InvalidInputError("no rollout has a reward: there is nothing to choose n and m by")
+    values = np.unique(np.concatenate(groups))
+    if resolve_rule(rule) is not max_variance or len(values) > 2:
+        return ResampledRewards([rewards.tolist() for rewards in groups], rule)
+    # one value only: whether it means right or wrong makes no difference to the contrast
+    high = values[-1] if len(values) == 2 else np.inf
+    right = tuple(int((rewards == high).sum()) for rewards in groups)
+    return MeasuredRates(right, tuple(len(rewards) for rewards in groups))
+
+
+def parse_pass_rates(text: str) -> KnownRates | BetaRates:
+    """Read "0.1,0.5,0.9" (equally many prompts of each) or "beta:0.5,0.5".
+
+    Raises:
+        InvalidInputError: neither.
+
+    >>> parse_pass_rates("beta:0.5,2")
+    BetaRates(a=0.5, b=2.0)
+    """
+    kind, _, numbers = text.rpartition(":")
+    try:
+        values = tuple(float(number) for number in numbers.split(","))
+    except ValueError:
+        values = ()
+    if kind == "" and values:
+        return KnownRates(values)
+    if kind == "beta" and len(values) == 2:
+        return BetaRates(*values)
+    raise InvalidInputError(
+        f"pass rates {text!r} are not understood; give numbers in 0..1 such as 0.1,0.5,0.9, or a"
+        " Beta distribution of them such as beta:0.5,0.5"
+    )

@@ -1,0 +1,235 @@
+"""`pods recommend`, and `auto` in `pods train` and `pods compare`, as a user types them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("trl")
+
+from podsrl.analysis.load_runs import Choices, load_comparison
+from podsrl.analysis.summary import summarise
+from podsrl.cli import main
+from podsrl.experiments.measured_run import read_measured
+from podsrl.experiments.settings import read_config
+from podsrl.recommend import Costs, MeasuredRates, parse_pass_rates, speedup
+from podsrl.runs.folder import RunFolder, find_runs
+from support.synthetic_runs import rollouts, write_run
+from support.tiny_run import TINY_RUN
+
+TINY: dict[str, Any] = {**TINY_RUN, "learning_rate": 1e-3, "reward_weights": [1.0, 0.0, 0.0]}
+GIVEN = ["recommend", "--costs", "generate=0.05,update=0.42"]
+
+
+@pytest.fixture
+def config(tiny_model: Path, tmp_path: Path) -> Any:
+    def write(**fields: Any) -> str:
+        path = tmp_path / "config.yaml"
+        model = {"model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run")}
+        path.write_text(yaml.safe_dump({**TINY, **model, **fields}))
+        return str(path)
+
+    return write
+
+
+def fails(arguments: list[str], capsys: Any) -> str:
+    assert main(arguments) == 2
+    return capsys.readouterr().err
+
+
+def plan_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "plan.json").read_text())
+
+
+def test_given_costs_and_pass_rates_give_a_table_a_figure_and_a_recommendation(capsys, tmp_path):
+    out = tmp_path / "plan"
+    flags = ["--pass_rates", "0.02,0.97", "--n", "16,64", "--m", "8,16", "--out", str(out)]
+    assert main([*GIVEN, *flags]) == 0
+    printed = capsys.readouterr().out
+    assert "recommended at m = 16: n = 64, m = 16" in printed
+    assert "times the signal a second of plain GRPO (n = m = 16)" in printed
+    plan = plan_of(out)
+    assert [(c["m"], c["n"]) for c in plan["cells"]] == [
+        (8, 8), (8, 16), (8, 64), (16, 16), (16, 64),
+    ]  # fmt: skip
+    cells = {(c["n"], c["m"]): c for c in plan["cells"]}
+    assert cells[64, 16]["seconds"] == pytest.approx(64 * 0.05 + 16 * 0.42)
+    ratio = [cells[n, 16]["signal_per_second"]["adam"] for n in (64, 16)]
+    costs = Costs.of_rollouts(generate=0.05, update=0.42)
+    expected = speedup(parse_pass_rates("0.02,0.97"), costs, (64, 16), (16, 16))
+    assert ratio[0] / ratio[1] == pytest.approx(expected)
+    for name in ("plan.png", "plan.svg"):
+        assert (out / name).stat().st_size > 10_000
+
+
+def test_where_plain_grpo_is_best_it_says_so_plainly(capsys, tmp_path):
+    flags = ["--pass_rates", "0.5", "--out", str(tmp_path)]
+    assert main([*GIVEN, *flags, "--measure", "drift"]) == 0
+    printed = capsys.readouterr().out
+    assert "recommended at m = 16: n = m = 16, plain GRPO: more rollouts don't pay" in printed
+    assert plan_of(tmp_path)["recommended"]["n"] == 16
+
+
+def test_a_plan_from_given_costs_needs_neither_torch_nor_trl(tmp_path):
+    code = (
+        "import sys; from podsrl.cli import main\n"
+        f"main([*{GIVEN!r}, '--pass_rates', 'beta:1,1', '--out', {str(tmp_path)!r}])\n"
+        "print([m for m in ('torch', 'trl', 'transformers') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip().endswith("[]")
+
+
+def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys, tmp_path):
+    out = tmp_path / "plan"
+    path = config(max_steps=500, evaluation_steps=1)
+    assert main(["recommend", "--config", path, "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    # 2 prompts a step: 8 generations of the sizes, and then up to 32 prompts
+    assert "16 training steps at learning rate 0" in printed
+    assert "2 prompts x 32, 4, 16, 8 rollouts" in printed
+    assert "16 generations at n = 4, 8, 16, 32" in printed
+    assert "recommended at m = 4: " in printed
+    run = RunFolder(out / "run")
+    sizes = [int(row["pods/num_rollouts"]) for row in run.metrics()]
+    assert sizes[:8] == [32, 32, 4, 4, 16, 16, 8, 8]
+    assert len(sizes) == 16
+    assert {row["learning_rate"] for row in run.metrics()} == {0.0}  # the model stays as it is
+    assert run.evaluations() == []
+    assert not list(run.path.glob("checkpoint-*"))
+    first = plan_of(out)
+    assert {cell["m"] for cell in first["cells"]} == {2, 4, 8}
+
+    assert main(["recommend", str(run.path), "--out", str(tmp_path / "again")]) == 0
+    assert plan_of(tmp_path / "again")["cells"] == first["cells"]
+    assert "holds what was measured before" in fails(
+        ["recommend", "--config", path, "--out", str(out)], capsys
+    )
+
+
+def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_path):
+    assert main(["train", "--config", config()]) == 0
+    run = RunFolder(tmp_path / "run")
+    found = read_measured(run)
+    assert (found.m, found.sizes, found.generations, len(found.rewards_G)) == (4, (8,), 3, 6)
+    assert isinstance(found.population, MeasuredRates)
+    right = sum(found.population.right_G)
+    assert found.mean_reward == pytest.approx(right / 48)
+    rows = run.metrics()
+    lengths = [row["completions/mean_length"] for row in rows]
+    mean = sum(lengths) / 3
+    updates = [
+        row["pods/seconds_update"] * mean / length
+        for row, length in zip(rows, lengths, strict=True)
+    ]
+    assert found.costs.update(4) == pytest.approx(sorted(updates)[1])  # the median of three
+    flags = ["--pass_rates", "0.5", "--out", str(tmp_path / "plan")]
+    assert main(["recommend", str(run.path), *flags]) == 0
+    printed = capsys.readouterr().out
+    assert "3 generations at n = 8, taken as proportional to it" in printed
+    assert "pass rates  given: 0.5" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["recommend"], "give a run's folder, or --config FILE"),
+        ([*GIVEN], "or both --costs and --pass_rates"),
+        (
+            ["recommend", "runs/a", "--config", "arithmetic"],
+            "give a run's folder, or --config FILE",
+        ),
+        ([*GIVEN, "--pass_rates", "0.5", "--learning_rate", "1"], "unknown arguments: --learning"),
+        ([*GIVEN, "--pass_rates", "often"], "pass rates 'often' are not understood"),
+        (["recommend", "--costs", "x=1", "--pass_rates", "0.5"], "clock 'x=1'"),
+        (["recommend", "nowhere"], "no run in nowhere"),
+    ],
+)
+def test_a_users_errors_are_one_line(arguments, says, capsys):
+    assert says in fails(arguments, capsys)
+
+
+def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
+    """The cell of a map: predicted speed-ups of its arms from what they measured."""
+    # 0.4 s to generate and 0.5 s to update, whatever the sizes: an update of 64 is no dearer
+    for arm, n, m in [("grpo", 16, 16), ("pods", 64, 16), ("grpo_ga", 64, 64)]:
+        run = write_run(tmp_path / arm / "seed-0", arm, 0, [0.1, 0.4], n=n, m=m)
+        run.write_rollouts(1, rollouts(groups=3, n=n, m=m))
+    assert main(["recommend", str(tmp_path), "--out", str(tmp_path / "plan")]) == 0
+    assert "3 runs: 30 generations at n = 16, 64" in capsys.readouterr().out
+    found = read_measured(*find_runs(tmp_path))
+    assert found.m == 16
+    assert found.costs.seconds(64, 16) == found.costs.seconds(16, 16) == pytest.approx(1.0)
+    assert found.costs.seconds(64, 64) == pytest.approx(1.0)
+    drift = speedup(found.population, found.costs, (64, 16), (16, 16), "drift")
+    signals = [found.population.signal(n, 16).contrast for n in (64, 16)]
+    assert drift == pytest.approx(signals[0] / signals[1])
+
+
+def test_a_run_without_rollouts_or_steps_says_what_to_do(capsys, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    run.write_config({"arm": "pods", "seed": 0, "num_generations": 4, "num_rollouts": 8})
+    assert "holds no timed steps" in fails(["recommend", str(run.path)], capsys)
+    run.append_metrics({"step": 1, "pods/seconds_update": 1.0, "pods/seconds_generate": 1.0})
+    assert "give --pass_rates" in fails(["recommend", str(run.path)], capsys)
+
+
+def test_train_takes_auto_from_a_file_and_keeps_the_word(config, capsys, tmp_path):
+    path = config(num_rollouts="auto", max_num_rollouts=8, max_steps=5)
+    assert main(["train", "--config", path, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "2 prompts x at most 8 rollouts = 16 rollouts; n is measured" in printed
+    assert main(["train", "--config", path]) == 0
+    run = RunFolder(tmp_path / "run")
+    assert run.config()["num_rollouts"] == "auto"
+    assert [row["pods/num_rollouts"] for row in run.metrics()][:4] == [8, 8, 4, 4]
+    assert run.rollouts(5) is not None
+
+
+def test_grpo_ga_needs_a_number_and_other_arms_take_auto(capsys, tmp_path, config):
+    base = yaml.safe_load(Path(config(num_rollouts="auto")).read_text())
+    base = {key: value for key, value in base.items() if key not in ("output_dir", "max_steps")}
+    spec = {
+        "settings": base, "arms": {"pods": {}, "grpo": {}}, "seeds": 1, "budget": {"steps": 2},
+        "output_dir": str(tmp_path / "runs"),
+    }  # fmt: skip
+    path = tmp_path / "comparison.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    assert main(["compare", "--config", str(path), "--dry-run"]) == 0
+    assert "keep        4 of at most 128 per prompt" in capsys.readouterr().out
+    path.write_text(yaml.safe_dump({**spec, "arms": {"grpo_ga": {}}}))
+    assert "num_rollouts=auto leaves open" in fails(["compare", "--config", str(path)], capsys)
+
+
+@pytest.mark.slow
+def test_the_comparison_of_auto_with_fixed_n_runs(tiny_model, capsys, tmp_path):
+    """The shipped arms, on a small model and for a budget of a few steps."""
+    shipped = read_config("compare/arithmetic")
+    small = {
+        "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 64, "test_size": 8},
+        "model_name_or_path": str(tiny_model), "max_completion_length": 32,
+        "evaluation_problems": 4, "evaluation_repeats": 1,
+    }  # fmt: skip
+    # time as shipped, but less of it; steps, so that auto gets to its choice on any machine
+    shipped |= {"settings": small, "seeds": 1, "budget": {"steps": 9}, "evaluations": 2}
+    arms = {"auto": shipped["arms"]["auto"]}
+    path = tmp_path / "auto.yaml"
+    path.write_text(yaml.safe_dump({**shipped, "arms": arms, "output_dir": str(tmp_path / "c")}))
+    assert main(["compare", "--config", str(path)]) == 0
+    run = RunFolder(tmp_path / "c" / "auto" / "seed-0")
+    sizes = [int(row["pods/num_rollouts"]) for row in run.metrics()]
+    assert sizes[:8] == [128, 128, 16, 16, 64, 64, 32, 32]
+    assert "num_rollouts auto: n = " in (tmp_path / "c" / "auto" / "seed-0.log").read_text()
+    comparison = load_comparison([tmp_path / "c"], Choices())
+    assert [summary.arm for summary in summarise(comparison)] == ["auto"]
+
+
+def test_a_report_of_auto_needs_no_number_for_n(tmp_path):
+    config = {"num_rollouts": "auto"}
+    run = write_run(tmp_path / "seed-0", "auto", 0, [0.1, 0.4], config=config)
+    comparison = load_comparison([run.path], Choices())
+    assert [arm.name for arm in comparison.arms] == ["auto"]

@@ -1,0 +1,378 @@
+"""The model of the signal against the real rule, the costs, and the choice by both."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from podsrl import downsample
+from podsrl.advantages import group_advantages
+from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.recommend import (
+    MEASURES,
+    BetaRates,
+    Costs,
+    Curve,
+    KnownRates,
+    MeasuredRates,
+    ResampledRewards,
+    Timing,
+    candidates,
+    contrasts,
+    grid,
+    kept_right,
+    measured,
+    measuring_schedule,
+    parse_pass_rates,
+    recommend,
+    speedup,
+)
+
+SIZES = [(n, m) for n in range(1, 13) for m in range(1, n + 1)]
+RATES = (0.03, 0.2, 0.5, 0.9)
+
+
+@pytest.mark.parametrize(("n", "m"), [*SIZES, (64, 16), (64, 15), (16, 16), (128, 2)])
+def test_the_number_right_among_the_kept_is_that_of_the_real_rule(n, m):
+    right = np.arange(n + 1)
+    rewards_K_N = (np.arange(n) < right[:, None]).astype(float)
+    kept = downsample(rewards_K_N, m)
+    assert np.take_along_axis(rewards_K_N, kept, -1).sum(-1).tolist() == kept_right(n, m).tolist()
+
+
+@pytest.mark.parametrize(("n", "m"), [(16, 16), (64, 16), (64, 64), (32, 5), (256, 16)])
+@pytest.mark.parametrize("rate", RATES)
+def test_the_formula_is_within_1_percent_of_simulation_through_downsample(n, m, rate):
+    signal = KnownRates((rate,)).signal(n, m)
+    # with so many groups 1 % of the contrast is at least four standard errors of the simulated one
+    exact = contrasts(n, m)
+    pmf = stats.binom.pmf(np.arange(n + 1), n, rate)
+    spread = np.sqrt(pmf @ (exact - pmf @ exact) ** 2)
+    groups = max(2000, int(16 * (spread / (0.01 * signal.contrast)) ** 2) + 1)
+    random = np.random.default_rng(0)
+    total, square, differ = 0.0, 0.0, 0
+    for start in range(0, groups, 8192):
+        size = min(8192, groups - start)
+        rewards = (random.random((size, n)) < rate).astype(float)
+        kept = np.take_along_axis(rewards, downsample(rewards, m), -1)
+        total += kept.std(-1).sum()
+        square += kept.var(-1).sum()
+        differ += int((kept.std(-1) > 0).sum())
+    assert signal.contrast == pytest.approx(total / groups, rel=0.01)
+    assert signal.square == pytest.approx(square / groups, rel=0.03)
+    assert signal.chance == pytest.approx(differ / groups, abs=0.02)
+
+
+def test_the_expected_gradient_is_the_contrast_times_the_difference_of_mean_scores():
+    """A softmax over four answers, two of them right: every term of the derivation is computed."""
+    logits = np.array([0.3, -0.4, 0.9, -1.0])
+    chances = np.exp(logits) / np.exp(logits).sum()
+    reward = np.array([1.0, 0.0, 1.0, 0.0])
+    scores = np.eye(4) - chances  # grad log pi of each answer
+    rate = float(chances @ reward)
+    right, wrong = chances * reward / rate, chances * (1 - reward) / (1 - rate)
+    difference = right @ scores - wrong @ scores
+    # and the gradient of the pass rate is p (1 - p) times that: the direction is not biased
+    np.testing.assert_allclose(
+        (chances * reward) @ scores, rate * (1 - rate) * difference, atol=1e-12
+    )
+
+    n, m, groups = 12, 4, 200_000
+    random = np.random.default_rng(1)
+    answers = random.choice(4, size=(groups, n), p=chances)
+    rewards = reward[answers]
+    kept = downsample(rewards, m)
+    advantages = group_advantages(rewards, kept, eps=0.0)
+    kept_scores = scores[np.take_along_axis(answers, kept, -1)]
+    gradient = (advantages[..., None] * kept_scores).mean(axis=(0, 1))
+    # advantages use the unbiased deviation, sqrt(m / (m - 1)) larger than the kept rewards' own
+    contrast = KnownRates((rate,)).signal(n, m).contrast * np.sqrt((m - 1) / m)
+    np.testing.assert_allclose(gradient, contrast * difference, atol=0.01 * contrast)
+
+
+@given(rate=st.floats(0, 1), n=st.integers(2, 80), data=st.data())
+def test_laws_of_the_contrast(rate, n, data):
+    m = data.draw(st.integers(2, n))
+    signal = KnownRates((rate,)).signal(n, m)
+    assert -1e-12 <= signal.contrast <= 0.5 + 1e-12
+    assert signal.contrast <= 0.5 * signal.chance + 1e-9
+    assert signal.aligned <= signal.chance**0.5 + 1e-9  # Cauchy-Schwarz
+    # right and wrong may change places
+    mirrored = KnownRates((1 - rate,)).signal(n, m)
+    assert mirrored.contrast == pytest.approx(signal.contrast, abs=1e-9)
+    # more to choose from never lowers it
+    more = KnownRates((rate,)).signal(n + 1, m)
+    assert more.contrast >= signal.contrast - 1e-9
+    # what an even number of kept can show is at least what all show
+    if m % 2:
+        return
+    assert signal.contrast >= KnownRates((rate,)).signal(n, n).contrast - 1e-9
+
+
+def test_with_all_kept_and_many_rollouts_the_contrast_is_that_of_the_rewards():
+    # K / n -> p, so sqrt(q (1 - q)) -> sqrt(0.1 x 0.9) = 0.3
+    assert KnownRates((0.1,)).signal(4000, 4000).contrast == pytest.approx(0.3, rel=1e-3)
+    # and with few kept of many it is the largest there is
+    assert KnownRates((0.1,)).signal(4000, 16).contrast == pytest.approx(0.5, rel=1e-6)
+
+
+def test_a_population_is_the_mean_over_its_prompts():
+    of_each = [KnownRates((rate,)).signal(32, 8).contrast for rate in RATES]
+    assert KnownRates(RATES).signal(32, 8).contrast == pytest.approx(np.mean(of_each))
+    # Beta(1, 1) is all rates alike
+    even = KnownRates(tuple((np.arange(2000) + 0.5) / 2000)).signal(32, 8)
+    uniform = BetaRates(1, 1).signal(32, 8)
+    assert uniform.contrast == pytest.approx(even.contrast, rel=1e-4)
+
+
+def test_subsampling_measured_groups_is_unbiased():
+    """Averaged over every way that 8 rollouts can fall, it is the truth for each n <= 8."""
+    rate, n0 = 0.3, 8
+    weights = stats.binom.pmf(np.arange(n0 + 1), n0, rate)
+    for n, m in [(8, 4), (5, 3), (4, 4), (2, 2)]:
+        estimates = [MeasuredRates((k,), (n0,)).signal(n, m).contrast for k in range(n0 + 1)]
+        assert weights @ estimates == pytest.approx(KnownRates((rate,)).signal(n, m).contrast)
+
+
+def test_groups_are_extended_by_what_a_fitted_beta_predicts():
+    random = np.random.default_rng(3)
+    rates = random.beta(0.6, 1.4, 20_000)
+    right = tuple(random.binomial(16, rates).tolist())
+    population = MeasuredRates(right, (16,) * len(right))
+    assert population.fitted.a == pytest.approx(0.6, rel=0.05)
+    assert population.fitted.b == pytest.approx(1.4, rel=0.05)
+    for n, m in [(64, 16), (128, 16), (64, 64)]:
+        truth = BetaRates(0.6, 1.4).signal(n, m).contrast
+        assert population.signal(n, m).contrast == pytest.approx(truth, rel=0.02)
+
+
+def test_a_few_groups_all_wrong_are_extended_within_reason():
+    hopeless = MeasuredRates((0, 0, 0), (16, 16, 16))
+    assert 0.02 < hopeless.signal(64, 16).contrast < 0.3
+    assert hopeless.signal(16, 16).contrast == pytest.approx(0.0, abs=1e-12)
+    # at the measured size the groups are as they were: nothing seems to jump beyond it
+    mixed = MeasuredRates((3, 9, 16), (16, 16, 16))
+    assert mixed.signal(17, 8).contrast == pytest.approx(mixed.signal(16, 8).contrast, abs=0.05)
+
+
+def test_counts_are_probabilities_with_the_right_mean():
+    population = MeasuredRates((0, 5, 16, 3), (16, 16, 16, 8))
+    for n in (1, 8, 12, 16, 40):
+        assert population.counts(n).sum() == pytest.approx(1.0)
+    assert population.counts(8) @ np.arange(9) == pytest.approx((0 + 2.5 + 8 + 3) / 4)
+
+
+def test_resampling_gives_what_the_formula_gives_for_binary_rewards():
+    random = np.random.default_rng(5)
+    rates = random.beta(1.0, 2.0, 200)
+    groups = [(random.random(64) < rate).astype(float).tolist() for rate in rates]
+    exact, simulated = measured(groups), ResampledRewards(groups)
+    assert isinstance(exact, MeasuredRates)
+    for n, m in [(64, 16), (32, 8), (16, 16)]:
+        assert simulated.signal(n, m).contrast == pytest.approx(
+            exact.signal(n, m).contrast, rel=0.02
+        )
+        assert simulated.signal(n, m).chance == pytest.approx(exact.signal(n, m).chance, abs=0.02)
+
+
+def test_rewards_of_any_kind_and_other_rules_are_resampled():
+    random = np.random.default_rng(6)
+    graded = [random.normal(size=64).tolist() for _ in range(50)]
+    population = measured(graded)
+    assert isinstance(population, ResampledRewards)
+    # 16 of 16 normal rewards deviate by about 1, the two ends of 64 by more
+    assert population.signal(16, 16).contrast == pytest.approx(0.96, abs=0.06)
+    assert population.signal(64, 16).contrast > 1.4
+    binary = [(random.random(64) < 0.5).astype(float).tolist() for _ in range(50)]
+    by_chance = measured(binary, rule="random")
+    assert isinstance(by_chance, ResampledRewards)
+    # keeping at random, more rollouts add nothing
+    few, many = by_chance.signal(16, 16).contrast, by_chance.signal(64, 16).contrast
+    assert many == pytest.approx(few, rel=0.02)
+
+
+def test_unscorable_rollouts_are_no_evidence():
+    nan = float("nan")
+    population = measured([[1.0, nan, 0.0, nan], [nan, nan, nan, nan], [1.0, 1.0, 0.0, 0.0]])
+    assert isinstance(population, MeasuredRates)
+    assert (population.right_G, population.rollouts_G) == ((1, 2), (2, 4))
+    with pytest.raises(InvalidInputError, match="no rollout has a reward"):
+        measured([[nan, nan]])
+
+
+def test_the_order_of_groups_and_the_unit_of_the_reward_change_nothing():
+    groups = [[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0], [0.0] * 4]
+    scaled = [[2.5 * r - 7.0 for r in group] for group in groups]
+    for n, m in [(4, 2), (8, 4)]:
+        expected = measured(groups).signal(n, m)
+        for same in (groups[::-1], scaled):
+            assert measured(same).signal(n, m).contrast == pytest.approx(expected.contrast)
+
+
+def test_a_curve_interpolates_and_goes_on():
+    curve = Curve.of({64: 2.5, 16: 1.0})
+    assert curve(40) == pytest.approx(1.75)
+    assert curve(128) == pytest.approx(4.5)
+    assert curve(8) == pytest.approx(0.75)  # 1.0 - 8 x 1.5 / 48
+    convex = Curve.of({16: 1.0, 32: 3.0})
+    assert convex(8) == pytest.approx(0.5)  # the line would say 0
+    # faster for more is noise: both get the mean, which leans to where more was measured
+    assert Curve.of({16: 1.0, 32: 0.9})(32) == pytest.approx(0.95)
+    assert Curve.of({16: 1.0, 32: 0.9}, {16: 1, 32: 9})(16) == pytest.approx(0.91)
+    for bad in ({}, {0: 1.0}, {4: -1.0}, {4: float("nan")}):
+        with pytest.raises(InvalidInputError, match=r"a cost needs seconds >= 0"):
+            Curve.of(bad)
+
+
+def timing(n: int, generate: float, update: float = 1.0, tokens: float = 10.0) -> Timing:
+    return Timing(n, 16, generate, 0.0, 0.0, update, tokens)
+
+
+def test_slow_first_calls_count_little_and_length_is_accounted_for():
+    costs = Costs.of_timings(
+        [
+            timing(64, 99.0, 99.0), timing(64, 4.0, 4.0, tokens=20.0),
+            timing(16, 9.0, 3.0), timing(16, 1.0, 1.0),
+        ]
+    )  # fmt: skip
+    # a rollout has (10 + 20 + 10 + 10) / 4 = 12.5 tokens
+    assert costs.generate(64) == pytest.approx(4.0 * 12.5 / 20)
+    assert costs.generate(16) == pytest.approx(1.0 * 12.5 / 10)
+    # a token's update took 9.9, 0.2, 0.3 and 0.1 s
+    assert costs.update(16) == pytest.approx(0.2 * 12.5)
+    assert costs.update(8) == pytest.approx(0.1 * 12.5)
+    alone = Costs.of_timings([timing(64, 8.0)])
+    assert (alone.generate(16), alone.update(16)) == (2.0, 1.0)
+    for bad in ([], [timing(4, 0.0, 0.0)]):
+        with pytest.raises(InvalidInputError, match=r"no step was measured|took no time"):
+            Costs.of_timings(bad)
+
+
+def test_one_hiccup_among_a_few_timings_decides_nothing():
+    few = [timing(n, 1.0 + n / 16) for n in (16, 32, 64, 128) for _ in range(2)]
+    few[2:4] = [timing(32, 6.0), timing(32, 6.5)]  # instead of 3
+    assert Costs.of_timings(few).generate(32) == pytest.approx(3.0, rel=0.35)
+    assert Costs.of_timings(few[:2] + few[4:]).generate(32) == pytest.approx(3.0)
+    # what was measured often enough is believed
+    assert Costs.of_timings(few * 2).generate(32) == pytest.approx(6.0, rel=0.1)
+
+
+def test_given_costs_are_those_of_a_step():
+    costs = Costs.of_rollouts(generate=0.05, update=0.42, score=0.01, prompts=2)
+    assert costs.phases(64, 16) == pytest.approx(
+        {"generate": 6.4, "score": 1.28, "select": 0.0, "update": 13.44}
+    )
+    assert costs.seconds(64, 16) == pytest.approx(21.12)
+
+
+DEAR_UPDATE = Costs.of_rollouts(generate=0.05, update=0.42)
+DEAR_GENERATION = Costs.of_rollouts(generate=0.4, update=0.05)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_where_groups_differ_anyway_or_generating_is_dear_plain_grpo_is_recommended(measure):
+    for rates, costs in [((0.5,), DEAR_UPDATE), ((0.3, 0.6), DEAR_GENERATION)]:
+        cells = grid(KnownRates(rates), costs, candidates(16, 256), [16])
+        choice = recommend(cells, measure)
+        assert choice.cell.n == choice.cell.m == 16
+        assert "plain GRPO: more rollouts don't pay here" in choice.reason
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_where_contrast_is_rare_and_updates_are_dear_more_rollouts_are_recommended(measure):
+    cells = grid(KnownRates((0.02, 0.97)), DEAR_UPDATE, candidates(16, 256), [16])
+    choice = recommend(cells, measure)
+    assert choice.cell.n > 16
+    best = max(cells, key=lambda cell: cell.per_second(measure))
+    assert choice.cell.per_second(measure) >= 0.95 * best.per_second(measure)
+    assert "times the signal a second of plain GRPO (n = m = 16)" in choice.reason
+
+
+def test_without_any_contrast_there_is_nothing_to_choose_by():
+    cells = grid(KnownRates((0.0, 1.0)), DEAR_UPDATE, [64], [16])
+    choice = recommend(cells)
+    assert choice.cell.n == 16
+    assert "nothing to choose by" in choice.reason
+
+
+def test_the_speed_up_is_the_ratio_of_signal_a_second():
+    rates = KnownRates((0.05,))
+    arms = {"grpo": (16, 16), "grpo_ga": (64, 64), "pods": (64, 16)}
+    for one, other in itertools.permutations(arms.values(), 2):
+        ratio = speedup(rates, DEAR_UPDATE, one, other)
+        assert ratio * speedup(rates, DEAR_UPDATE, other, one) == pytest.approx(1.0)
+    signal = {arm: rates.signal(*size) for arm, size in arms.items()}
+    seconds = {"grpo": 16 * 0.47, "grpo_ga": 64 * 0.47, "pods": 64 * 0.05 + 16 * 0.42}
+    for measure in MEASURES:
+        of_arm = {arm: getattr(signal[arm], measure) / seconds[arm] for arm in arms}
+        assert speedup(rates, DEAR_UPDATE, arms["pods"], arms["grpo_ga"], measure) == pytest.approx(
+            of_arm["pods"] / of_arm["grpo_ga"]
+        )
+    with pytest.raises(InvalidInputError, match="learns nothing"):
+        speedup(KnownRates((0.0,)), DEAR_UPDATE, (64, 16), (16, 16))
+
+
+def test_a_grid_holds_what_m_allows_and_plain_grpo():
+    cells = grid(KnownRates((0.5,)), DEAR_UPDATE, [8, 32], [4, 16])
+    assert [(c.n, c.m) for c in cells] == [(4, 4), (8, 4), (32, 4), (16, 16), (32, 16)]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: parse_pass_rates("half"), "give numbers in 0..1 such as"),
+        (lambda: parse_pass_rates("0.5,1.5"), r"numbers in 0..1; got \(0.5, 1.5\)"),
+        (lambda: parse_pass_rates("beta:1"), "or a Beta distribution"),
+        (lambda: parse_pass_rates("beta:0,1"), "above 0"),
+        (lambda: kept_right(4, 5), "allowed is 1 <= m <= n"),
+        (lambda: MeasuredRates((3,), (2,)), "0 <= right <= rollouts"),
+        (lambda: ResampledRewards([[]]), "at least one reward"),
+        (lambda: candidates(16, 8), "must be at least m = 16"),
+        (lambda: Costs.of_rollouts(0.0, 0.0), "at least one phase"),
+        (lambda: recommend([]), "no n >= m"),
+    ],
+)
+def test_what_is_not_allowed_is_said(call: Any, says):
+    with pytest.raises(InvalidInputError, match=says):
+        call()
+    cells = grid(KnownRates((0.5,)), DEAR_UPDATE, [8], [4])
+    with pytest.raises(UnknownNameError, match="allowed: noise, adam, aligned, drift"):
+        recommend(cells, "speed")
+
+
+@pytest.mark.parametrize("prompts", [1, 8])
+def test_eight_generations_tell_enough_to_choose_n_by(prompts):
+    """What `auto` sees, with timings that are up to half too long; the loss is by its own model."""
+    random = np.random.default_rng(9)
+    sizes = candidates(16, 128)
+    truth, costs = BetaRates(0.6, 1.8), Costs.of_rollouts(generate=0.01, update=0.05)
+    worth = {c.n: c.per_second("adam") for c in grid(truth, costs, sizes, [16])}
+    lost = []
+    for _ in range(60):
+        rewards, timings = [], []
+        for n in measuring_schedule(sizes):
+            rates = random.beta(0.6, 1.8, prompts)
+            rewards += [(random.random(n) < rate).astype(float).tolist() for rate in rates]
+            tokens = random.uniform(25, 75)
+            seconds = costs.phases(n, 16)
+            generate, update = (
+                seconds[phase] * tokens / 50 * (1 + 0.5 * random.random() ** 2)
+                for phase in ("generate", "update")
+            )
+            timings.append(Timing(n, 16, generate, 0.0, 0.0, update, tokens))
+        cells = grid(measured(rewards), Costs.of_timings(timings), sizes, [16])
+        lost.append(1 - worth[recommend(cells).cell.n] / max(worth.values()))
+    assert np.mean(lost) < 0.05
+
+
+def test_at_most_eight_generations_measure():
+    for most in range(1, 12):
+        candidates = [2**i for i in range(most)]
+        schedule = measuring_schedule(candidates)
+        assert len(schedule) <= 8
+        assert {candidates[0], candidates[-1]} <= set(schedule) <= set(candidates)
+        assert schedule[0] == candidates[-1]

@@ -1,0 +1,230 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from podsrl.errors import InvalidInputError
+from podsrl.runs.environment import git_state
+from podsrl.runs.folder import DamagedFileWarning, Evaluation, RunFolder, find_runs
+
+
+def evaluation(step, seconds=None, accuracy=(0.5, 0.7), task="arithmetic", split="test"):
+    return Evaluation(
+        step=step,
+        training_seconds=float(step) if seconds is None else seconds,
+        rollouts_generated=64 * step,
+        rollouts_trained=16 * step,
+        task=task,
+        split=split,
+        problems=10,
+        repeats=len(accuracy),
+        answer_accuracy=tuple(accuracy),
+        format_accuracy=tuple(accuracy),
+        both_accuracy=tuple(accuracy),
+        mean_length=(9.0,) * len(accuracy),
+    )
+
+
+def rollout_columns(n=4):
+    return {
+        "group": [0] * n,
+        "rollout": list(range(n)),
+        "prompt": ["1+1="] * n,
+        "completion": [f"it is {i}" for i in range(n)],
+        "reward": [None, *np.linspace(0, 1, n - 1)],
+        "kept": [i % 2 == 0 for i in range(n)],
+        "advantage": [float(i) if i % 2 == 0 else None for i in range(n)],
+        "tokens": [3] * n,
+        "rewards/correctness": [float("nan"), *np.linspace(0, 1, n - 1)],
+    }
+
+
+def test_a_run_reads_back_what_was_written(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    config = {"arm": "pods", "seed": 3, "learning_rate": 5e-6, "rule": None, "layers": ["q", "v"]}
+    run.write_config(config)
+    run.append_metrics({"step": 1, "reward": np.float32(0.5), "loss": float("nan")})
+    run.append_metrics({"step": 2, "reward": 1.0})
+    run.append_evaluation(evaluation(0))
+    run.append_evaluation(evaluation(2))
+    run.finish("pods", 3, 2, 12.5)
+
+    again = RunFolder(tmp_path / "run")
+    assert again.config() == config
+    assert again.metrics() == [{"step": 1, "reward": 0.5, "loss": None}, {"step": 2, "reward": 1.0}]
+    assert again.evaluations() == [evaluation(0), evaluation(2)]
+    assert again.evaluations()[0].mean("answer_accuracy") == pytest.approx(0.6)  # (0.5 + 0.7) / 2
+    assert again.finished() == {"arm": "pods", "seed": 3, "steps": 2, "training_seconds": 12.5}
+
+
+def test_rollouts_read_back_with_nulls_where_there_is_no_value(tmp_path):
+    run = RunFolder(tmp_path)
+    run.write_rollouts(7, rollout_columns())
+    assert run.rollout_steps() == [7]
+    table = run.rollouts(7).to_pydict()
+    assert table["step"] == [7, 7, 7, 7]
+    assert table["reward"] == [None, 0.0, 0.5, 1.0]
+    assert table["rewards/correctness"] == [None, 0.0, 0.5, 1.0]
+    assert table["advantage"] == [0.0, None, 2.0, None]
+
+
+def test_rollouts_of_wrong_columns_are_refused(tmp_path):
+    columns = rollout_columns()
+    del columns["kept"]
+    with pytest.raises(InvalidInputError, match="need the columns"):
+        RunFolder(tmp_path).write_rollouts(1, columns)
+    with pytest.raises(InvalidInputError, match="one length"):
+        RunFolder(tmp_path).write_rollouts(1, {**rollout_columns(), "tokens": [1]})
+
+
+def test_a_half_written_last_line_is_named_and_skipped(tmp_path):
+    run = RunFolder(tmp_path)
+    run.append_metrics({"step": 1})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "rew')
+    with pytest.warns(DamagedFileWarning, match=r"metrics\.jsonl, line 2 is half-written"):
+        assert run.metrics() == [{"step": 1}]
+
+
+def test_appending_after_a_kill_does_not_glue_two_lines_together(tmp_path):
+    run = RunFolder(tmp_path)
+    run.append_metrics({"step": 1})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "rew')
+    run.append_metrics({"step": 2})
+    assert run.metrics() == [{"step": 1}, {"step": 2}]
+
+
+def test_a_whole_last_line_without_its_end_is_kept(tmp_path):
+    run = RunFolder(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}')
+    assert len(run.metrics()) == 2
+    run.append_metrics({"step": 3})
+    assert [row["step"] for row in run.metrics()] == [1, 2, 3]
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}')
+    run.truncate_after(2)
+    assert len(run.metrics()) == 2
+
+
+@pytest.mark.parametrize("damage", ['{"step": 1, "x\n', "\x00\x00\n", "[1]\n", '{"loss": 1}\n'])
+def test_a_damaged_line_in_the_middle_is_refused_by_name(tmp_path, damage):
+    run = RunFolder(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n' + damage + '{"step": 3}\n')
+    with pytest.raises(InvalidInputError, match=r"metrics\.jsonl.*damaged"):
+        run.metrics()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"answer_accuracy": [0.5]},  # one number for two repeats
+        {"answer_accuracy": [0.5, 1.5]},
+        {"answer_accuracy": [0.5, None]},
+        {"answer_accuracy": 0.5},
+        {"training_seconds": None},
+        {"extra": 1},
+    ],
+)
+def test_a_damaged_evaluation_is_refused_by_name(tmp_path, change):
+    run = RunFolder(tmp_path)
+    run.append_evaluation(evaluation(1))
+    path = tmp_path / "evaluations.jsonl"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}) + "\n")
+    with pytest.raises(InvalidInputError, match=r"evaluations\.jsonl, evaluation 1 is damaged"):
+        run.evaluations()
+
+
+def test_two_evaluations_of_one_step_are_refused_unless_the_problems_differ(tmp_path):
+    run = RunFolder(tmp_path)
+    run.append_evaluation(evaluation(1))
+    run.append_evaluation(evaluation(1, split="validation"))
+    assert len(run.evaluations()) == 2
+    run.append_evaluation(evaluation(1))
+    with pytest.raises(InvalidInputError, match="twice at step 1"):
+        run.evaluations()
+
+
+def test_truncating_forgets_everything_after_the_step(tmp_path):
+    run = RunFolder(tmp_path)
+    for step in (1, 2, 3):
+        run.append_metrics({"step": step})
+        run.append_evaluation(evaluation(step))
+        run.write_rollouts(step, rollout_columns())
+    run.finish("pods", 0, 3, 3.0)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step"')  # half-written: must go, without a warning
+    run.truncate_after(2)
+    assert [row["step"] for row in run.metrics()] == [1, 2]
+    assert [e.step for e in run.evaluations()] == [1, 2]
+    assert run.rollout_steps() == [1, 2]
+    assert run.finished() is None
+
+
+def test_damaged_rollouts_are_named_and_skipped(tmp_path):
+    run = RunFolder(tmp_path)
+    run.write_rollouts(1, rollout_columns())
+    path = tmp_path / "rollouts" / "step_000001.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.warns(DamagedFileWarning, match=r"step_000001\.parquet is damaged"):
+        assert run.rollouts(1) is None
+
+
+def test_damaged_config_and_finished_files_are_refused_by_name(tmp_path):
+    run = RunFolder(tmp_path)
+    with pytest.raises(InvalidInputError, match=r"no config\.yaml"):
+        run.config()
+    (tmp_path / "config.yaml").write_text("a: [1")
+    with pytest.raises(InvalidInputError, match=r"config\.yaml is damaged"):
+        run.config()
+    (tmp_path / "finished.json").write_text('{"arm"')
+    with pytest.raises(InvalidInputError, match=r"finished\.json is damaged"):
+        run.finished()
+
+
+def test_runs_are_found_below_a_folder_and_none_is_an_error(tmp_path):
+    with pytest.raises(InvalidInputError, match="no run in"):
+        find_runs(tmp_path)
+    for name in ("pods/seed-1", "grpo/seed-0", "grpo/seed-1"):
+        RunFolder(tmp_path / name).write_config({"arm": name[:4]})
+    names = [str(run.path.relative_to(tmp_path)) for run in find_runs(tmp_path)]
+    assert names == ["grpo/seed-0", "grpo/seed-1", "pods/seed-1"]
+
+
+def test_the_environment_tells_versions_hardware_and_command(tmp_path):
+    run = RunFolder(tmp_path)
+    assert run.environment() == {}
+    run.write_environment()
+    found = run.environment()
+    assert found["versions"]["numpy"] == np.__version__
+    assert found["command"] == sys.argv
+    assert found["cores"] >= 1
+    assert found["cpu"]
+    run.write_environment()  # resumed, twice: what it began on stays
+    run.write_environment()
+    first, *later = run.environments()
+    assert first == found
+    assert [start["cpu"] for start in later] == [found["cpu"]] * 2
+
+
+def test_git_state_tells_the_commit_and_uncommitted_changes(tmp_path):
+    def git(*words):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    assert git_state(tmp_path) is None  # nothing committed yet
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--allow-empty", "-m", "x")
+    state = git_state(tmp_path)
+    assert len(state["commit"]) == 40
+    assert state["dirty"] is False
+    (tmp_path / "new").write_text("x")
+    assert git_state(tmp_path)["dirty"] is True
+
+
+def test_records_import_neither_torch_nor_pyarrow():
+    code = (
+        "import sys, podsrl.runs.folder;"
+        "assert not {'torch', 'pyarrow', 'pandas', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,6 +10,7 @@ pytest.importorskip("trl")
 from podsrl.cli import main
 from podsrl.experiments.comparison import ComparisonSpec, RunOf, parse_comparison
 from podsrl.experiments.preview import Preview
+from podsrl.experiments.run import reward_functions as run_rewards
 from podsrl.experiments.settings import CONFIGS, Spec, parse, read_config
 from podsrl.runs.folder import RunFolder
 from podsrl.tasks import get_task
@@ -44,23 +45,40 @@ def test_every_shipped_paper_config_is_one_of_the_six():
     assert sorted(path.stem for path in (CONFIGS / "paper").glob("*.yaml")) == sorted(SETTINGS)
 
 
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name[0] in "abcd"])
-def test_a_wrong_answers_format_rewards_are_those_of_the_authors_single_gpu_code(name):
+FORM = "<think>so</think>\n<answer>{}</answer>"
+WRONG, RIGHT = FORM.format("no number"), FORM.format("{gold}")
+
+
+# what each text earns: 1 for the answer, e for the form (less 1 % a character outside), t a tag
+@pytest.mark.parametrize(
+    ("name", "form", "tag", "right_too"),
+    [
+        ("a-gsm8k", 0.1, 0.025, False),
+        ("b-math", 0.0, 0.0, False),
+        ("c-gsm8k-llama", 0.01, 0.0025, True),
+        ("d-chemistry", 0.01, 0.0025, True),
+        ("e-gsm8k-8xh100", 1.0, 0.25, True),
+        ("f-gsm8k-8xa100", 1.0, 0.25, True),
+    ],
+)
+def test_rewards_are_those_of_the_authors_code(name, form, tag, right_too):
     spec = load(name)
     task = get_task(spec.run.task)
     weights = spec.training.reward_weights or []
-    form = "<think>so</think>\n<answer>no number</answer>"
-    for text, expected in {  # 0.01 (1 - 0.01 per character outside) + 0.0025 a tag that occurs once
-        form: 0.01 + 0.01,
-        f"{form} and so": 0.01 * (1 - 0.07) + 0.01,
-        "<think>so</think> then <answer>no number</answer>": 0.01,
-        "<answer>no number</answer>": 0.005,
+    shaped = 1.0 + right_too * (form + 4 * tag)
+    for text, expected in {
+        WRONG: form + 4 * tag,
+        f"{WRONG} and so": 0.93 * form + 4 * tag,
+        "<think>so</think> then <answer>no number</answer>": 4 * tag,
+        "<answer>no number</answer>": 2 * tag,
         "no number": 0.0,
+        RIGHT.format(gold=task.example["answer"]): shaped,
     }.items():
-        scores = [f([text], **{k: [v] for k, v in task.example.items()}) for f in task.rewards()]
+        rewards = run_rewards(task, spec.run.form_reward)
+        scores = [f([text], **{k: [v] for k, v in task.example.items()}) for f in rewards]
         assert len(weights) == len(scores)
         total = sum(w * score[0] for w, score in zip(weights, scores, strict=True))
-        assert total == pytest.approx(expected)
+        assert total == pytest.approx(expected), text
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -178,3 +178,19 @@ def test_a_difficulty_or_size_that_makes_no_sense_is_refused(options, message):
 def test_asking_for_more_problems_than_there_are_says_what_to_change():
     with pytest.raises(InvalidInputError, match=r"82 .*1 columns.*train_size"):
         Arithmetic(1, 1, train_size=82).load("train")
+
+
+@pytest.mark.parametrize(
+    ("completion", "strict", "lenient"),
+    [
+        ("<think>7+5=12</think><answer>12</answer>", True, True),
+        ("7+5=12", False, True),
+        ("<think>7+5=12\n13</think>", False, False),
+        ("12 or <answer>13</answer>", False, False),  # a tag's content comes first
+        ("<answer>12", False, True),
+        ("", False, False),
+    ],
+)
+def test_a_lenient_grader_takes_the_last_integer_where_there_is_no_tag(completion, strict, lenient):
+    for mode, expected in (("strict", strict), ("lenient", lenient)):
+        assert get_task("arithmetic", mode=mode).grade(completion, {"answer": "12"})[0] is expected

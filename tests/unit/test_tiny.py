@@ -91,6 +91,19 @@ def test_sloppy_examples_are_of_the_train_split_and_wrong_as_often_as_the_noise_
     assert abs(right / 2000 - 0.49) < 0.045
 
 
+def test_tags_are_left_out_as_often_as_asked_and_a_lenient_grader_still_finds_the_answer():
+    draw = random.Random(0)
+    task = get_task("arithmetic", mode="lenient")
+    graded = []
+    for _ in range(2000):
+        question, working = sloppy_example(draw, 2, noise=0.0, form_noise=0.24)
+        a, b = map(int, question.split("+"))
+        graded.append(task.grade(working, {"answer": str(a + b)}))
+    assert all(grade.answer for grade in graded)
+    # all four tags are there: 0.76^4 = 0.334, standard error 0.011
+    assert abs(sum(grade.format for grade in graded) / 2000 - 0.334) < 0.045
+
+
 def test_no_noise_gives_true_working():
     question, working = sloppy_example(random.Random(0), 3, noise=0.0)
     assert working == worked_sum(*map(int, question.split("+")))
@@ -238,6 +251,7 @@ def test_the_default_model_has_about_a_million_parameters():
     [
         ({"noise": 1.0}, "noise = 1.0"),
         ({"noise": -0.1}, "noise = -0.1"),
+        ({"form_noise": 1.0}, "form_noise = 1.0"),
         ({"min_columns": 0}, "min_columns = 0"),
         ({"min_columns": 5}, "min_columns = 5, max_columns = 4"),
         ({"steps": 0}, "steps = 0"),

@@ -16,6 +16,7 @@ SHARED = frozenset(
         *("output_dir", "seed", "arm", "resume", "overwrite", "data_seed", "processes"),
         *("max_steps", "num_train_epochs", "max_training_seconds", "max_rollouts", "max_tokens"),
         *("task", "task_options", "data_path", "train_split", "model_name_or_path", "tiny_options"),
+        "form_reward",
         *("evaluations", "evaluation_steps", "evaluation_seconds", "evaluation_path"),
         *("evaluation_split", "evaluation_problems", "evaluation_repeats"),
         *("evaluation_temperature", "max_completion_length", "logging_steps", "logging_strategy"),

@@ -1,5 +1,6 @@
 """One run: load, train, evaluate, record; resumable at any point."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,7 +169,7 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
     try:
         trainer = PODSTrainer(
             model=name,
-            reward_funcs=data.task.rewards(),
+            reward_funcs=reward_functions(data.task, spec.run.form_reward),
             args=args,
             train_dataset=to_dataset(data.task, data.train),
             peft_config=get_peft_config(model),
@@ -179,6 +180,18 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def reward_functions(task: Task, form: str) -> list[Any]:
+    """The task's reward functions; a task of the user's own may have `rewards()` without `form`."""
+    if form == "wrong":
+        return task.rewards()
+    if "form" not in inspect.signature(task.rewards).parameters:
+        raise InvalidInputError(
+            f"form_reward: {form} is for tasks whose rewards() takes `form`; that of {task.name!r}"
+            " does not. Leave form_reward out"
+        )
+    return task.rewards(form=form)
 
 
 def model_path(spec: Spec, progress: Callable[[str], Progress]) -> str:

@@ -12,6 +12,7 @@ from trl import ModelConfig, TrlParser
 
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.sampling import Sampling
+from podsrl.tasks.base import FORMS
 from podsrl.trl import PODSConfig
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -37,6 +38,13 @@ class RunArguments:
     )
     tiny_options: str | None = field(
         default=None, metadata={"help": "Settings of the embedded model, as JSON or a mapping."}
+    )
+    form_reward: str = field(
+        default="wrong",
+        metadata={
+            "help": "Who gets the task's rewards for the form: 'wrong' answers only, or 'every'"
+            " rollout. reward_weights scales them."
+        },
     )
     data_path: str | None = field(
         default=None, metadata={"help": "Local folder or file with the task's data; else the hub."}
@@ -102,6 +110,10 @@ class RunArguments:
     def __post_init__(self) -> None:
         if self.resume and self.overwrite:
             raise InvalidInputError("resume and overwrite exclude each other; set one of them")
+        if self.form_reward not in FORMS:
+            raise InvalidInputError(
+                f"form_reward must be one of {', '.join(FORMS)}; got {self.form_reward!r}"
+            )
         if self.evaluation_problems < 0 or self.evaluation_repeats < 1:
             raise InvalidInputError(
                 "evaluation_problems must be >= 0 and evaluation_repeats >= 1; got"

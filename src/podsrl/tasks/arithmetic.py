@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.extract import answer_tag
+from podsrl.grading.extract import MAX_TAIL, answer_tag
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 
+_NUMBERS = re.compile(r"[+-]?[0-9]++")
 # sign, and digits without leading zeros; possessive, so that a text of many zeros takes linear time
 _INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)")
 
@@ -24,6 +25,8 @@ class Arithmetic(Task):
         min_columns, max_columns: digits of both numbers; rows go through all of them in turn.
         train_size, test_size: rows of each split.
         seed: of the draw; the same seed gives the same rows.
+        mode: "strict": the answer stands between <answer> tags. "lenient": without them the last
+            integer of the completion counts.
     """
 
     name = "arithmetic"
@@ -40,7 +43,9 @@ class Arithmetic(Task):
         train_size: int = 4096,
         test_size: int = 256,
         seed: int = 0,
+        mode: str = "strict",
     ) -> None:
+        self.mode = check_choice("mode", mode, ("strict", "lenient"))
         if not 1 <= min_columns <= max_columns:
             raise InvalidInputError(
                 f"min_columns = {min_columns}, max_columns = {max_columns}; allowed is"
@@ -87,8 +92,10 @@ class Arithmetic(Task):
         )
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Right if the last <answer> holds the integer `row["answer"]`, and nothing else."""
+        """Right if the answer that is given is the integer `row["answer"]`, and nothing else."""
         declared = answer_tag(completion)
+        if declared is None and self.mode == "lenient":
+            declared = next(iter(_NUMBERS.findall(completion[-MAX_TAIL:])[::-1]), None)
         right = declared is not None and _canonical(declared) == _canonical(str(row["answer"]))
         return Grade(right, in_format(completion))
 

@@ -22,6 +22,8 @@ your final answer, nothing else
 </answer>"""
 
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+#: Who gets the rewards for the form: wrong answers only, or every rollout.
+FORMS = ("wrong", "every")
 _MIDDLE = re.compile(r"</think>[ \n]?<answer>")
 
 
@@ -90,14 +92,23 @@ class Task(ABC):
         """A row with a right and a wrong completion, which `pods tasks check` grades."""
         return self.example, self.example_right, self.example_wrong
 
-    def rewards(self) -> list[RewardFunction]:
-        """Reward functions for TRL: the paper's correctness, format and tag rewards.
+    def rewards(self, form: str = "wrong") -> list[RewardFunction]:
+        """Reward functions for TRL: correctness, form and tags, as in the authors' code.
 
-        1 for a right answer; for a wrong one up to 0.1 for the form (0.001 less for each character
-        outside it) and 0.025 for each of the four tags that occurs once. The values are those of
-        the authors' code (github.com/YixuanEvenXu/pods, open-r1/src/open_r1/rewards.py).
+        Correctness is 1 for a right answer, else 0. The form gives up to 0.1 (0.001 less for each
+        character outside it), each of the four tags that occurs exactly once 0.025. Scale them with
+        `reward_weights`; each completion that can't be graded gets None from all three.
+
+        Args:
+            form: who gets the rewards for form and tags. "wrong": wrong answers only, as in the
+                first release of the authors' code (github.com/YixuanEvenXu/pods, commit 3fc107e,
+                utils/data.py). "every": every rollout, as later (commit 0c453d2, there at a tenth
+                of the size: reward_weights 1, 0.1, 0.1).
+
+        Raises:
+            InvalidInputError: another `form`.
         """
-        return paper_rewards(self)
+        return paper_rewards(self, form)
 
 
 def format_span(completion: str) -> tuple[int, int] | None:
@@ -155,8 +166,9 @@ _ADVICE = (
 )
 
 
-def paper_rewards(task: Task) -> list[RewardFunction]:
+def paper_rewards(task: Task, form: str) -> list[RewardFunction]:
     """The three reward functions of `Task.rewards`, which grade every batch once between them."""
+    every = check_choice("form", form, FORMS) == "every"
     last: list[Any] = [None, None]  # the batch graded last, and its grades
     watch = UnscorableWatch(task.max_unscorable, advice=_ADVICE)
 
@@ -176,25 +188,24 @@ def paper_rewards(task: Task) -> list[RewardFunction]:
             watch.record(failed)
         return texts, last[1]
 
+    def shaped(grade: Grade, score: Callable[[str], float], text: str) -> float | None:
+        if grade.answer is None:
+            return None
+        return score(text) if every or not grade.answer else 0.0
+
     def correctness(completions: Sequence[Any], **columns: Any) -> list[float | None]:
         _, graded = grades(completions, columns)
         return [None if g.answer is None else float(g.answer) for g in graded]
 
     def format(completions: Sequence[Any], **columns: Any) -> list[float | None]:
         texts, graded = grades(completions, columns)
-        return [_unless_right(g, _form_score, t) for t, g in zip(texts, graded, strict=True)]
+        return [shaped(g, _form_score, t) for t, g in zip(texts, graded, strict=True)]
 
     def tags(completions: Sequence[Any], **columns: Any) -> list[float | None]:
         texts, graded = grades(completions, columns)
-        return [_unless_right(g, _tag_score, t) for t, g in zip(texts, graded, strict=True)]
+        return [shaped(g, _tag_score, t) for t, g in zip(texts, graded, strict=True)]
 
     return [correctness, format, tags]
-
-
-def _unless_right(grade: Grade, score: Callable[[str], float], text: str) -> float | None:
-    if grade.answer is None:
-        return None
-    return 0.0 if grade.answer else score(text)
 
 
 def _form_score(text: str) -> float:

@@ -7,6 +7,7 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from podsrl.tasks.arithmetic import draw_problem, worked_sum
+from podsrl.tasks.base import TAGS
 from podsrl.tiny.settings import TinySettings
 from podsrl.tiny.tokenizer import build_tokenizer
 
@@ -35,11 +36,23 @@ def build(
     return model.eval(), tokenizer
 
 
-def sloppy_example(draw: random.Random, columns: int, noise: float) -> tuple[str, str]:
-    """A training sum and its working, each column's digit wrong with probability `noise`."""
+def sloppy_example(
+    draw: random.Random, columns: int, noise: float, form_noise: float = 0.0
+) -> tuple[str, str]:
+    """A training sum and its working, with slips.
+
+    Each column's digit is wrong with probability `noise`. Each of the four tags is left out with
+    probability `form_noise`; one inside the text leaves a line break, so that the answer still
+    stands alone.
+    """
     a, b = draw_problem(draw, columns, "train")
     slips = [draw.randint(1, 9) if draw.random() < noise else 0 for _ in range(columns)]
-    return f"{a}+{b}", worked_sum(a, b, slips)
+    working = worked_sum(a, b, slips)
+    if form_noise:  # else no number is drawn: the weights without it stay what they were
+        for tag in TAGS:
+            if draw.random() < form_noise:
+                working = working.replace(tag, "\n")
+    return f"{a}+{b}", working.strip("\n")
 
 
 def _config(settings: TinySettings, tokenizer: Qwen2Tokenizer) -> Qwen2Config:
@@ -99,7 +112,7 @@ def _batch(
     prompts, completions = [], []
     for _ in range(settings.batch_size):
         columns = draw.randint(settings.min_columns, settings.max_columns)
-        question, working = sloppy_example(draw, columns, settings.noise)
+        question, working = sloppy_example(draw, columns, settings.noise, settings.form_noise)
         prompts.append([{"role": "user", "content": question}])
         completions.append(working + tokenizer.eos_token)
     rendered = tokenizer.apply_chat_template(prompts, tokenize=False)

@@ -13,7 +13,9 @@ class TinySettings:
 
     Args:
         min_columns, max_columns: digits of the sums that it is warm-started on.
-        noise: probability that a column's result is off by one.
+        noise: probability that a column's result is wrong.
+        form_noise: probability that each of the four tags is left out. The share of samples in the
+            asked form is then about (1 - form_noise) ** 4.
         steps, batch_size: optimiser steps, and sums in each.
         learning_rate: its peak, after `warmup_steps`; it then falls linearly to 0.
         hidden_size, intermediate_size, layers, heads, key_value_heads: of the Qwen2 architecture.
@@ -25,6 +27,7 @@ class TinySettings:
     min_columns: int = 4
     max_columns: int = 4
     noise: float = 0.3
+    form_noise: float = 0.0
     steps: int = 300
     batch_size: int = 64
     learning_rate: float = 3e-3
@@ -43,8 +46,9 @@ class TinySettings:
                 f"min_columns = {self.min_columns}, max_columns = {self.max_columns}; allowed is"
                 " 1 <= min_columns <= max_columns"
             )
-        if not 0 <= self.noise < 1:
-            raise InvalidInputError(f"noise = {self.noise}; allowed is 0 <= noise < 1")
+        for name in ("noise", "form_noise"):
+            if not 0 <= (share := getattr(self, name)) < 1:
+                raise InvalidInputError(f"{name} = {share}; allowed is 0 <= {name} < 1")
         for name in ("steps", "batch_size", "layers"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name} = {getattr(self, name)} must be at least 1")

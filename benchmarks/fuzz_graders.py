@@ -213,7 +213,7 @@ def main() -> int:
             left -= size
         seconds = time.perf_counter() - started
         print(
-            f"{name:34} {arguments.count} completions, {arguments.count / seconds:,.0f} a second,"
+            f"{name:34} {arguments.count} completions, {arguments.count / seconds:,.0f} per second,"
             f" slowest batch {slowest:.2f} s; right {verdicts[True]}, wrong {verdicts[False]},"
             f" unscorable {verdicts[None]} ({COUNTS['timeouts']} timeouts, {COUNTS['crashes']}"
             f" crashes, {COUNTS['errors']} errors)",

@@ -3,7 +3,7 @@
     python benchmarks/grading_speed.py
     python benchmarks/grading_speed.py --only code --run runs/demo
 
-Three shares are printed. *modelled*: of a step of the paper's setting, whose seconds a rollout are
+Three shares are printed. *modelled*: of a step of the paper's setting, whose times are
 those of `pods report --clock generate=0.05,update=0.42` (about what the authors' L40S had): 8
 prompts x 64 generated and 8 x 16 updated are 79.4 s. *given*: of a step of --step-seconds. And,
 with --run, *measured*: what the steps of a finished run waited for grading, by its own clock.
@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-GENERATE, UPDATE, ROLLOUTS, KEPT = 0.05, 0.42, 64, 16  # seconds a rollout; n and m of the paper
+GENERATE, UPDATE, ROLLOUTS, KEPT = 0.05, 0.42, 64, 16  # seconds per rollout; n and m of the paper
 GOLD = {
     "gsm8k": [str(k) for k in range(7, 900, 41)],
     # One in six gold answers of MATH-500 is neither a number nor a word: as here.

@@ -38,8 +38,8 @@ CONFIGS = Path(__file__).parent / "configs"
 #: Comparison: those that its learning rates come from.
 COMPARISONS = {
     "arithmetic": ("arithmetic-rates-1",),
-    "arithmetic-map-hard": ("arithmetic-rates-dear", "arithmetic-rates-sizes"),
-    "arithmetic-map-dear": ("arithmetic-rates-long", "arithmetic-rates-long-again"),
+    "arithmetic-map-hard": ("arithmetic-rates-hard", "arithmetic-rates-sizes"),
+    "arithmetic-map-long": ("arithmetic-rates-long", "arithmetic-rates-long-again"),
     "arithmetic-map-rare": ("arithmetic-rates-rare",),
     "arithmetic-map-uniform": ("arithmetic-rates-uniform",),
     "arithmetic-map-four": ("arithmetic-rates-four",),
@@ -49,13 +49,13 @@ COMPARISONS = {
 PARTS = 4
 #: Cells of the map, by what they are.
 CELLS = {
-    "arithmetic": "mixed difficulty, 1 prompt a step",
-    "arithmetic-map-uniform": "one difficulty, 1 prompt a step",
-    "arithmetic-map-four": "mixed difficulty, 4 prompts a step",
-    "arithmetic-map-dear": "mixed difficulty, 1 prompt a step, dear update, 3 times as long",
-    "arithmetic-map-hard": "hard prompts, 1 prompt a step, dear update",
-    "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt a step, dear update",
-    "arithmetic-map-sgd": "nearly hopeless prompts, 1 prompt a step, dear update, by SGD",
+    "arithmetic": "mixed difficulty, 1 prompt per step",
+    "arithmetic-map-uniform": "one difficulty, 1 prompt per step",
+    "arithmetic-map-four": "mixed difficulty, 4 prompts per step",
+    "arithmetic-map-long": "mixed difficulty, 1 prompt per step, expensive update, 3 times as long",
+    "arithmetic-map-hard": "hard prompts, 1 prompt per step, expensive update",
+    "arithmetic-map-rare": "nearly hopeless prompts, 1 prompt per step, expensive update",
+    "arithmetic-map-sgd": "nearly hopeless prompts, 1 prompt per step, expensive update, by SGD",
 }
 
 
@@ -226,7 +226,7 @@ def details(name: str) -> str:
 HEAD = """# Measured on the embedded arithmetic task
 
 `python -m benchmarks.evidence --comparisons {names}`, {date}, {hardware}.
-With `--only condense` this page is written anew from finished runs; `make evidence` runs all.
+With `--only condense` this page is written again from finished runs; `make evidence` runs all.
 """
 
 
@@ -235,7 +235,7 @@ def hardware(names: Sequence[str]) -> str:
     environments = [run.environment() for name in names for run in find_runs(RUNS / name)]
     machines = sorted({f"{e['cpu']}, {e['cores']} cores" for e in environments})
     commits = sorted({(e.get("git") or {}).get("commit", "unknown")[:12] for e in environments})
-    return f"{'; '.join(machines)}, one thread a run, commits {', '.join(commits)}"
+    return f"{'; '.join(machines)}, one thread per run, commits {', '.join(commits)}"
 
 
 if __name__ == "__main__":

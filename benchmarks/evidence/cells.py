@@ -247,7 +247,7 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
         "## The map\n",
         "Speed-up of PODS to 99 % of the reference's best accuracy (95 % interval; median over"
         " seeds). *Measured* is training time here. The other columns are modelled: the same"
-        " curves at an update that costs so many times a rollout's generation (8.4 is about the"
+        " curves at an update that costs this many times a rollout's generation (8.4 is about the"
         " authors' L40S), up to the time that both arms last.\n",
     ]
     for reference in REFERENCES:

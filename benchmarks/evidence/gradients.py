@@ -42,7 +42,7 @@ class Share:
 
 
 def shared(folder: Path) -> Share:
-    """From all runs of a comparison with one prompt a step, of every arm that drops by contrast."""
+    """From all runs of a comparison with one prompt per step; arms that select by contrast."""
     found = [steps for run in find_runs(folder) if len(steps := early_steps(run))]
 
     def statistic(chosen: Sequence[int]) -> float:

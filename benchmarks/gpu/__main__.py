@@ -245,7 +245,7 @@ def arguments() -> argparse.Namespace:
     add("--archive", type=Path, help="pack the runs' records into this .tar.gz")
     add("--minutes", type=float, default=9.0, help="for everything (9)")
     add("--rounds", type=int, help="seeds of all comparisons together, at most (as time allows)")
-    add("--comparisons", nargs="+", choices=("main", "dear"), default=["main", "dear"])
+    add("--comparisons", nargs="+", choices=("main", "expensive"), default=["main", "expensive"])
     add("--first-seed", type=int, default=0, help="another one for every session (0)")
     add("--columns", nargs=2, type=int, help="of the sums compared with (by the pass rates)")
     add("--learning-rate", type=float, help="of all arms (1e-4)")

@@ -56,7 +56,7 @@ def share_out(
         arms: runs in a round.
         overhead: seconds of a run outside its training: loading and evaluations.
         least, most: training seconds of a run.
-        rounds: no more than so many.
+        rounds: no more than this many.
 
     Returns:
         Rounds(0, 0.0) if not even one fits.

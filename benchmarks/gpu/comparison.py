@@ -33,7 +33,7 @@ ARMS = ("grpo", "grpo_ga", "pods")
 #: What each comparison sets over the common settings.
 COMPARISONS: dict[str, dict[str, Any]] = {
     "main": {},
-    "dear": {"num_iterations": 2, "gradient_checkpointing": True},
+    "expensive": {"num_iterations": 2, "gradient_checkpointing": True},
 }
 _WARM_STEPS = 2
 _LEFT_OUT = 2
@@ -180,7 +180,7 @@ def plan_rounds(
 
 
 def phases(folder: Path, arm: str) -> dict[str, Any]:
-    """Means over an arm's steps: seconds by phase, rollouts a second, tokens; and its peak memory.
+    """Means over an arm's steps: seconds by phase, rollouts per second, tokens; peak memory.
 
     The first steps of each run are left out, and as many are taken of those that generate as of
     those that train on the same rollouts again.

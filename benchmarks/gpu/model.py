@@ -20,7 +20,7 @@ LEAST_RIGHT = 0.1
 
 
 def warm_start(settings: TinySettings, device: str, seconds: float, folder: Path) -> dict[str, Any]:
-    """Build the model and save it, in about so many seconds; returns what to report.
+    """Build the model and save it, in about this many seconds; returns what to report.
 
     A few steps on a first model tell how many there is time for, so that the learning rate falls to
     0 in time. A model that has learned next to nothing is built once more, at a smaller rate.

@@ -15,7 +15,7 @@ from podsrl.runs.json_files import write_json, write_whole
 
 _TITLES = {
     "main": "GRPO, GRPO-GA and PODS at equal training time",
-    "dear": "The same with a dear update: two passes over the rollouts, gradient checkpointing",
+    "expensive": "An expensive update: two passes over the rollouts, gradient checkpointing",
 }
 _FIGURES = ("accuracy", "seconds_per_step")
 

@@ -243,7 +243,7 @@ def _curves(
         seeds=seeds,
         steps=steps[:, there],
         seconds=np.where(np.isnan(accuracy), np.nan, seconds)[:, there],
-        generated=steps[:, there] * int(parts["n"]),  # one prompt a step
+        generated=steps[:, there] * int(parts["n"]),  # one prompt per step
         trained=steps[:, there] * int(parts["m"]),
         accuracy=accuracy[:, there],
         length=length[:, there],

@@ -113,7 +113,7 @@ def _table(measured: Mapping[str, Any], workload: str, found: Mapping[str, Any])
     return Table(
         f"Generation: {rollouts} rollouts, {measured['prompts']} prompts x {measured['n']},"
         f" {workload}",
-        ["", "seconds", "tokens a rollout", "tokens a second"],
+        ["", "seconds", "tokens per rollout", "tokens per second"],
         rows,
         "Sampled from the embedded model at temperature 1. Tests check that the distribution is"
         " the same, and the tokens under greedy decoding.",

@@ -32,7 +32,7 @@ def _scan_group(rewards_N: Sequence[float], m: int) -> list[int]:
 
 
 def per_group(rewards_P_N: np.ndarray, m: int) -> list[np.ndarray]:
-    """Each group by itself, each candidate's variance computed anew with numpy."""
+    """Each group by itself, each candidate's variance computed again with numpy."""
     return [_best_of_group(rewards_N, m) for rewards_N in rewards_P_N]
 
 

@@ -21,7 +21,7 @@ Measured = Mapping[str, Any]  # what a part measured, as JSON has it
 class Part:
     """One part.
 
-    what: a line for the plan. minutes: about so many, on two free cores, and with `Scale.quick`.
+    what: a line for the plan. minutes: about this many, on two free cores, and with `Scale.quick`.
     measure: called with the scale, the folder of the embedded model, a folder for logs, a report.
     """
 
@@ -136,7 +136,7 @@ def page(found: Mapping[str, Mapping[str, Any]]) -> str:
     memory = f"{machine['memory'] / 1e9:.0f} GB" if machine["memory"] else "memory unknown"
     lines = [
         "# Performance\n",
-        "Measured by `make bench`, which measures anew and rewrites this page.\n",
+        "Measured by `make bench`, which measures again and rewrites this page.\n",
         f"* Hardware: {machine['cpu']}, {machine['cores']} cores, {memory}; torch used"
         f" {machine['threads']} threads.",
         f"* Python {machine['python']}; "

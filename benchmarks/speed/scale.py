@@ -16,7 +16,7 @@ class Scale:
     m, n, prompts: of PODS's training step; the micro-batch is prompts x m rows for all arms.
     groups, group_sizes: P and n of the selection's table.
     growth_groups, growth_sizes: P and n that its exponent is fitted on.
-    sweep_n, sweep_m: of the growth of a step, one prompt a step.
+    sweep_n, sweep_m: of the growth of a step, one prompt per step.
     tiny: the model. mixed: that of the second table of generation, for sums of mixed length.
     """
 

@@ -24,7 +24,7 @@ PER_GROUP = {"numpy": "per group", "torch": "per group, torch"}
 #: Where the bars apply.
 BAR_GROUPS, BAR_N, FASTER = 4096, 64, 100.0
 EXPONENT, SHARE = 1.1, 0.001
-#: Short calls are repeated within a round, up to about so many seconds.
+#: Short calls are repeated within a round, up to about this many seconds.
 _ROUND_SECONDS = 0.02
 
 
@@ -180,7 +180,7 @@ def _growth(measured: Mapping[str, Any]) -> Table:
 def _share(measured: Mapping[str, Any], step_seconds: Mapping[str, Sequence[float]]) -> Table:
     rows, bars = [], []
     for prompts, seconds in measured["seconds"].items():
-        what = f"{prompts} prompt{'s' * (prompts != '1')} a step"
+        what = f"{prompts} prompt{'s' * (prompts != '1')} per step"
         selection, step, share = spread(seconds).median, None, None
         if prompts in step_seconds:
             step = spread(step_seconds[prompts]).median

@@ -18,7 +18,7 @@ Phases = Mapping[str, float]
 
 
 def settings(scale: Scale, model: str, variant: str) -> list[Setting]:
-    """The three arms: the same prompts a step, and the same micro-batch."""
+    """The three arms: the same prompts per step, and the same micro-batch."""
     n, m = scale.n, scale.m
     sizes = {"grpo": (m, m, False), "grpo_ga": (n, n, False), "pods": (n, m, True)}
     return [

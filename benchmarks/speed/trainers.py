@@ -56,7 +56,7 @@ class Setting:
 
 
 def build(setting: Setting, folder: str) -> GRPOTrainer:
-    """A trainer that logs every step, saves nothing, and hardly moves the policy.
+    """A trainer that logs every step, saves nothing, and moves the policy very little.
 
     With next to no learning rate all trainers go on drawing completions of the same lengths.
     """

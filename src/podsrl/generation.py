@@ -118,7 +118,7 @@ class _EnoughEnded(StoppingCriteria):
 def _prefilled(
     model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, config: GenerationConfig
 ) -> DynamicCache:
-    """The cache of all prompts but for their last token, each different prompt read once.
+    """The cache of all prompts except their last token, each different prompt read once.
 
     `generate` reads them, so that positions and masks are those of the model's own; the token that
     it must make of them is thrown away.

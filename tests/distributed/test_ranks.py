@@ -212,7 +212,7 @@ def test_fsdp2_on_two_ranks_trains_like_one_process(on_ranks, tiny_model, tmp_pa
 
 @pytest.fixture
 def config(tiny_model: Path, tmp_path: Path) -> Path:
-    """30 rollouts a step on two ranks, 12 of them kept; 5 problems, which two ranks can't halve."""
+    """30 rollouts per step on two ranks, 12 kept; 5 problems, which two ranks can't halve."""
     settings = {
         "task": "arithmetic", "task_options": {"min_columns": 2, "max_columns": 2},
         "model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run"),

@@ -43,7 +43,7 @@ def test_an_ablation_is_a_few_lines(comparison):
         "n16": {"num_rollouts": 16},
         "m2": {"num_generations": 2, "per_device_train_batch_size": 2},
         "grpo2": {"like": "grpo", "num_generations": 2, "per_device_train_batch_size": 2},
-        "dear": {"like": "grpo_ga", "learning_rate": 5e-4},
+        "more": {"like": "grpo_ga", "learning_rate": 5e-4},
     }
     spec = parse_comparison(comparison(arms=arms), "x")
     assert spec.run_spec(RunOf("max_reward", 0)).training.downsampling_rule == "max_reward"
@@ -51,8 +51,8 @@ def test_an_ablation_is_a_few_lines(comparison):
     assert sizes(spec, "n16") == (16, 4, 4, 1)
     assert sizes(spec, "m2") == (8, 2, 2, 1)
     assert sizes(spec, "grpo2") == (2, 2, 2, 1)  # still n = m
-    assert sizes(spec, "dear") == (8, 8, 4, 2)
-    assert spec.run_spec(RunOf("dear", 0)).training.learning_rate == 5e-4
+    assert sizes(spec, "more") == (8, 8, 4, 2)
+    assert spec.run_spec(RunOf("more", 0)).training.learning_rate == 5e-4
 
 
 def test_grpo_ga_may_spread_its_rollouts_over_more_prompts_but_not_be_fewer(comparison):

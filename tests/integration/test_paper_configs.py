@@ -18,7 +18,7 @@ from podsrl.tasks.registry import TASKS
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 QWEN, LLAMA = "Qwen/Qwen2.5-3B-Instruct", "meta-llama/Llama-3.2-3B-Instruct"
-#: name: model, task, n, m, prompts a step, rollouts a step, beta, completion tokens, hours
+#: name: model, task, n, m, prompts per step, rollouts per step, beta, completion tokens, hours
 SETTINGS = {
     "a-gsm8k": (QWEN, "gsm8k", 64, 16, 1, 64, 0.0, 512, 6.0),
     "b-math": (QWEN, "math", 32, 8, 1, 32, 0.0, 512, 6.0),

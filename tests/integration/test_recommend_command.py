@@ -51,7 +51,7 @@ def test_given_costs_and_pass_rates_give_a_table_a_figure_and_a_recommendation(c
     assert main([*GIVEN, *flags]) == 0
     printed = capsys.readouterr().out
     assert "recommended at m = 16: n = 64, m = 16" in printed
-    assert "times the signal a second of plain GRPO (n = m = 16)" in printed
+    assert "times the signal per second of plain GRPO (n = m = 16)" in printed
     plan = plan_of(out)
     assert [(c["m"], c["n"]) for c in plan["cells"]] == [
         (8, 8), (8, 16), (8, 64), (16, 16), (16, 64),
@@ -89,7 +89,7 @@ def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys
     path = config(max_steps=500, evaluation_steps=1)
     assert main(["recommend", "--config", path, "--out", str(out)]) == 0
     printed = capsys.readouterr().out
-    # 2 prompts a step: 8 generations of the sizes, and then up to 32 prompts
+    # 2 prompts per step: 8 generations of the sizes, and then up to 32 prompts
     assert "16 training steps at learning rate 0" in printed
     assert "2 prompts x 32, 4, 16, 8 rollouts" in printed
     assert "16 generations at n = 4, 8, 16, 32" in printed
@@ -155,7 +155,7 @@ def test_a_users_errors_are_one_line(arguments, says, capsys):
 
 def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
     """The cell of a map: predicted speed-ups of its arms from what they measured."""
-    # 0.4 s to generate and 0.5 s to update, whatever the sizes: an update of 64 is no dearer
+    # 0.4 s to generate and 0.5 s to update, whatever the sizes: an update of 64 costs no more
     for arm, n, m in [("grpo", 16, 16), ("pods", 64, 16), ("grpo_ga", 64, 64)]:
         run = write_run(tmp_path / arm / "seed-0", arm, 0, [0.1, 0.4], n=n, m=m)
         run.write_rollouts(1, rollouts(groups=3, n=n, m=m))

@@ -104,5 +104,5 @@ def test_all_rollouts_of_a_step_are_graded_at_once_so_that_every_core_has_work(t
         task, ROWS["gsm8k"], tmp_path, max_steps=2, gradient_accumulation_steps=2
     )
     trainer.train()
-    # 2 prompts a step (4 kept rows x 2 micro-batches, 4 a prompt), 8 rollouts each
+    # 2 prompts per step (4 kept rows x 2 micro-batches, 4 a prompt), 8 rollouts each
     assert sizes == [16, 16]

@@ -202,7 +202,7 @@ def test_the_selection_is_judged_at_4096_groups_by_its_growth_and_by_its_share()
     assert found["numpy: exponent against n log n"] == (1.0, "met")
     assert found["torch: exponent against n log n"][1] == "missed"
     # 2 ms of 4 s
-    assert verdicts(share) == {"8 prompts a step: selection's share of it": (0.0005, "met")}
+    assert verdicts(share) == {"8 prompts per step: selection's share of it": (0.0005, "met")}
     assert share.rows[0][2] == "not measured"
 
 
@@ -217,7 +217,7 @@ def test_generation_is_judged_by_its_ratio_to_plain_generate_round_by_round():
     measured = {"prompts": 2, "n": 4, "workloads": {"sums of 4 columns": found}}
     (table,) = generation.tabulate(measured)
     assert verdicts(table) == {"times faster than plain generate": (2.0, "met")}
-    # 80 tokens of 8 rollouts; 72 / 1, 80 / 2, 88 / 2 tokens a second
+    # 80 tokens of 8 rollouts; 72 / 1, 80 / 2, 88 / 2 tokens per second
     assert [row[2:] for row in table.rows] == [["10.0", "20"], ["10.0", "44"]]
 
 

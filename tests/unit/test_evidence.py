@@ -131,7 +131,7 @@ def test_the_verdict_is_drawn_and_written(evidence):
 
 
 def write_comparison(folder, arms):
-    """Arms by name: n, m, accuracies, seconds a step; two seeds, where n > m 1 % apart."""
+    """Arms by name: n, m, accuracies, seconds per step; two seeds, where n > m 1 % apart."""
     for name, (n, m, accuracies, seconds) in arms.items():
         for seed in (0, 1):
             shifted = [accuracy + (0.01 * seed if n > m else 0.0) for accuracy in accuracies]

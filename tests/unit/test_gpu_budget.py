@@ -66,11 +66,11 @@ def test_the_second_comparison_comes_once_the_first_has_two_seeds(study: Any) ->
     shared = study.comparison.Study(size, "cpu", Path("model"), (4, 10), Path("runs"))
     round_of = 3 * (size.least + 10.0)
     for whole, expected in ((0, [0, 0]), (1, [1, 0]), (2, [2, 0]), (3, [2, 1]), (4, [3, 1])):
-        planned = plan(shared, ["main", "dear"], 10.0, (whole + 0.01) * round_of)
+        planned = plan(shared, ["main", "expensive"], 10.0, (whole + 0.01) * round_of)
         assert [rounds.count for rounds in planned] == expected
 
 
-@pytest.mark.parametrize("name", ["main", "dear"])
+@pytest.mark.parametrize("name", ["main", "expensive"])
 def test_the_gpu_comparison_is_one_that_pods_compare_accepts(
     study: Any, name: str, tmp_path: Path
 ) -> None:
@@ -86,7 +86,8 @@ def test_the_gpu_comparison_is_one_that_pods_compare_accepts(
     assert [own["num_rollouts"] for own in spec.arms.values()] == [16, 64, 64]
     assert spec.arms["grpo_ga"]["gradient_accumulation_steps"] == 4
     assert all(
-        own.get("num_iterations", 1) == (2 if name == "dear" else 1) for own in spec.arms.values()
+        own.get("num_iterations", 1) == (2 if name == "expensive" else 1)
+        for own in spec.arms.values()
     )
 
 

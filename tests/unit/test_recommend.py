@@ -274,7 +274,7 @@ DEAR_GENERATION = Costs.of_rollouts(generate=0.4, update=0.05)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_where_groups_differ_anyway_or_generating_is_dear_plain_grpo_is_recommended(measure):
+def test_where_groups_differ_anyway_or_generating_is_expensive_plain_grpo_is_recommended(measure):
     for rates, costs in [((0.5,), DEAR_UPDATE), ((0.3, 0.6), DEAR_GENERATION)]:
         cells = grid(KnownRates(rates), costs, candidates(16, 256), [16])
         choice = recommend(cells, measure)
@@ -283,13 +283,13 @@ def test_where_groups_differ_anyway_or_generating_is_dear_plain_grpo_is_recommen
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_where_contrast_is_rare_and_updates_are_dear_more_rollouts_are_recommended(measure):
+def test_where_contrast_is_rare_and_updates_are_expensive_more_rollouts_are_recommended(measure):
     cells = grid(KnownRates((0.02, 0.97)), DEAR_UPDATE, candidates(16, 256), [16])
     choice = recommend(cells, measure)
     assert choice.cell.n > 16
     best = max(cells, key=lambda cell: cell.per_second(measure))
     assert choice.cell.per_second(measure) >= 0.95 * best.per_second(measure)
-    assert "times the signal a second of plain GRPO (n = m = 16)" in choice.reason
+    assert "times the signal per second of plain GRPO (n = m = 16)" in choice.reason
 
 
 def test_without_any_contrast_there_is_nothing_to_choose_by():

@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Clock:
-    """Modelled seconds a rollout, in place of the measured ones.
+    """Modelled seconds per rollout, in place of the measured ones.
 
     generate and score count for every rollout generated, update for every rollout trained.
     """
@@ -42,7 +42,7 @@ class Clock:
                 cost = -1.0
             if phase not in ("generate", "score", "update") or phase in costs or not cost >= 0:
                 raise InvalidInputError(
-                    f"clock {text!r}: {part.strip()!r} is not understood; give seconds a rollout as"
+                    f"clock {text!r}: {part.strip()!r} is not understood; give seconds per rollout:"
                     " generate=0.05,update=0.42 (and score=..., if scoring takes time)"
                 )
             costs[phase] = cost
@@ -51,7 +51,7 @@ class Clock:
         return cls(**costs)
 
     def phases(self, generated: float, trained: float) -> dict[str, float]:
-        """Modelled seconds of each phase for so many rollouts."""
+        """Modelled seconds of each phase for these numbers of rollouts."""
         return {
             "generate": self.generate * generated,
             "score": self.score * generated,

@@ -66,7 +66,7 @@ def describe(name: str, comparison: Comparison) -> str:
     arms = ", ".join(arm.name for arm in comparison.arms)
     what = {
         "accuracy": "Accuracy against training time: means and 1.96 standard errors over seeds",
-        "seconds_per_step": "Seconds a step, by phase",
+        "seconds_per_step": "Seconds per step, by phase",
         "length": "Mean completion length in tokens against training time",
         "rewards": "Mean reward of all, kept and dropped rollouts against training time",
     }[name]
@@ -85,7 +85,7 @@ def _axes(comparison: Comparison, title: str) -> tuple[Figure, Axes]:
     axes = figure.add_subplot()
     axes.set_title(title)
     if comparison.clock is not None:
-        label = f"modelled: {comparison.clock} a rollout"
+        label = f"modelled: {comparison.clock} per rollout"
         figure.supxlabel(label, fontsize=8, color="#A04000", ha="left", x=0.02)
     return figure, axes
 
@@ -163,7 +163,7 @@ def _length(comparison: Comparison) -> Figure:
 
 
 def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
-    figure, axes = _axes(comparison, "Seconds a step")
+    figure, axes = _axes(comparison, "Seconds per step")
     rows = np.arange(len(comparison.arms))
     logs = [arm.log for arm in comparison.arms]
     if all(log is not None for log in logs):
@@ -185,7 +185,7 @@ def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlim(0.0, 1.18 * float(left.max()) or 1.0)
-    axes.set_xlabel("modelled seconds a step" if comparison.clock else "seconds a step")
+    axes.set_xlabel("modelled seconds per step" if comparison.clock else "seconds per step")
     return figure
 
 

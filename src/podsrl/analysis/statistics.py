@@ -13,7 +13,7 @@ _RESAMPLES = 9999
 
 
 class Estimate(NamedTuple):
-    """A mean over so many seeds; error is 1.96 standard errors, None for a single seed."""
+    """A mean over this many seeds; error is 1.96 standard errors, None for a single seed."""
 
     mean: float
     error: float | None

@@ -190,7 +190,7 @@ def as_markdown(comparison: Comparison, summaries: list[ArmSummary]) -> str:
     """The title, the verdicts and the table in Markdown."""
     lines = [f"## {heading(comparison)}", ""]
     if comparison.clock is not None:
-        lines.append(f"* Modelled time, not measured: {comparison.clock} a rollout.")
+        lines.append(f"* Modelled time, not measured: {comparison.clock} per rollout.")
     lines += [f"* **{ratio}**: {text}" for ratio, text in verdicts(comparison, summaries)]
     lines += [f"* Note: {note}." for note in comparison.notes]
     rows = [("", [s.arm for s in summaries]), *table(comparison, summaries)]

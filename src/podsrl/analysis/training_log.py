@@ -16,7 +16,7 @@ _STRETCHES = 40
 class TrainingLog:
     """The logged metrics of one arm, over all its seeds.
 
-    phase_seconds: seconds a step, by phase.
+    phase_seconds: seconds per step, by phase.
     seconds, reward, kept_reward, dropped_reward: means of the logged steps in equal stretches of
         training time; NaN where nothing was dropped, or could be scored.
     """

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _quiet_dependencies() -> None:
-    """Our own messages on stderr; of our dependencies only what a user can act upon."""
+    """Our own messages on stderr; of our dependencies only what a user can act on."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("podsrl").setLevel(logging.INFO)
     for module in ("transformers", "trl", "torch", "accelerate", "peft"):

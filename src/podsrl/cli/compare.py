@@ -15,7 +15,7 @@ SUMMARY = "compare algorithms at equal training time, steps or tokens, over seed
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "Kill it whenever you like: started again, it goes on, and finished runs stay as they are."
+        "You may stop it at any time. Started again, it goes on; finished runs stay as they are."
     )
     parser.add_argument(
         "--config", required=True, help="a YAML file, or the name of a shipped comparison"

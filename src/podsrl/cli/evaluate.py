@@ -12,7 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task_options", help="options of the task, as JSON")
     parser.add_argument("--data_path", help="local data of the task; default: the hub")
     parser.add_argument("--split", default="test", help="split to measure on (test)")
-    parser.add_argument("--problems", type=int, help="only the first so many; default: all")
+    parser.add_argument("--problems", type=int, help="use only this many problems; default: all")
     parser.add_argument("--repeats", type=int, default=1, help="k: completions per problem (1)")
     parser.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (1.0)")
     parser.add_argument("--max_completion_length", type=int, default=512, help="tokens (512)")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from podsrl.recommend.advice import Advice
     from podsrl.runs.folder import RunFolder
 
-SUMMARY = "which n and m teach most a second, on your model and hardware"
+SUMMARY = "which n and m teach most per second, on your model and hardware"
 TAKES_FIELDS = True
 _M = 16  # where only costs are given
 
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--costs",
         metavar="generate=S,update=S",
-        help="in seconds a rollout (also: score=S), instead of measured ones",
+        help="in seconds per rollout (also: score=S), instead of measured ones",
     )
     parser.add_argument(
         "--pass_rates",
@@ -86,7 +86,7 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     if args.costs:
         clock = Clock.parse(args.costs)
         costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
-        sources.append(f"costs       given: {clock} a rollout; one prompt a step")
+        sources.append(f"costs       given: {clock} per rollout; one prompt per step")
     if args.pass_rates:
         population = parse_pass_rates(args.pass_rates)
         sources.append(f"pass rates  given: {args.pass_rates}")

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clock",
         metavar="generate=S,update=S",
-        help="replay the curves on modelled time, in seconds a rollout (also: score=S)",
+        help="replay the curves on modelled time, in seconds per rollout (also: score=S)",
     )
     parser.add_argument(
         "--partial",

@@ -7,7 +7,7 @@ SUMMARY = "keep m rollouts of each group in a JSONL file, by a rule"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("rollouts", help="JSONL file, one rollout a line")
+    parser.add_argument("rollouts", help="JSONL file, one rollout per line")
     parser.add_argument("--keep", type=int, required=True, metavar="M", help="rollouts per group")
     parser.add_argument("--rule", default="max_variance", help="(max_variance)")
     parser.add_argument("--group_by", default="prompt", metavar="FIELD", help="(prompt)")

@@ -19,7 +19,7 @@ def max_reward(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
 def random(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
     """Keep m scorable rollouts of each group, uniformly without replacement.
 
-    Args and result as in `max_variance`; without a seed every call draws anew.
+    Args and result as in `max_variance`; without a seed every call draws again.
     """
     xp = array_namespace(rewards_P_N)
     keys = random_keys(rewards_P_N, seed)

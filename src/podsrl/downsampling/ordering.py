@@ -7,7 +7,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 Array = Any  # any array that array-api-compat understands: numpy, torch, cupy, jax
-Seed = int | list[int] | None  # whatever numpy's SeedSequence takes
+Seed = int | list[int] | None  # what numpy's SeedSequence takes
 
 
 def random_keys(rewards_P_N: Array, seed: Seed) -> Array:

@@ -26,7 +26,7 @@ _BUILT_IN = frozenset(RULES.values())
 
 
 def register_rule(name: str, rule: Rule) -> None:
-    """Make `rule` known under `name` wherever a rule's name is accepted.
+    """Make `rule` known under `name` everywhere a rule's name is accepted.
 
     Args:
         name: a new name; those in `RULES` are taken.

@@ -40,7 +40,7 @@ class RunOf(NamedTuple):
 class ComparisonSpec:
     """Arms x seeds at one budget.
 
-    arms: the settings of each, complete but for the seed and the folder.
+    arms: the settings of each, complete except for the seed and the folder.
     budget: one unit of `UNITS` and how much of it.
     evaluations: points of the budget at which every run is evaluated, besides before it.
     launch: words before `-m podsrl.experiments.comparison_process`; () runs Python.

@@ -32,7 +32,7 @@ def work(comparison_folder: Path, arm: str, seed: int) -> None:
     """Train a run to its end, from its last checkpoint if it has one.
 
     Raises:
-        PodsError: whatever `podsrl.experiments.run.train` raises, or another process is at work on
+        PodsError: what `podsrl.experiments.run.train` raises, or another process is at work on
             this run.
     """
     from podsrl.experiments import run as experiment

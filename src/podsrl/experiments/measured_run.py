@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from podsrl.evaluation.sampling import Progress
     from podsrl.experiments.settings import Spec
 
-#: A short run goes on until so many prompts were seen, for at most three times the steps.
+#: A short run goes on until this many prompts were seen, for at most three times the steps.
 GROUPS = 32
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Costs and prompts of one run, or of several with the same prompts a step.
+    """Costs and prompts of one run, or of several with the same prompts per step.
 
     m: kept in its updates, the smallest of several. sizes: the n that were generated, ascending.
     generations: that were timed. rewards_G: the rewards of each group, NaN where there is none.
@@ -77,7 +77,7 @@ def read_measured(*runs: RunFolder) -> Measured:
 
 
 def _timings(run: RunFolder, m: int, n: Any) -> list[Timing]:
-    """One per generation: seconds a step, on average over the steps that were made with it."""
+    """One per generation: seconds per step, on average over the steps that were made with it."""
     generations: list[list[dict[str, Any]]] = []
     for row in run.metrics():
         if "pods/seconds_update" not in row:

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from podsrl.experiments.settings import Spec
 
 GIB = 2**30
-#: Tokens of a prompt that are reckoned with; the paper's settings allow so many.
+#: Tokens of a prompt that are assumed; the paper's settings allow as many.
 PROMPT_TOKENS = 512
 
 
@@ -59,7 +59,7 @@ class ModelShape:
 
     @property
     def parameters(self) -> int:
-        """Weights of the model, but for biases and norms, which are less than one in a thousand."""
+        """Weights of the model without biases and norms, which are less than one in a thousand."""
         embeddings = (1 if self.tied else 2) * self.vocabulary * self.hidden
         return self.layers * sum(i * o for i, o in self.linears.values()) + embeddings
 
@@ -68,7 +68,7 @@ class ModelShape:
         return self.layers * rank * sum(sum(self.linears.get(name, ())) for name in targets)
 
     def activations(self, checkpointing: bool) -> int:
-        """Numbers that one token leaves for the backward pass, but for its logits.
+        """Numbers that one token leaves for the backward pass, without its logits.
 
         Of each layer: inputs of the norms, of the maps and of attention (which is fused), and the
         gated MLP's. With gradient checkpointing one number per layer and hidden unit, and one layer

@@ -17,7 +17,7 @@ def select_lines(
     that the rollout could not be scored.
 
     Args:
-        path: one JSON object with a group and a reward a line.
+        path: one JSON object with a group and a reward per line.
         m: rollouts to keep per group.
         rule: a rule, as in `downsample`.
         group_field: field whose value, of any JSON type, says which group a rollout is of.

@@ -59,5 +59,5 @@ def _refuse_other_settings(run: RunFolder, config: Mapping[str, Any]) -> None:
         raise InvalidInputError(
             f"the run in {run.path} has other settings, and can't be resumed with these:"
             f" {'; '.join(changed)}. Give it those that it had (after an upgrade: the versions in"
-            " its environment.json), or delete the folder to start anew"
+            " its environment.json), or delete the folder to start again"
         )

@@ -90,13 +90,13 @@ def compare(
 ) -> Status:
     """Train every run of our shard that is not finished; finished ones are not touched.
 
-    A run that was killed goes on from its last checkpoint, or starts anew if it has none. A run
+    A run that was killed goes on from its last checkpoint, or starts again if it has none. A run
     that crashes is left out, and the others go on.
 
     Args:
         spec: from `open_comparison`.
         shard: which runs are ours.
-        watch: called about twice a second, and whenever a run starts or ends.
+        watch: called about twice per second, and whenever a run starts or ends.
 
     Raises:
         PodsError: a run ended with a user's error, which the others would share.

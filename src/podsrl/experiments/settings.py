@@ -83,15 +83,15 @@ class RunArguments:
     evaluations: int | None = field(
         default=None,
         metadata={
-            "help": "Evaluate at so many evenly spaced points of the budget, the last at its end:"
+            "help": "Evaluate at this many evenly spaced points of the budget, the last at its end:"
             " of max_steps, max_training_seconds, max_rollouts or max_tokens."
         },
     )
     evaluation_steps: int | None = field(
-        default=None, metadata={"help": "Evaluate every so many steps; always before and after."}
+        default=None, metadata={"help": "Evaluate every this many steps; always before and after."}
     )
     evaluation_seconds: float | None = field(
-        default=None, metadata={"help": "Evaluate every so many seconds of training time."}
+        default=None, metadata={"help": "Evaluate every this many seconds of training time."}
     )
     evaluation_temperature: float | None = field(
         default=None, metadata={"help": "Sampling temperature; default: the training's."}
@@ -104,7 +104,7 @@ class RunArguments:
         metadata={"help": "Go on with the run in output_dir from its last checkpoint."},
     )
     overwrite: bool = field(
-        default=False, metadata={"help": "Delete the run in output_dir and start anew."}
+        default=False, metadata={"help": "Delete the run in output_dir and start again."}
     )
 
     def __post_init__(self) -> None:

@@ -75,7 +75,7 @@ class Crew:
                 process.due = None
                 line = self._asked.pop(process)
                 if message.get("died") == _WITH_ITS_PARENT and line not in self._lost:
-                    self._lost.add(line)  # killed from outside, perhaps: it gets a second chance
+                    self._lost.add(line)  # killed from outside, perhaps: it is tried once more
                     self._waiting.append(line)
                 else:
                     take(line, message)

@@ -127,7 +127,7 @@ def _same_sequence(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
 
 
 def _same_items(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-    """Equal but for the order."""
+    """Equal except for the order."""
     if len(gold) != len(answer):
         return False
     left = list(answer)

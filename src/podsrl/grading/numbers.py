@@ -77,7 +77,7 @@ _CHANGES_IT = re.compile(
 
 @functools.lru_cache(maxsize=4096)  # the rollouts of a group often say the same
 def read_number(text: str, prose: bool = False) -> Number | None:
-    r"""The one number that a short answer states, whatever words stand around it.
+    r"""The one number that a short answer states, with any words around it.
 
     It reads thousands separators, decimals (repeating ones too), fractions, mixed numbers, powers
     of ten, currency, percent signs, magnitude words ("2 million"), bases (52_8), LaTeX, and units;

@@ -1,4 +1,4 @@
-"""What a program says, whatever its comments and layout: for grading equal programs once.
+"""What a program says, without its comments and layout: for grading equal programs once.
 
 Runs in a grading process: the parser's time and memory on hostile text are not ours to promise.
 """

@@ -1,4 +1,4 @@
-"""Which n and m teach most a second: a model of the signal, of the cost, and the choice by both.
+"""Which n and m teach most per second: a model of the signal, of the cost, and the choice by both.
 
 Pure: numpy and scipy only, no torch, no trainer. docs/signal.md derives the model.
 """

@@ -28,16 +28,16 @@ class Advice:
     of_all: Choice
 
     def relative(self, cell: Cell, measure: str | None = None) -> float:
-        """Signal a second in units of plain GRPO's at m, the predicted speed-up over it."""
+        """Signal per second in units of plain GRPO's at m, the predicted speed-up over it."""
         measure = measure or self.measure
         plain = self.plain.per_second(measure)
         return cell.per_second(measure) / plain if plain else float("nan")
 
     def table(self) -> str:
-        """The grid, one cell a line, and the recommendation."""
+        """The grid, one cell per line, and the recommendation."""
         lines = [
-            f"signal a second: plain GRPO at n = m = {self.m} is 1",
-            "    n    m   s a step  generate    update  contrast  groups with"
+            f"signal per second: plain GRPO at n = m = {self.m} is 1",
+            "    n    m    s/step  generate    update  contrast  groups with"
             + "".join(f"{name:>8}" for name in MEASURES),
         ]
         for cell in self.cells:
@@ -63,7 +63,7 @@ class Advice:
         return "  <- best of all" if cell == self.of_all.cell else ""
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain values; signal a second is absolute."""
+        """Everything as plain values; signal per second is absolute."""
         return {
             "measure": self.measure,
             "m": self.m,
@@ -96,7 +96,7 @@ def advise(
 
     Args:
         population: of prompts.
-        costs: seconds a step.
+        costs: seconds per step.
         m: kept in the update now.
         sizes: n to compare; default: powers of two times m / 4, up to 8 m.
         kept: m to compare; default: m / 4, m / 2, m and 2 m. m itself is always in.

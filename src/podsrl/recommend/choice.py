@@ -1,4 +1,4 @@
-"""Signal a second over a grid of n and m, and which to take."""
+"""Signal per second over a grid of n and m, and which to take."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _EACH = 2  # generations of each: the first at a new size is slow
 
 @dataclass(frozen=True)
 class Cell:
-    """One n and m: seconds a step, and what the step learns."""
+    """One n and m: seconds per step, and what the step learns."""
 
     n: int
     m: int
@@ -25,7 +25,7 @@ class Cell:
     signal: Signal
 
     def per_second(self, measure: str) -> float:
-        """Signal a second, by one of `MEASURES`."""
+        """Signal per second, by one of `MEASURES`."""
         return _measure(measure, self.signal) / self.seconds
 
 
@@ -75,16 +75,16 @@ def grid(
 
     Args:
         population: of prompts.
-        costs: seconds a step.
-        sizes: rollouts a prompt, n.
-        kept: rollouts a prompt in the update, m.
+        costs: seconds per step.
+        sizes: rollouts per prompt, n.
+        kept: rollouts per prompt in the update, m.
     """
     pairs = sorted({(m, n) for m in kept for n in {m, *sizes} if n >= m})
     return [Cell(n, m, costs.seconds(n, m), population.signal(n, m)) for m, n in pairs]
 
 
 def recommend(cells: Sequence[Cell], measure: str = DEFAULT_MEASURE) -> Choice:
-    """The cell with the most signal a second; of nearly equal ones the shortest step.
+    """The cell with the most signal per second; of nearly equal ones the shortest step.
 
     Raises:
         InvalidInputError: no cells.
@@ -104,11 +104,11 @@ def speedup(
     reference: tuple[int, int],
     measure: str = DEFAULT_MEASURE,
 ) -> float:
-    """Predicted speed-up of one arm over another: the ratio of their signal a second.
+    """Predicted speed-up of one arm over another: the ratio of their signal per second.
 
     Args:
         population: of prompts, the same for both.
-        costs: seconds a step.
+        costs: seconds per step.
         arm: its (n, m): GRPO is (16, 16), GRPO-GA (64, 64), PODS (64, 16).
         reference: (n, m) of the other.
         measure: one of `MEASURES`.
@@ -144,10 +144,10 @@ def _reason(cells: Sequence[Cell], best: Cell, measure: str) -> str:
     if best.n > best.m:
         plain = next((cell for cell in same_m if cell.n == cell.m), None)
         if plain is None or not plain.per_second(measure):
-            return f"n = {best.n}, m = {best.m}: the most signal a second"
+            return f"n = {best.n}, m = {best.m}: the most signal per second"
         gain = best.per_second(measure) / plain.per_second(measure)
         return (
-            f"n = {best.n}, m = {best.m}: {gain:.2f} times the signal a second of plain GRPO"
+            f"n = {best.n}, m = {best.m}: {gain:.2f} times the signal per second of plain GRPO"
             f" (n = m = {best.m}); {_compared(best, plain)}"
         )
     plain_is = f"n = m = {best.m}, plain GRPO: more rollouts don't pay here"
@@ -157,7 +157,7 @@ def _reason(cells: Sequence[Cell], best: Cell, measure: str) -> str:
     rival = max(larger, key=lambda cell: cell.per_second(measure))
     share = rival.per_second(measure) / best.per_second(measure)
     return (
-        f"{plain_is}; with n = {rival.n}, {share:.2f} times the signal a second,"
+        f"{plain_is}; with n = {rival.n}, {share:.2f} times the signal per second,"
         f" {_compared(rival, best)}"
     )
 

@@ -14,7 +14,7 @@ _SURE = 3  # timings of a size that are enough to believe them
 
 
 class Timing(NamedTuple):
-    """One measured optimiser step: its n and m, seconds by phase, and mean tokens a rollout."""
+    """One measured optimiser step: its n and m, seconds by phase, and mean tokens per rollout."""
 
     n: int
     m: int
@@ -27,7 +27,7 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """Seconds a step against rollouts a prompt, measured at one or several sizes.
+    """Seconds per step against rollouts per prompt, measured at one or several sizes.
 
     Between sizes it is interpolated linearly; beyond them the nearest stretch goes on, below never
     under what is proportional to the smallest. One size alone is taken as proportional.
@@ -93,7 +93,7 @@ class Costs:
     def of_rollouts(
         cls, generate: float, update: float, score: float = 0.0, prompts: float = 1.0
     ) -> "Costs":
-        """Costs that are given in seconds a rollout: proportional to n and m.
+        """Costs that are given in seconds per rollout: proportional to n and m.
 
         >>> Costs.of_rollouts(generate=0.05, update=0.42).seconds(64, 16)
         9.92
@@ -135,7 +135,7 @@ class Costs:
         return costs
 
     def phases(self, n: int, m: int) -> dict[str, float]:
-        """Seconds a step, by phase."""
+        """Seconds per step, by phase."""
         return {
             "generate": self.generate(n),
             "score": self.score(n),
@@ -144,7 +144,7 @@ class Costs:
         }
 
     def seconds(self, n: int, m: int) -> float:
-        """T(n, m): seconds a step."""
+        """T(n, m): seconds per step."""
         return sum(self.phases(n, m).values())
 
 

@@ -31,7 +31,7 @@ def write_plan(advice: Advice, folder: str | Path, source: str) -> list[Path]:
 
 
 def draw_plan(advice: Advice) -> Figure:
-    """Seconds a step, and signal a second, against n; a line for each m."""
+    """Seconds per step, and signal per second, against n; a line for each m."""
     with style():
         figure = Figure(figsize=(8.6, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -50,9 +50,9 @@ def draw_plan(advice: Advice) -> Figure:
         )  # fmt: skip
         right.axhline(1.0, color="#8A8A8A", lw=1.0, ls=(0, (4, 3)))
         left.set_ylim(bottom=0.0)
-        left.set(title="Seconds a step (predicted)", ylabel="seconds a step")
+        left.set(title="Seconds per step (predicted)", ylabel="seconds per step")
         right.set(
-            title=f"Signal a second (predicted, {advice.measure})",
+            title=f"Signal per second (predicted, {advice.measure})",
             ylabel=f"plain GRPO at m = {advice.m} is 1",
         )
         right.set_ylim(bottom=0.0)
@@ -65,4 +65,4 @@ def _size_axis(axes: Axes, advice: Advice) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("n, rollouts generated a prompt")
+    axes.set_xlabel("n, rollouts generated per prompt")

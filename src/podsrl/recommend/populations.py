@@ -24,7 +24,7 @@ class Population(Protocol):
     """A distribution of prompts."""
 
     def signal(self, n: int, m: int) -> Signal:
-        """What an update on m of n rollouts a prompt learns, on average over the prompts."""
+        """What an update on m of n rollouts per prompt learns, on average over the prompts."""
 
 
 class _Counted:
@@ -83,7 +83,7 @@ class BetaRates(_Counted):
 
     @classmethod
     def fit(cls, right_G: Sequence[int], rollouts_G: Sequence[int]) -> "BetaRates":
-        """The likeliest Beta for groups with so many right among so many, under a weak prior."""
+        """The likeliest Beta for groups with these numbers right and in all, under a weak prior."""
         right, wrong = np.asarray(right_G), np.asarray(rollouts_G) - np.asarray(right_G)
 
         def loss(log_ab: Floats) -> float:
@@ -99,7 +99,7 @@ class BetaRates(_Counted):
 
 @dataclass(frozen=True)
 class MeasuredRates(_Counted):
-    """Prompts of which only this is known: so many rollouts were right of so many.
+    """Prompts of which only this is known: how many rollouts there were, and how many were right.
 
     For n <= the rollouts of a group its n are drawn from those without replacement
     (hypergeometric), which is unbiased whatever the pass rates are. For larger n nothing unbiased

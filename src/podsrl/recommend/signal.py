@@ -74,7 +74,7 @@ class Signal:
 
     @property
     def noise(self) -> float:
-        """Squared signal-to-noise ratio of a step, but for a constant: C^2 m / P(contrast)."""
+        """Squared signal-to-noise ratio of a step, up to a constant: C^2 m / P(contrast)."""
         return self.contrast**2 * self.m / self.chance if self.chance else 0.0
 
     @property

@@ -124,7 +124,7 @@ def format_span(completion: str) -> tuple[int, int] | None:
 
 
 def in_format(completion: str) -> bool:
-    """Is the completion <think>...</think><answer>...</answer>, but for one space or line break?
+    """Is it <think>...</think><answer>...</answer>, with at most one space or line break outside?
 
     >>> in_format("<think>1 + 1</think>\\n<answer>2</answer>"), in_format("<answer>2</answer>")
     (True, False)

@@ -20,7 +20,7 @@ class TinySettings:
         learning_rate: its peak, after `warmup_steps`; it then falls linearly to 0.
         hidden_size, intermediate_size, layers, heads, key_value_heads: of the Qwen2 architecture.
         initializer_range: standard deviation of the first weights. At this size the usual 0.02
-            takes several times as many steps to learn to copy digits; a wider model wants less.
+            takes several times as many steps to learn to copy digits; a wider model needs fewer.
         seed: of the weights and of the sums.
     """
 

@@ -27,7 +27,7 @@ def build_tokenizer() -> Qwen2Tokenizer:
     tokenizer = Qwen2Tokenizer(
         vocab=vocabulary,
         merges=[],
-        unk_token=PAD,  # no byte is unknown, but the class wants one
+        unk_token=PAD,  # no byte is unknown, but the class needs one
         pad_token=PAD,
         eos_token=EOS,
         padding_side="left",

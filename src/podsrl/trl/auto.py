@@ -68,7 +68,7 @@ class AutoRollouts(TrainerCallback):
             self._tokens.extend(len(ids) for ids in selection.rollouts["completion_ids"] or ())
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Count the step's seconds; when the next step generates anew, go on to the next n."""
+        """Count the step's seconds; when the next step generates again, go on to the next n."""
         if self.chosen is not None:
             return
         for phase, seconds in self.trainer.clock.last_step.items():

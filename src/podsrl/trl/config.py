@@ -90,7 +90,7 @@ class PODSConfig(GRPOConfig):
     gradient_accumulation_steps: int = field(
         default=2,
         metadata={
-            "help": "With the default batch of 8 this makes one prompt's 16 kept rollouts a step."
+            "help": "With the default batch of 8 this makes one prompt's 16 kept rollouts per step."
         },
     )
     loss_type: str = field(

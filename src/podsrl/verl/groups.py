@@ -96,7 +96,7 @@ def select(
     Args:
         groups: from `group_rows`.
         options: m, rule and seed.
-        step: training step; with a seed each step draws anew.
+        step: training step; with a seed each step draws again.
         order: what to sort the groups by, by uid. verl draws uids at random and its rows arrive in
             any order, so only with an order of its own does a seed give the same choice again.
 

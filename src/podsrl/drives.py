@@ -1,0 +1,131 @@
+"""Which of several reward functions the update follows. Pure numpy; both hosts use it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+#: A part with less than this share of the weight ...
+SMALL_WEIGHT = 0.2
+#: ... should not drive more than this share of the update.
+LARGE_DRIVE = 0.5
+#: Generations to look at before saying that it does: one alone is noise.
+WATCHED = 10
+
+
+def drives(advantages_P_N: Any, parts_P_N_F: Any, counted_P_N: Any = None) -> np.ndarray:
+    r"""How closely the advantages follow each reward function, from -1 to 1.
+
+    .. math:: \mathrm{corr}(a_i, p_{if} - \mathrm{mean}_{g(i)}(p_f))
+
+    The correlation over all counted rollouts, each reward taken relative to its group's mean: a
+    prompt that is easier than others is no signal. Groups of unequal size: leave slots uncounted.
+
+    Args:
+        advantages_P_N: advantages; P groups of N slots.
+        parts_P_N_F: what each of F reward functions gave; NaN where it gave nothing, and there
+            the rollout is left out for this function.
+        counted_P_N: which rollouts count, such as the kept ones; default all.
+
+    Returns:
+        One number per function; 0 where its rewards or the advantages do not vary.
+
+    >>> drives([[1.0, -1.0, 0.0]], [[[1.0, 0.5], [0.0, 0.5], [0.5, 0.5]]]).round(9).tolist()
+    [1.0, 0.0]
+    """
+    advantages = np.asarray(advantages_P_N, dtype=np.float64)
+    parts = np.asarray(parts_P_N_F, dtype=np.float64)
+    counted = np.ones(advantages.shape, dtype=bool) if counted_P_N is None else counted_P_N
+    counted_P_N_F = np.asarray(counted, dtype=bool)[..., None] & ~np.isnan(parts)
+    part = _centred(np.where(counted_P_N_F, parts, 0.0), counted_P_N_F)
+    repeated = np.broadcast_to(advantages[..., None], parts.shape)
+    advantage = _centred(np.where(counted_P_N_F, repeated, 0.0), counted_P_N_F)
+    together, own, theirs = (
+        (left * right).sum(axis=(0, 1))
+        for left, right in ((advantage, part), (part, part), (advantage, advantage))
+    )
+    scale = np.sqrt(own * theirs)
+    return np.where(scale > 0, together / np.where(scale > 0, scale, 1.0), 0.0)
+
+
+def shaping_only(parts_P_N_F: Any, kept_P_N: Any, outcome_F: Any) -> float:
+    """The share of groups whose kept rollouts differ in some reward, but in no outcome reward.
+
+    Args:
+        parts_P_N_F: what each reward function gave; NaN where it gave nothing.
+        kept_P_N: which rollouts were kept.
+        outcome_F: which functions judge the outcome; see `outcome_parts`.
+
+    >>> shaping_only([[[1.0, 0.1], [1.0, 0.2]], [[1.0, 0.1], [0.0, 0.2]]], [[True] * 2] * 2,
+    ...              [True, False])
+    0.5
+    """
+    parts = np.asarray(parts_P_N_F, dtype=np.float64)
+    counted = np.asarray(kept_P_N, dtype=bool)[..., None] & ~np.isnan(parts)
+    highest = np.where(counted, parts, -np.inf).max(axis=1)
+    lowest = np.where(counted, parts, np.inf).min(axis=1)
+    varies_P_F = highest > lowest
+    outcome = np.asarray(outcome_F, dtype=bool)
+    only = varies_P_F.any(axis=-1) & ~varies_P_F[:, outcome].any(axis=-1)
+    return float(only.mean()) if len(only) else 0.0
+
+
+def outcome_parts(
+    weights_F: Sequence[float], selection_weights_F: Sequence[float] | None = None
+) -> list[bool]:
+    """Which reward functions judge the outcome: those selected by, else the one that weighs most.
+
+    >>> outcome_parts([1.0, 0.2]), outcome_parts([1.0, 0.2], [0.0, 1.0])
+    ([True, False], [False, True])
+    """
+    if selection_weights_F is not None:
+        return [weight != 0 for weight in selection_weights_F]
+    sizes = [abs(weight) for weight in weights_F]
+    return [place == sizes.index(max(sizes)) for place in range(len(sizes))]
+
+
+class DriveWatch:
+    """Says, once, that a reward function of little weight drives most of the update.
+
+    Its share of the update is its squared drive, of the sum over functions, on average so far.
+
+    Args:
+        names_F: the reward functions.
+        weights_F: their weights in the reward.
+    """
+
+    def __init__(self, names_F: Sequence[str], weights_F: Sequence[float]) -> None:
+        self.names = list(names_F)
+        sizes = np.abs(np.asarray(weights_F, dtype=np.float64))
+        self.weight_share = sizes / max(float(sizes.sum()), 1e-12)
+        self._squares = np.zeros(len(self.names))
+        self._seen = 0
+        self._said = len(self.names) < 2
+
+    def observe(self, drives_F: Any) -> str | None:
+        """The warning, when one more generation's drives bring it about; otherwise None."""
+        self._squares += np.square(np.asarray(drives_F, dtype=np.float64))
+        self._seen += 1
+        total = self._squares.sum()
+        if self._said or self._seen < WATCHED or not total:
+            return None
+        shares = self._squares / total
+        small = np.flatnonzero((shares > LARGE_DRIVE) & (self.weight_share < SMALL_WEIGHT))
+        if not len(small):
+            return None
+        self._said = True
+        part = int(small[0])
+        return (
+            f"reward function {self.names[part]!r} has {self.weight_share[part]:.0%} of the weight"
+            f" and drives {shares[part]:.0%} of the update (pods/drives): set selection_weights to"
+            " select by the outcome alone"
+        )
+
+
+def _centred(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Values relative to the mean of the counted ones of their group (axis 1); 0 elsewhere."""
+    total = values.sum(axis=1, keepdims=True)
+    mean = total / np.maximum(counted.sum(axis=1, keepdims=True), 1)
+    away = values - mean
+    rounding = np.abs(away) <= 1e-9 * np.abs(mean)
+    return np.where(counted & ~rounding, away, 0.0)

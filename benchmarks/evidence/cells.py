@@ -42,7 +42,7 @@ class Cell:
         cost of an update. sooner: by the same, how many times sooner PODS's mean curve gets to an
         accuracy that both arms get to; unlike a speed-up it always exists. predicted: the measured
         one from the model of docs/signal.md, by reference and measure. pass_rate: mean over all
-        rollouts. update_cost: seconds of update for a second of generation, a rollout of PODS.
+        rollouts. update_cost: seconds of update per second of generation, for a rollout of PODS.
     by_level: the measured `sooner` by reference and level. intervals: 95 % bootstrap interval over
         seeds of the measured `sooner`, by reference. spread: standard deviation over seeds of
         a run's mean accuracy, by arm. optimizer: by its name in the settings.
@@ -331,7 +331,7 @@ def figure(table: Mapping[str, Cell]) -> Figure:
             axes.plot(COSTS, ratios, marker="o", label=name)
         axes.axhline(1.0, color="#4D4D4D", lw=1.0)
         axes.set_xscale("log", base=2)
-        axes.set_xlabel("modelled seconds of update for a second of generation")
+        axes.set_xlabel("modelled seconds of update per second of generation")
         axes.set_title(f"over {reference}")
     first = drawn.axes[0]
     first.set_ylabel("times sooner that PODS gets there")

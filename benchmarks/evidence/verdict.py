@@ -5,33 +5,38 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from benchmarks.evidence.cells import LEVEL, MEASURED, REFERENCES, Cell
+from podsrl.analysis.statistics import Speedup
 from podsrl.analysis.summary import interval, times
 
-#: What the interval of `sooner` says, and its colour.
+#: What the interval of a speed-up says, and its colour.
 FASTER, OPEN, SLOWER = "faster", "undecided", "slower"
 COLORS = {FASTER: "#0072B2", OPEN: "#7F7F7F", SLOWER: "#D55E00"}
+NAMES = {"grpo": "GRPO 16/16", "grpo_ga": "GRPO-GA 64/64"}
+#: Where "not reached" is drawn, left of every ratio.
+NEVER = 0.28
 
 
-def verdict(low: float, high: float) -> str:
-    """What a 95 % interval of times as fast says: whether it lies on one side of 1.
+def verdict(found: Speedup) -> str:
+    """What the 95 % interval of a speed-up says: whether it lies on one side of 1.
 
-    >>> verdict(1.2, 2.0), verdict(0.8, 1.1), verdict(0.5, 0.9)
-    ('faster', 'undecided', 'slower')
+    An arm that does not get there within the time given counts as a speed-up of 0.
     """
+    low, high = found.low or 0.0, found.high or 0.0
     return FASTER if low > 1 else SLOWER if high < 1 else OPEN
 
 
 def as_markdown(table: Mapping[str, Cell]) -> str:
-    """Times as fast and the speed-up, each with its interval, and the verdict."""
+    """The speed-up with its interval and verdict, and times as fast beside it."""
     lines = [
         "## In short\n",
-        f"PODS 64 → 16 beside GRPO 16/16 (`grpo`) and GRPO-GA 64/64 (`grpo_ga`). *Times as fast*:"
-        f" to {LEVEL:.0%} of the way from the untrained accuracy to the best that both arms reach."
-        " *Speed-up*: to 99 % of the reference's best, as the authors define it. Both with the"
-        " 95 % bootstrap interval over seeds. The verdict says on which side of 1 the interval of"
-        " the first one lies.\n",
-        "![How many times as fast PODS is, in every setting](verdict.png)\n",
-        "| setting | over | times as fast | verdict | speed-up | median over seeds |",
+        "PODS 64 → 16 beside GRPO 16/16 (`grpo`) and GRPO-GA 64/64 (`grpo_ga`). *Speed-up*: how"
+        " many times sooner PODS reaches 99 % of the reference's best accuracy, as the authors"
+        " define it. *Not reached*: it does not get there in the time given. The verdict says"
+        " on which side of 1 its 95 % interval over seeds lies, where *not reached* counts as 0."
+        f" *Times as fast* is another measure: to {LEVEL:.0%} of the way from the untrained"
+        " accuracy to the best that both arms reach, so that it always exists.\n",
+        "![Speed-up of PODS in every setting](verdict.png)\n",
+        "| setting | over | speed-up | verdict | median over seeds | times as fast |",
         "|---|---|---|---|---|---|",
     ]
     for name, found in table.items():
@@ -39,28 +44,49 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
             low, high = found.intervals[reference]
             speedup = found.speedups[reference, MEASURED]
             lines.append(
-                f"| {name} | {reference} | {found.sooner[reference, MEASURED]:.2f}"
-                f" ({low:.2f} to {high:.2f}) | {verdict(low, high)} |"
-                f" {times(speedup.ratio)} ({interval(speedup)}) | {times(speedup.median)} |"
+                f"| {name} | {reference} | {_loud(speedup)} ({interval(speedup)}) |"
+                f" {verdict(speedup)} | {times(speedup.median)} |"
+                f" {found.sooner[reference, MEASURED]:.2f} ({low:.2f} to {high:.2f}) |"
             )
     return "\n".join([*lines, ""])
 
 
+def _loud(found: Speedup) -> str:
+    return times(found.ratio) if found.ratio else f"**{times(found.ratio)}**"
+
+
 def figure(table: Mapping[str, Cell]) -> Figure:
-    """Times as fast with its interval, one line a setting, one panel a reference."""
-    drawn = Figure(figsize=(9.0, 1.2 + 0.4 * len(table)), layout="constrained")
+    """Speed-ups with their intervals, one line per setting, one panel per reference."""
+    drawn = Figure(figsize=(9.0, 1.4 + 0.4 * len(table)), layout="constrained")
     panels = drawn.subplots(1, len(REFERENCES), sharex=True, sharey=True)
     for axes, reference in zip(panels, REFERENCES, strict=True):
-        for row, found in enumerate(table.values()):
-            low, high = found.intervals[reference]
-            color = COLORS[verdict(low, high)]
-            axes.plot([low, high], [row, row], color=color, lw=2.0)
-            axes.plot(found.sooner[reference, MEASURED], row, "o", color=color)
+        for row, cell in enumerate(table.values()):
+            found = cell.speedups[reference, MEASURED]
+            color = COLORS[verdict(found)]
+            ends = [max(end or 0.0, NEVER) for end in (found.low, found.high)]
+            axes.plot(ends, [row, row], color=color, lw=2.0)
+            if found.ratio:
+                axes.plot(found.ratio, row, "o", color=color)
+            else:
+                axes.plot(NEVER, row, "x", color=color, mew=2.0)
+                axes.annotate(
+                    times(None),
+                    (max(ends), row),
+                    xytext=(6, -3),
+                    textcoords="offset points",
+                    color=color,
+                    fontsize=8,
+                    weight="bold",
+                )
         axes.axvline(1.0, color="#4D4D4D", lw=1.0)
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.set_title(f"over {reference}")
-    drawn.supxlabel("times as fast (95 % interval over seeds)", fontsize="medium")
+        axes.set_xticks([NEVER, 0.5, 1.0, 2.0], ["never", "0.5x", "1x", "2x"])
+        axes.set_xlim(NEVER * 0.9, 3.0)
+        axes.set_title(f"over {NAMES[reference]}")
+    drawn.supxlabel(
+        "speed-up of PODS 64 → 16 to 99 % of the reference's best (line: 95 % interval over seeds)",
+        fontsize="medium",
+    )
     panels[0].set_yticks(range(len(table)), list(table), fontsize=8)
     panels[0].invert_yaxis()
     return drawn

@@ -108,8 +108,12 @@ def test_the_verdict_is_drawn_and_written(evidence):
     speedup = evidence.evidence_map.speed_up(
         *(curves([0, 10, 20], accuracy) for accuracy in ([0.0, 0.2, 0.4], [0.0, 0.4, 0.6]))
     )
+    speedup = dataclasses.replace(speedup, low=1.5, high=2.0, reached=1.0)
+    never = dataclasses.replace(
+        speedup, seconds=None, ratio=None, low=0.0, high=0.0, reached=0.0, by_seed=(None,)
+    )
     cell = evidence.evidence_map.Cell(
-        speedups={(arm, "measured"): speedup for arm in ("grpo", "grpo_ga")},
+        speedups={("grpo", "measured"): never, ("grpo_ga", "measured"): speedup},
         sooner={("grpo", "measured"): 0.7, ("grpo_ga", "measured"): 2.0},
         predicted={},
         pass_rate=0.5,
@@ -120,11 +124,17 @@ def test_the_verdict_is_drawn_and_written(evidence):
         optimizer="adamw_torch",
     )
     text = evidence.evidence_verdict.as_markdown({"here": cell})
-    assert "| here | grpo | 0.70 (0.50 to 1.10) | undecided | 2.00x (" in text
-    assert "| here | grpo_ga | 2.00 (1.50 to 2.50) | faster | 2.00x (" in text
-    figure = evidence.evidence_verdict.figure({"here": cell})
-    assert [axes.get_title() for axes in figure.axes] == ["over grpo", "over grpo_ga"]
-    assert evidence.evidence_verdict.verdict(0.5, 0.9) == "slower"
+    assert "| here | grpo | **not reached** (not reached) | slower |" in text
+    assert (
+        "| here | grpo_ga | 2.00x (1.50x to 2.00x) | faster | 2.00x | 2.00 (1.50 to 2.50) |" in text
+    )
+    drawn = evidence.evidence_verdict.figure({"here": cell})
+    assert evidence.render(drawn, "png").startswith(b"\x89PNG")
+    panels = drawn.axes
+    assert [axes.get_title() for axes in panels] == ["over GRPO 16/16", "over GRPO-GA 64/64"]
+    assert [[text.get_text() for text in axes.texts] for axes in panels] == [["not reached"], []]
+    unclear = dataclasses.replace(speedup, low=0.0, high=1.2)
+    assert evidence.evidence_verdict.verdict(unclear) == "undecided"
 
 
 # ---- rates and sizes ----------------------------------------------------------------------------

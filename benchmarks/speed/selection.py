@@ -21,8 +21,7 @@ RIVALS = {
 }
 #: Which version of a kind's own arrays, group by group, it is measured against.
 PER_GROUP = {"numpy": "per group", "torch": "per group, torch"}
-#: Where the bars apply.
-BAR_GROUPS, BAR_N, FASTER = 4096, 64, 100.0
+#: The bars.
 EXPONENT, SHARE = 1.1, 0.001
 #: Short calls are repeated within a round, up to about this many seconds.
 _ROUND_SECONDS = 0.02
@@ -135,18 +134,14 @@ def tabulate(
 
 
 def _speed(measured: Mapping[str, Any]) -> Table:
-    rows, bars = [], []
+    rows = []
     for cell in measured["cells"]:
         seconds, p, n = cell["seconds"], cell["groups"], cell["n"]
         row = [f"{p:,} x {n:,}"]
         row += [duration(spread(seconds[name]).median) for name in (*KINDS, *RIVALS)]
         row.append(with_quartiles(ratio(seconds["scan"], seconds["numpy"]), "x"))
         for kind, rival in PER_GROUP.items():
-            found = ratio(seconds[rival], seconds[kind])
-            row.append(with_quartiles(found, "x"))
-            if (p, n) == (BAR_GROUPS, BAR_N):
-                what = f"{kind}, {p:,} x {n}, m = {measured['m']}: times faster than per group"
-                bars.append(Bar.of(what, found, FASTER, at_most=False))
+            row.append(with_quartiles(ratio(seconds[rival], seconds[kind]), "x"))
         rows.append(row)
     ratios = ["scan / numpy", *(f"per group / {kind}" for kind in PER_GROUP)]
     return Table(
@@ -155,7 +150,6 @@ def _speed(measured: Mapping[str, Any]) -> Table:
         rows,
         "Median seconds of one call for all groups; ratios round by round, with quartiles. All"
         " versions were checked to keep sets of the same variance.",
-        bars,
     )
 
 

@@ -192,12 +192,8 @@ def selection_measured() -> dict[str, Any]:
     return {"m": 16, "cells": cells, "growth": grown, "step": share}
 
 
-def test_the_selection_is_judged_at_4096_groups_by_its_growth_and_by_its_share():
-    speed, grown, share = selection.tabulate(selection_measured(), {"8": [1.0, 4.0, 9.0]})
-    assert verdicts(speed) == {
-        "numpy, 4,096 x 64, m = 16: times faster than per group": (100.0, "met"),
-        "torch, 4,096 x 64, m = 16: times faster than per group": (95.0, "missed"),
-    }
+def test_the_selection_is_judged_by_its_growth_and_by_its_share():
+    _, grown, share = selection.tabulate(selection_measured(), {"8": [1.0, 4.0, 9.0]})
     found = verdicts(grown)
     assert found["numpy: exponent against n log n"] == (1.0, "met")
     assert found["torch: exponent against n log n"][1] == "missed"
@@ -246,7 +242,7 @@ def test_the_page_says_on_what_when_and_how_it_was_measured():
         "torch 2.13.0",
         "Step: 2026-11-21, commit 0123456789ab with changes,"
         " `python -m benchmarks.speed --only step`, 61 s",
-        "10 met, 7 missed, 0 not measured",
+        "9 met, 6 missed, 0 not measured",
     ):
         assert shown in text
     assert "/somewhere" not in text

@@ -2,8 +2,7 @@
 
 from array_api_compat import array_namespace
 
-from podsrl.downsampling.ends import find_ends, keep_ends
-from podsrl.downsampling.ordering import Array, Seed, ramp, random_keys, sort_groups
+from podsrl.downsampling.ordering import Array, Seed, keep_ends, ramp, random_keys, sort_groups
 
 
 def max_reward(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
@@ -11,9 +10,8 @@ def max_reward(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
 
     Args and result as in `max_variance`.
     """
-    xp = array_namespace(rewards_P_N)
-    ends = find_ends(rewards_P_N, m, seed)
-    return keep_ends(ends, xp.full_like(ends.count_P_1, m))
+    order = sort_groups(rewards_P_N, seed)
+    return keep_ends(order, m, 0 * order.count_P_1 + m)
 
 
 def random(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
@@ -33,8 +31,7 @@ def percentile(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
     Args and result as in `max_variance`.
     """
     xp = array_namespace(rewards_P_N)
-    order, count = sort_groups(rewards_P_N, seed)
+    _, rollout, count = sort_groups(rewards_P_N, seed)
     i_M = ramp(xp, m, rewards_P_N)[None, :]
-    quantile = ((2 * i_M + 1) * count) // (2 * m)
-    position = xp.where(count < m, i_M + xp.zeros_like(quantile), quantile)
-    return xp.take_along_axis(order, position, axis=-1)
+    place = xp.where(count < m, i_M, (2 * i_M + 1) * count // (2 * m))
+    return xp.take_along_axis(rollout, place, axis=-1)

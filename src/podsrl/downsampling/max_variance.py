@@ -2,11 +2,10 @@
 
 from array_api_compat import array_namespace
 
-from podsrl.downsampling.ends import Ends, find_ends, keep_ends
-from podsrl.downsampling.ordering import Array, Seed, ramp
+from podsrl.downsampling.ordering import Array, Seed, keep_ends, ramp, sort_groups
 
-# Scaled rewards span exactly 2, so for m > 1 the best variance is at least 1/m. Variances closer
-# than this fraction of that differ by rounding only, and count as equal.
+# Scaled rewards span 2, so for m > 1 the best sum of squares is at least 2. Sums closer than this
+# differ by rounding only, and count as equal.
 _EQUAL = 1e-9
 
 
@@ -28,39 +27,36 @@ def max_variance(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
         kept_P_M, integer indices, in no particular order.
     """
     xp = array_namespace(rewards_P_N)
-    ends = find_ends(rewards_P_N, m, seed)
-    low_P_M, high_P_M = _centre_and_scale(ends)
+    order = sort_groups(rewards_P_N, seed)
+    k_K = ramp(xp, m + 1, rewards_P_N)[None, :]
+    highest = xp.take_along_axis(
+        order.ascending_P_N, xp.clip(order.count_P_1 - 1 - k_K[..., :m], 0), axis=-1
+    )
+    low_P_M, high_P_M = _scale(order.ascending_P_N[..., :m], highest)
 
     def sums(low_P_M: Array, high_P_M: Array) -> Array:
         """Over the m - k lowest and the k highest, k = 0..m."""
         low = xp.cumulative_sum(low_P_M, axis=-1, include_initial=True)
-        high = xp.cumulative_sum(high_P_M, axis=-1, include_initial=True)
-        return xp.flip(low, axis=-1) + high
+        return xp.flip(low, axis=-1) + xp.cumulative_sum(high_P_M, axis=-1, include_initial=True)
 
-    variance_P_K = sums(low_P_M**2, high_P_M**2) / m - (sums(low_P_M, high_P_M) / m) ** 2
-    k_K = ramp(xp, m + 1, rewards_P_N)[None, :]
-    best = xp.max(variance_P_K, axis=-1, keepdims=True)
-    among_best = variance_P_K >= best - _EQUAL / m
-    unbalance = xp.where(among_best, xp.abs(2 * k_K - m), xp.full_like(k_K, 2 * m + 1))
-    return keep_ends(ends, xp.argmin(unbalance, axis=-1, keepdims=True))
+    squares_P_K = sums(low_P_M**2, high_P_M**2) - sums(low_P_M, high_P_M) ** 2 / m
+    among_best = squares_P_K >= xp.max(squares_P_K, axis=-1, keepdims=True) - _EQUAL
+    unbalance = xp.where(among_best, xp.abs(2 * k_K - m), 2 * m + 1)
+    return keep_ends(order, m, xp.argmin(unbalance, axis=-1, keepdims=True))
 
 
-def _centre_and_scale(ends: Ends) -> tuple[Array, Array]:
-    """Both ends' rewards shifted and scaled into [-2, 2] around mean 0; missing ones are 0.
+def _scale(low_P_M: Array, high_P_M: Array) -> tuple[Array, Array]:
+    """Both ends' rewards shifted and scaled into [-1, 1]; missing ones (NaN) are 0.
 
     Squares are summed only after this, so neither an offset of 1e6 nor a spread of 1e-200 costs
     precision, and no sum overflows.
     """
-    low, high = ends.lowest_P_M, ends.highest_P_M
-    xp = array_namespace(low)
-    m = low.shape[-1]
-    there = ramp(xp, m, low)[None, :] < ends.count_P_1
-    zeros = xp.zeros_like(low)
-    low, high = xp.where(there, low, zeros), xp.where(there, high, zeros)
-    lowest, highest = low[..., :1], high[..., :1]
-    middle = lowest / 2 + highest / 2
-    half_range = highest / 2 - lowest / 2
-    half_range = xp.where(half_range > 0, half_range, xp.ones_like(half_range))
-    low, high = (low - middle) / half_range, (high - middle) / half_range
-    mean = xp.sum(low + high, axis=-1, keepdims=True) / (2 * m)
-    return xp.where(there, low - mean, zeros), xp.where(there, high - mean, zeros)
+    xp = array_namespace(low_P_M)
+    lowest, highest = low_P_M[..., :1] / 2, high_P_M[..., :1] / 2
+    half_range = xp.where(highest > lowest, highest - lowest, 1.0)
+
+    def scaled(rewards_P_M: Array) -> Array:
+        rewards_P_M = (rewards_P_M - (lowest + highest)) / half_range
+        return xp.where(xp.isnan(rewards_P_M), 0.0, rewards_P_M)
+
+    return scaled(low_P_M), scaled(high_P_M)

@@ -12,6 +12,8 @@ import torch
 from transformers import TrainerCallback
 
 PHASES = ("generate", "score", "select", "update")
+#: What training time is measured in: seconds on the wall, or of this process's work on the CPU.
+CLOCKS = ("wall", "cpu")
 
 
 class PhaseClock(TrainerCallback):
@@ -20,12 +22,17 @@ class PhaseClock(TrainerCallback):
     Evaluation, logging and checkpoints happen between steps and are left out. What a step spends
     outside `phase(...)` blocks is its update: log-probs, forward, backward, optimiser.
 
+    Args:
+        kind: one of `CLOCKS`. "cpu" counts the seconds that this process computed, on all its
+            threads. With one thread, other work on the machine then counts little. It knows no GPU.
+
     Attributes:
         training_seconds: sum over all steps so far, kept across resumes.
         last_step: seconds of the last finished step, by phase.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "wall") -> None:
+        self._now = now if kind == "wall" else time.process_time
         self.training_seconds = 0.0
         self.last_step: dict[str, float] = {}
         self._spent: defaultdict[str, float] = defaultdict(float)
@@ -34,11 +41,11 @@ class PhaseClock(TrainerCallback):
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the block's seconds as phase `name` of the current step."""
-        began = now()
+        began = self._now()
         try:
             yield
         finally:
-            self._spent[name] += now() - began
+            self._spent[name] += self._now() - began
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Forget the peak of an earlier run in this process."""
@@ -48,13 +55,13 @@ class PhaseClock(TrainerCallback):
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the step's clock."""
         self._spent.clear()
-        self._began = now()
+        self._began = self._now()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop the step's clock and split it into phases."""
         if self._began is None:
             return
-        total = now() - self._began
+        total = self._now() - self._began
         self._began = None
         self.training_seconds += total
         self.last_step = {p: self._spent.get(p, 0.0) for p in PHASES[:-1]}

@@ -8,6 +8,7 @@ from trl import GRPOConfig
 from podsrl.advantages import BASELINES
 from podsrl.downsampling import register_rule, resolve_rule
 from podsrl.errors import InvalidInputError
+from podsrl.trl.clock import CLOCKS
 
 AUTO = "auto"
 
@@ -79,6 +80,14 @@ class PODSConfig(GRPOConfig):
             " that the log still spans the whole run."
         },
     )
+    training_clock: str = field(
+        default="wall",
+        metadata={
+            "help": "What training time is measured in: 'wall', or 'cpu', the seconds that this"
+            " process computed. 'cpu' is for comparisons on a shared machine, in one thread and"
+            " without a GPU."
+        },
+    )
     fast_generation: bool | None = field(
         default=None,
         metadata={
@@ -105,6 +114,10 @@ class PODSConfig(GRPOConfig):
             register_rule(name, rule)
             self.downsampling_rule = name
         self._check_sizes()
+        if self.training_clock not in CLOCKS:
+            raise InvalidInputError(
+                f"unknown training_clock {self.training_clock!r}; allowed: {', '.join(CLOCKS)}"
+            )
         if self.fast_generation is None:
             self.fast_generation = self.most_rollouts > (self.num_generations or 0)
         super().__post_init__()

@@ -80,7 +80,7 @@ class PODSTrainer(GRPOTrainer):
         _refuse_unsupported(args, train_dataset, kwargs)
         with vllm.sized_for_rollouts(args.most_rollouts, int(args.num_generations or 0)):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
-        self.clock = PhaseClock()
+        self.clock = PhaseClock(args.training_clock)
         self.num_rollouts = args.most_rollouts  # n; AutoRollouts changes it
         self.rollouts_generated = 0
         self.rollouts_trained = 0

@@ -1,0 +1,39 @@
+"""Training time by phase, on the wall and on the processor."""
+
+import time
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+
+from podsrl.errors import InvalidInputError
+from podsrl.trl import PODSConfig
+from podsrl.trl.clock import PhaseClock
+
+
+def ticking(*readings: float) -> Any:
+    left = iter(readings)
+    return lambda: next(left)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("wall", "perf_counter"), ("cpu", "process_time")])
+def test_a_step_is_split_into_its_phases_on_the_clock_that_was_asked_for(kind, name, monkeypatch):
+    other = {"perf_counter": "process_time", "process_time": "perf_counter"}[name]
+    # the step lasts from 10 to 20, of which generating takes 3 and scoring 2
+    monkeypatch.setattr(time, name, ticking(10.0, 11.0, 14.0, 14.5, 16.5, 20.0))
+    monkeypatch.setattr(time, other, ticking())
+    clock = PhaseClock(kind)
+    clock.on_step_begin(None, None, None)
+    with clock.phase("generate"):
+        pass
+    with clock.phase("score"):
+        pass
+    clock.on_step_end(None, None, None)
+    assert clock.training_seconds == 10.0
+    assert clock.last_step == {"generate": 3.0, "score": 2.0, "select": 0.0, "update": 5.0}
+
+
+def test_an_unknown_clock_names_the_known_ones(tmp_path):
+    with pytest.raises(InvalidInputError, match="'sun'; allowed: wall, cpu"):
+        PODSConfig(str(tmp_path), training_clock="sun", use_cpu=True, bf16=False)

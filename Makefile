@@ -11,6 +11,9 @@ WORKERS ?= auto
 # vLLM and what it imports use much that is deprecated; tests take warnings as errors
 VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 
+# Test processes read what the first one compiled, whatever the caller's environment says.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-verl test-vllm evidence bench published quick check lint clean
 

@@ -51,14 +51,8 @@ PATHOLOGICAL = [
 REASONING_GYM = [
     f"reasoning_gym:{name}"
     for name in (
-        *(
-            "chain_sum",
-            "gcd",
-            "polynomial_equations",
-            "countdown",
-            "knights_knaves",
-            "word_sorting",
-        ),
+        *("chain_sum", "gcd", "polynomial_equations", "countdown", "knights_knaves"),
+        "word_sorting",
     )
 ]
 #: Programs that harm, hang, lie or die; the sandbox must not let any of them matter.
@@ -146,41 +140,39 @@ def mutated(text: str, r: R) -> str:
     return text
 
 
-def graders() -> dict[str, Callable[[list[str], R], list[Any]]]:
-    """name -> grade a list of completions."""
-    from podsrl.errors import PodsError
+def golds_of() -> dict[str, tuple[str, dict[str, Any], Any]]:
+    """name of a grader -> its task, the task's options, and rows (None: of its training split)."""
+    math = [{"answer": gold} for gold in GOLD_MATH]
+    science = [
+        {"answer": "2H2 + O2 = 2H2O", "choices": []},
+        {"answer": "B", "choices": ["1", "2"]},
+    ]
+    made: dict[str, Any] = {}
+    for mode in ("strict", "lenient"):
+        made[f"gsm8k {mode}"] = ("gsm8k", {"mode": mode}, [{"answer": "42"}])
+        made[f"math {mode}"] = ("math", {"mode": mode, "deadline": 1.0}, math)
+    made["sciknoweval"] = ("sciknoweval", {}, science)
+    made["arithmetic"] = ("arithmetic", {}, None)
+    made |= {name: (name, {"size": 20}, None) for name in REASONING_GYM}
+    made["code"] = ("code", {}, None)
+    return made
+
+
+def grader(name: str) -> Callable[[list[str], R], list[Any]]:
+    """Grade a list of completions, each against one of the grader's rows."""
     from podsrl.tasks import get_task
 
-    balance = "2H2 + O2 = 2H2O"
-    rows = {
-        "gsm8k": [{"answer": "42"}],
-        "math": [{"answer": gold} for gold in GOLD_MATH],
-        "sciknoweval": [{"answer": balance, "choices": []}, {"answer": "B", "choices": ["1", "2"]}],
-    }
-    made: dict[str, Callable[[list[str], R], list[Any]]] = {}
-    for name, golds in rows.items():
-        for mode in ("strict", "lenient") if name != "sciknoweval" else ("",):
-            options = {"mode": mode} if mode else {}
-            if name == "math":
-                options["deadline"] = 1.0
-            task = get_task(name, **options)
-            made[f"{name} {mode}".strip()] = lambda texts, r, task=task, golds=golds: (
-                task.grade_batch(texts, [r.choice(golds) for _ in texts])
-            )
-    for name in ("arithmetic", *REASONING_GYM, "code"):
-        try:
-            task = get_task(name)
-        except PodsError as error:
-            print(f"{name:34} left out: {error}")
-            continue
-        golds = [task.example] if ":" not in name else task.load("train")[:8]
-        made[name] = lambda texts, r, task=task, golds=golds, programs=name == "code": (
-            task.grade_batch(
-                [program(r) if programs and r.random() < 0.03 else text for text in texts],
-                [r.choice(golds) for _ in texts],
-            )
-        )
-    return made
+    task_name, options, rows = golds_of()[name]
+    task = get_task(task_name, **options)
+    golds = rows or ([task.example] if ":" not in task_name else task.load("train")[:8])
+
+    def grade(texts: list[str], r: R) -> list[Any]:
+        mixed = [
+            program(r) if task_name == "code" and r.random() < 0.03 else text for text in texts
+        ]
+        return task.grade_batch(mixed, [r.choice(golds) for _ in texts])
+
+    return grade
 
 
 def main() -> int:
@@ -190,14 +182,20 @@ def main() -> int:
     parser.add_argument("--only", help="only the graders whose name begins so")
     parser.add_argument("--batch", type=int, default=512)
     arguments = parser.parse_args()
+    from podsrl.errors import PodsError
     from podsrl.grading.pool import shared_pool
     from podsrl.grading.unscorable import COUNTS
 
-    made = graders()
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for name, grade in made.items():
+    made: dict[str, Callable[[list[str], R], list[Any]]] = {}
+    for name in golds_of():
         if not name.startswith(arguments.only or ""):
             continue
+        try:
+            made[name] = grader(name)
+        except PodsError as error:
+            print(f"{name:34} left out: {error}")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for name, grade in made.items():
         r = random.Random(arguments.seed)
         COUNTS.clear()
         verdicts: Counter[Any] = Counter()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from podsrl.grading.math_equal import compare_quickly, equal_structures
 from podsrl.grading.notation import UnreadableError
+from podsrl.grading.sandbox import why_no_bubblewrap
 from podsrl.grading.unscorable import COUNTS
 from podsrl.plugins import import_module_or_file
 
@@ -47,17 +48,19 @@ def test_2000_pairs_have_no_false_positive_and_few_false_negatives():
     assert len(missed) <= 0.01 * len(pairs), missed  # docs/tasks.md lists their kinds
 
 
-@pytest.mark.parametrize("name", list(fuzz_graders.graders()))
+@pytest.mark.parametrize("name", list(fuzz_graders.golds_of()))
 def test_hostile_completions_crash_no_grader(name):
+    if name == "code" and (problem := why_no_bubblewrap()):
+        pytest.skip(problem)
     r = random.Random(1)
     texts = [fuzz_graders.hostile(r) for _ in range(300)]
-    grades = fuzz_graders.graders()[name](texts, r)
+    grades = fuzz_graders.grader(name)(texts, r)
     assert len(grades) == 300
     assert all(grade.answer in (True, False, None) for grade in grades)
 
 
 def test_pathological_answers_are_never_right_and_hang_nothing():
-    grade = fuzz_graders.graders()["math strict"]
+    grade = fuzz_graders.grader("math strict")
     texts = [f"<answer>{answer}</answer>" for answer in fuzz_graders.PATHOLOGICAL[:12]]
     before = COUNTS["crashes"]
     assert True not in [one.answer for one in grade(texts, random.Random(2))]

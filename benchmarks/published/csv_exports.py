@@ -82,6 +82,7 @@ def _curves(arm: str, keys: list[Key], accuracies: Series, lengths: Series) -> A
         trained=unknown,
         accuracy=table(accuracies, _ACCURACY),
         length=table(lengths, _LENGTH),
+        answers=unknown,
     )
 
 

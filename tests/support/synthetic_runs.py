@@ -42,11 +42,19 @@ def write_run(
         step = i * every
         run.append_evaluation(evaluation(step, step * seconds_per_step, accuracy, n, m))
     steps = (len(accuracies) - 1) * every
+    write_metrics(run, steps, n, m, seconds_per_step)
+    run.append_metrics({"step": steps, "train_runtime": 999.0})  # as TRL ends its log
+    run.finish(arm, seed, steps, steps * seconds_per_step)
+    return run
+
+
+def write_metrics(run, steps, n, m, seconds_per_step=1.0, rewards=(0.25,), **more):
+    """What a run logs in every step; the rewards are spread evenly over its steps."""
     for step in range(1, steps + 1):
         run.append_metrics(
             {
                 "step": step,
-                "reward": 0.25,
+                "reward": rewards[(step - 1) * len(rewards) // steps],
                 "pods/kept_reward": 0.5,
                 "pods/seconds_generate": 0.4 * seconds_per_step,
                 "pods/seconds_score": 0.1 * seconds_per_step,
@@ -56,10 +64,20 @@ def write_run(
                 "pods/peak_memory": 2**30,
                 "pods/rollouts_generated": step * n,
                 "pods/rollouts_trained": step * m,
+                "completions/mean_length": 100.0 + step,
+                **{name: value(step) if callable(value) else value for name, value in more.items()},
             }
         )
-    run.append_metrics({"step": steps, "train_runtime": 999.0})  # as TRL ends its log
-    run.finish(arm, seed, steps, steps * seconds_per_step)
+
+
+def write_training(folder, rewards, n=64, m=16, every=10, **more):
+    """A run as `PODSTrainer` writes it by itself: no evaluations, no task."""
+    run = RunFolder(folder)
+    config = {"arm": "pods", "seed": 42, "task": None, "num_rollouts": n, "num_generations": m}
+    run.write_config(config)
+    steps = len(rewards) * every
+    write_metrics(run, steps, n, m, rewards=rewards, **more)
+    run.finish("pods", 42, steps, float(steps))
     return run
 
 

@@ -57,6 +57,7 @@ def test_gradients_are_those_of_early_first_passes_with_contrast(evidence, tmp_p
 def curves(seconds, accuracy):
     fields = {field.name: np.array([seconds], float) for field in dataclasses.fields(ArmCurves)}
     fields |= {"arm": "x", "seeds": (0,), "accuracy": np.array([accuracy], float)}
+    fields |= {"answers": np.full((1, len(seconds)), 1e6), "measures": {}}
     return ArmCurves(**fields)
 
 

@@ -168,8 +168,8 @@ def test_an_arm_whose_runs_all_have_fewer_checkpoints_ends_earlier(tmp_path):
 
 def test_a_base_file_without_the_dataset_is_noted_and_the_rest_reported(tmp_path):
     kind = {"dataset": "chemistry"}
-    write_setting(tmp_path, "Instruct-SKE-512-8-8", [0.3] * 12, **kind)
-    write_setting(tmp_path, "Instruct-SKE-512-32-8", [0.5] * 12, **kind)
+    write_setting(tmp_path, "Instruct-SKE-512-8-8", [0.3] + [0.5] * 11, **kind)
+    write_setting(tmp_path, "Instruct-SKE-512-32-8", [0.3] + [0.5] * 11, **kind)
     write_base(tmp_path, "base-qwen.json", 0.4)  # of gsm8k
     comparison, (_, pods) = only(tmp_path)
     assert pods.base is None

@@ -1,13 +1,13 @@
 """Learning curves of one arm over seeds, and the what-if clock that replays them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from podsrl.errors import InvalidInputError
-from podsrl.runs.folder import Evaluation
+from podsrl.runs.folder import ACCURACIES, Evaluation
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,6 +70,8 @@ class ArmCurves:
 
     All arrays have shape (S, T); NaN is a point that a run doesn't have or a count not known.
     seconds is training time. accuracy is in 0..1, length in tokens, both means over repeats.
+    answers: how many were graded for each accuracy (problems x repeats). measures: all accuracies
+    that there are, by name; the one compared is among them.
     """
 
     arm: str
@@ -80,6 +82,8 @@ class ArmCurves:
     trained: Floats
     accuracy: Floats
     length: Floats
+    answers: Floats
+    measures: Mapping[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def stack(cls, arm: str, runs: Mapping[int, Sequence[Evaluation]], measure: str) -> "ArmCurves":
@@ -92,6 +96,7 @@ class ArmCurves:
         def means(name: str) -> Floats:
             return np.array([[e.mean(name) for e in runs[seed]] for seed in seeds], float)
 
+        measures = {name: means(name) for name in ACCURACIES}
         return cls(
             arm=arm,
             seeds=seeds,
@@ -99,9 +104,15 @@ class ArmCurves:
             seconds=table("training_seconds"),
             generated=table("rollouts_generated"),
             trained=table("rollouts_trained"),
-            accuracy=means(measure),
+            accuracy=measures[measure],
             length=means("mean_length"),
+            answers=table("problems") * table("repeats"),
+            measures=measures,
         )
+
+    def by(self, measure: str) -> "ArmCurves":
+        """The same evaluations by another of their measures."""
+        return replace(self, accuracy=self.measures[measure])
 
     def replay(self, clock: Clock) -> "ArmCurves":
         """The same learning curves, with modelled training time.
@@ -122,9 +133,9 @@ def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:
     """Refuse runs that weren't evaluated at the same points.
 
     The i-th points of all runs are the same if they agree in the step, in the rollouts or tokens
-    generated, in the rollouts trained, or in training time. But for steps they can't agree exactly,
-    as an evaluation waits for its step to end: they do when no run is off by more than half the
-    usual way from one point to the next.
+    generated, in the rollouts trained, or in training time. Apart from steps they can't agree
+    exactly, as an evaluation waits for its step to end: they agree when no run is off by more than
+    half the usual way from one point to the next.
 
     Args:
         runs: the evaluations of each run, in order, by a name to call the run.

@@ -138,6 +138,8 @@ def _accuracy(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure
         for arm in comparison.arms
     ]
     for reference in comparison.references:
+        if not summaries[0].speedups[reference].learned:
+            continue
         threshold = 100.0 * summaries[0].speedups[reference].threshold
         colour = looks[reference]["color"]
         label = f"99 % of {_plain(reference)}'s best"

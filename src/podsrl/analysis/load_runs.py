@@ -1,5 +1,7 @@
 """Reading saved runs into arms that may be compared, and refusing those that may not."""
 
+import json
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,13 +10,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from podsrl.analysis.curves import ArmCurves, Clock, check_points
-from podsrl.analysis.training_log import TrainingLog, read_training_log
+from podsrl.analysis.training_log import TrainingLog, read_training_log, reward_curves
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.runs.folder import ACCURACIES, Evaluation, RunFolder, find_runs
 from podsrl.runs.json_files import damage_as_notes
 
 #: Arms that others are measured against, if no reference is asked for.
 REFERENCES = ("grpo", "grpo_ga")
+#: What is shown of runs without evaluations, as `PODSTrainer` writes them by itself.
+REWARD = "reward"
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,12 @@ class Arm:
 class Comparison:
     """Arms measured on the same problems at the same points.
 
-    title: what was compared. clock: None for measured time. references: names of arms.
+    title: what was compared, details: on what. measure: one of `ACCURACIES`, or `REWARD` for runs
+    without evaluations, whose curves are of the logged rewards and have no references.
+    clock: None for measured time. references: names of arms.
     base: the first points are of the untrained model, measured by each run on its "own", or once
-    and "shared" by all; or "unknown". runs: where the rollouts lie. notes: for the reader.
+    and "shared" by all; or "unknown". runs: where the rollouts lie. notes: what the reader must
+    know of the data; remarks: what else they show.
     """
 
     title: str
@@ -52,6 +59,8 @@ class Comparison:
     base: Literal["own", "shared", "unknown"] = "own"
     runs: tuple["Run", ...] = ()
     notes: tuple[str, ...] = ()
+    details: str = ""
+    remarks: tuple[str, ...] = ()
 
     def arm(self, name: str) -> Arm:
         """The arm of that name."""
@@ -109,26 +118,53 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     paths = {run.path.resolve(): run for root in roots for run in find_runs(root)}
     with damage_as_notes(notes):
         runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
-    expected = [pair for root in roots for pair in _expected(root)]
-    what, runs = _on_one_task(runs, choices.task)
-    runs = _paired(runs, expected, notes, choices.partial)
-    check_points({run.name: run.evaluations for run in runs})
+    measure = choices.measure
+    if not any(run.evaluations for run in runs) and not (choices.task or choices.references):
+        runs, measure = _without_evaluations(runs), REWARD
+        what, details = _training_title(runs), ""
+    else:
+        expected = [pair for root in roots for pair in _expected(root)]
+        what, details, runs = _on_one_task(runs, choices.task)
+        runs = _paired(runs, expected, notes, choices.partial)
+        check_points({run.name: run.evaluations for run in runs})
     by_arm: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         by_arm[run.arm].append(run)
     notes += [f"{run.name} is not finished" for run in runs if run.folder.finished() is None]
     notes += _hardware(runs) if choices.clock is None else []
-    arms = tuple(_arm(name, by_arm[name], choices) for name in sorted(by_arm, key=_arm_order))
+    own = all(run.evaluations[:1] == [] or run.evaluations[0].step == 0 for run in runs)
     return Comparison(
         title=what,
-        measure=choices.measure,
-        arms=arms,
-        references=_references(choices.references, by_arm),
+        details=details,
+        measure=measure,
+        arms=tuple(
+            _arm(name, by_arm[name], measure, choices.clock)
+            for name in sorted(by_arm, key=_arm_order)
+        ),
+        references=() if measure == REWARD else _references(choices.references, by_arm),
         clock=choices.clock,
-        base="own" if all(run.evaluations[0].step == 0 for run in runs) else "unknown",
+        base="own" if own else "unknown",
         runs=tuple(sorted(runs, key=lambda run: (_arm_order(run.arm), run.seed))),
         notes=tuple(notes),
     )
+
+
+def _without_evaluations(runs: list[Run]) -> list[Run]:
+    """Runs that logged training alone, each named by its folder where names are not unique."""
+    for run in runs:
+        if not any("reward" in row for row in run.metrics):
+            raise InvalidInputError(
+                f"no evaluation in {run.name}, and no rewards in its metrics.jsonl: nothing to show"
+            )
+    if len({(run.arm, run.seed) for run in runs}) == len(runs):
+        return runs
+    top = Path(os.path.commonpath([run.folder.path.resolve() for run in runs]))
+    return [run._replace(arm=str(run.folder.path.resolve().relative_to(top))) for run in runs]
+
+
+def _training_title(runs: Sequence[Run]) -> str:
+    tasks = sorted({str(run.config["task"]) for run in runs if run.config.get("task")})
+    return ", ".join(tasks) or "Training"
 
 
 def _arm_order(name: str) -> tuple[int, list[tuple[int, str]]]:
@@ -160,7 +196,7 @@ def _read(folder: RunFolder) -> Run:
 
 
 def _expected(folder: Path) -> list[tuple[str, int]]:
-    """The (arm, seed) pairs that a comparison's spec names; [] if there is no spec."""
+    """The (arm, seed) pairs of the comparison that `pods compare` makes here; [] if none."""
     import yaml
 
     path = folder / "comparison.yaml"
@@ -168,43 +204,48 @@ def _expected(folder: Path) -> list[tuple[str, int]]:
         return []
     try:
         spec = yaml.safe_load(path.read_text(encoding="utf-8"))
-        arms, seeds = spec["arms"], spec["seeds"]
-        seeds = range(seeds) if isinstance(seeds, int) else [int(seed) for seed in seeds]
-        arms = [arm["name"] if isinstance(arm, dict) else str(arm) for arm in arms]
+        return [(str(arm), int(seed)) for arm in dict(spec["arms"]) for seed in spec["seeds"]]
     except (UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{path} is damaged: it must name arms and seeds ({error!r})"
         ) from error
-    return [(arm, seed) for arm in arms for seed in seeds]
 
 
-def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, list[Run]]:
-    """The task in words, and the runs with only their evaluations on it."""
-    found: dict[tuple[Any, ...], list[str]] = defaultdict(list)
+def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, str, list[Run]]:
+    """The task and its details in words, and the runs with only their evaluations on it."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
     chosen = []
     for run in runs:
         mine = [e for e in run.evaluations if task in (None, e.task, f"{e.task}/{e.split}")]
         chosen.append(run._replace(evaluations=sorted(mine, key=lambda e: e.step)))
-        for key in {_problems(run, e) for e in mine}:
-            found[key].append(run.name)
-    words = {key: "{} {}{}, {} problems, {} repeats".format(*key) for key in found}
+        for words in {_problems(run, e) for e in mine}:
+            found[words].append(run.name)
     if not found:
         given = "" if task is None else f" of task {task!r}"
         raise InvalidInputError(f"no evaluation{given} in {', '.join(run.name for run in runs)}")
     if len(found) > 1:
-        lines = "; ".join(f"{words[key]} (as in {found[key][0]})" for key in sorted(found, key=str))
+        lines = "; ".join(f"{', '.join(key)} (as in {found[key][0]})" for key in sorted(found))
         raise InvalidInputError(
             f"mixed tasks: {lines}. Accuracies on different problems can't be compared: choose one"
             " with --task NAME or NAME/SPLIT, or report the folders apart"
         )
-    return next(iter(words.values())), chosen
+    return *next(iter(found)), chosen
 
 
-def _problems(run: Run, evaluation: Evaluation) -> tuple[Any, ...]:
-    """What an evaluation is of: task, split, the task's options in words, problems, repeats."""
-    own = run.config.get("task_options") if evaluation.task == run.config.get("task") else None
-    options = f" with {own}" if own else ""
-    return evaluation.task, evaluation.split, options, evaluation.problems, evaluation.repeats
+def _problems(run: Run, evaluation: Evaluation) -> tuple[str, str]:
+    """What an evaluation is of, in words: the task, and its problems and options."""
+    name = evaluation.task + ("" if evaluation.split == "test" else f" {evaluation.split}")
+    repeats = f", {evaluation.repeats} answers to each" if evaluation.repeats > 1 else ""
+    words = f"{evaluation.problems:,} {evaluation.split} problems{repeats}"
+    options = run.config.get("task_options") if evaluation.task == run.config.get("task") else None
+    if isinstance(options, str):
+        try:
+            options = json.loads(options)
+        except json.JSONDecodeError:
+            options = {"options": options}
+    for key, value in (options or {}).items():
+        words += f"; {key.replace('_', ' ')} {value}"
+    return name, words
 
 
 def _paired(
@@ -277,15 +318,18 @@ def _hardware(runs: Sequence[Run]) -> list[str]:
     return [f"the runs were made on different hardware, so times don't compare well. {lines}"]
 
 
-def _arm(name: str, runs: Sequence[Run], choices: Choices) -> Arm:
-    curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, choices.measure)
+def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
     metrics = [run.metrics for run in runs]
+    if measure == REWARD:
+        curves = reward_curves(name, {run.seed: run.metrics for run in runs})
+    else:
+        curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, measure)
     memory = [row["pods/peak_memory"] for rows in metrics for row in rows if _memory(row)]
     config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
     return Arm(
-        curves=curves.replay(choices.clock) if choices.clock else curves,
+        curves=curves.replay(clock) if clock else curves,
         config={**config, "seed": ", ".join(str(seed) for seed in curves.seeds)},
-        log=read_training_log(metrics, config, choices.clock),
+        log=read_training_log(metrics, config, clock),
         peak_memory=max(memory, default=None),
     )
 

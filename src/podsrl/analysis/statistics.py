@@ -9,6 +9,8 @@ from podsrl.analysis.curves import ArmCurves, Floats
 
 #: An arm has caught up when its mean accuracy is at this share of the reference's best.
 CAUGHT_UP = 0.99
+#: How often an arm that learns nothing may seem to have learned.
+FALSE_ALARMS = 0.05
 _RESAMPLES = 9999
 
 
@@ -20,10 +22,24 @@ class Estimate(NamedTuple):
     seeds: int
 
 
+class Rise(NamedTuple):
+    """How far the best mean accuracy lies above the start, and how far noise alone may lift it."""
+
+    size: float
+    noise: float
+
+    @property
+    def learned(self) -> bool:
+        """The rise is more than noise."""
+        return self.size > self.noise
+
+
 @dataclass(frozen=True)
 class Speedup:
     """How much sooner an arm reaches 99 % of the reference's best mean accuracy.
 
+    learned: the reference learned (`rise`). If it did not, there is nothing to reach: no time, no
+        ratio and no interval is given.
     threshold: 0.99 x the best mean accuracy of the reference.
     reference_seconds, seconds: the first evaluation at or above it; None: not reached.
     ratio: reference_seconds / seconds; None: not reached.
@@ -35,15 +51,16 @@ class Speedup:
         not reached, () where seeds are not paired.
     """
 
+    learned: bool
     threshold: float
-    reference_seconds: float
-    seconds: float | None
-    ratio: float | None
-    low: float | None
-    high: float | None
-    reached: float | None
     paired: bool
-    by_seed: tuple[float | None, ...]
+    reference_seconds: float | None = None
+    seconds: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reached: float | None = None
+    by_seed: tuple[float | None, ...] = ()
 
     @property
     def median(self) -> float | None:
@@ -90,6 +107,37 @@ def best_point(curves: ArmCurves) -> int:
     return int(np.nanargmax(np.where(trained, mean_over_seeds(curves.accuracy), -np.inf)))
 
 
+def rise(curves: ArmCurves) -> Rise:
+    """From the first evaluation, the untrained model's, to the best of the T later ones.
+
+    Noise is what the best of T gets by chance in at most `FALSE_ALARMS` of all cases (Bonferroni),
+    the larger of two: of grading so many answers (two equal proportions), and between seeds. The
+    latter is Student's t of their rises: at the best evaluation, or with a variance pooled over all
+    evaluations and half their degrees of freedom, as those of a run resemble each other; the lower
+    one counts, as seeds that learn at different speeds differ much on the way.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    accuracy_T = mean_over_seeds(curves.accuracy)
+    start, *later = np.flatnonzero(~np.isnan(accuracy_T)).tolist()
+    if not later:
+        return Rise(0.0, 0.0)
+    best = max(later, key=lambda point: float(accuracy_T[point]))
+    level = 1.0 - FALSE_ALARMS / len(later)
+    # the one start that all runs share counts once
+    starts_S, shared = curves.answers[:, start], np.ptp(curves.accuracy[:, start]) == 0
+    graded = starts_S[0] if shared else np.nansum(starts_S)
+    mean = (accuracy_T[start] + accuracy_T[best]) / 2
+    per_answer = 1.0 / np.nansum(curves.answers[:, best]) + 1.0 / graded if graded > 0 else 0.0
+    noise = ndtri(level) * np.sqrt(mean * (1.0 - mean) * per_answer)
+    free = len(curves.seeds) - 1
+    if free:
+        error_T = error_over_seeds(curves.accuracy[:, later] - curves.accuracy[:, [start]]) / 1.96
+        pooled = np.sqrt(np.nanmean(error_T**2)) * stdtrit(max(free * len(later) / 2, 1.0), level)
+        noise = max(noise, min(pooled, error_T[later.index(best)] * stdtrit(free, level)))
+    return Rise(float(accuracy_T[best] - accuracy_T[start]), float(noise))
+
+
 def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
     """The speed-up of an arm over the reference, with a bootstrap interval over seeds.
 
@@ -102,6 +150,8 @@ def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
         float(x[0]) for x in _times(_pick(reference, None), _pick(arm, None))
     )
     paired = reference.seeds == arm.seeds
+    if not rise(reference).learned:
+        return Speedup(False, threshold, paired)
     low, high, reached = _interval(reference, arm, paired)
     by_seed: list[float | None] = []
     if paired:
@@ -111,6 +161,7 @@ def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
         by_seed = [ratio or None for ratio in ratios]
     there = np.isfinite(seconds)
     return Speedup(
+        learned=True,
         threshold=threshold,
         reference_seconds=reference_seconds,
         seconds=seconds if there else None,

@@ -8,23 +8,28 @@ from typing import Any
 import numpy as np
 
 from podsrl.analysis.curves import Floats
-from podsrl.analysis.load_runs import Arm, Comparison
+from podsrl.analysis.load_runs import REWARD, Arm, Comparison
 from podsrl.analysis.statistics import (
     Estimate,
+    Rise,
     Speedup,
     best_point,
     estimate_at,
     mean_over_seeds,
+    rise,
     speed_up,
 )
 
 NOT_REACHED = "not reached"
+NOT_LEARNED = "nothing learned"
 UNKNOWN = "—"
 MEASURES = {
     "answer_accuracy": "answers right",
     "format_accuracy": "in the asked format",
     "both_accuracy": "right and in the asked format",
+    REWARD: "mean reward of all rollouts",
 }
+Row = tuple[str, Callable[["ArmSummary"], str]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class ArmSummary:
     """The numbers of one arm. Times are in seconds; None where the results don't tell.
 
     base, peak, final: mean accuracy over seeds, untrained, at the best point and at the end.
+    rise: from the first evaluation to the best one, and what of it may be noise.
     speedups: by reference, of which the arm itself may be one.
     """
 
@@ -41,6 +47,7 @@ class ArmSummary:
     peak: Estimate
     peak_seconds: float
     final: Estimate
+    rise: Rise
     training_seconds: float
     steps: float
     seconds_per_step: float
@@ -58,7 +65,7 @@ def summarise(comparison: Comparison) -> list[ArmSummary]:
 def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
     curves = arm.curves
     peak = best_point(curves)
-    end = int(np.flatnonzero(~np.isnan(mean_over_seeds(curves.accuracy)))[-1])
+    end = int(_points(curves.accuracy)[-1])
     seconds, steps, generated, trained = (
         float(mean_over_seeds(values)[end])
         for values in (curves.seconds, curves.steps, curves.generated, curves.trained)
@@ -70,6 +77,7 @@ def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
         peak=estimate_at(curves.accuracy, peak),
         peak_seconds=float(mean_over_seeds(curves.seconds)[peak]),
         final=estimate_at(curves.accuracy, end),
+        rise=rise(curves),
         training_seconds=seconds,
         steps=steps,
         seconds_per_step=seconds / steps,
@@ -80,6 +88,10 @@ def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
             name: speed_up(comparison.arm(name).curves, curves) for name in comparison.references
         },
     )
+
+
+def _points(accuracy_S_T: Floats) -> Any:
+    return (~np.isnan(mean_over_seeds(accuracy_S_T))).nonzero()[0]
 
 
 def _base(comparison: Comparison, accuracy_S_T: Floats) -> Estimate | None:
@@ -97,12 +109,14 @@ def _known(value: float) -> float | None:
 def table(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str, list[str]]]:
     """The table of a report: (what, one text for each arm)."""
     time = "modelled " if comparison.clock else ""
-    rows: list[tuple[str, Callable[[ArmSummary], str]]] = [
+    what = "reward" if comparison.measure == REWARD else "accuracy"
+    show = _shown(comparison)
+    rows: list[Row] = [
         ("seeds", lambda s: str(len(s.seeds))),
-        ("base accuracy", lambda s: percent(s.base)),
-        ("peak accuracy", lambda s: percent(s.peak)),
-        (f"{time}time of the peak", lambda s: duration(s.peak_seconds)),
-        ("final accuracy", lambda s: percent(s.final)),
+        (f"{what} at the start", lambda s: show(s.base)),
+        (f"best {what}", lambda s: show(s.peak)),
+        (f"{time}time of the best", lambda s: duration(s.peak_seconds)),
+        (f"{what} at the end", lambda s: show(s.final)),
         (f"{time}training time", lambda s: duration(s.training_seconds)),
         ("steps", lambda s: f"{s.steps:,.0f}"),
         (f"{time}seconds per step", lambda s: f"{s.seconds_per_step:.3g}"),
@@ -115,35 +129,61 @@ def table(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str
     return [(name, [text(s) for s in summaries]) for name, text in rows]
 
 
-def _speedup_rows(reference: str, time: str) -> list[tuple[str, Callable[[ArmSummary], str]]]:
+def _speedup_rows(reference: str, time: str) -> list[Row]:
+    def of(text: Callable[[Speedup], str]) -> Callable[[ArmSummary], str]:
+        def cell(s: ArmSummary) -> str:
+            found = s.speedups[reference]
+            return text(found) if found.learned else NOT_LEARNED
+
+        return cell
+
     def against(text: Callable[[Speedup], str]) -> Callable[[ArmSummary], str]:
-        return lambda s: "reference" if s.arm == reference else text(s.speedups[reference])
+        return lambda s: "reference" if s.arm == reference else of(text)(s)
 
     return [
-        (
-            f"{time}time to 99 % of {reference}'s peak",
-            lambda s: duration(s.speedups[reference].seconds),
-        ),
-        (f"{time}speed-up over {reference}", against(lambda found: times(found.ratio))),
+        (f"{time}time to 99 % of {reference}'s best", of(lambda found: duration(found.seconds))),
+        (f"{time}speed-up over {reference}", against(speed)),
         ("  95 % interval over seeds", against(interval)),
-        (
-            "  median over seeds",
-            against(lambda found: times(found.median) if found.by_seed else UNKNOWN),
-        ),
+        ("  median over seeds", against(median)),
     ]
+
+
+def headline(comparison: Comparison, summaries: list[ArmSummary]) -> tuple[str, str]:
+    """From where to where the arm of interest came, and in how many steps.
+
+    That is `pods`, or else the best of the arms that are no reference.
+    """
+    others = [s for s in summaries if s.arm not in comparison.references] or summaries
+    s = max(others, key=lambda s: (s.arm == "pods", s.peak.mean))
+    shown = [_rounded(comparison, x.mean) for x in (s.base, s.final) if x is not None]
+    clock = "modelled training time" if comparison.clock else "training time"
+    words = f"{s.arm}: {MEASURES[comparison.measure]}, in {s.steps:,.0f} steps"
+    words += f" ({duration(s.training_seconds)} of {clock})"
+    if s.base is None:
+        words += "; the untrained model was not evaluated"
+    if comparison.measure != REWARD and not s.rise.learned:
+        words += f". {_not_learned(s)}"
+    return " → ".join(shown), f"{words}."
+
+
+def _not_learned(s: ArmSummary) -> str:
+    return (
+        f"{s.arm} did not learn: its best is {100 * s.rise.size:.3g} points above its start, and up"
+        f" to {100 * s.rise.noise:.3g} points may be noise"
+    )
 
 
 def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str, str]]:
     """For each arm and reference the speed-up, and a sentence that says how much sooner, or never.
 
-    Arms that are no reference come first.
+    Arms that are no reference come first. A reference that did not learn has one line for all arms.
     """
     clock = "modelled " if comparison.clock else ""
     found = []
     for summary in sorted(summaries, key=lambda s: s.arm in comparison.references):
         for reference, speedup in summary.speedups.items():
             goal = f"99 % of {reference}'s best accuracy ({100 * speedup.threshold:.2f} %)"
-            if reference == summary.arm:
+            if reference == summary.arm or not speedup.learned:
                 continue
             if speedup.ratio is None:
                 total = duration(summary.training_seconds)
@@ -158,7 +198,13 @@ def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[
                 text += ", nor does any bootstrap resample of its seeds"
             elif speedup.reached is not None:
                 text += f"; 95 % interval {interval(speedup)}"
-            found.append((times(speedup.ratio), f"{text}."))
+            found.append((speed(speedup), f"{text}."))
+    learned = [s.arm for s in summaries if s.rise.learned]
+    for s in summaries:
+        if s.arm in comparison.references and not s.rise.learned:
+            others = f"{', '.join(learned)} did learn" if learned else "nobody learned"
+            text = f"{_not_learned(s)}. There is nothing to reach, so no speed-up over it"
+            found.append((NOT_LEARNED, f"{text} is given; {others}."))
     return found
 
 
@@ -166,16 +212,19 @@ def as_json(comparison: Comparison, summaries: list[ArmSummary]) -> dict[str, An
     """Everything the table says, as numbers."""
     return {
         "title": comparison.title,
+        "details": comparison.details,
         "measure": comparison.measure,
         "time": "measured" if comparison.clock is None else "modelled",
         "clock": None if comparison.clock is None else asdict(comparison.clock),
         "notes": list(comparison.notes),
+        "remarks": list(comparison.remarks),
         "arms": [
             asdict(summary)
             | {
                 "base": summary.base and summary.base._asdict(),
                 "peak": summary.peak._asdict(),
                 "final": summary.final._asdict(),
+                "rise": summary.rise._asdict() | {"learned": summary.rise.learned},
                 "speedups": {
                     name: asdict(found) | {"median": found.median}
                     for name, found in summary.speedups.items()
@@ -188,10 +237,13 @@ def as_json(comparison: Comparison, summaries: list[ArmSummary]) -> dict[str, An
 
 def as_markdown(comparison: Comparison, summaries: list[ArmSummary]) -> str:
     """The title, the verdicts and the table in Markdown."""
-    lines = [f"## {heading(comparison)}", ""]
+    big, words = headline(comparison, summaries)
+    lines = [f"## {heading(comparison)}", "", f"**{big}** {words}", ""]
+    lines += [comparison.details, ""] if comparison.details else []
     if comparison.clock is not None:
         lines.append(f"* Modelled time, not measured: {comparison.clock} per rollout.")
     lines += [f"* **{ratio}**: {text}" for ratio, text in verdicts(comparison, summaries)]
+    lines += [f"* {remark}" for remark in comparison.remarks]
     lines += [f"* Note: {note}." for note in comparison.notes]
     rows = [("", [s.arm for s in summaries]), *table(comparison, summaries)]
     cells = [[name.strip(), *values] for name, values in rows]
@@ -205,6 +257,24 @@ def heading(comparison: Comparison) -> str:
     """The title, the measure, and a warning if times are modelled."""
     text = f"{comparison.title}: {MEASURES[comparison.measure]}"
     return f"{text} — modelled time" if comparison.clock else text
+
+
+def _shown(comparison: Comparison) -> Callable[[Estimate | None], str]:
+    return number if comparison.measure == REWARD else percent
+
+
+def _rounded(comparison: Comparison, value: float) -> str:
+    """For a headline: 18 %, or a reward."""
+    if comparison.measure == REWARD:
+        return f"{value:.3g}"
+    return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.1f} %"
+
+
+def number(estimate: Estimate | None) -> str:
+    """0.82 ± 0.03."""
+    if estimate is None:
+        return UNKNOWN
+    return f"{estimate.mean:.3g}" + ("" if estimate.error is None else f" ± {estimate.error:.2g}")
 
 
 def percent(estimate: Estimate | None) -> str:
@@ -254,20 +324,33 @@ def times(value: float | None) -> str:
     >>> times(2.0), times(0.0)
     ('2.00x', 'not reached')
     """
-    return f"{value:.2f}x" if value and np.isfinite(value) else NOT_REACHED
+    return f"{value:.2f}x" if value else NOT_REACHED
+
+
+def speed(found: Speedup) -> str:
+    """A speed-up: a ratio, or that it was not reached, or that the reference learned nothing.
+
+    >>> speed(Speedup(False, 0.06, True)), speed(Speedup(True, 0.5, True, 9.0, 3.0, 3.0))
+    ('nothing learned', '3.00x')
+    """
+    return times(found.ratio) if found.learned else NOT_LEARNED
+
+
+def median(found: Speedup) -> str:
+    """The median of the speed-ups of single seeds; unknown where seeds are not paired."""
+    return times(found.median) if found.by_seed else UNKNOWN
 
 
 def interval(found: Speedup) -> str:
     """The interval of a speed-up, with the share of resamples in which it was not reached.
 
-    >>> some = Speedup(0.5, 9.0, None, None, 0.0, 1.5, 0.9, True, ())
-    >>> interval(some)
+    >>> interval(Speedup(True, 0.5, True, low=0.0, high=1.5, reached=0.9))
     'not reached to 1.50x; not reached in 10 % of resamples'
-    >>> interval(Speedup(0.5, 9.0, None, None, 0.0, 0.0, 0.01, True, ()))
+    >>> interval(Speedup(True, 0.5, True, low=0.0, high=0.0, reached=0.01))
     'not reached in 99 % of resamples'
     """
     if found.low is None or found.high is None or found.reached is None:
-        return f"{UNKNOWN} (one seed)"
+        return f"{UNKNOWN} (one seed)" if found.learned else UNKNOWN
     if found.reached == 0:
         return NOT_REACHED
     parts = []

@@ -1,12 +1,12 @@
 """What the logged metrics of an arm tell: seconds by phase, kept and dropped rewards over time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from podsrl.analysis.curves import Clock, Floats
+from podsrl.analysis.curves import ArmCurves, Clock, Floats
 
 PHASES = ("generate", "score", "select", "update")
 _STRETCHES = 40
@@ -69,6 +69,41 @@ def read_training_log(
         reward=means(_column(rows, "reward")),
         kept_reward=means(_column(rows, "pods/kept_reward")),
         dropped_reward=means(np.array([_dropped(row, config) for row in rows])),
+    )
+
+
+def reward_curves(arm: str, metrics: Mapping[int, Sequence[Mapping[str, Any]]]) -> ArmCurves:
+    """The logged rewards of runs, by seed, in the place of evaluations.
+
+    Each point is the mean over a stretch of logged steps, and stands at its end.
+    """
+    seeds = tuple(sorted(metrics))
+    rows = [[row for row in metrics[seed] if "reward" in row] for seed in seeds]
+    points = min(_STRETCHES // 2, *map(len, rows))
+    parts = [np.array_split(np.arange(len(of_seed)), points) for of_seed in rows]
+
+    def table(name: str, pick: Callable[[Floats], float]) -> Floats:
+        return np.array(
+            [
+                [pick(_column([of_seed[i] for i in part], name)) for part in of_parts]
+                for of_seed, of_parts in zip(rows, parts, strict=True)
+            ]
+        )
+
+    def last(values: Floats) -> float:
+        return float(values[-1])
+
+    reward = table("reward", _mean)
+    return ArmCurves(
+        arm=arm,
+        seeds=seeds,
+        steps=table("step", last),
+        seconds=table("pods/training_seconds", last),
+        generated=table("pods/rollouts_generated", last),
+        trained=table("pods/rollouts_trained", last),
+        accuracy=reward,
+        length=table("completions/mean_length", _mean),
+        answers=np.full(reward.shape, np.nan),
     )
 
 

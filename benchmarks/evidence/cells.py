@@ -17,7 +17,7 @@ from scipy.stats import bootstrap
 from podsrl.analysis.curves import ArmCurves, Clock
 from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.analysis.statistics import Speedup, mean_over_seeds, speed_up
-from podsrl.analysis.summary import interval, times
+from podsrl.analysis.summary import interval, median, speed
 from podsrl.experiments.measured_run import Measured, read_measured
 from podsrl.recommend import MEASURES, speedup
 from podsrl.runs.folder import find_runs
@@ -77,6 +77,7 @@ class Cell:
             "predicted": {", ".join(key): value for key, value in self.predicted.items()},
             "speedups": {
                 ", ".join(key): {
+                    "learned": s.learned,
                     "ratio": s.ratio,
                     "low": s.low,
                     "high": s.high,
@@ -257,7 +258,7 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
             texts = []
             for label in labels:
                 s = found.speedups[reference, label]
-                texts.append(f"{times(s.ratio)} ({interval(s)}; {times(s.median)})")
+                texts.append(f"{speed(s)} ({interval(s)}; {median(s)})")
             lines.append(f"| {name} |" + "|".join(texts) + "|")
         lines.append("")
     return "\n".join(

@@ -6,11 +6,11 @@ from matplotlib.figure import Figure
 
 from benchmarks.evidence.cells import LEVEL, MEASURED, REFERENCES, Cell
 from podsrl.analysis.statistics import Speedup
-from podsrl.analysis.summary import interval, times
+from podsrl.analysis.summary import NOT_LEARNED, interval, median, speed
 
 #: What the interval of a speed-up says, and its colour.
 FASTER, OPEN, SLOWER = "faster", "undecided", "slower"
-COLORS = {FASTER: "#0072B2", OPEN: "#7F7F7F", SLOWER: "#D55E00"}
+COLORS = {FASTER: "#0072B2", OPEN: "#7F7F7F", SLOWER: "#D55E00", NOT_LEARNED: "#7F7F7F"}
 NAMES = {"grpo": "GRPO 16/16", "grpo_ga": "GRPO-GA 64/64"}
 #: Where "not reached" is drawn, left of every ratio.
 NEVER = 0.28
@@ -19,8 +19,11 @@ NEVER = 0.28
 def verdict(found: Speedup) -> str:
     """What the 95 % interval of a speed-up says: whether it lies on one side of 1.
 
-    An arm that does not get there within the time given counts as a speed-up of 0.
+    An arm that does not get there within the time given counts as a speed-up of 0. Where the
+    reference did not learn, there is no verdict.
     """
+    if not found.learned:
+        return NOT_LEARNED
     low, high = found.low or 0.0, found.high or 0.0
     return FASTER if low > 1 else SLOWER if high < 1 else OPEN
 
@@ -31,10 +34,11 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
         "## In short\n",
         "PODS 64 → 16 beside GRPO 16/16 (`grpo`) and GRPO-GA 64/64 (`grpo_ga`). *Speed-up*: how"
         " many times sooner PODS reaches 99 % of the reference's best accuracy, as the authors"
-        " define it. *Not reached*: it does not get there in the time given. The verdict says"
-        " on which side of 1 its 95 % interval over seeds lies, where *not reached* counts as 0."
-        f" *Times as fast* is another measure: to {LEVEL:.0%} of the way from the untrained"
-        " accuracy to the best that both arms reach, so that it always exists.\n",
+        " define it. *Not reached*: it does not get there in the time given. *Nothing learned*: the"
+        " reference's best is not above its start by more than the noise, so there is nothing to"
+        " reach. The verdict says on which side of 1 its 95 % interval over seeds lies, where"
+        f" *not reached* counts as 0. *Times as fast* is another measure: to {LEVEL:.0%} of the way"
+        " from the untrained accuracy to the best that both arms reach; it always exists.\n",
         "![Speed-up of PODS in every setting](verdict.png)\n",
         "| setting | over | speed-up | verdict | median over seeds | times as fast |",
         "|---|---|---|---|---|---|",
@@ -45,14 +49,14 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
             speedup = found.speedups[reference, MEASURED]
             lines.append(
                 f"| {name} | {reference} | {_loud(speedup)} ({interval(speedup)}) |"
-                f" {verdict(speedup)} | {times(speedup.median)} |"
+                f" {verdict(speedup)} | {median(speedup)} |"
                 f" {found.sooner[reference, MEASURED]:.2f} ({low:.2f} to {high:.2f}) |"
             )
     return "\n".join([*lines, ""])
 
 
 def _loud(found: Speedup) -> str:
-    return times(found.ratio) if found.ratio else f"**{times(found.ratio)}**"
+    return speed(found) if found.ratio else f"**{speed(found)}**"
 
 
 def figure(table: Mapping[str, Cell]) -> Figure:
@@ -70,7 +74,7 @@ def figure(table: Mapping[str, Cell]) -> Figure:
             else:
                 axes.plot(NEVER, row, "x", color=color, mew=2.0)
                 axes.annotate(
-                    times(None),
+                    speed(found),
                     (max(ends), row),
                     xytext=(6, -3),
                     textcoords="offset points",

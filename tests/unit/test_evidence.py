@@ -138,6 +138,13 @@ def test_the_verdict_is_drawn_and_written(evidence):
     assert evidence.evidence_verdict.verdict(unclear) == "undecided"
 
 
+def test_a_setting_in_which_the_reference_did_not_learn_has_no_verdict(evidence):
+    flat, rising = curves([0, 10, 20], [0.1, 0.1, 0.1]), curves([0, 10, 20], [0.1, 0.4, 0.6])
+    found = evidence.evidence_map.speed_up(flat, rising)
+    assert evidence.evidence_verdict.verdict(found) == "nothing learned"
+    assert evidence.evidence_verdict._loud(found) == "**nothing learned**"
+
+
 # ---- rates and sizes ----------------------------------------------------------------------------
 
 

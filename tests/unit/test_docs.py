@@ -1,0 +1,219 @@
+"""What the pages and --help name exists: commands, targets, flags, configs, files and imports."""
+
+import ast
+import importlib
+import itertools
+import re
+import shlex
+from argparse import ArgumentParser, _SubParsersAction
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from podsrl.cli import VERBS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES.remove(ROOT / "CHANGELOG.md")  # history: it names what was
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OURS = ("tests", "src", "benchmarks", "configs", "docs", "examples", "requirements")
+
+
+@cache
+def parser_of(verb: str) -> ArgumentParser:
+    parser = ArgumentParser(prog=f"pods {verb}")
+    importlib.import_module(f"podsrl.cli.{verb}").configure(parser)
+    return parser
+
+
+def options_of(parser: ArgumentParser) -> list[str]:
+    """The flags of a parser and of the parsers below it, as for `pods tasks check`."""
+    below = [action.choices for action in parser._actions if isinstance(action, _SubParsersAction)]
+    parsers = [sub for choices in below for sub in choices.values()]
+    own = [flag for action in parser._actions for flag in action.option_strings]
+    return own + [flag for sub in parsers for flag in options_of(sub)]
+
+
+@cache
+def known_flags(verb: str) -> frozenset[str]:
+    flags = set(options_of(parser_of(verb)))
+    if getattr(importlib.import_module(f"podsrl.cli.{verb}"), "TAKES_FIELDS", False):
+        from trl import ModelConfig
+
+        from podsrl.experiments.settings import RunArguments
+        from podsrl.trl import PODSConfig
+
+        flags |= {f"--{f.name}" for t in (RunArguments, PODSConfig, ModelConfig) for f in fields(t)}
+    return frozenset(flags)
+
+
+def problems_of_pods(words: list[str]) -> list[str]:
+    """What is wrong with the words after `pods`."""
+    if not words or words[0].startswith("--") or words[0].isupper():
+        return []  # `pods`, `pods --help`, `pods VERB`
+    verb, *rest = words
+    if verb not in VERBS:
+        return [f"no such verb: {verb}"]
+    flags = [word.partition("=")[0] for word in rest if re.match(r"--\w", word)]
+    found = [f"no such flag of pods {verb}: {f}" for f in flags if f not in known_flags(verb)]
+    for flag, value in itertools.pairwise(rest):
+        if flag == "--config" and re.fullmatch(r"[a-z0-9/-]+", value):
+            shipped = ROOT / "src" / "podsrl" / "configs" / f"{value}.yaml"
+            found += [] if shipped.is_file() else [f"no such config: {value}"]
+    return found
+
+
+def problems_of_make(words: list[str]) -> list[str]:
+    found = []
+    for word in words:
+        name, is_variable, _ = word.partition("=")
+        if is_variable:
+            found += [] if f"$({name})" in MAKEFILE else [f"no variable of the Makefile: {name}"]
+        else:
+            found += [] if name in TARGETS else [f"no such target: {name}"]
+    return found
+
+
+def problems_of_python(words: list[str]) -> list[str]:
+    """Of `python -m MODULE --flag` and `python FILE --flag`, where they are ours."""
+    where = words[1].replace(".", "/") if words[:1] == ["-m"] else words[0] if words else ""
+    if where == "podsrl/cli":
+        return problems_of_pods(words[2:])
+    if where == "pytest":
+        return problems_of_pytest(words[2:])
+    if not where.startswith(("benchmarks", "podsrl")):
+        return []
+    file = ROOT / where if where.endswith(".py") else ROOT / where / "__main__.py"
+    if not file.is_file():
+        return [f"no such script: {where}"]
+    code = file.read_text(encoding="utf-8")
+    flags = [word for word in words if re.match(r"--\w", word)]
+    return [f"no such flag of {where}: {flag}" for flag in flags if f'"{flag}"' not in code]
+
+
+def problems_of_pytest(words: list[str]) -> list[str]:
+    found = []
+    for i, word in enumerate(words):
+        if word.startswith(OURS):
+            found += [] if (ROOT / word).exists() else [f"no such file: {word}"]
+        if i and words[i - 1] == "-k":
+            files = [f for f in words[:i] if f.startswith("tests") and (ROOT / f).exists()]
+            text = [p.read_text() for f in files for p in [ROOT / f, *(ROOT / f).rglob("*.py")]
+                    if p.is_file()]  # fmt: skip
+            known = re.search(rf"def test_\w*{word}", "\n".join(text))
+            found += [] if known else [f"-k {word} finds no test"]
+    return found
+
+
+CHECKS = {
+    "pods": problems_of_pods,
+    "make": problems_of_make,
+    "python": problems_of_python,
+    "pytest": problems_of_pytest,
+}
+
+
+def problems_of(command: str) -> list[str]:
+    """What is wrong with a command line of ours; nothing is, with those of others."""
+    try:
+        words = shlex.split(command, comments=True)
+    except ValueError:
+        return []
+    if words[:2] == ["accelerate", "launch"] and "-m" in words:
+        words = ["python", *words[words.index("-m") :]]
+    if not words or words[0] not in CHECKS:
+        return []
+    return [f"`{command.strip()}`: {problem}" for problem in CHECKS[words[0]](words[1:])]
+
+
+def commands_in(text: str) -> list[str]:
+    """Command lines in the fenced blocks and the inline code of a page."""
+    found = []
+    for language, block in FENCE.findall(text):
+        if language in ("", "bash", "sh", "console"):
+            found += block.replace("\\\n", " ").splitlines()
+    # inline code may go over the end of a line
+    found += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", FENCE.sub("", text))]
+    return found
+
+
+def test_the_checks_find_what_does_not_exist():
+    wrong = [
+        "pods plan runs/a",
+        "pods train --config arithmetic --num_rollout 8",
+        "pods compare --config compare/arithmetik",
+        "make tests",
+        "make published FOLDER=x",
+        "python -m benchmarks.fast",
+        "python -m benchmarks.speed --fast",
+        "pytest tests/unit/test_nothing.py",
+        "pytest tests/unit -k nothing_like_this_is_there",
+        "accelerate launch --num_processes 2 -m podsrl.cli training",
+    ]
+    assert [command for command in wrong if not problems_of(command)] == []
+    right = [
+        "pods train --config arithmetic --dry-run --learning_rate 1e-5",
+        "make published RESULTS=folder",
+        "python -m benchmarks.speed --quick",
+        "pytest tests/unit -k the_checks_find",
+    ]
+    assert [problem for command in right for problem in problems_of(command)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_of_a_page_exists_with_its_flags(page):
+    text = page.read_text(encoding="utf-8")
+    assert [problem for line in commands_in(text) for problem in problems_of(line)] == []
+
+
+def test_every_command_that_help_names_exists():
+    texts = [importlib.import_module(f"podsrl.cli.{verb}").SUMMARY for verb in VERBS]
+    texts += [parser_of(verb).format_help() for verb in VERBS]
+    words = " ".join(" ".join(texts).split())
+    named = re.findall(r"`([^`]+)`", words) + re.findall(r"pods [a-z]+", words)
+    assert [problem for command in named for problem in problems_of(command)] == []
+    missing = [name for name in re.findall(r"docs/\w+\.md", words) if not (ROOT / name).exists()]
+    assert missing == []
+
+
+def test_every_command_that_a_message_of_the_library_names_exists():
+    found = []
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named = re.findall(r"`((?:pods|make|python) [^`]+)`", node.value)
+                found += [f"{path.name}: {p}" for name in named for p in problems_of(name)]
+    assert found == []
+
+
+def linked(page: Path) -> list[Path]:
+    """Files that a page links to, and our files that it names in inline code."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:", target) and not target.startswith("#"):
+            found.append(page.parent / target.partition("#")[0])
+    for code in re.findall(r"`([^`\s]+)`", FENCE.sub("", text)):
+        if code.startswith(tuple(f"{room}/" for room in OURS)) and not re.search("[A-Z]{3}", code):
+            found.append(ROOT / code.partition("::")[0])
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page):
+    named = [str(path.resolve().relative_to(ROOT)) for path in linked(page)]  # may hold a *
+    assert [name for name in named if not list(ROOT.glob(name))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_name_that_a_page_imports_from_us_is_there(page):
+    pytest.importorskip("trl")
+    blocks = [block for kind, block in FENCE.findall(page.read_text("utf-8")) if kind == "python"]
+    for node in [node for block in blocks for node in ast.walk(ast.parse(block))]:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("podsrl"):
+            module = importlib.import_module(str(node.module))
+            assert [name.name for name in node.names if not hasattr(module, name.name)] == []

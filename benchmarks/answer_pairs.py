@@ -352,10 +352,10 @@ KINDS: dict[str, tuple[Callable[..., Any], ...]] = {
 
 def grade_pairs(pairs: list[Pair], deadline: float = 10.0) -> list[bool | None]:
     """What the grader says of each pair."""
-    from podsrl.grading.math_equal import grade_answers
-    from podsrl.grading.pool import GradingPool
+    from podsrl.grading.math.compare import grade_answers
+    from podsrl.grading.workers.pool import GradingPool
 
-    pool = GradingPool(deadline=deadline, preload=("podsrl.grading.warm",))
+    pool = GradingPool(deadline=deadline, preload=("podsrl.grading.math.warm",))
     try:
         return grade_answers([(pair.gold, pair.answer) for pair in pairs], pool)
     finally:

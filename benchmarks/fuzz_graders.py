@@ -183,8 +183,8 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=512)
     arguments = parser.parse_args()
     from podsrl.errors import PodsError
-    from podsrl.grading.pool import shared_pool
     from podsrl.grading.unscorable import COUNTS
+    from podsrl.grading.workers.pool import shared_pool
 
     made: dict[str, Callable[[list[str], R], list[Any]]] = {}
     for name in golds_of():
@@ -217,7 +217,7 @@ def main() -> int:
             f" crashes, {COUNTS['errors']} errors)",
             flush=True,
         )
-    shared_pool(1.0, "podsrl.grading.warm").close()  # so that its memory can be read
+    shared_pool(1.0, "podsrl.grading.math.warm").close()  # so that its memory can be read
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"memory: this process grew by {grown:.0f} MiB, largest child {children:.0f} MiB")

@@ -28,6 +28,11 @@ def kill_the_group():
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
+def interrupt(pid, _):
+    os.kill(pid, signal.SIGINT)
+    time.sleep(60)
+
+
 def segfault():
     ctypes.string_at(0)
 

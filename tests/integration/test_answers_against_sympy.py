@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podsrl.grading.math_equal import compare_quickly, equal_structures
-from podsrl.grading.notation import UnreadableError
+from podsrl.grading.math.compare import compare_quickly, equal_structures
+from podsrl.grading.math.structure import UnreadableError
 from podsrl.grading.sandbox import why_no_bubblewrap
 from podsrl.grading.unscorable import COUNTS
 from podsrl.plugins import import_module_or_file

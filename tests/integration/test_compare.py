@@ -28,8 +28,8 @@ from podsrl.experiments.comparison import (
 )
 from podsrl.experiments.comparison_process import work
 from podsrl.experiments.run_comparison import Shard, Status, compare
-from podsrl.grading.process import GradingProcessError
 from podsrl.grading.unscorable import UnscorableError
+from podsrl.grading.workers.process import GradingProcessError
 from podsrl.runs.folder import RunFolder, find_runs
 from podsrl.trl import PODSTrainer
 from support.synthetic_runs import write_run

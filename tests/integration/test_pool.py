@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.grading.pool import GradingPool, shared_pool
-from podsrl.grading.process import GradingProcessError
 from podsrl.grading.unscorable import COUNTS, UnscorableError, UnscorableWatch
+from podsrl.grading.workers.pool import GradingPool, shared_pool
+from podsrl.grading.workers.process import GradingProcessError
 
 GRADERS = str(Path(__file__).with_name("graders_for_tests.py"))
 
@@ -97,6 +97,15 @@ def test_a_stopped_worker_is_killed_and_replaced(pool):
     assert run(pool, "double", (6,)) == [12]
 
 
+def test_after_ctrl_c_no_late_answer_is_taken_for_another(pool):
+    assert run(pool, "double", (1,), (2,)) == [2, 4]
+    before = pool.pids()
+    with pytest.raises(KeyboardInterrupt):
+        run(pool, "interrupt", (os.getpid(), 1), (os.getpid(), 2))
+    assert all(gone(pid) for pid in before if pid not in pool.pids())
+    assert run(pool, "double", (3,), (4,)) == [6, 8]
+
+
 def test_it_works_in_threads(pool):
     found = {}
     threads = [
@@ -146,7 +155,7 @@ def test_the_main_script_is_not_run_again_and_no_process_is_left_behind(tmp_path
     script = tmp_path / "main.py"
     script.write_text(
         "import os\n"
-        "from podsrl.grading.pool import GradingPool\n"
+        "from podsrl.grading.workers.pool import GradingPool\n"
         "open('started', 'a').write('once ')\n"
         "pool = GradingPool(2)\n"
         f"assert pool.run({GRADERS + ':double'!r}, [(1,), (2,)]) == [2, 4]\n"
@@ -166,7 +175,7 @@ def test_the_main_script_is_not_run_again_and_no_process_is_left_behind(tmp_path
 
 def test_no_process_outlives_a_parent_that_was_killed(tmp_path):
     script = (
-        "from podsrl.grading.pool import GradingPool\n"
+        "from podsrl.grading.workers.pool import GradingPool\n"
         "pool = GradingPool(1, deadline=1.0)\n"
         f"pool.run({GRADERS + ':double'!r}, [(1,)])\n"
         "print(*pool.pids(), flush=True)\n"

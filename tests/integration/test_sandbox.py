@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -13,10 +14,15 @@ from pathlib import Path
 import pytest
 
 from podsrl.errors import InvalidInputError, MissingDependencyError
-from podsrl.grading import sandbox
-from podsrl.grading.sandbox import Bubblewrap, Limits, find_sandbox, why_no_bubblewrap
-from podsrl.grading.sandbox_fusion import SandboxFusion
-from podsrl.grading.seccomp import seccomp_filter
+from podsrl.grading.sandbox import (
+    Bubblewrap,
+    Limits,
+    SandboxFusion,
+    bubblewrap,
+    find_sandbox,
+    why_no_bubblewrap,
+)
+from podsrl.grading.sandbox.seccomp import seccomp_filter
 from podsrl.grading.unscorable import COUNTS
 from podsrl.tasks import get_task
 
@@ -200,11 +206,36 @@ def test_no_process_is_left_behind():
     assert processes_named(name) == []
 
 
-def test_new_namespaces_and_other_abis_are_refused():
+def test_new_namespaces_are_refused():
     code = (
         "import ctypes; c = ctypes.CDLL(None, use_errno=True)\nassert c.unshare(0x10000000) == -1"
     )
     assert run(code).status == "passed"
+
+
+#: getpid by machine code, in the three ways that a kernel for x86-64 may take.
+GETPID = {
+    "x86-64": "b8270000000f05c3",  # mov eax, 39; syscall; ret
+    "x32": "b8270000400f05c3",  # mov eax, 39 | 1 << 30; syscall; ret
+    "32-bit": "b814000000cd80c3",  # mov eax, 20; int 0x80; ret
+}
+CALL_GETPID = """
+import ctypes, mmap, os
+page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+page.write(bytes.fromhex({code!r}))
+call = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+print("before", flush=True)
+assert call() == os.getpid(), "no such call"
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code for x86-64 only")
+@pytest.mark.parametrize("abi", list(GETPID))
+def test_a_system_call_by_another_abi_than_the_usual_one_ends_the_program(abi):
+    result = run(CALL_GETPID.format(code=GETPID[abi]))
+    assert result.output.startswith("before")
+    assert "no such call" not in result.output  # not refused by the kernel: ended by the filter
+    assert result.status == ("passed" if abi == "x86-64" else "failed")
 
 
 def test_the_filter_is_known_for_common_machines_and_absent_for_others():
@@ -226,7 +257,7 @@ def test_without_a_sandbox_the_task_refuses_to_start_and_says_how_to_get_one(mon
 
 def test_a_sandbox_that_breaks_is_unscorable_and_not_wrong(monkeypatch):
     task = get_task("code")
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name: "/nowhere/bwrap")
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: "/nowhere/bwrap")
     assert task.grade(task.example_right, task.example).answer is None
 
 

@@ -38,6 +38,14 @@ def test_the_last_closed_tag_counts():
     assert answer_tag("<answer></answer>") == ""
 
 
+def test_what_follows_the_first_closing_tag_is_no_answer():
+    assert answer_tag("<answer>5</answer> I am sure. </answer>") == "5"
+    assert answer_tag("<answer>5\n</answer></answer>\n</answer>") == "5"
+    assert answer_tag("<answer>4</answer> or <answer>5</answer> so 6</answer>") == "5"
+    assert answer_tag("</answer> <answer>5</answer>") == "5"
+    assert answer_tag("<answer>4 <answer>5</answer>") == "5"
+
+
 def test_an_empty_tag_is_no_answer_even_beside_a_box():
     assert declared_answer(r"\boxed{5} <answer></answer>") is None
 

@@ -1,9 +1,9 @@
 import pytest
 import sympy
 
-from podsrl.grading.math_equal import compare_quickly, equal_structures, grade_answers
-from podsrl.grading.notation import UnreadableError, read_structure
-from podsrl.grading.pool import GradingPool
+from podsrl.grading.math.compare import compare_quickly, equal_structures, grade_answers
+from podsrl.grading.math.structure import UnreadableError, read_structure
+from podsrl.grading.workers.pool import GradingPool
 from podsrl.tasks import get_task
 
 SAME = [
@@ -108,6 +108,27 @@ SAME = [
     (r"\sin^2 x", r"1-\cos^2 x"),
     ("4x^2", "(2x)^2"),
     ("x=2,y=3", "y=3, x=2"),
+    # one short sentence around the answer
+    (r"\left( 3, \frac{\pi}{2} \right)", r"The polar coordinates are $(3, \pi/2)$."),
+    (r"12\pi", r"The area of the circle is $12\pi$ square units."),
+    ("5", "The value of $x$ is $5$."),
+    ("x=5", "The value of x is 5"),
+    ("12", "There are 12 ways."),
+    ("7", "So f(2) = 7"),
+    ("7", "The value of $f(2)$ is $7$."),
+    (r"\frac{1}{2}", r"The probability is \(\frac{1}{2}\)."),
+    (r"\text{Evelyn}", "The student with the greatest speed is Evelyn."),
+    (r"\text{even}", "The function is even"),
+    (r"\text{(C)}", "The answer is (C)."),
+    ("1,-2", "The solutions are $x = 1$ and $x = -2$."),
+    ("1,-2", "$x=1$ and $x=-2$"),
+    (r"\sqrt{2},-\sqrt{2}", r"$\sqrt{2}$ and $-\sqrt{2}$"),
+    ("y = 2x + 3", "The equation of the line is $y = 2x + 3$."),
+    ("x^2+1", "The polynomial f(x) is $x^2 + 1$."),
+    (r"(2,\infty)", r"The domain is $x > 2$."),
+    (r"\sqrt{2}", r"Therefore, the answer is: $\sqrt{2}$"),
+    (r"\sqrt{2}", r"Thus $\sqrt{2}$"),
+    (r"2\sqrt{3}", r"\text{The length is } 2\sqrt{3} \text{ cm}"),
 ]
 DIFFERENT = [
     ("5", "5!"),
@@ -197,6 +218,29 @@ DIFFERENT = [
     ("1234", "(1,234)"),
     (r"12\pi", "12"),
     ("5", r"\sqrt{25}"),
+    # sentences that say something else
+    (r"\sqrt{2}", r"The answer is not $\sqrt{2}$."),
+    (r"\sqrt{2}", r"I doubt that it is $\sqrt{2}$."),
+    (r"\sqrt{2}", r"The answer isn't $\sqrt{2}$."),
+    (r"\sqrt{2}", r"The wrong answer is $\sqrt{2}$."),
+    (r"\sqrt{2}", r"The answer is $\sqrt{2}$ or $\sqrt{3}$."),
+    (r"\sqrt{2}", r"The answer is $\sqrt{3}$ or the answer is $\sqrt{2}$."),
+    (r"\sqrt{2}", r"The answer may be $\sqrt{2}$."),
+    (r"\sqrt{2}", r"If the answer is $\sqrt{2}$"),
+    (r"\sqrt{2}", r"The answer is at least $\sqrt{2}$."),
+    (r"\sqrt{2}", r"The answer is about 1.414213562373095"),
+    (r"\sqrt{2}", r"The answer is $\sqrt{2}$. No, it is $\sqrt{3}$."),
+    (r"\sqrt{2}", r"The negative of it is $\sqrt{2}$"),
+    ("5", "The answer is 5!"),
+    ("5", "The answer is 4 + 1"),
+    ("5", "The answer is 4, 5"),
+    ("5", "There are 5 or 6 ways."),
+    ("y = 5", "The value of x is 5."),
+    (r"\text{even}", "The function is not even"),
+    (r"\text{even}", "The function that is even is odd"),
+    (r"\text{(C)}", "The answer is C or D"),
+    ("1,-2", "The solution is 1."),
+    ("5", "$4$ and $5$"),
 ]
 
 

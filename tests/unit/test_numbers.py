@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from podsrl.grading.numbers import MAX_LENGTH, Number, read_number, same_number
+from podsrl.grading.math.numbers import MAX_NUMBER, Number, read_number, same_number
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_number_is_read_in_every_notation(text, value):
         "5!x",
         "--",
         "\u0663",
-        "1" * (MAX_LENGTH + 1),
+        "1" * (MAX_NUMBER + 1),
         "",
         "  ",
         "$",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from podsrl.grading.extract import declared_answer
-from podsrl.grading.math_equal import compare_quickly, equal_structures
+from podsrl.grading.math.compare import compare_quickly, equal_structures
 from podsrl.tasks import TASKS, get_task
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from podsrl.errors import InvalidInputError, PodsError, RewardError
-from podsrl.grading.process import GradingProcessError
 from podsrl.grading.unscorable import UnscorableError
+from podsrl.grading.workers.process import GradingProcessError
 from podsrl.runs.folder import RunFolder
 
 FAILED, USER_ERROR, PARENT_GONE = 1, 2, 3

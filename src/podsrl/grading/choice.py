@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from podsrl.grading.latex import clean, words
+from podsrl.grading.math.normalise import clean, words
 
 _LEADS = (
     r"(?:the\s)?(?:(?:correct|right|final|best)\s)?(?:answer|option|choice|letter)?"
@@ -45,8 +45,8 @@ def read_choice(answer: str, labels: str = "ABCDEFGHIJ", texts: Sequence[str] = 
 
 
 def _same(option: str, text: str) -> bool:
-    return _folded(option) == _folded(text)
+    return _trimmed(option) == _trimmed(text)
 
 
-def _folded(text: str) -> str:
+def _trimmed(text: str) -> str:
     return " ".join(text.split()).strip(" .\"'`$")  # no more: an option may be a molecule's SMILES

@@ -8,7 +8,7 @@ from podsrl.errors import InvalidInputError
 from podsrl.grading.extract import closing_brace
 
 #: A longer text is no equation.
-MAX_LENGTH = 1_000
+MAX_EQUATION = 1_000
 _MAX_COUNT = 6  # digits of a coefficient or a subscript
 
 _SUBSCRIPTS = str.maketrans(
@@ -66,7 +66,7 @@ def read_equation(text: str) -> Equation:
     >>> read_equation("2H2(g) + O2 -> 2H2O").left[0]
     (2, Species(formula='H2', atoms=(('H', 2),), charge=0))
     """
-    if len(text) > MAX_LENGTH:
+    if len(text) > MAX_EQUATION:
         raise NotAnEquationError("too long for an equation")
     sides = _ARROW.split(_plain(text))
     if len(sides) != 2 or not all(side.strip() for side in sides):

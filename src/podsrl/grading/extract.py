@@ -13,20 +13,22 @@ _HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
 _PHRASE = re.compile(
     r"\banswer\b(?:\s{1,9}is\b\s{0,9}:?|\s{0,9}\**[:=])[\s*]{0,9}(.*)", re.IGNORECASE
 )
+_LAST_NUMBER = re.compile(r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,50})(?:\.[0-9]{1,50})?")
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
 
 
 def answer_tag(text: str) -> str | None:
-    """What stands in the last closed <answer>...</answer>; None without one.
+    """What stands between the last <answer> that is closed and the first </answer> after it.
+
+    None without one.
 
     >>> answer_tag("<answer>1</answer> no: <answer> 2 </answer>")
     '2'
-    >>> answer_tag("<answer>1") is None
-    True
+    >>> answer_tag("<answer>1</answer> I am sure. </answer>"), answer_tag("<answer>1")
+    ('1', None)
     """
-    end = text.rfind("</answer>")
-    start = text.rfind("<answer>", 0, end) if end >= 0 else -1
-    return text[start + len("<answer>") : end].strip() if start >= 0 else None
+    start = text.rfind("<answer>", 0, max(0, text.rfind("</answer>")))
+    return text[start + len("<answer>") :].partition("</answer>")[0].strip() if start >= 0 else None
 
 
 def closing_brace(text: str, start: int) -> int:
@@ -89,7 +91,8 @@ def last_boxes(text: str) -> str | None:
     return answer
 
 
-_MARKS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
+#: What may stand around an answer: mathematics signs, bold type, code.
+DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
 
 
 def unwrapped(text: str) -> str:
@@ -99,7 +102,7 @@ def unwrapped(text: str) -> str:
     ('5', 'a, b', '$1$ and $2$')
     """
     text = text.strip()
-    for opening, closing in _MARKS:
+    for opening, closing in DELIMITERS:
         inside = text[len(opening) : -len(closing)]
         if text.startswith(opening) and text.endswith(closing) and opening not in inside:
             text = inside.strip()
@@ -133,7 +136,7 @@ def answer_phrase(text: str) -> str | None:
 def declared_answer(text: str) -> str | None:
     r"""The answer that a completion declares; None if it declares none.
 
-    In this order: the last closed <answer>; else, after any reasoning in <think> tags, the last
+    In this order: the <answer> tag; else, after any reasoning in <think> tags, the last
     \boxed{}, the last "#### ...", the last "answer is ...". An answer longer than `MAX_ANSWER`
     is none.
 
@@ -146,8 +149,19 @@ def declared_answer(text: str) -> str | None:
     if tag is not None:
         answer: str | None = tag if len(tag) > MAX_ANSWER else last_boxes(tag) or tag
     else:
-        rest = text.rpartition("</think>")[2].partition("<think>")[
-            0
-        ]  # no reasoning, cut off or not
+        # no reasoning, cut off or not
+        rest = text.rpartition("</think>")[2].partition("<think>")[0]
         answer = last_boxes(rest) or hashes(rest) or answer_phrase(rest)
     return answer if answer and len(answer) <= MAX_ANSWER else None
+
+
+def possible_answers(text: str) -> list[str]:
+    r"""What the lenient modes compare: the tag's content, closed or not, all text, the last number.
+
+    >>> possible_answers(r"<answer>\boxed{7}"), possible_answers("2 + 5 is 7")
+    (['7', '<answer>\\boxed{7}'], ['2 + 5 is 7', '7'])
+    """
+    tail = text[-MAX_TAIL:]
+    tag = answer_tag(text) or tail.rpartition("<answer>")[2].strip()
+    texts = [last_boxes(tag) or tag, tail.strip(), *_LAST_NUMBER.findall(tail)[-1:]]
+    return [text for text in dict.fromkeys(texts) if len(text) <= MAX_ANSWER]

@@ -124,13 +124,15 @@ def format_span(completion: str) -> tuple[int, int] | None:
 
 
 def in_format(completion: str) -> bool:
-    """Is it <think>...</think><answer>...</answer>, with at most one space or line break outside?
+    """Is the completion <think>...</think><answer>...</answer>, with each tag once?
+
+    A space or a line break is allowed between the two parts, before and after them.
 
     >>> in_format("<think>1 + 1</think>\\n<answer>2</answer>"), in_format("<answer>2</answer>")
     (True, False)
     """
     span = format_span(completion)
-    if span is None:
+    if span is None or any(completion.count(tag) != 1 for tag in TAGS):
         return False
     outside = completion[: span[0]], completion[span[1] :]
     return all(text in ("", " ", "\n") for text in outside)

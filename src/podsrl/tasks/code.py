@@ -7,9 +7,9 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.extract import answer_tag
-from podsrl.grading.pool import shared_pool
-from podsrl.grading.process import encode, usable_cores
 from podsrl.grading.sandbox import Limits, find_sandbox
+from podsrl.grading.workers.pool import shared_pool
+from podsrl.grading.workers.process import encode, usable_cores
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.tasks.data_files import find_file, load_from_hub, read_jsonl
 

@@ -1,16 +1,13 @@
 """GSM8K: grade-school word problems whose answer is one number (Cobbe et al., arXiv 2110.14168)."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.extract import MAX_TAIL, answer_tag, declared_answer
-from podsrl.grading.numbers import read_number, states_number
+from podsrl.grading.extract import declared_answer, possible_answers
+from podsrl.grading.math.numbers import read_number, states_number
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.tasks.data_files import find_file, load_from_hub, read_jsonl
-
-_LAST_NUMBER = re.compile(r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,50})(?:\.[0-9]{1,50})?")
 
 
 class GSM8K(Task):
@@ -56,7 +53,7 @@ class GSM8K(Task):
         if gold is None:
             return Grade(None, in_format(completion))
         if self.mode == "lenient":
-            texts = _lenient_texts(completion)
+            texts = possible_answers(completion)
         else:
             texts = [declared_answer(completion) or ""]
         right = any(states_number(gold, text, prose=True) for text in texts)
@@ -71,9 +68,3 @@ def _row(row: Mapping[str, Any], where: str) -> Row:
     if read_number(answer, prose=True) is None:
         raise InvalidInputError(f"{where}: the gold answer {answer!r} is not a number")
     return {"question": str(row["question"]), "answer": answer, "solution": solution}
-
-
-def _lenient_texts(completion: str) -> list[str]:
-    tail = completion[-MAX_TAIL:]
-    last = _LAST_NUMBER.findall(tail)[-1:]
-    return [answer_tag(completion) or tail.rpartition("<answer>")[2], tail, *last]

@@ -1,15 +1,14 @@
 """MATH: competition problems with free-form answers (Hendrycks et al., arXiv 2103.03874)."""
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.extract import MAX_ANSWER, MAX_TAIL, answer_tag, declared_answer, last_boxes
-from podsrl.grading.math_equal import grade_answers
-from podsrl.grading.pool import shared_pool
+from podsrl.grading.extract import declared_answer, last_boxes, possible_answers
+from podsrl.grading.math.compare import grade_answers
+from podsrl.grading.workers.pool import shared_pool
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.tasks.data_files import find_file, load_from_hub, read_jsonl
 
@@ -30,7 +29,6 @@ _FILES = {
     "math500": ("math500.jsonl", "math500/test.jsonl", "test.jsonl"),
     "amc23": ("amc23.jsonl", "amc23/test.jsonl", "test.jsonl"),
 }
-_LAST_NUMBER = re.compile(r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,50})(?:\.[0-9]{1,50})?")
 
 
 class Math(Task):
@@ -77,7 +75,7 @@ class Math(Task):
         return [_row(row, f"{split}, row {number}") for number, row in enumerate(rows)]
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Compare the declared answer with the gold answer; see `podsrl.grading.math_equal`."""
+        """Compare the declared answer with the gold answer; see `podsrl.grading.math.compare`."""
         return self.grade_batch([completion], [row])[0]
 
     def grade_batch(
@@ -90,20 +88,19 @@ class Math(Task):
             for texts, row in zip(candidates, rows, strict=True)
             for candidate in texts
         ]
-        verdicts = iter(grade_answers(pairs, shared_pool(self.deadline, "podsrl.grading.warm")))
+        verdicts = iter(
+            grade_answers(pairs, shared_pool(self.deadline, "podsrl.grading.math.warm"))
+        )
         return [
             Grade(_any(list(itertools.islice(verdicts, len(texts)))), in_format(completion))
             for texts, completion in zip(candidates, completions, strict=True)
         ]
 
     def _candidates(self, completion: str) -> list[str]:
-        if self.mode == "strict":
-            answer = declared_answer(completion)
-            return [] if answer is None else [answer]
-        tail = completion[-MAX_TAIL:]
-        tag = answer_tag(completion) or tail.rpartition("<answer>")[2].strip()
-        texts = [last_boxes(tag) or tag, tail.strip(), *_LAST_NUMBER.findall(tail)[-1:]]
-        return [text for text in dict.fromkeys(texts) if len(text) <= MAX_ANSWER]
+        if self.mode == "lenient":
+            return possible_answers(completion)
+        answer = declared_answer(completion)
+        return [] if answer is None else [answer]
 
 
 def _any(verdicts: list[bool | None]) -> bool | None:

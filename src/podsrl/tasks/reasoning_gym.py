@@ -8,11 +8,11 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError
 from podsrl.grading.extract import answer_tag, declared_answer, unwrapped
-from podsrl.grading.pool import shared_pool
+from podsrl.grading.workers.pool import shared_pool
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 
 _FUNCTION = "podsrl.tasks.reasoning_gym:score"
-_MAX_ANSWER = 20_000
+_MAX_VERIFIED = 20_000
 #: A verifier's score above this is a right answer; partial credit is less.
 _RIGHT = 0.999
 #: How far the seeds of the splits are apart; a dataset uses seed + index.
@@ -109,7 +109,7 @@ class ReasoningGym(Task):
         self, answers: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[float | None]:
         """The verifier's scores; no answer, and one that is too long, have 0."""
-        asked = [0 < len(answer) <= _MAX_ANSWER for answer in answers]
+        asked = [0 < len(answer) <= _MAX_VERIFIED for answer in answers]
         items = [
             (row["dataset"], row["config"], row["problem"], answer)
             for answer, row, ask in zip(answers, rows, asked, strict=True)

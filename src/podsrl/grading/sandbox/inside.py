@@ -19,7 +19,7 @@ def main() -> None:
     while length > 0:
         parts.append(read(0, length))
         length -= len(parts[-1])
-    job = eval(b"".join(parts), {"__builtins__": {}})  # made by podsrl.grading.sandbox
+    job = eval(b"".join(parts), {"__builtins__": {}})  # made by podsrl.grading.sandbox.job
     source, sink = os.dup2(0, 60), os.dup2(1, 61)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

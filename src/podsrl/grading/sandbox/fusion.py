@@ -4,13 +4,11 @@ import json
 import secrets
 import urllib.error
 import urllib.request
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.sandbox import Limits, Result, standard_input
+from podsrl.grading.sandbox.job import PROGRAM, Limits, Result, standard_input
 
-_MAIN = (Path(__file__).parent / "sandbox_main.py").read_text(encoding="utf-8")
 _SECONDS_TO_ANSWER = 30.0
 
 
@@ -28,11 +26,11 @@ class SandboxFusion:
         self._url = url.rstrip("/") + "/run_code"
 
     def run(self, code: str, tests: str, limits: Limits) -> Result:
-        """Run `code`, then `tests`; see `podsrl.grading.sandbox.Sandbox`."""
+        """Run `code`, then `tests`; see `podsrl.grading.sandbox.job.Sandbox`."""
         token = secrets.token_hex(16)
         body = {
             "language": "python",
-            "code": _MAIN,
+            "code": PROGRAM,
             "stdin": standard_input(code, tests, limits, token),
             "run_timeout": limits.seconds,
             "memory_limit_MB": limits.memory >> 20,

@@ -1,13 +1,18 @@
-"""Equations, inequalities and sets of real numbers: are two of them the same?
+"""Comparing, first part: two expressions, two relations, or two sets of real numbers, in sympy.
 
-Only the grading processes import this: it may take any time and any memory.
+Two are equal only if that is proved: no tolerance, no floats. Only the grading processes import
+this: it may take any time and any memory.
 """
 
 import sympy
 
-from podsrl.grading.expressions import parse, provably_equal
-from podsrl.grading.notation import Node, UnreadableError
+from podsrl.grading.math.expressions import parse
+from podsrl.grading.math.numbers import read_number
+from podsrl.grading.math.structure import Node, UnreadableError
 
+_POINTS = [sympy.Rational(*p) for p in ((17, 7), (-23, 11), (5, 13), (-2, 9), (31, 10), (7, 3))]
+#: Numeric agreement is never taken as a proof; a difference above this is one of inequality.
+_DIGITS, _TOLERANCE = 40, sympy.Float("1e-25")
 _FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "=": "=", "\\ne": "\\ne"}
 _RELATIONS = {
     "<": sympy.StrictLessThan,
@@ -17,6 +22,55 @@ _RELATIONS = {
     "=": sympy.Eq,
     "\\ne": sympy.Ne,
 }
+
+
+def equal_expressions(gold: str, answer: str) -> bool:
+    """Is `answer` provably equal to `gold`, and worked out as far as `gold` is?"""
+    if read_number(gold) is not None:
+        return False  # numbers are compared as they are stated; this one was not stated
+    a, b = parse(gold), parse(answer)
+    return not _not_worked_out(a, b) and provably_equal(a, b)
+
+
+def provably_equal(a: sympy.Expr, b: sympy.Expr) -> bool:
+    """Is a - b zero? Tested with numbers first, proved with `simplify`; not provable is False."""
+    if a == b:
+        return True
+    if _differ_somewhere(a, b):
+        return False
+    difference = a - b
+    proofs = (sympy.expand, lambda d: sympy.expand(sympy.radsimp(d)), sympy.cancel, sympy.simplify)
+    return any(prove(difference) == 0 for prove in proofs) or difference.equals(0) is True
+
+
+def _differ_somewhere(a: sympy.Expr, b: sympy.Expr) -> bool:
+    symbols = sorted(a.free_symbols | b.free_symbols, key=str)
+    for shift in range(3 if symbols else 1):
+        point = {s: _POINTS[(i + shift) % len(_POINTS)] for i, s in enumerate(symbols)}
+        x, y = (sympy.N(e.subs(point), _DIGITS) for e in (a, b))
+        distance, size = abs(x - y), abs(x)
+        if not (distance.is_comparable and size.is_comparable):
+            continue  # infinite, or an operation without a numerical value
+        if distance > _TOLERANCE * max(1, size):
+            return True
+    return False
+
+
+def _not_worked_out(gold: sympy.Expr, answer: sympy.Expr) -> bool:
+    """Does the answer leave an operation on constants undone that the gold answer does not?
+
+    It keeps a completion from being right by repeating the question, "\\sin 30" for 1/2.
+    """
+
+    def undone(expression: sympy.Expr) -> set[type]:
+        operations = (sympy.Function, sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit)
+        return {
+            type(part)
+            for part in expression.atoms(*operations, sympy.Derivative)
+            if not part.free_symbols and not isinstance(part, sympy.exp)
+        }
+
+    return bool(undone(answer) - undone(gold))
 
 
 def same_relation(gold: Node, answer: Node) -> bool:

@@ -1,4 +1,4 @@
-r"""Does a mathematical answer say what the gold answer says?
+r"""Comparing, second part: does an answer say what the gold answer says?
 
 Two steps. `compare_quickly` reads numbers, words and identical notation in linear time, in this
 process; it decides whenever the gold answer is a number or a word. Everything else is for
@@ -10,18 +10,18 @@ from collections.abc import Sequence
 
 from podsrl.grading.choice import read_choice
 from podsrl.grading.extract import MAX_ANSWER
-from podsrl.grading.latex import clean, words
-from podsrl.grading.notation import (
+from podsrl.grading.math.normalise import clean, statement, words
+from podsrl.grading.math.numbers import read_number, same_number, states_number
+from podsrl.grading.math.structure import (
     Node,
     UnreadableError,
     assigned_name,
     read_structure,
     stated_unit,
 )
-from podsrl.grading.numbers import read_number, same_number, states_number
-from podsrl.grading.pool import GradingPool
+from podsrl.grading.workers.pool import GradingPool
 
-_FUNCTION = "podsrl.grading.math_equal:equal_structures"
+_FUNCTION = "podsrl.grading.math.compare:equal_structures"
 _LETTER = re.compile(r"\(?([A-Z])\)?")
 
 
@@ -33,6 +33,12 @@ def compare_quickly(gold: str, answer: str) -> bool | None:
     >>> compare_quickly(r"\text{Evelyn}", "evelyn"), compare_quickly(r"\sqrt{8}", r"2\sqrt{2}")
     (True, None)
     """
+    verdict = _compare_quickly(gold, answer)
+    value = None if verdict else statement(answer)
+    return verdict if value is None else _compare_quickly(gold, value)
+
+
+def _compare_quickly(gold: str, answer: str) -> bool | None:
     if not answer.strip() or len(answer) > MAX_ANSWER:
         return False
     number, text = read_number(gold), _as_words(gold)
@@ -64,6 +70,7 @@ def equal_structures(gold: str, answer: str) -> bool:
     wanted = read_structure(gold)
     _check_readable(wanted)
     try:
+        answer = statement(answer) or answer
         given = read_structure(answer)
         units = {stated_unit(gold), stated_unit(answer)} - {""}
         if len(units) > 1:
@@ -77,7 +84,7 @@ def equal_structures(gold: str, answer: str) -> bool:
 
 
 def _check_readable(node: Node) -> None:
-    from podsrl.grading import expressions
+    from podsrl.grading.math import expressions
 
     if node.kind == "leaf" and read_number(node.label) is None:
         expressions.parse(node.label)
@@ -97,7 +104,7 @@ def _unassigned(node: Node) -> tuple[str | None, Node]:
 
 
 def _equal(gold: Node, answer: Node) -> bool:
-    from podsrl.grading import expressions, relations
+    from podsrl.grading.math import equality
 
     if gold.kind == answer.kind == "leaf":
         number, stated = read_number(gold.label), read_number(answer.label)
@@ -107,7 +114,7 @@ def _equal(gold: Node, answer: Node) -> bool:
         label = (
             answer.label if value is None else rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
         )
-        return expressions.equal_expressions(gold.label, label)
+        return equality.equal_expressions(gold.label, label)
     if gold.kind == answer.kind == "relation":
         return _equal_relations(gold, answer)
     kinds = {gold.kind, answer.kind}
@@ -118,7 +125,7 @@ def _equal(gold: Node, answer: Node) -> bool:
     if gold.kind == answer.kind:
         return gold.label == answer.label and _same_sequence(gold.children, answer.children)
     if "relation" in kinds and kinds & {"tuple", "union"}:
-        return relations.same_real_set(gold, answer)
+        return equality.same_real_set(gold, answer)
     return False
 
 
@@ -148,11 +155,11 @@ def _distinct(items: Sequence[Node]) -> list[Node]:
 
 
 def _equal_relations(gold: Node, answer: Node) -> bool:
-    from podsrl.grading import relations
+    from podsrl.grading.math import equality
 
     if gold.label == answer.label and _same_sequence(gold.children, answer.children):
         return True
-    return relations.same_relation(gold, answer)
+    return equality.same_relation(gold, answer)
 
 
 def _as_words(text: str) -> str | None:

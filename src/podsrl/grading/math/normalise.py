@@ -1,9 +1,13 @@
-r"""Notation that means the same, brought to one form: LaTeX spaces, \left, \dfrac, Unicode.
+r"""Normalising: notation that means the same is brought to one form.
 
-Nothing here knows what an expression is worth; every function takes time linear in the text.
+`clean` does it for LaTeX spaces, \left, \dfrac, Unicode and what stands around an answer.
+`statement` takes away the sentence that may stand around a value, `words` and `mark_text` open
+\text{}. Nothing here knows what an expression is worth; all takes time linear in the text.
 """
 
 import re
+
+from podsrl.grading.extract import DELIMITERS
 
 #: Full-width characters, minus signs and dashes, the commonest one-character fractions.
 _CHARACTERS: dict[int, str] = {0xFF01 + i: chr(0x21 + i) for i in range(94)}
@@ -39,7 +43,11 @@ _CHARACTERS |= {
         "\u2009": " ",
     }.items()
 }
-_DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
+#: $...$ within a text, but not "$5 and $6"; the other signs of LaTeX's mathematics.
+_DOLLARS = re.compile(r"(?<!\\)(\$\$?)(?=\S)((?:\\\$|[^$])*)(?<=[^\s\\])\1")
+_MATHEMATICS = re.compile(r"(?<!\\)\\[()\[\]]")
+#: A longer text is no short sentence around a value.
+_MAX_STATEMENT = 200
 _SIZES = re.compile(
     r"\\(?:left|right|mleft|mright|[bB]igg?[lr]?|displaystyle|limits|mathstrut)(?![a-zA-Z])"
 )
@@ -85,11 +93,12 @@ def clean(text: str) -> str:
     '(\\frac{1}{2}, 10,000)'
     """
     text = text.translate(_CHARACTERS).strip().rstrip(".").strip()
-    for opening, closing in _DELIMITERS:
-        long_enough = len(text) >= len(opening) + len(closing) + 1
-        if long_enough and text.startswith(opening) and text.endswith(closing):
-            text = text[len(opening) : -len(closing)].strip().rstrip(".").strip()
-    text = _SIZES.sub("", text)
+    for opening, closing in DELIMITERS:
+        inside = text[len(opening) : -len(closing)]
+        only = inside and opening not in inside.replace("\\$", "")
+        if only and text.startswith(opening) and text.endswith(closing):
+            text = inside.strip().rstrip(".").strip()
+    text = _SIZES.sub("", _DOLLARS.sub(r"\2", _MATHEMATICS.sub("", text)))
     text = re.sub(r"(?<=[0-9]),\\!\s*(?=[0-9]{3})", ",", text).replace("\\!", "")
     text = _SPACES.sub(" ", text)
     for pattern, new in _SYNONYM:
@@ -100,6 +109,43 @@ def clean(text: str) -> str:
     text = _SECOND_ARGUMENT.sub(r"\1{\2}", text)
     text = _ROOT_ARGUMENT.sub(r"\\sqrt{\1}", text)
     return re.sub(r"\s+", " ", text).strip()
+
+
+_NAME = r"\\?[a-zA-Z][a-zA-Z'\u2019-]*(?:_\{?\w\}?)?(?:\([^()]{1,12}\))?"
+_VERB = r"(?:is|are|equals?)\b"
+_SUBJECT = rf"(?:the|there|its?|all|this|these|both|final|answer)(?:,? (?!{_VERB}){_NAME}){{0,20}}"
+_STATEMENT = re.compile(
+    rf"(?:(?:so|thus|hence|therefore|then|finally),? )?(?:(?P<subject>{_SUBJECT})"
+    rf"(?: {_VERB}(?: (?:equal to|given by|therefore|thus|then|exactly)\b)?:?|:))? ?(?P<value>.+)",
+    re.IGNORECASE,
+)
+#: Words that make another statement of what follows them.
+_DOUBTS = re.compile(
+    r"\b(?:not?|n[eo]ither|nor|never|none|cannot|[a-z]+n['\u2019]t|or|if|unless|but|without|except|wrong"
+    r"|incorrect\w*|false|untrue|mistaken?\w*|doubt\w*|unlikely|hardly|may|might|could|would|should"
+    r"|guess|opposite|negative|minus|half|twice)\b",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"(?<![\w\\])[b-zB-HJ-Z](?:\([a-z]\))?(?![\w'])")
+
+
+def statement(text: str) -> str | None:
+    r"""The value in one short sentence, "the ... is VALUE"; None for what is no such sentence.
+
+    The sentence may begin with "so" or "thus". One that doubts, denies or compares is none.
+
+    >>> statement(r"So the area is $12\pi$ square units."), statement("The value of $x$ is 5.")
+    ('12\\pi square units', 'x = 5')
+    >>> statement("I doubt that it is 5"), statement("The answer is not given"), statement("5")
+    (None, 'not given', None)
+    """
+    plain = words(clean(text))
+    match = _STATEMENT.fullmatch(plain) if len(plain) <= _MAX_STATEMENT else None
+    if match is None or match["value"] == plain or _DOUBTS.search(match["subject"] or ""):
+        return None
+    value, names = match["value"], _LETTER.findall(match["subject"] or "")
+    of_one = len(names) == 1 and not re.search(r"[=<>,;]|\b(?:and|or)\b", value)
+    return f"{names[0]} = {value}" if of_one else value
 
 
 def words(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Running code that a model wrote, in bubblewrap or SandboxFusion, never in this process.
+"""A sandbox on this machine: bubblewrap (github.com/containers/bubblewrap).
 
-bubblewrap (github.com/containers/bubblewrap) gives the code its own namespaces: no network, its
-own process tree, and a file system of the interpreter (read-only) and an empty scratch folder in
-memory. Time, memory, processes, output and disk are limited; see `Limits`.
+It gives the code its own namespaces: no network, its own process tree, and a file system of the
+interpreter (read-only) and an empty scratch folder in memory. Time, memory, processes, output and
+disk are limited; see `Limits`.
 """
 
 import contextlib
@@ -13,81 +13,15 @@ import select
 import shutil
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
-from podsrl.errors import MissingDependencyError
-from podsrl.grading.seccomp import seccomp_filter
+from podsrl.grading.sandbox.job import PROGRAM, Limits, Result, packages, standard_input
+from podsrl.grading.sandbox.seccomp import seccomp_filter
 
-_MAIN = (Path(__file__).parent / "sandbox_main.py").read_text(encoding="utf-8")
 _TOOLS = ("/bin", "/lib", "/lib32", "/lib64", "/sbin")
 _DEVICES = ("/dev/null", "/dev/urandom")
 _SCRATCH = "/scratch"
-_HOW_TO = (
-    "Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install"
-    " bubblewrap) on Linux with unprivileged user namespaces allowed, or run SandboxFusion"
-    " (github.com/bytedance/SandboxFusion) and give its URL as sandbox_url."
-)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the code of one answer may use.
-
-    seconds: wall-clock time, generous for a busy machine. cpu: seconds on a processor, which end an
-    endless loop. memory: bytes of address space. disk: bytes of its scratch folder, which lies in
-    memory, too. output: bytes it may print. A new process is always refused.
-    """
-
-    seconds: float = 10.0
-    cpu: int = 5
-    memory: int = 1 << 30
-    disk: int = 64 << 20
-    output: int = 1 << 16
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended.
-
-    status: "passed"; "failed": an assertion or an exception, an early exit, a limit passed;
-        "timeout": its time was over; "broken": the sandbox itself failed, nothing is known.
-    output: the end of what was printed, both streams.
-    """
-
-    status: str
-    output: str
-
-
-class Sandbox(Protocol):
-    """Runs code with tests."""
-
-    def run(self, code: str, tests: str, limits: Limits) -> Result:
-        """Run `code`, then `tests` in the same namespace; passed if nothing was raised."""
-        ...
-
-
-def find_sandbox(url: str | None = None) -> Sandbox:
-    """SandboxFusion at `url`, or else bubblewrap.
-
-    Raises:
-        MissingDependencyError: neither can be used; the message says why and how to get one.
-    """
-    if url:
-        from podsrl.grading.sandbox_fusion import SandboxFusion
-
-        return SandboxFusion(url)
-    problem = why_no_bubblewrap()
-    if problem:
-        raise MissingDependencyError(
-            f"code that a model wrote runs only in a sandbox, and there is none: {problem}."
-            f" {_HOW_TO}"
-        )
-    return Bubblewrap()
 
 
 @functools.cache
@@ -124,7 +58,7 @@ class Bubblewrap:
             except OSError as error:
                 return Result("broken", str(error))
         with process:
-            output, ended = _converse(
+            output, ended = _exchange(
                 process, standard_input(code, tests, limits, token).encode(), limits
             )
             process.kill()  # the end of bwrap is the end of every process inside
@@ -136,36 +70,11 @@ class Bubblewrap:
         return Result("failed" if ended else "timeout", text)
 
 
-def standard_input(code: str, tests: str, limits: Limits, token: str) -> str:
-    """What `sandbox_main` reads."""
-    job = ascii(
-        {
-            "code": code,
-            "tests": tests,
-            "path": _packages(),
-            "limits": {
-                "RLIMIT_AS": limits.memory,
-                "RLIMIT_FSIZE": limits.disk,
-                "RLIMIT_CPU": limits.cpu,
-                "RLIMIT_NOFILE": 64,
-                "RLIMIT_NPROC": 64,
-                "RLIMIT_CORE": 0,
-            },
-        }
-    )
-    return f"{len(job):010d}{job}{token}"  # as many bytes as characters
-
-
-def _packages() -> list[str]:
-    paths = sysconfig.get_paths()
-    return list(dict.fromkeys((paths["purelib"], paths["platlib"])))
-
-
 def _command(limits: Limits, filter_fd: int | None) -> list[str]:
     command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
     command += ["--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
     command[0] = shutil.which("bwrap") or "bwrap"
-    for folder in dict.fromkeys(("/usr", sys.base_prefix, *_packages())):
+    for folder in dict.fromkeys(("/usr", sys.base_prefix, *packages())):
         command += ["--ro-bind", folder, folder]
     for folder in _TOOLS:
         if os.path.islink(folder):
@@ -183,7 +92,7 @@ def _command(limits: Limits, filter_fd: int | None) -> list[str]:
     if filter_fd is not None:
         command += ["--seccomp", str(filter_fd)]
     interpreter = os.path.realpath(sys.executable)
-    return [*command, interpreter, "-I", "-S", "-B", "-u", "-c", _MAIN]
+    return [*command, interpreter, "-I", "-S", "-B", "-u", "-c", PROGRAM]
 
 
 @contextlib.contextmanager
@@ -202,7 +111,7 @@ def _filter_file() -> Iterator[int | None]:
         os.close(reading)
 
 
-def _converse(process: subprocess.Popen[bytes], text: bytes, limits: Limits) -> tuple[bytes, bool]:
+def _exchange(process: subprocess.Popen[bytes], text: bytes, limits: Limits) -> tuple[bytes, bool]:
     """Write the job, collect the output; (output, whether the process ended in time)."""
     assert process.stdin is not None
     assert process.stdout is not None

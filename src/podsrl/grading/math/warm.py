@@ -1,10 +1,10 @@
 """Imported by each grading process before it forks: what is slow the first time is done once.
 
-math-verify's parser (ANTLR) builds its tables as it meets new constructions; with them a typical
-answer takes a tenth of the time. Children inherit them by fork.
+The parser (latex2sympy2_extended, made by ANTLR) builds its tables as it meets new constructions.
+With them a typical answer takes a tenth of the time. Children inherit them by fork.
 """
 
-from podsrl.grading.math_equal import equal_structures
+from podsrl.grading.math.compare import equal_structures
 
 _TYPICAL = (
     (r"\frac{3\sqrt{3}}{4}", r"\frac{3}{4}\cdot\sqrt{3}"),

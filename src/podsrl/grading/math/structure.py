@@ -1,15 +1,15 @@
-r"""The structure of a mathematical answer: lists, tuples, intervals, sets, matrices, relations.
+r"""Parsing, second part: lists, tuples, intervals, sets, unions, matrices and relations.
 
 `read_structure` splits an answer into nodes whose leaves are single expressions in LaTeX, which
-`podsrl.grading.math_equal` hands to math-verify's parser.
+`podsrl.grading.math.expressions` parses.
 """
 
 import re
 from dataclasses import dataclass
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.latex import clean, words
-from podsrl.grading.units import SUPERSCRIPTS, read_unit
+from podsrl.grading.math.normalise import clean, words
+from podsrl.grading.math.units import SUPERSCRIPTS, read_unit
 
 _MATRIX = re.compile(r"^\\begin\{([pb]?matrix)\}(.*)\\end\{\1\}$", re.DOTALL)
 _RELATION = re.compile(r"\\(?:le|ge|ne)(?![a-zA-Z])|[<>=]")

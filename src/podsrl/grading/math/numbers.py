@@ -1,15 +1,18 @@
-"""The number that a short answer states, exactly: no floats, no evaluation, linear time."""
+"""Parsing, first part: the number that a short answer states.
+
+Exact: no floats, nothing is worked out; in time linear in the text.
+"""
 
 import functools
 import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from podsrl.grading.latex import clean, mark_text
-from podsrl.grading.units import SUPERSCRIPTS, read_unit
+from podsrl.grading.math.normalise import clean, mark_text
+from podsrl.grading.math.units import SUPERSCRIPTS, read_unit
 
 #: A longer answer states no number: it is a text.
-MAX_LENGTH = 300
+MAX_NUMBER = 300
 
 
 class Number(NamedTuple):
@@ -93,7 +96,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     >>> read_number("5 or 6"), read_number("2^5"), read_number("5 + x"), read_number(r"2\pi")
     (None, None, None, None)
     """
-    if len(text) > MAX_LENGTH:
+    if len(text) > MAX_NUMBER:
         return None
     name, side = _equation(mark_text(clean(text)), prose)
     if side is None or any(side.count(a) != side.count(b) for a, b in ("()", "[]", "{}")):
@@ -128,7 +131,7 @@ def states_number(gold: Number, answer: str, prose: bool = False) -> bool:
     ...     Number(Fraction(1, 2)), "1/2 or 2")
     (True, False)
     """
-    if len(answer) > 4 * MAX_LENGTH:
+    if len(answer) > 4 * MAX_NUMBER:
         return False
     stated = [read_number(part, prose) for part in re.split(r"\bor\b", answer)]
     return all(number is not None and same_number(gold, number) for number in stated)

@@ -5,16 +5,17 @@ import contextlib
 import functools
 import hashlib
 import os
+import queue
 import signal
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.crew import Crew
-from podsrl.grading.process import GradingProcess, encode, usable_cores
 from podsrl.grading.unscorable import COUNTS, UnscorableWatch
+from podsrl.grading.workers.process import LOST, Worker, encode, usable_cores
 
 _CACHED = 20_000
 _ADVICE = (
@@ -29,7 +30,8 @@ class GradingPool:
     A grading that takes too long, or whose process dies, is killed, is counted in
     `podsrl.grading.unscorable.COUNTS`, and gives None; the others are not touched. Nothing is
     started before the first `run`. `run` may be called from any thread and inside a running event
-    loop (it blocks it: `await asyncio.to_thread(pool.run, ...)` does not).
+    loop (it blocks it: `await asyncio.to_thread(pool.run, ...)` does not). No thread is left
+    between two runs, so that this process may fork.
 
     Args:
         workers: processes; None means one per core, at most 8.
@@ -51,17 +53,13 @@ class GradingPool:
             raise InvalidInputError(f"workers must be at least 1; got {workers}")
         if not deadline > 0:
             raise InvalidInputError(f"the deadline must be positive seconds; got {deadline}")
-        self.workers = workers or min(8, usable_cores())
         self.deadline = deadline
-        self._memory = memory
-        self._preload = tuple(preload)
-        self._idle: list[GradingProcess] = []
-        self._crews: list[Crew] = []
-        self._free = self.workers
-        self._changed = threading.Condition()
-        self._cache: dict[bytes, Any] = {}
+        count = workers or min(8, usable_cores())
+        self._workers = [Worker(tuple(preload), memory) for _ in range(count)]
         self._watch = UnscorableWatch(max_unscorable, window=256, advice=_ADVICE)
-        _close_at_exit_and_forget_after_fork(self)
+        self._cache: dict[bytes, Any] = {}
+        self._all_are_idle()
+        _call_at_exit_and_after_fork(self)
 
     def run(self, function: str, items: Sequence[tuple[Any, ...]]) -> list[Any]:
         """function(*item) for every item, in order; None where that could not be done.
@@ -76,69 +74,66 @@ class GradingPool:
             GradingProcessError: the processes can't be started.
         """
         lines = [encode(function, item, self.deadline) for item in items]
-        with self._changed:
+        with self._lock:
             if None in lines:
                 self._unscorable("errors", "an answer is too long to be sent", lines.count(None))
             known = {line: _key(line) for line in lines if line is not None}
             answers = {x: self._cache[key] for x, key in known.items() if key in self._cache}
-
-        def take(line: bytes, message: dict[str, Any]) -> None:
-            with self._changed:
-                answers[line] = self._outcome(message, line)
-
         wanted = [x for x in dict.fromkeys(lines) if x is not None and x not in answers]
         if wanted:
-            with self._crew(len(wanted)) as crew:
-                crew.answer(wanted, take)
+            self._answer(wanted, answers)
         return [None if line is None else answers[line] for line in lines]
 
     def close(self) -> None:
-        """End the processes; a later `run` starts new ones."""
-        with self._changed:
-            for process in self._idle:
-                process.close()
-            self._idle.clear()
+        """End the processes that no other thread uses; a later `run` starts new ones."""
+        idle = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                idle.append(self._idle.get_nowait())
+        for worker in idle:
+            worker.close()
+            self._idle.put(worker)
 
     def pids(self) -> list[int]:
         """The process ids of the workers that are running."""
-        lent = [process for crew in self._crews for process in crew.processes]
-        return [process.pid for process in self._idle + lent]
+        return [worker.pid for worker in self._workers if worker.pid is not None]
 
-    @contextlib.contextmanager
-    def _crew(self, wanted: int) -> Iterator[Crew]:
-        """Borrow processes, at least one: other threads may hold the others."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._free > 0)
-            size = min(self._free, wanted)
-            self._free -= size
-            running = [self._idle.pop() for _ in range(min(size, len(self._idle)))]
-            crew = Crew(running, size, self._start, self.deadline)
-            self._crews.append(crew)
-        try:
-            yield crew
-        except BaseException:
-            crew.end()  # no late answer may be taken for another's
-            raise
-        finally:
-            with self._changed:
-                self._crews.remove(crew)
-                self._idle += crew.processes
-                self._free += size
-                self._changed.notify_all()
+    def _answer(self, lines: list[bytes], answers: dict[bytes, Any]) -> None:
+        """Ask all lines of idle workers, one thread for each; other runs may use the others."""
+        waiting, lent = lines[::-1], list[Worker]()
+        asked_again: set[bytes] = set()
 
-    def _start(self) -> GradingProcess:
-        return GradingProcess(self._preload, self._memory)
+        def work() -> None:
+            worker = self._idle.get()
+            lent.append(worker)
+            try:
+                while waiting:
+                    with contextlib.suppress(IndexError):  # another thread was faster
+                        line = waiting.pop()
+                        message = worker.ask(line, self.deadline)
+                        if message.get("died") == LOST and line not in asked_again:
+                            asked_again.add(line)  # killed from outside, perhaps
+                            waiting.append(line)
+                        else:
+                            with self._lock:
+                                answers[line] = self._outcome(message, line)
+            except BaseException:
+                waiting.clear()
+                raise
+            finally:
+                lent.remove(worker)
+                self._idle.put(worker)
 
-    def _forget(self) -> None:
-        """In a forked child: the processes are the parent's, and its lock may be held for ever."""
-        for process in self._idle + [process for crew in self._crews for process in crew.processes]:
-            process.forget()
-        self._idle, self._crews, self._free = [], [], self.workers
-        self._changed = threading.Condition()
-
-    def _end_all(self) -> None:
-        for process in self._idle + [process for crew in self._crews for process in crew.processes]:
-            process.close()
+        with ThreadPoolExecutor(min(len(self._workers), len(lines))) as threads:
+            try:
+                for done in [threads.submit(work) for _ in range(threads._max_workers)]:
+                    done.result()
+            except BaseException:  # Ctrl-C, too: what is asked now is not waited for
+                waiting.clear()
+                asked_again.update(lines)
+                for worker in lent:
+                    worker.kill()
+                raise
 
     def _outcome(self, message: dict[str, Any], line: bytes) -> Any:
         COUNTS["graded"] += 1
@@ -149,17 +144,32 @@ class GradingPool:
                 del self._cache[next(iter(self._cache))]
             return message["value"]
         if "error" in message:
-            kind, reason = "errors", str(message["error"])
+            self._unscorable("errors", str(message["error"]))
         elif message["died"] == signal.SIGALRM:
-            kind, reason = "timeouts", f"no result after {self.deadline:g} s"
+            self._unscorable("timeouts", f"no result after {self.deadline:g} s")
         else:
-            kind, reason = "crashes", f"the grading process died (signal {message['died']})"
-        self._unscorable(kind, reason)
+            self._unscorable("crashes", f"the grading process died (signal {message['died']})")
         return None
 
     def _unscorable(self, kind: str, reason: str, count: int = 1) -> None:
         COUNTS[kind] += count
         self._watch.record([True] * count, reason)
+
+    def _all_are_idle(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: queue.LifoQueue[Worker] = queue.LifoQueue()  # running ones come first
+        for worker in self._workers:
+            self._idle.put(worker)
+
+    def _kill_all(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+
+    def _forget_all(self) -> None:
+        """In a forked child: the processes are the parent's, and its locks may be held for ever."""
+        for worker in self._workers:
+            worker.forget()
+        self._all_are_idle()
 
 
 def _key(line: bytes) -> bytes:
@@ -176,16 +186,12 @@ def shared_pool(deadline: float, preload: str) -> GradingPool:
     return GradingPool(deadline=deadline, preload=(preload,), max_unscorable=1.0)
 
 
-def _close_at_exit_and_forget_after_fork(pool: GradingPool) -> None:
+def _call_at_exit_and_after_fork(pool: GradingPool) -> None:
     reference = weakref.ref(pool)
 
-    def close() -> None:
+    def call(method: str) -> None:
         if (pool := reference()) is not None:
-            pool._end_all()
+            getattr(pool, method)()
 
-    def forget() -> None:
-        if (pool := reference()) is not None:
-            pool._forget()
-
-    atexit.register(close)
-    os.register_at_fork(after_in_child=forget)
+    atexit.register(call, "_kill_all")
+    os.register_at_fork(after_in_child=lambda: call("_forget_all"))

@@ -1,7 +1,7 @@
 """The process that grades: it imports the graders once, and forks a child that does the work.
 
-Started as `python -c "from podsrl.grading.worker import main; main()"`, never by multiprocessing,
-which would run the user's main script again. It reads one request per line from standard input, a
+Started by `python -c` with an import of this module, never by multiprocessing, which would run the
+user's main script again. It reads one request per line from standard input, a
 number and {"function": "module:name", "arguments": [...], "deadline": seconds}, and answers each
 with one line: the number and {"value": ...}, or {"error": "..."} when the function raised; or, for
 a child that was killed, number 0 and {"died": signal}. A child that passes its deadline is ended by

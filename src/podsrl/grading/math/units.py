@@ -1,4 +1,4 @@
-"""Units of measure beside a number: which are known, and which words are harmless."""
+"""Parsing numbers: what stands beside one, a unit of measure or a word that does no harm."""
 
 import re
 

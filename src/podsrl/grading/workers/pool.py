@@ -161,9 +161,9 @@ class GradingPool:
         for worker in self._workers:
             self._idle.put(worker)
 
-    def _kill_all(self) -> None:
+    def _close_all(self) -> None:
         for worker in self._workers:
-            worker.kill()
+            worker.close()
 
     def _forget_all(self) -> None:
         """In a forked child: the processes are the parent's, and its locks may be held for ever."""
@@ -193,5 +193,5 @@ def _call_at_exit_and_after_fork(pool: GradingPool) -> None:
         if (pool := reference()) is not None:
             getattr(pool, method)()
 
-    atexit.register(call, "_kill_all")
+    atexit.register(call, "_close_all")
     os.register_at_fork(after_in_child=lambda: call("_forget_all"))

@@ -4,8 +4,16 @@ Importing this package imports neither torch nor any trainer.
 """
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling import RULES, downsample, register_rule
+from podsrl.downsampling import RULES, downsample, downsample_batch, register_rule
 from podsrl.errors import PodsError
 
 __version__ = "0.1.0"
-__all__ = ["RULES", "PodsError", "__version__", "downsample", "group_advantages", "register_rule"]
+__all__ = [
+    "RULES",
+    "PodsError",
+    "__version__",
+    "downsample",
+    "downsample_batch",
+    "group_advantages",
+    "register_rule",
+]

@@ -103,7 +103,7 @@ def downsample(
     >>> downsample([[0.0, 0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.1, 0.9, 1.0, 0.5]], m=2)
     [[0, 4], [0, 4]]
     """
-    rewards, as_lists = _as_array(rewards_P_N)
+    rewards, as_lists = as_rewards(rewards_P_N)
     xp = array_namespace(rewards)
     m = _check_m(m, int(rewards.shape[-1]))
     select = resolve_rule(rule)
@@ -113,11 +113,7 @@ def downsample(
     shape = tuple(rewards.shape)
     groups = int(np.prod(shape[:-1], dtype=np.int64))
     flat_P_N = xp.reshape(xp.astype(rewards, xp.float64, copy=False), (groups, shape[-1]))
-    if bool(xp.any(xp.isinf(flat_P_N))):
-        raise InvalidInputError(
-            "rewards contain an infinite value; allowed are finite numbers, and NaN for a rollout"
-            " that could not be scored"
-        )
+    refuse_infinite(flat_P_N)
     kept = select(flat_P_N, m, seed)
     if select not in _BUILT_IN:
         kept = _check_kept(kept, flat_P_N, m, rule)
@@ -132,7 +128,8 @@ def _names() -> str:
     return ", ".join(RULES)
 
 
-def _as_array(rewards: Any) -> tuple[Array, bool]:
+def as_rewards(rewards: Any) -> tuple[Array, bool]:
+    """Rewards as an array of real numbers, and whether they came as lists."""
     as_lists = isinstance(rewards, (list, tuple))
     if as_lists:
         try:
@@ -155,6 +152,16 @@ def _as_array(rewards: Any) -> tuple[Array, bool]:
     if not xp.isdtype(rewards.dtype, ("bool", "integral", "real floating")):
         raise InvalidInputError(f"rewards must be real numbers; got dtype {rewards.dtype}")
     return rewards, as_lists
+
+
+def refuse_infinite(rewards: Array) -> None:
+    """Raise InvalidInputError if a reward is infinite."""
+    xp = array_namespace(rewards)
+    if bool(xp.any(xp.isinf(rewards))):
+        raise InvalidInputError(
+            "rewards contain an infinite value; allowed are finite numbers, and NaN for a rollout"
+            " that could not be scored"
+        )
 
 
 def _check_m(m: int, n: int) -> int:

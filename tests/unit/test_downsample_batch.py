@@ -1,0 +1,164 @@
+"""Selection across a batch against every subset, and against `downsample` for one group."""
+
+import numpy as np
+import pytest
+import torch
+
+import podsrl
+from podsrl.errors import InvalidInputError
+
+SHAPES = [(1, 6), (1, 9), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2), (2, 5)]
+
+
+def random_batches(each: int):
+    """Batches of each shape: binary, graded, repeated, shifted, of two widths, NaN; any `rows`."""
+    rng = np.random.default_rng(0)
+    for shape in SHAPES:
+        size = (each // 5, *shape)
+        rewards = np.concatenate(
+            [
+                rng.integers(0, 2, size).astype(float),
+                rng.normal(size=size),
+                1e6 + rng.integers(0, 4, size) / 3,
+                rng.integers(0, 2, size) * rng.choice([0.0, 0.2, 1.0], (each // 5, shape[0], 1)),
+                rng.integers(0, 2, size) + 0.2 * rng.integers(0, 2, size),
+            ]
+        )
+        rewards[::3][rng.random(rewards[::3].shape) < 0.2] = np.nan
+        yield rewards, rng.integers(0, shape[0] * shape[1] + 1, len(rewards))
+
+
+def centred_lengths(rewards_B_P_N, masks_K_P_N):
+    """sqrt of the kept sum of squares about the mean, of each group: shape (B, K, P)."""
+    known = ~np.isnan(rewards_B_P_N)
+    widest = np.nan_to_num(np.nanmax(rewards_B_P_N, 2) - np.nanmin(rewards_B_P_N, 2)).max(1)
+    centred = np.nan_to_num(rewards_B_P_N - np.nanmin(rewards_B_P_N, 2)[:, :, None])
+    centred /= np.where(widest > 0, widest, 1)[:, None, None] / 2
+
+    def kept_sum(values_B_P_N):
+        return np.einsum("bpn,kpn->bkp", values_B_P_N, masks_K_P_N.astype(float))
+
+    mean = kept_sum(centred) / np.maximum(kept_sum(known.astype(float)), 1)
+    return np.sqrt(np.maximum(kept_sum(centred**2) - mean * kept_sum(centred), 0)), known
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN")
+def test_the_mask_is_the_best_of_all_subsets_on_5000_random_batches():
+    judged = 0
+    for rewards, rows in random_batches(640):
+        shape = rewards.shape[1:]
+        cells = shape[0] * shape[1]
+        every = (np.arange(2**cells)[:, None] >> np.arange(cells)) & 1
+        masks = every.reshape(-1, *shape).astype(bool)
+        lengths, known = centred_lengths(rewards, masks)
+        flat = ~(np.nanmax(rewards, 2) > np.nanmin(rewards, 2))
+        kept = masks.sum(axis=2)
+        # what counts, in this order: the objective, unscorable rows, rows of groups without
+        # contrast, how even the spread is
+        unscorable = np.einsum("bpn,kpn->bk", (~known).astype(int), masks.astype(int))
+        filler = np.einsum("bp,kp->bk", flat.astype(int), kept)
+        order = [-np.round(lengths.sum(axis=2), 7), unscorable, filler, (kept**2).sum(1)[None, :]]
+        for i, count in enumerate(rows):
+            chosen = podsrl.downsample_batch(rewards[i], int(count))
+            assert chosen.sum() == count
+            among = np.flatnonzero(every.sum(axis=1) == count)
+            place = np.flatnonzero((masks[among] == chosen).all(axis=(1, 2)))[0]
+            ranks = np.array([np.broadcast_to(key, lengths.shape[:2])[i, among] for key in order])
+            best = min(map(tuple, ranks.T))
+            assert tuple(ranks[:, place]) == pytest.approx(best, abs=2e-7)
+            judged += 1
+    assert judged >= 5000
+
+
+def test_one_group_is_down_sampled_as_by_downsample():
+    rng = np.random.default_rng(1)
+    for n in (5, 16, 64):
+        for rewards in (rng.normal(size=n), rng.integers(0, 2, n) * 1.0, rng.integers(0, 5, n) / 4):
+            for m in range(2, n + 1):
+                mask = podsrl.downsample_batch(rewards[None], m)
+                expected = np.var(rewards[podsrl.downsample(rewards, m)])
+                assert mask.sum() == m
+                assert np.var(rewards[mask[0]]) == pytest.approx(expected, rel=1e-9)
+
+
+def test_rows_go_two_to_each_prompt_with_contrast_and_none_to_the_others():
+    rewards = np.zeros((6, 8))
+    rewards[[0, 2, 3, 5], 4:] = 1
+    assert podsrl.downsample_batch(rewards, 8).sum(axis=1).tolist() == [2, 0, 2, 2, 0, 2]
+    # 14 rows: 3.5 of each on average, and an odd number of binary rewards is worth less than a half
+    shares = podsrl.downsample_batch(rewards, 14, seed=0).sum(axis=1)
+    assert sorted(shares.tolist()) == [0, 0, 2, 4, 4, 4]
+    for mask in (podsrl.downsample_batch(rewards, 8), podsrl.downsample_batch(rewards, 16)):
+        assert rewards[mask].mean() == 0.5
+
+
+def test_a_batch_with_too_little_contrast_is_filled_evenly_and_with_unscorable_rows_last():
+    rewards = [[0.0, 1.0, None, None], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, None]]
+    assert [sum(row) for row in podsrl.downsample_batch(rewards, 6)] == [2, 2, 2]
+    masks = podsrl.downsample_batch(rewards, 9)
+    assert masks == [[True, True, False, False], [True] * 4, [True, True, True, False]]
+
+
+def test_a_seed_chooses_at_random_between_equal_prompts_and_equal_rollouts():
+    rewards = np.tile([0.0, 0.0, 1.0, 1.0], (8, 1))
+    masks = np.array([podsrl.downsample_batch(rewards, 4, seed=s) for s in range(2000)])
+    assert (masks.sum(axis=(1, 2)) == 4).all()
+    np.testing.assert_array_equal(masks[7], podsrl.downsample_batch(rewards, 4, seed=7))
+    # 4 of 32 equally likely: 250 of 2,000 each, standard deviation 14.8
+    assert abs(masks.sum(axis=0) - 250).max() < 5 * 14.8
+
+
+def test_shift_and_scale_change_nothing_and_wider_groups_come_first():
+    rewards = np.random.default_rng(2).normal(size=(5, 8))
+    mask = podsrl.downsample_batch(rewards, 13)
+    for changed in (rewards + 1e3, rewards * 1e-6, rewards * 1e250, rewards * 1e-250):
+        np.testing.assert_array_equal(podsrl.downsample_batch(changed, 13), mask)
+    two = np.array([[0.0, 1.0], [0.0, 3.0]])
+    assert podsrl.downsample_batch(two, 2).sum(axis=1).tolist() == [0, 2]
+
+
+def test_the_kind_of_array_is_kept_and_all_agree():
+    rewards = np.random.default_rng(3).integers(0, 3, (6, 8)) / 2
+    mask = podsrl.downsample_batch(rewards, 15, seed=3)
+    as_torch = podsrl.downsample_batch(torch.tensor(rewards, dtype=torch.bfloat16), 15, seed=3)
+    assert mask.dtype == bool
+    assert as_torch.dtype == torch.bool
+    np.testing.assert_array_equal(as_torch.numpy(), mask)
+    assert podsrl.downsample_batch(rewards.tolist(), 15, seed=3) == mask.tolist()
+
+
+@pytest.mark.parametrize("count", [8192, 8193, 20001])
+@pytest.mark.parametrize("values", [2, 5, 1000])
+def test_large_batches_reach_the_bound_that_prices_give(values, count):
+    # for any price c: sum of worths <= sum over groups of max_j(worth(j) - c j) + c rows
+    from podsrl.downsampling.batch import _rank_rollouts, _share_rows
+    from podsrl.downsampling.ordering import sort_groups
+
+    rng = np.random.default_rng(values)
+    rewards = np.floor(rng.random((1024, 64)) ** rng.uniform(0.2, 5, (1024, 1)) * values)
+    ascending, _, scorable = sort_groups(rewards, None)
+    _, worth = _rank_rollouts(ascending, scorable[:, 0])
+    shares = _share_rows(worth, count, None)
+    assert shares.sum() == count
+    reached = worth[np.arange(1024), shares].sum()
+    j = np.arange(65)
+    prices = np.linspace(0.0, 0.4, 401)
+    bound = min(((worth - c * j).max(axis=1)).sum() + c * count for c in prices)
+    assert reached <= bound + 1e-9
+    # at most one pair of rows is lost to whole numbers
+    assert reached >= bound - 0.5
+
+
+@pytest.mark.parametrize(
+    ("rewards", "rows", "says"),
+    [
+        ([[0.0, 1.0]], 3, "3 rows can't be kept of 1 x 2"),
+        ([[0.0, 1.0]], -1, "0 <= rows <= 2"),
+        ([[0.0, 1.0]], 1.5, "rows must be an integer"),
+        ([0.0, 1.0], 1, r"shape \(P, n\); got \(2,\)"),
+        ([[0.0, np.inf]], 1, "infinite"),
+    ],
+)
+def test_bad_input_is_refused_with_what_is_allowed(rewards, rows, says):
+    with pytest.raises(InvalidInputError, match=says):
+        podsrl.downsample_batch(rewards, rows)

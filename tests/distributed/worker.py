@@ -1,7 +1,7 @@
 """One rank of PODS runs whose rollouts and rewards do not depend on the number of ranks.
 
-Run by torchrun (or alone): worker.py '[{"out": ..., "model": ..., "n": ..., ...}, ...]'; or as the
-`pods` command that can shard on a CPU: worker.py train --config FILE.
+Run by torchrun: worker.py '[{"out": ..., "model": ..., "n": ..., ...}, ...]', one after the other
+in the same processes. A run that is a list of words is a `pods` command, which can shard on a CPU.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ import signal
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from accelerate import PartialState
@@ -30,6 +31,7 @@ def draw(*key: Any) -> random.Random:
 
 
 RANK = int(os.environ.get("RANK", 0))
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func
 
 
 def rollout_function(tokenizer: Any) -> Any:
@@ -72,8 +74,8 @@ class RecordingTrainer(PODSTrainer):
         self.trained_tokens: list[list[int]] = []
         self.trained_rows: list[Any] = []  # token ids as text, and the advantage
 
-    def _finish(self, output: dict[str, Any]) -> None:
-        super()._finish(output)
+    def _finish(self, batch: Any, output: dict[str, Any]) -> None:
+        super()._finish(batch, output)
         mask = output["completion_mask"].bool()
         rows = [ids[m].tolist() for ids, m in zip(output["completion_ids"], mask, strict=True)]
         prompt_tokens = output["prompt_mask"].sum(1).tolist()
@@ -93,6 +95,8 @@ def allow_fsdp() -> None:
 def main(settings: dict[str, Any]) -> None:
     options = {key: settings.pop(key, None) for key in ("fail", "resume", "forget")}
     n, out, model_path = (settings.pop(key) for key in ("n", "out", "model"))
+    Path(out).mkdir(parents=True, exist_ok=True)
+    (Path(out) / f"began-{RANK}").touch()
     tokenizer = AutoTokenizer.from_pretrained(model_path)
     questions = [f"{10 + i}+{20 + i}" for i in range(24)]
     dataset = Dataset.from_dict({"prompt": [[{"role": "user", "content": q}] for q in questions]})
@@ -141,9 +145,12 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "train":
-        allow_fsdp()
-        sys.exit(cli.main())
-    for one in json.loads(sys.argv[1]):
-        main(one)
+    with patch.object(PartialState, "destroy_process_group"):  # the next run needs the processes
+        for one in json.loads(sys.argv[1]):
+            if isinstance(one, dict):
+                main(one)
+                continue
+            allow_fsdp()
+            if code := cli.main(one):
+                sys.exit(code)
     PartialState().destroy_process_group()

@@ -1,6 +1,8 @@
 """What PODSTrainer relies on inside TRL. If one of these fails, look at that place in TRL first."""
 
 import inspect
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -133,3 +135,18 @@ def test_a_step_is_timed_from_its_first_micro_batch_to_its_optimiser_before_it_i
         *("begin", "training_step", "training_step", "before optimiser", "end"),
         "_save_checkpoint",
     ]
+
+
+def test_importing_the_host_loads_neither_scipy_nor_matplotlib():
+    code = """if True:
+        import sys
+        from transformers import TrainerCallback  # which load scipy themselves, where it is there
+        from trl import GRPOConfig, GRPOTrainer
+        before = set(sys.modules)
+        import podsrl.trl
+        print(sorted({"scipy", "matplotlib", "podsrl.recommend"} & (set(sys.modules) - before)))
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert found.strip() == "[]"

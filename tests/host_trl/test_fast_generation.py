@@ -148,8 +148,10 @@ def test_the_trainer_uses_it_where_it_keeps_fewer_than_it_generates(make_trainer
         "generate",
         lambda model, **given: calls.append(len(given["input_ids"])) or generate(model, **given),
     )
-    make_trainer(16).train()
+    trainer = make_trainer(16)
+    trainer.train()
     assert calls == [32, 32]
+    assert "generate" not in vars(trainer.model)  # as it was before
     calls.clear()
     make_trainer(4, name="grpo").train()
     assert calls == []

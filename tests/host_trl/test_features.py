@@ -126,17 +126,23 @@ def test_a_plain_grpo_config_is_refused(tiny_model, dataset, tmp_path):
 BASE: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none"}
 
 
-def test_defaults_are_the_papers_and_construct_as_they_are(tmp_path):
-    config = PODSConfig(str(tmp_path), **BASE)
-    assert (config.num_rollouts, config.num_generations) == (64, 16)
-    assert (config.downsampling_rule, config.advantage_baseline) == ("max_variance", "kept")
-    assert (config.loss_type, config.beta, config.rollout_log) == ("grpo", 0.0, True)
+def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
+    theirs, ours = GRPOConfig(str(tmp_path), **BASE), PODSConfig(str(tmp_path), **BASE)
+    own = {
+        *("num_rollouts", "max_num_rollouts", "downsampling_rule", "advantage_baseline"),
+        *("rollout_log", "rollout_log_max_rows", "fast_generation", "training_clock"),
+    }
+    assert {k: v for k, v in ours.to_dict().items() if k not in own} == theirs.to_dict()
+    assert (ours.num_generations, ours.num_rollouts) == (8, 32)
+    assert PODSConfig(str(tmp_path), num_generations=4, **BASE).num_rollouts == 16
+    assert (ours.downsampling_rule, ours.advantage_baseline) == ("max_variance", "kept")
+    assert ours.rollout_log
 
 
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"num_rollouts": 8}, r"can't keep num_generations \(m\) = 16 of num_rollouts \(n\) = 8"),
+        ({"num_rollouts": 4}, r"can't keep num_generations \(m\) = 8 of num_rollouts \(n\) = 4"),
         ({"num_generations": 1}, "m >= 2"),
         ({"num_rollouts": 64.5}, "num_rollouts"),
         ({"downsampling_rule": "best"}, "unknown rule 'best'; the rules are max_variance"),

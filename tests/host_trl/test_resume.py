@@ -201,7 +201,7 @@ def test_a_failing_reward_leaves_a_checkpoint_only_where_a_step_begins(make_trai
         )  # fmt: skip
         with pytest.raises(RewardError, match="the grader is gone"):
             trainer.train()
-        checkpoint.save_now(trainer)
+        trainer.save_last_step()
         saved.append(checkpoint.last_complete(trainer.args.output_dir))
     assert [path and path.name for path in saved] == ["checkpoint-1", None]
 

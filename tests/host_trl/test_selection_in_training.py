@@ -46,6 +46,7 @@ def test_n_equal_to_m_is_grpo_bit_for_bit_over_5_steps(make_trainer, accumulatio
     assert equal(weights(grpo), weights(pods))
     theirs, ours = logged(grpo), logged(pods)
     assert len(ours) == 5
+    assert "frac_reward_zero_std" in theirs[0]
     assert {k: [e[k] for e in theirs] for k in theirs[0] if k != "step_time"} == {
         k: [e[k] for e in ours] for k in theirs[0] if k != "step_time"
     }

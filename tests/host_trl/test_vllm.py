@@ -37,8 +37,8 @@ def trained_rows(trainer: Any) -> list[tuple[tuple[int, ...], float]]:
     rows: list[tuple[tuple[int, ...], float]] = []
     finish = trainer._finish
 
-    def remember(output: dict[str, Any]) -> None:
-        finish(output)
+    def remember(batch: Any, output: dict[str, Any]) -> None:
+        finish(batch, output)
         columns = (output[k] for k in ("completion_ids", "completion_mask"))
         for ids, mask, logps in zip(*columns, output["sampling_per_token_logps"], strict=True):
             kept = mask.bool()

@@ -68,7 +68,7 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
                 f" num_rollouts={n} leaves open; give the settings a number, and {n} to an arm of"
                 " its own"
             )
-        derived |= _accumulated(name, n, int(m or 0), accumulation, own)
+        derived |= _accumulated(name, pods.most_rollouts, int(m or 0), accumulation, own)
     arm = {**base, **derived, **own}
     try:
         spec = settings.parse(dict(arm))

@@ -128,7 +128,7 @@ def train(
                 trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
     except PodsError:
         if alone and not evaluator.at_work:
-            checkpoint.save_now(trainer)
+            trainer.save_last_step()
         raise
     steps, seconds = trainer.state.global_step, trainer.clock.training_seconds
     if processes.is_main_process:
@@ -149,7 +149,7 @@ def _where_to_resume(run: RunFolder) -> Path | None:
 
 def _ended_at(folder: Path, trainer: PODSTrainer, evaluator: Evaluator, spec: Spec) -> bool:
     """Was the budget spent at this checkpoint? TRL would then train one step more."""
-    checkpoint.load(trainer, folder)
+    trainer.load_checkpoint(folder)
     trainer.state.global_step = checkpoint.step_of(folder)
     return Budget.of(spec).is_spent(evaluator.spent())
 

@@ -7,13 +7,13 @@ from trl import GRPOConfig
 
 from podsrl.advantages import BASELINES
 from podsrl.downsampling import register_rule, resolve_rule
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.trl.clock import CLOCKS
 
 AUTO = "auto"
 
 if TYPE_CHECKING:
-    NumRollouts = int | str
+    NumRollouts = int | str | None
 else:
 
     def NumRollouts(text: str) -> int | str:  # noqa: N802
@@ -29,25 +29,20 @@ class PODSConfig(GRPOConfig):
     """Configuration of `PODSTrainer`: everything in TRL's `GRPOConfig`, and the fields below.
 
     `num_generations` keeps TRL's meaning, completions per prompt *in the update* (m), so batch
-    size, gradient accumulation and memory mean what they mean for `GRPOTrainer`. The defaults are
-    the paper's: n = 64, m = 16, max_variance, GRPO loss, no KL term.
+    size, gradient accumulation and memory mean what they mean for `GRPOTrainer`. No default of
+    TRL's is changed; the paper's settings are in `podsrl/configs/paper`.
 
     Raises:
         InvalidInputError: m > n, m < 2, an unknown rule or baseline, a combination that has no
             defined meaning.
     """
 
-    num_generations: int | None = field(
-        default=16,
-        metadata={
-            "help": "m: completions per prompt that the update sees, TRL's meaning unchanged."
-        },
-    )
     num_rollouts: NumRollouts = field(
-        default=64,
+        default=None,
         metadata={
-            "help": "n: completions per prompt that are generated and scored; n >= m. 'auto'"
-            " measures in the first steps and chooses."
+            "help": "n: completions per prompt that are generated and scored; n >= num_generations"
+            " (m, what the update sees). Default: 4 x num_generations. 'auto' measures in the first"
+            " steps and chooses."
         },
     )
     max_num_rollouts: int = field(
@@ -96,16 +91,6 @@ class PODSConfig(GRPOConfig):
             " where n > m; n = m without it is GRPOTrainer bit for bit."
         },
     )
-    gradient_accumulation_steps: int = field(
-        default=2,
-        metadata={
-            "help": "With the default batch of 8 this makes one prompt's 16 kept rollouts per step."
-        },
-    )
-    loss_type: str = field(
-        default="grpo",
-        metadata={"help": "The paper's loss; every loss of GRPOConfig is allowed."},
-    )
 
     def __post_init__(self) -> None:
         rule: Any = self.downsampling_rule
@@ -113,6 +98,8 @@ class PODSConfig(GRPOConfig):
             name = f"{getattr(rule, '__module__', '')}:{getattr(rule, '__qualname__', '')}"
             register_rule(name, rule)
             self.downsampling_rule = name
+        if self.num_rollouts is None and isinstance(self.num_generations, int):
+            self.num_rollouts = 4 * self.num_generations
         self._check_sizes()
         if self.training_clock not in CLOCKS:
             raise InvalidInputError(
@@ -127,7 +114,8 @@ class PODSConfig(GRPOConfig):
     @property
     def most_rollouts(self) -> int:
         """The largest n that may be generated."""
-        return self.max_num_rollouts if isinstance(self.num_rollouts, str) else self.num_rollouts
+        n = self.num_rollouts
+        return self.max_num_rollouts if isinstance(n, str) else n or 0
 
     def _check_sizes(self) -> None:
         m = self.num_generations
@@ -167,3 +155,29 @@ class PODSConfig(GRPOConfig):
                 f" {self.scale_rewards!r} and {self.multi_objective_aggregation!r}. Use"
                 " advantage_baseline='kept' with those."
             )
+
+
+def refuse_unsupported(args: Any, train_dataset: Any, kwargs: dict[str, Any]) -> None:
+    """Refuse what `PODSTrainer` cannot do, before anything is loaded.
+
+    Raises:
+        InvalidInputError: `args` is no `PODSConfig`.
+        UnsupportedError: tools, environments, images.
+    """
+    if not isinstance(args, PODSConfig):
+        raise InvalidInputError(
+            f"PODSTrainer needs args=podsrl.trl.PODSConfig(...), got {type(args).__name__};"
+            " PODSConfig takes every field of GRPOConfig"
+        )
+    for name in ("tools", "environment_factory"):
+        if kwargs.get(name):
+            raise UnsupportedError(
+                f"{name}= is not supported by PODSTrainer yet: multi-turn rollouts carry state that"
+                " can't be dropped row by row. Use a rollout_func, or trl.GRPOTrainer."
+            )
+    images = {"image", "images"} & set(getattr(train_dataset, "column_names", None) or ())
+    if images:
+        raise UnsupportedError(
+            f"the dataset has a column {images.pop()!r}: images are not supported by PODSTrainer"
+            " yet. Remove the column, or use trl.GRPOTrainer."
+        )

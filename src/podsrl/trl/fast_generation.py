@@ -2,12 +2,12 @@
 
 from contextlib import AbstractContextManager
 from typing import Any
+from unittest.mock import patch
 
 from podsrl.generation import generate
-from podsrl.trl.replaced import replaced
 
 
-def generating_fast(model: Any) -> AbstractContextManager[None]:
+def generating_fast(model: Any) -> AbstractContextManager[Any]:
     """`model.generate`, called inside as TRL calls it, reads each prompt once.
 
     Calls with anything else than token ids, their mask and a config go to the model as they are.
@@ -17,7 +17,7 @@ def generating_fast(model: Any) -> AbstractContextManager[None]:
     def fast(**kwargs: Any) -> Any:
         if set(kwargs) != {"input_ids", "attention_mask", "generation_config"}:
             return original(**kwargs)
-        with replaced(model, "generate", original):
+        with patch.object(model, "generate", original):
             return generate(model, **kwargs)
 
-    return replaced(model, "generate", fast)
+    return patch.object(model, "generate", fast)

@@ -4,26 +4,30 @@ import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import torch
 from accelerate.utils import gather_object
-from transformers import TrainerCallback
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling import resolve_rule
-from podsrl.errors import InvalidInputError, PodsError, RewardError, UnsupportedError
+from podsrl.downsampling import downsample, resolve_rule
+from podsrl.errors import PodsError, RewardError, UnsupportedError
 from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint, vllm
-from podsrl.trl.auto import AutoRollouts
-from podsrl.trl.clock import PhaseClock, peak_memory
-from podsrl.trl.config import AUTO, PODSConfig
+from podsrl.trl.batch import Batch, Columns, put_extra_logs, take_extra_logs
+from podsrl.trl.clock import PhaseClock
+from podsrl.trl.config import AUTO, PODSConfig, refuse_unsupported
 from podsrl.trl.fast_generation import generating_fast
-from podsrl.trl.ranks import Columns, gather_rows, select_rows, share_of_rows
-from podsrl.trl.rollout_log import RolloutLog
-from podsrl.trl.selection import Selection, check_rewards
+from podsrl.trl.metrics import pods_metrics, trl_metrics
+from podsrl.trl.rewards import check_rewards
+from podsrl.trl.rollout_log import RolloutLog, rollout_columns
+from podsrl.trl.step_callback import StepCallback
+
+if TYPE_CHECKING:
+    from podsrl.trl.auto import RolloutChooser
 
 logger = logging.getLogger(__name__)
 
@@ -77,28 +81,45 @@ class PODSTrainer(GRPOTrainer):
         **kwargs: Any,
     ) -> None:
         args = PODSConfig() if args is None else args
-        _refuse_unsupported(args, train_dataset, kwargs)
+        refuse_unsupported(args, train_dataset, kwargs)
         with vllm.sized_for_rollouts(args.most_rollouts, int(args.num_generations or 0)):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
         self.clock = PhaseClock(args.training_clock)
-        self.num_rollouts = args.most_rollouts  # n; AutoRollouts changes it
+        self.auto = self._rollout_chooser()
+        self.num_rollouts = args.most_rollouts if self.auto is None else self.auto.n  # n
         self.rollouts_generated = 0
         self.rollouts_trained = 0
         self.tokens_generated = 0  # of all rollouts, prompts included
         self._rule = resolve_rule(args.downsampling_rule)
-        self._rows: list[dict[str, Any]] = []
-        self._selection: Selection | None = None  # set from _generate until its update begins
-        self._generation = (-1, 0)  # optimiser step, and which of its generations
-        self._scorable = self._scorable_in_window = False
+        self._batch: Batch | None = None  # the one that was generated last
+        self._in_step: list[Batch] = []  # generated in the optimiser step that is not yet done
+        # whether the rows in TRL's buffer, and the gradients so far, rest on any scored rollout
+        self._scorable = self._scorable_gradients = False
         self._rollout_log = None
         if args.rollout_log and self.accelerator.is_main_process:
             run = RunFolder(str(args.output_dir))
             self._rollout_log = RolloutLog(run, args.rollout_log_max_rows)
         self.add_callback(self.clock)
-        self.auto = AutoRollouts(self) if args.num_rollouts == AUTO else None
-        if self.auto is not None:
-            self.add_callback(self.auto)
-        self.add_callback(_StepCallback(self))
+        self.add_callback(StepCallback(self))
+
+    def _rollout_chooser(self) -> "RolloutChooser | None":
+        args = self.args
+        if args.num_rollouts != AUTO:
+            return None
+        from podsrl.trl.auto import RolloutChooser  # needs scipy
+
+        auto = RolloutChooser(self.num_generations, args.max_num_rollouts, args.downsampling_rule)
+        if auto.chosen is None:
+            sizes = ", ".join(map(str, dict.fromkeys(auto.schedule)))
+            message = "num_rollouts auto: the first %d generations measure n = %s"
+            self._say(message, len(auto.schedule), sizes)
+        else:
+            self._say("num_rollouts auto: %s", auto.reason)
+        return auto
+
+    def _say(self, message: str, *values: Any) -> None:
+        if self.accelerator.is_main_process:
+            logger.info(message, *values)
 
     @contextmanager
     def model_for_generation(self) -> Iterator[Any]:
@@ -122,60 +143,62 @@ class PODSTrainer(GRPOTrainer):
     # ---- TRL's methods, wrapped ------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """Let TRL's method run on n rows per prompt; `_generate` leaves it the kept ones."""
+        """Let TRL's method run on n rows per prompt; `_generate` leaves it the kept ones.
+
+        One pass: TRL takes environments from their pool, resets them, and prepares tools and images
+        for the n rows before it calls `_generate`. A second pass over the kept rows would do all
+        that again, and a selection after this method would pay for log-probs of all n.
+        """
         if not self.model.training:
             return super()._generate_and_score_completions(inputs)
         prompts_P = gather_object(inputs)[:: self.num_generations]
-        n, last = self.num_rollouts, len(prompts_P) - 1
-        share = share_of_rows(len(prompts_P) * n, *self._rank_of_world)
-        self._rows = [dict(prompts_P[min(place // n, last)]) for place in share]
-        self._groups = len(prompts_P)
-        step, k = self.state.global_step, self._generation[1]
-        self._generation = (step, k + 1 if step == self._generation[0] else 0)
-        try:
-            output = super()._generate_and_score_completions(self._rows)
-            with self.clock.phase("select"):
-                self._finish(output)
-        finally:
-            self._selection = None
+        rank, world = self.accelerator.process_index, self.accelerator.num_processes
+        step, before = self.state.global_step, self._batch
+        self._batch = batch = Batch.begin(prompts_P, self.num_rollouts, step, before, rank, world)
+        output = super()._generate_and_score_completions(batch.rows)
+        with self.clock.phase("select"):
+            self._finish(batch, output)
         return output
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         """Generate and score all n, and hand TRL the kept rows as if there had been no others.
 
-        `prompts` and `self._rows` are shortened in place: the caller goes on with the same lists.
+        `prompts` and the batch's rows are shortened in place: the caller goes on with these lists.
         """
-        if not self.model.training:
+        batch = self._batch
+        if batch is None or not self.model.training:
             return super()._generate(prompts)
-        with self.clock.phase("generate"), self._groups_of(self.num_rollouts):
+        # TRL asks its generation engine for `num_generations` completions of each prompt
+        with self.clock.phase("generate"), patch.object(self, "num_generations", batch.n):
             prompt_ids, completion_ids, tool_mask, completions, logps, extra, _, _ = (
                 super()._generate(prompts)
             )
-        _merge_extra_fields(self._rows, extra)
+        batch.merge_fields(extra)
         with self.clock.phase("score"):
-            rewards = self._score(prompts, completions, completion_ids)
+            rewards = self._score(batch.rows, prompts, completions, completion_ids)
         with self.clock.phase("select"):
             columns: Columns = {
-                "row": self._rows,
+                "row": batch.rows,
                 "prompt": prompts,
                 "prompt_ids": prompt_ids,
                 "completion_ids": completion_ids,
                 "tool_mask": tool_mask,
                 "completion": completions,
                 "logps": logps,
-                **self._take_extra_logs(len(prompts)),
+                **take_extra_logs(self._pending_extra_logs, len(prompts)),
             }
-            kept = self._select(columns, rewards)
-            self._rows[:], prompts[:] = kept.pop("row") or (), kept["prompt"] or ()
-            self._put_extra_logs(kept)
+            batch.add_rollouts(columns, rewards, self.reward_weights)
+            kept = batch.keep(self._select(batch))
+            batch.rows[:], prompts[:] = kept["row"] or (), kept["prompt"] or ()
+            put_extra_logs(self._pending_extra_logs, kept)
         names = ("prompt_ids", "completion_ids", "tool_mask", "completion", "logps")
         return (*(kept[name] for name in names), {}, None, [])
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """TRL's; in training each prompt is read once, by vLLM or by transformers."""
-        once: AbstractContextManager[None] = nullcontext()
-        if self.use_vllm and self.model.training:
-            once = vllm.one_request_per_prompt(self.vllm_generation, self._groups)
+        once: AbstractContextManager[Any] = nullcontext()
+        if self.use_vllm and self.model.training and self._batch is not None:
+            once = vllm.one_request_per_prompt(self.vllm_generation, self._batch.groups)
         elif self.args.fast_generation and not self.use_transformers_continuous_batching:
             once = generating_fast(self.accelerator.unwrap_model(self.model_wrapped))
         with once:
@@ -183,47 +206,101 @@ class PODSTrainer(GRPOTrainer):
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
         """The kept rollouts' rewards, already known; TRL's own method in evaluation."""
-        if self._selection is None:
+        if self._batch is None or not self.model.training:
             return super()._calculate_rewards(inputs, prompts, completions, ids)
-        return self._selection.kept_rewards_per_func
+        return self._batch.kept_rewards_per_func
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """TRL's step; remembers whether the gradients so far rest on any scored rollout."""
         loss = super().training_step(*args, **kwargs)
-        self._scorable_in_window |= self._scorable
+        self._scorable_gradients |= self._scorable
         return loss
+
+    # ---- checkpoints -----------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What this rank needs, beyond TRL's checkpoint, to go on exactly.
+
+        TRL forgets the rollouts that are still to be trained on when a checkpoint falls between two
+        generations (num_iterations > 1, or several optimiser steps per generation); they go along.
+        """
+        return {
+            "world": self.accelerator.num_processes,
+            "micro_step": self._step,
+            "buffered_inputs": None if self._generates_next() else self._buffered_inputs,
+            "scorable": self._scorable,
+            "training_seconds": self.clock.training_seconds,
+            "rollouts_generated": self.rollouts_generated,
+            "rollouts_trained": self.rollouts_trained,
+            "tokens_generated": self.tokens_generated,
+            "auto": None if self.auto is None else self.auto.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave; from another number of processes not exactly."""
+        self.clock.training_seconds = state["training_seconds"]
+        self.rollouts_generated = state["rollouts_generated"]
+        self.rollouts_trained = state["rollouts_trained"]
+        self.tokens_generated = state["tokens_generated"]
+        if self.auto is not None and state["auto"] is not None:
+            self.auto.load_state_dict(state["auto"])
+            self.num_rollouts = self.auto.n
+        if state["world"] != self.accelerator.num_processes:
+            logger.warning(
+                "the checkpoint was saved by %d processes and is resumed on %d: the run goes on"
+                " with the same weights and optimiser, but with other rollouts than it would have"
+                " drawn",
+                *(state["world"], self.accelerator.num_processes),
+            )
+            return
+        self._step = state["micro_step"]
+        self._buffered_inputs = state["buffered_inputs"]
+        self._scorable = state["scorable"]
+
+    def load_checkpoint(self, folder: Path) -> None:
+        """Load what a checkpoint folder holds of `state_dict`; nothing if it is plain TRL's."""
+        rank, device = self.accelerator.process_index, self.accelerator.device
+        state = checkpoint.read(folder, rank, device)
+        if state is not None:
+            self.load_state_dict(state)
+
+    def save_last_step(self) -> None:
+        """Save a checkpoint of the last finished step, after an error while generating or scoring.
+
+        Not if there is one, saving is off, or the error came between the micro-batches of a step:
+        their gradients would be missing.
+        """
+        step = self.state.global_step
+        if self._step % self.args.gradient_accumulation_steps:
+            return
+        folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
+        saved = checkpoint.state_file(folder, self.accelerator.process_index).is_file()
+        if step and not saved and self.args.save_strategy != "no":
+            self._save_checkpoint(self.model, trial=None)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
         if self._rollout_log is not None:
             self._rollout_log.sync()
-        name = f"checkpoint-{self.state.global_step}"
-        checkpoint.save(self, Path(self._get_output_dir(trial=trial)) / name)
+        folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+        checkpoint.write(self.state_dict(), folder, self.accelerator.process_index)
 
     def _load_optimizer_and_scheduler(self, folder: str | None) -> None:
         super()._load_optimizer_and_scheduler(folder)
         if folder is not None:
-            checkpoint.load(self, Path(folder))
+            self.load_checkpoint(Path(folder))
+
+    def _generates_next(self) -> bool:
+        """Will the next micro-batch come from a new generation?"""
+        return self._step % ((self.args.steps_per_generation or 1) * self.num_iterations) == 0
 
     # ---- between generation and update -----------------------------------------------------------
 
-    @property
-    def _rank_of_world(self) -> tuple[int, int]:
-        return self.accelerator.process_index, self.accelerator.num_processes
-
-    @contextmanager
-    def _groups_of(self, size: int) -> Iterator[None]:
-        """TRL asks its generation engine for `num_generations` completions of each prompt."""
-        kept = self.num_generations
-        self.num_generations = size
+    def _score(
+        self, rows: list[dict[str, Any]], prompts: list[Any], completions: list[Any], ids: list[Any]
+    ) -> torch.Tensor:
         try:
-            yield
-        finally:
-            self.num_generations = kept
-
-    def _score(self, prompts: list[Any], completions: list[Any], ids: list[Any]) -> torch.Tensor:
-        try:
-            rewards = super()._calculate_rewards(self._rows, prompts, completions, ids)
+            rewards = super()._calculate_rewards(rows, prompts, completions, ids)
         except PodsError:
             raise
         except Exception as error:
@@ -234,152 +311,52 @@ class PODSTrainer(GRPOTrainer):
         check_rewards(rewards[None], self.reward_func_names)
         return rewards
 
-    def _select(self, columns: Columns, rewards_per_func: torch.Tensor) -> Columns:
-        """Choose what to keep of all groups, and return the rows that this rank trains on."""
-        rank, world = self._rank_of_world
-        n, m = self.num_rollouts, self.num_generations
-        total = self._groups * n
-        selection = Selection.choose(
-            rewards_per_func[:total].view(self._groups, n, -1),
-            self.reward_weights,
-            gather_rows(columns, total),
-            m,
-            self._rule,
-            [self.args.seed, *self._generation],
-            world,
-        )
-        self._selection = selection
-        if self.auto is not None:
-            self.auto.observe(selection)
+    def _select(self, batch: Batch) -> torch.Tensor:
+        """Which rollouts of all groups to keep, shape (P, N); the same on every rank."""
+        m = self.num_generations
         if self.rollouts_generated == 0:
-            logger.info(
+            self._say(
                 "selected %d of %d in %d groups; the update sees %d rows",
-                *(m, n, self._groups, self._groups * m),
+                *(m, batch.n, batch.groups, batch.groups * m),
             )
-        places = [selection.kept_places[i] for i in selection.by_rank[rank]]
-        return select_rows(selection.rollouts, places)
+        seed = [self.args.seed, batch.step, batch.index]
+        kept_P_M = downsample(batch.rewards_P_N, m, self._rule, seed)
+        kept_P_N = torch.zeros_like(batch.rewards_P_N, dtype=torch.bool)
+        return kept_P_N.scatter(1, kept_P_M, True)
 
-    def _finish(self, output: dict[str, Any]) -> None:
-        """After TRL's method: advantages to their ranks, metrics over all n, the rollout log."""
-        selection = self._selection
-        if selection is None or len(output["advantages"]) != len(output["prompt_ids"]):
+    def _finish(self, batch: Batch, output: dict[str, Any]) -> None:
+        """After TRL's method: advantages, metrics over all n, the rollout log."""
+        if not batch.kept_places or len(output["advantages"]) != len(output["prompt_ids"]):
             raise UnsupportedError(
                 "this version of TRL does not take the kept rows from _generate; podsrl was tested"
                 " with trl>=1.16,<1.17"
             )
-        rank, world = self._rank_of_world
-        advantages = self.accelerator.gather(output["advantages"])  # group by group
         if self.args.advantage_baseline == "group":
-            advantages = group_advantages(
-                selection.rewards_P_N,
-                selection.kept_P_M,
-                baseline="group",
-                scale=self.scale_rewards != "none",
-            ).flatten()
-            self._logs["advantages"].extend(advantages.tolist())
-        if world > 1:
-            self._logs_by_group([place for places in selection.by_rank for place in places])
-        output["advantages"] = advantages[selection.by_rank[rank]]
-
-        for name, value in selection.metrics(self.reward_func_names).items():
-            values = self._metrics["train"][name]
-            if not name.startswith("pods/"):
-                values.pop()  # TRL's, over the kept rollouts
-            values.append(value)
-        self._scorable = selection.any_scorable
-        self.rollouts_generated += selection.rewards_P_N.numel()
-        self.rollouts_trained += selection.kept_P_M.numel()
-        self.tokens_generated += sum(selection.tokens)
+            all_P_N = torch.arange(batch.n, device=batch.kept_P_N.device).expand_as(batch.kept_P_N)
+            scale = self.scale_rewards != "none"
+            advantages_P_N = group_advantages(batch.rewards_P_N, all_P_N, scale=scale)
+            batch.advantages_K = advantages_P_N[batch.kept_P_N]
+            output["advantages"] = batch.advantages_K[batch.share]
+            self._logs["advantages"].extend(batch.advantages_K.tolist())
+        else:
+            batch.advantages_K = self.accelerator.gather(output["advantages"])
+        self._log_metrics(batch)
+        self._in_step.append(batch)
+        self._scorable = batch.any_scorable
+        self.rollouts_generated += batch.kept_P_N.numel()
+        self.rollouts_trained += len(batch.kept_places)
+        self.tokens_generated += sum(batch.tokens)
         if self._rollout_log is not None:
-            self._log_rollouts(self._rollout_log, selection, advantages)
+            prompt_ids_P = (batch.rollouts["prompt_ids"] or ())[:: batch.n]
+            prompts_P = self._tokenizer.batch_decode(list(prompt_ids_P))
+            columns = rollout_columns(batch, prompts_P, self.reward_func_names)
+            self._rollout_log.write(batch.step + 1, columns)
 
-    def _log_rollouts(self, log: RolloutLog, selection: Selection, advantages: Any) -> None:
-        prompt_ids_P = (selection.rollouts["prompt_ids"] or ())[:: self.num_rollouts]
-        prompts_P = self._tokenizer.batch_decode(list(prompt_ids_P))
-        columns = selection.log_columns(prompts_P, self.reward_func_names, advantages)
-        log.write(self.state.global_step + 1, columns)
-
-    def _logs_by_group(self, places: list[int]) -> None:
-        """TRL gathers texts rank by rank, but rewards come group by group: line them up."""
-        for values in (
-            self._logs["prompt"],
-            self._logs["completion"],
-            *self._logs["extra"].values(),
-        ):
-            by_place = dict(zip(places, values, strict=True))
-            values.extend([by_place[place] for place in range(len(places))])
-
-    def _take_extra_logs(self, rows: int) -> Columns:
-        """What the reward functions gave to `log_extra`, as columns beside the others."""
-        pending = self._pending_extra_logs
-        names = sorted(set(gather_object(list(pending))))
-        taken: Columns = {f"extra/{name}": pending.pop(name, [None] * rows) for name in names}
-        for name, values in taken.items():
-            if len(values or ()) != rows:
-                raise RewardError(
-                    f"log_extra({name.removeprefix('extra/')!r}, ...) got {len(values or ())}"
-                    f" values for {rows} rollouts; give one value per rollout, once"
-                )
-        return taken
-
-    def _put_extra_logs(self, kept: Columns) -> None:
-        for name, values in kept.items():
-            if name.startswith("extra/"):
-                self._pending_extra_logs[name.removeprefix("extra/")] = list(values or ())
-
-
-class _StepCallback(TrainerCallback):
-    """What PODSTrainer does around an optimiser step."""
-
-    def __init__(self, trainer: PODSTrainer) -> None:
-        self.trainer = trainer
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Forget rollouts of another run in this folder, or of steps that are done again."""
-        if self.trainer._rollout_log is not None:
-            self.trainer._rollout_log.drop_after(state.global_step)
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Without gradients the optimiser moves nothing: no momentum, no weight decay."""
-        if not self.trainer._scorable_in_window:
-            logger.warning("step %d: no rollout could be scored; no update", state.global_step + 1)
-            kwargs["optimizer"].zero_grad(set_to_none=True)
-        self.trainer._scorable_in_window = False
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Log the step's seconds by phase and the totals so far."""
-        trainer, metrics = self.trainer, self.trainer._metrics["train"]
-        for phase, seconds in trainer.clock.last_step.items():
-            metrics[f"pods/seconds_{phase}"].append(seconds)
-        metrics["pods/peak_memory"] = [float(peak_memory())]
-        metrics["pods/training_seconds"] = [trainer.clock.training_seconds]
-        metrics["pods/rollouts_generated"] = [float(trainer.rollouts_generated)]
-        metrics["pods/rollouts_trained"] = [float(trainer.rollouts_trained)]
-        metrics["pods/tokens_generated"] = [float(trainer.tokens_generated)]
-
-
-def _merge_extra_fields(rows: list[dict[str, Any]], extra: dict[str, Any]) -> None:
-    """Columns that a rollout_func returned go to the reward functions."""
-    for name, values in extra.items():
-        for i, row in enumerate(rows):
-            row[name] = values[i] if isinstance(values, list) else values
-
-
-def _refuse_unsupported(args: Any, train_dataset: Any, kwargs: dict[str, Any]) -> None:
-    if not isinstance(args, PODSConfig):
-        raise InvalidInputError(
-            f"PODSTrainer needs args=podsrl.trl.PODSConfig(...), got {type(args).__name__};"
-            " PODSConfig takes every field of GRPOConfig"
-        )
-    for name in ("tools", "environment_factory"):
-        if kwargs.get(name):
-            raise UnsupportedError(
-                f"{name}= is not supported by PODSTrainer yet: multi-turn rollouts carry state that"
-                " can't be dropped row by row. Use a rollout_func, or trl.GRPOTrainer."
-            )
-    images = {"image", "images"} & set(getattr(train_dataset, "column_names", None) or ())
-    if images:
-        raise UnsupportedError(
-            f"the dataset has a column {images.pop()!r}: images are not supported by PODSTrainer"
-            " yet. Remove the column, or use trl.GRPOTrainer."
-        )
+    def _log_metrics(self, batch: Batch) -> None:
+        """TRL's metrics cover the kept rollouts: put those of all n in their place. Add ours."""
+        logged = self._metrics["train"]
+        if batch.n > self.num_generations:  # with n = m every value stays TRL's own
+            for name, value in trl_metrics(batch, self.reward_func_names).items():
+                logged[name][-1] = value
+        for name, value in pods_metrics(batch).items():
+            logged[name].append(value)

@@ -6,13 +6,12 @@ of them pinned by a test: the size of a colocated engine, and the requests of ei
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
 from typing import Any
+from unittest.mock import patch
 
 from trl.trainer import grpo_trainer
-
-from podsrl.trl.replaced import replaced
 
 MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs above it
 
@@ -30,11 +29,11 @@ def sized_for_rollouts(num_rollouts: int, num_generations: int) -> Iterator[None
         options["max_num_seqs"] = min(rows, MAX_NUM_BATCHED_TOKENS)
         return original(**options)
 
-    with replaced(grpo_trainer, "VLLMGeneration", construct):
+    with patch.object(grpo_trainer, "VLLMGeneration", construct):
         yield
 
 
-def one_request_per_prompt(generation: Any, num_prompts: int) -> AbstractContextManager[None]:
+def one_request_per_prompt(generation: Any, num_prompts: int) -> AbstractContextManager[Any]:
     """TRL's `VLLMGeneration.generate`, called inside, asks for each prompt once.
 
     Colocated, TRL makes a request of every row; a prompt's rows on this process (or on those that
@@ -47,10 +46,11 @@ def one_request_per_prompt(generation: Any, num_prompts: int) -> AbstractContext
         num_prompts: prompts of this generation, over all processes.
     """
     if generation.mode == "server":
-        client = getattr(generation, "vllm_client", None)  # the main process has it
-        generate = _without_padding(client.generate, num_prompts) if client else None
-        return replaced(client, "generate", generate)
-    return replaced(generation.llm, "generate", _grouped(generation.llm.generate))
+        client = getattr(generation, "vllm_client", None)
+        if client is None:  # the main process has it
+            return nullcontext()
+        return patch.object(client, "generate", _without_padding(client.generate, num_prompts))
+    return patch.object(generation.llm, "generate", _grouped(generation.llm.generate))
 
 
 def _grouped(generate: Callable[..., Any]) -> Callable[..., list[Any]]:

@@ -1,0 +1,162 @@
+"""One generation on its way through TRL's method: what passes between `PODSTrainer`'s methods."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+
+from podsrl.errors import RewardError
+
+Columns = dict[str, Sequence[Any] | None]  # a batch: name -> one value per row, or nothing at all
+
+
+@dataclass(repr=False)
+class Batch:
+    """P prompts with N rollouts each: generated, scored, selected and given advantages.
+
+    A rollout's place is its index in the flattened P x N batch. All ranks hold the same batch,
+    except for `rows`; they train on equal, contiguous shares of the kept places, which is how TRL
+    slices advantages. What a step is not yet done with is not set yet.
+
+    Attributes:
+        step: optimiser steps done when it is generated.
+        index: which generation for that step, from 0.
+        groups: P. n: rollouts per prompt.
+        rank, world: of this process, of so many.
+        rows: dataset rows of the rollouts that this rank generates, then of those it trains on.
+        rollouts: all rollouts' columns in order of place.
+        rewards_P_N_F: by reward function; NaN where a function gave none.
+        rewards_P_N: weighted sums; NaN where no function gave one.
+        kept_P_N: True for the kept rollouts.
+        kept_places: their places, ascending; empty until they are selected.
+        advantages_K: theirs, in the same order.
+    """
+
+    step: int
+    index: int
+    groups: int
+    n: int
+    rank: int
+    world: int
+    rows: list[dict[str, Any]]
+    rollouts: Columns = field(init=False)
+    rewards_P_N_F: torch.Tensor = field(init=False)
+    rewards_P_N: torch.Tensor = field(init=False)
+    kept_P_N: torch.Tensor = field(init=False)
+    kept_places: list[int] = field(init=False, default_factory=list)
+    advantages_K: torch.Tensor = field(init=False)
+
+    @classmethod
+    def begin(
+        cls,
+        prompts_P: Sequence[Mapping[str, Any]],
+        n: int,
+        step: int,
+        before: "Batch | None",
+        rank: int,
+        world: int,
+    ) -> "Batch":
+        """A batch to generate: this rank's share of P x n rows, after the batch `before`."""
+        index = before.index + 1 if before is not None and before.step == step else 0
+        last = len(prompts_P) - 1
+        share = share_of_rows(len(prompts_P) * n, rank, world)
+        rows = [dict(prompts_P[min(place // n, last)]) for place in share]
+        return cls(step, index, len(prompts_P), n, rank, world, rows)
+
+    def merge_fields(self, fields: Mapping[str, Any]) -> None:
+        """Columns that a rollout_func returned go to the reward functions."""
+        for name, values in fields.items():
+            for i, row in enumerate(self.rows):
+                row[name] = values[i] if isinstance(values, list) else values
+
+    def add_rollouts(self, columns: Columns, rewards_R_F: torch.Tensor, weights_F: Any) -> None:
+        """Take in what was generated and scored.
+
+        Args:
+            columns: of this rank's rollouts.
+            rewards_R_F: of all ranks' rollouts, by reward function.
+            weights_F: of the reward functions.
+        """
+        total = self.groups * self.n
+        self.rollouts = gather_rows(columns, total)
+        self.rewards_P_N_F = rewards_R_F[:total].view(self.groups, self.n, -1)
+        self.rewards_P_N = self.weighted_sums(weights_F)
+
+    def keep(self, kept_P_N: torch.Tensor) -> Columns:
+        """Select the rollouts where `kept_P_N` is True; the rows that this rank trains on."""
+        self.kept_P_N = kept_P_N
+        self.kept_places = kept_P_N.flatten().nonzero()[:, 0].tolist()
+        return select_rows(self.rollouts, self.kept_places[self.share])
+
+    def weighted_sums(self, weights_F: torch.Tensor) -> torch.Tensor:
+        """Rewards summed as TRL does, shape (P, N); NaN where no function gave one."""
+        weighted = self.rewards_P_N_F * weights_F.to(self.rewards_P_N_F.device)
+        unscorable = torch.isnan(self.rewards_P_N_F).all(dim=-1)
+        return weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
+
+    @property
+    def share(self) -> slice:
+        """Which of the kept rollouts this rank trains on."""
+        rows = len(self.kept_places) // self.world
+        return slice(self.rank * rows, (self.rank + 1) * rows)
+
+    @property
+    def kept_rewards_per_func(self) -> torch.Tensor:
+        """Rewards of the kept rollouts by function, shape (K, F), groups contiguous."""
+        return self.rewards_P_N_F[self.kept_P_N]
+
+    @property
+    def any_scorable(self) -> bool:
+        """Did any rollout get a reward?"""
+        return not bool(torch.isnan(self.rewards_P_N).all())
+
+    @property
+    def tokens(self) -> list[int]:
+        """Prompt and completion tokens of every rollout, by place."""
+        ids, prompt_ids = self.rollouts["completion_ids"] or (), self.rollouts["prompt_ids"] or ()
+        return [len(c) + len(p) for c, p in zip(ids, prompt_ids, strict=True)]
+
+
+def select_rows(columns: Mapping[str, Sequence[Any] | None], rows: Sequence[int]) -> Columns:
+    """Every column at the same rows, in the order of `rows`; the one way rows are dropped here."""
+    return {k: None if v is None else [v[i] for i in rows] for k, v in columns.items()}
+
+
+def gather_rows(columns: Mapping[str, Sequence[Any] | None], total: int) -> Columns:
+    """The rows of all ranks on every rank, without the padding beyond `total`.
+
+    Rows are text and token ids, small beside what an update moves, so everyone gets everything.
+    """
+    return {k: None if v is None else gather_object(list(v))[:total] for k, v in columns.items()}
+
+
+def share_of_rows(total: int, rank: int, world: int) -> range:
+    """The rows that `rank` generates: equal shares, the last ones padded beyond `total`."""
+    share = -(-total // world)
+    return range(rank * share, (rank + 1) * share)
+
+
+def take_extra_logs(pending: dict[str, Any], rows: int) -> Columns:
+    """What the reward functions gave to `log_extra`, as columns beside the others.
+
+    Raises:
+        RewardError: not one value per rollout.
+    """
+    names = sorted(set(gather_object(list(pending))))
+    taken: Columns = {f"extra/{name}": pending.pop(name, [None] * rows) for name in names}
+    for name, values in taken.items():
+        if len(values or ()) != rows:
+            raise RewardError(
+                f"log_extra({name.removeprefix('extra/')!r}, ...) got {len(values or ())} values"
+                f" for {rows} rollouts; give one value per rollout, once"
+            )
+    return taken
+
+
+def put_extra_logs(pending: dict[str, Any], kept: Columns) -> None:
+    """Hand TRL what `take_extra_logs` took, of the kept rows."""
+    for name, values in kept.items():
+        if name.startswith("extra/"):
+            pending[name.removeprefix("extra/")] = list(values or ())

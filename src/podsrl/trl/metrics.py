@@ -1,0 +1,49 @@
+"""What is logged of a batch: TRL's reward metrics over all n rollouts, and ours under `pods/`."""
+
+from collections.abc import Sequence
+
+import torch
+from trl.trainer.utils import nanstd
+
+from podsrl.trl.batch import Batch
+
+
+def trl_metrics(batch: Batch, names_F: Sequence[str]) -> dict[str, float]:
+    """TRL's own reward metrics, over all n rollouts where TRL would see the kept ones only."""
+    found = {
+        "reward": _mean(batch.rewards_P_N),
+        "reward_std": nanstd(batch.rewards_P_N.flatten()).item(),
+        "frac_reward_zero_std": _constant(batch.rewards_P_N).float().mean().item(),
+    }
+    for name, rewards_P_N in zip(names_F, batch.rewards_P_N_F.unbind(-1), strict=True):
+        found[f"rewards/{name}/mean"] = _mean(rewards_P_N)
+        found[f"rewards/{name}/std"] = nanstd(rewards_P_N.flatten()).item()
+    return found
+
+
+def pods_metrics(batch: Batch) -> dict[str, float]:
+    """What the update sees of a batch."""
+    rewards, kept = batch.rewards_P_N, batch.kept_P_N
+    kept_rewards = rewards.masked_fill(~kept, torch.nan)
+    tokens = batch.tokens
+    kept_tokens = sum(tokens[place] for place in batch.kept_places)
+    return {
+        "pods/num_rollouts": float(batch.n),
+        "pods/kept_reward": _mean(kept_rewards),
+        "pods/dropped_reward": _mean(rewards[~kept]),
+        "pods/kept_reward_std": nanstd(kept_rewards.flatten()).item(),
+        "pods/kept_tokens": float(kept_tokens),
+        "pods/dropped_tokens": float(sum(tokens) - kept_tokens),
+        "pods/zero_variance_groups": _constant(kept_rewards).float().sum().item(),
+        "pods/unscorable": torch.isnan(rewards).float().sum().item(),
+    }
+
+
+def _mean(x: torch.Tensor) -> float:
+    return torch.nanmean(x).item()
+
+
+def _constant(rewards_P_N: torch.Tensor) -> torch.Tensor:
+    """Which groups have no spread, and so no signal? Unscorable rollouts don't count."""
+    deviation = nanstd(rewards_P_N, dim=-1)
+    return torch.isnan(deviation) | torch.isclose(deviation, torch.zeros_like(deviation))

@@ -6,6 +6,11 @@ READY := $(VENV)/.ready
 # verl 0.9.1 needs other versions than TRL 1.16
 VENV_VERL ?= .venv-verl
 READY_VERL := $(VENV_VERL)/.ready
+# the documentation site needs neither torch nor a trainer
+VENV_DOCS ?= .venv-docs
+READY_DOCS := $(VENV_DOCS)/.ready
+# what its theme says of its own successor
+export NO_MKDOCS_2_WARNING := 1
 # one worker per core; each test process uses one thread
 WORKERS ?= auto
 # vLLM and what it imports use much that is deprecated; tests take warnings as errors
@@ -15,7 +20,7 @@ VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl test-vllm evidence bench published quick check lint clean
+.PHONY: help demo test test-verl test-vllm docs test-docs evidence bench published quick check lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -28,6 +33,12 @@ test: $(READY) ## the whole test suite
 
 test-verl: $(READY_VERL) ## the tests of verl, in an environment of their own: 3 to 5 minutes
 	$(VENV_VERL)/bin/python -m pytest tests/host_verl
+
+docs: $(READY_DOCS) ## the documentation site, in build/site: seconds; a broken link is an error
+	$(VENV_DOCS)/bin/python -m mkdocs build --strict
+
+test-docs: $(READY_DOCS) ## every page of the site in headless Chromium: half a minute
+	$(VENV_DOCS)/bin/python -m pytest tests/docs_site
 
 test-vllm: .venv-vllm/.ready ## vLLM's real engine on a CPU, in .venv-vllm: a minute after installing
 	.venv-vllm/bin/python -m pytest tests/vllm_engine $(VLLM_WARNS)
@@ -50,10 +61,10 @@ lint: $(READY) ## ruff, mypy and the size limits
 	$(BIN)/mypy
 	$(BIN)/python tests/sizes.py
 
-check: lint test ## lint, types, sizes, tests and doctests; CI runs test-verl as well
+check: lint test ## lint, types, sizes, tests and doctests; CI runs test-verl and test-docs as well
 
 clean: ## remove the environment and caches, not your runs
-	rm -rf $(VENV) $(VENV_VERL) .venv-vllm .cache build dist
+	rm -rf $(VENV) $(VENV_VERL) $(VENV_DOCS) .venv-vllm .cache build dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
@@ -68,6 +79,13 @@ $(READY_VERL): pyproject.toml constraints-verl.txt
 	$(PYTHON) -m venv $(VENV_VERL)
 	$(VENV_VERL)/bin/python -m pip install --quiet --upgrade pip
 	$(VENV_VERL)/bin/python -m pip install --quiet -c constraints-verl.txt -e ".[verl]" pytest
+	@touch $@
+
+$(READY_DOCS): pyproject.toml
+	@echo "making the environment of the documentation in $(VENV_DOCS): a minute, once"
+	$(PYTHON) -m venv $(VENV_DOCS)
+	$(VENV_DOCS)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV_DOCS)/bin/python -m pip install --quiet -e ".[docs]" pytest
 	@touch $@
 
 .venv-vllm/.ready: pyproject.toml requirements/vllm-cpu.txt

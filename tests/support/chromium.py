@@ -94,9 +94,10 @@ class Chromium:
         message, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(message)
 
-    def open(self, path: Path):
-        """Open a file and wait until it has loaded."""
-        self.send("Page.navigate", url=Path(path).resolve().as_uri())
+    def open(self, where: Path | str):
+        """Open a file, or an address, and wait until it has loaded."""
+        url = where if isinstance(where, str) else where.resolve().as_uri()
+        self.send("Page.navigate", url=url)
         self.wait_for("document.readyState === 'complete'")
 
     def run(self, script):

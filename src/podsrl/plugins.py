@@ -1,13 +1,16 @@
 """Loading what users name in a config: "module:attribute" or "path/to/file.py:attribute"."""
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
 import sys
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.errors import InvalidInputError, PodsError, UnknownNameError
 
 
 def import_module_or_file(where: str) -> ModuleType:
@@ -15,7 +18,7 @@ def import_module_or_file(where: str) -> ModuleType:
 
     Raises:
         UnknownNameError: no such module or file.
-        InvalidInputError: the file is not one that Python can import.
+        InvalidInputError: the file can't be imported; the message names the line.
     """
     if not where.endswith(".py"):
         try:
@@ -33,8 +36,31 @@ def import_module_or_file(where: str) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            with user_code(where, "can't be imported"):
+                spec.loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
             raise
     return sys.modules[name]
+
+
+@contextlib.contextmanager
+def user_code(file: str, what: str) -> Iterator[None]:
+    """Around a call of a user's code: any error becomes one line with the file and the line in it.
+
+    Raises:
+        InvalidInputError: "FILE, line N: WHAT: the error". Errors of podsrl pass as they are.
+    """
+    try:
+        yield
+    except PodsError:
+        raise
+    except Exception as error:
+        path = str(Path(file).expanduser().resolve())
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+        if isinstance(error, SyntaxError) and error.filename == path:
+            lines, said = [error.lineno], error.msg
+        else:
+            said = " ".join(str(error).split())
+        where = f"{file}, line {lines[-1]}" if lines else file
+        raise InvalidInputError(f"{where}: {what}: {type(error).__name__}: {said}") from error

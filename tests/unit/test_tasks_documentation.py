@@ -1,14 +1,17 @@
 """docs/tasks.md says what is right and wrong, and shows a task of your own: both are tried here."""
 
+import ast
 import json
 import re
 from pathlib import Path
 
 import pytest
 
+from podsrl import tasks
+from podsrl.cli import main
 from podsrl.grading.extract import declared_answer
 from podsrl.grading.math.compare import compare_quickly, equal_structures
-from podsrl.tasks import TASKS, get_task
+from podsrl.tasks import TASKS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
 
@@ -36,13 +39,40 @@ def test_the_page_names_every_task():
         assert f"`{name}" in PAGE
 
 
-def test_the_task_on_the_page_works(tmp_path):
-    code = PAGE.split("## Your own task")[1].split("```python\n")[1].split("```")[0]
-    (tmp_path / "capitals.py").write_text(code)
-    data = tmp_path / "capitals.jsonl"
-    data.write_text(json.dumps({"question": "The capital of Peru?", "answer": "Lima"}) + "\n")
-    task = get_task(str(tmp_path / "capitals.py"))
-    (row,) = task.load("train", str(data))
-    assert task.grade(task.gold_completion(row), row) == (True, True)
-    example, right, wrong = task.examples()
-    assert [task.grade(text, example).answer for text in (right, wrong)] == [True, False]
+def printed(kind, folder):
+    """What the section on your own task prints in that language, in a file of its name."""
+    section = PAGE.split("## Your own task")[1]
+    names = {"python": "capitals.py", "json": "capitals.jsonl", "yaml": "capitals.yaml"}
+    (folder / names[kind]).write_text(section.split(f"```{kind}\n")[1].split("```")[0])
+
+
+def test_the_task_on_the_page_passes_its_check_as_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    printed("python", tmp_path)
+    printed("json", tmp_path)
+    assert main(["tasks", "check", "./capitals.py"]) == 0
+    said = capsys.readouterr().out
+    assert "train: 4 of 4 gold answers pass" in said
+    assert "test: 2 of 2 gold answers pass" in said
+
+
+def test_the_task_on_the_page_imports_nothing_internal(tmp_path):
+    printed("python", tmp_path)
+    tree = ast.parse((tmp_path / "capitals.py").read_text())
+    (imported,) = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert imported.module == "podsrl.tasks"
+    assert {alias.name for alias in imported.names} <= set(tasks.__all__)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch and transformers
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of TRL
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of torch: no pinned memory on a CPU
+def test_the_task_on_the_page_trains_as_printed(tmp_path, monkeypatch, tiny_model):
+    pytest.importorskip("trl")
+    monkeypatch.chdir(tmp_path)
+    for kind in ("python", "json", "yaml"):
+        printed(kind, tmp_path)
+    (tmp_path / "model").symlink_to(tiny_model)
+    assert main(["train", "--config", "capitals.yaml"]) == 0
+    lines = (tmp_path / "runs" / "capitals" / "metrics.jsonl").read_text().splitlines()
+    assert sum("rewards/correctness/mean" in json.loads(line) for line in lines) == 2

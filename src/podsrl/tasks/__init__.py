@@ -1,6 +1,12 @@
-"""Tasks: a dataset with its prompt and its graders."""
+"""Tasks: a dataset with its prompt and its graders.
 
-from podsrl.tasks.base import Grade, Task
+`get_task` gives those that come with podsrl. The rest is for a task of your own (docs/tasks.md):
+`Task` and `Grade`, `read_jsonl` for its data, `declared_answer` and `in_format` for its grader.
+"""
+
+from podsrl.grading.extract import declared_answer
+from podsrl.tasks.base import Grade, Task, in_format
+from podsrl.tasks.data_files import read_jsonl
 from podsrl.tasks.registry import TASKS, get_task
 
-__all__ = ["TASKS", "Grade", "Task", "get_task"]
+__all__ = ["TASKS", "Grade", "Task", "declared_answer", "get_task", "in_format", "read_jsonl"]

@@ -6,6 +6,7 @@ from typing import Any
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.plugins import import_module_or_file
 from podsrl.tasks.base import Task
+from podsrl.tasks.own_file import task_class_in
 
 #: name -> "module:class"; modules are imported when the task is asked for.
 TASKS: dict[str, str] = {
@@ -28,7 +29,7 @@ def get_task(name: str, **options: Any) -> Task:
 
     Raises:
         UnknownNameError: no such task; the message lists those there are.
-        InvalidInputError: options that the task does not have.
+        InvalidInputError: options that the task does not have; a file of yours with a mistake.
     """
     cls = task_class(name)
     argument = name.partition(":")[2]
@@ -48,7 +49,7 @@ def task_class(name: str) -> type[Task]:
         UnknownNameError: no such task; the message lists those there are.
     """
     if name.endswith(".py"):
-        return _task_class_in(name)
+        return task_class_in(name)
     base = name.partition(":")[0]
     if base not in TASKS:
         raise UnknownNameError(
@@ -58,19 +59,3 @@ def task_class(name: str) -> type[Task]:
     module, _, attribute = TASKS[base].partition(":")
     cls: type[Task] = getattr(import_module_or_file(module), attribute)
     return cls
-
-
-def _task_class_in(path: str) -> type[Task]:
-    module = import_module_or_file(path)
-    found = [
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value)
-        and issubclass(value, Task)
-        and not inspect.isabstract(value)
-        and value.__module__ == module.__name__
-    ]
-    if len(found) != 1:
-        names = ", ".join(cls.__name__ for cls in found) or "none"
-        raise InvalidInputError(f"{path} must define exactly one subclass of Task; it has {names}")
-    return found[0]

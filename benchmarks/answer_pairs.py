@@ -75,6 +75,7 @@ def math_verify_pairs(pairs: list[Pair]) -> list[bool]:
     from math_verify import parse, verify
 
     def read(text: str) -> list[Any]:
+        text = text.strip().rstrip(".")  # within the signs of mathematics it takes no full stop
         return parse(text if "$" in text or r"\(" in text else f"${text}$")
 
     return [bool(verify(read(pair.gold), read(pair.answer))) for pair in pairs]

@@ -87,8 +87,12 @@ def problems_of_python(words: list[str]) -> list[str]:
         return problems_of_pytest(words[2:])
     if not where.startswith(("benchmarks", "podsrl")):
         return []
-    file = ROOT / where if where.endswith(".py") else ROOT / where / "__main__.py"
-    if not file.is_file():
+    files = [
+        ROOT / where.removesuffix(".py") / "__main__.py",
+        ROOT / f"{where.removesuffix('.py')}.py",
+    ]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None:
         return [f"no such script: {where}"]
     code = file.read_text(encoding="utf-8")
     flags = [word for word in words if re.match(r"--\w", word)]

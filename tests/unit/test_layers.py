@@ -102,7 +102,6 @@ def test_nothing_below_the_commands_prints_to_standard_output():
     assert prints == []
 
 
-@pytest.mark.xfail(reason="being mended: choice")
 def test_no_two_modules_have_one_name_without_a_reason():
     counts = Counter(name.rpartition(".")[2] for name in MODULES)
     top = {"podsrl", *(room(name) for name in MODULES)}

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.choice import read_choice
 from podsrl.grading.equations import NotAnEquationError, balances
 from podsrl.grading.extract import declared_answer
+from podsrl.grading.multiple_choice import read_choice
 from podsrl.tasks.base import Grade, Messages, Row, Task, check_choice, in_format
 from podsrl.tasks.data_files import load_from_hub, read_jsonl
 

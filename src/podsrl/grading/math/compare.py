@@ -8,7 +8,6 @@ process; it decides whenever the gold answer is a number or a word. Everything e
 import re
 from collections.abc import Sequence
 
-from podsrl.grading.choice import read_choice
 from podsrl.grading.extract import MAX_ANSWER
 from podsrl.grading.math.normalise import clean, statement, words
 from podsrl.grading.math.numbers import read_number, same_number, states_number
@@ -19,6 +18,7 @@ from podsrl.grading.math.structure import (
     read_structure,
     stated_unit,
 )
+from podsrl.grading.multiple_choice import read_choice
 from podsrl.grading.workers.pool import GradingPool
 
 _FUNCTION = "podsrl.grading.math.compare:equal_structures"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podsrl.grading.math.compare import compare_quickly, equal_structures
+from podsrl.grading.math.answers import compare_quickly, equal_structures
 from podsrl.grading.math.structure import UnreadableError
 from podsrl.grading.sandbox import why_no_bubblewrap
 from podsrl.grading.unscorable import COUNTS

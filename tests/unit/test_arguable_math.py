@@ -3,7 +3,7 @@
 
 import pytest
 
-from podsrl.grading.math.compare import compare_quickly, equal_structures
+from podsrl.grading.math.answers import compare_quickly, equal_structures
 from tests.support.arguable import read_table
 
 RIGHT = r"""

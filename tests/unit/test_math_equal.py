@@ -1,7 +1,7 @@
 import pytest
 import sympy
 
-from podsrl.grading.math.compare import compare_quickly, equal_structures, grade_answers
+from podsrl.grading.math.answers import compare_quickly, equal_structures, grade_answers
 from podsrl.grading.math.structure import UnreadableError, read_structure
 from podsrl.grading.workers.pool import GradingPool
 from podsrl.tasks import get_task

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.math.compare import compare_quickly, equal_structures
+from podsrl.grading.math.answers import compare_quickly, equal_structures
 from podsrl.tasks import get_task
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -10,7 +10,7 @@ import pytest
 from podsrl import tasks
 from podsrl.cli import main
 from podsrl.grading.extract import declared_answer
-from podsrl.grading.math.compare import compare_quickly, equal_structures
+from podsrl.grading.math.answers import compare_quickly, equal_structures
 from podsrl.tasks import TASKS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.extract import declared_answer, last_boxes, possible_answers
-from podsrl.grading.math.compare import grade_answers
+from podsrl.grading.math.answers import grade_answers
 from podsrl.grading.workers.pool import shared_pool
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.tasks.data_files import find_file, load_from_hub, read_jsonl
@@ -75,7 +75,7 @@ class Math(Task):
         return [_row(row, f"{split}, row {number}") for number, row in enumerate(rows)]
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Compare the declared answer with the gold answer; see `podsrl.grading.math.compare`."""
+        """Compare the declared answer with the gold answer; see `podsrl.grading.math.answers`."""
         return self.grade_batch([completion], [row])[0]
 
     def grade_batch(

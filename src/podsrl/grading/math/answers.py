@@ -21,7 +21,7 @@ from podsrl.grading.math.structure import (
 from podsrl.grading.multiple_choice import read_choice
 from podsrl.grading.workers.pool import GradingPool
 
-_FUNCTION = "podsrl.grading.math.compare:equal_structures"
+_FUNCTION = "podsrl.grading.math.answers:equal_structures"
 _LETTER = re.compile(r"\(?([A-Z])\)?")
 
 

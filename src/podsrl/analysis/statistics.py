@@ -111,7 +111,7 @@ def rise(curves: ArmCurves) -> Rise:
     """From the first evaluation, the untrained model's, to the best of the T later ones.
 
     Noise is what the best of T gets by chance in at most `FALSE_ALARMS` of all cases (Bonferroni),
-    the larger of two: of grading so many answers (two equal proportions), and between seeds. The
+    the larger of two: of grading these answers (two equal proportions), and between seeds. The
     latter is Student's t of their rises: at the best evaluation, or with a variance pooled over all
     evaluations and half their degrees of freedom, as those of a run resemble each other; the lower
     one counts, as seeds that learn at different speeds differ much on the way.

@@ -142,7 +142,7 @@ def _where_to_resume(run: RunFolder) -> Path | None:
     if last is None and run.metrics():
         raise InvalidInputError(
             f"{run.path} has steps but no complete checkpoint to resume from: --overwrite starts"
-            " anew"
+            " again"
         )
     return last
 

@@ -63,7 +63,7 @@ class RolloutChooser:
             rewards: of each group that the step generated, NaN where there is none.
             lengths: tokens of its completions.
             seconds: by phase.
-            ends: whether the next step generates anew; until then n stays.
+            ends: whether the next step generates again; until then n stays.
         """
         if self.chosen is not None:
             return self.n

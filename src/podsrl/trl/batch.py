@@ -24,7 +24,7 @@ class Batch:
         step: optimiser steps done when it is generated.
         index: which generation for that step, from 0.
         groups: P. n: rollouts per prompt.
-        rank, world: of this process, of so many.
+        rank, world: number of this process, and of processes.
         rows: dataset rows of the rollouts that this rank generates, then of those it trains on.
         rollouts: all rollouts' columns in order of place.
         rewards_P_N_F: by reward function; NaN where a function gave none.

@@ -131,7 +131,7 @@ def test_the_kind_of_array_is_kept_and_all_agree():
 @pytest.mark.parametrize("values", [2, 5, 1000])
 def test_large_batches_reach_the_bound_that_prices_give(values, count):
     # for any price c: sum of worths <= sum over groups of max_j(worth(j) - c j) + c rows
-    from podsrl.downsampling.batch import _rank_rollouts, _share_rows
+    from podsrl.downsampling.across_prompts import _rank_rollouts, _share_rows
     from podsrl.downsampling.ordering import sort_groups
 
     rng = np.random.default_rng(values)

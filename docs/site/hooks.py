@@ -5,10 +5,13 @@ import re
 from pathlib import Path
 
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\((?:\.\./)+((?:examples|configs)/[^)#]+)\)")
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+TIGHT_LIST = re.compile(r"^(?![*-] |\d+\. )[^\s].*\n((?:[*-]|\d+\.) .*)", re.MULTILINE)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -22,16 +25,23 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, **_):
-    """On a code host such a link leaves docs/; on the site the file lies inside."""
+    """What a code host reads otherwise: links out of docs/, text to unfold, lists."""
+    if found := TIGHT_LIST.search(FENCED.sub("", markdown)):
+        raise PluginError(f"{page.file.src_uri}: no empty line before the list {found[1]!r}")
     up = "../" * page.file.src_uri.count("/")
+    markdown = markdown.replace("<details>", '<details markdown="1">')
     return LINK.sub(lambda match: f"]({up}{match[1]})", markdown)
 
 
-def on_page_content(content, **_):
+def on_page_content(content, page, **_):
     """Formulas as MathML, which browsers show without a script or a font."""
 
     def mathml(match):
         display = "block" if match[1] == "div" else "inline"
-        return convert(html.unescape(match[2]).strip(), display=display)
+        latex = html.unescape(match[2]).strip().replace(r"\arg\max", r"\mathrm{argmax}")
+        shown = convert(latex, display=display)
+        if "\\" in shown:  # a command that the converter does not know, left as it is
+            raise PluginError(f"{page.file.src_uri}: this formula can't be shown: {latex}")
+        return shown
 
     return FORMULA.sub(mathml, content)

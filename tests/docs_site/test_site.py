@@ -143,20 +143,26 @@ def test_drawing_again_draws_other_rollouts(site, browser):
     assert draws - {before}
 
 
-def test_formulas_are_mathml(site, browser):
+def test_formulas_are_mathml_and_examples_are_code(site, browser):
     browser.open(f"{site[1]}signal/")
     assert browser.run("document.querySelectorAll('math[display=block]').length") >= 3
     assert "$$" not in browser.run("document.body.textContent")
+    browser.open(f"{site[1]}api/")
+    assert browser.run("document.querySelectorAll('math[display=block]').length") >= 2
+    assert ".. math" not in browser.run("document.body.textContent")
+    examples = "[...document.querySelectorAll('.highlight')].map((e) => e.textContent).join('')"
+    assert ">>> downsample_batch(" in browser.run(examples)
 
 
-def test_a_broken_link_or_reference_fails_the_build(tmp_path):
+def test_a_broken_link_reference_or_formula_fails_the_build(tmp_path):
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     for name in ("mkdocs.yml", "src", "examples", "configs"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "mkdocs.yml", tmp_path / "own.yml")
     faq, api = tmp_path / "docs" / "faq.md", tmp_path / "docs" / "api.md"
     whole = faq.read_text(encoding="utf-8")
-    for broken in ("[x](nowhere.md)", "[x](trl.md#nowhere)", "![x](nowhere.png)"):
+    links = ("[x](nowhere.md)", "[x](trl.md#nowhere)", "![x](nowhere.png)")
+    for broken in (*links, r"$$\nosuchcommand$$", "text\n* item"):
         faq.write_text(f"{whole}\n{broken}\n", encoding="utf-8")
         assert build(tmp_path / "own.yml", tmp_path / "site").returncode == 1, broken
     faq.write_text(whole, encoding="utf-8")

@@ -29,7 +29,7 @@ from podsrl.analysis.figures import draw, render
 from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
 from podsrl.analysis.summary import as_markdown, summarise
 from podsrl.errors import InvalidInputError
-from podsrl.experiments.settings import read_config
+from podsrl.experiments.config_file import read_config
 from podsrl.runs.folder import find_runs
 from podsrl.runs.json_files import write_json, write_whole
 

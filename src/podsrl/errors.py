@@ -1,5 +1,8 @@
 """The errors podsrl raises. Each is a `PodsError` and also the standard error that it refines."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class PodsError(Exception):
     """Base of every error raised on purpose by podsrl."""
@@ -26,3 +29,23 @@ class MissingDependencyError(PodsError, ImportError):
 
 class RewardError(PodsError, RuntimeError):
     """A reward function raised, or returned something that is no reward."""
+
+
+def suggestion(given: object, known: Iterable[str], otherwise: str = "") -> str:
+    """What to say of a name that does not exist: the one nearest to it, else which there are.
+
+    Args:
+        given: the unknown name.
+        known: the names of its kind.
+        otherwise: what to say in place of a list of all, where none is near.
+
+    >>> suggestion("max_varience", ["max_variance", "max_reward"])
+    "did you mean 'max_variance'?"
+    >>> suggestion("best", ["max_variance", "max_reward"])
+    'allowed: max_variance, max_reward'
+    """
+    names = list(known)
+    near = difflib.get_close_matches(str(given), names, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return otherwise or f"allowed: {', '.join(names)}"

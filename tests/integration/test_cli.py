@@ -116,15 +116,15 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ("fields", "says"),
     [
         ({"num_generations": 16}, "can't keep num_generations (m) = 16 of num_rollouts (n) = 8"),
-        ({"num_generations": 1}, "m >= 2"),
+        ({"num_generations": 1}, "num_generations must be a whole number of at least 2; got 1"),
         ({"num_rollouts": "many"}, "num_rollouts"),
         ({"per_device_train_batch_size": 7}, "divisible by num_generations"),
         ({"downsampling_rule": "best"}, "unknown rule 'best'"),
         ({"task": "sudoku"}, "unknown task 'sudoku'; the tasks are arithmetic, gsm8k"),
         ({"task_options": {"digits": 3}}, "digits"),
-        ({"num_rollout": 8}, "unknown config key 'num_rollout'; did you mean num_rollouts"),
+        ({"num_rollout": 8}, "unknown config key 'num_rollout'; did you mean 'num_rollouts'?"),
         ({"evaluation_split": "dev"}, "no split 'dev'; it has train, test"),
-        ({"evaluation_problems": -1}, "evaluation_problems must be >= 0"),
+        ({"evaluation_problems": -1}, "evaluation_problems must be a whole number of at least 0"),
         ({"model_name_or_path": None}, "model_name_or_path is missing"),
         ({"model_name_or_path": "no/such-model"}, "can't load the model 'no/such-model'"),
     ],
@@ -138,9 +138,8 @@ def test_a_wrong_setting_gets_one_clear_line_and_makes_nothing(
 
 def test_unknown_flags_and_missing_or_broken_configs_get_one_clear_line(config, capsys, tmp_path):
     path = config()
-    assert "unknown config key 'seeds'" in fails(
-        ["train", "--config", path, "--seeds", "1"], capsys
-    )
+    said = fails(["train", "--config", path, "--seeds", "1"], capsys)
+    assert "unknown flag --seeds; did you mean '--seed'?" in said
     assert "arithmetic" in fails(["train", "--config", "no-such-config"], capsys)
     (tmp_path / "broken.yaml").write_text("a: [1\nb")
     assert "is not YAML" in fails(["train", "--config", str(tmp_path / "broken.yaml")], capsys)
@@ -251,7 +250,9 @@ def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
         ["select", str(path), "--keep", "1"], capsys
     )
     write_rollouts(path, {"a": [0, 1]})
-    assert "m = 0" in fails(["select", str(path), "--keep", "0"], capsys)
+    assert "argument --keep: must be a whole number of at least 1; got '0'" in fails(
+        ["select", str(path), "--keep", "0"], capsys
+    )
     assert "unknown rule" in fails(["select", str(path), "--keep", "1", "--rule", "x"], capsys)
     assert "no field 'question'" in fails(
         ["select", str(path), "--keep", "1", "--group_by", "question"], capsys

@@ -23,11 +23,12 @@ from podsrl.experiments import run as experiment
 from podsrl.experiments.callbacks import Evaluator
 from podsrl.experiments.comparison import (
     RunOf,
+    Shard,
     open_comparison,
     parse_comparison,
 )
 from podsrl.experiments.comparison_process import work
-from podsrl.experiments.run_comparison import Shard, Status, compare
+from podsrl.experiments.run_comparison import Status, compare
 from podsrl.grading.unscorable import UnscorableError
 from podsrl.grading.workers.process import GradingProcessError
 from podsrl.runs.folder import RunFolder, find_runs

@@ -8,12 +8,12 @@ from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.experiments.comparison import (
     ComparisonSpec,
     RunOf,
+    Shard,
     open_comparison,
     parse_comparison,
     read_comparison,
 )
-from podsrl.experiments.run_comparison import Shard
-from podsrl.experiments.settings import CONFIGS, read_config
+from podsrl.experiments.config_file import CONFIGS, read_config
 
 
 def sizes(spec: ComparisonSpec, arm: str) -> tuple[int, int | None, int, int]:
@@ -73,7 +73,11 @@ def test_grpo_ga_may_spread_its_rollouts_over_more_prompts_but_not_be_fewer(comp
         ({"arms": {"pods": {"rule": "random"}}}, InvalidInputError, "unknown config key 'rule'"),
         ({"arms": {"pods": {"seed": 1}}}, InvalidInputError, "'pods' sets seed, which all arms"),
         ({"arms": {"pods": {"evaluation_problems": 9}}}, InvalidInputError, "must share"),
-        ({"arms": {"x": {"like": "ppo"}}}, UnknownNameError, "none of grpo, grpo_ga, pods"),
+        (
+            {"arms": {"x": {"like": "ppo"}}},
+            UnknownNameError,
+            "is no arm; allowed: grpo, grpo_ga",
+        ),
         ({"arms": {"../x": {}}}, InvalidInputError, "an arm's name is a folder's"),
         ({"arms": {"pods": {"num_generations": 1}}}, InvalidInputError, "arm 'pods': "),
         ({"arm": {}}, InvalidInputError, "unknown key 'arm'"),

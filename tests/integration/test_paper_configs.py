@@ -9,9 +9,10 @@ pytest.importorskip("trl")
 
 from podsrl.cli import main
 from podsrl.experiments.comparison import ComparisonSpec, RunOf, parse_comparison
+from podsrl.experiments.config_file import CONFIGS, read_config
 from podsrl.experiments.preview import Preview
 from podsrl.experiments.run import reward_functions as run_rewards
-from podsrl.experiments.settings import CONFIGS, Spec, parse, read_config
+from podsrl.experiments.settings import Spec, parse
 from podsrl.runs.folder import RunFolder
 from podsrl.tasks import get_task
 from podsrl.tasks.registry import TASKS

@@ -14,8 +14,8 @@ pytest.importorskip("trl")
 from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.analysis.summary import summarise
 from podsrl.cli import main
+from podsrl.experiments.config_file import read_config
 from podsrl.experiments.measured_run import read_measured
-from podsrl.experiments.settings import read_config
 from podsrl.recommend import Costs, MeasuredRates, parse_pass_rates, speedup
 from podsrl.runs.folder import RunFolder, find_runs
 from support.synthetic_runs import rollouts, write_run

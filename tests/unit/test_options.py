@@ -43,6 +43,6 @@ def test_a_bad_option_is_refused_with_what_is_allowed(given, message):
 
 def test_an_unknown_rule_is_refused_with_the_known_ones():
     with pytest.raises(
-        UnknownNameError, match=r"unknown rule 'max_var'; the rules are max_variance"
+        UnknownNameError, match=r"unknown rule 'max_var'; did you mean 'max_variance'"
     ):
         check(m=16, rule="max_var")

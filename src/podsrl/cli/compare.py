@@ -5,6 +5,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from podsrl.cli.print_result import duration
+
 if TYPE_CHECKING:
     from podsrl.experiments.comparison import ComparisonSpec
     from podsrl.experiments.run_comparison import Status
@@ -15,7 +17,8 @@ SUMMARY = "compare algorithms at equal training time, steps or tokens, over seed
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "You may stop it at any time. Started again, it goes on; finished runs stay as they are."
+        "It may be stopped at any time: started again, it goes on, and finished runs stay as they"
+        " are."
     )
     parser.add_argument(
         "--config", required=True, help="a YAML file, or the name of a shipped comparison"
@@ -30,23 +33,25 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
 
     with needed("trl"):
-        from podsrl.experiments import comparison as comparison_spec
-        from podsrl.experiments.run_comparison import Shard, compare
-        from podsrl.experiments.settings import read_config
+        from podsrl.experiments.comparison import Shard, comparing, parse_comparison
+        from podsrl.experiments.config_file import read_config
 
-    shard = Shard.parse(args.shard)
-    config = read_config(args.config)
-    if args.output_dir:
-        config["output_dir"] = args.output_dir
-    name = args.config.rpartition("/")[2].removesuffix(".yaml")
-    spec = comparison_spec.parse_comparison(config, name)
+        shard = Shard.parse(args.shard)
+        config = read_config(args.config, "compare")
+        if args.output_dir:
+            config["output_dir"] = args.output_dir
+        name = args.config.rpartition("/")[2].removesuffix(".yaml")
+        spec = parse_comparison(config, name)
+
+        from podsrl.experiments.run_comparison import compare
+
     if args.dry_run:
-        print(_plan(spec))
+        print(_preview(spec))
         return 0
-    spec = comparison_spec.open_comparison(spec)
-    print(_heading(spec, shard), flush=True)
-    with LiveLine() as line:
-        status = compare(spec, shard, line.show)
+    with comparing(spec) as spec:
+        print(_heading(spec), flush=True)
+        with LiveLine() as line:
+            status = compare(spec, shard, line.show)
     for failed, problem in status.failed.items():
         print(f"failed: {failed.arm} seed {failed.seed}: {problem}", file=sys.stderr)
     if status.failed:
@@ -57,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _heading(spec: "ComparisonSpec", shard: object) -> str:
+def _heading(spec: "ComparisonSpec") -> str:
     arms, seeds = ", ".join(spec.arms), len(spec.seeds)
     return (
         f"{arms} x {seeds} seeds, {spec.amount:g} {spec.unit} each,"
@@ -65,17 +70,17 @@ def _heading(spec: "ComparisonSpec", shard: object) -> str:
     )
 
 
-def _plan(spec: "ComparisonSpec") -> str:
+def _preview(spec: "ComparisonSpec") -> str:
     from podsrl.experiments.comparison import RunOf
     from podsrl.experiments.preview import Preview
 
-    parts = [_heading(spec, None)]
+    parts = [_heading(spec)]
     for arm in spec.arms:
         run_spec = spec.run_spec(RunOf(arm, spec.seeds[0]))
         parts.append(f"\n{arm}\n{Preview.of(run_spec).describe(run_spec)}")
     if spec.unit == "training_seconds":
         total = len(spec.runs()) * spec.amount
-        parts.append(f"\n{len(spec.runs())} runs, {_clock(total)} of training time in all")
+        parts.append(f"\n{len(spec.runs())} runs, {duration(total)} of training time in all")
     return "\n".join(parts)
 
 
@@ -117,17 +122,5 @@ def describe(status: "Status") -> str:
     if status.failed:
         parts.append(f"{len(status.failed)} failed")
     if status.seconds_left is not None:
-        parts.append(f"about {_clock(status.seconds_left)} left")
+        parts.append(f"about {duration(status.seconds_left)} left")
     return "  ".join(parts)
-
-
-def _clock(seconds: float) -> str:
-    """Hours and minutes, or minutes and seconds.
-
-    >>> _clock(75), _clock(7500)
-    ('1 min 15 s', '2 h 05 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60:02d} min"
-    return f"{minutes} min {rest:02d} s"

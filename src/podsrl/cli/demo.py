@@ -18,7 +18,16 @@ def run(args: argparse.Namespace) -> int:
     """Warm-start, evaluate, train, evaluate; tell what came of it and where to look."""
     from podsrl.cli.needs import needed
 
+    folder = _where(Path(args.output_dir))
     with needed("trl"):
+        from podsrl.experiments.config_file import read_config
+        from podsrl.experiments.preflight import check_run
+        from podsrl.runs.json_files import refuse_unwritable
+
+        config = {**read_config("arithmetic"), "output_dir": str(folder)}
+        check_run(config, args.fields)
+        refuse_unwritable(folder)
+
         from podsrl.cli import progress
         from podsrl.cli.print_result import print_result
         from podsrl.experiments import run as experiment
@@ -29,8 +38,6 @@ def run(args: argparse.Namespace) -> int:
         from podsrl.analysis.load_runs import Choices, load_comparison
         from podsrl.analysis.write_report import write_report
 
-    folder = _where(Path(args.output_dir))
-    config = {**settings.read_config("arithmetic"), "output_dir": str(folder)}
     begun = checkpoint.last_complete(folder) is not None  # else what is there is not worth keeping
     spec = settings.parse({**config, "resume": begun, "overwrite": not begun}, args.fields)
     data = experiment.load_data(spec)
@@ -56,5 +63,5 @@ def _where(folder: Path) -> Path:
     if candidate != folder:
         print(f"{folder} holds a finished demo; this one goes to {candidate}")
     elif (candidate / "config.yaml").is_file():
-        print(f"{folder} holds an unfinished demo; going on with it")
+        print(f"{folder} holds an unfinished demo; this one goes on with it")
     return candidate

@@ -1,6 +1,10 @@
 """`pods evaluate`: measure a checkpoint on a task."""
 
 import argparse
+from pathlib import Path
+
+from podsrl.errors import InvalidInputError
+from podsrl.experiments.bounds import COUNT, Bounds, number
 
 SUMMARY = "measure a checkpoint on a task: accuracy over k repeats"
 
@@ -12,12 +16,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task_options", help="options of the task, as JSON")
     parser.add_argument("--data_path", help="local data of the task; default: the hub")
     parser.add_argument("--split", default="test", help="split to measure on (test)")
-    parser.add_argument("--problems", type=int, help="use only this many problems; default: all")
-    parser.add_argument("--repeats", type=int, default=1, help="k: completions per problem (1)")
-    parser.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (1.0)")
-    parser.add_argument("--max_completion_length", type=int, default=512, help="tokens (512)")
-    parser.add_argument("--batch_size", type=int, default=64, help="completions at once (64)")
-    parser.add_argument("--seed", type=int, default=0, help="of the sampling (0)")
+    parser.add_argument(
+        "--problems", type=number(int, COUNT), help="only the first so many; default: all"
+    )
+    parser.add_argument(
+        "--repeats", type=number(int, COUNT), default=1, help="completions per problem, k (1)"
+    )
+    for name, kind, bounds, default, meaning in (
+        ("temperature", float, Bounds(), 1.0, "of the sampling; 0 is greedy (1.0)"),
+        ("max_completion_length", int, COUNT, 512, "tokens (512)"),
+        ("batch_size", int, COUNT, 64, "completions at once (64)"),
+        ("seed", int, Bounds(), 0, "of the sampling (0)"),
+    ):
+        parser.add_argument(f"--{name}", type=number(kind, bounds), default=default, help=meaning)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
 
 
@@ -27,22 +38,24 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from podsrl.cli.needs import needed
+    from podsrl.tasks import get_task
 
     with needed("trl"):
+        from podsrl.experiments.config_file import parse_options
+        from podsrl.experiments.preflight import check_model, check_split
+
+        task = get_task(args.task, **parse_options(args.task_options))
+        check_split(task, args.task, args.split)
+        if args.data_path and not Path(args.data_path).expanduser().exists():
+            raise InvalidInputError(f"--data_path: there is no {args.data_path}")
+        check_model(args.checkpoint)
+        rows = task.load(args.split, args.data_path)[: args.problems]
+
         from podsrl.cli import progress
         from podsrl.cli.print_result import accuracy_line
         from podsrl.evaluation.models import load_model
         from podsrl.evaluation.sampling import Sampling, evaluate
-        from podsrl.experiments.settings import parse_options
-    from podsrl.errors import InvalidInputError
-    from podsrl.tasks import get_task
 
-    task = get_task(args.task, **parse_options(args.task_options))
-    if args.split not in task.splits:
-        raise InvalidInputError(
-            f"task {args.task!r} has no split {args.split!r}; it has {', '.join(task.splits)}"
-        )
-    rows = task.load(args.split, args.data_path)[: args.problems]
     sampling = Sampling(
         temperature=args.temperature,
         max_new_tokens=args.max_completion_length,

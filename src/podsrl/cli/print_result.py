@@ -1,10 +1,25 @@
 """What commands print of a run."""
 
-from podsrl.evaluation.sampling import Scores
-from podsrl.experiments.run import Result
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from podsrl.evaluation.sampling import Scores
+    from podsrl.experiments.run import Result
 
 
-def accuracy_line(name: str, scores: Scores) -> str:
+def duration(seconds: float) -> str:
+    """Hours and minutes, or minutes and seconds.
+
+    >>> duration(75), duration(7500)
+    ('1 min 15 s', '2 h 05 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes} min {rest:02d} s"
+
+
+def accuracy_line(name: str, scores: "Scores") -> str:
     """Mean accuracies over repeats, the answer's with its standard error."""
     answer, form, both = (
         100 * sum(values) / len(values)
@@ -18,7 +33,7 @@ def accuracy_line(name: str, scores: Scores) -> str:
     return line + (f"   ({scores.unscorable} unscorable)" if scores.unscorable else "")
 
 
-def print_result(result: Result) -> None:
+def print_result(result: "Result") -> None:
     """The run's accuracies before and after, and where everything is."""
     print(f"\n{result.steps} steps, {result.training_seconds:.0f} s of training time")
     if result.scores:

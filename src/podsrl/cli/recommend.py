@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsrl.errors import InvalidInputError
+from podsrl.experiments.config_file import read_config
+from podsrl.experiments.preflight import check_run
+from podsrl.runs.json_files import refuse_unwritable
 
 if TYPE_CHECKING:
     from podsrl.recommend import Population
@@ -62,6 +65,17 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.fields and not args.config:
         raise InvalidInputError(f"unknown arguments: {' '.join(args.fields)}")
+    if args.costs and not {"generate", "update"} <= {
+        part.partition("=")[0].strip() for part in args.costs.split(",")
+    }:
+        raise InvalidInputError(
+            "--costs needs both generate and update, such as generate=0.05,update=0.42; got"
+            f" {args.costs!r}"
+        )
+    refuse_unwritable(Path(args.out))
+    if args.config:
+        check_run(read_config(args.config), args.fields)
+
     from podsrl.cli.needs import needed
 
     with needed("report"):
@@ -125,10 +139,9 @@ def _measure(args: argparse.Namespace) -> "RunFolder":
         )
     with needed("trl"):
         from podsrl.cli import progress
-        from podsrl.experiments import settings
         from podsrl.experiments.measured_run import ShortRun
 
-    short = ShortRun.of(settings.read_config(args.config), args.fields, str(folder))
+    short = ShortRun.of(read_config(args.config), args.fields, str(folder))
     print(short.describe(), flush=True)
     with progress.TrainingBar() as training_bar:
         return short.run([training_bar], progress.bar)

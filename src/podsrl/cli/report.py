@@ -1,8 +1,10 @@
 """`pods report`: figures, a table and one page, from saved runs."""
 
 import argparse
+from pathlib import Path
 
-from podsrl.errors import InvalidInputError
+from podsrl.experiments.bounds import Bounds, number
+from podsrl.runs.json_files import refuse_unwritable
 
 _MEASURE = "answer_accuracy"
 SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
@@ -43,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rollouts",
-        type=int,
+        type=number(int, Bounds()),
         default=100_000,
         metavar="N",
         help="rollouts on the page at most; 0 for none (default: %(default)s)",
@@ -52,9 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report and print its table."""
-    if args.rollouts < 0:
-        raise InvalidInputError(f"--rollouts must be 0 or more; got {args.rollouts}")
-
+    refuse_unwritable(Path(args.out))
     from podsrl.cli.needs import needed
 
     with needed("report"):

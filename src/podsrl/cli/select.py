@@ -1,38 +1,65 @@
 """`pods select`: down-sample rollouts in a file, without any trainer."""
 
 import argparse
+from pathlib import Path
 
-SUMMARY = "keep m rollouts of each group in a JSONL file, by a rule"
+from podsrl.experiments.bounds import COUNT, Bounds, number
+
+SUMMARY = "keep m rollouts of each group in a file, by a rule"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("rollouts", help="JSONL file, one rollout per line")
-    parser.add_argument("--keep", type=int, required=True, metavar="M", help="rollouts per group")
-    parser.add_argument("--rule", default="max_variance", help="(max_variance)")
-    parser.add_argument("--group_by", default="prompt", metavar="FIELD", help="(prompt)")
-    parser.add_argument("--reward", default="reward", metavar="FIELD", help="(reward)")
-    parser.add_argument("--seed", type=int, help="breaks ties at random; default: lowest index")
-    parser.add_argument("--output", help="file to write (stdout); must not exist")
+    parser.add_argument(
+        "rollouts",
+        help="a JSONL or parquet file with one rollout per line or row, or a run's folder",
+    )
+    parser.add_argument(
+        "--keep", type=number(int, COUNT), required=True, metavar="M", help="rollouts per group"
+    )
+    parser.add_argument("--rule", default="max_variance", help="which to keep (max_variance)")
+    parser.add_argument(
+        "--group_by",
+        metavar="FIELD",
+        help="field that says which group a rollout is of (prompt; of a run its step and group)",
+    )
+    parser.add_argument(
+        "--reward", default="reward", metavar="FIELD", help="field with the reward (reward)"
+    )
+    parser.add_argument(
+        "--seed", type=number(int, Bounds()), help="breaks ties at random; default: lowest index"
+    )
+    parser.add_argument(
+        "--output", help="file to write, of the kind that is read; must not exist (JSONL: stdout)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, select, write the kept lines as they were."""
+    """Read, select, write the kept rollouts as they were."""
     import sys
-    from pathlib import Path
 
+    from podsrl.cli.needs import needed
+    from podsrl.downsampling import resolve_rule
     from podsrl.errors import InvalidInputError
-    from podsrl.experiments.offline import select_lines
+    from podsrl.experiments.offline import read_rollouts, select_rollouts
+    from podsrl.runs.json_files import refuse_unwritable
 
-    if args.output and Path(args.output).exists():
-        raise InvalidInputError(f"{args.output} exists; choose another --output or remove it")
-    kept, groups, total = select_lines(
-        Path(args.rollouts), args.keep, args.rule, args.group_by, args.reward, args.seed
+    output = Path(args.output) if args.output else None
+    if output and output.exists():
+        raise InvalidInputError(f"{output} exists; choose another --output or remove it")
+    if output:
+        refuse_unwritable(output.parent)
+    resolve_rule(args.rule)
+    with needed("report"):
+        rollouts = read_rollouts(Path(args.rollouts))
+    kept, groups = select_rollouts(
+        rollouts, args.keep, args.rule, args.group_by, args.reward, args.seed
     )
-    text = "".join(line + "\n" for line in kept)
-    if args.output:
-        Path(args.output).write_text(text, encoding="utf-8")
-    else:
+    if output:
+        rollouts.write(output, kept)
+    elif (text := rollouts.text(kept)) is not None:
         sys.stdout.write(text)
-    print(f"kept {len(kept)} of {total} rollouts in {groups} groups", file=sys.stderr)
+    else:
+        raise InvalidInputError("parquet can't be printed; say where to write it with --output")
+    print(f"kept {len(kept)} of {len(rollouts.rows)} rollouts in {groups} groups", file=sys.stderr)
     return 0

@@ -6,6 +6,8 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
+from podsrl.experiments.bounds import COUNT, number
+
 if TYPE_CHECKING:
     from podsrl.tasks import Task
     from podsrl.tasks.base import Row
@@ -15,16 +17,18 @@ SUMMARY = "list the tasks, or check that a task's gold answers pass its own grad
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pods tasks`."""
-    verbs = parser.add_subparsers(dest="tasks_verb", metavar="")
+    verbs = parser.add_subparsers(dest="tasks_verb", metavar="VERB")
     check = verbs.add_parser("check", help="grade a task's gold answers with its own grader")
     check.add_argument("name", help="a task's name, or the path of a file with yours: ./mytask.py")
     check.add_argument("--data_path", help="a local file or folder; the hub if left out")
     check.add_argument("--split", help="only this split")
-    check.add_argument("--limit", type=int, help="only the first rows of each split")
+    check.add_argument(
+        "--limit", type=number(int, COUNT), help="only this many rows of each split, the first ones"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the tasks, or check one; 1 if a check failed."""
+    """List the tasks, or check one; 1 if a check failed or a split could not be read."""
     if args.tasks_verb == "check":
         return _check(args)
     return _list()
@@ -45,9 +49,12 @@ def _list() -> int:
 
 def _check(args: argparse.Namespace) -> int:
     from podsrl.errors import InvalidInputError
+    from podsrl.experiments.preflight import check_split
     from podsrl.tasks import get_task
 
     task = get_task(args.name)
+    if args.split:
+        check_split(task, args.name, args.split)
     ok = _check_examples(task)
     splits = [args.split] if args.split else list(task.splits)
     problems = []
@@ -56,7 +63,8 @@ def _check(args: argparse.Namespace) -> int:
             rows = task.load(split, args.data_path)[: args.limit]
         except InvalidInputError as error:
             problems.append(error)
-            print(f"{split}: not checked: {error}")
+            print(f"{split}: could not be read: {error}")
+            ok = False
             continue
         ok = _check_split(task, split, rows) and ok
     if len(problems) == len(splits):

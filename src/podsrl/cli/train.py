@@ -1,18 +1,17 @@
 """`pods train`: one run from a YAML config and flags."""
 
 import argparse
+from functools import cache
 
 SUMMARY = "train with GRPO-PODS from a YAML config"
 TAKES_FIELDS = True
+_METAVARS = {"str": "TEXT", "int": "N", "float": "NUMBER", "bool": "true|false", "list": "LIST"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; every other --field is one of the config's."""
     parser.usage = "pods train --config FILE [--dry-run] [--any_field value ...]"
-    parser.epilog = (
-        "Any field of RunArguments, podsrl.trl.PODSConfig (with all of TRL's GRPOConfig) and TRL's"
-        " ModelConfig can stand in the file or be given as a flag, which wins."
-    )
+    parser.epilog = _help_of_fields()
     parser.add_argument(
         "--config", required=True, help="a YAML file, or the name of a shipped config"
     )
@@ -24,6 +23,14 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
 
     with needed("trl"):
+        from podsrl.experiments.config_file import read_config
+        from podsrl.experiments.preflight import check_output, check_run
+
+        config = read_config(args.config)
+        check_run(config, args.fields)
+        if not args.dry_run:
+            check_output(config, args.fields)
+
         from accelerate import PartialState
 
         from podsrl.cli import progress
@@ -34,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     # a dry run must not need the GPUs that it is about
     here = ["--use_cpu", "true"] if args.dry_run else []
-    spec = settings.parse(settings.read_config(args.config), [*args.fields, *here])
+    spec = settings.parse(config, [*args.fields, *here])
     if args.dry_run:
         print(Preview.of(spec).describe(spec, ["--config", args.config, *args.fields]))
         return 0
@@ -48,3 +55,28 @@ def run(args: argparse.Namespace) -> int:
         print_result(result)
     processes.destroy_process_group()
     return 0
+
+
+@cache
+def _help_of_fields() -> str:
+    """The fields of a config that are podsrl's own, in groups."""
+    from podsrl.experiments.fields import own_fields
+
+    shown = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
+    for title, owner in (
+        ("fields of the run (keys of the YAML file, or flags, which win)", "RunArguments"),
+        ("podsrl's own fields of the training (PODSConfig)", "PODSConfig"),
+    ):
+        group = shown.add_argument_group(title)
+        for field in own_fields(owner):
+            default = "" if field.default is None else f" ({field.default})"
+            group.add_argument(
+                f"--{field.name}",
+                metavar=next((_METAVARS[kind] for kind in field.kinds if kind in _METAVARS), "N"),
+                help=(field.help + default).replace("%", "%%"),
+            )
+    return (
+        shown.format_help()
+        + "\nand every field of TRL's GRPOConfig and ModelConfig, such as --learning_rate:\n"
+        "  https://huggingface.co/docs/trl/grpo_trainer#trl.GRPOConfig"
+    )

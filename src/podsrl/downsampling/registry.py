@@ -10,7 +10,7 @@ from array_api_compat import array_namespace, device, is_torch_array
 from podsrl.downsampling import baselines
 from podsrl.downsampling.max_variance import max_variance
 from podsrl.downsampling.ordering import Array, Seed
-from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
 from podsrl.plugins import import_module_or_file
 
 # rule(rewards_P_N, m, seed) -> kept_P_M; float64 rewards with NaN for unscorable, integer indices.
@@ -62,10 +62,11 @@ def resolve_rule(rule: str | Rule) -> Rule:
         return RULES[rule]
     where, _, attribute = str(rule).rpartition(":")
     if not where:
-        raise UnknownNameError(
-            f"unknown rule {rule!r}; the rules are {_names()}, and your own is given as"
-            " 'file.py:function', 'module:function' or a callable"
+        all_of_them = (
+            f"the rules are {_names()}, and your own is given as 'file.py:function',"
+            " 'module:function' or a callable"
         )
+        raise UnknownNameError(f"unknown rule {rule!r}; {suggestion(rule, RULES, all_of_them)}")
     try:
         found = getattr(import_module_or_file(where), attribute, None)
     except UnknownNameError as error:

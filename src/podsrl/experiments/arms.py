@@ -1,27 +1,56 @@
 """The algorithms of a comparison, as settings of the same trainer."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from podsrl.errors import InvalidInputError, UnknownNameError
-from podsrl.experiments import settings
+from podsrl.errors import InvalidInputError, PodsError, UnknownNameError, suggestion
+from podsrl.experiments.preflight import check_run
+
+if TYPE_CHECKING:
+    from podsrl.experiments.settings import Spec
 
 Settings = dict[str, Any]
 
 ARMS = ("grpo", "grpo_ga", "pods")
 
-#: What an arm may not set for itself: it is the comparison's, or has to be the same for all.
-SHARED = frozenset(
+#: What follows from a comparison's seeds, budget, evaluations and folder.
+DECIDED = frozenset(
     {
-        *("output_dir", "seed", "arm", "resume", "overwrite", "data_seed", "processes"),
-        *("max_steps", "num_train_epochs", "max_training_seconds", "max_rollouts", "max_tokens"),
-        *("task", "task_options", "data_path", "train_split", "model_name_or_path", "tiny_options"),
-        "form_reward",
-        *("evaluations", "evaluation_steps", "evaluation_seconds", "evaluation_path"),
-        *("evaluation_split", "evaluation_problems", "evaluation_repeats"),
-        *("evaluation_temperature", "max_completion_length", "logging_steps", "logging_strategy"),
+        *("output_dir", "seed", "arm", "resume", "overwrite", "num_train_epochs"),
+        *("max_steps", "max_training_seconds", "max_rollouts", "max_tokens"),
+        *("evaluations", "evaluation_steps", "evaluation_seconds"),
     }
 )
+#: What an arm may not set for itself: that, and what has to be the same for all.
+SHARED = DECIDED | {
+    *("task", "task_options", "data_path", "train_split", "model_name_or_path", "tiny_options"),
+    *("evaluation_split", "evaluation_problems", "evaluation_repeats", "evaluation_path"),
+    *("evaluation_temperature", "max_completion_length", "logging_steps", "logging_strategy"),
+    *("data_seed", "processes"),
+}
+
+
+def check_arm(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> None:
+    """Check what can be checked of an arm before torch is imported.
+
+    Raises:
+        InvalidInputError: an unknown setting, a value that is not allowed, or one that all arms
+            must share.
+        UnknownNameError: `like` names no arm.
+    """
+    kind = own.get("like", "pods")
+    if kind not in ARMS:
+        raise UnknownNameError(f"arm {name!r}: like: {kind!r} is no arm; {suggestion(kind, ARMS)}")
+    shared = sorted(SHARED & set(own))
+    if shared:
+        raise InvalidInputError(
+            f"arm {name!r} sets {', '.join(shared)}, which all arms must share; set it for all"
+            " under settings"
+        )
+    try:
+        check_run({**base, **{key: value for key, value in own.items() if key != "like"}})
+    except PodsError as error:
+        raise InvalidInputError(f"arm {name!r}: {error}") from error
 
 
 def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> Settings:
@@ -37,23 +66,17 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     Args:
         base: settings of `pods train` for the arm `pods`.
         name: of the arm; an arm of another name than those three is a variant of `pods`.
-        own: settings that replace those above, and `like`, the arm to start from.
+        own: settings that replace those above, and `like`, the arm to start from; from
+            `check_arm`.
 
     Raises:
-        InvalidInputError: an unknown setting, one that all arms must share, or a `grpo_ga` that
-            generates another number of rollouts per step than PODS.
-        UnknownNameError: `like` names no arm.
+        InvalidInputError: settings that don't fit together, or a `grpo_ga` that generates another
+            number of rollouts per step than PODS.
     """
+    from podsrl.experiments import settings
+
     own = dict(own)
     kind = own.pop("like", name if name in ARMS else "pods")
-    if kind not in ARMS:
-        raise UnknownNameError(f"arm {name!r}: like: {kind!r} is none of {', '.join(ARMS)}")
-    shared = sorted(SHARED & set(own))
-    if shared:
-        raise InvalidInputError(
-            f"arm {name!r} sets {', '.join(shared)}, which all arms must share; set it for all"
-            " under settings"
-        )
     base_spec = settings.parse(dict(base))
     pods = base_spec.training
     n, m, accumulation = pods.num_rollouts, pods.num_generations, pods.gradient_accumulation_steps
@@ -97,7 +120,7 @@ def _accumulated(name: str, n: int, m: int, accumulation: int, own: Settings) ->
     }
 
 
-def _check_sampling(name: str, arm: settings.Spec, base: settings.Spec) -> None:
+def _check_sampling(name: str, arm: "Spec", base: "Spec") -> None:
     if _sampled(arm) != _sampled(base):
         raise InvalidInputError(
             f"arm {name!r} would be evaluated at temperature and top_p {_sampled(arm)}, the others"
@@ -106,7 +129,7 @@ def _check_sampling(name: str, arm: settings.Spec, base: settings.Spec) -> None:
         )
 
 
-def _sampled(spec: settings.Spec) -> tuple[float, float]:
+def _sampled(spec: "Spec") -> tuple[float, float]:
     """Temperature and top_p of evaluations."""
     return spec.evaluation_sampling.temperature, spec.evaluation_sampling.top_p
 

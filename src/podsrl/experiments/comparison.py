@@ -1,19 +1,24 @@
 """What is to be compared: arms, seeds and budget, checked before anything runs."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from podsrl.errors import InvalidInputError
-from podsrl.experiments import settings
-from podsrl.experiments.arms import Settings, arm_settings
+from podsrl.errors import InvalidInputError, PodsError, suggestion
+from podsrl.experiments.arms import DECIDED, Settings, arm_settings, check_arm
 from podsrl.experiments.budget import NO_LIMIT
+from podsrl.experiments.config_file import read_config, read_yaml
+from podsrl.experiments.preflight import check_run
 from podsrl.runs import json_files as files
 from podsrl.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from podsrl.experiments.settings import Spec
 
 #: Units of a budget, and the field of a run that holds it.
 UNITS = {
@@ -23,9 +28,6 @@ UNITS = {
     "tokens": "max_tokens",
 }
 _KEYS = ("config", "settings", "arms", "seeds", "budget", "evaluations", "output_dir", "launch")
-#: Fields of a single run's config that a comparison decides itself.
-_DECIDED = ("output_dir", "seed", "arm", "resume", "overwrite", "num_train_epochs", *UNITS.values())
-_OWN_EVALUATIONS = ("evaluations", "evaluation_steps", "evaluation_seconds")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -71,8 +73,10 @@ class ComparisonSpec:
         """Where a run is recorded."""
         return RunFolder(self.folder / run.arm / f"seed-{run.seed}")
 
-    def run_spec(self, run: RunOf) -> settings.Spec:
+    def run_spec(self, run: RunOf) -> "Spec":
         """The settings of a run."""
+        from podsrl.experiments import settings
+
         own = {"arm": run.arm, "seed": run.seed, "output_dir": str(self.run_folder(run).path)}
         return settings.parse({**self.arms[run.arm], **own})
 
@@ -85,6 +89,39 @@ class ComparisonSpec:
             "evaluations": self.evaluations,
             "launch": list(self.launch),
         }
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which part of a comparison's runs is ours: number `index` (from 1) of `count`."""
+
+    index: int = 1
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        """Read "2/4".
+
+        Raises:
+            InvalidInputError: not i/k with 1 <= i <= k.
+
+        >>> Shard.parse("2/4")
+        Shard(index=2, count=4)
+        """
+        index, _, count = text.partition("/")
+        if not (index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+            raise InvalidInputError(f"a shard is i/k with 1 <= i <= k, such as 2/4; got {text!r}")
+        return cls(int(index), int(count))
+
+    def of(self, spec: ComparisonSpec) -> list[RunOf]:
+        """Our runs: whole seeds, so that the arms of a seed share a machine, if there are enough.
+
+        With more shards than seeds single runs are dealt out.
+        """
+        if self.count <= len(spec.seeds):
+            mine = spec.seeds[self.index - 1 :: self.count]
+            return [run for run in spec.runs() if run.seed in mine]
+        return spec.runs()[self.index - 1 :: self.count]
 
 
 def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
@@ -103,21 +140,29 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
     unknown = [key for key in config if key not in _KEYS]
     if unknown:
         raise InvalidInputError(
-            f"unknown key {unknown[0]!r} in a comparison; allowed: {', '.join(_KEYS)}. Settings of"
-            " runs belong under settings (for all arms) or under an arm"
+            f"unknown key {unknown[0]!r} in a comparison; {suggestion(unknown[0], _KEYS)} Settings"
+            " of runs belong under settings (for all arms) or under an arm"
         )
     budget = _budget(config.get("budget"))
     evaluations = config.get("evaluations", 8)
-    if not isinstance(evaluations, int) or evaluations < 1:
+    if not isinstance(evaluations, int) or isinstance(evaluations, bool) or evaluations < 1:
         raise InvalidInputError(f"evaluations must be 1 or more; got {evaluations!r}")
-    base = _base(config, budget, evaluations)
     launch = config.get("launch") or []
     if not isinstance(launch, list):
         raise InvalidInputError(f"launch must be a list of words; got {launch!r}")
+    seeds = _seeds(config.get("seeds"))
+    folder = Path(str(config.get("output_dir") or f"runs/{name}"))
+    files.refuse_unwritable(folder)
+    base = _base(config, budget, evaluations)
+    arms = _arms(config.get("arms"), base)
+    # from here on TRL is imported
+    settled = {name: arm_settings(base, name, own) for name, own in arms.items()}
+    for name, own in settled.items():
+        _check_schedule(name, own, next(iter(budget)))
     return ComparisonSpec(
-        folder=Path(str(config.get("output_dir") or f"runs/{name}")),
-        arms=_arms(config.get("arms"), base, next(iter(budget))),
-        seeds=_seeds(config.get("seeds")),
+        folder=folder,
+        arms=settled,
+        seeds=seeds,
         budget=budget,
         evaluations=evaluations,
         launch=tuple(str(word) for word in launch),
@@ -132,7 +177,7 @@ def read_comparison(folder: Path) -> ComparisonSpec:
     """
     path = folder / "comparison.yaml"
     try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+        value = read_yaml(path.read_text(encoding="utf-8"), str(path))
         return ComparisonSpec(
             folder=folder,
             arms=dict(value["arms"]),
@@ -143,8 +188,35 @@ def read_comparison(folder: Path) -> ComparisonSpec:
         )
     except FileNotFoundError as error:
         raise InvalidInputError(f"{folder} holds no comparison: no comparison.yaml") from error
-    except (UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+    except (InvalidInputError, KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(f"{path} is damaged: {error!r}") from error
+
+
+@contextmanager
+def comparing(spec: ComparisonSpec) -> Iterator[ComparisonSpec]:
+    """Open a comparison; if it ends with an error before any run has begun, nothing is left of it.
+
+    Raises:
+        InvalidInputError: as `open_comparison`.
+    """
+    path = spec.folder / "comparison.yaml"
+    before = path.read_bytes() if path.is_file() else None
+    made = files.missing_folders(spec.folder)
+    opened = open_comparison(spec)
+    try:
+        yield opened
+    except (PodsError, KeyboardInterrupt):
+        runs = [opened.run_folder(run).path for run in opened.runs()]
+        if not any(run.exists() for run in runs):
+            for run in runs:
+                for suffix in ("log", "lock"):
+                    run.with_name(f"{run.name}.{suffix}").unlink(missing_ok=True)
+            if before is None:
+                path.unlink(missing_ok=True)
+            else:
+                files.write_whole(path, before)
+            files.remove_empty([*dict.fromkeys(run.parent for run in runs), *made])
+        raise
 
 
 def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
@@ -217,27 +289,27 @@ def _budget(value: Any) -> dict[str, float]:
     unit = next(iter(value))
     if unit != "training_seconds" and amount != int(amount):
         raise InvalidInputError(f"a budget of {unit} must be a whole number; got {amount!r}")
-    return {unit: amount}
+    return {unit: amount if unit == "training_seconds" else int(amount)}
 
 
 def _base(config: Mapping[str, Any], budget: Mapping[str, float], evaluations: int) -> Settings:
     given = config.get("settings") or {}
     if not isinstance(given, dict):
         raise InvalidInputError(f"settings must be a mapping; got {given!r}")
-    decided = sorted(set(given) & {*_DECIDED, *_OWN_EVALUATIONS})
+    decided = sorted(DECIDED & set(given))
     if decided:
         raise InvalidInputError(
             f"settings name {', '.join(decided)}, which follow from the comparison's seeds, budget,"
             " evaluations and output_dir"
         )
-    base = settings.read_config(config["config"]) if config.get("config") else {}
-    base = {k: v for k, v in base.items() if k not in {*_DECIDED, *_OWN_EVALUATIONS}}
+    base = read_config(config["config"]) if config.get("config") else {}
+    base = {k: v for k, v in base.items() if k not in DECIDED}
     unit, amount = next(iter(budget.items()))
     base = {**base, **given, "evaluations": evaluations, "max_steps": NO_LIMIT, UNITS[unit]: amount}
-    spec = settings.parse(dict(base))
-    if not spec.run.evaluation_problems:
+    values = check_run(base)
+    if not values["evaluation_problems"]:
         raise InvalidInputError("evaluation_problems is 0: a comparison needs evaluations")
-    if spec.training.logging_steps != 1:
+    if values["logging_steps"] != 1:
         raise InvalidInputError("logging_steps must be 1, so that no step is missing in the record")
     return base
 
@@ -248,6 +320,8 @@ def _check_schedule(arm: str, own: Settings, unit: str) -> None:
     Raises:
         InvalidInputError: it does.
     """
+    from podsrl.experiments import settings
+
     training = settings.parse(dict(own)).training
     schedule = str(getattr(training.lr_scheduler_type, "value", ""))
     warmup = training.warmup_steps
@@ -266,7 +340,8 @@ def _check_schedule(arm: str, own: Settings, unit: str) -> None:
         )
 
 
-def _arms(value: Any, base: Settings, unit: str) -> dict[str, Settings]:
+def _arms(value: Any, base: Settings) -> dict[str, Settings]:
+    """Each arm's own settings, checked."""
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         value = dict.fromkeys(value)
     if not isinstance(value, dict) or not value:
@@ -282,8 +357,8 @@ def _arms(value: Any, base: Settings, unit: str) -> dict[str, Settings]:
             )
         if not isinstance(own, (dict, type(None))):
             raise InvalidInputError(f"arm {name!r} must be a mapping of settings; got {own!r}")
-        arms[name] = arm_settings(base, name, own or {})
-        _check_schedule(name, arms[name], unit)
+        arms[name] = own or {}
+        check_arm(base, name, arms[name])
     return arms
 
 

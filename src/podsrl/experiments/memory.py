@@ -150,7 +150,7 @@ def find_shape(spec: "Spec") -> ModelShape | None:
     """The shape of the run's model, if its config is on this machine or the model is known."""
     from transformers import AutoConfig
 
-    from podsrl.experiments.settings import parse_options
+    from podsrl.experiments.config_file import parse_options
     from podsrl.tiny import TinySettings
     from podsrl.tiny.tokenizer import build_tokenizer
 

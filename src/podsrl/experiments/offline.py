@@ -1,53 +1,134 @@
 """Down-sampling of rollouts that are already in a file."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from podsrl.downsampling import downsample
 from podsrl.errors import InvalidInputError
+from podsrl.runs.folder import ROLLOUT_COLUMNS
 from podsrl.tasks.data_files import read_jsonl
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def select_lines(
-    path: Path, m: int, rule: str, group_field: str, reward_field: str, seed: int | None
-) -> tuple[list[str], int, int]:
-    """The lines of a JSONL file that a rule keeps, in the order of the file.
+
+@dataclass(frozen=True)
+class Rollouts:
+    """The rollouts of a file, which may be written again as they were.
+
+    where: the file. group_by: the fields that say which group a rollout is of, unless the user
+    does. rows: the rollouts; of parquet only what is asked for. source: the lines, or the table.
+    """
+
+    where: Path
+    group_by: tuple[str, ...]
+    rows: Sequence[dict[str, Any]]
+    source: "list[str] | pa.Table"
+
+    def text(self, kept: Sequence[int]) -> str | None:
+        """These lines; None for parquet."""
+        if not isinstance(self.source, list):
+            return None
+        return "".join(self.source[i] + "\n" for i in kept)
+
+    def write(self, path: Path, kept: Sequence[int]) -> None:
+        """Write these rollouts to a file of the same kind."""
+        text = self.text(kept)
+        if text is not None:
+            path.write_text(text, encoding="utf-8")
+        else:
+            import pyarrow.parquet as pq
+
+            pq.write_table(self.source.take(kept), path, compression="zstd")  # type: ignore[union-attr]
+
+
+def read_rollouts(path: Path) -> Rollouts:
+    """The rollouts of a JSONL file, of a parquet file, or of a run's folder (or its rollouts/).
+
+    Raises:
+        InvalidInputError: there is no such file, or it is damaged, or holds none.
+    """
+    if path.is_dir():
+        folder = path / "rollouts" if (path / "rollouts").is_dir() else path
+        files = sorted(folder.glob("*.parquet"))
+        if not files:
+            raise InvalidInputError(f"{path} holds no rollouts: no rollouts/step_*.parquet")
+        return _read_parquet(path, files)
+    if path.suffix == ".parquet":
+        return _read_parquet(path, [path])
+    rows = read_jsonl(path)
+    lines = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+    return Rollouts(path, ("prompt",), rows, lines)
+
+
+def _read_parquet(where: Path, files: Sequence[Path]) -> Rollouts:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = []
+    for file in files:
+        try:
+            tables.append(pq.read_table(file))
+        except FileNotFoundError as error:
+            raise InvalidInputError(f"no file {file}") from error
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InvalidInputError(f"{file} is damaged: {error}") from error
+    table = pa.concat_tables(tables, promote_options="default")
+    if not table.num_rows:
+        raise InvalidInputError(f"{where}: there are no rollouts in it")
+    ours = {*ROLLOUT_COLUMNS} <= {*table.column_names}
+    cheap = [name for name in table.column_names if name != "completion"]
+    rows = table.select(cheap).to_pylist()
+    return Rollouts(where, ("step", "group") if ours else ("prompt",), rows, table)
+
+
+def select_rollouts(
+    rollouts: Rollouts, m: int, rule: str, group_field: str | None, reward_field: str, seed: Any
+) -> tuple[list[int], int]:
+    """The rollouts that a rule keeps, in the order of the file.
 
     Groups may differ in size; one of m rollouts or fewer is kept whole. A reward of null means
     that the rollout could not be scored.
 
     Args:
-        path: one JSON object with a group and a reward per line.
+        rollouts: from `read_rollouts`.
         m: rollouts to keep per group.
         rule: a rule, as in `downsample`.
-        group_field: field whose value, of any JSON type, says which group a rollout is of.
+        group_field: field whose value, of any JSON type, says which group a rollout is of; None
+            takes the usual one.
         reward_field: field with the reward.
         seed: as in `downsample`.
 
     Returns:
-        The kept lines, the number of groups, and the number of rollouts read.
+        The numbers of the kept rollouts, and the number of groups.
 
     Raises:
-        InvalidInputError: a damaged line, a missing field, a reward that is no finite number.
+        InvalidInputError: a missing field, or a reward that is no finite number.
     """
-    rows = read_jsonl(path, required=[group_field])
     groups: dict[str, list[int]] = {}
     rewards: list[float | None] = []
-    for i, row in enumerate(rows):
+    fields = (group_field,) if group_field else rollouts.group_by
+    for i, row in enumerate(rollouts.rows):
+        where = f"{rollouts.where}, rollout {i + 1}"
+        for field in fields:
+            if row.get(field) in (None, ""):
+                raise InvalidInputError(f"{where}: no field {field!r}")
         reward = row.get(reward_field, "missing")
         if reward is not None and (
             isinstance(reward, bool) or not isinstance(reward, (int, float))
         ):
             raise InvalidInputError(
-                f"{path}, rollout {i + 1}: {reward_field!r} must be a number or null;"
-                f" got {reward!r}"
+                f"{where}: {reward_field!r} must be a number or null; got {reward!r}"
             )
         rewards.append(reward)
-        groups.setdefault(json.dumps(row[group_field], sort_keys=True), []).append(i)
+        key = json.dumps([row[field] for field in fields], sort_keys=True, default=str)
+        groups.setdefault(key, []).append(i)
     kept: list[int] = []
     for members in groups.values():
-        size = min(m, len(members)) if m >= 1 else m
+        size = min(m, len(members))
         chosen = downsample([rewards[i] for i in members], size, rule, seed)
         kept.extend(members[j] for j in chosen)
-    lines = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
-    return [lines[i] for i in sorted(kept)], len(groups), len(rows)
+    return sorted(kept), len(groups)

@@ -1,6 +1,5 @@
 """One run: load, train, evaluate, record; resumable at any point."""
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,12 @@ from podsrl.errors import InvalidInputError, PodsError
 from podsrl.evaluation.sampling import Progress, Scores
 from podsrl.experiments.budget import Budget
 from podsrl.experiments.callbacks import Evaluator, Interruption, Recorder
-from podsrl.experiments.output_folder import open_output
-from podsrl.experiments.settings import Spec, parse_options
+from podsrl.experiments.config_file import parse_options
+from podsrl.experiments.output_folder import Start
+from podsrl.experiments.preflight import reward_functions, task_of
+from podsrl.experiments.settings import Spec
 from podsrl.runs.folder import RunFolder
-from podsrl.tasks import Task, get_task
+from podsrl.tasks import Task
 from podsrl.tasks.base import Row
 from podsrl.trl import PODSTrainer, checkpoint
 
@@ -51,13 +52,7 @@ def load_data(spec: Spec) -> Data:
         PodsError: unknown task or split, damaged or empty data.
     """
     run = spec.run
-    task = get_task(run.task, **parse_options(run.task_options))
-    task.max_unscorable = run.max_unscorable
-    for split in (run.train_split, run.evaluation_split):
-        if split not in task.splits:
-            raise InvalidInputError(
-                f"task {run.task!r} has no split {split!r}; it has {', '.join(task.splits)}"
-            )
+    task = task_of(vars(run))
     held_out: list[Row] = []
     if run.evaluation_problems:
         path = run.evaluation_path or run.data_path
@@ -105,11 +100,25 @@ def train(
             f" --processes {args.world_size} they run here, with batches of another size"
         )
     folder = Path(str(args.output_dir))
-    run, config = RunFolder(folder), spec.flat()  # building the trainer changes the settings
+    config = spec.flat()  # building the trainer changes the settings
     processes = PartialState()
-    if processes.is_main_process:
-        open_output(folder, config, spec.run.resume, spec.run.overwrite)
-    processes.wait_for_everyone()
+    if not processes.is_main_process:
+        processes.wait_for_everyone()  # until the main process has looked at the folder
+        return _train(spec, data, config, callbacks, progress)
+    with Start(folder, config, spec.run.resume, spec.run.overwrite) as start:
+        processes.wait_for_everyone()
+        return _train(spec, data, config, [*callbacks, start], progress)
+
+
+def _train(
+    spec: Spec,
+    data: Data,
+    config: dict[str, Any],
+    callbacks: Sequence[TrainerCallback],
+    progress: Callable[[str], Progress],
+) -> Result:
+    args, processes = spec.training, PartialState()
+    run = RunFolder(str(args.output_dir))
     resume_from = _where_to_resume(run) if spec.run.resume else None
     trainer = build_trainer(spec, data, progress)
     if processes.is_main_process:
@@ -134,7 +143,7 @@ def train(
     if processes.is_main_process:
         run.finish(spec.run.arm, args.seed, steps, seconds)
     processes.wait_for_everyone()
-    return Result(run, checkpoint.last_complete(folder), evaluator.scores, steps, seconds)
+    return Result(run, checkpoint.last_complete(run.path), evaluator.scores, steps, seconds)
 
 
 def _where_to_resume(run: RunFolder) -> Path | None:
@@ -180,18 +189,6 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def reward_functions(task: Task, form: str) -> list[Any]:
-    """The task's reward functions; a task of the user's own may have `rewards()` without `form`."""
-    if form == "wrong":
-        return task.rewards()
-    if "form" not in inspect.signature(task.rewards).parameters:
-        raise InvalidInputError(
-            f"form_reward: {form} is for tasks whose rewards() takes `form`; that of {task.name!r}"
-            " does not. Leave form_reward out"
-        )
-    return task.rewards(form=form)
 
 
 def model_path(spec: Spec, progress: Callable[[str], Progress]) -> str:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 
 from filelock import Timeout
 
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.experiments.comparison import ComparisonSpec, RunOf
+from podsrl.experiments.comparison import ComparisonSpec, RunOf, Shard
 from podsrl.experiments.comparison_process import PARENT_GONE, USER_ERROR, lock_of
 from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint
@@ -28,39 +29,6 @@ _COUNTERS = {
     "rollouts": "pods/rollouts_generated",
     "tokens": "pods/tokens_generated",
 }
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Which part of a comparison's runs is ours: number `index` (from 1) of `count`."""
-
-    index: int = 1
-    count: int = 1
-
-    @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """Read "2/4".
-
-        Raises:
-            InvalidInputError: not i/k with 1 <= i <= k.
-
-        >>> Shard.parse("2/4")
-        Shard(index=2, count=4)
-        """
-        index, _, count = text.partition("/")
-        if not (index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
-            raise InvalidInputError(f"a shard is i/k with 1 <= i <= k, such as 2/4; got {text!r}")
-        return cls(int(index), int(count))
-
-    def of(self, spec: ComparisonSpec) -> list[RunOf]:
-        """Our runs: whole seeds, so that the arms of a seed share a machine, if there are enough.
-
-        With more shards than seeds single runs are dealt out.
-        """
-        if self.count <= len(spec.seeds):
-            mine = spec.seeds[self.index - 1 :: self.count]
-            return [run for run in spec.runs() if run.seed in mine]
-        return spec.runs()[self.index - 1 :: self.count]
 
 
 @dataclass
@@ -117,7 +85,7 @@ def compare(
         if trained and not problem:
             took.append(time.monotonic() - began)
         status.current, status.share = None, 0.0
-        status.seconds_left = _mean(took) * len(left) if took else None
+        status.seconds_left = fmean(took) * len(left) if took else None
         watch(status)
     return status
 
@@ -143,7 +111,7 @@ def _run(
         while process.poll() is None:
             status.share = _share(spec, folder)
             elapsed, gained = time.monotonic() - began, status.share - start
-            guess = _mean(took) if took else elapsed / gained if gained > 0 else None
+            guess = fmean(took) if took else elapsed / gained if gained > 0 else None
             if guess is not None:
                 status.seconds_left = guess * (waiting + 1 - status.share)
             watch(status)
@@ -223,7 +191,3 @@ def _points_problem(spec: ComparisonSpec, run: RunOf) -> str | None:
 def _last_line(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else "(nothing was printed)"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

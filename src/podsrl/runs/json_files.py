@@ -3,8 +3,9 @@
 import json
 import math
 import os
+import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,31 @@ def write_whole(path: Path, data: bytes, durable: bool = True) -> None:
             file.flush()
             os.fsync(file.fileno())
     os.replace(part, path)
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Check that a folder can be made and written to, and leave nothing behind.
+
+    Raises:
+        InvalidInputError: it can't; the message says why.
+    """
+    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    try:
+        tempfile.TemporaryDirectory(prefix=".podsrl-", dir=there).cleanup()
+    except OSError as error:
+        raise InvalidInputError(f"can't write to {path}: {there}: {error.strerror}") from error
+
+
+def missing_folders(path: Path) -> list[Path]:
+    """The folders that making this one would make, itself first."""
+    return [one for one in (path, *path.parents) if not one.exists()]
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove these folders, those inside others first, if they are there and empty."""
+    for folder in folders:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def make_durable(path: Path) -> None:

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
 from podsrl.plugins import import_module_or_file
 from podsrl.tasks.base import Task
 from podsrl.tasks.own_file import task_class_in
@@ -52,10 +52,11 @@ def task_class(name: str) -> type[Task]:
         return task_class_in(name)
     base = name.partition(":")[0]
     if base not in TASKS:
-        raise UnknownNameError(
-            f"unknown task {name!r}; the tasks are {', '.join(TASKS)}, and your own is given as the"
-            " path of its file, './mytask.py'"
+        all_of_them = (
+            f"the tasks are {', '.join(TASKS)}, and your own is given as the path of its file,"
+            " './mytask.py'"
         )
+        raise UnknownNameError(f"unknown task {name!r}; {suggestion(base, TASKS, all_of_them)}")
     module, _, attribute = TASKS[base].partition(":")
     cls: type[Task] = getattr(import_module_or_file(module), attribute)
     return cls

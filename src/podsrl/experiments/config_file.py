@@ -1,0 +1,91 @@
+"""Reading a config: a YAML file, or one that is shipped."""
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from podsrl.errors import InvalidInputError, suggestion
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+#: Folders of shipped configs that `pods train` does not take.
+_OTHER_KINDS = ("compare", "launch")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as usual, except that a key may not stand twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen and key != "<<":
+                raise yaml.constructor.ConstructorError(
+                    problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key) if isinstance(key, Hashable) else None
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(text: str, where: str) -> Any:
+    """What a YAML text holds.
+
+    Raises:
+        InvalidInputError: it is not YAML, or a key stands twice; the message begins with `where`.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        raise InvalidInputError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
+
+
+def read_config(name: str | Path, kind: str = "") -> dict[str, Any]:
+    """A YAML mapping from a file, or from one of the shipped configs by its name.
+
+    Args:
+        name: a path, or a name such as "arithmetic" or "paper/a-gsm8k".
+        kind: "compare" to have only comparisons suggested for a wrong name, "" for runs.
+
+    Raises:
+        InvalidInputError: no such file or config, or no YAML mapping in it.
+    """
+    path = Path(name).expanduser()
+    if not path.is_file():
+        shipped = CONFIGS / f"{str(name).removesuffix('.yaml')}.yaml"
+        if not shipped.is_file():
+            near = suggestion(str(name).removesuffix(".yaml"), _shipped(kind))
+            raise InvalidInputError(f"no config file {path}, and no shipped config; {near}")
+        path = shipped
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path} is not YAML: {error}") from error
+    config = read_yaml(text, str(path))
+    if not isinstance(config, dict):
+        raise InvalidInputError(f"{path} must hold a YAML mapping, such as 'task: gsm8k'")
+    return config
+
+
+def _shipped(kind: str) -> list[str]:
+    names = sorted(str(path.relative_to(CONFIGS))[:-5] for path in CONFIGS.rglob("*.yaml"))
+    if kind:
+        return [name for name in names if name.startswith(f"{kind}/")]
+    return [name for name in names if not name.startswith(_OTHER_KINDS)]
+
+
+def parse_options(value: str | None) -> dict[str, Any]:
+    """Options given as JSON or YAML text.
+
+    Raises:
+        InvalidInputError: not a mapping.
+
+    >>> parse_options('{"columns": 4}')
+    {'columns': 4}
+    """
+    if value is None:
+        return {}
+    options = read_yaml(value, f"options {value!r}: this")
+    if not isinstance(options, dict):
+        raise InvalidInputError(f"options must be a mapping such as {{columns: 4}}; got {value!r}")
+    return options

@@ -1,0 +1,1 @@
+"""A run's folder: its config, metrics, evaluations, rollouts and environment."""

@@ -25,7 +25,8 @@ from benchmarks.evidence import cells as evidence_map
 from benchmarks.evidence import gradients as evidence_gradients
 from benchmarks.evidence import sizes as evidence_sizes
 from benchmarks.evidence import verdict as evidence_verdict
-from podsrl.analysis.figures import draw, render
+from podsrl.analysis.drawing import render
+from podsrl.analysis.figures import draw
 from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
 from podsrl.analysis.summary import as_markdown, summarise
 from podsrl.errors import InvalidInputError

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.comparison import ARMS, COMPARISONS, phases
-from podsrl.analysis.figures import draw, render
+from podsrl.analysis.drawing import render
+from podsrl.analysis.figures import draw
 from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.analysis.summary import as_json, as_markdown, memory, summarise
 from podsrl.errors import PodsError

@@ -10,12 +10,13 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.published.by_measure import remarks
 from benchmarks.published.csv_exports import read_multi_gpu
 from podsrl.analysis.curves import ArmCurves, Clock
 from podsrl.analysis.load_runs import Arm, Comparison
@@ -29,7 +30,12 @@ _MEASURES = {
     "format_accuracy": "for_acc",
     "both_accuracy": "both_acc",
 }
+#: Problems of each dataset, all asked in every repeat.
+_PROBLEMS = {"gsm8k": 1319, "math500": 496, "amc23": 40}
+_REPEATS = 5
 _GSM8K = "Instruct-GSM8K-512-{}-{}"
+#: Measures and completion length of one checkpoint, means over its repeats.
+Checkpoint = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,16 @@ def read_published(folder: str | Path, clock: Clock | None = None) -> list[Compa
             f"no published results{lone} in {folder}: expected <setting>-Run<k>.json files of at"
             f" least two settings, or <machine>-acc.csv{left_out}"
         )
-    return comparisons
+    absent = [
+        e.title
+        for e in EXPERIMENTS
+        if "pods" in e.arms and not set(e.arms.values()) <= set(settings)
+    ]
+    first = comparisons[0]
+    if absent:
+        note = f"not in {folder}, so nothing is said of them here: {'; '.join(absent)}"
+        comparisons[0] = replace(first, notes=(*first.notes, note))
+    return [replace(c, remarks=tuple(remarks(c))) for c in comparisons]
 
 
 def _chosen(folder: Path, settings: Mapping[str, Any]) -> Iterator[Experiment]:
@@ -202,14 +217,14 @@ def _single_gpu(
     )
 
 
-def _base(path: Path, experiment: Experiment) -> tuple[tuple[float, float] | None, list[str]]:
-    """Accuracy and length of the untrained model; where there are none, a note instead."""
+def _base(path: Path, experiment: Experiment) -> tuple[Checkpoint | None, list[str]]:
+    """What the untrained model does; where that is not there, a note instead."""
     if not path.is_file():
         return None, [f"{path} is missing, so the untrained model is not shown"]
     block = _read(path)
     if experiment.dataset not in block:
         return None, [f"{path} has no {experiment.dataset}, so the untrained model is not shown"]
-    return _measure(path, block, experiment), []
+    return _checkpoint(path, block, experiment), []
 
 
 def _curves(
@@ -217,16 +232,19 @@ def _curves(
     setting: str,
     paths: Mapping[int, Path],
     experiment: Experiment,
-    base: tuple[float, float] | None,
+    base: Checkpoint | None,
     notes: list[str],
 ) -> ArmCurves:
     """Checkpoint i, from 0, was written after (i + 1) x interval; some runs may have fewer."""
     points = round(experiment.longest / experiment.interval)
     seeds = tuple(sorted(paths))
     shape = (len(seeds), points + 1)
-    steps, accuracy, length = (np.full(shape, np.nan) for _ in range(3))
+    steps = np.full(shape, np.nan)
+    values = {name: np.full(shape, np.nan) for name in (*_MEASURES, "length")}
     if base is not None:
-        steps[:, 0], accuracy[:, 0], length[:, 0] = 0.0, *base
+        steps[:, 0] = 0.0
+        for key, mean in base.items():
+            values[key][:, 0] = mean
     for row, seed in enumerate(seeds):
         blocks = _read(paths[seed])
         order = sorted(blocks, key=lambda key: _step(paths[seed], key))
@@ -234,7 +252,8 @@ def _curves(
             notes.append(f"{paths[seed]} has {len(order)} checkpoints of {points}")
         for i, key in enumerate(order[:points], start=1):
             steps[row, i] = _step(paths[seed], key)
-            accuracy[row, i], length[row, i] = _measure(paths[seed], blocks[key], experiment)
+            for what, mean in _checkpoint(paths[seed], blocks[key], experiment).items():
+                values[what][row, i] = mean
     there = range(0 if base else 1, points + 1)
     parts = _parts(setting)
     seconds = np.broadcast_to(experiment.interval * np.arange(points + 1), shape)
@@ -242,12 +261,13 @@ def _curves(
         arm=name,
         seeds=seeds,
         steps=steps[:, there],
-        seconds=np.where(np.isnan(accuracy), np.nan, seconds)[:, there],
+        seconds=np.where(np.isnan(steps), np.nan, seconds)[:, there],
         generated=steps[:, there] * int(parts["n"]),  # one prompt per step
         trained=steps[:, there] * int(parts["m"]),
-        accuracy=accuracy[:, there],
-        length=length[:, there],
-        answers=np.full(seconds.shape, np.nan)[:, there],
+        accuracy=values[experiment.measure][:, there],
+        length=values["length"][:, there],
+        answers=np.full(shape, _REPEATS * _PROBLEMS.get(experiment.dataset, np.nan))[:, there],
+        measures={measure: values[measure][:, there] for measure in _MEASURES},
     )
 
 
@@ -270,17 +290,15 @@ def _step(path: Path, key: str) -> int:
     return int(number)
 
 
-def _measure(path: Path, block: Mapping[str, Any], experiment: Experiment) -> tuple[float, float]:
-    """Accuracy and length of one checkpoint, means over its repeats."""
+def _checkpoint(path: Path, block: Mapping[str, Any], experiment: Experiment) -> Checkpoint:
     values = block.get(experiment.dataset, {})
-    means = []
-    for key in (_MEASURES[experiment.measure], "lengths"):
+    means = {}
+    for name, key in (*_MEASURES.items(), ("length", "lengths")):
         try:
-            mean = float(np.mean([float(x) for x in values[key]]))
+            means[name] = float(np.mean([float(x) for x in values[key]]))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(
                 f"{path} is damaged: no numbers {experiment.dataset}/{key} ({error!r}); fetch it"
                 " again, or remove it to go on without"
             ) from error
-        means.append(mean)
-    return means[0], means[1]
+    return means

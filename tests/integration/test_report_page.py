@@ -1,12 +1,15 @@
 """The page of a report in real headless Chromium, opened from a file."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.analysis.write_report import write_report
 from support.chromium import BINARY, Chromium
-from support.synthetic_runs import rollouts, write_run
+from support.synthetic_runs import rollouts, write_metrics, write_run
 
 pytestmark = pytest.mark.skipif(BINARY is None, reason="no chromium on this machine")
 
@@ -50,7 +53,24 @@ def page(tmp_path_factory):
         step_1=rollouts(groups=3, n=6, m=2, text="first {group}.{rollout}"),
         step_5=rollouts(groups=3, n=6, m=2, text="fifth {group}.{rollout}"),
         step_9=rollouts(groups=1, n=2, m=2, text=HOSTILE, prompt=HOSTILE),
+        step_12=sums(),
     )
+
+
+def sums():
+    """Two prompts, whose rollouts say one right and one wrong thing; two of the right are kept."""
+    columns = rollouts(groups=2, n=8, m=2, prompt="Add. What is {group}?")
+    right = [place % 8 < 4 for place in range(16)]
+    prompts = ["Add. What is 48 + 27 + 19?"] * 8 + ["Add. What is 7314 + 226?"] * 8
+    return columns | {
+        "prompt": prompts,
+        "completion": ["94" if ok else "104" for ok in right],
+        "answer": ["94"] * 8 + ["7540"] * 8,
+        "reward": [float(ok) for ok in right],
+        "rewards/correctness": [float(ok) for ok in right],
+        "kept": [place % 8 < 2 for place in range(16)],
+        "tokens": [12] * 16,
+    }
 
 
 @pytest.fixture
@@ -99,12 +119,38 @@ def test_what_models_wrote_is_shown_as_text_and_never_runs(browser):
     browser.choose("step", "2")
     browser.wait_for("document.getElementById('step-name').textContent === '9'")
     browser.wait_for(f"{ITEMS}.length === 2")
-    assert texts(browser, "#list .text") == [HOSTILE, HOSTILE]
+    assert texts(browser, "#list .text") == [HOSTILE, HOSTILE]  # of different rewards
     assert texts(browser, "#question") == [HOSTILE]
     assert HOSTILE in texts(browser, "td")  # from the config
     assert (
         browser.run("document.querySelectorAll('#list img, #list script, #list svg').length") == 0
     )
+    assert_quiet(browser)
+
+
+def test_squares_show_right_and_wrong_and_filled_what_was_kept(browser):
+    looks = browser.run("[...document.querySelectorAll('#strip i')].map((e) => e.className)")
+    # rewards 1, 0.8, ..., 0 of a range from 0 to 1; both ends are kept
+    assert looks == ["right kept", *["right dropped"] * 2, *["wrong dropped"] * 2, "wrong kept"]
+    colours = "['backgroundColor', 'borderColor'].map((c) => getComputedStyle(e)[c])"
+    filled, hollow = browser.run(
+        f"[0, 1].map((i) => document.querySelectorAll('#strip i')[i]).map((e) => {colours})"
+    )
+    assert filled[0] == filled[1] == hollow[1]  # a dropped one has the same colour, as a ring
+    assert hollow[0] == "rgba(0, 0, 0, 0)"
+    assert "right: reward of 0.5 or more" in texts(browser, ".key")[0]
+
+
+def test_identical_rollouts_stand_once_with_their_number(browser):
+    browser.choose("step", "3")
+    browser.wait_for("document.getElementById('step-name').textContent === '12'")
+    browser.wait_for(f"{ITEMS}.length === 2")
+    assert texts(browser, "#list .mark") == ["4 identical, 2 kept", "4 identical, dropped"]
+    assert browser.run("document.querySelectorAll('#strip i').length") == 8
+    assert texts(browser, "#gold b") == ["94"]
+    assert browser.run("!document.getElementById('gold').hidden")
+    assert "correctness 1" in texts(browser, "#list .facts")[0]
+    assert texts(browser, "#prompt option")[0] == "0.5 · 48 + 27 + 19"
     assert_quiet(browser)
 
 
@@ -121,16 +167,49 @@ def test_a_script_that_is_not_ours_would_be_refused(browser):
     assert any("img-src" in text for text in refused)
 
 
-def test_a_phone_shows_the_page_without_scrolling_sideways(page, tmp_path):
-    with Chromium(tmp_path, width=360, height=740) as browser:
-        browser.open(page)
+@pytest.fixture(scope="module")
+def wide_page(tmp_path_factory):
+    """Arms enough for two panels and a table wider than a phone, with every figure there is."""
+    folder = tmp_path_factory.mktemp("wide")
+    drives = {f"pods/drives{kind}/form": 0.6 for kind in ("", "_all")}
+    for arm in ("grpo", "grpo_ga", "pods", "auto", "n32", "n128", "random"):
+        run = write_run(folder / arm, arm, 0, (0.18, 0.5, 0.6, 0.88))
+        write_metrics(run, 30, 64, 16, **drives, **{"pods/shaping_only_groups": 0.2})
+    run.write_rollouts(1, sums())
+    return write_report([load_comparison([folder], Choices())], folder / "report", "Arms").page
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_fits_phones_and_desks_light_and_dark(wide_page, tmp_path, width, theme):
+    """The screenshots are for looking at: PODSRL_SCREENSHOTS=FOLDER keeps them."""
+    shots = Path(os.environ.get("PODSRL_SCREENSHOTS") or tmp_path)
+    with Chromium(tmp_path / "profile", width=width, height=900, theme=theme) as browser:
+        browser.open(wide_page)
         browser.wait_for(f"{ITEMS}.length > 0")
-        assert browser.run("document.documentElement.scrollWidth") <= 360
-        sizes = browser.run(
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        selects, cut = (
+            "[...document.querySelectorAll('select')]",
+            "e.scrollWidth > e.clientWidth + 1",
+        )
+        assert browser.run(f"{selects}.filter((e) => {cut}).map((e) => e.id)") == []
+        small = (
             "[...document.querySelectorAll('main *')].filter((e) => e.children.length === 0 &&"
             " e.textContent.trim()).map((e) => parseFloat(getComputedStyle(e).fontSize))"
         )
-        assert min(sizes) >= 12
+        assert min(browser.run(small)) >= 12
+        top, table = browser.run(
+            "['.first figure', '.first table'].map((q) => document.querySelector(q))"
+            ".map((e) => e.getBoundingClientRect().top)"
+        )
+        assert top < table  # seven arms: the table is too wide to stand beside the figure
+        browser.screenshot(shots / f"page-{width}-{theme}.png")
+        browser.run("document.getElementById('rollouts').scrollIntoView({behavior: 'instant'})")
+        browser.screenshot(shots / f"rollouts-{width}-{theme}.png")
+        paper = browser.run("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, paper[4:-1].split(","))) < 3 * 64) == (theme == "dark")
+        # the figures follow: the corner of the first one is as dark as the page
+        assert (browser.brightness(".first img") < 64) == (theme == "dark")
         assert_quiet(browser)
 
 

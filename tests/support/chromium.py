@@ -29,7 +29,7 @@ _FLAGS = [
 class Chromium:
     """One page in a fresh profile; every request, console message and exception is recorded."""
 
-    def __init__(self, profile: Path, width: int = 1200, height: int = 900):
+    def __init__(self, profile: Path, width: int = 1200, height: int = 900, theme: str = "light"):
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
         # the protocol's pipes are file descriptors 3 and 4
@@ -60,6 +60,8 @@ class Chromium:
             "Emulation.setDeviceMetricsOverride",
             **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
         )
+        preference = {"name": "prefers-color-scheme", "value": theme}
+        self.send("Emulation.setEmulatedMedia", features=[preference])
 
     def __enter__(self):
         return self
@@ -128,6 +130,17 @@ class Chromium:
         """Write what the window shows as PNG."""
         data = self.send("Page.captureScreenshot", format="png")["data"]
         Path(path).write_bytes(base64.b64decode(data))
+
+    def brightness(self, selector):
+        """0 to 255: how bright the upper left corner of an image is, as it is drawn."""
+        return self.run(
+            "(async () => { const from = document.querySelector(%s);"
+            " await from.decode(); const canvas = document.createElement('canvas');"
+            " canvas.width = canvas.height = 4; const pen = canvas.getContext('2d');"
+            " pen.drawImage(from, 0, 0, 4, 4, 0, 0, 4, 4);"
+            " const parts = pen.getImageData(0, 0, 1, 1).data.slice(0, 3);"
+            " return parts.reduce((a, b) => a + b) / 3; })()" % json.dumps(selector)
+        )
 
     def of_kind(self, method):
         """The parameters of the recorded events of a kind."""

@@ -11,6 +11,7 @@ from podsrl.analysis.summary import summarise
 from podsrl.analysis.write_report import write_report
 from podsrl.errors import InvalidInputError
 
+SAMPLE = Path(__file__).parents[1] / "data" / "published"
 PAPER = Path(__file__).parents[3] / "shared" / "data" / "paper_results"
 paper = pytest.mark.skipif(not PAPER.is_dir(), reason=f"no published results in {PAPER}")
 
@@ -51,7 +52,14 @@ def test_the_papers_single_gpu_numbers_are_reproduced():
     assert (speedup.reference_seconds, speedup.seconds) == (3 * 3600.0, 1.5 * 3600.0)
     assert speedup.ratio == 2.0
     assert len(grpo.seeds) == len(pods.seeds) == 10
-    assert comparison.notes == ()
+    (note,) = comparison.notes
+    assert "not in" in note
+    assert "Llama" in note
+    by_form, by_both, end = comparison.remarks[1:]
+    assert "By form: best 99.2 % with pods, 95.1 % with grpo; speed-up of pods 3.00x" in by_form
+    assert "By both at once: best 82.4 % with pods, 77.4 % with grpo" in by_both
+    assert "1.8 points more answers right than grpo, and 25.7 points more in the asked" in end
+    assert end.endswith("most of what sets the two apart is form.")
 
 
 @paper
@@ -62,6 +70,22 @@ def test_the_papers_multi_gpu_numbers_are_reproduced():
     assert f"{speedup.ratio:.2f}" == "1.71"
     assert not speedup.paired  # the published runs of the two arms have different seeds
     assert grpo_ga.seconds_per_step > 2 * pods.seconds_per_step
+
+
+def test_a_sample_of_the_papers_results_shows_answers_form_and_both(tmp_path):
+    """Two of the ten runs of each arm, as published; the tests above read them all."""
+    comparison, (grpo, pods) = only(SAMPLE)
+    assert (len(grpo.seeds), len(pods.seeds)) == (2, 2)
+    assert pods.speedups["grpo"].ratio == 2.0
+    assert f"{100 * pods.base.mean:.2f}" == "59.95"
+    answers, form, both, end = comparison.remarks
+    assert answers.startswith("By answers: best 83.0 % with pods, 81.7 % with grpo; speed-up")
+    assert "By form: best 99.4 % with pods, 97.9 % with grpo" in form
+    assert "By both at once: best 82.7 % with pods, 80.9 % with grpo" in both
+    assert "97 to 99 % over its checkpoints, 0 to 98 % with grpo" in end
+    page = write_report([comparison], tmp_path, "A sample", 0).page.read_text()
+    assert "By form: best 99.4 % with pods" in page
+    assert (tmp_path / "figures" / "measures.png").is_file()
 
 
 def summarised(title):
@@ -160,7 +184,7 @@ def test_an_arm_whose_runs_all_have_fewer_checkpoints_ends_earlier(tmp_path):
     write_setting(tmp_path, "Instruct-GSM8K-512-16-16", [0.5] * 12)
     write_setting(tmp_path, "Instruct-GSM8K-512-64-16", [0.5] * 10 + [0.7])
     comparison, (_, pods) = only(tmp_path)
-    assert len(comparison.notes) == 4  # three runs, and the untrained model
+    assert sum("checkpoints of 12" in note for note in comparison.notes) == 3
     assert pods.final.mean == pytest.approx(0.7)
     assert (pods.training_seconds, pods.steps) == (11 * 1800.0, 1100)
     write_report([comparison], tmp_path / "report", "A report", 0)

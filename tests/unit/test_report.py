@@ -6,17 +6,21 @@ import shutil
 from base64 import b64decode
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from benchmarks.published import __main__ as published
 from podsrl.analysis.curves import Clock
+from podsrl.analysis.drawing import looks
+from podsrl.analysis.figures import draw
 from podsrl.analysis.inspector import pack_rollouts
 from podsrl.analysis.load_runs import Choices, load_comparison
+from podsrl.analysis.summary import summarise
 from podsrl.analysis.write_report import write_report
 from podsrl.cli import report as command
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.runs.folder import RunFolder
-from support.synthetic_runs import rollouts, write_run
+from support.synthetic_runs import rollouts, write_run, write_training
 
 SLOW = (0.1, 0.4, 0.6, 0.8)
 FAST = (0.1, 0.8, 0.8, 0.8)
@@ -42,7 +46,7 @@ def pods(*words):
 
 def test_a_report_holds_figures_a_table_and_one_page(runs, tmp_path, capsys):
     assert pods(runs, "--out", tmp_path) == 0
-    names = {"accuracy", "seconds_per_step", "length", "rewards"}
+    names = {"accuracy", "measures", "seconds_per_step", "length", "kept_and_dropped"}
     figures = {path.name for path in (tmp_path / "figures").iterdir()}
     assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
     for path in (tmp_path / "figures").glob("*.png"):
@@ -52,7 +56,9 @@ def test_a_report_holds_figures_a_table_and_one_page(runs, tmp_path, capsys):
     numbers = json.loads((tmp_path / "summary.json").read_text())
     assert numbers["comparisons"][0]["arms"][1]["speedups"]["grpo"]["ratio"] == 3.0
     page = (tmp_path / "report.html").read_text()
-    assert page.count("data:image/svg+xml;base64,") == 4
+    assert page.count("data:image/svg+xml;base64,") == 5
+    assert "<strong>10 % → 80 %</strong> <span>pods: answers right, in 30 steps (30 s of" in page
+    assert page.count("arithmetic: answers right") == 1  # the title stands once
     printed = capsys.readouterr().out
     assert "| speed-up over grpo | reference | 3.00x |" in printed
     assert (tmp_path / "summary.md").read_text().splitlines()[2] in printed
@@ -63,7 +69,7 @@ def test_the_same_runs_give_the_same_bytes(runs, tmp_path):
         write_report([load_comparison([runs], Choices())], tmp_path / name, "title")
     first = {p.relative_to(tmp_path / "a"): p.read_bytes() for p in tmp_path.glob("a/**/*.*")}
     again = {p.relative_to(tmp_path / "b"): p.read_bytes() for p in tmp_path.glob("b/**/*.*")}
-    assert len(first) == 11  # 4 figures twice, page, JSON, Markdown
+    assert len(first) == 13  # 5 figures twice, page, JSON, Markdown
     assert first == again
 
 
@@ -93,6 +99,98 @@ def test_a_speedup_that_is_not_reached_is_shown(tmp_path):
     assert "| speed-up over grpo | reference | not reached |" in text
     assert "pods never reaches 99 % of grpo's best accuracy (79.20 %) in 30 s" in text
     assert "pods never reaches" in report.page.read_text().replace("&#39;", "'")
+
+
+def test_nobody_learning_gives_no_ratio_on_the_page_and_no_line_to_reach(tmp_path):
+    for arm in ("grpo", "pods"):
+        write_run(tmp_path / "runs" / arm, arm, 0, (0.06, 0.06, 0.06, 0.06))
+    comparison = load_comparison([tmp_path / "runs"], Choices())
+    page = write_report([comparison], tmp_path, "t").page.read_text()
+    visible = re.sub(r"<style>.*?</style>|src=\"[^\"]*\"|<script.*?</script>", "", page, flags=re.S)
+    assert "<strong>nothing learned</strong>" in visible
+    assert not re.search(r"\d\.\d+x", visible)
+    assert "<strong>6.0 % → 6.0 %</strong>" in visible
+    texts = [
+        t.get_text() for t in draw(comparison, summarise(comparison))["accuracy"].axes[0].texts
+    ]
+    assert sorted(texts) == ["grpo", "pods"]  # and not "99 % of grpo"
+
+
+def test_a_run_of_the_api_alone_has_figures_drives_and_rollouts(tmp_path, capsys):
+    drives = {"pods/drives/correct": 0.9, "pods/drives/form": 0.4, "pods/shaping_only_groups": 0.25}
+    drives |= {
+        "pods/drives_all/correct": 0.8,
+        "pods/kept_tokens": 90.0,
+        "pods/dropped_tokens": 270.0,
+    }
+    run = write_training(tmp_path / "out", (0.2, 0.5, 0.9), **drives)
+    run.write_rollouts(1, rollouts(n=8, m=2) | {"answer": ["94"] * 8 + ["7540"] * 8})
+    assert pods(tmp_path / "out", "--out", tmp_path / "report") == 0
+    names = {path.stem for path in (tmp_path / "report" / "figures").iterdir()}
+    assert names == {"reward", "kept_and_dropped", "drives", "shaping_only", "seconds_per_step",
+                     "tokens", "length"}  # fmt: skip
+    printed = capsys.readouterr().out
+    assert "**0.2 → 0.9** pods: mean reward of all rollouts, in 30 steps" in printed
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert 'id="rollouts"' in page
+    comparison = load_comparison([tmp_path / "out"], Choices())
+    packed = pack_rollouts(comparison.runs, 100)
+    assert unpack(next(iter(packed.chunks.values())))["answers"] == ["94", "7540"]
+    kept, everything = draw(comparison, summarise(comparison))["drives"].axes
+    assert (kept.get_title(loc="left"), everything.get_title(loc="left")) == (
+        "pods: kept",
+        "pods: all n",
+    )
+    # a line at 0, and one for each function that was logged
+    assert [line.get_ydata()[-1] for line in kept.lines] == [0.0, 0.9, 0.4]
+    assert [line.get_ydata()[-1] for line in everything.lines] == [0.0, 0.8]
+
+
+def test_many_arms_become_panels_of_six_lines_with_the_references_in_all(tmp_path):
+    names = ["grpo", "grpo_ga", "pods", *(f"n{n}" for n in (2, 4, 8, 16, 32, 64, 128))]
+    for name in names:
+        write_run(tmp_path / name, name, 0, SLOW)
+    comparison = load_comparison([tmp_path], Choices())
+    panels = draw(comparison, summarise(comparison))["accuracy"].axes
+    shown = [[t.get_text() for t in p.texts if not t.get_text().startswith("99")] for p in panels]
+    assert [len(names) for names in shown] == [6, 6]
+    assert all({"grpo", "grpo_ga"} <= set(names) for names in shown)
+    assert set().union(*shown) == set(names)
+    assert [p.get_legend() for p in panels] == [None, None]
+    heights = [t.xyann[1] for t in panels[0].texts]
+    assert np.diff(sorted(heights)).min() > 0.03  # no name lies over another
+
+
+def test_an_arm_looks_the_same_in_every_figure_and_no_two_look_alike():
+    many = [f"arm {i}" for i in range(30)]
+    found = looks(["pods", "grpo", *many])
+    assert len({look.color for look in found.values()}) == 32
+    assert looks(["pods"])["pods"] == found["pods"] == looks(["x", "pods", "n32"])["pods"]
+    assert looks(["n32", "grpo"])["n32"] == looks(["n32", "pods", "grpo_ga"])["n32"]
+    assert (
+        len({(look.dashes, look.marker) for look in looks(["grpo", "grpo_ga", "pods"]).values()})
+        == 3
+    )
+
+
+def test_an_axis_does_not_turn_noise_into_drama(tmp_path):
+    write_run(tmp_path, "pods", 0, (0.81, 0.82, 0.815, 0.82))
+    comparison = load_comparison([tmp_path], Choices())
+    low, high = draw(comparison, summarise(comparison))["accuracy"].axes[0].get_ylim()
+    assert high - low >= 20  # points, for one that is measured
+
+
+def test_figures_on_the_page_follow_a_dark_page_and_those_in_files_are_plain(runs, tmp_path):
+    page = write_report([load_comparison([runs], Choices())], tmp_path, "t").page.read_text()
+    for data in re.findall(r"svg\+xml;base64,([^\"]*)", page):
+        svg = b64decode(data).decode()
+        ElementTree.fromstring(svg)
+        rules, rest = re.search(
+            r"(svg\{.*prefers-color-scheme:dark.*\}\})</style>(.*)", svg, re.S
+        ).groups()
+        assert not re.search(r"#[0-9a-f]{6}", rest)
+        assert set(re.findall(r"var\((--c\d+)\)", rest)) <= set(re.findall(r"(--c\d+):", rules))
+    assert b"prefers-color-scheme" not in (tmp_path / "figures" / "accuracy.svg").read_bytes()
 
 
 def test_runs_of_one_arm_are_reported_without_a_reference(tmp_path):
@@ -148,6 +246,8 @@ def test_packed_rollouts_hold_every_column_by_step(runs):
     assert data["advantage"][:4] == [0.5, None, None, -0.5]
     assert data["tokens"][:4] == [10, 11, 12, 13]
     assert data["rewards"] == {"correctness": data["reward"]}
+    assert data["answers"] == [None, None]
+    assert packed.index["range"] == [0.0, 1.0]
     assert packed.note == ""
 
 
@@ -193,13 +293,14 @@ def test_a_reference_can_be_named(runs, tmp_path, capsys):
 def test_published_results_are_reported_with_a_figure_set_for_each_experiment(tmp_path, capsys):
     block = {"gsm8k": {"ans_acc": [0.5], "for_acc": [1], "both_acc": [0.5], "lengths": [9]}}
     for setting in ("16-16", "64-16", "64-8"):
-        blocks = {f"checkpoint-{i}": block for i in range(1, 13)}
+        better = {"gsm8k": {**block["gsm8k"], "ans_acc": [0.6]}}
+        blocks = {f"checkpoint-{i}": block if i < 9 else better for i in range(1, 13)}
         path = tmp_path / "results" / f"Instruct-GSM8K-512-{setting}-Run1.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(blocks))
     assert published.main([str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 0
     assert published.main([str(tmp_path / "nowhere")]) == 2
-    assert len(list((tmp_path / "out" / "figures").iterdir())) == 2 * 3 * 2
+    assert len(list((tmp_path / "out" / "figures").iterdir())) == 2 * 4 * 2
     assert capsys.readouterr().out.count("## GSM8K") == 2
 
 

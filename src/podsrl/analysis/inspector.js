@@ -5,10 +5,13 @@
   const PAGE = 40; // rollouts drawn at a time; more as the reader scrolls
   const STRIP = 1024; // squares that still read as a picture
   const $ = (id) => document.getElementById(id);
-  const runs = JSON.parse($("index").textContent).runs;
+  const { runs, range } = JSON.parse($("index").textContent);
+  // Right is a reward in the upper half of what the runs of this page got.
+  const bar = range[0] < range[1] ? (range[0] + range[1]) / 2 : Math.min(range[0], 1);
   const unpacked = new Map();
   let data = null;
   let rows = [];
+  let items = []; // rows, identical ones together
   let drawn = 0;
   let asked = 0;
 
@@ -39,6 +42,22 @@
     const there = values.filter((value) => value !== null);
     return there.length ? there.reduce((a, b) => a + b, 0) / there.length : null;
   };
+
+  const outcome = (reward) => (reward === null ? "" : reward >= bar ? "right" : "wrong");
+
+  /** Prompts without what all of them begin and end with. */
+  function distinct(prompts) {
+    const common = (texts) => {
+      let end = 0;
+      while (end < texts[0].length && texts.every((text) => text[end] === texts[0][end])) end++;
+      return end;
+    };
+    if (prompts.length < 2) return prompts.map((text) => text.trim().split("\n").pop());
+    const first = common(prompts);
+    const last = common(prompts.map((text) => [...text.slice(first)].reverse().join("")));
+    const start = prompts[0].lastIndexOf(" ", first) + 1; // from the beginning of a word
+    return prompts.map((text) => text.slice(Math.min(start, first), text.length - last));
+  }
 
   async function unpack(name) {
     if (!unpacked.has(name)) {
@@ -73,9 +92,9 @@
     const wasAll = $("prompt").value === "all";
     const rewards = data.prompts.map(() => []);
     data.prompt.forEach((prompt, i) => rewards[prompt].push(data.reward[i]));
-    fill($("prompt"), data.prompts.map((prompt, i) =>
-      `${i + 1} · mean reward ${number(mean(rewards[i]), 2)} · ${short(prompt.slice(-400), 90)}`));
-    const all = element("option", `all ${data.prompts.length} prompts of this step`);
+    fill($("prompt"), distinct(data.prompts).map((text, i) =>
+      `${number(mean(rewards[i]), 2)} · ${short(text.slice(0, 400), 30) || `prompt ${i + 1}`}`));
+    const all = element("option", `all ${data.prompts.length} prompts of the step`);
     all.value = "all";
     if (data.prompts.length > 1) $("prompt").append(all);
     if (data.prompts.length > 1 && wasAll) $("prompt").value = "all";
@@ -99,8 +118,18 @@
       long: (a, b) => data.tokens[b] - data.tokens[a] || tie(a, b),
     };
     rows.sort(by[$("order").value]);
-    $("question").hidden = prompt === "all";
+    const same = new Map(); // identical rollouts are shown once
+    for (const i of rows) {
+      const key = JSON.stringify([data.prompt[i], data.reward[i], data.completion[i]]);
+      if (!same.has(key)) same.set(key, []);
+      same.get(key).push(i);
+    }
+    items = [...same.values()];
+    $("asked").hidden = prompt === "all";
     $("question").textContent = prompt === "all" ? "" : data.prompts[prompt];
+    const gold = prompt === "all" ? null : data.answers[prompt];
+    $("gold").hidden = gold === null;
+    $("gold").lastElementChild.textContent = gold ?? "";
     describe(all);
     drawStrip();
     $("list").replaceChildren();
@@ -119,10 +148,10 @@
   }
 
   function drawStrip() {
-    $("strip").replaceChildren(...(rows.length > STRIP ? [] : rows.map((i, place) => {
-      const square = element("i", undefined, data.kept[i] ? "kept" : "");
+    $("strip").replaceChildren(...(rows.length > STRIP ? [] : rows.map((i) => {
+      const square = element("i", undefined, look([i]));
       square.title = `reward ${number(data.reward[i])}, ${data.kept[i] ? "kept" : "dropped"}`;
-      square.addEventListener("click", () => show(place));
+      square.addEventListener("click", () => show(items.findIndex((item) => item.includes(i))));
       return square;
     })));
   }
@@ -136,26 +165,36 @@
   }
 
   function drawMore() {
-    const next = rows.slice(drawn, drawn + PAGE);
+    const next = items.slice(drawn, drawn + PAGE);
     $("list").append(...next.map(rollout));
     drawn += next.length;
-    $("more").hidden = drawn >= rows.length;
+    $("more").hidden = drawn >= items.length;
   }
 
-  function rollout(i) {
-    const item = element("li", undefined, data.kept[i] ? "kept" : "dropped");
+  const look = (item) =>
+    [outcome(data.reward[item[0]]), item.some((i) => data.kept[i]) ? "kept" : "dropped"].join(" ").trim();
+
+  function rollout(item) {
+    const i = item.find((one) => data.kept[one]) ?? item[0];
+    const kept = item.filter((one) => data.kept[one]).length;
+    const mark = item.length === 1 ? (kept ? "kept" : "dropped")
+      : kept === 0 ? `${item.length} identical, dropped`
+      : kept === item.length ? `${item.length} identical, kept`
+      : `${item.length} identical, ${kept} kept`;
+    const entry = element("li", undefined, look(item));
     const facts = element("p", undefined, "facts");
+    const numbers = item.slice(0, 6).map((one) => data.rollout[one]).join(", ") + (item.length > 6 ? ", …" : "");
     facts.append(
       element("b", data.reward[i] === null ? "not scored" : number(data.reward[i], 4)),
-      element("span", data.kept[i] ? "kept" : "dropped", "mark"),
+      element("span", mark, "mark"),
       element("span", `${data.tokens[i]} tokens`),
       ...(data.advantage[i] === null ? [] : [element("span", `advantage ${number(data.advantage[i])}`)]),
       ...Object.entries(data.rewards).map(([name, of]) => element("span", `${name} ${number(of[i])}`)),
-      element("span", `rollout ${data.rollout[i]}` +
+      element("span", `rollout ${numbers}` +
         ($("prompt").value === "all" ? ` of prompt ${data.prompt[i] + 1}` : "")),
     );
     const text = element("pre", data.completion[i], "text");
-    item.append(facts, text);
+    entry.append(facts, text);
     if (data.completion[i].length > 600 || data.completion[i].split("\n", 8).length > 7) {
       text.classList.add("cut");
       const unfold = element("button", "Show all", "unfold");
@@ -164,11 +203,12 @@
         const cut = text.classList.toggle("cut");
         unfold.textContent = cut ? "Show all" : "Show less";
       });
-      item.append(unfold);
+      entry.append(unfold);
     }
-    return item;
+    return entry;
   }
 
+  $("bar").textContent = `right: reward of ${number(bar)} or more`;
   fill($("run"), runs.map((run) => run.name));
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   $("run").addEventListener("change", chooseRun);

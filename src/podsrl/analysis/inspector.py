@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 class PackedRollouts:
     """What the rollout inspector of a page needs.
 
-    index: {"runs": [{"name", "steps": [{"step", "rollouts", "kept", "chunk"}]}]}.
+    index: {"runs": [{"name", "steps": [{"step", "rollouts", "kept", "chunk"}]}],
+        "range": [the lowest reward, the highest]}.
     chunks: by the name in the index, gzip of JSON in base64.
     note: what was left out, in words.
     """
 
-    index: dict[str, Any] = field(default_factory=lambda: {"runs": []})
+    index: dict[str, Any] = field(default_factory=lambda: {"runs": [], "range": [0.0, 0.0]})
     chunks: dict[str, str] = field(default_factory=dict)
     note: str = ""
 
@@ -40,6 +41,7 @@ def pack_rollouts(runs: Sequence[Run], limit: int) -> PackedRollouts:
     counts = [{step: run.folder.rollout_count(step) for step in _steps(run)} for run in runs]
     total = sum(sum(of_run.values()) for of_run in counts)
     shown = 0
+    ends: list[float] = []
     for number, (run, of_run) in enumerate(zip(runs, counts, strict=True)):
         steps = []
         for step in _choose(of_run, min(1.0, limit / total) if total else 0.0):
@@ -51,8 +53,12 @@ def pack_rollouts(runs: Sequence[Run], limit: int) -> PackedRollouts:
             kept = sum(table.column("kept").to_pylist())
             steps.append({"step": step, "rollouts": table.num_rows, "kept": kept, "chunk": name})
             shown += table.num_rows
+            found = [value for value in table.column("reward").to_pylist() if value is not None]
+            ends = [min(ends + found), max(ends + found)] if found else ends
         if steps:
             packed.index["runs"].append({"name": f"{run.arm}, seed {run.seed}", "steps": steps})
+    if ends:
+        packed.index["range"] = _short(ends)
     if shown < total:
         packed.note = (
             f"{shown:,} of {total:,} rollouts are on this page, in evenly spaced steps; more with"
@@ -78,9 +84,11 @@ def _pack(table: "pa.Table") -> str:
     for group, prompt in zip(columns["group"], columns["prompt"], strict=True):
         prompts.setdefault(group, prompt)
     places = {group: place for place, group in enumerate(prompts)}
+    answers = dict(zip(columns["group"], columns.get("answer", ()), strict=False))
     rewards = [name for name in columns if name.startswith(REWARD_PREFIX)]
     value = {
         "prompts": list(prompts.values()),
+        "answers": [answers.get(group) for group in prompts],
         "prompt": [places[group] for group in columns["group"]],
         "rollout": columns["rollout"],
         "completion": columns["completion"],

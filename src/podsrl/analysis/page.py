@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from podsrl.analysis.drawing import with_dark_variant
 from podsrl.analysis.figures import describe
 from podsrl.analysis.inspector import PackedRollouts
 from podsrl.analysis.load_runs import Comparison
-from podsrl.analysis.summary import ArmSummary, heading, table, verdicts
+from podsrl.analysis.summary import ArmSummary, heading, headline, table, verdicts
 
 _HERE = Path(__file__).parent
 
@@ -70,11 +71,14 @@ def _section(section: Section) -> dict[str, Any]:
     rows = [(key, [_text(config.get(key)) for config in configs.values()]) for key in keys]
     return {
         "heading": heading(comparison),
+        "headline": headline(comparison, list(summaries)),
+        "details": comparison.details,
+        "remarks": comparison.remarks,
         "modelled": None if comparison.clock is None else str(comparison.clock),
         "notes": comparison.notes,
         "verdicts": verdicts(comparison, list(summaries)),
         "figures": [
-            (describe(name, comparison), base64.b64encode(svg).decode())
+            (describe(name, comparison), base64.b64encode(with_dark_variant(svg)).decode())
             for name, svg in section.figures.items()
         ],
         "arms": [summary.arm for summary in summaries],

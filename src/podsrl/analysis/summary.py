@@ -119,7 +119,7 @@ def table(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str
         (f"{what} at the end", lambda s: show(s.final)),
         (f"{time}training time", lambda s: duration(s.training_seconds)),
         ("steps", lambda s: f"{s.steps:,.0f}"),
-        (f"{time}seconds per step", lambda s: f"{s.seconds_per_step:.3g}"),
+        (f"{time}seconds per step", lambda s: digits(s.seconds_per_step)),
         ("peak memory", lambda s: memory(s.peak_memory)),
         ("rollouts generated", lambda s: count(s.generated)),
         ("rollouts trained", lambda s: count(s.trained)),
@@ -268,6 +268,15 @@ def _rounded(comparison: Comparison, value: float) -> str:
     if comparison.measure == REWARD:
         return f"{value:.3g}"
     return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.1f} %"
+
+
+def digits(value: float) -> str:
+    """Three digits, or all before the point.
+
+    >>> digits(0.12345), digits(1800.4)
+    ('0.123', '1,800')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def number(estimate: Estimate | None) -> str:

@@ -19,6 +19,10 @@ class TrainingLog:
     phase_seconds: seconds per step, by phase.
     seconds, reward, kept_reward, dropped_reward: means of the logged steps in equal stretches of
         training time; NaN where nothing was dropped, or could be scored.
+    drives, drives_all: over the same stretches, how closely the kept advantages follow each reward
+        function, and what those of all n would; {} where there is one function or none was logged.
+    shaping_only: share of groups whose kept rollouts differ in no outcome reward.
+    tokens: completion tokens per step, "kept" and "dropped"; {} where nothing is dropped.
     """
 
     phase_seconds: Mapping[str, float]
@@ -26,6 +30,10 @@ class TrainingLog:
     reward: Floats
     kept_reward: Floats
     dropped_reward: Floats
+    drives: Mapping[str, Floats]
+    drives_all: Mapping[str, Floats]
+    shaping_only: Floats
+    tokens: Mapping[str, float]
 
 
 def read_training_log(
@@ -69,7 +77,24 @@ def read_training_log(
         reward=means(_column(rows, "reward")),
         kept_reward=means(_column(rows, "pods/kept_reward")),
         dropped_reward=means(np.array([_dropped(row, config) for row in rows])),
+        drives=_named(rows, "pods/drives/", means),
+        drives_all=_named(rows, "pods/drives_all/", means),
+        shaping_only=means(_column(rows, "pods/shaping_only_groups")),
+        tokens=_tokens(rows),
     )
+
+
+def _named(
+    rows: Sequence[Mapping[str, Any]], prefix: str, means: Callable[[Floats], Floats]
+) -> dict[str, Floats]:
+    names = dict.fromkeys(name for row in rows for name in row if name.startswith(prefix))
+    found = {name.removeprefix(prefix): means(_column(rows, name)) for name in names}
+    return {name: values for name, values in found.items() if not np.isnan(values).all()}
+
+
+def _tokens(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    means = {kind: _mean(_column(rows, f"pods/{kind}_tokens")) for kind in ("kept", "dropped")}
+    return {kind: mean for kind, mean in means.items() if not np.isnan(mean)}
 
 
 def reward_curves(arm: str, metrics: Mapping[int, Sequence[Mapping[str, Any]]]) -> ArmCurves:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from podsrl.analysis.figures import draw, render
+from podsrl.analysis.drawing import render
+from podsrl.analysis.figures import draw
 from podsrl.analysis.inspector import pack_rollouts
 from podsrl.analysis.load_runs import Comparison
 from podsrl.analysis.page import Section, render_page

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from podsrl.analysis.figures import COLOURS, render, style
+from podsrl.analysis.drawing import COLOURS, render, style
 from podsrl.recommend.advice import Advice
 from podsrl.runs.json_files import write_json, write_whole
 

@@ -44,6 +44,8 @@ ROLLOUT_COLUMNS = {
     "advantage": "float64",  # null: dropped
     "tokens": "int64",
 }
+#: May be left out. The right answer to the prompt, where the data has one.
+OPTIONAL_COLUMNS = {"answer": "string"}
 REWARD_PREFIX = "rewards/"
 
 
@@ -237,8 +239,9 @@ class RunFolder:
 
         Args:
             step: the optimiser step that they were generated for.
-            columns: those of `ROLLOUT_COLUMNS` ("step" may be left out), all of one length, and one
-                "rewards/<function>" per reward function; None or NaN is no value.
+            columns: those of `ROLLOUT_COLUMNS` ("step" may be left out), all of one length, any of
+                `OPTIONAL_COLUMNS`, and one "rewards/<function>" per reward function; None or NaN is
+                no value.
 
         Raises:
             InvalidInputError: a column is missing or unknown, or lengths differ.
@@ -249,7 +252,8 @@ class RunFolder:
         rows = len(columns.get("group", ()))
         columns = {"step": [step] * rows, **columns}
         rewards = [name for name in columns if name.startswith(REWARD_PREFIX)]
-        types = ROLLOUT_COLUMNS | dict.fromkeys(rewards, "float64")
+        optional = {name: kind for name, kind in OPTIONAL_COLUMNS.items() if name in columns}
+        types = ROLLOUT_COLUMNS | optional | dict.fromkeys(rewards, "float64")
         if set(columns) != set(types) or any(len(values) != rows for values in columns.values()):
             given = ", ".join(f"{name} ({len(values)})" for name, values in columns.items())
             raise InvalidInputError(

@@ -206,6 +206,7 @@ def test_the_page_fits_phones_and_desks_light_and_dark(wide_page, tmp_path, widt
         browser.screenshot(shots / f"page-{width}-{theme}.png")
         browser.run("document.getElementById('rollouts').scrollIntoView({behavior: 'instant'})")
         browser.screenshot(shots / f"rollouts-{width}-{theme}.png")
+        assert browser.run("getComputedStyle(document.getElementById('more')).display") == "none"
         paper = browser.run("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, paper[4:-1].split(","))) < 3 * 64) == (theme == "dark")
         # the figures follow: the corner of the first one is as dark as the page

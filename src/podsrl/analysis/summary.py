@@ -176,7 +176,8 @@ def _not_learned(s: ArmSummary) -> str:
 def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str, str]]:
     """For each arm and reference the speed-up, and a sentence that says how much sooner, or never.
 
-    Arms that are no reference come first. A reference that did not learn has one line for all arms.
+    First the references that did not learn, in one line for all arms; then `pods` and the other
+    arms that are no reference.
     """
     clock = "modelled " if comparison.clock else ""
     found = []
@@ -204,7 +205,7 @@ def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[
         if s.arm in comparison.references and not s.rise.learned:
             others = f"{', '.join(learned)} did learn" if learned else "nobody learned"
             text = f"{_not_learned(s)}. There is nothing to reach, so no speed-up over it"
-            found.append((NOT_LEARNED, f"{text} is given; {others}."))
+            found.insert(0, (NOT_LEARNED, f"{text} is given; {others}."))
     return found
 
 

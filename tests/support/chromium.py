@@ -133,14 +133,14 @@ class Chromium:
 
     def brightness(self, selector):
         """0 to 255: how bright the upper left corner of an image is, as it is drawn."""
-        return self.run(
-            "(async () => { const from = document.querySelector(%s);"
-            " await from.decode(); const canvas = document.createElement('canvas');"
-            " canvas.width = canvas.height = 4; const pen = canvas.getContext('2d');"
-            " pen.drawImage(from, 0, 0, 4, 4, 0, 0, 4, 4);"
+        corner = (
+            "const pen = document.createElement('canvas').getContext('2d');"
+            " await image.decode(); pen.drawImage(image, 0, 0, 4, 4, 0, 0, 4, 4);"
             " const parts = pen.getImageData(0, 0, 1, 1).data.slice(0, 3);"
-            " return parts.reduce((a, b) => a + b) / 3; })()" % json.dumps(selector)
+            " return parts.reduce((a, b) => a + b) / 3;"
         )
+        image = f"document.querySelector({json.dumps(selector)})"
+        return self.run(f"(async (image) => {{ {corner} }})({image})")
 
     def of_kind(self, method):
         """The parameters of the recorded events of a kind."""

@@ -135,7 +135,7 @@ def label_ends(axes: Axes, labels: Sequence[Label]) -> None:
             annotation_clip=False,
             arrowprops={
                 **{"arrowstyle": "-", "color": label.color, "shrinkA": 1, "alpha": 0.7},
-                **{"lw": 0.8, "ls": (0, (1, 2))},
+                **{"lw": 0.8, "ls": (0, (1, 2)), "relpos": (0.0, 0.5)},
             },
         )
 

@@ -48,6 +48,29 @@ def drives(advantages_P_N: Any, parts_P_N_F: Any, counted_P_N: Any = None) -> np
     return np.where(scale > 0, together / np.where(scale > 0, scale, 1.0), 0.0)
 
 
+def drive_metrics(
+    names_F: Sequence[str],
+    parts_P_N_F: Any,
+    kept_advantages_P_N: Any,
+    all_advantages_P_N: Any,
+    kept_P_N: Any,
+) -> dict[str, float]:
+    """`drives` under the names that every host logs: of the kept rollouts, and of all n.
+
+    Args:
+        names_F: the reward functions.
+        parts_P_N_F: what each gave; NaN where it gave nothing.
+        kept_advantages_P_N: the update's advantages; read where `kept_P_N` is true.
+        all_advantages_P_N: those that an update on all n would have.
+        kept_P_N: which rollouts were kept.
+    """
+    kept = drives(kept_advantages_P_N, parts_P_N_F, kept_P_N)
+    of_all = drives(all_advantages_P_N, parts_P_N_F)
+    found = {f"pods/drives/{name}": float(d) for name, d in zip(names_F, kept, strict=True)}
+    found |= {f"pods/drives_all/{name}": float(d) for name, d in zip(names_F, of_all, strict=True)}
+    return found
+
+
 def shaping_only(parts_P_N_F: Any, kept_P_N: Any, outcome_F: Any) -> float:
     """The share of groups whose kept rollouts differ in some reward, but in no outcome reward.
 

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling.ragged import downsample_ragged
+from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.options import Options, check_options
+
+__all__ = ["post_process_rewards", "select_rollouts"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +33,12 @@ _NORMALISED = (
 _SCALED = ("grpo", "gspo")
 
 
-__all__ = ["post_process_rewards", "select_rollouts"]
-
-
 def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     """Delete the dropped rollouts of every group, and note the advantage of those that are kept.
 
     Args:
-        args: slime's arguments; `args.pods` holds m, and rule, baseline or seed.
+        args: slime's arguments; `args.pods` holds m, and rule, baseline, seed, scope or
+            selection_weights (by key of a sample's reward, where that is a dictionary).
         data: groups of `slime.utils.types.Sample`, changed in place. A sample without a reward
             (aborted), or with metadata["unscorable"], is one that could not be scored.
 
@@ -50,11 +50,21 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     options = _read_options(args)
     _check_global_batch_size(args, options.m)
     rewards = [np.array([_reward(args, sample) for sample in group]) for group in data]
-    kept = downsample_ragged(rewards, options.m, options.rule, options.seed)
+    scores = [
+        [
+            options.selected_by(reward, _parts(sample))
+            for reward, sample in zip(rewards_N, group, strict=True)
+        ]
+        for rewards_N, group in zip(rewards, data, strict=True)
+    ]
+    if options.scope == "batch":
+        kept = downsample_ragged_batch(scores, options.m * len(data), options.seed)
+    else:
+        kept = downsample_ragged(scores, options.m, options.rule, options.seed)
     for group, rewards_N, ks in zip(data, rewards, kept, strict=True):
         advantages = group_advantages(
             rewards_N,
-            np.array(ks),
+            np.array(ks, dtype=int),
             baseline=options.baseline,
             scale=args.advantage_estimator in _SCALED and args.grpo_std_normalization,
             eps=_EPS,
@@ -133,3 +143,7 @@ def _reward(args: Any, sample: Any) -> float:
     if sample.reward is None or sample.metadata.get("unscorable"):
         return math.nan
     return float(sample.get_reward_value(args))
+
+
+def _parts(sample: Any) -> dict[str, Any]:
+    return dict(sample.reward) if isinstance(sample.reward, dict) else {}

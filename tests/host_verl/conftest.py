@@ -79,7 +79,7 @@ def transfer_queue():
     ray.shutdown()
 
 
-def _row(uid, reward, tokens, index, unscorable):
+def _row(uid, reward, tokens, index, unscorable, parts):
     """Fields and tag of a row as verl's agent loop puts them; 3 tokens of prompt."""
     import torch
 
@@ -98,7 +98,9 @@ def _row(uid, reward, tokens, index, unscorable):
         "loss_mask": response_mask,
         "rm_scores": scores,
         "reward_model": {"ground_truth": "7"},
-        "extra_fields": {"reward_extra_info": {"acc": reward, "unscorable": float(unscorable)}},
+        "extra_fields": {
+            "reward_extra_info": {"acc": reward, "unscorable": float(unscorable)} | parts
+        },
     }
     tag = {
         "status": "success",
@@ -126,13 +128,20 @@ def put(transfer_queue):
         if keys:
             transfer_queue.kv_clear(keys=keys, partition_id="train")
 
-    def put_rows(rewards, indices=None, unscorable=()):
-        """rewards by key; dataset index by uid; keys of which the reward function says so."""
+    def put_rows(rewards, indices=None, unscorable=(), parts=None):
+        """rewards and their parts by key; dataset index by uid; keys said to be unscorable."""
         rows = []
         for i, (key, reward) in enumerate(rewards.items()):
             uid = key.rsplit("_", 2)[0]
             rows.append(
-                _row(uid, reward, 2 + i % 5, (indices or {}).get(uid, 0), key in unscorable)
+                _row(
+                    uid,
+                    reward,
+                    2 + i % 5,
+                    (indices or {}).get(uid, 0),
+                    key in unscorable,
+                    (parts or {}).get(key, {}),
+                )
             )
         fields, tags = zip(*rows, strict=True)
         keys = list(rewards)

@@ -129,6 +129,8 @@ def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
         "pods/zero_variance_groups": 1,
         "pods/short_groups": 0,
         "pods/unscorable": 1,
+        "pods/drives/acc": pytest.approx(1.0),  # the reward itself
+        "pods/drives_all/acc": pytest.approx(1.0),
     }
 
 
@@ -310,3 +312,53 @@ def test_rollout_n_is_m_while_verl_sizes_the_update_and_n_again_after_an_error(
             getattr(trainer, stage)(None, {})
         assert trainer.config.actor_rollout_ref.rollout.n == N
     assert seen == [M] * len(stages)
+
+
+def test_selection_weights_select_by_a_part_and_every_part_has_its_drive(make_trainer, put):
+    draw = np.random.default_rng(0)
+    answers = {key: float(draw.random() < 0.5) for key in random_rewards()}
+    form = {key: float(draw.random() < 0.3) for key in answers}
+    rewards = {key: answers[key] + 0.2 * form[key] for key in answers}
+    parts = {key: {"answer": answers[key], "form": form[key], "said": "x"} for key in answers}
+    trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.selection_weights={answer: 1.0}")
+    kept = trainer._pods_drop_rows(put(rewards, parts=parts), metrics := {})
+    for uid in by_prompt(rewards):
+        of_all = sum(answers[key] for key in answers if key.startswith(f"{uid}_"))
+        of_kept = sum(answers[key] for key in kept.keys if key.startswith(f"{uid}_"))
+        assert of_kept == max(min(2, of_all), of_all - 4)
+    assert metrics["pods/shaping_only_groups"] == 0
+    assert 0.5 < metrics["pods/drives/answer"] <= 1
+    assert {name for name in metrics if "drives" in name} == {
+        f"pods/drives{of}/{part}" for of in ("", "_all") for part in ("acc", "answer", "form")
+    }
+
+
+def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_advantage_0(
+    make_trainer, put, transfer_queue
+):
+    rewards = dict.fromkeys(random_rewards(), 1.0)
+    rewards |= {f"uid{p}_{i}_0": 0.0 for p in (0, 2) for i in range(p + 2)}
+    trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.scope=batch")
+    batch = trainer._balance_batch(put(rewards), metrics := {})
+    uids = [key.split("_")[0] for key in batch.keys]
+    assert {uid: uids.count(uid) for uid in set(uids)} == {"uid0": 8, "uid2": 8}
+    assert metrics["pods/filler_rows"] == metrics["pods/padding_rows"] == 0
+    # one prompt with contrast, of 8 rollouts: all of them, and 8 fillers of the other three
+    few = dict.fromkeys(rewards, 1.0) | {"uid0_0_0": 0.0}
+    batch = trainer._balance_batch(put(few), metrics := {})
+    assert len(batch) == PROMPTS * M
+    assert metrics["pods/filler_rows"] == 8
+    trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.scope=batch", "data.train_batch_size=2")
+    one = {"a_0_0": 0.0, "a_1_0": 1.0, "b_0_0": 0.7}
+    trainer._pods_groups = []
+    batch = trainer._pods_drop_rows(put(one), {})
+    trainer._compute_advantage(batch, {})
+    data = transfer_queue.kv_batch_get(
+        keys=["b_0_0"], partition_id="train", select_fields=["advantages"]
+    )
+    assert data["advantages"][0].tolist() == [0.0] * len(data["advantages"][0])
+
+
+def test_across_the_batch_another_estimator_is_refused(make_trainer):
+    with pytest.raises(UnsupportedError, match=r"scope=batch needs algorithm\.adv_estimator=grpo"):
+        make_trainer(*SYNC, "+trainer.v1.pods_sync.scope=batch", "algorithm.adv_estimator=rloo")

@@ -1,5 +1,7 @@
 """Options that hosts pass as a mapping: what is refused, and that the message helps."""
 
+import math
+
 import pytest
 
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -17,6 +19,26 @@ def test_only_m_has_to_be_given():
 def test_every_option_arrives():
     given = {"m": 2, "rule": "random", "baseline": "group", "seed": 7}
     assert check(**given) == Options(**given)
+    given = {"m": 2, "scope": "batch", "selection_weights": {"acc": 1.0, "form": 0.0}}
+    assert check(**given) == Options(**given)
+
+
+def test_a_rollout_is_selected_by_the_weighted_parts_and_by_its_reward_without_weights():
+    parts = {"acc": 1.0, "form": math.nan, "said": "text"}
+    assert Options(m=2).selected_by(1.2, parts) == 1.2
+    assert Options(m=2, selection_weights={"acc": 2.0}).selected_by(1.2, parts) == 2.0
+    by_both = Options(m=2, selection_weights={"score": 1.0, "form": 5.0})
+    assert by_both.selected_by(1.2, parts) == 1.2  # a part that gave nothing counts as 0
+    by_form = Options(m=2, selection_weights={"acc": 0.0, "form": 5.0})
+    assert math.isnan(by_form.selected_by(1.2, parts))
+    assert math.isnan(by_both.selected_by(math.nan, parts))
+
+
+@pytest.mark.parametrize("name", ["format", "said"])
+def test_a_weight_for_what_the_reward_function_does_not_give_lists_what_it_gives(name):
+    options = Options(m=2, selection_weights={name: 1.0})
+    with pytest.raises(InvalidInputError, match=f"names '{name}'.* it gave: score, acc"):
+        options.selected_by(1.0, {"acc": 1.0, "said": "text"})
 
 
 @pytest.mark.parametrize(
@@ -34,6 +56,13 @@ def test_every_option_arrives():
         ({"m": 16, "baseline": "all"}, "baseline='all'; allowed: kept, group"),
         ({"m": 16, "seed": -1}, "seed=-1; allowed: an integer >= 0"),
         ({"m": 16, "seed": "x"}, "seed='x'; allowed"),
+        ({"m": 16, "scope": "all"}, "scope='all'; allowed: prompt, batch"),
+        ({"m": 16, "scope": "batch", "rule": "random"}, "scope=batch has a rule of its own"),
+        ({"m": 16, "selection_weights": {}}, "are all 0; allowed: numbers by key"),
+        ({"m": 16, "selection_weights": {"acc": 0}}, "are all 0"),
+        ({"m": 16, "selection_weights": {"acc": "x"}}, "allowed: numbers by key"),
+        ({"m": 16, "selection_weights": {"acc": float("nan")}}, "allowed: numbers by key"),
+        ({"m": 16, "selection_weights": [1.0]}, "allowed: numbers by key"),
     ],
 )
 def test_a_bad_option_is_refused_with_what_is_allowed(given, message):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsrl import downsample
-from podsrl.downsampling.ragged import downsample_ragged
+from podsrl import downsample, downsample_batch
+from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
 
 groups = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=9), max_size=6)
 
@@ -37,3 +37,25 @@ def test_nothing_to_choose_from_is_nothing_kept():
 def test_an_infinite_reward_is_an_error():
     with pytest.raises(ValueError, match="infinite"):
         downsample_ragged([[0.0, np.inf, 1.0]], m=2)
+
+
+@given(groups=groups, rows=st.integers(0, 30))
+def test_across_the_batch_as_many_are_kept_as_there_are_up_to_rows(groups, rows):
+    kept = downsample_ragged_batch(groups, rows)
+    assert len(kept) == len(groups)
+    assert sum(map(len, kept)) == min(rows, sum(map(len, groups)))
+    for group, indices in zip(groups, kept, strict=True):
+        assert indices == sorted(set(indices))
+        assert all(0 <= i < len(group) for i in indices)
+
+
+def test_across_the_batch_groups_of_one_size_are_chosen_from_as_by_downsample_batch():
+    rewards = np.random.default_rng(0).normal(size=(5, 8))
+    mask = downsample_batch(rewards, 14, seed=1)
+    kept = downsample_ragged_batch(list(rewards), 14, seed=1)
+    assert kept == [np.flatnonzero(row).tolist() for row in mask]
+
+
+def test_across_the_batch_a_place_that_a_short_group_lacks_is_never_kept():
+    assert downsample_ragged_batch([[np.nan, 1.0, np.nan], [0.5]], rows=3) == [[0, 1], [0]]
+    assert downsample_ragged_batch([[np.nan, 1.0], [0.5]], rows=9) == [[0, 1], [0]]

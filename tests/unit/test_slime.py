@@ -176,3 +176,49 @@ def test_rewards_without_a_selection_are_refused():
     """slime's own normalisation of a changed count would take the whole batch for one group."""
     with pytest.raises(InvalidInputError, match="--rollout-sample-filter-path"):
         post_process_rewards(arguments({"m": M}), groups()[0])
+
+
+def composite_samples():
+    """Rewards in dictionaries: the score, the answer in it and the form."""
+    draw = np.random.default_rng(0)
+    data = groups()
+    for sample in itertools.chain(*data):
+        answer, form = draw.random() < 0.5, draw.random() < 0.3
+        sample.reward = {"score": answer + 0.2 * form, "answer": float(answer), "form": float(form)}
+    return data
+
+
+def test_selected_by_the_answer_both_kinds_are_kept_and_the_update_still_sees_the_form():
+    data = composite_samples()
+    right = [sum(sample.reward["answer"] for sample in group) for group in data]
+    weights = {"answer": 1.0}
+    args = arguments({"m": M, "selection_weights": weights}, reward_key="score")
+    select_rollouts(args, data)
+    for group, of_all in zip(data, right, strict=True):
+        assert sum(sample.reward["answer"] for sample in group) == min(2, of_all)
+    flat = [sample for group in data for sample in group]
+    raw, _ = post_process_rewards(args, flat)
+    assert raw == [sample.reward["score"] for sample in flat]
+    unknown = arguments({"m": M, "selection_weights": {"acc": 1.0}}, reward_key="score")
+    with pytest.raises(InvalidInputError, match="it gave: score, answer, form"):
+        select_rollouts(unknown, composite_samples())
+
+
+def test_across_the_batch_rows_go_to_the_prompts_with_contrast():
+    data = groups()
+    for sample in data[1]:
+        sample.reward = 1.0
+    args = arguments({"m": M, "scope": "batch"})
+    select_rollouts(args, data)
+    assert len(data[1]) == 0
+    assert sum(map(len, data)) == PROMPTS * M
+    _, advantages = post_process_rewards(args, [sample for group in data for sample in group])
+    assert advantages == pytest.approx(
+        [
+            advantage
+            for group in (data[0], data[2])
+            for advantage in group_advantages(
+                [sample.reward for sample in group], list(range(len(group))), eps=1e-6
+            )
+        ]
+    )

@@ -1,10 +1,14 @@
 """Rows into groups by verl's keys. Nothing here needs verl."""
 
+import numpy as np
 import pytest
 
+from podsrl.advantages import group_advantages
+from podsrl.downsampling import downsample
+from podsrl.drives import drive_metrics
 from podsrl.errors import InvalidInputError
 from podsrl.options import Options
-from podsrl.verl.groups import group_rows, parse_key, select
+from podsrl.verl.groups import group_rows, metrics_of_parts, parse_key, select
 
 
 def test_the_last_row_of_a_session_has_its_reward_whatever_the_order():
@@ -37,3 +41,58 @@ def test_each_step_draws_anew_from_one_seed():
     options = Options(m=5, rule="random", seed=0)
     first, again, second = (select(groups, options, step)[0].kept for step in (1, 1, 2))
     assert first == again != second
+
+
+def composite(seed=0, prompts=3, n=16):
+    """Answers and form of every rollout, with verl's keys and what its reward function returns."""
+    rng = np.random.default_rng(seed)
+    parts = np.stack([rng.random((prompts, n)) < 0.5, rng.random((prompts, n)) < 0.3], axis=-1)
+    keys = [f"{p}_{i}_0" for p in range(prompts) for i in range(n)]
+    given = [{"acc": bool(a), "form": float(f), "said": "x"} for a, f in parts.reshape(-1, 2)]
+    return parts * 1.0, keys, given
+
+
+def test_the_drives_are_those_of_the_same_rollouts_in_one_array_as_trl_has_them():
+    parts, keys, given = composite()
+    rewards = parts @ [1.0, 0.2]
+    shuffled = np.random.default_rng(1).permutation(len(keys))  # as they finish
+    groups = group_rows(
+        [keys[i] for i in shuffled],
+        [rewards.reshape(-1)[i] for i in shuffled],
+        [given[i] for i in shuffled],
+    )
+    groups = select(groups, Options(m=4), step=1, order={str(p): p for p in range(3)})
+    found = metrics_of_parts(groups, Options(m=4), scale=True, eps=1e-4)
+    kept = downsample(rewards, 4)
+    mask, of_kept = np.zeros(rewards.shape, dtype=bool), np.zeros(rewards.shape)
+    np.put_along_axis(mask, kept, True, axis=1)
+    np.put_along_axis(of_kept, kept, group_advantages(rewards, kept), axis=1)
+    of_all = group_advantages(rewards, np.tile(np.arange(16), (3, 1)))
+    expected = drive_metrics(["acc", "form"], parts, of_kept, of_all, mask)
+    assert found == pytest.approx(expected)
+    assert set(found) == {f"pods/drives{of}/{p}" for of in ("", "_all") for p in ("acc", "form")}
+
+
+def test_selected_by_the_answer_the_form_changes_nothing():
+    parts, keys, given = composite()
+    options = Options(m=4, selection_weights={"acc": 1.0}, seed=3)
+    kept = []
+    for form in (parts[..., 1], 1 - parts[..., 1]):
+        rewards = (parts[..., 0] + 0.2 * form).reshape(-1)
+        for part, value in zip(given, form.reshape(-1), strict=True):
+            part["form"] = float(value)
+        groups = select(group_rows(keys, rewards, given), options, step=1)
+        kept.append([group.kept for group in groups])
+        found = metrics_of_parts(groups, options, scale=True, eps=1e-4)
+        assert found["pods/shaping_only_groups"] == 0
+        for group in groups:
+            assert sum(group.parts_N[i]["acc"] for i in group.kept) == 2
+    assert kept[0] == kept[1]
+
+
+def test_across_the_batch_a_prompt_without_contrast_keeps_nothing():
+    keys = [f"{uid}_{i}_0" for uid in "ab" for i in range(4)]
+    groups = group_rows(keys, [0.0, 1.0, 0.0, 1.0] + [1.0] * 4)
+    groups = select(groups, Options(m=2, scope="batch"), step=1)
+    assert [len(group.kept) for group in groups] == [4, 0]
+    assert groups[1].kept_keys == set()

@@ -8,9 +8,13 @@ from typing import Any, Literal
 import numpy as np
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling.ragged import downsample_ragged
+from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
+from podsrl.drives import drive_metrics, shaping_only
 from podsrl.errors import InvalidInputError
-from podsrl.options import Options
+from podsrl.options import Options, is_number
+
+# numbers in a reward function's dictionary that are no parts of the reward
+_NOT_PARTS = ("score", "unscorable")
 
 
 @dataclass(frozen=True)
@@ -19,12 +23,14 @@ class Group:
 
     sessions: the rows of each rollout; an agent loop may put several rows into one.
     rewards_N: reward of each rollout; NaN if it could not be scored.
+    parts_N: what else the reward function gave, by name; selection may be by these.
     kept: ascending positions in `sessions`.
     """
 
     uid: str
     sessions: tuple[tuple[str, ...], ...]
     rewards_N: np.ndarray
+    parts_N: tuple[Mapping[str, Any], ...]
     kept: tuple[int, ...]
 
     @property
@@ -56,7 +62,11 @@ def parse_key(key: str) -> tuple[str, int, int]:
     return parts[0], int(parts[1]), int(parts[2])
 
 
-def group_rows(keys: Sequence[str], rewards: Sequence[float]) -> list[Group]:
+def group_rows(
+    keys: Sequence[str],
+    rewards: Sequence[float],
+    parts: Sequence[Mapping[str, Any]] | None = None,
+) -> list[Group]:
     """Rows as groups of rollouts, all of them kept so far.
 
     The reward of a rollout of several rows is that of its last row, as in verl.
@@ -64,21 +74,25 @@ def group_rows(keys: Sequence[str], rewards: Sequence[float]) -> list[Group]:
     Args:
         keys: verl's keys, in any order.
         rewards: reward of each row.
+        parts: what else the reward function gave for each row, by name.
     """
-    rows: dict[str, dict[int, list[tuple[int, str, float]]]] = defaultdict(
+    rows: dict[str, dict[int, list[tuple[int, str, float, Mapping[str, Any]]]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for key, reward in zip(keys, rewards, strict=True):
+    for key, reward, part in zip(keys, rewards, parts or [{}] * len(keys), strict=True):
         uid, session, index = parse_key(key)
-        rows[uid][session].append((index, key, float(reward)))
+        rows[uid][session].append((index, key, float(reward), part))
     groups = []
     for uid, by_session in rows.items():
-        sessions = [sorted(by_session[session]) for session in sorted(by_session)]
+        sessions = [
+            sorted(by_session[session], key=lambda row: row[0]) for session in sorted(by_session)
+        ]
         groups.append(
             Group(
                 uid=uid,
-                sessions=tuple(tuple(key for _, key, _ in session) for session in sessions),
+                sessions=tuple(tuple(row[1] for row in session) for session in sessions),
                 rewards_N=np.array([session[-1][2] for session in sessions], dtype=np.float64),
+                parts_N=tuple(session[-1][3] for session in sessions),
                 kept=tuple(range(len(sessions))),
             )
         )
@@ -93,9 +107,11 @@ def select(
 ) -> list[Group]:
     """The groups with the rollouts to keep; one of at most m rollouts keeps them all.
 
+    With scope "batch" m rollouts a prompt are kept on average, any number of each.
+
     Args:
         groups: from `group_rows`.
-        options: m, rule and seed.
+        options: m, rule, seed, scope and selection_weights.
         step: training step; with a seed each step draws again.
         order: what to sort the groups by, by uid. verl draws uids at random and its rows arrive in
             any order, so only with an order of its own does a seed give the same choice again.
@@ -106,8 +122,17 @@ def select(
     if order is not None:
         groups = sorted(groups, key=lambda group: order[group.uid])
     seed = None if options.seed is None else [options.seed, step]
-    rewards = [group.rewards_N for group in groups]
-    kept = downsample_ragged(rewards, options.m, options.rule, seed)
+    scores = [
+        [
+            options.selected_by(*rollout)
+            for rollout in zip(group.rewards_N, group.parts_N, strict=True)
+        ]
+        for group in groups
+    ]
+    if options.scope == "batch":
+        kept = downsample_ragged_batch(scores, options.m * len(groups), seed)
+    else:
+        kept = downsample_ragged(scores, options.m, options.rule, seed)
     return [replace(group, kept=tuple(ks)) for group, ks in zip(groups, kept, strict=True)]
 
 
@@ -116,10 +141,57 @@ def advantages_of(
 ) -> dict[str, float]:
     """`podsrl.group_advantages` of a group, for every kept row."""
     advantages = group_advantages(
-        group.rewards_N, np.array(group.kept), baseline=baseline, scale=scale, eps=eps
+        group.rewards_N, np.array(group.kept, dtype=int), baseline=baseline, scale=scale, eps=eps
     )
     return {
         key: advantage
         for i, advantage in zip(group.kept, advantages.tolist(), strict=True)
         for key in group.sessions[i]
     }
+
+
+def metrics_of_parts(
+    groups: Sequence[Group], options: Options, scale: bool, eps: float
+) -> dict[str, float]:
+    """How closely the advantages follow each number of the reward function's dictionary.
+
+    Args:
+        groups: from `select`.
+        options: as there; with selection_weights, also the share of groups whose kept rollouts
+            differ in other parts only.
+        scale, eps: as in `group_advantages`.
+    """
+    names = sorted(
+        {
+            name
+            for group in groups
+            for parts in group.parts_N
+            for name, value in parts.items()
+            if is_number(value) and name not in _NOT_PARTS
+        }
+    )
+    if not names:
+        return {}
+    shape = (len(groups), max(len(group.sessions) for group in groups))
+    parts_P_N_F = np.full((*shape, len(names)), np.nan)
+    kept_P_N = np.zeros(shape, dtype=bool)
+    of_kept, of_all = np.zeros(shape), np.zeros(shape)
+    for g, group in enumerate(groups):
+        for i, parts in enumerate(group.parts_N):
+            if not np.isnan(group.rewards_N[i]):
+                parts_P_N_F[g, i] = [_number(parts.get(name)) for name in names]
+        kept, every = np.array(group.kept, dtype=int), np.arange(len(group.sessions))
+        kept_P_N[g, kept] = True
+        advantages = group_advantages(group.rewards_N, kept, options.baseline, scale, eps)
+        of_kept[g, kept] = advantages
+        of_all[g, every] = group_advantages(group.rewards_N, every, "kept", scale, eps)
+    found = drive_metrics(names, parts_P_N_F, of_kept, of_all, kept_P_N)
+    weights = options.selection_weights or {}
+    outcome = [bool(weights.get(name)) for name in names]
+    if any(outcome):
+        found["pods/shaping_only_groups"] = shaping_only(parts_P_N_F, kept_P_N, outcome)
+    return found
+
+
+def _number(value: Any) -> float:
+    return float(value) if is_number(value) else np.nan

@@ -10,6 +10,7 @@ from tensordict import TensorDict
 from verl.protocol import DataProto
 from verl.trainer.ppo.metric_utils import compute_data_metrics, compute_timing_metrics
 
+from podsrl.options import Options
 from podsrl.verl.groups import Group
 
 # What verl.trainer.ppo.metric_utils says about rollouts. The rest of what it reports (advantages,
@@ -81,21 +82,22 @@ def all_rollout_metrics(
 
 
 def selection_metrics(
-    groups: Sequence[Group], tags: Mapping[str, Mapping[str, Any]], m: int
+    groups: Sequence[Group], tags: Mapping[str, Mapping[str, Any]], options: Options
 ) -> dict:
     """What the update sees, under `pods/`, with the meaning that the names have in TRL.
 
     Args:
         groups: the selected groups of one step.
         tags: verl's tags by key.
-        m: rollouts to keep per group.
+        options: m, and the scope.
     """
     kept_keys = set().union(*(group.kept_keys for group in groups))
     tokens = {key: tag["seq_len"] for key, tag in tags.items()}
     kept_tokens = sum(tokens[key] for key in kept_keys)
     kept = [group.kept_rewards for group in groups]
-    dropped = [np.delete(group.rewards_N, group.kept) for group in groups]
-    return {
+    dropped = [np.delete(group.rewards_N, list(group.kept)) for group in groups]
+    flat = [len(r) for r in kept if len(r) and len(np.unique(_scored(r))) < 2]
+    found = {
         "pods/rollouts": sum(len(group.sessions) for group in groups),
         "pods/kept_rollouts": sum(len(group.kept) for group in groups),
         "pods/kept_reward": _mean(np.concatenate(kept)),
@@ -103,10 +105,13 @@ def selection_metrics(
         "pods/kept_reward_std": _std(np.concatenate(kept)),
         "pods/kept_tokens": kept_tokens,
         "pods/dropped_tokens": sum(tokens.values()) - kept_tokens,
-        "pods/zero_variance_groups": sum(len(np.unique(_scored(r))) < 2 for r in kept),
-        "pods/short_groups": sum(len(group.sessions) < m for group in groups),
+        "pods/zero_variance_groups": len(flat),
+        "pods/short_groups": sum(len(group.sessions) < options.m for group in groups),
         "pods/unscorable": sum(int(np.isnan(group.rewards_N).sum()) for group in groups),
     }
+    if options.scope == "batch":
+        found["pods/filler_rows"] = sum(flat)  # their advantages are 0
+    return found
 
 
 def _scored(rewards: np.ndarray) -> np.ndarray:

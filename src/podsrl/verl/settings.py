@@ -27,6 +27,12 @@ def read_options(config: Mapping[str, Any], mode: str) -> Options:
     _check_mini_batch(config, options.m, where)
     if options.baseline == "group":
         _check_group_baseline(config["algorithm"], where)
+    if options.scope == "batch" and config["algorithm"]["adv_estimator"] != "grpo":
+        raise UnsupportedError(
+            f"{where}scope=batch needs algorithm.adv_estimator=grpo; got"
+            f" {config['algorithm']['adv_estimator']}. Use scope=prompt, which works with every"
+            " estimator"
+        )
     return options
 
 

@@ -23,7 +23,14 @@ from verl.trainer.ppo.v1 import (
 )
 
 from podsrl.errors import UnsupportedError
-from podsrl.verl.groups import Group, advantages_of, group_rows, parse_key, select
+from podsrl.verl.groups import (
+    Group,
+    advantages_of,
+    group_rows,
+    metrics_of_parts,
+    parse_key,
+    select,
+)
 from podsrl.verl.metrics import all_rollout_metrics, selection_metrics, summarise_rows
 from podsrl.verl.settings import read_options
 
@@ -121,18 +128,22 @@ class _DownSampling(PPOTrainer):
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id, select_fields=names
         )
-        rewards = _rewards(data)
+        parts = _parts(data)
+        rewards = _rewards(data, parts)
         order = None
         if options.seed is not None:
             indices = zip(batch.keys, list(data["index"]), strict=True)
             order = {parse_key(key)[0]: index for key, index in indices}
-        groups = select(group_rows(batch.keys, rewards), options, self.global_steps, order)
+        groups = group_rows(batch.keys, rewards, parts)
+        groups = select(groups, options, self.global_steps, order)
         kept_keys = set().union(*(group.kept_keys for group in groups))
 
         self._pods_groups = groups
         self._pods_all_rows = summarise_rows(rewards, batch.tags, list(data["num_turns"]))
         tags = dict(zip(batch.keys, batch.tags, strict=True))
-        metrics.update(selection_metrics(groups, tags, options.m))
+        metrics.update(selection_metrics(groups, tags, options))
+        scale = bool(self.config.algorithm.get("norm_adv_by_std_in_grpo", True))
+        metrics.update(metrics_of_parts(groups, options, scale, _EPS))
         if self.config.trainer.get("rollout_data_dir", None):
             self._pods_dump(batch, kept_keys)
 
@@ -153,13 +164,15 @@ class _DownSampling(PPOTrainer):
         """Advantages by row where verl's own are not the ones asked for.
 
         With baseline="kept" those are the groups with a kept rollout that could not be scored (it
-        has advantage 0 and counts in no mean; verl would make the whole group NaN).
+        has advantage 0 and counts in no mean; verl would make the whole group NaN), and with
+        scope="batch" also those of which one was kept (verl would take its reward for advantage).
         """
         algorithm = self.config.algorithm
         baseline = self.pods_options.baseline
         groups = self._pods_groups
         if baseline == "kept":
             groups = [group for group in groups if (group.kept_rewards != group.kept_rewards).any()]
+            single = [group for group in self._pods_groups if self._pods_is_single(group)]
             if groups and algorithm.adv_estimator != "grpo":
                 raise UnsupportedError(
                     f"{len(groups)} groups have fewer than m = {self.pods_options.m} rollouts that"
@@ -167,11 +180,15 @@ class _DownSampling(PPOTrainer):
                     " algorithm.adv_estimator=grpo can train on the others, got"
                     f" {algorithm.adv_estimator}. Let the reward function return a number"
                 )
+            groups = groups + single
         scale = bool(algorithm.get("norm_adv_by_std_in_grpo", True))
         advantages: dict[str, float] = {}
         for group in groups:
             advantages |= advantages_of(group, baseline, scale, _EPS)
         return advantages
+
+    def _pods_is_single(self, group: Group) -> bool:
+        return self.pods_options.scope == "batch" and len(group.kept) == 1
 
     def _pods_overwrite(self, advantages: dict[str, float], partition_id: str) -> None:
         keys = list(advantages)
@@ -192,22 +209,32 @@ class _DownSampling(PPOTrainer):
         n = self.config.actor_rollout_ref.rollout.n
         groups = self._pods_groups
         short = sum(len(group.sessions) < self.pods_options.m for group in groups)
+        across = " on average" if self.pods_options.scope == "batch" else ""
         return (
-            f"{self.pods_mode}: selected {self.pods_options.m} of {n} in {len(groups)} groups"
+            f"{self.pods_mode}: selected {self.pods_options.m} of {n}{across} in"
+            f" {len(groups)} groups"
             + (f" ({short} had fewer and kept all)" if short else "")
             + f"; the update sees {rows} rows"
             + (f" and {padding} rows of verl's padding" if padding else "")
         )
 
 
-def _rewards(data: TensorDict) -> list[float]:
-    """Reward of each row; NaN too if the reward function returned {"unscorable": 1, ...}."""
-    rewards = [row.sum().item() for row in data["rm_scores"].unbind()]
+def _parts(data: TensorDict) -> list[dict[str, Any]]:
+    """What the reward function gave for each row beside the reward."""
+    parts: list[dict[str, Any]] = [{} for _ in data["rm_scores"].unbind()]
     for i, fields in enumerate(data.get("extra_fields", ())):
         fields = getattr(fields, "data", fields)
-        if ((fields or {}).get("reward_extra_info") or {}).get("unscorable"):
-            rewards[i] = math.nan
-    return rewards
+        parts[i] = dict((fields or {}).get("reward_extra_info") or {})
+    return parts
+
+
+def _rewards(data: TensorDict, parts: list[dict[str, Any]]) -> list[float]:
+    """Reward of each row; NaN too if the reward function returned {"unscorable": 1, ...}."""
+    rewards = [row.sum().item() for row in data["rm_scores"].unbind()]
+    return [
+        math.nan if part.get("unscorable") else reward
+        for reward, part in zip(rewards, parts, strict=True)
+    ]
 
 
 @register_trainer("pods_sync")

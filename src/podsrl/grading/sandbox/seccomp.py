@@ -15,57 +15,17 @@ _EPERM, _ENOSYS = 1, 38
 _NUMBER, _ARCHITECTURE, _ARGUMENT_0 = 0, 4, 16  # offsets in struct seccomp_data
 _CLONE_THREAD = 0x00010000
 
-#: architecture -> (AUDIT_ARCH_*, clone, clone3, calls that are refused), from the kernel's tables.
-_TABLES: dict[str, tuple[int, int, int, dict[str, int]]] = {
-    "x86_64": (
-        0xC000003E,
-        56,
-        435,
-        {
-            "fork": 57,
-            "vfork": 58,
-            "ptrace": 101,
-            "shmget": 29,
-            "msgget": 68,
-            "semget": 64,
-            "memfd_create": 319,
-            "memfd_secret": 447,
-            "io_uring_setup": 425,
-            "userfaultfd": 323,
-            "bpf": 321,
-            "perf_event_open": 298,
-            "add_key": 248,
-            "keyctl": 250,
-            "unshare": 272,
-            "setns": 308,
-            "mount": 165,
-            "process_vm_writev": 311,
-        },
-    ),
-    "aarch64": (
-        0xC00000B7,
-        220,
-        435,
-        {
-            "ptrace": 117,
-            "shmget": 194,
-            "msgget": 186,
-            "semget": 190,
-            "memfd_create": 279,
-            "memfd_secret": 447,
-            "io_uring_setup": 425,
-            "userfaultfd": 282,
-            "bpf": 280,
-            "perf_event_open": 241,
-            "add_key": 217,
-            "keyctl": 219,
-            "unshare": 97,
-            "setns": 268,
-            "mount": 40,
-            "process_vm_writev": 271,
-        },
-    ),
-}
+#: Calls that are refused, with their numbers on x86-64 and on ARM64, from the kernel's tables.
+_REFUSED = """
+    fork 57 -, vfork 58 -, ptrace 101 117, shmget 29 194, msgget 68 186, semget 64 190,
+    memfd_create 319 279, memfd_secret 447 447, io_uring_setup 425 425,
+    userfaultfd 323 282, bpf 321 280, perf_event_open 298 241, add_key 248 217,
+    keyctl 250 219, unshare 272 97, setns 308 268, mount 165 40,
+    process_vm_writev 311 271
+"""
+#: machine -> its column in that table, AUDIT_ARCH_*, the number of clone
+_MACHINES = {"x86_64": (1, 0xC000003E, 56), "aarch64": (2, 0xC00000B7, 220)}
+_CLONE3 = 435
 
 
 def seccomp_filter(machine: str | None = None) -> bytes | None:
@@ -74,20 +34,22 @@ def seccomp_filter(machine: str | None = None) -> bytes | None:
     clone is allowed for threads only; clone3 (whose flags a filter can't see) seems not to exist,
     so that the C library falls back to clone.
     """
-    table = _TABLES.get(machine or platform.machine())
-    if table is None:
+    known = _MACHINES.get(machine or platform.machine())
+    if known is None:
         return None
-    architecture, clone, clone3, refused = table
+    column, architecture, clone = known
+    refused = [call.split()[column] for call in _REFUSED.split(",")]
     program = [
         _step(_LOAD, _ARCHITECTURE),
         _step(_EQUAL, architecture, jump_true=1),
         _step(_RETURN, _KILL),  # a call by another ABI, such as 32-bit, would pass the rest
         _step(_LOAD, _NUMBER),
     ]
-    for number in refused.values():
-        program += [_step(_EQUAL, number, jump_false=1), _step(_RETURN, _ERROR | _EPERM)]
+    for number in refused:
+        if number != "-":
+            program += [_step(_EQUAL, int(number), jump_false=1), _step(_RETURN, _ERROR | _EPERM)]
     program += [
-        _step(_EQUAL, clone3, jump_false=1),
+        _step(_EQUAL, _CLONE3, jump_false=1),
         _step(_RETURN, _ERROR | _ENOSYS),
         _step(_EQUAL, clone, jump_false=3),
         _step(_LOAD, _ARGUMENT_0),

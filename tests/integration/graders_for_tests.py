@@ -28,8 +28,9 @@ def kill_the_group():
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def interrupt(pid, _):
-    os.kill(pid, signal.SIGINT)
+def interrupt(pid, now):
+    if now:
+        os.kill(pid, signal.SIGINT)
     time.sleep(60)
 
 

@@ -11,11 +11,12 @@ import yaml
 
 from podsrl.cli import main
 from podsrl.runs.folder import RunFolder
+from support.data import SAMPLE
 from support.tiny_run import TINY_RUN
 
 pytest.importorskip("trl")
 
-GSM8K = Path(__file__).parents[3] / "shared" / "data" / "gsm8k"
+GSM8K = SAMPLE / "gsm8k"
 
 
 @pytest.fixture
@@ -81,7 +82,6 @@ def test_plan_prints_without_loading_anything(config, capsys):
     assert "the update sees 8 rows" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(not GSM8K.is_dir(), reason="the real GSM8K is not in ../shared/data/gsm8k")
 def test_gsm8k_trains_on_its_real_questions_and_is_evaluated(config, capsys, tmp_path):
     path = config(task="gsm8k", task_options={}, data_path=str(GSM8K), max_steps=3)
     assert main(["train", "--config", path]) == 0

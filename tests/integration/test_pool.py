@@ -97,11 +97,18 @@ def test_a_stopped_worker_is_killed_and_replaced(pool):
     assert run(pool, "double", (6,)) == [12]
 
 
-def test_after_ctrl_c_no_late_answer_is_taken_for_another(pool):
+@pytest.fixture
+def ctrl_c_interrupts():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_after_ctrl_c_no_late_answer_is_taken_for_another(pool, ctrl_c_interrupts):
     assert run(pool, "double", (1,), (2,)) == [2, 4]
     before = pool.pids()
     with pytest.raises(KeyboardInterrupt):
-        run(pool, "interrupt", (os.getpid(), 1), (os.getpid(), 2))
+        run(pool, "interrupt", (os.getpid(), True), (os.getpid(), False))
     assert all(gone(pid) for pid in before if pid not in pool.pids())
     assert run(pool, "double", (3,), (4,)) == [6, 8]
 

@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 
@@ -7,8 +6,8 @@ from podsrl.errors import InvalidInputError
 from podsrl.grading.equations import NotAnEquationError, balances, is_balanced, read_equation
 from podsrl.tasks import get_task
 from podsrl.tasks.sciknoweval import SUBTASKS
+from tests.support.data import SAMPLE, sample_and_complete
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "sciknoweval"
 WATER = "2H2 + O2 = 2H2O"
 IRON = "Al + 3Fe{3+} = Al{3+} + 3Fe{2+}"
 
@@ -17,30 +16,31 @@ def answered(content: str) -> str:
     return f"<think>\nso\n</think>\n<answer>\n{content}\n</answer>"
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the SciKnowEval files are not there")
+@sample_and_complete("sciknoweval", "all 2,400 gold answers pass their own grader")
 @pytest.mark.parametrize("subtask", SUBTASKS)
-def test_every_gold_answer_of_sciknoweval_passes_its_own_grader(subtask):
+def test_every_gold_answer_of_sciknoweval_passes_its_own_grader(subtask, data):
     task = get_task("sciknoweval", subtask=subtask)
-    rows = [row for split in task.splits for row in task.load(split, str(DATA))]
-    file = DATA / f"{subtask}.jsonl"
+    rows = [row for split in task.splits for row in task.load(split, str(data))]
+    file = data / f"{subtask}.jsonl"
     assert len(rows) == len(file.read_text().splitlines())
     assert {row["subtask"] for row in rows} == {subtask}
     wrong = [row for row in rows if task.grade(task.gold_completion(row), row) != (True, True)]
     assert wrong == []
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the SciKnowEval files are not there")
-def test_training_and_testing_questions_are_disjoint_and_a_fifth_is_for_testing():
+@sample_and_complete("sciknoweval", "the same for all 2,400 questions")
+def test_training_and_testing_questions_are_disjoint_and_a_fifth_is_for_testing(data):
     task = get_task("sciknoweval")
-    train, test = ({row["question"] for row in task.load(s, str(DATA))} for s in ("train", "test"))
+    train, test = ({row["question"] for row in task.load(s, str(data))} for s in ("train", "test"))
     assert not train & test
-    assert 0.15 < len(test) / (len(train) + len(test)) < 0.25
+    share = len(test) / (len(train) + len(test))
+    assert share == pytest.approx(0.2, abs=0.15 if data == SAMPLE / "sciknoweval" else 0.05)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the SciKnowEval files are not there")
-def test_the_unbalanced_equation_of_a_question_is_wrong_and_doubled_gold_is_right():
+@sample_and_complete("sciknoweval", "the same for 300 equations")
+def test_the_unbalanced_equation_of_a_question_is_wrong_and_doubled_gold_is_right(data):
     task = get_task("sciknoweval", subtask="balancing_chemical_equation")
-    rows = [row for split in task.splits for row in task.load(split, str(DATA))]
+    rows = [row for split in task.splits for row in task.load(split, str(data))]
     checked = 0
     for row in rows:
         question = row["question"].splitlines()[1]
@@ -56,7 +56,7 @@ def test_the_unbalanced_equation_of_a_question_is_wrong_and_doubled_gold_is_righ
         if not any(species.charge for side in gold for _, species in side):
             assert task.grade(answered(double), row).answer is True
         checked += 1
-    assert checked > 290
+    assert checked > 0.96 * len(rows)
 
 
 @pytest.mark.parametrize(

@@ -71,3 +71,13 @@ def test_a_check_whose_data_cannot_be_read_is_an_error_that_says_why(tmp_path):
         pods_tasks("check", "gsm8k", "--data_path", write_gsm8k(tmp_path, "x"))
     with pytest.raises(PodsError, match="unknown task"):
         pods_tasks("check", "gms8k")
+
+
+def test_one_broken_split_fails_the_check_even_if_the_others_pass(tmp_path, capsys):
+    folder = write_gsm8k(tmp_path, 1, 2)
+    with (tmp_path / "train.jsonl").open("a") as file:
+        file.write('\n{"question": ')
+    assert pods_tasks("check", "gsm8k", "--data_path", folder) == 1
+    printed = capsys.readouterr().out
+    assert "train.jsonl, line 3: not JSON" in printed
+    assert "test: 2 of 2 gold answers pass" in printed

@@ -70,7 +70,7 @@ def grade_pairs(pairs: list[Pair], deadline: float = 10.0) -> list[bool | None]:
         pool.close()
 
 
-def math_verify_pairs(pairs: list[Pair]) -> list[bool]:
+def math_verify_pairs(pairs: list[Pair]) -> list[bool | None]:
     """What math-verify says of each pair, both answers given to it between dollar signs."""
     from math_verify import parse, verify
 

@@ -91,7 +91,8 @@ class Cell:
 
 def cell(folder: Path) -> Cell:
     """What a comparison shows, from its saved runs."""
-    speedups, sooner, by_level, intervals, spread = {}, {}, {}, {}, {}
+    speedups, sooner, intervals, spread = {}, {}, {}, {}
+    by_level: dict[tuple[str, float], float] = {}
     for cost in (None, *COSTS):
         clock = None if cost is None else Clock(generate=0.05, update=0.05 * cost)
         comparison = load_comparison([folder], Choices(references=REFERENCES, clock=clock))
@@ -141,21 +142,20 @@ def _update_cost(found: Measured) -> float:
     return (phases["update"] / m) / (phases["generate"] / n)
 
 
-def equally_long(*arms: ArmCurves) -> list[ArmCurves]:
-    """The curves up to the time that all of them last: replayed ones end at different times."""
-    ends = [float(np.nanmax(mean_over_seeds(arm.seconds))) for arm in arms]
+def equally_long(reference: ArmCurves, arm: ArmCurves) -> tuple[ArmCurves, ArmCurves]:
+    """The curves up to the time that both last: replayed ones end at different times."""
+    ends = [float(np.nanmax(mean_over_seeds(curves.seconds))) for curves in (reference, arm)]
     last = min(ends) * 1.02  # an evaluation waits for its step to end
-    cut = []
-    for arm in arms:
-        late = mean_over_seeds(arm.seconds) > last
-        cut.append(
-            replace(
-                arm,
-                seconds=np.where(late, np.nan, arm.seconds),
-                accuracy=np.where(late, np.nan, arm.accuracy),
-            )
+
+    def cut(curves: ArmCurves) -> ArmCurves:
+        late = mean_over_seeds(curves.seconds) > last
+        return replace(
+            curves,
+            seconds=np.where(late, np.nan, curves.seconds),
+            accuracy=np.where(late, np.nan, curves.accuracy),
         )
-    return cut
+
+    return cut(reference), cut(arm)
 
 
 def times_sooner(reference: ArmCurves, arm: ArmCurves, level: float = LEVEL) -> float:
@@ -175,7 +175,7 @@ def sooner_interval(reference: ArmCurves, arm: ArmCurves) -> tuple[float, float]
     """95 % bootstrap interval of `times_sooner` over seeds, which are resampled in pairs."""
 
     def ratio(index: npt.NDArray[np.intp]) -> float:
-        return times_sooner(*(_resampled(curves, index) for curves in (reference, arm)))
+        return times_sooner(_resampled(reference, index), _resampled(arm, index))
 
     found = bootstrap(
         (np.arange(len(arm.seeds)),),

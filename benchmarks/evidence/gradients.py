@@ -9,7 +9,7 @@ Which of them prevails tells apart two measures of docs/signal.md: `aligned` (sh
 (single).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def shared(folder: Path) -> Share:
     """From all runs of a comparison with one prompt per step; arms that select by contrast."""
     found = [steps for run in find_runs(folder) if len(steps := early_steps(run))]
 
-    def statistic(chosen: Sequence[int]) -> float:
+    def statistic(chosen: Iterable[int]) -> float:
         return fit(np.concatenate([found[i] for i in chosen]))
 
     everything = np.arange(len(found))

@@ -147,7 +147,7 @@ class Session:
         from benchmarks.gpu import selection
 
         size = self.size
-        found = {"device": self.device}
+        found: dict[str, Any] = {"device": self.device}
         found["equality"] = selection.differences(self.device, size.groups, size.group_sizes)
         found["timings"] = selection.timings(
             self.device, size.groups, size.group_sizes, size.repeats

@@ -42,7 +42,7 @@ class Deadline:
 class Rounds(NamedTuple):
     """How often every arm is run (one seed each time), and how long each run may train."""
 
-    count: int
+    count: int  # type: ignore[assignment] # and no longer the method of a tuple
     training_seconds: float
 
 

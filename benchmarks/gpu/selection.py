@@ -83,8 +83,8 @@ def _time(call: Callable[[], Any], device: str, repeats: int) -> tuple[float, fl
     gpu = device == "cuda"
     wall, events, began = [], [], time.perf_counter()
     for attempt in range(repeats + 2):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2)) if gpu else (0, 0)
         if gpu:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             torch.cuda.synchronize()
             start.record()
         t = time.perf_counter()

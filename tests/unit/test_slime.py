@@ -141,8 +141,11 @@ def test_the_log_says_what_the_update_sees_and_the_reward_of_all(caplog):
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_a_batch_size_that_divides_the_kept_rows_is_accepted(steps):
-    args = arguments({"m": M}, global_batch_size=PROMPTS * M // steps)
-    select_rollouts(args, groups())
+    args, data = arguments({"m": M}, global_batch_size=PROMPTS * M // steps), groups()
+    select_rollouts(args, data)
+    # slime takes `steps` whole batches of the flattened groups, and nothing is left over
+    assert [len(group) for group in data] == [M] * PROMPTS
+    assert sum(map(len, data)) == steps * args.global_batch_size
 
 
 @pytest.mark.parametrize("size", [PROMPTS * N, 5, None])
@@ -153,7 +156,13 @@ def test_a_batch_size_of_which_slime_would_cut_off_rows_is_refused(size):
 
 def test_slimes_dynamic_batch_size_needs_no_number():
     args = arguments({"m": M}, global_batch_size=None, use_dynamic_global_batch_size=True)
-    select_rollouts(args, groups())
+    data, checked = groups(), groups()
+    select_rollouts(args, data)
+    select_rollouts(arguments({"m": M}), checked)
+    assert data == checked
+    args.use_dynamic_global_batch_size = False
+    with pytest.raises(InvalidInputError, match="--global-batch-size"):
+        select_rollouts(args, groups())
 
 
 def test_missing_or_unknown_options_are_refused():

@@ -26,7 +26,7 @@ from benchmarks.evidence import gradients as evidence_gradients
 from benchmarks.evidence import sizes as evidence_sizes
 from benchmarks.evidence import verdict as evidence_verdict
 from podsrl.analysis.drawing import render
-from podsrl.analysis.figures import draw
+from podsrl.analysis.figures import describe, draw
 from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
 from podsrl.analysis.summary import as_markdown, summarise
 from podsrl.errors import InvalidInputError
@@ -217,7 +217,7 @@ def details(name: str) -> str:
     parts = [
         f"<details><summary>{CELLS[name]}</summary>\n",
         as_markdown(comparison, summaries).replace("## ", "#### ", 1),
-        f"![accuracy]({name}-accuracy.png)\n",
+        f"![accuracy]({name}-accuracy.png)\n\n{describe('accuracy', comparison)}\n",
     ]
     if len(comparison.arms) > len(evidence_map.ARMS):
         parts.append(evidence_sizes.as_markdown(comparison))

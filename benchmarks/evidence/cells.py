@@ -15,6 +15,8 @@ from matplotlib.figure import Figure
 from scipy.stats import bootstrap
 
 from podsrl.analysis.curves import ArmCurves, Clock
+from podsrl.analysis.drawing import Label, label_ends, look, plain, style
+from podsrl.analysis.figures import LINES
 from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.analysis.statistics import Speedup, mean_over_seeds, speed_up
 from podsrl.analysis.summary import interval, median, speed
@@ -324,17 +326,28 @@ def _foreseen_markdown(table: Mapping[str, Cell]) -> list[str]:
 
 
 def figure(table: Mapping[str, Cell]) -> Figure:
-    """The map as curves: how much sooner against the cost of an update, one line a cell."""
-    drawn = Figure(figsize=(9.0, 3.6), layout="constrained")
-    for axes, reference in zip(drawn.subplots(1, 2, sharey=True), REFERENCES, strict=True):
-        for name, found in table.items():
-            ratios = [found.sooner[reference, f"{cost:g}"] for cost in COSTS]
-            axes.plot(COSTS, ratios, marker="o", label=name)
-        axes.axhline(1.0, color="#4D4D4D", lw=1.0)
-        axes.set_xscale("log", base=2)
-        axes.set_xlabel("modelled seconds of update per second of generation")
-        axes.set_title(f"over {reference}")
-    first = drawn.axes[0]
-    first.set_ylabel("times sooner that PODS gets there")
-    first.legend(fontsize=7)
+    """The map as curves: how much sooner against the cost of an update, one line per setting."""
+    looks = {name: look(place) for place, name in enumerate(table)}
+    shares = np.array_split(list(table), -(-len(table) // LINES))
+    panels = [(reference, names) for reference in REFERENCES for names in shares]
+    with style():
+        drawn = Figure(figsize=(7.0, 2.9 * len(panels)), layout="constrained")
+        rows = np.atleast_1d(drawn.subplots(len(panels), 1, sharex=True, sharey=True))
+        rows[-1].set_xlabel("modelled seconds of update per second of generation")
+        rows[0].set_xscale("log", base=2)
+        rows[0].xaxis.set_major_formatter("{x:g}")
+        for cell in table.values():  # the limits, before names are placed by them
+            rows[0].plot(COSTS, [cell.sooner[REFERENCES[0], f"{c:g}"] for c in COSTS], alpha=0)
+            rows[0].plot(COSTS, [cell.sooner[REFERENCES[-1], f"{c:g}"] for c in COSTS], alpha=0)
+        rows[0].set_ylim(rows[0].get_ylim())
+        for axes, (reference, names) in zip(rows, panels, strict=True):
+            axes.set(title=f"Over {reference}", ylabel="times sooner")
+            axes.axhline(1.0, color="#4D4D4D", lw=1.0)
+            ends = []
+            for name in map(str, names):
+                color, dashes, marker = looks[name]
+                ratios = [table[name].sooner[reference, f"{cost:g}"] for cost in COSTS]
+                axes.plot(COSTS, ratios, color=color, ls=dashes, marker=marker)
+                ends.append(Label(plain(name, 28), COSTS[-1], ratios[-1], color))
+            label_ends(axes, ends)
     return drawn

@@ -138,6 +138,22 @@ def test_the_verdict_is_drawn_and_written(evidence):
     assert evidence.evidence_verdict.verdict(unclear) == "undecided"
 
 
+def test_the_map_has_at_most_six_lines_in_a_panel_and_a_colour_for_each_setting(evidence):
+    cell = evidence.evidence_map.Cell({}, {}, {}, 0.5, 2.0, {}, {}, {}, "adamw_torch")
+    keys = [
+        (arm, f"{cost:g}") for arm in ("grpo", "grpo_ga") for cost in evidence.evidence_map.COSTS
+    ]
+    table = {
+        f"setting {i}": dataclasses.replace(cell, sooner=dict.fromkeys(keys, 0.5 + i / 4))
+        for i in range(7)
+    }
+    panels = evidence.evidence_map.figure(table).axes
+    assert [len(axes.texts) for axes in panels] == [4, 3, 4, 3]
+    assert all(axes.get_legend() is None for axes in panels)
+    colours = {text.get_text(): text.get_color() for axes in panels for text in axes.texts}
+    assert len(set(colours.values())) == len(colours) == 7
+
+
 def test_a_setting_in_which_the_reference_did_not_learn_has_no_verdict(evidence):
     flat, rising = curves([0, 10, 20], [0.1, 0.1, 0.1]), curves([0, 10, 20], [0.1, 0.4, 0.6])
     found = evidence.evidence_map.speed_up(flat, rising)

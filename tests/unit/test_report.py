@@ -275,7 +275,6 @@ def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["x", "--rollouts", "-1"], "0 or more"),
         (["x", "--clock", "update=fast"], "'update=fast' is not understood"),
         (["nowhere"], "no run in nowhere"),
     ],
@@ -283,6 +282,12 @@ def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_
 def test_a_wrong_command_line_says_what_to_do(words, says):
     with pytest.raises(PodsError, match=re.escape(says)):
         pods(*words)
+
+
+def test_a_negative_number_of_rollouts_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        pods("x", "--rollouts", "-1")
+    assert "at least 0; got '-1'" in capsys.readouterr().err
 
 
 def test_a_reference_can_be_named(runs, tmp_path, capsys):

@@ -1,0 +1,33 @@
+"""Sums with a shaping reward that misleads: wrong answers are paid for being short.
+
+For `pods train --task benchmarks/evidence/misleading_task.py`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from podsrl.tasks.arithmetic import Arithmetic
+from podsrl.tasks.base import RewardFunction, completion_text
+
+LONGEST = 112  # tokens of the longest completion; one character each, but for the tags
+
+
+class MisleadingArithmetic(Arithmetic):
+    """Correctness, and up to 0.2 to a wrong answer, the more the shorter it is.
+
+    Who leaves out the working gets that reward, and can no longer get the answer right.
+    """
+
+    name = "misleading-arithmetic"
+
+    def rewards(self, form: str = "wrong") -> list[RewardFunction]:
+        """Correctness as in `Arithmetic`, and the reward for being short."""
+        correctness = super().rewards(form)[0]
+
+        def short(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+            texts = [completion_text(completion) for completion in completions]
+            shorter = [max(0.0, 0.2 * (1 - len(text) / LONGEST)) for text in texts]
+            right = correctness(completions, **columns)
+            return [None if r is None else s * (1 - r) for r, s in zip(right, shorter, strict=True)]
+
+        return [correctness, short]

@@ -114,7 +114,9 @@ def test_every_command_runs_from_the_wheel_in_an_empty_folder(trial):
     assert len((folder / "kept.jsonl").read_text().splitlines()) == 2
     for file in ("demo/report.html", "report/report.html", "comparison/pods/seed-0/finished.json"):
         assert (folder / file).is_file()
-    assert json.loads((folder / "plan" / "plan.json").read_text())["recommended"]["n"] >= 4
+    assert (
+        json.loads((folder / "plan" / "recommendation.json").read_text())["recommended"]["n"] >= 4
+    )
 
 
 @pytest.mark.slow

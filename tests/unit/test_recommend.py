@@ -289,7 +289,7 @@ def test_where_contrast_is_rare_and_updates_are_expensive_more_rollouts_are_reco
     assert choice.cell.n > 16
     best = max(cells, key=lambda cell: cell.per_second(measure))
     assert choice.cell.per_second(measure) >= 0.95 * best.per_second(measure)
-    assert "times the signal per second of plain GRPO (n = m = 16)" in choice.reason
+    assert "times as much per second as plain GRPO (num_rollouts = 16)" in choice.reason
 
 
 def test_without_any_contrast_there_is_nothing_to_choose_by():

@@ -52,7 +52,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what a step is worth (default: %(default)s)",
     )
     parser.add_argument(
-        "--out", default="plan", metavar="FOLDER", help="where to write (default: %(default)s)"
+        "--out",
+        default="recommendation",
+        metavar="FOLDER",
+        help="where to write (default: %(default)s)",
     )
 
 
@@ -79,11 +82,11 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
 
     with needed("report"):
-        from podsrl.recommend.figure import write_plan
+        from podsrl.recommend.figure import write_recommendation
 
         advice, source = _advise(args)
     print(f"{source}\n\n{advice.table()}\n")
-    files = write_plan(advice, args.out, source)
+    files = write_recommendation(advice, args.out, source)
     print(f"wrote {', '.join(str(path) for path in files)}")
     return 0
 

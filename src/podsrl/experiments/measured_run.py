@@ -138,7 +138,7 @@ class ShortRun:
         fixed = {
             "num_rollouts": "auto", "max_num_rollouts": most, "learning_rate": "0",
             "evaluation_problems": "0", "save_strategy": "no", "report_to": "none",
-            "rollout_log": "true", "logging_steps": "1", "arm": "plan", "output_dir": folder,
+            "rollout_log": "true", "logging_steps": "1", "arm": "measured", "output_dir": folder,
         }  # fmt: skip
         flags = [*flags, *(word for name, value in fixed.items() for word in (f"--{name}", value))]
         plan = Preview.of(settings.parse(config, flags))

@@ -7,16 +7,15 @@ from typing import Any
 from podsrl.recommend.choice import Cell, Choice, grid, recommend
 from podsrl.recommend.costs import Costs
 from podsrl.recommend.populations import Population
-from podsrl.recommend.signal import DEFAULT_MEASURE, MEASURES
+from podsrl.recommend.signal import DEFAULT_MEASURE
 
 
 @dataclass(frozen=True)
 class Advice:
     """What to generate and what to keep.
 
-    cells: the grid. plain: plain GRPO at m, which signal is shown relative to.
-    at_m: the n to take with this m. of_all: the best of the whole grid, by the measure "noise":
-        the others don't count what a smaller m costs in noise.
+    cells: the grid. plain: plain GRPO at m, which signal is shown relative to. choice: the n to
+        take with this m, which decides memory and batch size.
     """
 
     m: int
@@ -24,51 +23,42 @@ class Advice:
     costs: Costs
     cells: Sequence[Cell]
     plain: Cell
-    at_m: Choice
-    of_all: Choice
+    choice: Choice
 
-    def relative(self, cell: Cell, measure: str | None = None) -> float:
+    def relative(self, cell: Cell) -> float:
         """Signal per second in units of plain GRPO's at m, the predicted speed-up over it."""
-        measure = measure or self.measure
-        plain = self.plain.per_second(measure)
-        return cell.per_second(measure) / plain if plain else float("nan")
+        plain = self.plain.per_second(self.measure)
+        return cell.per_second(self.measure) / plain if plain else float("nan")
 
     def table(self) -> str:
-        """The grid, one cell per line, and the recommendation."""
+        """The grid, one cell per line, and the one recommendation."""
         lines = [
-            f"signal per second: plain GRPO at n = m = {self.m} is 1",
-            "    n    m    s/step  generate    update  contrast  groups with"
-            + "".join(f"{name:>8}" for name in MEASURES),
+            "n = num_rollouts, m = num_generations; seconds per step.",
+            "std: of the kept rewards of a prompt. equal: prompts whose rewards are all equal"
+            " (TRL's frac_reward_zero_std).",
+            f"signal: what is learned per second; plain GRPO at n = m = {self.m} is 1.\n",
+            "    n    m   seconds  generate    update     std   equal  signal",
         ]
         for cell in self.cells:
             phases = self.costs.phases(cell.n, cell.m)
-            numbers = "".join(f"{self.relative(cell, name):8.2f}" for name in MEASURES)
             lines.append(
-                f"{cell.n:5d}{cell.m:5d}{cell.seconds:11.4g}{phases['generate']:10.4g}"
-                f"{phases['update']:10.4g}{cell.signal.contrast:10.3f}{cell.signal.chance:11.0%}  "
-                f"{numbers}{self._mark(cell)}"
+                f"{cell.n:5d}{cell.m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
+                f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{1 - cell.signal.chance:8.0%}"
+                f"{self.relative(cell):8.2f}"
+                + ("  <- recommended" if cell == self.choice.cell else "")
             )
-        lines += ["", f"recommended at m = {self.m}: {self.at_m.reason}"]
-        if self.of_all.cell != self.at_m.cell:
-            lines.append(f"of the whole grid, by the measure noise: {self.of_all.reason}")
-        for name in MEASURES:
-            other = recommend([c for c in self.cells if c.m == self.m], name).cell
-            if other.n != self.at_m.cell.n:
-                lines.append(f"by the measure {name} it would be n = {other.n}")
-        return "\n".join(lines)
-
-    def _mark(self, cell: Cell) -> str:
-        if cell == self.at_m.cell:
-            return f"  <- recommended at m = {self.m}"
-        return "  <- best of all" if cell == self.of_all.cell else ""
+        return "\n".join([*lines, "", f"recommended: {self.choice.reason}"])
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values; signal per second is absolute."""
         return {
             "measure": self.measure,
             "m": self.m,
-            "recommended": _choice(self.at_m),
-            "best_of_all": _choice(self.of_all),
+            "recommended": {
+                "n": self.choice.cell.n,
+                "m": self.choice.cell.m,
+                "reason": self.choice.reason,
+            },
             "cells": [
                 {
                     "n": cell.n,
@@ -77,7 +67,7 @@ class Advice:
                     "phases": self.costs.phases(cell.n, cell.m),
                     "contrast": cell.signal.contrast,
                     "chance": cell.signal.chance,
-                    "signal_per_second": {name: cell.per_second(name) for name in MEASURES},
+                    "signal_per_second": cell.per_second(self.measure),
                 }
                 for cell in self.cells
             ],
@@ -105,11 +95,6 @@ def advise(
     kept = sorted({m, *(kept or (size for size in (m // 4, m // 2, 2 * m) if size >= 2))})
     sizes = sizes or [m * 2**i // 4 for i in range(6)]
     cells = grid(population, costs, sizes, kept)
-    at_m = recommend([cell for cell in cells if cell.m == m], measure)
-    of_all = recommend(cells, "noise")
+    choice = recommend([cell for cell in cells if cell.m == m], measure)
     plain = next(cell for cell in cells if cell.n == cell.m == m)
-    return Advice(m, measure, costs, cells, plain, at_m, of_all)
-
-
-def _choice(choice: Choice) -> dict[str, Any]:
-    return {"n": choice.cell.n, "m": choice.cell.m, "reason": choice.reason}
+    return Advice(m, measure, costs, cells, plain, choice)

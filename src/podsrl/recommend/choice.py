@@ -135,36 +135,41 @@ def _measure(measure: str, signal: Signal) -> float:
 
 
 def _reason(cells: Sequence[Cell], best: Cell, measure: str) -> str:
+    """Why, in the names that TRL's users know: num_rollouts is n, num_generations m."""
+    sizes = f"num_rollouts = {best.n} with num_generations = {best.m}"
     if not any(cell.signal.contrast for cell in cells):
         return (
-            f"n = {best.n}, m = {best.m}: no two rewards of a group differ, so there is nothing to"
-            " learn from and nothing to choose by"
+            f"{sizes}. All rewards of each prompt are equal, so there is nothing to learn from and"
+            " nothing to choose by"
         )
     same_m = [cell for cell in cells if cell.m == best.m]
     if best.n > best.m:
         plain = next((cell for cell in same_m if cell.n == cell.m), None)
         if plain is None or not plain.per_second(measure):
-            return f"n = {best.n}, m = {best.m}: the most signal per second"
+            return f"{sizes}: of these it learns most per second"
         gain = best.per_second(measure) / plain.per_second(measure)
         return (
-            f"n = {best.n}, m = {best.m}: {gain:.2f} times the signal per second of plain GRPO"
-            f" (n = m = {best.m}); {_compared(best, plain)}"
+            f"{sizes} learns {gain:.2f} times as much per second as plain GRPO (num_rollouts ="
+            f" {best.m}). {_compared(best, plain)}"
         )
-    plain_is = f"n = m = {best.m}, plain GRPO: more rollouts don't pay here"
+    plain_is = f"{sizes}, plain GRPO: more rollouts don't pay here"
     larger = [cell for cell in same_m if cell.n > best.n]
     if not larger:
         return plain_is
     rival = max(larger, key=lambda cell: cell.per_second(measure))
     share = rival.per_second(measure) / best.per_second(measure)
     return (
-        f"{plain_is}; with n = {rival.n}, {share:.2f} times the signal per second,"
+        f"{plain_is}. num_rollouts = {rival.n} would learn {share:.2f} times as much per second."
         f" {_compared(rival, best)}"
     )
 
 
 def _compared(cell: Cell, plain: Cell) -> str:
+    spread, plain_spread = cell.signal.contrast, plain.signal.contrast
+    equal, plain_equal = 1 - cell.signal.chance, 1 - plain.signal.chance
     return (
-        f"the contrast of the kept is {cell.signal.contrast:.3f} instead of"
-        f" {plain.signal.contrast:.3f}, and a step takes {cell.seconds / plain.seconds:.2f} times"
-        " as long"
+        f"The kept rewards of a prompt would have a standard deviation of {spread:.3f} instead of"
+        f" {plain_spread:.3f}. {equal:.0%} of the prompts would have rewards that are all equal,"
+        f" instead of {plain_equal:.0%}. A step takes {cell.seconds / plain.seconds:.2f} times as"
+        " long"
     )

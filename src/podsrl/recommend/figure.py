@@ -11,8 +11,8 @@ from podsrl.recommend.advice import Advice
 from podsrl.runs.json_files import write_json, write_whole
 
 
-def write_plan(advice: Advice, folder: str | Path, source: str) -> list[Path]:
-    """Write plan.json, plan.png and plan.svg.
+def write_recommendation(advice: Advice, folder: str | Path, source: str) -> list[Path]:
+    """Write recommendation.json, .png and .svg.
 
     Args:
         advice: the grid and what is recommended.
@@ -23,14 +23,14 @@ def write_plan(advice: Advice, folder: str | Path, source: str) -> list[Path]:
         The files.
     """
     folder = Path(folder)
-    write_json(folder / "plan.json", {"source": source, **advice.as_json()})
-    figure = draw_plan(advice)
+    write_json(folder / "recommendation.json", {"source": source, **advice.as_json()})
+    figure = draw(advice)
     for kind in ("png", "svg"):
-        write_whole(folder / f"plan.{kind}", render(figure, kind))
-    return [folder / f"plan.{kind}" for kind in ("json", "png", "svg")]
+        write_whole(folder / f"recommendation.{kind}", render(figure, kind))
+    return [folder / f"recommendation.{kind}" for kind in ("json", "png", "svg")]
 
 
-def draw_plan(advice: Advice) -> Figure:
+def draw(advice: Advice) -> Figure:
     """Seconds per step, and signal per second, against n; a line for each m."""
     with style():
         figure = Figure(figsize=(8.6, 3.6), layout="constrained")
@@ -43,10 +43,10 @@ def draw_plan(advice: Advice) -> Figure:
             look = {"color": colour, "marker": "o", "label": f"m = {m}"}
             left.plot(sizes, [cell.seconds for cell in cells], **look)
             right.plot(sizes, [advice.relative(cell) for cell in cells], **look)
-        best = advice.at_m.cell
+        best = advice.choice.cell
         right.plot(
             best.n, advice.relative(best), "*", ms=15, mec="black", mfc="#F0E442", zorder=5,
-            label=f"recommended: n = {best.n}",
+            label=f"star: recommended, n = {best.n}",
         )  # fmt: skip
         right.axhline(1.0, color="#8A8A8A", lw=1.0, ls=(0, (4, 3)))
         left.set_ylim(bottom=0.0)

@@ -224,7 +224,9 @@ def test_the_comparison_of_auto_with_fixed_n_runs(tiny_model, capsys, tmp_path):
     run = RunFolder(tmp_path / "c" / "auto" / "seed-0")
     sizes = [int(row["pods/num_rollouts"]) for row in run.metrics()]
     assert sizes[:8] == [128, 128, 16, 16, 64, 64, 32, 32]
-    assert "num_rollouts auto: num_rollouts = " in (tmp_path / "c" / "auto" / "seed-0.log").read_text()
+    assert (
+        "num_rollouts auto: num_rollouts = " in (tmp_path / "c" / "auto" / "seed-0.log").read_text()
+    )
     comparison = load_comparison([tmp_path / "c"], Choices())
     assert [summary.arm for summary in summarise(comparison)] == ["auto"]
 

@@ -1,13 +1,16 @@
 """Reward functions as users write them: several, async, returning None, logging, failing."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from podsrl.errors import RewardError
+from podsrl.trl.rewards import checked
 from support.trl_runs import equal, logged, weights
 
 
@@ -111,34 +114,84 @@ def test_extra_logs_of_the_wrong_length_are_refused(make_trainer):
         make_trainer(12, reward_funcs=too_few, max_steps=1).train()
 
 
+ALLOWED = "allowed are finite numbers, and None or NaN"
+
+
 def infinite(completions: list[Any], **kwargs: Any) -> list[float]:
-    return [float("inf")] + [0.0] * (len(completions) - 1)
+    return [float("inf") if "7" in c[-1]["content"] else 0.0 for c in completions]
 
 
 def wrong_count(completions: list[Any], **kwargs: Any) -> list[float]:
     return [0.0]
 
 
+def no_list(completions: list[Any], **kwargs: Any) -> Any:
+    return None
+
+
+def a_mapping(completions: list[Any], **kwargs: Any) -> Any:
+    return dict.fromkeys(range(len(completions)), 1.0)
+
+
+def words(completions: list[Any], **kwargs: Any) -> Any:
+    return ["good" if i == 2 else 0.0 for i in range(len(completions))]
+
+
 def raises(completions: list[Any], **kwargs: Any) -> list[float]:
     raise OSError("grader is down")
 
 
-async def raises_async(completions: list[Any], **kwargs: Any) -> list[float]:
-    raise OSError("grader is down")
+def no_rewards_of_a_scorer(scores: list[Any], **kwargs: Any) -> list[float]:
+    return scores  # TRL gives it no argument of that name
 
 
-@pytest.mark.parametrize(
-    ("function", "says"),
-    [
-        (infinite, "reward function infinite returned an infinite reward"),
-        (wrong_count, "'wrong_count' returned 1 rewards, but 24 were expected"),
-        (raises, "failed at step 1: OSError: grader is down"),
-        (raises_async, "failed at step 1: OSError: grader is down"),
-    ],
-)
-def test_a_failing_reward_function_is_named_and_stops_the_run(make_trainer, function, says):
-    trainer = make_trainer(12, reward_funcs=[odd, function], max_steps=1)
+FAILURES = {
+    infinite: ["returned inf at step 1, which is infinite", ALLOWED, "for the completion '"],
+    wrong_count: ["returned 1 rewards for 24 completions at step 1", "the first for '"],
+    no_list: ["returned NoneType at step 1; it must return a list", "the first for '"],
+    a_mapping: ["returned dict at step 1; it must return a list", "the first for '"],
+    words: ["returned 'good' at step 1, which is no number", ALLOWED, "for the completion '"],
+    raises: ["failed at step 1: OSError: grader is down. It was given 24", "first of them '"],
+    no_rewards_of_a_scorer: ["failed at step 1: TypeError", "'scores'", "first of them '"],
+}
+
+
+def as_async(function: Any) -> Any:
+    async def later(**given: Any) -> Any:
+        return function(**given)
+
+    later.__name__ = function.__name__
+    return later
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_failing_reward_function_is_named_with_step_and_completion_and_stops_the_run(
+    make_trainer, kind
+):
+    # TRL starts a loop for async functions where it is given one
+    trainer = make_trainer(12, reward_funcs=[odd, odd if kind == "sync" else length], max_steps=1)
     before = weights(trainer)
-    with pytest.raises(RewardError, match=says):
-        trainer.train()
-    assert equal(before, weights(trainer))
+    for function, says in FAILURES.items():
+        trainer.reward_funcs[1] = function if kind == "sync" else as_async(function)
+        trainer.reward_func_names[1] = function.__name__
+        with pytest.raises(RewardError) as caught:
+            trainer.train()
+        message = str(caught.value)
+        assert message.startswith(f"reward function {function.__name__!r} ")
+        assert "<think>" in message
+        for part in says:
+            assert part in message
+        assert equal(before, weights(trainer))
+
+
+def test_a_long_completion_is_shortened_and_every_kind_of_number_is_a_reward():
+    numbers = [True, 2, 0.5, np.float32(0.25), np.int64(3), torch.tensor(1.5), None, math.nan]
+    given = [[{"role": "assistant", "content": "x" * 5000}]] * len(numbers)
+    rewards = checked(lambda completions, **kw: iter(numbers), "f", 3)(completions=given)
+    assert rewards[:6] == [1.0, 2.0, 0.5, 0.25, 3.0, 1.5]
+    assert all(map(math.isnan, rewards[6:]))
+    assert checked(lambda completions: np.ones(8), "f", 3)(completions=given) == [1.0] * 8
+    with pytest.raises(RewardError) as caught:
+        checked(lambda completions: [b"1"] * 8, "f", 3)(completions=given)
+    assert "at step 3" in str(caught.value)
+    assert len(str(caught.value)) < 500

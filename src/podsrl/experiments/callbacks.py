@@ -1,4 +1,4 @@
-"""What happens beside training: records, evaluations, and stopping on time."""
+"""What happens beside training: evaluations, and stopping on time."""
 
 import logging
 import signal
@@ -23,20 +23,6 @@ from podsrl.trl import PODSTrainer
 logger = logging.getLogger(__name__)
 
 
-class Recorder(TrainerCallback):
-    """Writes every logged training step to the run's metrics."""
-
-    def __init__(self, run: RunFolder) -> None:
-        self.run = run
-
-    def on_log(
-        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
-    ) -> None:
-        """TRL logs other things too, such as the run's totals at its end; they are left out."""
-        if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
-            self.run.append_metrics({"step": state.global_step, **logs})
-
-
 class Evaluator(TrainerCallback):
     """Evaluates before, during and after training, outside training time, and stops on time."""
 
@@ -53,13 +39,14 @@ class Evaluator(TrainerCallback):
         self.task, self.rows, self.progress = task, rows, progress
         self.scores: dict[int, Scores] = {}  # by optimiser step
         self.at_work = False
-        self._evaluated = {evaluation.step for evaluation in run.evaluations()}
+        self._evaluated: set[int] = set()
         self._budget = Budget()
         self._last_seconds = 0.0
         self._last_point = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the model before the first step."""
+        self._evaluated = {evaluation.step for evaluation in self.run.evaluations()}
         self._budget = Budget.of(self.spec, state.max_steps)
         spent = self.spent()
         self._last_seconds, self._last_point = spent.training_seconds, self._point(spent)

@@ -14,7 +14,7 @@ from podsrl import tiny
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.evaluation.sampling import Progress, Scores
 from podsrl.experiments.budget import Budget
-from podsrl.experiments.callbacks import Evaluator, Interruption, Recorder
+from podsrl.experiments.callbacks import Evaluator, Interruption
 from podsrl.experiments.config_file import parse_options
 from podsrl.experiments.output_folder import Start
 from podsrl.experiments.preflight import reward_functions, task_of
@@ -120,28 +120,27 @@ def _train(
     args, processes = spec.training, PartialState()
     run = RunFolder(str(args.output_dir))
     resume_from = _where_to_resume(run) if spec.run.resume else None
+    if spec.run.resume and resume_from is None and processes.is_main_process:
+        run.truncate_after(-1)  # it ended before its first checkpoint, and starts again
     trainer = build_trainer(spec, data, progress)
-    if processes.is_main_process:
-        run.truncate_after(checkpoint.step_of(resume_from) if resume_from else -1)
-        run.write_config(config)
-        run.write_environment()
-    processes.wait_for_everyone()  # the evaluator of every process reads what is left
+    trainer.recorder.config = config
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
     alone = processes.num_processes == 1  # other ranks can't be waited for
     interruption = Interruption(saves=args.save_strategy != "no")
-    for own in (Recorder(run), evaluator, interruption, *callbacks):
+    for own in (evaluator, interruption, *callbacks):
         trainer.add_callback(own)
     try:
         with interruption.watching():
-            if resume_from is None or not _ended_at(resume_from, trainer, evaluator, spec):
+            if resume_from is not None and _ended_at(resume_from, trainer, evaluator, spec):
+                trainer.recorder.begin(trainer.state.global_step)
+                trainer.recorder.finish(trainer.state.global_step, trainer.clock.training_seconds)
+            else:
                 trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
     except PodsError:
         if alone and not evaluator.at_work:
             trainer.save_last_step()
         raise
     steps, seconds = trainer.state.global_step, trainer.clock.training_seconds
-    if processes.is_main_process:
-        run.finish(spec.run.arm, args.seed, steps, seconds)
     processes.wait_for_everyone()
     return Result(run, checkpoint.last_complete(run.path), evaluator.scores, steps, seconds)
 

@@ -42,8 +42,7 @@ class Spec:
 
     def flat(self) -> dict[str, Any]:
         """All settings as one mapping of plain values, for config.yaml."""
-        training = {k: v for k, v in self.training.to_dict().items() if not k.startswith("_")}
-        return {**asdict(self.run), **asdict(self.model), **training}
+        return {**asdict(self.run), **asdict(self.model), **self.training.plain()}
 
 
 class _Parser(TrlParser):

@@ -4,8 +4,9 @@
     environment.json    versions, hardware, git state, command line, start time
     metrics.jsonl       one object per logged step
     evaluations.jsonl   one `Evaluation` per line
-    rollouts/step_000001.parquet    one row per rollout, kept or not
+    rollouts/step_000001.parquet    one row per rollout, kept or not: see `ROLLOUT_COLUMNS`
     finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
+    previous-1/         the same of an earlier run, where a later one began anew in its folder
 
 Importing this module imports neither torch nor pyarrow.
 """
@@ -13,6 +14,7 @@ Importing this module imports neither torch nor pyarrow.
 from __future__ import annotations
 
 import io
+import itertools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -33,20 +35,25 @@ __all__ = ["ACCURACIES", "DamagedFileWarning", "Evaluation", "RunFolder", "find_
 ACCURACIES = ("answer_accuracy", "format_accuracy", "both_accuracy")
 _LISTS = (*ACCURACIES, "mean_length")
 
+#: The columns of a rollout file, beside one "rewards/<function>" per reward function.
 ROLLOUT_COLUMNS = {
-    "step": "int64",
-    "group": "int64",
-    "rollout": "int64",
-    "prompt": "string",
-    "completion": "string",
-    "reward": "float64",  # null: could not be scored
+    "step": "int64",  # optimiser step that it was generated for, from 1
+    "group": "int64",  # which prompt of the step, from 0
+    "rollout": "int64",  # which rollout of the group, from 0
+    "prompt": "string",  # as the model read it
+    "completion": "string",  # of a conversation, its last message
+    "reward": "float64",  # weighted sum over the reward functions; null: could not be scored
     "kept": "bool",
     "advantage": "float64",  # null: dropped
-    "tokens": "int64",
+    "tokens": "int64",  # of the completion
 }
 #: May be left out. The right answer to the prompt, where the data has one.
 OPTIONAL_COLUMNS = {"answer": "string"}
 REWARD_PREFIX = "rewards/"
+
+_RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json")
+_RECORDS = ("config.yaml", "environment.json", *_RESULTS)
+_PREVIOUS = "previous-"
 
 
 @dataclass(frozen=True)
@@ -234,6 +241,18 @@ class RunFolder:
         if finished is not None and finished["steps"] > step:
             (self.path / "finished.json").unlink()
 
+    def set_aside(self) -> Path | None:
+        """Move what an earlier run recorded to a folder of its own; None if it recorded nothing."""
+        records = [self.path / name for name in _RECORDS if (self.path / name).exists()]
+        if not any(path.name in _RESULTS and _holds_something(path) for path in records):
+            return None
+        names = (self.path / f"{_PREVIOUS}{number}" for number in itertools.count(1))
+        aside = next(path for path in names if not path.exists())
+        aside.mkdir()
+        for path in records:
+            path.rename(aside / path.name)
+        return aside
+
     def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write the rollouts of a step, one row each, kept or not; `sync_rollouts` makes them last.
 
@@ -323,14 +342,24 @@ class RunFolder:
         return self.path / "rollouts" / f"step_{step:06d}.parquet"
 
 
+def _holds_something(path: Path) -> bool:
+    return any(path.iterdir()) if path.is_dir() else path.stat().st_size > 0
+
+
 def find_runs(folder: str | Path) -> list[RunFolder]:
     """The runs in a folder and below, by path; the folder itself may be a run.
+
+    What was set aside in a run's folder is not among them, unless it is the folder itself.
 
     Raises:
         InvalidInputError: there is none.
     """
     folder = Path(folder)
-    runs = [RunFolder(path.parent) for path in sorted(folder.rglob("config.yaml"))]
+    runs = [
+        RunFolder(path.parent)
+        for path in sorted(folder.rglob("config.yaml"))
+        if not path.parent.relative_to(folder).name.startswith(_PREVIOUS)
+    ]
     if not runs:
         raise InvalidInputError(
             f"no run in {folder}: a run is a folder with config.yaml and evaluations.jsonl, as"

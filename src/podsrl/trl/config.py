@@ -117,6 +117,10 @@ class PODSConfig(GRPOConfig):
         n = self.num_rollouts
         return self.max_num_rollouts if isinstance(n, str) else n or 0
 
+    def plain(self) -> dict[str, Any]:
+        """All fields as plain values, without those that are the library's own business."""
+        return {name: value for name, value in self.to_dict().items() if not name.startswith("_")}
+
     def _check_sizes(self) -> None:
         m = self.num_generations
         n_name = "max_num_rollouts" if self.num_rollouts == AUTO else "num_rollouts"

@@ -1,22 +1,118 @@
-"""Rewards checked at the door."""
+"""Reward functions whose errors say which function, at which step, for which completion."""
 
-from collections.abc import Sequence
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import torch
+from trl.trainer.utils import is_async_callable
 
-from podsrl.errors import RewardError
+from podsrl.errors import PodsError, RewardError
+
+_SHOWN = 200  # characters of a completion
+_ALLOWED = "allowed are finite numbers, and None or NaN for a completion that could not be scored"
 
 
-def check_rewards(rewards_P_N_F: torch.Tensor, names_F: Sequence[str]) -> None:
-    """Refuse infinite rewards, naming the function that gave one.
+def checked(function: Any, name: str, step: int) -> Any:
+    """A reward function that gives the same rewards as `function`, and clearer errors.
+
+    Args:
+        function: sync or async; a reward model is returned as it is.
+        name: for messages.
+        step: optimiser step that it scores for, from 1.
 
     Raises:
-        RewardError: with the function's name.
+        RewardError: when called: it raised, gave another number of rewards than completions, or
+            something that is no finite number; with its name, the step and one completion.
     """
-    infinite = torch.isinf(rewards_P_N_F).flatten(0, -2).any(dim=0)
-    if infinite.any():
-        names = ", ".join(n for n, bad in zip(names_F, infinite.tolist(), strict=True) if bad)
+    if isinstance(function, torch.nn.Module):
+        return function
+    who = f"reward function {name!r}"
+    if is_async_callable(function):
+
+        @functools.wraps(function)
+        async def call_async(*, completions: Sequence[Any], **given: Any) -> list[float]:
+            with _named(who, step, completions):
+                values = await function(completions=completions, **given)
+            return _as_rewards(values, who, step, completions)
+
+        return call_async
+
+    def call(*, completions: Sequence[Any], **given: Any) -> list[float]:
+        with _named(who, step, completions):
+            values = function(completions=completions, **given)
+        return _as_rewards(values, who, step, completions)
+
+    return call
+
+
+def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) -> None:
+    """Refuse infinite rewards, which a reward model may give.
+
+    Raises:
+        RewardError: with the model's name.
+    """
+    infinite_F = torch.isinf(rewards_R_F).any(dim=0).tolist()
+    if any(infinite_F):
+        names = ", ".join(name for name, bad in zip(names_F, infinite_F, strict=True) if bad)
         raise RewardError(
-            f"reward function {names} returned an infinite reward; allowed are finite numbers, and"
-            " None or NaN for a completion that could not be scored"
+            f"reward model {names} gave an infinite reward at step {step}; {_ALLOWED}"
         )
+
+
+def text_of(completion: Any) -> str:
+    """A completion is text, or a conversation whose last message is the model's."""
+    return completion if isinstance(completion, str) else str(completion[-1].get("content") or "")
+
+
+@contextmanager
+def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
+    try:
+        yield
+    except PodsError:
+        raise
+    except Exception as error:
+        raise RewardError(
+            f"{who} failed at step {step}: {type(error).__name__}: {error}. It was given"
+            f" {len(completions)} completions, the first of them {_shown(completions[0])}"
+        ) from error
+
+
+def _as_rewards(values: Any, who: str, step: int, completions: Sequence[Any]) -> list[float]:
+    if isinstance(values, str | Mapping) or not hasattr(values, "__iter__"):
+        raise RewardError(
+            f"{who} returned {type(values).__name__} at step {step}; it must return a list with one"
+            f" reward per completion, here {len(completions)}, the first for"
+            f" {_shown(completions[0])}"
+        )
+    rewards = list(values)
+    if len(rewards) != len(completions):
+        raise RewardError(
+            f"{who} returned {len(rewards)} rewards for {len(completions)} completions at step"
+            f" {step}; it must return one per completion, the first for {_shown(completions[0])}"
+        )
+    return [_as_reward(v, who, step, c) for v, c in zip(rewards, completions, strict=True)]
+
+
+def _as_reward(value: Any, who: str, step: int, completion: Any) -> float:
+    if value is None:
+        return math.nan
+    try:
+        reward = float("no number" if isinstance(value, str | bytes) else value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        problem = "which is no number"
+    else:
+        if not math.isinf(reward):
+            return reward
+        problem = "which is infinite"
+    raise RewardError(
+        f"{who} returned {value!r:.80} at step {step}, {problem}; {_ALLOWED}. It was for the"
+        f" completion {_shown(completion)}"
+    )
+
+
+def _shown(completion: Any) -> str:
+    text = text_of(completion)
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podsrl.runs.folder import RunFolder
-from podsrl.trl.batch import Batch
 
 
 class RolloutLog:
@@ -60,44 +59,7 @@ class RolloutLog:
         self.run.sync_rollouts(sorted(self._unsynced))
         self._unsynced.clear()
 
-    def drop_after(self, step: int) -> None:
-        """Delete what was logged for steps after `step`: a resumed run logs them again."""
-        self._drop([s for s in self._rows if s > step])
-        if not self._rows:
-            self.stride = 1
-
     def _drop(self, steps: list[int]) -> None:
         for step in steps:
             self.run.rollout_path(step).unlink(missing_ok=True)
             del self._rows[step]
-
-
-def rollout_columns(
-    batch: Batch, prompts_P: Sequence[str], names_F: Sequence[str]
-) -> dict[str, list[Any]]:
-    """All rollouts of a batch as columns of the rollout log."""
-    total = batch.groups * batch.n
-    advantages: list[float | None] = [None] * total
-    for place, advantage in zip(batch.kept_places, batch.advantages_K.tolist(), strict=True):
-        advantages[place] = advantage
-    by_func = batch.rewards_P_N_F.flatten(0, 1).T.tolist()
-    return {
-        "group": [place // batch.n for place in range(total)],
-        "rollout": [place % batch.n for place in range(total)],
-        "prompt": [prompt for prompt in prompts_P for _ in range(batch.n)],
-        "completion": [_text(c) for c in batch.rollouts["completion"] or ()],
-        "reward": _or_none(batch.rewards_P_N.flatten().tolist()),
-        "kept": [a is not None for a in advantages],
-        "advantage": advantages,
-        "tokens": [len(ids) for ids in batch.rollouts["completion_ids"] or ()],
-        **{f"rewards/{f}": _or_none(r) for f, r in zip(names_F, by_func, strict=True)},
-    }
-
-
-def _text(completion: Any) -> str:
-    """A completion is text, or a conversation whose last message is the model's."""
-    return completion if isinstance(completion, str) else str(completion[-1].get("content") or "")
-
-
-def _or_none(values: Sequence[float]) -> list[float | None]:
-    return [None if v != v else v for v in values]

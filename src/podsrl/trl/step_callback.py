@@ -1,4 +1,4 @@
-"""Around an optimiser step: the rollouts of other runs, steps without any reward, metrics, n."""
+"""Around an optimiser step: steps without any reward, metrics, and the next n."""
 
 import logging
 from typing import Any
@@ -20,11 +20,6 @@ class StepCallback(TrainerCallback):
 
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Forget rollouts of another run in this folder, or of steps that are done again."""
-        if self.trainer._rollout_log is not None:
-            self.trainer._rollout_log.drop_after(state.global_step)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Without gradients the optimiser moves nothing: no momentum, no weight decay."""

@@ -14,16 +14,16 @@ from trl.models import unwrap_model_for_generation
 
 from podsrl.advantages import group_advantages
 from podsrl.downsampling import downsample, resolve_rule
-from podsrl.errors import PodsError, RewardError, UnsupportedError
-from podsrl.runs.folder import RunFolder
+from podsrl.errors import UnsupportedError
 from podsrl.trl import checkpoint, vllm
 from podsrl.trl.batch import Batch, Columns, put_extra_logs, take_extra_logs
 from podsrl.trl.clock import PhaseClock
 from podsrl.trl.config import AUTO, PODSConfig, refuse_unsupported
 from podsrl.trl.fast_generation import generating_fast
+from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import pods_metrics, trl_metrics
-from podsrl.trl.rewards import check_rewards
-from podsrl.trl.rollout_log import RolloutLog, rollout_columns
+from podsrl.trl.recorder import RunRecorder
+from podsrl.trl.rewards import check_rewards, checked
 from podsrl.trl.step_callback import StepCallback
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class PODSTrainer(GRPOTrainer):
     Raises:
         InvalidInputError: `args` is not a `PODSConfig`.
         UnsupportedError: tools, environments or images, which are refused at construction.
-        RewardError: while training, a reward function raised or returned an infinite reward.
+        RewardError: while training, a reward function raised or returned something that is no
+            reward.
     """
 
     _tag_names = ["trl", "grpo", "pods"]  # noqa: RUF012 (TRL's own class attribute)
@@ -84,6 +85,7 @@ class PODSTrainer(GRPOTrainer):
         refuse_unsupported(args, train_dataset, kwargs)
         with vllm.sized_for_rollouts(args.most_rollouts, int(args.num_generations or 0)):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
+        show_messages()
         self.clock = PhaseClock(args.training_clock)
         self.auto = self._rollout_chooser()
         self.num_rollouts = args.most_rollouts if self.auto is None else self.auto.n  # n
@@ -95,10 +97,9 @@ class PODSTrainer(GRPOTrainer):
         self._in_step: list[Batch] = []  # generated in the optimiser step that is not yet done
         # whether the rows in TRL's buffer, and the gradients so far, rest on any scored rollout
         self._scorable = self._scorable_gradients = False
-        self._rollout_log = None
-        if args.rollout_log and self.accelerator.is_main_process:
-            run = RunFolder(str(args.output_dir))
-            self._rollout_log = RolloutLog(run, args.rollout_log_max_rows)
+        name = getattr(self.accelerator.unwrap_model(self.model).config, "_name_or_path", "")
+        self.recorder = RunRecorder(args, name, self.reward_func_names)
+        self.add_callback(self.recorder)
         self.add_callback(self.clock)
         self.add_callback(StepCallback(self))
 
@@ -174,8 +175,9 @@ class PODSTrainer(GRPOTrainer):
                 super()._generate(prompts)
             )
         batch.merge_fields(extra)
-        with self.clock.phase("score"):
-            rewards = self._score(batch.rows, prompts, completions, completion_ids)
+        with self.clock.phase("score"), self._checked_rewards():
+            rewards = super()._calculate_rewards(batch.rows, prompts, completions, completion_ids)
+            check_rewards(rewards, self.reward_func_names, batch.step + 1)
         with self.clock.phase("select"):
             columns: Columns = {
                 "row": batch.rows,
@@ -207,8 +209,22 @@ class PODSTrainer(GRPOTrainer):
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
         """The kept rollouts' rewards, already known; TRL's own method in evaluation."""
         if self._batch is None or not self.model.training:
-            return super()._calculate_rewards(inputs, prompts, completions, ids)
+            with self._checked_rewards():
+                return super()._calculate_rewards(inputs, prompts, completions, ids)
         return self._batch.kept_rewards_per_func
+
+    def _checked_rewards(self) -> AbstractContextManager[Any]:
+        """Inside, a reward function that fails is named."""
+        step = self.state.global_step + 1
+        named = zip(self.reward_funcs, self.reward_func_names, strict=True)
+        functions = [checked(function, name, step) for function, name in named]
+        return patch.object(self, "reward_funcs", functions)
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """TRL's; then the run's folder says that it is complete."""
+        output = super().train(*args, **kwargs)
+        self.recorder.finish(self.state.global_step, self.clock.training_seconds)
+        return output
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """TRL's step; remembers whether the gradients so far rest on any scored rollout."""
@@ -280,8 +296,7 @@ class PODSTrainer(GRPOTrainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
-        if self._rollout_log is not None:
-            self._rollout_log.sync()
+        self.recorder.sync()
         folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
         checkpoint.write(self.state_dict(), folder, self.accelerator.process_index)
 
@@ -295,21 +310,6 @@ class PODSTrainer(GRPOTrainer):
         return self._step % ((self.args.steps_per_generation or 1) * self.num_iterations) == 0
 
     # ---- between generation and update -----------------------------------------------------------
-
-    def _score(
-        self, rows: list[dict[str, Any]], prompts: list[Any], completions: list[Any], ids: list[Any]
-    ) -> torch.Tensor:
-        try:
-            rewards = super()._calculate_rewards(rows, prompts, completions, ids)
-        except PodsError:
-            raise
-        except Exception as error:
-            raise RewardError(
-                f"a reward function failed at step {self.state.global_step + 1}:"
-                f" {type(error).__name__}: {error}"
-            ) from error
-        check_rewards(rewards[None], self.reward_func_names)
-        return rewards
 
     def _select(self, batch: Batch) -> torch.Tensor:
         """Which rollouts of all groups to keep, shape (P, N); the same on every rank."""
@@ -346,11 +346,7 @@ class PODSTrainer(GRPOTrainer):
         self.rollouts_generated += batch.kept_P_N.numel()
         self.rollouts_trained += len(batch.kept_places)
         self.tokens_generated += sum(batch.tokens)
-        if self._rollout_log is not None:
-            prompt_ids_P = (batch.rollouts["prompt_ids"] or ())[:: batch.n]
-            prompts_P = self._tokenizer.batch_decode(list(prompt_ids_P))
-            columns = rollout_columns(batch, prompts_P, self.reward_func_names)
-            self._rollout_log.write(batch.step + 1, columns)
+        self.recorder.record(batch, self._tokenizer)
 
     def _log_metrics(self, batch: Batch) -> None:
         """TRL's metrics cover the kept rollouts: put those of all n in their place. Add ours."""

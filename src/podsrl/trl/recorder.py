@@ -1,0 +1,118 @@
+"""The one writer of a training run's folder, for `PODSTrainer` by itself and for `pods train`."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+from transformers import TrainerCallback
+
+from podsrl.runs.folder import RunFolder
+from podsrl.trl.batch import Batch
+from podsrl.trl.config import PODSConfig
+from podsrl.trl.rewards import text_of
+from podsrl.trl.rollout_log import RolloutLog
+
+logger = logging.getLogger(__name__)
+
+
+class RunRecorder(TrainerCallback):
+    """Writes config, environment, metrics and rollouts of a run, and that it is finished.
+
+    Only the main process writes. A run that starts anew in a used folder deletes nothing: what an
+    earlier one recorded is moved to `previous-1` there.
+
+    Args:
+        args: of the trainer.
+        model: its name or path.
+        names_F: of the reward functions.
+
+    Attributes:
+        run: the folder.
+        config: what config.yaml will hold; `pods train` puts all its settings here.
+    """
+
+    def __init__(self, args: PODSConfig, model: str, names_F: Sequence[str]) -> None:
+        self.args = args
+        self.names = list(names_F)
+        self.run = RunFolder(Path(str(args.output_dir)))
+        self.config: Mapping[str, Any] = {
+            "task": None,
+            "arm": "grpo" if args.num_rollouts == args.num_generations else "pods",
+            "model_name_or_path": model,
+            "reward_functions": self.names,
+            **args.plain(),
+        }
+        self._rollouts: RolloutLog | None = None
+
+    def begin(self, step: int) -> None:
+        """Before training goes on after `step`: forget what is to be done again, or start anew."""
+        if PartialState().is_main_process:
+            if step:
+                self.run.truncate_after(step)
+            elif (moved := self.run.set_aside()) is not None:
+                logger.warning(
+                    "%s was used before; what was recorded there is now in %s", self.run.path, moved
+                )
+            self.run.write_config(self.config)
+            self.run.write_environment()
+            if self.args.rollout_log:
+                self._rollouts = RolloutLog(self.run, self.args.rollout_log_max_rows)
+        PartialState().wait_for_everyone()  # the others may read what is left
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Open the folder."""
+        self.begin(state.global_step)
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        """Write a step's metrics; what else TRL logs, such as totals at the end, is left out."""
+        if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
+            self.run.append_metrics({"step": state.global_step, **logs})
+
+    def record(self, batch: Batch, tokenizer: Any) -> None:
+        """Write a batch's rollouts."""
+        if self._rollouts is None:
+            return
+        prompts_P = tokenizer.batch_decode(list((batch.rollouts["prompt_ids"] or ())[:: batch.n]))
+        self._rollouts.write(batch.step + 1, rollout_columns(batch, prompts_P, self.names))
+
+    def sync(self) -> None:
+        """Wait until the rollouts so far are on the disk."""
+        if self._rollouts is not None:
+            self._rollouts.sync()
+
+    def finish(self, steps: int, training_seconds: float) -> None:
+        """Write that the run is complete."""
+        if PartialState().is_main_process:
+            self.run.finish(self.config["arm"], self.config["seed"], steps, training_seconds)
+
+
+def rollout_columns(
+    batch: Batch, prompts_P: Sequence[str], names_F: Sequence[str]
+) -> dict[str, list[Any]]:
+    """All rollouts of a batch as columns of the rollout log."""
+    total = batch.groups * batch.n
+    advantages: list[float | None] = [None] * total
+    for place, advantage in zip(batch.kept_places, batch.advantages_K.tolist(), strict=True):
+        advantages[place] = advantage
+    by_func = batch.rewards_P_N_F.flatten(0, 1).T.tolist()
+    answers = [row.get("answer") for row in batch.rollouts["row"] or ()]
+    return {
+        "group": [place // batch.n for place in range(total)],
+        "rollout": [place % batch.n for place in range(total)],
+        "prompt": [prompt for prompt in prompts_P for _ in range(batch.n)],
+        "completion": [text_of(c) for c in batch.rollouts["completion"] or ()],
+        "answer": [None if answer is None else str(answer) for answer in answers],
+        "reward": _or_none(batch.rewards_P_N.flatten().tolist()),
+        "kept": [a is not None for a in advantages],
+        "advantage": advantages,
+        "tokens": [len(ids) for ids in batch.rollouts["completion_ids"] or ()],
+        **{f"rewards/{f}": _or_none(r) for f, r in zip(names_F, by_func, strict=True)},
+    }
+
+
+def _or_none(values: Sequence[float]) -> list[float | None]:
+    return [None if v != v else v for v in values]

@@ -36,6 +36,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "accumulation": {"gradient_accumulation_steps": 2},
     "iterations": {"num_iterations": 2},
     "beta": {"beta": 0.1, "max_steps": 2},
+    "scope": {"selection_scope": "batch", "max_steps": 2},
     "straight": {"max_steps": 4, "n": 8, "num_iterations": 2},
     "stopped": {
         "max_steps": 4, "n": 8, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1,
@@ -117,7 +118,7 @@ def generations(outcome: dict[str, Any]) -> list[list[tuple[str, float]]]:
 @pytest.mark.parametrize("world", [2, 3])
 def test_selection_losses_and_weights_on_several_ranks_equal_those_on_one(on_ranks, world):
     one, several = on_ranks(1), on_ranks(world)
-    for name in ("plain", "accumulation", "iterations", "beta", "straight"):
+    for name in ("plain", "accumulation", "iterations", "beta", "scope", "straight"):
         assert generations(result(one, name)) == generations(result(several, name)), name
         assert_same_training(one, several, name)
         assert result(several, name)["aligned"]

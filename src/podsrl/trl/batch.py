@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 from accelerate.utils import gather_object
+from trl.trainer.utils import nanstd
 
+from podsrl.advantages import group_advantages
 from podsrl.errors import RewardError
 
 Columns = dict[str, Sequence[Any] | None]  # a batch: name -> one value per row, or nothing at all
@@ -89,6 +91,35 @@ class Batch:
         self.kept_P_N = kept_P_N
         self.kept_places = kept_P_N.flatten().nonzero()[:, 0].tolist()
         return select_rows(self.rollouts, self.kept_places[self.share])
+
+    def rewards_to_select_by(self, weights_F: Sequence[float] | None) -> torch.Tensor:
+        """Rewards for the rule, shape (P, N): `rewards_P_N`, or sums with weights of their own.
+
+        A function of weight 0 has no part in it: not by a tie, nor by what it could not score.
+        """
+        if weights_F is None:
+            return self.rewards_P_N
+        weights = torch.tensor(weights_F, device=self.rewards_P_N_F.device)
+        parts_P_N_F = self.rewards_P_N_F[..., weights != 0]
+        unscorable = torch.isnan(parts_P_N_F).all(dim=-1)
+        weighted = parts_P_N_F * weights[weights != 0]
+        return weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
+
+    def own_advantages(self, baseline: str, scale_rewards: str) -> torch.Tensor:
+        """Advantages of the kept rollouts, shape (K,), for groups of any size.
+
+        Args:
+            baseline: rewards to compare with, "kept" or all of the "group".
+            scale_rewards: as TRL's: "group", "batch" or "none".
+        """
+        rewards_P_N, kept_P_N = self.rewards_P_N.double().cpu(), self.kept_P_N.cpu()
+        if baseline == "kept":
+            rewards_P_N = rewards_P_N.masked_fill(~kept_P_N, torch.nan)
+        everyone = torch.arange(self.n).expand(self.groups, -1)
+        advantages_P_N = group_advantages(rewards_P_N, everyone, scale=scale_rewards == "group")
+        if scale_rewards == "batch":
+            advantages_P_N = advantages_P_N / (nanstd(rewards_P_N[kept_P_N]) + 1e-4)
+        return advantages_P_N[kept_P_N].to(self.rewards_P_N)
 
     def weighted_sums(self, weights_F: torch.Tensor) -> torch.Tensor:
         """Rewards summed as TRL does, shape (P, N); NaN where no function gave one."""

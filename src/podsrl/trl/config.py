@@ -1,5 +1,6 @@
 """`PODSConfig`: TRL's `GRPOConfig` with how many rollouts to generate and which to keep."""
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.trl.clock import CLOCKS
 
 AUTO = "auto"
+SCOPES = ("prompt", "batch")
 
 if TYPE_CHECKING:
     NumRollouts = int | str | None
@@ -62,6 +64,20 @@ class PODSConfig(GRPOConfig):
             " the paper) or 'group' (all n)."
         },
     )
+    selection_weights: list[float] | None = field(
+        default=None,
+        metadata={
+            "help": "Weight of each reward function when choosing what to keep, in their order;"
+            " training still uses reward_weights. Default: the same weights."
+        },
+    )
+    selection_scope: str = field(
+        default="prompt",
+        metadata={
+            "help": "'prompt': num_generations rollouts of each prompt; 'batch': as many in all,"
+            " any number of each prompt, where rewards differ most."
+        },
+    )
     rollout_log: bool = field(
         default=True,
         metadata={
@@ -109,6 +125,7 @@ class PODSConfig(GRPOConfig):
             self.fast_generation = self.most_rollouts > (self.num_generations or 0)
         super().__post_init__()
         resolve_rule(self.downsampling_rule)
+        self._check_selection()
         self._check_advantages()
 
     @property
@@ -144,6 +161,34 @@ class PODSConfig(GRPOConfig):
                 " rollout_log=False switches the log off"
             )
 
+    def _check_selection(self) -> None:
+        weights = self.selection_weights
+        if weights is not None and not (
+            isinstance(weights, list)
+            and all(isinstance(w, int | float) and math.isfinite(w) for w in weights)
+            and any(weights)
+        ):
+            raise InvalidInputError(
+                "selection_weights must be a list with one finite number per reward function, not"
+                f" all of them 0; got {weights!r}"
+            )
+        if self.selection_scope not in SCOPES:
+            raise InvalidInputError(
+                f"unknown selection_scope {self.selection_scope!r}; allowed: {', '.join(SCOPES)}"
+            )
+        if self.selection_scope == "batch" and self.downsampling_rule != "max_variance":
+            raise InvalidInputError(
+                "selection_scope='batch' has its own rule: it is defined for downsampling_rule"
+                f"='max_variance', got {self.downsampling_rule!r}"
+            )
+        if self.selection_scope == "batch" and (
+            self.multi_objective_aggregation != "sum_then_normalize"
+        ):
+            raise InvalidInputError(
+                "selection_scope='batch' is defined for multi_objective_aggregation"
+                f"='sum_then_normalize', got {self.multi_objective_aggregation!r}"
+            )
+
     def _check_advantages(self) -> None:
         if self.advantage_baseline not in BASELINES:
             raise InvalidInputError(
@@ -161,17 +206,25 @@ class PODSConfig(GRPOConfig):
             )
 
 
-def refuse_unsupported(args: Any, train_dataset: Any, kwargs: dict[str, Any]) -> None:
+def refuse_unsupported(
+    args: Any, reward_funcs: Any, train_dataset: Any, kwargs: dict[str, Any]
+) -> None:
     """Refuse what `PODSTrainer` cannot do, before anything is loaded.
 
     Raises:
-        InvalidInputError: `args` is no `PODSConfig`.
+        InvalidInputError: `args` is no `PODSConfig`, or has a wrong number of selection weights.
         UnsupportedError: tools, environments, images.
     """
     if not isinstance(args, PODSConfig):
         raise InvalidInputError(
             f"PODSTrainer needs args=podsrl.trl.PODSConfig(...), got {type(args).__name__};"
             " PODSConfig takes every field of GRPOConfig"
+        )
+    functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
+    if args.selection_weights is not None and len(args.selection_weights) != functions:
+        raise InvalidInputError(
+            f"selection_weights has {len(args.selection_weights)} numbers for {functions} reward"
+            " functions; give one for each, in their order"
         )
     for name in ("tools", "environment_factory"):
         if kwargs.get(name):

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from trl.trainer.utils import nanstd
 
+from podsrl.advantages import group_advantages
+from podsrl.drives import drives, shaping_only
 from podsrl.trl.batch import Batch
 
 
@@ -25,6 +28,8 @@ def pods_metrics(batch: Batch) -> dict[str, float]:
     """What the update sees of a batch."""
     rewards, kept = batch.rewards_P_N, batch.kept_P_N
     kept_rewards = rewards.masked_fill(~kept, torch.nan)
+    constant_P = _constant(kept_rewards)
+    teaches_nothing = constant_P[:, None] | torch.isnan(rewards)
     tokens = batch.tokens
     kept_tokens = sum(tokens[place] for place in batch.kept_places)
     return {
@@ -34,9 +39,36 @@ def pods_metrics(batch: Batch) -> dict[str, float]:
         "pods/kept_reward_std": nanstd(kept_rewards.flatten()).item(),
         "pods/kept_tokens": float(kept_tokens),
         "pods/dropped_tokens": float(sum(tokens) - kept_tokens),
-        "pods/zero_variance_groups": _constant(kept_rewards).float().sum().item(),
+        "pods/zero_variance_groups": constant_P.float().sum().item(),
+        "pods/filler_rows": (kept & teaches_nothing).float().sum().item(),
         "pods/unscorable": torch.isnan(rewards).float().sum().item(),
     }
+
+
+def drive_metrics(
+    batch: Batch, names_F: Sequence[str], outcome_F: Sequence[bool], scale: bool
+) -> dict[str, float]:
+    """How closely the update follows each reward function; see `podsrl.drives`.
+
+    Args:
+        batch: with its advantages.
+        names_F: of the reward functions.
+        outcome_F: which of them judge the outcome.
+        scale: whether advantages are divided by the standard deviation.
+    """
+    rewards_P_N, parts_P_N_F = batch.rewards_P_N.double().cpu(), batch.rewards_P_N_F.cpu().numpy()
+    kept_P_N = batch.kept_P_N.cpu().numpy()
+    kept_advantages_P_N = np.zeros(kept_P_N.shape)
+    kept_advantages_P_N[kept_P_N] = batch.advantages_K.tolist()
+    everyone = torch.arange(batch.n).expand(batch.groups, -1)
+    all_advantages_P_N = group_advantages(rewards_P_N, everyone, scale=scale).numpy()
+    found = {"pods/shaping_only_groups": shaping_only(parts_P_N_F, kept_P_N, outcome_F)}
+    kept_drives_F = drives(kept_advantages_P_N, parts_P_N_F, kept_P_N)
+    all_drives_F = drives(all_advantages_P_N, parts_P_N_F)
+    for name, of_kept, of_all in zip(names_F, kept_drives_F, all_drives_F, strict=True):
+        found[f"pods/drives/{name}"] = float(of_kept)
+        found[f"pods/drives_all/{name}"] = float(of_all)
+    return found
 
 
 def _mean(x: torch.Tensor) -> float:

@@ -12,8 +12,8 @@ from accelerate.utils import gather_object
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
-from podsrl.advantages import group_advantages
-from podsrl.downsampling import downsample, resolve_rule
+from podsrl.downsampling import downsample, downsample_batch, resolve_rule
+from podsrl.drives import DriveWatch, outcome_parts
 from podsrl.errors import UnsupportedError
 from podsrl.trl import checkpoint, vllm
 from podsrl.trl.batch import Batch, Columns, put_extra_logs, take_extra_logs
@@ -21,7 +21,7 @@ from podsrl.trl.clock import PhaseClock
 from podsrl.trl.config import AUTO, PODSConfig, refuse_unsupported
 from podsrl.trl.fast_generation import generating_fast
 from podsrl.trl.messages import show_messages
-from podsrl.trl.metrics import pods_metrics, trl_metrics
+from podsrl.trl.metrics import drive_metrics, pods_metrics, trl_metrics
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.rewards import check_rewards, checked
 from podsrl.trl.step_callback import StepCallback
@@ -82,7 +82,7 @@ class PODSTrainer(GRPOTrainer):
         **kwargs: Any,
     ) -> None:
         args = PODSConfig() if args is None else args
-        refuse_unsupported(args, train_dataset, kwargs)
+        refuse_unsupported(args, reward_funcs, train_dataset, kwargs)
         with vllm.sized_for_rollouts(args.most_rollouts, int(args.num_generations or 0)):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
         show_messages()
@@ -93,6 +93,9 @@ class PODSTrainer(GRPOTrainer):
         self.rollouts_trained = 0
         self.tokens_generated = 0  # of all rollouts, prompts included
         self._rule = resolve_rule(args.downsampling_rule)
+        weights = self.reward_weights.tolist()
+        self._outcome = outcome_parts(weights, args.selection_weights)
+        self._drive_watch = DriveWatch(self.reward_func_names, weights)
         self._batch: Batch | None = None  # the one that was generated last
         self._in_step: list[Batch] = []  # generated in the optimiser step that is not yet done
         # whether the rows in TRL's buffer, and the gradients so far, rest on any scored rollout
@@ -313,16 +316,18 @@ class PODSTrainer(GRPOTrainer):
 
     def _select(self, batch: Batch) -> torch.Tensor:
         """Which rollouts of all groups to keep, shape (P, N); the same on every rank."""
-        m = self.num_generations
+        m, rows = self.num_generations, batch.groups * self.num_generations
         if self.rollouts_generated == 0:
             self._say(
                 "selected %d of %d in %d groups; the update sees %d rows",
-                *(m, batch.n, batch.groups, batch.groups * m),
+                *(m, batch.n, batch.groups, rows),
             )
         seed = [self.args.seed, batch.step, batch.index]
-        kept_P_M = downsample(batch.rewards_P_N, m, self._rule, seed)
-        kept_P_N = torch.zeros_like(batch.rewards_P_N, dtype=torch.bool)
-        return kept_P_N.scatter(1, kept_P_M, True)
+        rewards_P_N = batch.rewards_to_select_by(self.args.selection_weights)
+        if self.args.selection_scope == "batch":
+            return downsample_batch(rewards_P_N, rows, seed)
+        kept_P_M = downsample(rewards_P_N, m, self._rule, seed)
+        return torch.zeros_like(rewards_P_N, dtype=torch.bool).scatter(1, kept_P_M, True)
 
     def _finish(self, batch: Batch, output: dict[str, Any]) -> None:
         """After TRL's method: advantages, metrics over all n, the rollout log."""
@@ -331,11 +336,10 @@ class PODSTrainer(GRPOTrainer):
                 "this version of TRL does not take the kept rows from _generate; podsrl was tested"
                 " with trl>=1.16,<1.17"
             )
-        if self.args.advantage_baseline == "group":
-            all_P_N = torch.arange(batch.n, device=batch.kept_P_N.device).expand_as(batch.kept_P_N)
-            scale = self.scale_rewards != "none"
-            advantages_P_N = group_advantages(batch.rewards_P_N, all_P_N, scale=scale)
-            batch.advantages_K = advantages_P_N[batch.kept_P_N]
+        args, plain = self.args, batch.n == self.num_generations
+        if args.advantage_baseline == "group" or (args.selection_scope == "batch" and not plain):
+            scale_rewards: Any = self.scale_rewards
+            batch.advantages_K = batch.own_advantages(args.advantage_baseline, scale_rewards)
             output["advantages"] = batch.advantages_K[batch.share]
             self._logs["advantages"].extend(batch.advantages_K.tolist())
         else:
@@ -354,5 +358,10 @@ class PODSTrainer(GRPOTrainer):
         if batch.n > self.num_generations:  # with n = m every value stays TRL's own
             for name, value in trl_metrics(batch, self.reward_func_names).items():
                 logged[name][-1] = value
-        for name, value in pods_metrics(batch).items():
+        names, scale = self.reward_func_names, self.scale_rewards != "none"
+        driven = drive_metrics(batch, names, self._outcome, scale)
+        for name, value in {**pods_metrics(batch), **driven}.items():
             logged[name].append(value)
+        warning = self._drive_watch.observe([driven[f"pods/drives/{name}"] for name in names])
+        if warning is not None and self.accelerator.is_main_process:
+            logger.warning(warning)

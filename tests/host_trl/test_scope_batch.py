@@ -1,0 +1,141 @@
+"""`selection_scope: batch`: any number of rows of each prompt, where the rewards differ most."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from test_selection_in_training import loss_by_hand, record_generations
+from trl import GRPOTrainer
+
+import podsrl
+from podsrl.errors import InvalidInputError
+from podsrl.trl import PODSConfig
+from support.trl_runs import equal, logged, weights
+
+#: Three prompts per step, of which the update sees 12 rows.
+BATCH = {"selection_scope": "batch", "per_device_train_batch_size": 12, "max_steps": 1}
+
+
+def table_of(trainer: Any) -> Any:
+    path = Path(trainer.args.output_dir) / "rollouts" / "step_000001.parquet"
+    return pq.read_table(path).to_pandas()
+
+
+def by_place(right: dict[int, list[int]], n: int = 8) -> Any:
+    """Reward 1 for these rollouts of each group, 0 for the others."""
+
+    def reward(completions: list[Any], **kwargs: Any) -> list[float]:
+        return [float(i % n in right.get(i // n, [])) for i in range(len(completions))]
+
+    return reward
+
+
+def advantages_by_hand(rewards: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    found = np.zeros(rewards.shape)
+    for group in range(len(rewards)):
+        chosen = rewards[group][kept[group]]
+        if len(chosen) > 1:
+            found[group][kept[group]] = (chosen - chosen.mean()) / (chosen.std(ddof=1) + 1e-4)
+    return found
+
+
+@pytest.mark.parametrize("scale", ["group", "none", "batch"])
+def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes(
+    make_trainer, monkeypatch, scale
+):
+    generations = record_generations(monkeypatch)
+    trained = []
+    original = GRPOTrainer._get_per_token_logps_and_entropies
+
+    def counted(self: Any, model: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        trained.append(len(input_ids))
+        return original(self, model, input_ids, *args, **kwargs)
+
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
+    trainer = make_trainer(
+        8, reward_funcs=by_place({0: [1, 2, 3, 5], 2: [7]}), scale_rewards=scale, optim="sgd",
+        learning_rate=1.0, max_grad_norm=0.0, temperature=1.0, **BATCH,
+    )  # fmt: skip
+    before = weights(trainer)
+    trainer.train()
+    table = table_of(trainer)
+    rewards, kept = (table[c].to_numpy().reshape(3, 8) for c in ("reward", "kept"))
+    assert kept.tolist() == podsrl.downsample_batch(rewards, 12, seed=[7, 0, 0]).tolist()
+    sizes = kept.sum(axis=1).tolist()
+    assert sum(sizes) == sum(trained) == 12
+    assert sizes[1] == 0  # no contrast, no row
+    assert sizes[0] != sizes[2]
+    if scale == "group":
+        advantages = advantages_by_hand(rewards, kept)
+    else:
+        mean = (rewards * kept).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
+        centred = rewards - mean[:, None]
+        spread = rewards[kept].std(ddof=1) + 1e-4 if scale == "batch" else 1.0
+        advantages = np.where(kept, centred, 0.0) / spread
+    np.testing.assert_allclose(table["advantage"].fillna(0.0), advantages.flatten(), atol=1e-5)
+
+    places = np.flatnonzero(kept)
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    after = weights(trainer)
+    model.load_state_dict(before)
+    model.eval()
+    model.zero_grad()
+    rows = [generations[0][place] for place in places]
+    loss_by_hand(model, rows, advantages.flatten()[places].tolist()).backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(before[name] - after[name], parameter.grad, atol=1e-5, rtol=1e-3)
+    (entry,) = logged(trainer)
+    assert entry["pods/filler_rows"] == 0
+    assert entry["reward"] == pytest.approx(5 / 24)
+    assert (entry["pods/rollouts_generated"], entry["pods/rollouts_trained"]) == (24, 12)
+
+
+def test_too_little_contrast_fills_the_batch_with_rows_of_advantage_0(make_trainer):
+    trainer = make_trainer(4, reward_funcs=by_place({1: [0]}, n=4), **BATCH)
+    trainer.train()
+    table = table_of(trainer)
+    assert table["kept"].all()  # n = m: everything is kept
+    trainer = make_trainer(8, "less", reward_funcs=by_place({1: [0]}), **BATCH)
+    trainer.train()
+    table = table_of(trainer)
+    kept = table[table["kept"]]
+    filler = kept[kept["group"] != 1]
+    assert len(kept) == 12
+    assert len(filler) >= 4
+    assert (filler["advantage"] == 0).all()
+    (entry,) = logged(trainer)
+    assert entry["pods/filler_rows"] == len(filler)
+
+
+def test_with_n_equal_to_m_either_scope_is_grpo_bit_for_bit(make_trainer):
+    grpo = make_trainer(None, "grpo", max_steps=2)
+    grpo.train()
+    pods = make_trainer(4, "pods", selection_scope="batch", max_steps=2)
+    pods.train()
+    assert equal(weights(grpo), weights(pods))
+    assert [e["reward_std"] for e in logged(grpo)] == [e["reward_std"] for e in logged(pods)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"selection_scope": "group"}, "unknown selection_scope 'group'; allowed: prompt, batch"),
+        (
+            {"selection_scope": "batch", "downsampling_rule": "random"},
+            "selection_scope='batch' has its own rule",
+        ),
+        (
+            {
+                "selection_scope": "batch",
+                "multi_objective_aggregation": "normalize_then_sum",
+            },
+            "defined for multi_objective_aggregation='sum_then_normalize'",
+        ),
+    ],
+)
+def test_what_has_no_meaning_across_the_batch_is_refused(tmp_path, fields, says):
+    with pytest.raises(InvalidInputError, match=says):
+        PODSConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none", **fields)

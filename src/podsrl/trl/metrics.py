@@ -7,7 +7,7 @@ import torch
 from trl.trainer.utils import nanstd
 
 from podsrl.advantages import group_advantages
-from podsrl.drives import drives, shaping_only
+from podsrl.drives import drive_metrics, shaping_only
 from podsrl.trl.batch import Batch
 
 
@@ -45,7 +45,7 @@ def pods_metrics(batch: Batch) -> dict[str, float]:
     }
 
 
-def drive_metrics(
+def drives_of(
     batch: Batch, names_F: Sequence[str], outcome_F: Sequence[bool], scale: bool
 ) -> dict[str, float]:
     """How closely the update follows each reward function; see `podsrl.drives`.
@@ -62,12 +62,8 @@ def drive_metrics(
     kept_advantages_P_N[kept_P_N] = batch.advantages_K.tolist()
     everyone = torch.arange(batch.n).expand(batch.groups, -1)
     all_advantages_P_N = group_advantages(rewards_P_N, everyone, scale=scale).numpy()
-    found = {"pods/shaping_only_groups": shaping_only(parts_P_N_F, kept_P_N, outcome_F)}
-    kept_drives_F = drives(kept_advantages_P_N, parts_P_N_F, kept_P_N)
-    all_drives_F = drives(all_advantages_P_N, parts_P_N_F)
-    for name, of_kept, of_all in zip(names_F, kept_drives_F, all_drives_F, strict=True):
-        found[f"pods/drives/{name}"] = float(of_kept)
-        found[f"pods/drives_all/{name}"] = float(of_all)
+    found = drive_metrics(names_F, parts_P_N_F, kept_advantages_P_N, all_advantages_P_N, kept_P_N)
+    found["pods/shaping_only_groups"] = shaping_only(parts_P_N_F, kept_P_N, outcome_F)
     return found
 
 

@@ -21,7 +21,7 @@ from podsrl.trl.clock import PhaseClock
 from podsrl.trl.config import AUTO, PODSConfig, refuse_unsupported
 from podsrl.trl.fast_generation import generating_fast
 from podsrl.trl.messages import show_messages
-from podsrl.trl.metrics import drive_metrics, pods_metrics, trl_metrics
+from podsrl.trl.metrics import drives_of, pods_metrics, trl_metrics
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.rewards import check_rewards, checked
 from podsrl.trl.step_callback import StepCallback
@@ -359,7 +359,7 @@ class PODSTrainer(GRPOTrainer):
             for name, value in trl_metrics(batch, self.reward_func_names).items():
                 logged[name][-1] = value
         names, scale = self.reward_func_names, self.scale_rewards != "none"
-        driven = drive_metrics(batch, names, self._outcome, scale)
+        driven = drives_of(batch, names, self._outcome, scale)
         for name, value in {**pods_metrics(batch), **driven}.items():
             logged[name].append(value)
         warning = self._drive_watch.observe([driven[f"pods/drives/{name}"] for name in names])

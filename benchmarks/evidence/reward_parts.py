@@ -26,7 +26,8 @@ from benchmarks.evidence.__main__ import (
 )
 from benchmarks.evidence.cells import mean_accuracy
 from podsrl.analysis import summary as words
-from podsrl.analysis.figures import draw, render
+from podsrl.analysis.drawing import render
+from podsrl.analysis.figures import draw
 from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
 from podsrl.analysis.summary import MEASURES, ArmSummary, summarise
 from podsrl.errors import InvalidInputError
@@ -105,9 +106,9 @@ def section(name: str) -> str:
                 f" {speed(summary)} |"
             )
         if measure == BOTH:
-            figure = draw(comparison, summarise(comparison))["accuracy"]
+            figure = draw(comparison, summarise(comparison))["measures"]
             write_whole(RESULTS / f"{name}.png", render(figure, "png"))
-    caption = f"![{SETTINGS[name][0]}: {MEASURES[BOTH]}]({name}.png)"
+    caption = f"![{SETTINGS[name][0]}: the three measures over time]({name}.png)"
     return "\n".join([*lines, "", caption, ""])
 
 
@@ -122,7 +123,8 @@ def speed(summary: ArmSummary) -> str:
     if "grpo" not in summary.speedups or summary.arm == "grpo":
         return "reference"
     found = summary.speedups["grpo"]
-    return f"{words.speed(found)} ({words.interval(found)})"
+    said, between = words.speed(found), words.interval(found)
+    return said if between == said else f"{said} ({between})"
 
 
 def rates_table(tunings: list[str]) -> str:

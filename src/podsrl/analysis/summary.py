@@ -161,7 +161,9 @@ def headline(comparison: Comparison, summaries: list[ArmSummary]) -> tuple[str, 
     words += f" ({duration(s.training_seconds)} of {clock})"
     if s.base is None:
         words += "; the untrained model was not evaluated"
-    if comparison.measure != REWARD and not s.rise.learned:
+    if comparison.measure == REWARD:
+        words += "; rewards of other prompts in every step: only evaluations tell what was learned"
+    elif not s.rise.learned:
         words += f". {_not_learned(s)}"
     return " → ".join(shown), f"{words}."
 

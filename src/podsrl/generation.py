@@ -91,6 +91,8 @@ def can_share(model: Any, generation_config: GenerationConfig) -> bool:
     ends = config.max_new_tokens is not None and config.eos_token_id is not None
     if not sampling_only or whole or not ends or config.use_cache is False:
         return False
+    if model.config.get_text_config() is not model.config:
+        return False  # images too: their tokens' positions are not those of their places
     if model.config.is_encoder_decoder or is_deepspeed_zero3_enabled():
         return False
     if any(isinstance(module, FullyShardedDataParallel) for module in model.modules()):

@@ -9,10 +9,13 @@ import pytest
 
 pytest.importorskip("trl")
 
+import torch
 import trl
 from packaging.version import Version
 from transformers import TrainerCallback
 from trl import GRPOTrainer
+
+from support.agents import agent_trainer, questions
 
 
 def parameters(method: Any) -> list[str]:
@@ -32,6 +35,13 @@ def test_the_installed_trl_is_of_the_tested_range():
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
+        (
+            "_generate_single_turn",
+            [
+                *("self", "prompt_ids", "images", "multimodal_fields", "num_generations"),
+                "has_tool_images",
+            ],
+        ),
     ],
 )
 def test_the_wrapped_methods_take_what_they_took(name, expected):
@@ -86,6 +96,54 @@ def test_trl_asks_its_engine_for_num_generations_completions_of_a_prompt(make_tr
     trainer.train()
     assert asked == [(24, 12)]
     assert trainer.num_generations == 4
+
+
+def test_what_trl_keeps_of_environments_tools_and_images(tmp_path, monkeypatch):
+    """Per rollout: environments, their names and tool dictionaries; images replace the dataset's.
+
+    TRL reads the names after `_generate`, the others in it and in `_calculate_rewards` only.
+    """
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    lists = ("environments", "_batch_environments", "_sync_tool_dicts", "_async_tool_dicts")
+    original = GRPOTrainer._generate
+
+    def generate(self: Any, prompts: list[Any]) -> Any:
+        assert [len(getattr(self, name)) for name in lists] == [8] * 4
+        out = original(self, prompts)
+        assert out[6:] == (None, [[]] * 8)  # no images; a list of tool images for each row
+        assert len(out[2]) == 8  # tool masks
+        rewards = self._calculate_rewards([{}] * 8, prompts, out[3], out[1])
+        assert rewards.flatten().tolist() == [2.0] * 8
+        for name in ("environments", "_sync_tool_dicts", "_async_tool_dicts"):
+            setattr(self, name, None)
+        return out
+
+    class Environment:
+        def reset(self, **kwargs: Any) -> str:
+            return "observed"
+
+        def get_reward(self) -> float:
+            return 1.0
+
+        def act(self) -> str:
+            """Act."""
+            return "acted"
+
+    monkeypatch.setattr(GRPOTrainer, "_generate", generate)
+    monkeypatch.setattr(
+        GRPOTrainer, "_calculate_rewards",
+        lambda self, inputs, *args: torch.full((len(inputs), 1), 2.0),
+    )  # fmt: skip
+    factory = {"one": Environment}
+    trainer = agent_trainer(
+        None, tmp_path, lambda read, row: "done", environment_factory=factory, max_steps=1,
+        train_dataset=questions(environment=["one"] * 8),
+    )  # fmt: skip
+    assert trainer.environment_factories == factory
+    assert trainer.environments is None
+    trainer.train()
+    assert [len(pool) for pool in trainer._environment_pool.values()] == [8]
+    assert {p[-1]["content"][-8:] for p in trainer._logs["prompt"]} == {"observed"}
 
 
 def test_the_attributes_that_are_read_or_written_exist(make_trainer):

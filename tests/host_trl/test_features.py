@@ -1,4 +1,4 @@
-"""What comes with GRPOTrainer still works, and what does not is refused at construction."""
+"""What comes with GRPOTrainer still works."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
-from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.errors import InvalidInputError
 from podsrl.evaluation import sampling as runner
 from podsrl.experiments import settings
 from podsrl.trl import PODSConfig, PODSTrainer
@@ -99,22 +99,6 @@ def test_several_optimiser_steps_per_generation_generate_once(make_trainer):
     # 4 groups of 8, drawn once, then used for 2 slices x 2 passes (metrics carry over)
     assert generated == [32.0] * len(generated)
     assert trainer.rollouts_trained == 16
-
-
-def test_tools_environments_and_images_are_refused_at_construction(make_trainer, dataset):
-    def add(a: int, b: int) -> int:
-        """Add.
-
-        Args:
-            a: one
-            b: other
-        """
-        return a + b
-
-    with pytest.raises(UnsupportedError, match="tools= is not supported"):
-        make_trainer(8, tools=[add])
-    with pytest.raises(UnsupportedError, match="column 'image'"):
-        make_trainer(8, data=dataset.add_column("image", [None] * len(dataset)))
 
 
 def test_a_plain_grpo_config_is_refused(tiny_model, dataset, tmp_path):

@@ -1,5 +1,6 @@
 """One generation on its way through TRL's method: what passes between `PODSTrainer`'s methods."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from accelerate.utils import gather_object
 from trl.trainer.utils import nanstd
 
 from podsrl.advantages import group_advantages
-from podsrl.errors import RewardError
+from podsrl.errors import RewardError, UnsupportedError
 
 Columns = dict[str, Sequence[Any] | None]  # a batch: name -> one value per row, or nothing at all
 
@@ -59,12 +60,24 @@ class Batch:
         before: "Batch | None",
         rank: int,
         world: int,
+        apart: bool = False,
     ) -> "Batch":
-        """A batch to generate: this rank's share of P x n rows, after the batch `before`."""
+        """A batch to generate: this rank's share of P x n rows, after the batch `before`.
+
+        Args:
+            prompts_P: dataset rows, one per group.
+            n: rollouts per prompt.
+            step: optimiser steps done.
+            before: the batch that was generated last, if any.
+            rank: of this process.
+            world: number of processes.
+            apart: rows of a group share no list, dict or image; an environment may change its own.
+        """
         index = before.index + 1 if before is not None and before.step == step else 0
         last = len(prompts_P) - 1
         share = share_of_rows(len(prompts_P) * n, rank, world)
-        rows = [dict(prompts_P[min(place // n, last)]) for place in share]
+        copied: Any = copy.deepcopy if apart else dict
+        rows = [copied(prompts_P[min(place // n, last)]) for place in share]
         return cls(step, index, len(prompts_P), n, rank, world, rows)
 
     def merge_fields(self, fields: Mapping[str, Any]) -> None:
@@ -121,6 +134,23 @@ class Batch:
             advantages_P_N = advantages_P_N / (nanstd(rewards_P_N[kept_P_N]) + 1e-4)
         return advantages_P_N[kept_P_N].to(self.rewards_P_N)
 
+    def here(self, live_R: Sequence[Any]) -> list[Any]:
+        """What belongs to the kept rollouts that this rank trains on, of what can't be sent.
+
+        Environments and their methods stay with the rank that generated with them. TRL needs them
+        until the rewards are there, so a kept rollout that is trained on elsewhere has None.
+
+        Args:
+            live_R: one for each rollout that this rank generated.
+        """
+        places = share_of_rows(self.groups * self.n, self.rank, self.world)
+        own = dict(zip(places, live_R, strict=True))
+        return [own.get(place) for place in self.kept_places[self.share]]
+
+    def forget(self) -> None:
+        """Hold on to the token ids only: messages and images of all n may be large."""
+        self.rollouts = {name: self.rollouts[name] for name in ("prompt_ids", "completion_ids")}
+
     def weighted_sums(self, weights_F: torch.Tensor) -> torch.Tensor:
         """Rewards summed as TRL does, shape (P, N); NaN where no function gave one."""
         weighted = self.rewards_P_N_F * weights_F.to(self.rewards_P_N_F.device)
@@ -158,9 +188,53 @@ def select_rows(columns: Mapping[str, Sequence[Any] | None], rows: Sequence[int]
 def gather_rows(columns: Mapping[str, Sequence[Any] | None], total: int) -> Columns:
     """The rows of all ranks on every rank, without the padding beyond `total`.
 
-    Rows are text and token ids, small beside what an update moves, so everyone gets everything.
+    Rows are text and token ids, small beside what an update moves, so everyone gets everything. An
+    image that several rows or columns of a rank share is sent once. A column that only some ranks
+    have, such as the images of a mixed dataset, is None in the rows of the others.
     """
-    return {k: None if v is None else gather_object(list(v))[:total] for k, v in columns.items()}
+    shares = gather_object([dict(columns)])
+    rows = [max((len(v) for v in share.values() if v is not None), default=0) for share in shares]
+    gathered: Columns = {}
+    for name in columns:
+        parts = [share[name] for share in shares]
+        filled = [[None] * n if v is None else v for v, n in zip(parts, rows, strict=True)]
+        none = all(v is None for v in parts)
+        gathered[name] = None if none else [value for part in filled for value in part][:total]
+    return gathered
+
+
+def dataset_images(rows: Sequence[Mapping[str, Any]]) -> list[Any] | None:
+    """The images of dataset rows, a list per row or None, as TRL reads its two columns."""
+    if "images" in rows[0]:
+        images = [row.get("images") for row in rows]
+        return None if all(one == [] for one in images) else images
+    if "image" in rows[0]:
+        return [None if row.get("image") is None else [row["image"]] for row in rows]
+    return None
+
+
+def kept_images(images: Sequence[Any] | None, in_dataset: bool) -> Sequence[Any] | None:
+    """The kept rollouts' images as TRL would have them of these rows alone.
+
+    Where only the tools of dropped rollouts returned images, there are none.
+
+    Args:
+        images: of the rollouts that this rank trains on, a list per rollout or None.
+        in_dataset: the rows that this rank generated have images of the dataset. TRL would then
+            put those, of all n, in the place of None.
+
+    Raises:
+        UnsupportedError: a rank is left with rows that have none while its others have.
+    """
+    if images is None or any(images):
+        return images
+    if in_dataset:
+        raise UnsupportedError(
+            "no rollout that this process keeps has an image, but others that it generated have;"
+            " TRL can't train on such rows. Train on prompts with images and without in runs of"
+            " their own, or on one process with one prompt per batch"
+        )
+    return None
 
 
 def share_of_rows(total: int, rank: int, world: int) -> range:

@@ -8,7 +8,7 @@ from trl import GRPOConfig
 
 from podsrl.advantages import BASELINES
 from podsrl.downsampling import register_rule, resolve_rule
-from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.errors import InvalidInputError
 from podsrl.trl.clock import CLOCKS
 
 AUTO = "auto"
@@ -206,14 +206,11 @@ class PODSConfig(GRPOConfig):
             )
 
 
-def refuse_unsupported(
-    args: Any, reward_funcs: Any, train_dataset: Any, kwargs: dict[str, Any]
-) -> None:
-    """Refuse what `PODSTrainer` cannot do, before anything is loaded.
+def check_arguments(args: Any, reward_funcs: Any) -> None:
+    """Check what `PODSTrainer` is given.
 
     Raises:
         InvalidInputError: `args` is no `PODSConfig`, or has a wrong number of selection weights.
-        UnsupportedError: tools, environments, images.
     """
     if not isinstance(args, PODSConfig):
         raise InvalidInputError(
@@ -224,17 +221,5 @@ def refuse_unsupported(
     if args.selection_weights is not None and len(args.selection_weights) != functions:
         raise InvalidInputError(
             f"selection_weights has {len(args.selection_weights)} numbers for {functions} reward"
-            " functions; give one for each, in their order"
-        )
-    for name in ("tools", "environment_factory"):
-        if kwargs.get(name):
-            raise UnsupportedError(
-                f"{name}= is not supported by PODSTrainer yet: multi-turn rollouts carry state that"
-                " can't be dropped row by row. Use a rollout_func, or trl.GRPOTrainer."
-            )
-    images = {"image", "images"} & set(getattr(train_dataset, "column_names", None) or ())
-    if images:
-        raise UnsupportedError(
-            f"the dataset has a column {images.pop()!r}: images are not supported by PODSTrainer"
-            " yet. Remove the column, or use trl.GRPOTrainer."
+            " functions; give one for each, in their order, environments' own rewards last"
         )

@@ -76,8 +76,7 @@ class RunRecorder(TrainerCallback):
         """Write a batch's rollouts."""
         if self._rollouts is None:
             return
-        prompts_P = tokenizer.batch_decode(list((batch.rollouts["prompt_ids"] or ())[:: batch.n]))
-        self._rollouts.write(batch.step + 1, rollout_columns(batch, prompts_P, self.names))
+        self._rollouts.write(batch.step + 1, rollout_columns(batch, tokenizer, self.names))
 
     def sync(self) -> None:
         """Wait until the rollouts so far are on the disk."""
@@ -90,9 +89,7 @@ class RunRecorder(TrainerCallback):
             self.run.finish(self.config["arm"], self.config["seed"], steps, training_seconds)
 
 
-def rollout_columns(
-    batch: Batch, prompts_P: Sequence[str], names_F: Sequence[str]
-) -> dict[str, list[Any]]:
+def rollout_columns(batch: Batch, tokenizer: Any, names_F: Sequence[str]) -> dict[str, list[Any]]:
     """All rollouts of a batch as columns of the rollout log."""
     total = batch.groups * batch.n
     advantages: list[float | None] = [None] * total
@@ -103,7 +100,7 @@ def rollout_columns(
     return {
         "group": [place // batch.n for place in range(total)],
         "rollout": [place % batch.n for place in range(total)],
-        "prompt": [prompt for prompt in prompts_P for _ in range(batch.n)],
+        "prompt": _prompts(batch, tokenizer),
         "completion": [text_of(c) for c in batch.rollouts["completion"] or ()],
         "answer": [None if answer is None else str(answer) for answer in answers],
         "reward": _or_none(batch.rewards_P_N.flatten().tolist()),
@@ -112,6 +109,14 @@ def rollout_columns(
         "tokens": [len(ids) for ids in batch.rollouts["completion_ids"] or ()],
         **{f"rewards/{f}": _or_none(r) for f, r in zip(names_F, by_func, strict=True)},
     }
+
+
+def _prompts(batch: Batch, tokenizer: Any) -> list[str]:
+    """Of each rollout: what an environment shows may differ within a group."""
+    ids = [tuple(prompt) for prompt in batch.rollouts["prompt_ids"] or ()]
+    distinct = list(dict.fromkeys(ids))
+    texts = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
+    return [texts[prompt] for prompt in ids]
 
 
 def _or_none(values: Sequence[float]) -> list[float | None]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -16,9 +16,16 @@ from podsrl.downsampling import downsample, downsample_batch, resolve_rule
 from podsrl.drives import DriveWatch, outcome_parts
 from podsrl.errors import UnsupportedError
 from podsrl.trl import checkpoint, vllm
-from podsrl.trl.batch import Batch, Columns, put_extra_logs, take_extra_logs
+from podsrl.trl.batch import (
+    Batch,
+    Columns,
+    dataset_images,
+    kept_images,
+    put_extra_logs,
+    take_extra_logs,
+)
 from podsrl.trl.clock import PhaseClock
-from podsrl.trl.config import AUTO, PODSConfig, refuse_unsupported
+from podsrl.trl.config import AUTO, PODSConfig, check_arguments
 from podsrl.trl.fast_generation import generating_fast
 from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import drives_of, pods_metrics, trl_metrics
@@ -45,7 +52,6 @@ class PODSTrainer(GRPOTrainer):
 
     Raises:
         InvalidInputError: `args` is not a `PODSConfig`.
-        UnsupportedError: tools, environments or images, which are refused at construction.
         RewardError: while training, a reward function raised or returned something that is no
             reward.
     """
@@ -82,9 +88,11 @@ class PODSTrainer(GRPOTrainer):
         **kwargs: Any,
     ) -> None:
         args = PODSConfig() if args is None else args
-        refuse_unsupported(args, reward_funcs, train_dataset, kwargs)
+        if kwargs.get("environment_factory") is None:  # before anything is loaded
+            check_arguments(args, reward_funcs)
         with vllm.sized_for_rollouts(args.most_rollouts, int(args.num_generations or 0)):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
+        check_arguments(args, self.reward_funcs)
         show_messages()
         self.clock = PhaseClock(args.training_clock)
         self.auto = self._rollout_chooser()
@@ -97,6 +105,7 @@ class PODSTrainer(GRPOTrainer):
         self._outcome = outcome_parts(weights, args.selection_weights)
         self._drive_watch = DriveWatch(self.reward_func_names, weights)
         self._batch: Batch | None = None  # the one that was generated last
+        self._batch_environments: Any = None  # where TRL sets them, names by row
         self._in_step: list[Batch] = []  # generated in the optimiser step that is not yet done
         # whether the rows in TRL's buffer, and the gradients so far, rest on any scored rollout
         self._scorable = self._scorable_gradients = False
@@ -155,11 +164,16 @@ class PODSTrainer(GRPOTrainer):
         """
         if not self.model.training:
             return super()._generate_and_score_completions(inputs)
-        prompts_P = gather_object(inputs)[:: self.num_generations]
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        step, before = self.state.global_step, self._batch
-        self._batch = batch = Batch.begin(prompts_P, self.num_rollouts, step, before, rank, world)
-        output = super()._generate_and_score_completions(batch.rows)
+        rows = enumerate(inputs, rank * len(inputs))
+        prompts_P = gather_object([row for i, row in rows if i % self.num_generations == 0])
+        self._batch = batch = Batch.begin(
+            *(prompts_P, self.num_rollouts, self.state.global_step, self._batch, rank, world),
+            apart=self.environment_factories is not None,
+        )
+        with ExitStack() as self._preparing:
+            self._preparing.enter_context(self.clock.phase("generate"))
+            output = super()._generate_and_score_completions(batch.rows)
         with self.clock.phase("select"):
             self._finish(batch, output)
         return output
@@ -172,15 +186,16 @@ class PODSTrainer(GRPOTrainer):
         batch = self._batch
         if batch is None or not self.model.training:
             return super()._generate(prompts)
+        self._preparing.close()
         # TRL asks its generation engine for `num_generations` completions of each prompt
         with self.clock.phase("generate"), patch.object(self, "num_generations", batch.n):
-            prompt_ids, completion_ids, tool_mask, completions, logps, extra, _, _ = (
-                super()._generate(prompts)
-            )
+            generated = super()._generate(prompts)
+        prompt_ids, completion_ids, tool_mask, completions, logps, extra, images, seen = generated
         batch.merge_fields(extra)
         with self.clock.phase("score"), self._checked_rewards():
             rewards = super()._calculate_rewards(batch.rows, prompts, completions, completion_ids)
             check_rewards(rewards, self.reward_func_names, batch.step + 1)
+        given = dataset_images(batch.rows)
         with self.clock.phase("select"):
             columns: Columns = {
                 "row": batch.rows,
@@ -190,20 +205,33 @@ class PODSTrainer(GRPOTrainer):
                 "tool_mask": tool_mask,
                 "completion": completions,
                 "logps": logps,
+                "images": given if images is None else images,
+                "tool_images": seen or None,
+                "environment": self._batch_environments,
                 **take_extra_logs(self._pending_extra_logs, len(prompts)),
             }
             batch.add_rollouts(columns, rewards, self.reward_weights)
             kept = batch.keep(self._select(batch))
             batch.rows[:], prompts[:] = kept["row"] or (), kept["prompt"] or ()
             put_extra_logs(self._pending_extra_logs, kept)
+            self._batch_environments = kept["environment"]
+            for name in ("environments", "_sync_tool_dicts", "_async_tool_dicts"):
+                live = getattr(self, name, None)  # TRL sets what this run uses
+                setattr(self, name, None if live is None else batch.here(live))
         names = ("prompt_ids", "completion_ids", "tool_mask", "completion", "logps")
-        return (*(kept[name] for name in names), {}, None, [])
+        images = kept_images(kept["images"], given is not None)
+        return (*(kept[name] for name in names), {}, images, kept["tool_images"] or [])
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """TRL's; in training each prompt is read once, by vLLM or by transformers."""
+        """TRL's; in training each prompt is read once, by vLLM or by transformers.
+
+        After a tool call each rollout is a prompt of its own, and `num_generations` is 1.
+        """
         once: AbstractContextManager[Any] = nullcontext()
-        if self.use_vllm and self.model.training and self._batch is not None:
-            once = vllm.one_request_per_prompt(self.vllm_generation, self._batch.groups)
+        if self.use_vllm:
+            several = kwargs.get("num_generations", args[-1]) > 1
+            if self.model.training and self._batch is not None and several:
+                once = vllm.one_request_per_prompt(self.vllm_generation, self._batch.groups)
         elif self.args.fast_generation and not self.use_transformers_continuous_batching:
             once = generating_fast(self.accelerator.unwrap_model(self.model_wrapped))
         with once:
@@ -351,6 +379,7 @@ class PODSTrainer(GRPOTrainer):
         self.rollouts_trained += len(batch.kept_places)
         self.tokens_generated += sum(batch.tokens)
         self.recorder.record(batch, self._tokenizer)
+        batch.forget()
 
     def _log_metrics(self, batch: Batch) -> None:
         """TRL's metrics cover the kept rollouts: put those of all n in their place. Add ours."""

@@ -78,6 +78,8 @@ def _without_padding(generate: Callable[..., Any], num_prompts: int) -> Callable
 
     def trimmed(prompts: Sequence[Any], n: int, **kwargs: Any) -> dict[str, Any]:
         padding = len(prompts) - num_prompts
+        if kwargs.get("features") is not None:  # of the images
+            kwargs["features"] = kwargs["features"][:num_prompts]
         output = generate(prompts=prompts[:num_prompts], n=n, **kwargs)
         rows_of = {"prompt_ids": 1}  # per prompt, the others per completion
         return {

@@ -1,0 +1,149 @@
+"""Tiny models that can be told what to say, with tools, environments and images."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+
+import torch
+import trl
+from datasets import Dataset
+from PIL import Image
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen2VLConfig,
+    Qwen2VLForConditionalGeneration,
+    Qwen2VLImageProcessorPil,
+    Qwen2VLProcessor,
+)
+from trl import GRPOConfig, GRPOTrainer
+
+from podsrl.trl import PODSConfig, PODSTrainer
+from support.trl_runs import COMMON
+
+TEMPLATES = Path(trl.__file__).parent / "chat_templates"
+VISION = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
+TEXT = {
+    "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "max_position_embeddings": 4096, "tie_word_embeddings": True,
+    "bos_token_id": None,
+}  # fmt: skip
+
+Reply = Callable[[str, int], str]
+
+
+def make_tokenizer() -> PreTrainedTokenizerFast:
+    """A token per byte, and those of Qwen's chat, tool calls and images."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    raw = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    raw.decoder = decoders.ByteLevel()
+    raw.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>", *VISION])
+    raw.add_tokens([AddedToken(t, normalized=False) for t in ("<tool_call>", "</tool_call>")])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>",
+        padding_side="left", chat_template=(TEMPLATES / "qwen3_vl.jinja").read_text(),
+    )  # fmt: skip
+
+
+class ImageProcessor(Qwen2VLProcessor):
+    """Without videos, whose processor needs torchvision."""
+
+    def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
+        if argument_name != "video_processor":
+            super().check_argument_for_proper_class(argument_name, argument)
+
+
+def text_model() -> tuple[Any, Any]:
+    """A text model of some thousand weights and its tokenizer."""
+    tokenizer = make_tokenizer()
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id, **TEXT,
+    )  # fmt: skip
+    return Qwen2ForCausalLM(config), tokenizer
+
+
+def vision_model() -> tuple[Any, Any]:
+    """A vision-language model of some thousand weights and its processor; 4 tokens per image."""
+    tokenizer = make_tokenizer()
+    images = Qwen2VLImageProcessorPil(
+        patch_size=4, merge_size=2, min_pixels=64, max_pixels=256, temporal_patch_size=1
+    )
+    processor = ImageProcessor(images, tokenizer, None, chat_template=tokenizer.chat_template)
+    start, end, image, video = tokenizer.convert_tokens_to_ids(list(VISION))
+    rope = {"rope_type": "default", "rope_theta": 100.0, "mrope_section": [1, 1, 2]}
+    text = {
+        **TEXT, "vocab_size": len(tokenizer), "rope_parameters": rope,
+        "pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id,
+    }  # fmt: skip
+    vision = {
+        "depth": 1, "embed_dim": 16, "hidden_size": 16, "num_heads": 2, "patch_size": 4,
+        "spatial_merge_size": 2, "temporal_patch_size": 1, "mlp_ratio": 2,
+    }  # fmt: skip
+    torch.manual_seed(0)
+    config = Qwen2VLConfig(
+        text_config=text, vision_config=vision, image_token_id=image, video_token_id=video,
+        vision_start_token_id=start, vision_end_token_id=end, tie_word_embeddings=True,
+    )  # fmt: skip
+    return Qwen2VLForConditionalGeneration(config), processor
+
+
+def call(name: str, **arguments: Any) -> str:
+    """What the model says to call a tool."""
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+def say(trainer: Any, reply: Reply) -> None:
+    """The trainer's model says reply(what it read, row of the batch) instead of sampling."""
+    tokenizer = trainer._tokenizer
+
+    def generate(input_ids: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        read = tokenizer.batch_decode(input_ids, skip_special_tokens=False)
+        texts = [
+            reply(t.replace("<|endoftext|>", ""), i) + "<|im_end|>" for i, t in enumerate(read)
+        ]
+        ids = tokenizer(texts, padding=True, padding_side="right", return_tensors="pt").input_ids
+        return torch.cat([input_ids, ids], dim=1)
+
+    trainer.model.generate = generate
+
+
+def questions(**columns: Any) -> Dataset:
+    """Eight prompts, and columns beside them."""
+    prompts = [[{"role": "user", "content": f"question {i}"}] for i in range(8)]
+    return Dataset.from_dict({"prompt": prompts, **columns})
+
+
+def square(shade: int) -> Image.Image:
+    """A small picture of one colour."""
+    return Image.new("RGB", (16, 16), (shade, 2 * shade, 255 - shade))
+
+
+def agent_trainer(n: int | None, folder: Path, reply: Reply, **fields: Any) -> Any:
+    """A trainer whose model is told what to say; TRL's own for n = None.
+
+    `model` is the function that makes the model and its tokenizer or processor.
+    """
+    names = ("tools", "environment_factory", "rollout_func", "reward_funcs", "train_dataset")
+    given = {name: fields.pop(name) for name in names if name in fields}
+    model, processing = fields.pop("model", text_model)()
+    options: dict[str, Any] = {
+        **COMMON, "max_completion_length": 512, "learning_rate": 1e-2, "output_dir": str(folder),
+        "shuffle_dataset": False, **fields,
+    }  # fmt: skip
+    if n is None:
+        args, kind = GRPOConfig(**options), GRPOTrainer
+    else:
+        args, kind = PODSConfig(num_rollouts=n, fast_generation=False, **options), PODSTrainer
+    trainer = kind(model=model, args=args, processing_class=processing, **given)
+    say(trainer, reply)
+    return trainer

@@ -19,7 +19,6 @@ import torch
 from benchmarks.gpu.budget import Deadline, Rounds, share_out
 from benchmarks.gpu.model import longest
 from benchmarks.gpu.sizes import Size
-from podsrl.analysis.training_log import PHASES
 from podsrl.experiments import run as experiment
 from podsrl.experiments.comparison import (
     ComparisonSpec,
@@ -27,7 +26,7 @@ from podsrl.experiments.comparison import (
     open_comparison,
     parse_comparison,
 )
-from podsrl.runs.folder import RunFolder
+from podsrl.runs.folder import PHASES, RunFolder
 
 ARMS = ("grpo", "grpo_ga", "pods")
 #: What each comparison sets over the common settings.

@@ -10,11 +10,16 @@ import pytest
 import yaml
 
 from podsrl.cli import main
+from podsrl.experiments.fields import own_fields
 from podsrl.runs.folder import RunFolder
 from support.data import SAMPLE
+from support.synthetic_runs import rollouts, write_run
 from support.tiny_run import TINY_RUN
 
 pytest.importorskip("trl")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 GSM8K = SAMPLE / "gsm8k"
 
@@ -40,17 +45,23 @@ def config(tiny_model: Path, tmp_path: Path) -> Any:
 def test_help_lists_the_verbs_without_importing_torch():
     code = (
         "import sys; from podsrl.cli import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: print([m for m in ('torch', 'transformers') if m in sys.modules])"
+        "for words in (['--help'], ['train', '--help']):\n"
+        "    try: main(words)\n"
+        "    except SystemExit: pass\n"
+        "print([m for m in ('torch', 'transformers', 'trl') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     verbs = ("demo", "train", "recommend", "compare", "evaluate", "report", "tasks", "select")
     for verb in verbs:
         assert f"\n    {verb} " in out.stdout
+    own = [field.name for owner in ("RunArguments", "PODSConfig") for field in own_fields(owner)]
+    assert {"task", "evaluation_repeats", "num_rollouts", "downsampling_rule"} <= set(own)
+    for name in own:
+        assert f"\n  --{name} " in out.stdout
     assert out.stdout.strip().endswith("[]")
 
 
-def test_train_prints_a_plan_and_leaves_a_run_that_evaluate_can_measure(config, capsys, tmp_path):
+def test_train_leaves_a_run_that_evaluate_can_measure(config, capsys, tmp_path):
     assert main(["train", "--config", config(), "--learning_rate", "1e-3"]) == 0
     printed = capsys.readouterr().out
     assert "2 prompts x 8 rollouts = 16 rollouts" in printed
@@ -77,7 +88,7 @@ def test_train_prints_a_plan_and_leaves_a_run_that_evaluate_can_measure(config, 
     assert 0 <= min(scores["both_accuracy"]) <= max(scores["answer_accuracy"]) <= 1
 
 
-def test_plan_prints_without_loading_anything(config, capsys):
+def test_a_dry_run_prints_without_loading_anything(config, capsys):
     assert main(["train", "--config", config(model_name_or_path="no/such-model"), "--dry-run"]) == 0
     assert "the update sees 8 rows" in capsys.readouterr().out
 
@@ -190,6 +201,47 @@ def test_a_folder_with_another_run_is_not_overwritten_by_accident(config, capsys
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_start_that_fails_leaves_the_disk_as_it_was(config, capsys, tmp_path):
+    task, broken = tmp_path / "mytask.py", tmp_path / "broken"
+    task.write_text(
+        "from pathlib import Path\n"
+        "from podsrl.tasks.arithmetic import Arithmetic as Base\n"
+        "class Mine(Base):\n"
+        "    name = 'mine'\n"
+        "    def grade_batch(self, completions, rows):\n"
+        f"        if Path({str(broken)!r}).exists():\n"
+        "            raise OSError('grader is down')\n"
+        "        return super().grade_batch(completions, rows)\n"
+    )
+    folder = tmp_path / "new" / "run"
+    flags = {"task": str(task), "max_steps": 1, "save_steps": 1, "output_dir": str(folder)}
+    train = ["train", "--config", config(**flags)]
+    broken.touch()
+    assert "grader is down" in fails(train, capsys)
+    assert not (tmp_path / "new").exists()
+    folder.mkdir(parents=True)
+    assert "grader is down" in fails([*train, "--evaluation_problems", "0"], capsys)
+    assert list(folder.iterdir()) == []
+    broken.unlink()
+    assert main(train) == 0  # not told that the folder holds another run
+
+    before = contents(tmp_path / "new")
+    assert folder / "checkpoint-1" / "pods_state_0.pt" in before
+    broken.touch()
+    for how in ("--overwrite", "--resume"):
+        assert "grader is down" in fails([*train, how, "--max_steps", "2"], capsys)
+        assert contents(tmp_path / "new") == before
+        assert [path.name for path in (tmp_path / "new").iterdir()] == ["run"]
+    broken.unlink()
+    assert main([*train, "--resume", "--max_steps", "2"]) == 0
+    assert [row["step"] for row in RunFolder(folder).metrics()] == [1, 2]
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["run"]
+
+
 def test_a_failing_grader_of_ones_own_task_leaves_a_checkpoint(config, capsys, tmp_path):
     task = tmp_path / "mytask.py"
     task.write_text(
@@ -241,6 +293,30 @@ def test_select_keeps_the_lines_that_a_rule_chooses(capsys, tmp_path):
     assert main(["select", str(path), *flags]) == 0
     assert out.read_text().splitlines() == [lines[i] for i in (2, 3, 5, 7, 8)]
     assert "exists" in fails(["select", str(path), *flags], capsys)
+
+
+def test_select_reads_parquet_or_a_runs_folder_and_writes_parquet(capsys, tmp_path):
+    run = write_run(tmp_path / "run", "pods", 0, (0.1, 0.5))
+    for step in (1, 2):
+        run.write_rollouts(step, rollouts(groups=3, n=8, m=4))
+    tables = [run.rollouts(step) for step in (1, 2)]
+    kept = [t.filter(t["kept"]) for t in tables if t is not None]  # those of the largest variance
+    for where, expected in ((run.path, pa.concat_tables(kept)), (run.rollout_path(2), kept[1])):
+        out = tmp_path / f"{expected.num_rows}.parquet"
+        assert main(["select", str(where), "--keep", "4", "--output", str(out)]) == 0
+        assert pq.read_table(out).equals(expected)
+    assert "kept 12 of 24 rollouts in 3 groups" in capsys.readouterr().err
+    assert "--output" in fails(["select", str(run.path), "--keep", "4"], capsys)
+    run.rollout_path(1).write_bytes(b"PAR1 no")
+    flags = ["--keep", "4", "--output", str(tmp_path / "x.parquet")]
+    assert "step_000001.parquet is damaged" in fails(["select", str(run.path), *flags], capsys)
+    assert not (tmp_path / "x.parquet").exists()
+
+
+def test_a_field_and_its_value_may_stand_apart_before_a_verbs_own_words(config, capsys):
+    apart = fails(["recommend", "--config", config(), "--num_rollouts", "1"], capsys)
+    assert "num_rollouts must be a whole number of at least 2; got 1" in apart
+    assert apart == fails(["recommend", "--num_rollouts=1", "--config", config()], capsys)
 
 
 def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):

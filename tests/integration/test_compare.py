@@ -1,5 +1,6 @@
 """`pods compare`: equal budgets, one process per run, killed and continued."""
 
+import json
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from podsrl.experiments import comparison_process as worker
 from podsrl.experiments import run as experiment
 from podsrl.experiments.callbacks import Evaluator
 from podsrl.experiments.comparison import (
+    ComparisonSpec,
     RunOf,
     Shard,
     open_comparison,
@@ -76,14 +78,11 @@ def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
     assert [arm.name for arm in report.arms] == ["grpo", "grpo_ga", "pods"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["rollouts", "tokens"])
-def test_a_budget_of_rollouts_or_tokens_is_equal_to_one_step(comparison, tmp_path, unit):
+def test_a_budget_of_rollouts_or_tokens_is_equal_to_one_step(comparison, unit):
     # a step generates 4 rollouts (grpo) or 8 (pods), of about 25 tokens each
     budget, arms = {"rollouts": 32} if unit == "rollouts" else {"tokens": 800}, ["grpo", "pods"]
-    path = write(tmp_path / "c.yaml", comparison(budget=budget, arms=arms))
-    assert main(["compare", "--config", path]) == 0
-    runs = find_runs(tmp_path / "runs")
+    runs = train_here(open_comparison(parse_comparison(comparison(budget=budget, arms=arms), "x")))
     for run in runs:
         counts = [row[f"pods/{unit}_generated"] for row in run.metrics()]
         assert counts[-2] < budget[unit] <= counts[-1]
@@ -91,42 +90,89 @@ def test_a_budget_of_rollouts_or_tokens_is_equal_to_one_step(comparison, tmp_pat
     check_points({str(run.path): run.evaluations() for run in runs})
 
 
-def start(path: str, log: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "podsrl.cli", "compare", "--config", path]
-    with log.open("ab") as output:
-        return subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+def train_here(spec: ComparisonSpec) -> list[RunFolder]:
+    """Every run, in this process: what a run records does not depend on who started it."""
+    for run in spec.runs():
+        run_spec = spec.run_spec(run)
+        experiment.train(run_spec, experiment.load_data(run_spec))
+    return [spec.run_folder(run) for run in spec.runs()]
 
 
-def wait_for(what: Any, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 240  # a bound on hanging, not a measurement
-    while not what():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
+# ---- processes: killed, crashing, side by side ---------------------------------------------------
+# Where training itself is not looked at, the runs' processes are those of
+# support/comparison_worker.py, which write a run's files and import no torch.
+
+WITHOUT_TORCH = [sys.executable, str(Path(__file__).parents[1] / "support/comparison_worker.py")]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("podsrl.experiments.run_comparison._POLL", 0.02)
+    tests = str(Path(__file__).parents[1])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([tests, os.environ["PYTHONPATH"]]))
+
+
+def behave(tmp_path: Path, **arms: str) -> None:
+    (tmp_path / "behave.json").write_text(json.dumps(arms))
+
+
+class Started:
+    """`pods compare` in a process of its own, forked from this one, which has imported torch."""
+
+    def __init__(self, path: str, log: Path, *flags: str) -> None:
+        self.log = log
+        self.pid = os.fork()
+        if self.pid == 0:
+            with log.open("ab") as output:
+                os.dup2(output.fileno(), 1)
+                os.dup2(output.fileno(), 2)
+            os._exit(main(["compare", "--config", path, *flags]))
+
+    def wait(self) -> int:
+        """Its exit code."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def wait_for(self, what: Any) -> None:
+        """Until this is so, while the process runs."""
+        deadline = time.monotonic() + 240  # a bound on hanging, not a measurement
+        while not what():
+            assert os.waitpid(self.pid, os.WNOHANG) == (0, 0), self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """As if the machine had gone down."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("save", ["no", "steps"])
 def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
-    comparison, tmp_path, save
+    comparison, tmp_path, save, quick
 ):
     settings = {"save_strategy": save, "save_steps": 2, "evaluation_problems": 2}
     config = comparison(settings, arms=["grpo", "pods"], budget={"steps": 40}, evaluations=4)
+    if save == "no":  # nothing is resumed: any process will do
+        config["launch"] = WITHOUT_TORCH
+        behave(tmp_path, pods="hold")
     path, log = write(tmp_path / "c.yaml", config), tmp_path / "log"
     first, second = (RunFolder(tmp_path / "runs" / arm / "seed-0") for arm in ("grpo", "pods"))
 
-    process = start(path, log)
-    wait_for(lambda: first.finished() and len(second.metrics()) >= 5, process, log)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    started = Started(path, log)
+    started.wait_for(lambda: first.finished() and len(second.metrics()) >= 5)
+    started.kill()
     before, steps = contents(first.path), second.metrics()
     assert second.finished() is None
+    behave(tmp_path)
 
-    process = start(path, log)
-    assert process.wait(timeout=300) == 0, log.read_text()
+    assert Started(path, log).wait() == 0, log.read_text()
     assert contents(first.path) == before
-    # with checkpoints every 2 steps at least the first 4 of 5 were kept, seconds and all
-    assert (second.metrics()[:4] == steps[:4]) == (save == "steps")
+    if save == "steps":  # with checkpoints every 2 steps at least the first 4 of 5 were kept
+        assert second.metrics()[:4] == steps[:4]
+        assert second.rollout_steps() == list(range(1, 41))
+    else:
+        assert "resumed" not in second.environment()
     assert [row["step"] for row in second.metrics()] == list(range(1, 41))
     assert [e.step for e in second.evaluations()] == [0, 10, 20, 30, 40]
     assert second.finished() == {
@@ -135,58 +181,70 @@ def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
         "steps": 40,
         "training_seconds": second.metrics()[-1]["pods/training_seconds"],
     }
-    assert second.rollout_steps() == list(range(1, 41))
 
     before = contents(tmp_path / "runs")  # and a third time there is nothing to do
-    assert start(path, log).wait(timeout=120) == 0
+    assert main(["compare", "--config", path]) == 0
     assert contents(tmp_path / "runs") == before
 
 
-@pytest.mark.slow
-def test_a_run_that_crashes_hurts_no_other_and_is_retried(comparison, tmp_path, capsys):
-    task = tmp_path / "mytask.py"
-    task.write_text(
-        "import os\n"
-        "from podsrl.tasks.arithmetic import Arithmetic as Base\n"
-        "class Mine(Base):\n"
-        "    name = 'mine'\n"
-        "    def grade(self, completion, row):\n"
-        f"        if os.path.exists({str(tmp_path / 'crash')!r}) and 'grpo' in os.sys.argv:\n"
-        "            os.kill(os.getpid(), 9)\n"
-        "        return super().grade(completion, row)\n"
-    )
-    (tmp_path / "crash").touch()
-    settings = {"task": str(task)}
-    path = write(tmp_path / "c.yaml", comparison(settings, arms=["grpo", "pods"], evaluations=1))
+def test_a_run_that_crashes_hurts_no_other_and_is_retried(comparison, tmp_path, capsys, quick):
+    config = comparison(arms=["grpo", "pods"], evaluations=1, launch=WITHOUT_TORCH)
+    path = write(tmp_path / "c.yaml", config)
+    behave(tmp_path, grpo="kill")
     assert main(["compare", "--config", path]) == 1
     assert "grpo seed 0: killed by signal 9" in capsys.readouterr().err
     assert RunFolder(tmp_path / "runs" / "pods" / "seed-0").finished()
-    (tmp_path / "crash").unlink()
+    behave(tmp_path)
     assert main(["compare", "--config", path]) == 0
 
 
-def test_a_users_error_in_a_run_ends_the_comparison_with_its_message(comparison, tmp_path, capsys):
-    path = write(tmp_path / "c.yaml", comparison({"model_name_or_path": "no/such-folder"}))
+def test_a_users_error_in_a_run_ends_the_comparison_and_leaves_nothing(
+    comparison, tmp_path, capsys, quick
+):
+    config = comparison(arms=["grpo", "pods"], launch=WITHOUT_TORCH)
+    config["output_dir"] = str(tmp_path / "new" / "runs")
+    path = write(tmp_path / "c.yaml", config)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "behave.json").write_text('{"grpo": "mistake"}')
+    before = contents(tmp_path)
     assert main(["compare", "--config", path]) == 2
-    assert "no/such-folder" in capsys.readouterr().err
-    settings = {"task_options": {"min_columns": 3, "max_columns": 2}}
-    config = comparison(settings, output_dir=str(tmp_path / "other"))
-    assert main(["compare", "--config", write(tmp_path / "d.yaml", config)]) == 2
-    assert "grpo seed 0: min_columns = 3" in capsys.readouterr().err
+    assert "grpo seed 0: the model 'no/such' is nowhere" in capsys.readouterr().err
+    assert contents(tmp_path) == before
+    assert not (tmp_path / "new" / "runs").exists()  # the corrected comparison may start there
+    (tmp_path / "new" / "behave.json").unlink()
+    config["budget"] = {"steps": 3}
+    assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
+    finished = contents(tmp_path / "new")  # what is there is not touched by a later mistake
+    config["arms"] = {"grpo": {}, "pods": {}, "max_reward": {"downsampling_rule": "max_reward"}}
+    (tmp_path / "new" / "behave.json").write_text('{"max_reward": "mistake"}')
+    assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 2
+    (tmp_path / "new" / "behave.json").unlink()
+    there = contents(tmp_path / "new")
+    assert {path: there[path] for path in finished if path.name != "comparison.yaml"} == {
+        path: data for path, data in finished.items() if path.name != "comparison.yaml"
+    }
 
 
-@pytest.mark.slow
+def test_a_model_that_is_nowhere_is_named(comparison):
+    config = comparison({"model_name_or_path": "no/such-folder"}, arms=["pods"])
+    spec = open_comparison(parse_comparison(config, "x"))
+    with pytest.raises(InvalidInputError, match="no/such-folder"):
+        work(spec.folder, "pods", 0)
+    with pytest.raises(InvalidInputError, match="min_columns = 3"):
+        parse_comparison(comparison({"task_options": {"min_columns": 3, "max_columns": 2}}), "x")
+
+
 def test_steps_longer_than_the_way_between_evaluations_are_named(comparison, tmp_path, capsys):
     config = comparison(arms=["grpo", "pods"], budget={"rollouts": 16}, evaluations=4)
     path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
+    train_here(open_comparison(parse_comparison(config, "x")))
+    before = contents(folder)
     assert main(["compare", "--config", path]) == 1
     said = capsys.readouterr().err
     assert "pods seed 0: evaluated 3 times instead of 5: a step took longer than 4 roll" in said
     assert f"Delete {folder / 'pods' / 'seed-0'} to run it again" in said
     assert "grpo" not in said.split("failed: ")[1]  # its steps generate 4, so it has all five
-    before = contents(folder)
-    assert main(["compare", "--config", path]) == 1  # and it neither stops nor changes the others
-    assert contents(folder) == before
+    assert contents(folder) == before  # and it neither stops nor changes the others
 
 
 def test_a_run_that_another_process_finished_meanwhile_is_left_as_it_is(
@@ -238,21 +296,19 @@ def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsy
     assert capsys.readouterr().err == "why\n" * 4
 
 
-@pytest.mark.slow
-def test_two_shards_at_once_do_each_run_once(comparison, tmp_path):
-    config = comparison(arms=["grpo", "pods"], seeds=2, evaluations=1)
-    path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
+def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
+    config = comparison(arms=["grpo", "pods"], seeds=2, evaluations=1, launch=WITHOUT_TORCH)
+    path, folder, log = write(tmp_path / "c.yaml", config), tmp_path / "runs", tmp_path / "log"
     open_comparison(parse_comparison(config, "x"))
-    command = [sys.executable, "-m", "podsrl.cli", "compare", "--config", path]
-    parts = [subprocess.Popen([*command, "--shard", f"{i}/2"]) for i in (1, 2)]
-    assert [part.wait(timeout=300) for part in parts] == [0, 0]
+    parts = [Started(path, log, "--shard", f"{i}/2") for i in (1, 2)]
+    assert [part.wait() for part in parts] == [0, 0], log.read_text()
     runs = find_runs(folder)
     assert [str(run.path.relative_to(folder)) for run in runs] == [
         "grpo/seed-0", "grpo/seed-1", "pods/seed-0", "pods/seed-1"
     ]  # fmt: skip
     assert all(run.finished() and "resumed" not in run.environment() for run in runs)
     before = contents(folder)
-    assert subprocess.run(command, check=False).returncode == 0
+    assert main(["compare", "--config", path]) == 0
     assert contents(folder) == before
 
 
@@ -280,7 +336,7 @@ def test_evaluations_and_checkpoints_are_outside_training_time(comparison, tmp_p
     assert wall - result.training_seconds >= 2 * (evaluations + checkpoints)
 
 
-def test_plan_prints_every_arm_and_makes_nothing(comparison, tmp_path, capsys):
+def test_a_dry_run_prints_every_arm_and_makes_nothing(comparison, tmp_path, capsys):
     path = write(tmp_path / "c.yaml", comparison(seeds=2, budget={"training_seconds": 60}))
     assert main(["compare", "--config", path, "--dry-run"]) == 0
     printed = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The paper's six settings: each loads, plans as the paper says, and trains a tiny model."""
+"""The paper's six settings: each loads, is sized as the paper says, and trains a tiny model."""
 
 from typing import Any
 
@@ -84,11 +84,11 @@ def test_rewards_are_those_of_the_authors_code(name, form, tag, right_too):
 def test_a_setting_has_the_papers_sizes(name):
     model, task, n, m, prompts, rollouts, beta, tokens, hours = SETTINGS[name]
     spec = load(name)
-    plan, args = Preview.of(spec), spec.training
+    preview, args = Preview.of(spec), spec.training
     assert spec.model.model_name_or_path == model
     assert spec.run.task == task
     assert (args.num_rollouts, args.num_generations) == (n, m)
-    assert (plan.prompts, plan.rollouts, plan.rows) == (prompts, rollouts, prompts * m)
+    assert (preview.prompts, preview.rollouts, preview.rows) == (prompts, rollouts, prompts * m)
     assert (args.beta, args.max_completion_length) == (beta, tokens)
     assert spec.run.max_training_seconds == 3600 * hours
     assert args.learning_rate == 5e-6
@@ -97,11 +97,11 @@ def test_a_setting_has_the_papers_sizes(name):
         assert (spec.model.lora_r, args.weight_decay, args.max_grad_norm) == (64, 0.1, 0.1)
         assert args.temperature == 0.9
     else:
-        assert (plan.processes, args.per_device_train_batch_size) == (8, 16)
+        assert (preview.processes, args.per_device_train_batch_size) == (8, 16)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_plan_prints_sizes_memory_and_the_launch_command(name, capsys):
+def test_a_dry_run_prints_sizes_memory_and_the_launch_command(name, capsys):
     _, _, n, m, prompts, rollouts, *_ = SETTINGS[name]
     assert main(["train", "--config", f"paper/{name}", "--dry-run"]) == 0
     printed = capsys.readouterr().out

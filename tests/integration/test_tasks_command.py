@@ -66,6 +66,15 @@ def test_a_check_of_your_own_task_by_its_file_and_a_failure_returns_1(tmp_path, 
     assert "2 of 3 gold answers pass" in capsys.readouterr().out
 
 
+def test_a_check_of_which_one_split_cannot_be_read_returns_1(tmp_path, capsys):
+    folder = write_gsm8k(tmp_path, 1, 2)
+    (tmp_path / "train.jsonl").write_text('{"question": ')
+    assert pods_tasks("check", "gsm8k", "--data_path", folder) == 1
+    printed = capsys.readouterr().out
+    assert "train: could not be read: " in printed
+    assert "test: 2 of 2 gold answers pass" in printed
+
+
 def test_a_check_whose_data_cannot_be_read_is_an_error_that_says_why(tmp_path):
     with pytest.raises(PodsError, match="'x' is not a number"):
         pods_tasks("check", "gsm8k", "--data_path", write_gsm8k(tmp_path, "x"))

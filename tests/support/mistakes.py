@@ -191,7 +191,7 @@ def of_words(bed: Bed) -> Iterator[Mistake]:
     """Unknown rules, tasks, splits, arms, reports, counts, and YAML that says two things."""
     broken, unasked = bed.folder / "broken.py", bed.folder / "unasked.py"
     broken.write_text("def task(:\n")
-    unasked.write_text("x = 1\n")
+    unasked.write_text("x = 1\ndef rule(rewards):\n    return rewards\n")
     for words in (
         ["--downsampling_rule", "max_varience"],
         ["--downsampling_rule", f"{broken}:rule"],

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from podsrl.downsampling import downsample, resolve_rule
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.options import Options, check_options
 
@@ -75,3 +76,20 @@ def test_an_unknown_rule_is_refused_with_the_known_ones():
         UnknownNameError, match=r"unknown rule 'max_var'; did you mean 'max_variance'"
     ):
         check(m=16, rule="max_var")
+
+
+def test_a_rule_of_ones_own_that_raises_or_takes_other_arguments_is_named(tmp_path):
+    path = tmp_path / "rules.py"
+    path.write_text(
+        "def raises(rewards_P_N, m, seed):\n"
+        "    return rewards_P_N['best']\n"
+        "def takes_two(rewards_P_N, m):\n"
+        "    return m\n"
+    )
+    with pytest.raises(InvalidInputError, match=r"rules\.py, line 2: rule '.*:raises' failed: Ind"):
+        downsample([0.0, 1.0, 2.0], 2, rule=f"{path}:raises")
+    says = r"takes_two' must take \(rewards_P_N, m, seed\); it takes \(rewards_P_N, m\)"
+    with pytest.raises(InvalidInputError, match=says):
+        resolve_rule(f"{path}:takes_two")
+    with pytest.raises(InvalidInputError, match=r"must take \(rewards_P_N, m, seed\)"):
+        downsample([0.0, 1.0, 2.0], 2, rule=lambda rewards: rewards)

@@ -30,17 +30,22 @@ def spec(**fields: Any) -> Spec:
     return parse({**SETTINGS, **fields})
 
 
-def test_a_plan_counts_prompts_rollouts_rows_and_micro_batches():
-    plan = Preview.of(spec(), dataset_rows=100)
+def test_a_preview_counts_prompts_rollouts_rows_and_micro_batches():
+    preview = Preview.of(spec(), dataset_rows=100)
     # 2 micro-batches x 16 rows = 32 rows = 2 prompts x 16 kept, of 2 x 64 generated
-    assert (plan.prompts, plan.rollouts, plan.rows, plan.micro_batches) == (2, 128, 32, 2)
-    assert plan.steps == 150  # 100 prompts, 2 a step, 3 epochs
+    assert (preview.prompts, preview.rollouts, preview.rows, preview.micro_batches) == (
+        2,
+        128,
+        32,
+        2,
+    )
+    assert preview.steps == 150  # 100 prompts, 2 a step, 3 epochs
 
 
-def test_a_plan_for_eight_gpus_counts_all_of_them():
-    plan = Preview.of(spec(processes=8, num_rollouts=128, num_generations=32))
+def test_a_preview_for_eight_gpus_counts_all_of_them():
+    preview = Preview.of(spec(processes=8, num_rollouts=128, num_generations=32))
     # 8 processes x 2 x 16 rows = 256 rows = 8 prompts x 32 kept, of 8 x 128 generated
-    assert (plan.prompts, plan.rollouts, plan.rows) == (8, 1024, 256)
+    assert (preview.prompts, preview.rollouts, preview.rows) == (8, 1024, 256)
 
 
 def test_the_launch_command_fits_the_gpus():

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from podsrl.analysis.curves import ArmCurves, Clock, check_points
 from podsrl.analysis.training_log import TrainingLog, read_training_log, reward_curves
 from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.runs.comparison_file import read_comparison_file
 from podsrl.runs.folder import ACCURACIES, Evaluation, RunFolder, find_runs
 from podsrl.runs.json_files import damage_as_notes
 
@@ -197,18 +198,8 @@ def _read(folder: RunFolder) -> Run:
 
 def _expected(folder: Path) -> list[tuple[str, int]]:
     """The (arm, seed) pairs of the comparison that `pods compare` makes here; [] if none."""
-    import yaml
-
-    path = folder / "comparison.yaml"
-    if not path.is_file():
-        return []
-    try:
-        spec = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return [(str(arm), int(seed)) for arm in dict(spec["arms"]) for seed in spec["seeds"]]
-    except (UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"{path} is damaged: it must name arms and seeds ({error!r})"
-        ) from error
+    spec = read_comparison_file(folder)
+    return [(arm, seed) for arm in spec["arms"] for seed in spec["seeds"]] if spec else []
 
 
 def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, str, list[Run]]:

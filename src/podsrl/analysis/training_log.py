@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from podsrl.analysis.curves import ArmCurves, Clock, Floats
+from podsrl.runs.folder import PHASES
 
-PHASES = ("generate", "score", "select", "update")
 _STRETCHES = 40
 
 

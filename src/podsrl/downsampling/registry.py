@@ -1,5 +1,6 @@
 """Rules by name, and `downsample`, the one door to all of them."""
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from podsrl.downsampling import baselines
 from podsrl.downsampling.max_variance import max_variance
 from podsrl.downsampling.ordering import Array, Seed
 from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
-from podsrl.plugins import import_module_or_file
+from podsrl.plugins import import_module_or_file, user_code
 
 # rule(rewards_P_N, m, seed) -> kept_P_M; float64 rewards with NaN for unscorable, integer indices.
 Rule = Callable[[Array, int, Seed], Array]
@@ -73,7 +74,21 @@ def resolve_rule(rule: str | Rule) -> Rule:
         raise UnknownNameError(f"rule {rule!r}: {error}") from error
     if not callable(found):
         raise UnknownNameError(f"rule {rule!r}: {where} has no function {attribute!r}")
+    _check_signature(found, rule)
     return found
+
+
+def _check_signature(function: Callable[..., Any], rule: str | Rule) -> None:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a function of C has none
+        return
+    try:
+        signature.bind("rewards_P_N", "m", "seed")
+    except TypeError as error:
+        raise InvalidInputError(
+            f"rule {rule!r} must take (rewards_P_N, m, seed); it takes {signature}"
+        ) from error
 
 
 def downsample(
@@ -96,7 +111,7 @@ def downsample(
 
     Raises:
         InvalidInputError: infinite rewards, m < 1, m > n, wrong rank; or a rule of yours returned
-            something else than m different indices per group.
+            something else than m different indices per group, raised, or takes other arguments.
         UnknownNameError: no such rule.
 
     Checking for infinite rewards is the only thing here that waits for a GPU.
@@ -115,14 +130,27 @@ def downsample(
     groups = int(np.prod(shape[:-1], dtype=np.int64))
     flat_P_N = xp.reshape(xp.astype(rewards, xp.float64, copy=False), (groups, shape[-1]))
     refuse_infinite(flat_P_N)
-    kept = select(flat_P_N, m, seed)
-    if select not in _BUILT_IN:
+    if select in _BUILT_IN:
+        kept = select(flat_P_N, m, seed)
+    else:
+        _check_signature(select, rule)
+        with user_code(_file_of(select), f"rule {_name_of(rule)} failed"):
+            kept = select(flat_P_N, m, seed)
         kept = _check_kept(kept, flat_P_N, m, rule)
     kept = xp.sort(xp.astype(kept, xp.int64), axis=-1, stable=False)
     kept = xp.reshape(kept, (*shape[:-1], m))
     if as_lists:
         return kept.tolist()
     return kept.to(home) if is_torch_array(kept) else kept
+
+
+def _file_of(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", None)
+    return code.co_filename if code else "a function of C"
+
+
+def _name_of(rule: str | Rule) -> str:
+    return repr(rule if isinstance(rule, str) else getattr(rule, "__qualname__", rule))
 
 
 def _names() -> str:

@@ -12,9 +12,10 @@ import yaml
 from podsrl.errors import InvalidInputError, PodsError, suggestion
 from podsrl.experiments.arms import DECIDED, Settings, arm_settings, check_arm
 from podsrl.experiments.budget import NO_LIMIT
-from podsrl.experiments.config_file import read_config, read_yaml
+from podsrl.experiments.config_file import read_config
 from podsrl.experiments.preflight import check_run
 from podsrl.runs import json_files as files
+from podsrl.runs.comparison_file import read_comparison_file
 from podsrl.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -175,21 +176,20 @@ def read_comparison(folder: Path) -> ComparisonSpec:
     Raises:
         InvalidInputError: none, or a damaged one.
     """
-    path = folder / "comparison.yaml"
+    value = read_comparison_file(folder)
+    if value is None:
+        raise InvalidInputError(f"{folder} holds no comparison: no comparison.yaml")
     try:
-        value = read_yaml(path.read_text(encoding="utf-8"), str(path))
         return ComparisonSpec(
             folder=folder,
-            arms=dict(value["arms"]),
-            seeds=tuple(value["seeds"]),
+            arms=value["arms"],
+            seeds=value["seeds"],
             budget=dict(value["budget"]),
             evaluations=value["evaluations"],
             launch=tuple(value["launch"]),
         )
-    except FileNotFoundError as error:
-        raise InvalidInputError(f"{folder} holds no comparison: no comparison.yaml") from error
-    except (InvalidInputError, KeyError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"{path} is damaged: {error!r}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInputError(f"{folder}/comparison.yaml is damaged: {error!r}") from error
 
 
 @contextmanager

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podsrl.analysis.training_log import PHASES
 from podsrl.errors import InvalidInputError
 from podsrl.recommend import Costs, Population, Timing, candidates, measured, measuring_schedule
-from podsrl.runs.folder import RunFolder
+from podsrl.runs.folder import PHASES, RunFolder
 
 if TYPE_CHECKING:
     from podsrl.evaluation.sampling import Progress
@@ -141,12 +140,12 @@ class ShortRun:
             "rollout_log": "true", "logging_steps": "1", "arm": "measured", "output_dir": folder,
         }  # fmt: skip
         flags = [*flags, *(word for name, value in fixed.items() for word in (f"--{name}", value))]
-        plan = Preview.of(settings.parse(config, flags))
+        preview = Preview.of(settings.parse(config, flags))
         schedule = measuring_schedule(candidates(m, int(most)))
-        generations = max(len(schedule), min(3 * len(schedule), -(-GROUPS // plan.prompts)))
-        steps = generations * plan.updates_per_generation
+        generations = max(len(schedule), min(3 * len(schedule), -(-GROUPS // preview.prompts)))
+        steps = generations * preview.updates_per_generation
         spec = settings.parse(config, [*flags, "--max_steps", str(steps)])
-        return cls(spec, tuple(dict.fromkeys(schedule)), plan.prompts, steps)
+        return cls(spec, tuple(dict.fromkeys(schedule)), preview.prompts, steps)
 
     def describe(self) -> str:
         """What it will do, and about how long that takes."""

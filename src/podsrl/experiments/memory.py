@@ -79,7 +79,7 @@ class ModelShape:
         return self.layers * self.hidden + layer if checkpointing else self.layers * layer
 
 
-#: Models of the paper, whose files need not be there for a plan.
+#: Models of the paper, whose files need not be there for a preview.
 SHAPES = {
     "Qwen/Qwen2.5-3B-Instruct": ModelShape(2048, 11008, 36, 16, 2, 128, 151936, True),
     "Qwen/Qwen2.5-7B-Instruct": ModelShape(3584, 18944, 28, 28, 4, 128, 152064, False),

@@ -77,7 +77,7 @@ class Preview:
         return shlex.join([*words, "-m", "podsrl.cli", "train", *arguments])
 
     def describe(self, spec: Spec, arguments: Sequence[str] = ()) -> str:
-        """The plan as a few lines of text, with the launch command if its arguments are given."""
+        """The run as a few lines of text, with the launch command if its arguments are given."""
         args, run = spec.training, spec.run
         budget = f"{self.steps} optimiser steps" if self.steps else "one pass over the data"
         limits = [

@@ -29,11 +29,21 @@ from podsrl.runs.json_files import DamagedFileWarning
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ACCURACIES", "DamagedFileWarning", "Evaluation", "RunFolder", "find_runs"]
+__all__ = [
+    "ACCURACIES",
+    "PHASES",
+    "DamagedFileWarning",
+    "Evaluation",
+    "RunFolder",
+    "find_runs",
+]
 
 #: The measures of an `Evaluation` that are shares of problems.
 ACCURACIES = ("answer_accuracy", "format_accuracy", "both_accuracy")
 _LISTS = (*ACCURACIES, "mean_length")
+
+#: What the time of a step is made of; metrics "pods/seconds_<phase>".
+PHASES = ("generate", "score", "select", "update")
 
 #: The columns of a rollout file, beside one "rewards/<function>" per reward function.
 ROLLOUT_COLUMNS = {

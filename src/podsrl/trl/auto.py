@@ -14,7 +14,7 @@ from podsrl.recommend import (
     measuring_schedule,
     recommend,
 )
-from podsrl.trl.clock import PHASES
+from podsrl.runs.folder import PHASES
 
 
 class RolloutChooser:

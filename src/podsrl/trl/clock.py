@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-PHASES = ("generate", "score", "select", "update")
+from podsrl.runs.folder import PHASES
+
 #: What training time is measured in: seconds on the wall, or of this process's work on the CPU.
 CLOCKS = ("wall", "cpu")
 

@@ -1,0 +1,51 @@
+"""A comparison's process without torch: it writes a run's files and trains nothing.
+
+Everything but `work` is the library's own process: its exit statuses, its lock, its end with the
+process that started it. A file `behave.json` beside the comparison, {arm: what}, makes an arm crash
+("kill"), fail as a user's mistake ("mistake"), or stop after 5 steps until it is killed ("hold").
+"""
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+from podsrl.errors import InvalidInputError
+from podsrl.experiments import comparison_process
+from podsrl.experiments.comparison import RunOf, read_comparison
+from support.synthetic_runs import evaluation
+
+
+def work(folder: Path, arm: str, seed: int) -> None:
+    comparison = read_comparison(folder)
+    run = comparison.run_folder(RunOf(arm, seed))
+    told = folder.parent / "behave.json"
+    behave = json.loads(told.read_text()).get(arm) if told.is_file() else None
+    with comparison_process.lock_of(run):
+        if run.finished() is not None:
+            return
+        if behave == "mistake":
+            raise InvalidInputError("the model 'no/such' is nowhere")
+        run.write_config({"arm": arm, "seed": seed, "task": "arithmetic"})
+        run.write_environment()
+        if behave == "kill":
+            os.kill(os.getpid(), 9)
+        steps = int(comparison.amount)
+        points = [
+            round(i * steps / comparison.evaluations) for i in range(comparison.evaluations + 1)
+        ]
+        run.append_evaluation(evaluation(0, 0, 0.1))
+        for step in range(1, steps + 1):
+            run.append_metrics({"step": step, "pods/training_seconds": float(step)})
+            if step in points:
+                run.append_evaluation(evaluation(step, step, 0.5))
+            if behave == "hold" and step == 5:
+                threading.Event().wait()
+        run.finish(arm, seed, steps, float(steps))
+
+
+if __name__ == "__main__":
+    comparison_process.work = work
+    sys.argv = [sys.argv[0], *sys.argv[-3:]]
+    sys.exit(comparison_process.main())

@@ -1,6 +1,7 @@
 """Rewards of several parts: what is selected by, and what the update follows."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import torch
 import podsrl
 from podsrl.drives import WATCHED, drives
 from podsrl.errors import InvalidInputError
+from podsrl.options import Options
 from podsrl.trl import PODSConfig
 from podsrl.trl.batch import Batch
+from podsrl.verl.groups import group_rows, metrics_of_parts
 from support.trl_runs import logged
 
 
@@ -154,3 +157,25 @@ def test_a_wrong_number_of_selection_weights_is_refused_before_anything_is_loade
     says = "selection_weights has 3 numbers for 2 reward functions"
     with pytest.raises(InvalidInputError, match=says):
         make_trainer(8, reward_funcs=[outcome, form], selection_weights=[1.0, 0.0, 0.0])
+
+
+def test_verl_logs_the_same_drives_as_trl_for_the_same_rollouts(make_trainer):
+    trainer = make_trainer(12, reward_funcs=[outcome, form], reward_weights=[1.0, 0.1], max_steps=1)
+    trainer.train()
+    table = table_of(trainer)
+    rows = list(table.rename(columns=lambda name: name.removeprefix("rewards/")).itertuples())
+    groups = group_rows(
+        [f"{row.group}_{row.rollout}_0" for row in rows],
+        table["reward"].tolist(),
+        [{name: getattr(row, name) for name in ("outcome", "form")} for row in rows],
+    )
+    kept = table["kept"].to_numpy().reshape(2, 12)
+    groups = [
+        replace(group, kept=tuple(np.flatnonzero(row).tolist()))
+        for group, row in zip(groups, kept, strict=True)
+    ]
+    of_verl = metrics_of_parts(groups, Options(m=4), scale=True, eps=1e-4)
+    of_trl = {name: value for name, value in logged(trainer)[0].items() if "/drives" in name}
+    assert set(of_trl) == set(of_verl)
+    assert of_trl == pytest.approx(of_verl, abs=1e-5)
+    assert max(abs(value) for value in of_trl.values()) > 0.1

@@ -84,6 +84,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "advantage_baseline": ("kept", "group"),
     "form_reward": FORMS,
     "training_clock": ("wall", "cpu"),
+    "selection_scope": ("prompt", "batch"),
     "num_rollouts": ("auto",),
     "dtype": ("auto", "float32", "float16", "bfloat16"),
 }

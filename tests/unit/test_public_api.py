@@ -66,6 +66,8 @@ OWN_FIELDS = {
     "advantage_baseline": "kept",
     "rollout_log": True,
     "rollout_log_max_rows": 1_000_000,
+    "selection_scope": "prompt",
+    "selection_weights": None,
     "training_clock": "wall",
     "fast_generation": None,
 }

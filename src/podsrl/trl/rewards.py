@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from trl.trainer.utils import is_async_callable
 
-from podsrl.errors import PodsError, RewardError
+from podsrl.errors import InvalidInputError, PodsError, RewardError
 
 _SHOWN = 200  # characters of a completion
 _ALLOWED = "allowed are finite numbers, and None or NaN for a completion that could not be scored"
@@ -71,11 +71,14 @@ def text_of(completion: Any) -> str:
 def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
     try:
         yield
-    except PodsError:
-        raise
     except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, PodsError):
+            if not isinstance(error, InvalidInputError):
+                raise  # it says all there is to say
+            said = str(error)  # a mistake in a task file: where it is
         raise RewardError(
-            f"{who} failed at step {step}: {type(error).__name__}: {error}. It was given"
+            f"{who} failed at step {step}: {said}. It was given"
             f" {len(completions)} completions, the first of them {_shown(completions[0])}"
         ) from error
 

@@ -258,7 +258,7 @@ def test_a_failing_grader_of_ones_own_task_leaves_a_checkpoint(config, capsys, t
     path = config(task=str(task), max_steps=5, evaluation_problems=0)
     said = fails(["train", "--config", path], capsys)
     assert "mytask.py, line 8: grade_batch failed: OSError: grader is down" in said
-    assert "reward function correctness failed at step 3" in said
+    assert "reward function 'correctness' failed at step 3" in said
     assert (tmp_path / "run" / "checkpoint-2" / "pods_state_0.pt").is_file()
     assert [row["step"] for row in RunFolder(tmp_path / "run").metrics()] == [1, 2]
 

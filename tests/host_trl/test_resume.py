@@ -2,9 +2,6 @@
 
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +9,12 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
+from podsrl.cli import main
 from podsrl.errors import RewardError
 from podsrl.runs import json_files as files
 from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint
+from support.forked import pods
 from support.trl_runs import COMMON, equal, weights
 
 
@@ -68,10 +67,6 @@ def test_rollouts_are_on_the_disk_before_their_checkpoint_counts(make_trainer, m
     assert checkpoint.last_complete(folder) is not None
 
 
-def train_command(config: Path, *flags: str) -> list[str]:
-    return [sys.executable, "-m", "podsrl.cli", "train", "--config", str(config), *flags]
-
-
 @pytest.fixture
 def config_file(tiny_model: Path, tmp_path: Path) -> Path:
     config: dict[str, Any] = {
@@ -93,33 +88,18 @@ def config_file(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_path):
+def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_path, capsys):
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    subprocess.run(
-        train_command(config_file, "--output_dir", str(straight)), check=True,
-        capture_output=True,
-    )  # fmt: skip
-    process = subprocess.Popen(
-        train_command(config_file, "--output_dir", str(killed)),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    while checkpoint.last_complete(killed) is None:
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    command = ["train", "--config", str(config_file), "--output_dir"]
+    assert main([*command, str(straight)]) == 0
+    process = pods([*command, str(killed)], tmp_path / "log")
+    process.wait_for(lambda: checkpoint.last_complete(killed))
+    assert process.send(signal.SIGKILL) == -signal.SIGKILL
     assert not (killed / "finished.json").exists()
 
-    again = subprocess.run(
-        train_command(config_file, "--output_dir", str(killed)), capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
-    assert again.returncode == 2
-    assert "--resume to go on with it, --overwrite to delete it" in again.stderr
-    subprocess.run(
-        train_command(config_file, "--output_dir", str(killed), "--resume", "true"),
-        check=True, capture_output=True,
-    )  # fmt: skip
+    assert main([*command, str(killed)]) == 2
+    assert "--resume to go on with it, --overwrite to delete it" in capsys.readouterr().err
+    assert main([*command, str(killed), "--resume", "true"]) == 0
 
     name = "checkpoint-6/model.safetensors"
     assert equal(load_file(straight / name), load_file(killed / name))
@@ -141,25 +121,20 @@ def test_ctrl_c_ends_after_a_whole_step_that_is_continued_exactly(config_file, t
     flags = ("--gradient_accumulation_steps", "2", "--evaluation_steps", "1", "--save_steps", "6")
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
     one, other = RunFolder(straight), RunFolder(stopped)
-    command = train_command(config_file, *flags, "--output_dir")
-    subprocess.run([*command, str(straight)], check=True, capture_output=True)
+    command = ["train", "--config", str(config_file), *flags, "--output_dir"]
+    assert main([*command, str(straight)]) == 0
 
     resume: list[str] = []
     for made in (2, 4):
-        process = subprocess.Popen(
-            [*command, str(stopped), *resume], stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True,
-            # a shell's background jobs, and all they start, ignore it otherwise
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )  # fmt: skip
-        while not (stopped / "evaluations.jsonl").exists() or len(other.evaluations()) < made:
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        said = process.communicate()[1]
-        assert process.returncode == 130, said
-        assert "stopping after this step; Ctrl-C again stops at once" in said
-        assert "is saved: resuming goes on from there" in said
+        process = pods([*command, str(stopped), *resume], tmp_path / f"log-{made}")
+        process.wait_for(
+            lambda made=made: (
+                (stopped / "evaluations.jsonl").exists() and len(other.evaluations()) >= made
+            )
+        )
+        assert process.send(signal.SIGINT) == 130, process.said()
+        assert "stopping after this step; Ctrl-C again stops at once" in process.said()
+        assert "is saved: resuming goes on from there" in process.said()
         last = checkpoint.last_complete(stopped)
         assert last is not None
         step = checkpoint.step_of(last)
@@ -167,7 +142,7 @@ def test_ctrl_c_ends_after_a_whole_step_that_is_continued_exactly(config_file, t
         assert other.evaluations()[-1].step == other.metrics()[-1]["step"] == step
         assert not (stopped / "finished.json").exists()
         resume = ["--resume", "true"]
-    subprocess.run([*command, str(stopped), *resume], check=True, capture_output=True)
+    assert main([*command, str(stopped), *resume]) == 0
 
     name = "checkpoint-6/model.safetensors"
     assert equal(load_file(straight / name), load_file(stopped / name))

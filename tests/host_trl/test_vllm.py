@@ -117,7 +117,7 @@ def test_on_two_ranks_both_modes_ask_once_for_each_prompt_and_keep_rows_aligned(
     tiny_model, tmp_path, server
 ):
     """3 groups of n = 7 on 2 ranks: 11 rows each, the second group on both, one row of padding."""
-    process = torchrun(2, WORKER, str(tiny_model), str(tmp_path), server.url)
+    process = torchrun(2, tmp_path / "said", WORKER, str(tiny_model), str(tmp_path), server.url)
     assert process.returncode == 0, process.stderr[-3000:]
     by_mode = {
         mode: [json.loads((tmp_path / f"{mode}-{rank}.json").read_text()) for rank in (0, 1)]

@@ -35,6 +35,7 @@ from podsrl.grading.unscorable import UnscorableError
 from podsrl.grading.workers.process import GradingProcessError
 from podsrl.runs.folder import RunFolder, find_runs
 from podsrl.trl import PODSTrainer
+from support.forked import Forked, pods
 from support.synthetic_runs import write_run
 
 
@@ -116,34 +117,8 @@ def behave(tmp_path: Path, **arms: str) -> None:
     (tmp_path / "behave.json").write_text(json.dumps(arms))
 
 
-class Started:
-    """`pods compare` in a process of its own, forked from this one, which has imported torch."""
-
-    def __init__(self, path: str, log: Path, *flags: str) -> None:
-        self.log = log
-        self.pid = os.fork()
-        if self.pid == 0:
-            with log.open("ab") as output:
-                os.dup2(output.fileno(), 1)
-                os.dup2(output.fileno(), 2)
-            os._exit(main(["compare", "--config", path, *flags]))
-
-    def wait(self) -> int:
-        """Its exit code."""
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-    def wait_for(self, what: Any) -> None:
-        """Until this is so, while the process runs."""
-        deadline = time.monotonic() + 240  # a bound on hanging, not a measurement
-        while not what():
-            assert os.waitpid(self.pid, os.WNOHANG) == (0, 0), self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.02)
-
-    def kill(self) -> None:
-        """As if the machine had gone down."""
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+def started(path: str, log: Path, *flags: str) -> Forked:
+    return pods(["compare", "--config", path, *flags], log)
 
 
 @pytest.mark.slow
@@ -159,14 +134,14 @@ def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
     path, log = write(tmp_path / "c.yaml", config), tmp_path / "log"
     first, second = (RunFolder(tmp_path / "runs" / arm / "seed-0") for arm in ("grpo", "pods"))
 
-    started = Started(path, log)
-    started.wait_for(lambda: first.finished() and len(second.metrics()) >= 5)
-    started.kill()
+    process = started(path, log)
+    process.wait_for(lambda: first.finished() and len(second.metrics()) >= 5)
+    process.send(signal.SIGKILL)  # as if the machine had gone down
     before, steps = contents(first.path), second.metrics()
     assert second.finished() is None
     behave(tmp_path)
 
-    assert Started(path, log).wait() == 0, log.read_text()
+    assert started(path, log).wait() == 0, log.read_text()
     assert contents(first.path) == before
     if save == "steps":  # with checkpoints every 2 steps at least the first 4 of 5 were kept
         assert second.metrics()[:4] == steps[:4]
@@ -300,7 +275,7 @@ def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
     config = comparison(arms=["grpo", "pods"], seeds=2, evaluations=1, launch=WITHOUT_TORCH)
     path, folder, log = write(tmp_path / "c.yaml", config), tmp_path / "runs", tmp_path / "log"
     open_comparison(parse_comparison(config, "x"))
-    parts = [Started(path, log, "--shard", f"{i}/2") for i in (1, 2)]
+    parts = [started(path, log, "--shard", f"{i}/2") for i in (1, 2)]
     assert [part.wait() for part in parts] == [0, 0], log.read_text()
     runs = find_runs(folder)
     assert [str(run.path.relative_to(folder)) for run in runs] == [

@@ -1,31 +1,37 @@
-"""Real processes for tests of several ranks."""
+"""`torchrun` on this machine: its own agent, in a process of its own, whose ranks are forked."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import NamedTuple
 
-TESTS = str(Path(__file__).parents[1])
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from support.forked import Forked, run_script
 
 
-def torchrun(
-    world: int, *arguments: str, timeout: int = 240, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """`torchrun` on this machine with `world` processes that can import `support`."""
-    return subprocess.run(
-        command(world, *arguments), env=environment(env), capture_output=True, text=True,
-        timeout=timeout, check=False,
+class Ended(NamedTuple):
+    """A job that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def start(world: int, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Forked:
+    """`torchrun --nproc_per_node WORLD ARGUMENTS`; its output is in `out` and `err` of a folder."""
+    config = LaunchConfig(
+        min_nodes=1, max_nodes=1, nproc_per_node=world, run_id="tests", start_method="fork",
+        rdzv_backend="c10d", rdzv_endpoint="localhost:0", local_addr="localhost", max_restarts=0,
     )  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    return Forked(
+        lambda: elastic_launch(config, run_script)(arguments) and None,
+        folder / "out",
+        folder / "err",
+        {"TRL_EXPERIMENTAL_SILENCE": "1", **(env or {})},
+    )
 
 
-def command(world: int, *arguments: str) -> list[str]:
-    """The command line, at a port of this process's own."""
-    port = str(20000 + os.getpid() % 20000 + world)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(world)]
-    return [*launch, "--master_port", port, *arguments]
-
-
-def environment(more: dict[str, str] | None = None) -> dict[str, str]:
-    """The environment it runs in."""
-    path = os.pathsep.join([TESTS, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "TRL_EXPERIMENTAL_SILENCE": "1", **(more or {})}
+def torchrun(world: int, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Ended:
+    """The same, to its end."""
+    code = start(world, folder, *arguments, env=env).wait()
+    return Ended(code, *((folder / name).read_text("utf-8", "replace") for name in ("out", "err")))

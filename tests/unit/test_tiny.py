@@ -203,7 +203,6 @@ def build_in_another_process(cache_dir):
     return str(get_model(SMALL, cache_dir))
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12
 def test_two_processes_that_build_at_once_get_the_same_whole_model(tmp_path):
     with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
         folders = list(pool.map(build_in_another_process, [tmp_path, tmp_path]))

@@ -71,7 +71,7 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
         InvalidInputError: no m, an unknown option, or one out of range.
         UnknownNameError: no such rule.
 
-    >>> check_options({"m": 4}, n=8, where="pods.", n_name="n")
+    >>> check_options({"m": 4}, n=8, where="pods.", n_name="n")  # doctest: +NORMALIZE_WHITESPACE
     Options(m=4, rule='max_variance', baseline='kept', seed=None, scope='prompt',
             selection_weights=None)
     """

@@ -53,7 +53,9 @@ def python(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-    subprocess.run([*pip, "--no-deps", "--no-index", built[1]], check=True)
+    # a checkout on the path would count as installed
+    outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    subprocess.run([*pip, "--no-deps", "--no-index", built[1]], check=True, env=outside)
     (packages,) = folder.glob("lib/python*/site-packages")
     # what stands behind the environment's own packages; an editable podsrl there stays unread
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")

@@ -74,8 +74,10 @@ def test_the_second_comparison_comes_once_the_first_has_two_seeds(study: Any) ->
 def test_the_gpu_comparison_is_one_that_pods_compare_accepts(
     study: Any, name: str, tmp_path: Path
 ) -> None:
-    size = study.sizes.GPU
-    shared = study.comparison.Study(size, "cpu", tmp_path / "model", (4, 10), tmp_path)
+    size, model = study.sizes.GPU, tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    shared = study.comparison.Study(size, "cpu", model, (4, 10), tmp_path)
     spec = shared.spec(name, [0, 1], {"training_seconds": 40.0})
     # 32 prompts: 512 rows in every update of all arms, and four times as many rollouts but for grpo
     assert {arm: own["per_device_train_batch_size"] for arm, own in spec.arms.items()} == {

@@ -180,10 +180,16 @@ def test_resume_on_another_number_of_ranks_goes_on_and_says_what_differs(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("world", "says"), [(2, "OSError: the grader of rank 1 is down"), (3, "SIGKILL")]
+    ("world", "says"),
+    [
+        (2, ["OSError: the grader of rank 1 is down"]),
+        # whichever is noticed first: the killed rank, or one that waits for it
+        (3, ["SIGKILL", "closed by peer", "reset by peer"]),
+    ],
 )
 def test_a_rank_that_fails_ends_the_job_within_a_minute(on_ranks, world, says):
-    assert says in (on_ranks(world) / "said" / "err").read_text()
+    said = (on_ranks(world) / "said" / "err").read_text()
+    assert any(words in said for words in says)
     assert not (on_ranks(world) / "failing" / "result.json").exists()
     began, ended = (on_ranks(world) / name for name in ("failing/began-1", "ended"))
     assert ended.stat().st_mtime - began.stat().st_mtime < 60

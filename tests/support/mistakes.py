@@ -241,9 +241,9 @@ def of_words(bed: Bed) -> Iterator[Mistake]:
 
 
 def contents(folder: Path) -> dict[str, tuple[int, int]]:
-    """What lies in a folder."""
-    files = {str(path): path.lstat() for path in folder.rglob("*")}
-    return {path: (stat.st_size, stat.st_mode) for path, stat in files.items()}
+    """What lies in a folder, without the byte code that Python keeps of an imported file."""
+    files = [path for path in folder.rglob("*") if "__pycache__" not in path.parts]
+    return {str(path): (path.lstat().st_size, path.lstat().st_mode) for path in files}
 
 
 def problem(bed: Bed, verb: str, words: list[str]) -> str:

@@ -38,7 +38,10 @@ BOTH = "both_accuracy"
 SETTINGS = {
     "parts-every": ("the form pays every rollout, up to 0.02, as in (c)", "parts-rates-every"),
     "parts-wrong": ("the form pays wrong answers, up to 0.2, as in (a)", "parts-rates-wrong"),
-    "parts-misleading": ("wrong answers are paid for being short, up to 0.2", "parts-rates-wrong"),
+    "parts-misleading": (
+        "wrong answers are paid for being short, up to 0.2",
+        "parts-rates-misleading",
+    ),
 }
 Tried = Mapping[str, Mapping[float, list[float]]]
 
@@ -133,8 +136,7 @@ def rates_table(tunings: list[str]) -> str:
     rates = sorted({rate for arms in found.values() for arm in arms.values() for rate in arm})
     lines = [
         "## Learning rates\n",
-        "Share of right and well-formed answers, mean over the run; the best one is used."
-        " `parts-misleading` takes those of `parts-rates-wrong`.\n",
+        "Share of right and well-formed answers, mean over the run; the best one is used.\n",
         "| comparison | arm |" + "|".join(f"{rate:g}" for rate in rates) + "|",
         "|---|---|" + "---|" * len(rates),
     ]

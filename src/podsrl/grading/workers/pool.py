@@ -15,7 +15,7 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.unscorable import COUNTS, UnscorableWatch
-from podsrl.grading.workers.process import LOST, Worker, encode, usable_cores
+from podsrl.grading.workers.process import Worker, encode, usable_cores
 
 _CACHED = 20_000
 _ADVICE = (
@@ -27,7 +27,7 @@ _ADVICE = (
 class GradingPool:
     """Runs a grading function on many answers, in a few processes.
 
-    A grading that takes too long, or whose process dies, is killed, is counted in
+    A grading that takes too long, or whose process dies twice, is killed, is counted in
     `podsrl.grading.unscorable.COUNTS`, and gives None; the others are not touched. Nothing is
     started before the first `run`. `run` may be called from any thread and inside a running event
     loop (it blocks it: `await asyncio.to_thread(pool.run, ...)` does not). No thread is left
@@ -59,7 +59,7 @@ class GradingPool:
         self._watch = UnscorableWatch(max_unscorable, window=256, advice=_ADVICE)
         self._cache: dict[bytes, Any] = {}
         self._all_are_idle()
-        _call_at_exit_and_after_fork(self)
+        _POOLS.add(self)
 
     def run(self, function: str, items: Sequence[tuple[Any, ...]]) -> list[Any]:
         """function(*item) for every item, in order; None where that could not be done.
@@ -74,15 +74,19 @@ class GradingPool:
             GradingProcessError: the processes can't be started.
         """
         lines = [encode(function, item, self.deadline) for item in items]
+        answers: dict[bytes | None, Any] = {None: None}
+        wanted = []
         with self._lock:
             if None in lines:
                 self._unscorable("errors", "an answer is too long to be sent", lines.count(None))
-            known = {line: _key(line) for line in lines if line is not None}
-            answers = {x: self._cache[key] for x, key in known.items() if key in self._cache}
-        wanted = [x for x in dict.fromkeys(lines) if x is not None and x not in answers]
+            for line in dict.fromkeys(filter(None, lines)):
+                if (key := _key(line)) in self._cache:
+                    answers[line] = self._cache[key]
+                else:
+                    wanted.append(line)
         if wanted:
-            self._answer(wanted, answers)
-        return [None if line is None else answers[line] for line in lines]
+            self._ask(wanted, answers)
+        return [answers[line] for line in lines]
 
     def close(self) -> None:
         """End the processes that no other thread uses; a later `run` starts new ones."""
@@ -98,40 +102,31 @@ class GradingPool:
         """The process ids of the workers that are running."""
         return [worker.pid for worker in self._workers if worker.pid is not None]
 
-    def _answer(self, lines: list[bytes], answers: dict[bytes, Any]) -> None:
-        """Ask all lines of idle workers, one thread for each; other runs may use the others."""
-        waiting, lent = lines[::-1], list[Worker]()
-        asked_again: set[bytes] = set()
+    def _ask(self, lines: list[bytes], answers: dict[bytes | None, Any]) -> None:
+        """Ask all lines; a thread owns a worker while it asks. Other runs may use the others."""
+        busy, stopped = list[Worker](), threading.Event()
 
-        def work() -> None:
+        def ask(line: bytes) -> dict[str, Any]:
             worker = self._idle.get()
-            lent.append(worker)
+            busy.append(worker)
             try:
-                while waiting:
-                    with contextlib.suppress(IndexError):  # another thread was faster
-                        line = waiting.pop()
-                        message = worker.ask(line, self.deadline)
-                        if message.get("died") == LOST and line not in asked_again:
-                            asked_again.add(line)  # killed from outside, perhaps
-                            waiting.append(line)
-                        else:
-                            with self._lock:
-                                answers[line] = self._outcome(message, line)
-            except BaseException:
-                waiting.clear()
-                raise
+                message = worker.ask(line, self.deadline)
+                if message.get("died", signal.SIGALRM) == signal.SIGALRM or stopped.is_set():
+                    return message
+                return worker.ask(line, self.deadline)  # killed from outside, perhaps
             finally:
-                lent.remove(worker)
+                busy.remove(worker)
                 self._idle.put(worker)
 
         with ThreadPoolExecutor(min(len(self._workers), len(lines))) as threads:
             try:
-                for done in [threads.submit(work) for _ in range(threads._max_workers)]:
-                    done.result()
+                for line, message in zip(lines, threads.map(ask, lines), strict=True):
+                    with self._lock:
+                        answers[line] = self._outcome(message, line)
             except BaseException:  # Ctrl-C, too: what is asked now is not waited for
-                waiting.clear()
-                asked_again.update(lines)
-                for worker in lent:
+                stopped.set()
+                threads.shutdown(wait=False, cancel_futures=True)
+                for worker in list(busy):
                     worker.kill()
                 raise
 
@@ -161,16 +156,6 @@ class GradingPool:
         for worker in self._workers:
             self._idle.put(worker)
 
-    def _close_all(self) -> None:
-        for worker in self._workers:
-            worker.close()
-
-    def _forget_all(self) -> None:
-        """In a forked child: the processes are the parent's, and its locks may be held for ever."""
-        for worker in self._workers:
-            worker.forget()
-        self._all_are_idle()
-
 
 def _key(line: bytes) -> bytes:
     """What the cache remembers a request by: programs and completions are long."""
@@ -186,12 +171,21 @@ def shared_pool(deadline: float, preload: str) -> GradingPool:
     return GradingPool(deadline=deadline, preload=(preload,), max_unscorable=1.0)
 
 
-def _call_at_exit_and_after_fork(pool: GradingPool) -> None:
-    reference = weakref.ref(pool)
+_POOLS: weakref.WeakSet[GradingPool] = weakref.WeakSet()
 
-    def call(method: str) -> None:
-        if (pool := reference()) is not None:
-            getattr(pool, method)()
 
-    atexit.register(call, "_close_all")
-    os.register_at_fork(after_in_child=lambda: call("_forget_all"))
+@atexit.register
+def _close_all() -> None:
+    for worker in (worker for pool in _POOLS for worker in pool._workers):
+        worker.close()
+
+
+def _forget_all() -> None:
+    """In a forked child: the processes are the parent's, and its locks may be held for ever."""
+    for pool in _POOLS:
+        for worker in pool._workers:
+            worker.forget()
+        pool._all_are_idle()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,29 +1,28 @@
-"""This program's end of one worker process: start it, ask it, end it for certain, start it again.
+"""This program's end of one worker process: start it, ask it, kill it, start it again.
 
-One thread at a time uses a worker. It writes a request, reads the answer with a timeout, and kills
+One thread at a time owns a worker: it writes a request, reads the answer with a timeout, and kills
 the process if none comes. Only `kill` may be called by another thread.
 """
 
 import contextlib
 import json
 import os
-import select
 import signal
+import socket
 import subprocess
 import sys
-import time
 from typing import Any
 
 from podsrl.errors import PodsError
 
 _CODE = "from podsrl.grading.workers.serve import main; main()"
-#: Requests up to this size never block: they fit into the pipe.
+#: The longest request in bytes; no answer that a model gives is as long.
 MAX_REQUEST = 60_000
 #: Beyond the deadline that the process keeps itself, before it is killed.
 _GRACE = 2.0
 _SECONDS_TO_START = 120.0
 _STARTS_ALLOWED = 3
-#: The answer of a process that ended as a whole: perhaps it was killed from outside.
+#: The answer of a process that ended as a whole.
 LOST = "the process ended"
 
 
@@ -42,7 +41,6 @@ class Worker:
     def __init__(self, preload: tuple[str, ...], memory: int) -> None:
         self._settings = json.dumps({"preload": list(preload), "memory": memory}).encode()
         self._process: subprocess.Popen[bytes] | None = None
-        self._buffer = b""
         self._number = 0
 
     @property
@@ -58,22 +56,26 @@ class Worker:
         Raises:
             GradingProcessError: the process can't be started.
         """
-        while self._process and (stale := self._read_line(0.0)) is not None:
-            if not stale:
-                self.close()
         if self._process is None:
             self._start()
         self._number += 1
         number = b"%d" % self._number
-        self._write(number + b" " + line)
-        while answer := self._read_line(deadline + _GRACE):
-            found, _, text = answer.partition(b" ")
-            if found in (number, b"0"):  # others belong to requests that were given up
-                with contextlib.suppress(ValueError):  # the half line of a killed child
-                    message: dict[str, Any] = json.loads(text)
-                    return message
+        reason: str | int = LOST
+        try:
+            self._socket.settimeout(deadline + _GRACE)
+            self._socket.sendall(b"%s %s\n" % (number, line))
+            while answer := self._answers.readline():
+                found, _, text = answer.partition(b" ")
+                if found in (number, b"0"):
+                    with contextlib.suppress(ValueError):  # the half line of a killed child
+                        message: dict[str, Any] = json.loads(text)
+                        return message
+        except TimeoutError:
+            reason = signal.SIGALRM
+        except ConnectionError:
+            pass
         self.close()
-        return {"died": signal.SIGALRM if answer is None else LOST}
+        return {"died": reason}
 
     def kill(self) -> None:
         """End the process and its child, at once."""
@@ -88,58 +90,41 @@ class Worker:
         self.forget()
 
     def forget(self) -> None:
-        """Close our ends of the pipes without touching the process (in a forked child)."""
+        """Close our ends without touching the process (in a forked child: it is the parent's)."""
         if process := self._process:
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                with contextlib.suppress(OSError):
-                    pipe.close()  # type: ignore[union-attr]  # all three are pipes
+            for end in (self._answers, self._socket, process.stderr):
+                end.close()  # type: ignore[union-attr]  # stderr is a pipe
             process.returncode = process.returncode or 0  # no wait for another's child
-        self._process, self._buffer = None, b""
+        self._process = None
 
     def _start(self) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         environment["PYTHONPATH"] = os.pathsep.join(p or os.getcwd() for p in sys.path)
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        reason = ""
         for _ in range(_STARTS_ALLOWED):
-            self._process = process = subprocess.Popen(
-                [sys.executable, "-c", _CODE],
-                bufsize=0,
-                env=environment,
-                start_new_session=True,
-                **pipes,  # type: ignore[call-overload]
-            )
-            self._write(self._settings)
-            if self._read_line(_SECONDS_TO_START):
-                return
+            self._socket, theirs = socket.socketpair()
+            self._answers = self._socket.makefile("rb")
+            with theirs:
+                self._process = process = subprocess.Popen(
+                    [sys.executable, "-c", _CODE],
+                    stdin=theirs,
+                    stdout=theirs,
+                    stderr=subprocess.PIPE,
+                    env=environment,
+                    start_new_session=True,
+                )
+            self._socket.settimeout(_SECONDS_TO_START)
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                self._socket.sendall(self._settings + b"\n")
+                if self._answers.readline():
+                    return
             self.kill()
-            errors = process.stderr.read().decode(errors="replace").strip().splitlines()
-            reason = errors[-1] if errors else f"exit status {process.returncode}"
+            errors = process.stderr.read().decode(errors="replace").split("\n")  # type: ignore[union-attr]
+            reason = next(filter(None, reversed(errors)), f"exit status {process.returncode}")
             self.close()
         raise GradingProcessError(
             f"the grading processes can't be started: {reason}. They run {sys.executable};"
             " do the imports of the grader work there?"
         )
-
-    def _read_line(self, seconds: float) -> bytes | None:
-        """The next line; b"" if the process has ended; None if none comes within `seconds`."""
-        reading = self._process.stdout.fileno()  # type: ignore[union-attr]
-        end = time.monotonic() + seconds
-        poll = select.poll()
-        poll.register(reading, select.POLLIN)
-        while b"\n" not in self._buffer:
-            if not poll.poll(max(0.0, end - time.monotonic()) * 1000):
-                return None
-            chunk = os.read(reading, 1 << 16)
-            if not chunk:
-                return b""
-            self._buffer += chunk
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line + b"\n"
-
-    def _write(self, line: bytes) -> None:
-        with contextlib.suppress(BrokenPipeError):  # its end is noticed by reading
-            self._process.stdin.write(line + b"\n")  # type: ignore[union-attr]
 
 
 def encode(function: str, arguments: tuple[Any, ...], deadline: float) -> bytes | None:

@@ -42,6 +42,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+AGENTS = ("tools", "environment", "images")
+
 
 def settings(name: str, out: Path, model: Path, world: int, **more: Any) -> dict[str, Any]:
     merged = {
@@ -53,6 +55,12 @@ def settings(name: str, out: Path, model: Path, world: int, **more: Any) -> dict
     }  # fmt: skip
     rows = ROWS // (world * merged.get("gradient_accumulation_steps", 1))
     return {"per_device_train_batch_size": rows, "gradient_accumulation_steps": 1, **merged}
+
+
+def agents(name: str, out: Path, world: int) -> dict[str, Any]:
+    """The settings of an agent's run, of one of `support.agent_scenarios`."""
+    given = settings(name, out, Path(), world, scenario=name, max_steps=2)
+    return {key: given[key] for key in given if key not in ("model", "max_completion_length")}
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +77,8 @@ def on_ranks(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
             runs = [settings(name, out, tiny_model, world) for name in VARIANTS]
             runs.append(settings("stopped", out, tiny_model, world, resume=True))
             runs[-1].pop("forget")
+            if world < 3:
+                runs += [agents(name, out, world) for name in AGENTS]
             if world == 1:
                 for one in runs:
                     worker.main(one)
@@ -122,6 +132,20 @@ def test_selection_losses_and_weights_on_several_ranks_equal_those_on_one(on_ran
         assert result(several, name)["aligned"]
         rows = [[len(g) for g in rank] for rank in result(several, name)["tokens_by_rank"]]
         assert all(counts == rows[0] for counts in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", AGENTS)
+def test_agents_on_two_ranks_are_selected_and_trained_as_on_one(on_ranks, scenario):
+    """With tools, environments that stay where they played, and images."""
+    one, two = on_ranks(1), on_ranks(2)
+    trained = generations(result(one, scenario))
+    assert trained == generations(result(two, scenario))
+    assert [len(rows) for rows in trained] == [ROWS, ROWS]
+    assert len(set(trained[0])) > ROWS / 2  # rows that can be told apart
+    assert_same_training(one, two, scenario)
+    rows = [[len(g) for g in rank] for rank in result(two, scenario)["tokens_by_rank"]]
+    assert rows == [[ROWS // 2] * 2] * 2
 
 
 @pytest.mark.slow

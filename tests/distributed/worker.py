@@ -1,7 +1,8 @@
 """One rank of PODS runs whose rollouts and rewards do not depend on the number of ranks.
 
 Run by torchrun: worker.py '[{"out": ..., "model": ..., "n": ..., ...}, ...]', one after the other
-in the same processes. A run that is a list of words is a `pods` command, which can shard on a CPU.
+in the same processes. A run with a "scenario" is one of `support.agent_scenarios`. A run that is a
+list of words is a `pods` command, which can shard on a CPU.
 """
 
 import hashlib
@@ -24,6 +25,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podsrl import cli
 from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
+from support.agent_scenarios import SCENARIOS
+from support.agents import agent_trainer
 
 
 def draw(*key: Any) -> random.Random:
@@ -92,7 +95,23 @@ def allow_fsdp() -> None:
         PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
 
 
+def agents(scenario: str, out: Path, n: int, **fields: Any) -> None:
+    """An agent's run: the model is told what to say by the place in the global batch."""
+    world = int(os.environ.get("WORLD_SIZE", 1))
+    share = -(-n * 3 // world)  # of 3 groups; the last rank's is padded
+    told = SCENARIOS[scenario]
+    trainer = agent_trainer(
+        n, out, lambda read, row: told["reply"](read, row + RANK * share), kind=RecordingTrainer,
+        **{name: value for name, value in told.items() if name != "reply"}, **fields,
+    )  # fmt: skip
+    trainer.train()
+    write_result(trainer, trainer.processing_class, out)
+
+
 def main(settings: dict[str, Any]) -> None:
+    if "scenario" in settings:
+        agents(out=Path(settings.pop("out")), **settings)
+        return
     options = {key: settings.pop(key, None) for key in ("fail", "resume", "forget")}
     n, out, model_path = (settings.pop(key) for key in ("n", "out", "model"))
     Path(out).mkdir(parents=True, exist_ok=True)

@@ -131,11 +131,13 @@ def square(shade: int) -> Image.Image:
 def agent_trainer(n: int | None, folder: Path, reply: Reply, **fields: Any) -> Any:
     """A trainer whose model is told what to say; TRL's own for n = None.
 
-    `model` is the function that makes the model and its tokenizer or processor.
+    `model` is the function that makes the model and its tokenizer or processor, `kind` the
+    trainer's class.
     """
     names = ("tools", "environment_factory", "rollout_func", "reward_funcs", "train_dataset")
     given = {name: fields.pop(name) for name in names if name in fields}
     model, processing = fields.pop("model", text_model)()
+    kind = fields.pop("kind", PODSTrainer)
     options: dict[str, Any] = {
         **COMMON, "max_completion_length": 512, "learning_rate": 1e-2, "output_dir": str(folder),
         "shuffle_dataset": False, **fields,
@@ -143,7 +145,7 @@ def agent_trainer(n: int | None, folder: Path, reply: Reply, **fields: Any) -> A
     if n is None:
         args, kind = GRPOConfig(**options), GRPOTrainer
     else:
-        args, kind = PODSConfig(num_rollouts=n, fast_generation=False, **options), PODSTrainer
+        args = PODSConfig(num_rollouts=n, fast_generation=False, **options)
     trainer = kind(model=model, args=args, processing_class=processing, **given)
     say(trainer, reply)
     return trainer

@@ -98,12 +98,14 @@ class Preview:
         chosen = args.num_rollouts == AUTO
         n = f"at most {args.most_rollouts}" if chosen else args.num_rollouts
         auto = "; n is measured in the first steps and chosen" if chosen else ""
+        kept = f"{args.num_generations} of {n} per prompt by {args.downsampling_rule}"
+        if args.selection_scope == "batch":
+            kept = f"the best {self.rows} of all {self.rollouts} rollouts"
         lines = [
             f"task        {run.task} {run.task_options or ''}".rstrip(),
             f"model       {spec.model.model_name_or_path}",
             f"generate    {self.prompts} prompts x {n} rollouts = {self.rollouts} rollouts{auto}",
-            f"keep        {args.num_generations} of {n} per prompt by"
-            f" {args.downsampling_rule}: the update sees {self.rows} rows",
+            f"keep        {kept}: the update sees {self.rows} rows",
             f"update      {self.micro_batches} micro-batches of {self.micro_batch_rows} rows"
             f" x {self.processes} processes{passes}; {self.updates_per_generation} optimiser"
             " step(s) per generation",

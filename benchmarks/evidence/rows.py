@@ -1,0 +1,274 @@
+"""Evidence on where to spend the rows of an update: `python -m benchmarks.evidence.rows`.
+
+Every arm trains on the same number of rows per step. They differ in how many prompts these come
+from, in how many rollouts are generated for each, and in how they are chosen.
+
+1. Each arm's learning rate is chosen, in each setting, on seeds that nothing else uses.
+2. The arms are run with their rates, GRPO by its best split. Killed, they go on where they were.
+3. docs/results/rows.md is written, with a figure of each setting.
+
+    python -m benchmarks.evidence.rows --settings mixed-16 mixed-128
+    python -m benchmarks.evidence.rows --only condense
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from benchmarks.evidence.__main__ import RESULTS, RUNS, best, compare, hardware, mean_and_spread
+from benchmarks.evidence.cells import equally_long, mean_accuracy
+from podsrl.analysis import summary as words
+from podsrl.analysis.curves import Clock
+from podsrl.analysis.drawing import render
+from podsrl.analysis.figures import describe, draw
+from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
+from podsrl.analysis.statistics import Speedup, speed_up
+from podsrl.analysis.summary import summarise
+from podsrl.errors import InvalidInputError
+from podsrl.runs.folder import find_runs
+from podsrl.runs.json_files import write_whole
+
+#: Rollouts generated and kept for each prompt, and other settings of each arm.
+ARMS: dict[str, dict[str, Any]] = {
+    "grpo16": {"like": "grpo", "num_generations": 16},
+    "grpo8": {"like": "grpo", "num_generations": 8},
+    "grpo4": {"like": "grpo", "num_generations": 4},
+    "grpo_ga": {},
+    "pods": {},
+    "few": {"num_rollouts": 8, "num_generations": 2},
+    "across": {"num_rollouts": 8, "num_generations": 2, "selection_scope": "batch"},
+    "rounds": {"num_rollouts": 8, "num_generations": 2, "rollouts_per_round": 2},
+}
+#: What each arm is, in words.
+WORDS = {
+    "grpo16": "GRPO, 16 of each prompt",
+    "grpo8": "GRPO, 8 of each prompt",
+    "grpo4": "GRPO, 4 of each prompt",
+    "grpo_ga": "GRPO-GA, all 64 of each prompt",
+    "pods": "PODS 64 → 16, the paper's",
+    "few": "PODS 8 → 2 of many prompts",
+    "across": "the same, chosen across the batch",
+    "rounds": "PODS 8 → 2, generated in rounds of 2",
+}
+GRPO = ("grpo16", "grpo8", "grpo4")
+#: Arms that make the same updates as another have its learning rate.
+SAME_UPDATE = {"rounds": "few"}
+#: The learning rates tried: these times each arm's own.
+FACTORS = (0.5, 1.0, 2.0)
+RATES = {"grpo16": 5e-5, "grpo8": 5e-5}  # 1e-4 for the others
+TUNING_SEEDS = [100]
+SEEDS = 5
+#: The authors' L40S: seconds to generate a rollout, and to update on one.
+AUTHORS = Clock(generate=0.05, update=0.42)
+EXPENSIVE = {"num_iterations": 2, "gradient_checkpointing": True}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: rows per step, seconds of processor time for each run, and what is trained.
+
+    rate: what the learning rates tried are multiplied by.
+    """
+
+    what: str
+    rows: int
+    seconds: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    rate: float = 1.0
+
+
+def _sums(columns: int, noise: float) -> dict[str, Any]:
+    return {
+        "task_options": {"min_columns": columns, "max_columns": columns},
+        "tiny_options": {"min_columns": columns, "max_columns": columns, "noise": noise},
+    }
+
+
+_HARD = {"tiny_options": {"min_columns": 2, "max_columns": 7, "noise": 0.5, "steps": 500}}
+_RARE = _sums(6, 0.45)
+_RARE["tiny_options"]["steps"] = 500
+SETTINGS = {
+    "mixed-16": Setting("mixed difficulty", 16, 40),
+    "mixed-128": Setting("mixed difficulty", 128, 120, rate=2.0),
+    "hard-16": Setting("hard prompts, expensive update", 16, 70, {**_HARD, **EXPENSIVE}, 0.5),
+    "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),
+    "rare-16": Setting("nearly hopeless, expensive update", 16, 70, {**_RARE, **EXPENSIVE}, 0.5),
+    "uniform-16": Setting("one difficulty", 16, 40, {**_sums(4, 0.3), "max_completion_length": 64}),
+    "long-16": Setting("mixed difficulty, 3 times as long", 16, 150, EXPENSIVE, 0.5),
+    "four-64": Setting("mixed difficulty, 4 times the rows", 64, 80),
+    "sgd-16": Setting(
+        "nearly hopeless, by SGD", 16, 140, {**_RARE, **EXPENSIVE, "optim": "sgd"}, 200.0
+    ),
+}
+
+
+def main() -> None:
+    """Tune, run, condense."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", choices=("tune", "run", "condense"))
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side (2)")
+    parser.add_argument("--settings", nargs="*", default=list(SETTINGS), choices=SETTINGS)
+    args = parser.parse_args()
+    for name in args.settings:
+        if args.only in (None, "tune"):
+            compare(f"rows-{name}-rates", tuning(name), args.jobs)
+        if args.only in (None, "run"):
+            compare(f"rows-{name}", final(name), args.jobs)
+    if args.only in (None, "condense"):
+        write_whole(RESULTS / "rows.md", page(args.settings).encode())
+
+
+def _comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) -> dict[str, Any]:
+    setting = SETTINGS[name]
+    return {
+        "config": "evidence",
+        "settings": {
+            **setting.settings,
+            "per_device_train_batch_size": setting.rows,
+            "training_clock": "cpu",
+        },
+        "budget": {"training_seconds": round(setting.seconds * share)},
+        "evaluations": 8,
+        "seeds": seeds,
+        "arms": dict(arms),
+    }
+
+
+def tuning(name: str) -> dict[str, Any]:
+    """Every arm that makes other updates than the rest, at each of its learning rates."""
+    arms = {
+        f"{arm}-{rate:.3g}": {"like": "grpo_ga" if arm == "grpo_ga" else "pods"}
+        | own
+        | {"learning_rate": rate}
+        for arm, own in ARMS.items()
+        if arm not in SAME_UPDATE
+        for rate in rates(name, arm)
+    }
+    return _comparison(name, arms, TUNING_SEEDS, 0.75)
+
+
+def rates(name: str, arm: str) -> list[float]:
+    """The learning rates to try."""
+    middle = RATES.get(arm, 1e-4) * SETTINGS[name].rate
+    return [middle * factor for factor in FACTORS]
+
+
+def tried(name: str) -> dict[str, dict[float, list[float]]]:
+    """Of each arm, by learning rate: each run's accuracy, on average over its time."""
+    scores: dict[str, dict[float, list[float]]] = {}
+    for arm in _load(f"rows-{name}-rates").arms:
+        kind, rate = arm.name.split("-", 1)
+        scores.setdefault(kind, {})[float(rate)] = mean_accuracy(arm.curves).tolist()
+    return scores
+
+
+def final(name: str) -> dict[str, Any]:
+    """The arms at their best rates; of GRPO the split that did best, and 16 of each prompt."""
+    found = tried(name)
+    rate = {arm: best(of_arm) for arm, of_arm in found.items()}
+    rate |= {arm: rate[like] for arm, like in SAME_UPDATE.items()}
+    split = max(GRPO, key=lambda arm: float(np.mean(found[arm][rate[arm]])))
+    arms = {
+        arm: own | {"learning_rate": rate[arm]}
+        for arm, own in ARMS.items()
+        if arm not in GRPO or arm in (split, "grpo16")
+    }
+    return _comparison(name, arms, SEEDS, 1.0)
+
+
+def _load(name: str, *references: str, clock: Clock | None = None) -> Comparison:
+    first = next(iter(find_runs(RUNS / name))).config()["arm"]
+    return load_comparison([RUNS / name], Choices(references=references or (first,), clock=clock))
+
+
+def reference(name: str) -> str:
+    """The arm of GRPO that learned most over its time: what the others are measured against."""
+    arms = {arm.name: arm.curves for arm in _load(f"rows-{name}").arms if arm.name in GRPO}
+    return max(arms, key=lambda arm: float(mean_accuracy(arms[arm]).mean()))
+
+
+def page(names: Sequence[str]) -> str:
+    """The whole page, from the runs alone: settings that were not run are named."""
+    ran = [name for name in names if (RUNS / f"rows-{name}").is_dir()]
+    missing = [name for name in SETTINGS if name not in ran]
+    runs = [f"rows-{name}{part}" for name in ran for part in ("", "-rates")]
+    parts = [
+        "# Where to spend the rows of an update, measured\n",
+        f"`python -m benchmarks.evidence.rows --settings {' '.join(ran)}`,"
+        f" {datetime.now(UTC).date()}, {hardware(runs)}. Time is processor time of one thread"
+        " (`training_clock: cpu`). What it means: [evidence](../evidence.md).\n",
+        *(section(name) for name in ran),
+        rates_table(ran),
+    ]
+    if missing:
+        parts.append(f"Not run so far: {', '.join(missing)}.\n")
+    return "\n".join(parts)
+
+
+def section(name: str) -> str:
+    """One setting: every arm beside the best GRPO, by measured time and at the authors' costs."""
+    grpo, setting = reference(name), SETTINGS[name]
+    comparison = _load(f"rows-{name}", grpo)
+    modelled = _load(f"rows-{name}", grpo, clock=AUTHORS)
+    lines = [
+        f"## {setting.what.capitalize()}, {setting.rows} rows per step\n",
+        f"{setting.seconds} s a run, {SEEDS} seeds. *Times as fast*: to 99 % of the best mean"
+        f" accuracy of {WORDS[grpo]}, with the 95 % interval over seeds. *At the authors' costs*:"
+        f" the same curves where generating a rollout takes {AUTHORS.generate:g} s and updating on"
+        f" one {AUTHORS.update:g} s, up to the time that both last.\n",
+        "| arm | prompts | n → m | learning rate | steps | mean over the run | at the end"
+        " | times as fast | at the authors' costs |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for arm, summary in zip(comparison.arms, summarise(comparison), strict=True):
+        config, curves = arm.config, arm.curves
+        n, m = config["num_rollouts"], config["num_generations"]
+        prompts = setting.rows * config["gradient_accumulation_steps"] // m
+        at_costs = speed_up(*equally_long(modelled.arm(grpo).curves, modelled.arm(arm.name).curves))
+        lines.append(
+            f"| {WORDS[arm.name]} | {prompts} | {n} → {m} |"
+            f" {config['learning_rate']:.3g} | {np.nanmean(curves.steps[:, -1]):.0f} |"
+            f" {mean_and_spread(mean_accuracy(curves).tolist())} |"
+            f" {words.percent(summary.final)} | {_speed(arm.name, grpo, summary.speedups[grpo])} |"
+            f" {_speed(arm.name, grpo, at_costs)} |"
+        )
+    figure = draw(comparison, summarise(comparison))["accuracy"]
+    write_whole(RESULTS / f"rows-{name}.png", render(figure, "png"))
+    caption = f"![{describe('accuracy', comparison)}](rows-{name}.png)"
+    return "\n".join([*lines, "", caption, ""])
+
+
+def _speed(arm: str, grpo: str, found: Speedup) -> str:
+    if arm == grpo:
+        return "reference"
+    said, between = words.speed(found), words.interval(found)
+    return said if between == said else f"{said} ({between})"
+
+
+def rates_table(names: Sequence[str]) -> str:
+    """What each learning rate gave; the chosen ones stand out."""
+    lines = [
+        "## Learning rates\n",
+        "Mean accuracy over a run of three quarters of the time, on a seed that nothing else uses;"
+        " the best rate is used.\n",
+        "| setting | arm | tried |",
+        "|---|---|---|",
+    ]
+    for name in names:
+        for arm, of_arm in tried(name).items():
+            texts = {rate: f"{rate:g}: {np.mean(found):.1%}" for rate, found in of_arm.items()}
+            texts[best(of_arm)] = f"**{texts[best(of_arm)]}**"
+            lines.append(f"| {name} | {WORDS[arm]} | {', '.join(texts.values())} |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InvalidInputError as error:
+        sys.exit(str(error))

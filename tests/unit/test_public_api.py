@@ -23,8 +23,10 @@ PUBLIC = {
     "podsrl.downsampling": {
         "RULES": "dict",
         "Rule": "_CallableGenericAlias",
+        "can_improve": "(rewards_P_N, m, reward_range, stop_at=None)",
         "downsample": "(rewards_P_N, m, rule='max_variance', seed=None)",
         "downsample_batch": "(rewards_P_N, rows, seed=None)",
+        "expected_rollouts": "(p, n, m, r)",
         "register_rule": "(name, rule)",
         "resolve_rule": "(rule)",
     },

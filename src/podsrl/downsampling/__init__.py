@@ -2,5 +2,15 @@
 
 from podsrl.downsampling.across_prompts import downsample_batch
 from podsrl.downsampling.registry import RULES, Rule, downsample, register_rule, resolve_rule
+from podsrl.downsampling.rounds import can_improve, expected_rollouts
 
-__all__ = ["RULES", "Rule", "downsample", "downsample_batch", "register_rule", "resolve_rule"]
+__all__ = [
+    "RULES",
+    "Rule",
+    "can_improve",
+    "downsample",
+    "downsample_batch",
+    "expected_rollouts",
+    "register_rule",
+    "resolve_rule",
+]

@@ -1,0 +1,81 @@
+"""Rounds: generate r rollouts of a prompt, look at their rewards; the rest only where it helps."""
+
+from math import comb
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from podsrl.downsampling.registry import downsample
+from podsrl.errors import InvalidInputError
+
+_ROUNDING = 1e-6  # of the range: rewards are sums in float32
+
+
+def can_improve(
+    rewards_P_N: Any, m: int, reward_range: tuple[float, float], stop_at: float | None = None
+) -> npt.NDArray[np.bool_]:
+    """Which prompts' best m rollouts could have a larger variance if more were generated.
+
+    They can't once m/2 rewards are the lowest of the range and m/2 the highest: for rewards of 0
+    and 1, m/2 right and m/2 wrong. Then the m that are kept have the same distribution as those of
+    all n; docs/rounds.md has the proof. `stop_at` stops sooner, and there the law is approximate.
+
+    Args:
+        rewards_P_N: of the rollouts so far, shape (P, n), rollouts in any place. NaN: not
+            generated, or could not be scored; neither is evidence.
+        m: rollouts to keep; even, unless `stop_at` is given.
+        reward_range: the lowest and the highest reward that there can be.
+        stop_at: the share of the largest possible standard deviation of m rewards that is enough.
+
+    Returns:
+        A mask, shape (P,).
+
+    Raises:
+        InvalidInputError: m is odd, and no `stop_at` is given.
+
+    >>> can_improve([[1, 0, 0, np.nan], [0, 0, 0, np.nan]], m=2, reward_range=(0, 1)).tolist()
+    [False, True]
+    """
+    rewards = np.asarray(rewards_P_N, dtype=np.float64)
+    low, high = reward_range
+    near = _ROUNDING * (high - low)
+    if stop_at is None:
+        lowest, highest = rewards <= low + near, rewards >= high - near
+        enough = np.minimum(lowest.sum(axis=1), highest.sum(axis=1)) >= _half(m)
+    else:
+        largest = (high - low) * np.sqrt(m // 2 * (m - m // 2)) / m
+        kept = np.take_along_axis(rewards, downsample(rewards, m), axis=1)
+        enough = kept.std(axis=1) >= stop_at * largest - near  # not with NaN among them
+    return ~enough | (not high > low)
+
+
+def expected_rollouts(p: float, n: int, m: int, r: int) -> float:
+    """Rollouts generated per prompt, on average: r, and the other n - r where they can improve.
+
+    Args:
+        p: the pass rate of the prompt, 0 to 1; rewards are 0 or 1.
+        n: rollouts generated at most.
+        m: rollouts kept, even.
+        r: rollouts in the first round, m <= r < n.
+
+    Raises:
+        InvalidInputError: m is odd.
+
+    >>> expected_rollouts(0.5, n=8, m=2, r=4)  # 2 of 16 outcomes of four rollouts are all equal
+    4.5
+    """
+    half = _half(m)
+    enough = sum(
+        comb(r, right) * p**right * (1 - p) ** (r - right) for right in range(half, r - half + 1)
+    )
+    return r + (n - r) * (1 - enough)
+
+
+def _half(m: int) -> int:
+    if m % 2:
+        raise InvalidInputError(
+            f"m = {m} is odd, and then no stop leaves the kept set's distribution as it is;"
+            " take an even m, or stop_at"
+        )
+    return m // 2

@@ -1,6 +1,7 @@
 """Tools, environments, images and rollout functions: what TRL keeps per rollout goes with it."""
 
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,12 @@ def test_environments_are_as_many_as_rollouts_after_50_steps(tmp_path):
     assert table["reward"] == [0, 2, 0, 6]
     assert table["kept"][1] is False
     assert table["kept"][3] is True
+    assert table["turns"][2] is None  # it said "done" at once
+    assert [turn["role"] for turn in json.loads(table["turns"][3])] == (
+        ["assistant", "tool"] * 2 + ["assistant"]
+    )
+    assert json.loads(table["turns"][3])[3] == {"role": "tool", "name": "up", "text": "6"}
+    assert table["completion"] == ["done"] * 4
 
 
 def test_an_environment_may_change_its_row_without_changing_its_siblings(tmp_path):

@@ -1,5 +1,6 @@
 """The page of a report in real headless Chromium, opened from a file."""
 
+import json
 import os
 from pathlib import Path
 
@@ -54,7 +55,30 @@ def page(tmp_path_factory):
         step_5=rollouts(groups=3, n=6, m=2, text="fifth {group}.{rollout}"),
         step_9=rollouts(groups=1, n=2, m=2, text=HOSTILE, prompt=HOSTILE),
         step_12=sums(),
+        step_13=games(),
     )
+
+
+def turn(role, text="", *calls, **more):
+    named = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    return {"role": role, "text": text, "calls": named, **more}
+
+
+def games():
+    """Rollouts that call a tool once, one of hostile names, and nothing."""
+    columns = rollouts(groups=1, n=4, m=2, prompt="Find it.", text="said {rollout}")
+    look = [
+        turn("assistant", "", ("look", '{"where": "left"}'), thinking="Where is it?"),
+        turn("tool", "nothing there", name="look", length=5_000_000),
+    ]
+    hostile = [
+        turn("assistant", HOSTILE, (HOSTILE, HOSTILE), ("look", "{}"), thinking=HOSTILE),
+        turn("tool", HOSTILE, name=HOSTILE),
+        turn(HOSTILE, HOSTILE),
+        turn("tool", "W" * 3000, name="look"),
+    ]
+    games = [look, None, hostile, [*look, turn("assistant", "said 3")]]
+    return columns | {"turns": [None if game is None else json.dumps(game) for game in games]}
 
 
 def sums():
@@ -152,6 +176,78 @@ def test_identical_rollouts_stand_once_with_their_number(browser):
     assert "correctness 1" in texts(browser, "#list .facts")[0]
     assert texts(browser, "#prompt option")[0] == "0.5 · 48 + 27 + 19"
     assert_quiet(browser)
+
+
+def show_games(browser):
+    browser.choose("step", "4")
+    browser.wait_for("document.getElementById('step-name').textContent === '13'")
+    browser.wait_for(f"{ITEMS}.length === 4")
+
+
+def test_turns_are_told_apart_and_found_by_tool_and_by_text(browser):
+    hidden = "document.getElementById('tool').parentElement.hidden"
+    assert browser.run(hidden)
+    show_games(browser)
+    assert not browser.run(hidden)
+    first = "#list > li:first-child .turns > *"
+    assert browser.run(f"[...document.querySelectorAll('{first}')].map((e) => e.className)") == [
+        "thinks", "calls", "returns"
+    ]  # fmt: skip
+    assert texts(browser, f"{first} span") == [
+        "the model thinks",
+        "calls look",
+        "look returned, first 13 of 5,000,000 characters",
+    ]
+    assert texts(browser, f"{first} pre") == ["Where is it?", '{"where": "left"}', "nothing there"]
+    assert "1 tool call" in texts(browser, "#list > li:first-child .facts")[0]
+    options = texts(browser, "#tool option")
+    assert options[:3] == ["any tool or none", "no tool", "look (3)"]
+    assert len(options) == 4  # and the hostile one
+    rollout_of = "#list .facts span:last-child"
+    for tool, found in [("none", ["1"]), ("0", ["0", "2", "3"]), ("1", ["2"]), ("", list("0123"))]:
+        browser.choose("tool", tool)
+        assert texts(browser, rollout_of) == [f"rollout {number}" for number in found]
+    for words, found in [("LEFT", ["0", "3"]), ("said 1", ["1"]), ("nothing there", ["0", "3"])]:
+        browser.choose("search", words)
+        assert texts(browser, rollout_of) == [f"rollout {number}" for number in found]
+    browser.choose("search", "")
+    browser.choose("tool", "none")
+    browser.choose("step", "0")  # where no tool is called, nothing is left out
+    browser.wait_for(f"{ITEMS}.length === 6")
+    assert_quiet(browser)
+
+
+def test_what_tools_are_called_with_and_return_is_shown_as_text_and_never_runs(browser):
+    show_games(browser)
+    browser.choose("tool", "1")
+    shown = texts(browser, "#list .turns pre")
+    assert shown == [HOSTILE, HOSTILE, HOSTILE, "{}", HOSTILE, HOSTILE, "W" * 3000]
+    assert texts(browser, "#list .turns span")[2:6] == [
+        f"calls {HOSTILE}", "calls look", f"{HOSTILE} returned", HOSTILE
+    ]  # fmt: skip
+    added = "document.querySelectorAll('#rollouts :is(img, script, svg, a, b > *)').length"
+    assert browser.run(added) == 0
+    assert_quiet(browser)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_turns_fit_phones_and_desks(page, tmp_path, width):
+    shots = Path(os.environ.get("PODSRL_SCREENSHOTS") or tmp_path)
+    with Chromium(tmp_path / "profile", width=width, height=1100) as browser:
+        browser.open(page)
+        browser.wait_for(f"{ITEMS}.length > 0")
+        show_games(browser)
+        browser.run("document.getElementById('rollouts').scrollIntoView({behavior: 'instant'})")
+        browser.screenshot(shots / f"turns-{width}.png")
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        narrow = "[...document.querySelectorAll('.turns pre')].map((e) => e.clientWidth)"
+        assert min(browser.run(narrow)) > min(0.75 * width, 600)  # a long name takes no room
+        long = "#list > li:nth-child(3)"  # is folded, and unfolds
+        heights = f"document.querySelector('{long} .turns').clientHeight"
+        before = browser.run(heights)
+        browser.run(f"document.querySelector('{long} .unfold').click()")
+        assert browser.run(heights) > 1.2 * before
+        assert_quiet(browser)
 
 
 def test_a_script_that_is_not_ours_would_be_refused(browser):

@@ -4,12 +4,14 @@
 (() => {
   const PAGE = 40; // rollouts drawn at a time; more as the reader scrolls
   const STRIP = 1024; // squares that still read as a picture
+  const TOOLS = 100; // names in the list of tools; a model may invent any number
   const $ = (id) => document.getElementById(id);
   const { runs, range } = JSON.parse($("index").textContent);
   // Right is a reward in the upper half of what the runs of this page got.
   const bar = range[0] < range[1] ? (range[0] + range[1]) / 2 : Math.min(range[0], 1);
   const unpacked = new Map();
   let data = null;
+  let tools = []; // names of those that were called in the step
   let rows = [];
   let items = []; // rows, identical ones together
   let drawn = 0;
@@ -98,7 +100,37 @@
     all.value = "all";
     if (data.prompts.length > 1) $("prompt").append(all);
     if (data.prompts.length > 1 && wasAll) $("prompt").value = "all";
+    fillTools();
     choose();
+  }
+
+  const calls = (i) => (data.turns[i] ?? []).flatMap((turn) => turn.calls ?? []);
+  const texts = (i) => (data.turns[i] ?? [{ text: data.completion[i] }]).flatMap((turn) =>
+    [turn.thinking, turn.text, ...(turn.calls ?? []).flatMap((call) => [call.name, call.arguments])]);
+
+  /** The tools that were called in this step, most often first; the one that was chosen stays. */
+  function fillTools() {
+    const before = $("tool").value;
+    const chosen = tools[before];
+    const counts = new Map();
+    data.completion.forEach((_, i) => new Set(calls(i).map((call) => call.name))
+      .forEach((name) => counts.set(name, (counts.get(name) ?? 0) + 1)));
+    tools = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, TOOLS);
+    fill($("tool"), tools.map((name) => `${short(name, 30)} (${counts.get(name)})`));
+    for (const [value, text] of [["none", "no tool"], ["", "any tool or none"]]) {
+      const option = element("option", text);
+      option.value = value;
+      $("tool").prepend(option);
+    }
+    const none = before === "none" && tools.length ? "none" : "";
+    $("tool").value = tools.includes(chosen) ? tools.indexOf(chosen) : none;
+    $("tool").parentElement.hidden = tools.length === 0;
+  }
+
+  function called(i) {
+    const tool = $("tool").value;
+    if (tool === "") return true;
+    return tool === "none" ? calls(i).length === 0 : calls(i).some((call) => call.name === tools[tool]);
   }
 
   function choose() {
@@ -107,8 +139,8 @@
     const words = $("search").value.toLowerCase();
     const all = data.completion.map((_, i) => i)
       .filter((i) => prompt === "all" || data.prompt[i] === Number(prompt));
-    rows = all.filter((i) => (kept === "" || data.kept[i] === Number(kept)) &&
-      (words === "" || data.completion[i].toLowerCase().includes(words)));
+    rows = all.filter((i) => (kept === "" || data.kept[i] === Number(kept)) && called(i) &&
+      (words === "" || texts(i).some((text) => text?.toLowerCase().includes(words))));
     const rank = (i) => (data.reward[i] === null ? -Infinity : data.reward[i]);
     // of equals the kept come first; -Infinity - -Infinity is NaN, which "||" takes for equal
     const tie = (a, b) => data.kept[b] - data.kept[a] || a - b;
@@ -120,7 +152,7 @@
     rows.sort(by[$("order").value]);
     const same = new Map(); // identical rollouts are shown once
     for (const i of rows) {
-      const key = JSON.stringify([data.prompt[i], data.reward[i], data.completion[i]]);
+      const key = JSON.stringify([data.prompt[i], data.reward[i], data.turns[i] ?? data.completion[i]]);
       if (!same.has(key)) same.set(key, []);
       same.get(key).push(i);
     }
@@ -171,6 +203,24 @@
     $("more").hidden = drawn >= items.length;
   }
 
+  /** What a turn says, thinks, calls or returns, each with its name. */
+  function turnOf(turn) {
+    const tool = turn.role === "tool";
+    const length = turn.length ? `, first ${[...turn.text].length.toLocaleString("en")} of ${turn.length.toLocaleString("en")} characters` : "";
+    const who = tool ? `${turn.name ?? "tool"} returned${length}`
+      : turn.role === "assistant" ? "the model says" : turn.role;
+    const parts = [
+      ...(turn.thinking ? [["thinks", "the model thinks", turn.thinking]] : []),
+      ...(turn.text || tool ? [[tool ? "returns" : "says", who, turn.text ?? "nothing"]] : []),
+      ...(turn.calls ?? []).map((call) => ["calls", `calls ${call.name}`, call.arguments]),
+    ];
+    return parts.map(([kind, label, text]) => {
+      const part = element("div", undefined, kind);
+      part.append(element("span", label), element("pre", text, "text"));
+      return part;
+    });
+  }
+
   const look = (item) =>
     [outcome(data.reward[item[0]]), item.some((i) => data.kept[i]) ? "kept" : "dropped"].join(" ").trim();
 
@@ -188,14 +238,18 @@
       element("b", data.reward[i] === null ? "not scored" : number(data.reward[i], 4)),
       element("span", mark, "mark"),
       element("span", `${data.tokens[i]} tokens`),
+      ...(calls(i).length ? [element("span", calls(i).length === 1 ? "1 tool call" : `${calls(i).length} tool calls`)] : []),
       ...(data.advantage[i] === null ? [] : [element("span", `advantage ${number(data.advantage[i])}`)]),
       ...Object.entries(data.rewards).map(([name, of]) => element("span", `${name} ${number(of[i])}`)),
       element("span", `rollout ${numbers}` +
         ($("prompt").value === "all" ? ` of prompt ${data.prompt[i] + 1}` : "")),
     );
-    const text = element("pre", data.completion[i], "text");
+    const turns = data.turns[i];
+    const text = turns ? element("div", undefined, "turns") : element("pre", data.completion[i], "text");
+    text.append(...(turns ?? []).flatMap(turnOf));
     entry.append(facts, text);
-    if (data.completion[i].length > 600 || data.completion[i].split("\n", 8).length > 7) {
+    const shown = texts(i).join("\n");
+    if (shown.length > (turns ? 2000 : 600) || shown.split("\n", 32).length > (turns ? 30 : 7)) {
       text.classList.add("cut");
       const unfold = element("button", "Show all", "unfold");
       unfold.type = "button";
@@ -215,7 +269,7 @@
   $("step").addEventListener("input", () => chooseStep(Number($("step").value)));
   $("earlier").addEventListener("click", () => chooseStep(Number($("step").value) - 1));
   $("later").addEventListener("click", () => chooseStep(Number($("step").value) + 1));
-  for (const id of ["prompt", "kept", "order"]) $(id).addEventListener("change", choose);
+  for (const id of ["prompt", "kept", "order", "tool"]) $(id).addEventListener("change", choose);
   $("search").addEventListener("input", choose);
   $("more").addEventListener("click", drawMore);
   new IntersectionObserver((seen) => {

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podsrl.analysis.load_runs import Run
-from podsrl.runs.folder import REWARD_PREFIX
+from podsrl.runs.folder import REWARD_PREFIX, DamagedFileWarning
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +50,13 @@ def pack_rollouts(runs: Sequence[Run], limit: int) -> PackedRollouts:
             if table is None or not table.num_rows:
                 continue
             name = f"rollouts-{number}-{step}"
-            packed.chunks[name] = _pack(table)
+            try:
+                packed.chunks[name] = _pack(table)
+            except ValueError as error:
+                path = run.folder.rollout_path(step)
+                message = f"{path} is damaged and was skipped: its turns are no JSON ({error})"
+                warnings.warn(message, DamagedFileWarning, 2)
+                continue
             kept = sum(table.column("kept").to_pylist())
             steps.append({"step": step, "rollouts": table.num_rows, "kept": kept, "chunk": name})
             shown += table.num_rows
@@ -92,6 +99,7 @@ def _pack(table: "pa.Table") -> str:
         "prompt": [places[group] for group in columns["group"]],
         "rollout": columns["rollout"],
         "completion": columns["completion"],
+        "turns": [text and json.loads(text) for text in columns.get("turns", ())],
         "reward": _short(columns["reward"]),
         "kept": [int(kept) for kept in columns["kept"]],
         "advantage": _short(columns["advantage"]),

@@ -51,14 +51,17 @@ ROLLOUT_COLUMNS = {
     "group": "int64",  # which prompt of the step, from 0
     "rollout": "int64",  # which rollout of the group, from 0
     "prompt": "string",  # as the model read it
-    "completion": "string",  # of a conversation, its last message
+    "completion": "string",  # of a conversation, the model's last message
     "reward": "float64",  # weighted sum over the reward functions; null: could not be scored
     "kept": "bool",
     "advantage": "float64",  # null: dropped
     "tokens": "int64",  # of the completion
 }
-#: May be left out. The right answer to the prompt, where the data has one.
-OPTIONAL_COLUMNS = {"answer": "string"}
+#: May be left out.
+OPTIONAL_COLUMNS = {
+    "answer": "string",  # the right one to the prompt, where the data has one
+    "turns": "string",  # of a conversation, as JSON: see `podsrl.trl.turns`
+}
 REWARD_PREFIX = "rewards/"
 
 _RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json")

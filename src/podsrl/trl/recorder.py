@@ -11,8 +11,8 @@ from transformers import TrainerCallback
 from podsrl.runs.folder import RunFolder
 from podsrl.trl.batch import Batch
 from podsrl.trl.config import PODSConfig
-from podsrl.trl.rewards import text_of
 from podsrl.trl.rollout_log import RolloutLog
+from podsrl.trl.turns import text_of, turns_of
 
 logger = logging.getLogger(__name__)
 
@@ -97,12 +97,14 @@ def rollout_columns(batch: Batch, tokenizer: Any, names_F: Sequence[str]) -> dic
         advantages[place] = advantage
     by_func = batch.rewards_P_N_F.flatten(0, 1).T.tolist()
     answers = [row.get("answer") for row in batch.rollouts["row"] or ()]
+    completions = batch.rollouts["completion"] or ()
     return {
         "group": [place // batch.n for place in range(total)],
         "rollout": [place % batch.n for place in range(total)],
         "prompt": _prompts(batch, tokenizer),
-        "completion": [text_of(c) for c in batch.rollouts["completion"] or ()],
+        "completion": [text_of(completion) for completion in completions],
         "answer": [None if answer is None else str(answer) for answer in answers],
+        "turns": [turns_of(completion) for completion in completions],
         "reward": _or_none(batch.rewards_P_N.flatten().tolist()),
         "kept": [a is not None for a in advantages],
         "advantage": advantages,

@@ -10,6 +10,7 @@ import torch
 from trl.trainer.utils import is_async_callable
 
 from podsrl.errors import InvalidInputError, PodsError, RewardError
+from podsrl.trl.turns import text_of
 
 _SHOWN = 200  # characters of a completion
 _ALLOWED = "allowed are finite numbers, and None or NaN for a completion that could not be scored"
@@ -60,11 +61,6 @@ def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) 
         raise RewardError(
             f"reward model {names} gave an infinite reward at step {step}; {_ALLOWED}"
         )
-
-
-def text_of(completion: Any) -> str:
-    """A completion is text, or a conversation whose last message is the model's."""
-    return completion if isinstance(completion, str) else str(completion[-1].get("content") or "")
 
 
 @contextmanager

@@ -23,6 +23,7 @@ def tiny_model() -> Path:
     Built in seconds, and kept in the repository's `.cache` for the next run of the tests.
     """
     pytest.importorskip("transformers")
-    from podsrl.tiny import TinySettings, get_model
+    from benchmarks.small_model import SMALL
+    from podsrl.tiny import get_model
 
-    return get_model(TinySettings.for_tests(), cache_dir=CACHE)
+    return get_model(SMALL, cache_dir=CACHE)

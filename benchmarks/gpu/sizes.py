@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from benchmarks.small_model import SMALL
 from podsrl.tiny import TinySettings
 
 
@@ -64,7 +65,7 @@ GPU = Size(
 )
 
 SMOKE = Size(
-    model=replace(TinySettings.for_tests(), max_columns=3, steps=60, batch_size=32),
+    model=replace(SMALL, max_columns=3, steps=60, batch_size=32),
     warm_share=0.25,
     prompts=2,
     n=16,

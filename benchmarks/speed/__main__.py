@@ -16,6 +16,7 @@ from benchmarks.speed.parts import Part
 from benchmarks.speed.scale import Scale
 from benchmarks.speed.tables import Table
 from podsrl.cli import progress
+from podsrl.runs.durations import duration
 from podsrl.runs.json_files import write_json, write_whole
 from podsrl.tiny import get_model
 
@@ -75,11 +76,11 @@ def _plan(chosen: list[Part], done: set[str], quick: bool) -> str:
     for part in chosen:
         minutes = part.quick_minutes if quick else part.minutes
         total += 0 if part.name in done else minutes
-        cost = "measured before" if part.name in done else f"about {_clock(60 * minutes)}"
+        cost = "measured before" if part.name in done else f"about {duration(60 * minutes)}"
         lines.append(f"{part.name:<11} {part.what} ({cost})")
     threads = os.environ.get("OMP_NUM_THREADS", "as many as torch takes")
     lines.append(
-        f"\nAbout {_clock(60 * total)} on two free cores; threads: {threads}. Leave the machine"
+        f"\nAbout {duration(60 * total)} on two free cores; threads: {threads}. Leave the machine"
         " alone meanwhile: what else runs on it is measured, too."
     )
     return "\n".join(lines)
@@ -99,14 +100,6 @@ def _verdict(made: list[Table]) -> str:
     for table in made:
         lines += [f"missed: {table.title}: {b.what}" for b in table.bars if b.verdict == "missed"]
     return "bars: " + "\n".join(lines)
-
-
-def _clock(seconds: float) -> str:
-    """
-    >>> _clock(24), _clock(280)
-    ('24 s', '5 min')
-    """
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 class _Bar:

@@ -9,9 +9,10 @@ from benchmarks.speed.family import measure_in_turns, turns
 from benchmarks.speed.probe import PHASES
 from benchmarks.speed.scale import Report, Scale
 from benchmarks.speed.step import whole
-from benchmarks.speed.tables import Bar, Table, duration
+from benchmarks.speed.tables import Bar, Table
 from benchmarks.speed.timings import growth, ratio, spread
 from benchmarks.speed.trainers import Setting
+from podsrl.runs.durations import duration
 
 #: An update must not notice n; nothing may grow faster than what it is given.
 FLAT, LINEAR = 0.1, 1.1

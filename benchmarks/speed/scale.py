@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from benchmarks.small_model import SMALL
 from podsrl.tiny import TinySettings
 
 #: report(done, total, what): how far a part has come.
@@ -44,8 +45,8 @@ class Scale:
     def quick(cls) -> "Scale":
         """Under a minute: for a look, and for tests. Its numbers mean little."""
         return cls(
-            tiny=TinySettings.for_tests(),
-            mixed=TinySettings.for_tests(),
+            tiny=SMALL,
+            mixed=SMALL,
             m=4,
             n=16,
             prompts=2,

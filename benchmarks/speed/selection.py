@@ -9,9 +9,10 @@ import torch
 
 from benchmarks.speed import naive
 from benchmarks.speed.scale import Report, Scale
-from benchmarks.speed.tables import Bar, Table, duration, with_quartiles
+from benchmarks.speed.tables import Bar, Table, with_quartiles
 from benchmarks.speed.timings import Seconds, growth, ratio, spread, time_in_turns
 from podsrl import downsample
+from podsrl.runs.durations import duration
 
 KINDS = ("numpy", "torch")
 RIVALS = {

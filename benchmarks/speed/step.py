@@ -7,9 +7,10 @@ from typing import Any
 from benchmarks.speed.family import measure_in_turns, turns
 from benchmarks.speed.probe import BOOKKEEPING, PHASES
 from benchmarks.speed.scale import Report, Scale
-from benchmarks.speed.tables import Bar, Table, duration, megabytes, with_quartiles
+from benchmarks.speed.tables import Bar, Table, megabytes, with_quartiles
 from benchmarks.speed.timings import ratio, spread
 from benchmarks.speed.trainers import VARIANTS, Setting
+from podsrl.runs.durations import duration
 
 ARMS = ("grpo", "grpo_ga", "pods")
 UPDATE_OF_GA, UPDATE_OF_GRPO, MEMORY, SHARE = 0.30, 1.10, 1.10, 0.02

@@ -103,18 +103,6 @@ class Table:
 _BAR_HEAD = ("bar", "measured", "limit", "verdict")
 
 
-def duration(seconds: float) -> str:
-    """Seconds in a unit that suits them, three digits.
-
-    >>> duration(0.0000123), duration(0.0456), duration(7.89)
-    ('12.3 us', '45.6 ms', '7.89 s')
-    """
-    for unit, scale in (("us", 1e6), ("ms", 1e3)):
-        if seconds * scale < 1000:
-            return f"{seconds * scale:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
 def with_quartiles(found: Spread, unit: str = "") -> str:
     """A median with its quartiles.
 

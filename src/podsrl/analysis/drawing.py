@@ -12,6 +12,7 @@ from typing import NamedTuple
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 INK, SOFT, GRID = "#1f2933", "#5f6b76", "#e3e6e8"
@@ -176,22 +177,18 @@ def with_dark_variant(svg: bytes) -> bytes:
 
 def _shade(colour: str, share: float) -> str:
     """A colour made darker."""
-    return "#" + "".join(f"{round(share * part):02x}" for part in _parts(colour))
+    red, green, blue = to_rgb(colour)
+    return to_hex((share * red, share * green, share * blue))
 
 
 def _dark(colour: str) -> str:
     """The same colour for a dark page: greys are turned over, hues made lighter."""
     if colour == "#ffffff":
         return CARD
-    hue, light, saturation = colorsys.rgb_to_hls(*(part / 255 for part in _parts(colour)))
-    if max(_parts(colour)) - min(_parts(colour)) < 32:
+    parts = to_rgb(colour)
+    hue, light, saturation = colorsys.rgb_to_hls(*parts)
+    if max(parts) - min(parts) < 0.125:
         light = 0.13 + 0.78 * (1 - light)
     else:
         light, saturation = max(0.62, light), min(saturation, 0.75)
-    return "#" + "".join(
-        f"{round(255 * x):02x}" for x in colorsys.hls_to_rgb(hue, light, saturation)
-    )
-
-
-def _parts(colour: str) -> tuple[int, ...]:
-    return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return to_hex(colorsys.hls_to_rgb(hue, light, saturation))

@@ -22,8 +22,9 @@ from podsrl.analysis.drawing import (
 )
 from podsrl.analysis.load_runs import REWARD, Arm, Comparison
 from podsrl.analysis.statistics import error_over_seeds, mean_over_seeds
-from podsrl.analysis.summary import MEASURES, ArmSummary, digits, time_unit
+from podsrl.analysis.summary import MEASURES, ArmSummary, digits
 from podsrl.analysis.training_log import TrainingLog
+from podsrl.runs.durations import time_unit
 from podsrl.runs.folder import PHASES
 
 #: Inches; the text of a figure of this width can be read on a phone.

@@ -19,6 +19,7 @@ from podsrl.analysis.statistics import (
     rise,
     speed_up,
 )
+from podsrl.runs.durations import duration
 
 NOT_REACHED = "not reached"
 NOT_LEARNED = "nothing learned"
@@ -141,7 +142,7 @@ def _speedup_rows(reference: str, time: str) -> list[Row]:
         return lambda s: "reference" if s.arm == reference else of(text)(s)
 
     return [
-        (f"{time}time to 99 % of {reference}'s best", of(lambda found: duration(found.seconds))),
+        (f"{time}time to 99 % of {reference}'s best", of(lambda found: _reached(found.seconds))),
         (f"{time}speed-up over {reference}", against(speed)),
         ("  95 % interval over seeds", against(interval)),
         ("  median over seeds", against(median)),
@@ -193,9 +194,9 @@ def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[
                 text = f"{summary.arm} never reaches {goal} in {total} of {clock}training time"
             else:
                 text = (
-                    f"{summary.arm} reaches {goal} after {duration(speedup.seconds)} of"
+                    f"{summary.arm} reaches {goal} after {_reached(speedup.seconds)} of"
                     f" {clock}training time, {reference} after"
-                    f" {duration(speedup.reference_seconds)}"
+                    f" {_reached(speedup.reference_seconds)}"
                 )
             if speedup.reached == 0:
                 text += ", nor does any bootstrap resample of its seeds"
@@ -301,23 +302,8 @@ def percent(estimate: Estimate | None) -> str:
     return f"{100 * estimate.mean:.2f}{error} %"
 
 
-def duration(seconds: float | None) -> str:
-    """Seconds, minutes or hours, whichever reads best; None is "not reached".
-
-    >>> duration(5400.0), duration(840.0), duration(12.34), duration(None)
-    ('1.5 h', '14 min', '12.3 s', 'not reached')
-    """
-    if seconds is None:
-        return NOT_REACHED
-    unit, size = time_unit(seconds)
-    return f"{seconds / size:.3g} {unit}"
-
-
-def time_unit(seconds: float) -> tuple[str, float]:
-    """The unit that fits a time, and its length in seconds."""
-    if seconds >= 5400:
-        return "h", 3600.0
-    return ("min", 60.0) if seconds >= 180 else ("s", 1.0)
+def _reached(seconds: float | None) -> str:
+    return NOT_REACHED if seconds is None else duration(seconds)
 
 
 def memory(size: float | None) -> str:

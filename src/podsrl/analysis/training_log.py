@@ -143,11 +143,7 @@ def _dropped(row: Mapping[str, Any], config: Mapping[str, Any]) -> float:
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:
-    return np.array([_number(row.get(name)) for row in rows])
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) else float("nan")
+    return np.array([row.get(name) for row in rows], dtype=float)  # None: NaN
 
 
 def _mean(values: Floats) -> float:

@@ -5,7 +5,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from podsrl.cli.print_result import duration
+from podsrl.runs.durations import duration
 
 if TYPE_CHECKING:
     from podsrl.experiments.comparison import ComparisonSpec

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         from podsrl.cli import progress
         from podsrl.cli.print_result import accuracy_line
         from podsrl.evaluation.models import load_model
-        from podsrl.evaluation.sampling import Sampling, evaluate
+        from podsrl.evaluation.sampling import Sampling, sample_and_grade, score
 
     sampling = Sampling(
         temperature=args.temperature,
@@ -63,9 +63,8 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     model, tokenizer = load_model(args.checkpoint, progress.bar("warm-starting the tiny model"))
-    scores = evaluate(
-        model, tokenizer, task, rows, args.repeats, sampling, progress.bar("evaluating")
-    )
+    shown = progress.bar("evaluating")
+    scores = score(sample_and_grade(model, tokenizer, task, rows, args.repeats, sampling, shown))
     if args.json:
         print(json.dumps({"task": args.task, "problems": len(rows), **asdict(scores)}))
         return 0

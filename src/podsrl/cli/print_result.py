@@ -7,18 +7,6 @@ if TYPE_CHECKING:
     from podsrl.experiments.run import Result
 
 
-def duration(seconds: float) -> str:
-    """Hours and minutes, or minutes and seconds.
-
-    >>> duration(75), duration(7500)
-    ('1 min 15 s', '2 h 05 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60:02d} min"
-    return f"{minutes} min {rest:02d} s"
-
-
 def accuracy_line(name: str, scores: "Scores") -> str:
     """Mean accuracies over repeats, the answer's with its standard error."""
     answer, form, both = (

@@ -66,39 +66,6 @@ class Scores:
     unscorable: int
 
 
-def evaluate(
-    model: Any,
-    tokenizer: Any,
-    task: Task,
-    rows: Sequence[Mapping[str, Any]],
-    repeats: int,
-    sampling: Sampling,
-    progress: Progress = iter,
-) -> Scores:
-    """Grade `repeats` completions of every row.
-
-    The model is left in the mode it was in, and the global random state as it was, so that an
-    evaluation in the middle of a training run does not change the run.
-
-    Args:
-        model: a causal language model of transformers.
-        tokenizer: its tokenizer, with a chat template.
-        task: gives the prompts and grades.
-        rows: from `task.load`.
-        repeats: completions per row, k >= 1.
-        sampling: how to sample.
-        progress: wraps the batches, such as tqdm.
-
-    Returns:
-        The scores. An answer that could not be graded counts as not right here, and is counted in
-        `unscorable`.
-
-    Raises:
-        InvalidInputError: no rows, or repeats < 1.
-    """
-    return score(sample_and_grade(model, tokenizer, task, rows, repeats, sampling, progress))
-
-
 def sample_and_grade(
     model: Any,
     tokenizer: Any,
@@ -108,9 +75,22 @@ def sample_and_grade(
     sampling: Sampling,
     progress: Progress = iter,
 ) -> list[list[Graded]]:
-    """What `evaluate` counts: for every row its `repeats` graded completions.
+    """For every row its `repeats` graded completions, which `score` counts.
 
-    Arguments and errors as for `evaluate`; the rows may be a process's share of them.
+    The model is left in the mode it was in, and the global random state as it was, so that an
+    evaluation in the middle of a training run does not change the run.
+
+    Args:
+        model: a causal language model of transformers.
+        tokenizer: its tokenizer, with a chat template.
+        task: gives the prompts and grades.
+        rows: from `task.load`, or a process's share of them.
+        repeats: completions per row, k >= 1.
+        sampling: how to sample.
+        progress: wraps the batches, such as tqdm.
+
+    Raises:
+        InvalidInputError: no rows, or repeats < 1.
     """
     if not rows or repeats < 1:
         raise InvalidInputError(
@@ -139,7 +119,7 @@ def sample_and_grade(
 
 
 def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
-    """Count the grades of P problems, k completions each."""
+    """Count the grades of P problems, k completions each; one that is None is not right."""
     by_repeat = list(zip(*graded_P_K, strict=True))
     right_P_K = np.array([[bool(g.answer) for g in row] for row in graded_P_K], dtype=float)
     problems = len(graded_P_K)

@@ -7,8 +7,8 @@ The fields are therefore read from the source files of TRL and transformers that
 import ast
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -29,7 +29,22 @@ _CLASSES = (
     ("podsrl", "experiments/run_arguments.py", "RunArguments"),
 )
 _ENUMS = ("training_args.py", "trainer_utils.py")  # of transformers
-_TRUE, _FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
+#: What the kinds of a field are called in a message, and the types that may be given for them.
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "int": ("a whole number", (int, str)),
+    "float": ("a number", (int, float, str)),
+    "bool": ("true or false", (bool, str)),
+    "str": ("text", (str, dict, type(Path()))),  # options may be given as a YAML mapping
+    "list": ("a list", (list,)),
+    "dict": ("a mapping", (dict,)),
+    "None": ("none", (type(None),)),
+}
+#: Another kind, such as an int or a word: what it takes is known by its range and its words.
+_OTHER = ("text", (int, str))
+_BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "t", "y", "1"), True),
+    **dict.fromkeys(("false", "no", "f", "n", "0"), False),
+}
 
 
 @dataclass(frozen=True)
@@ -154,6 +169,8 @@ def check(config: Mapping[str, Any], flags: Sequence[str] = ()) -> dict[str, Any
         if name not in known:
             name, words = name.removeprefix("no_"), ["false"]
         values[name] = _of_words(known[name], words)
+    if values["resume"] and values["overwrite"]:
+        raise InvalidInputError("resume and overwrite exclude each other; set one of them")
     return values
 
 
@@ -187,77 +204,52 @@ def _converted(field: Field, value: Any) -> Any:
         InvalidInputError: it is none that is allowed.
     """
     for kind in field.kinds:
-        fits, converted = _as(kind, value)
-        if not fits:
-            continue
-        if isinstance(converted, (int, float)) and not isinstance(converted, bool):
-            bounds = BOUNDS.get(field.name, Bounds())
-            if converted not in bounds:
-                raise InvalidInputError(
-                    f"{field.name} must be {bounds.words(type(converted).__name__)}; got {value}"
-                )
-        elif isinstance(converted, str) and field.choices and converted not in field.choices:
-            near = suggestion(value, field.choices)
-            if field.name in BOUNDS:  # a number or a word
-                wanted = f"{BOUNDS[field.name].words('int')} or a word"
-                raise InvalidInputError(f"{field.name} must be {wanted}; got {value!r}; {near}")
-            raise InvalidInputError(f"unknown {field.name} {value!r}; {near}")
-        elif isinstance(converted, list) and field.name == "reward_weights":
-            _check_numbers(field.name, converted)
-        return converted
-    raise InvalidInputError(f"{field.name} must be {_wanted(field)}; got {value!r}")
-
-
-def _as(kind: str, value: Any) -> tuple[bool, Any]:
-    """Is this a value of a kind, and which?"""
-    text = isinstance(value, str)
-    if kind == "None":
-        return value is None, None
-    if kind == "bool":
-        word = value.lower() if text else value
-        if word in _TRUE or word is True:
-            return True, True
-        return word in _FALSE or word is False, False
-    if kind in ("int", "float"):
-        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            return False, None
-        if kind == "int" and isinstance(value, float):
-            return False, None
         try:
-            return True, int(value) if kind == "int" else float(value)
-        except ValueError:
-            return False, None
-    if kind == "list":
-        return isinstance(value, list), value
-    if kind == "dict":
-        return isinstance(value, dict), value
-    if kind == "str":
-        if isinstance(value, dict):  # options given as a YAML mapping
-            return True, json.dumps(value)
-        return text or isinstance(value, os.PathLike), value
-    # another type, such as an int or a word: what it takes is known by its range and its words
-    fits, number = _as("int", value)
-    return (True, number) if fits else (isinstance(value, str), value)
+            found = _as(kind, value)
+        except (ValueError, KeyError):
+            continue
+        bounds = BOUNDS.get(field.name, Bounds())
+        if type(found) in (int, float) and found not in bounds:
+            raise InvalidInputError(
+                f"{field.name} must be {bounds.words(type(found).__name__)}; got {value}"
+            )
+        if isinstance(found, str) and field.choices and found not in field.choices:
+            problem = f"unknown {field.name} {value!r}"
+            if field.name in BOUNDS:  # a number or a word
+                kinds = f"{bounds.words('int')} or a word"
+                problem = f"{field.name} must be {kinds}; got {value!r}"
+            raise InvalidInputError(f"{problem}; {suggestion(value, field.choices)}")
+        if isinstance(found, list) and field.name == "reward_weights":
+            _check_numbers(field.name, found)
+        return found
+    wanted = [_KINDS[kind][0] for kind in field.kinds if kind in _KINDS] or [_OTHER[0]]
+    raise InvalidInputError(f"{field.name} must be {' or '.join(wanted)}; got {value!r}")
+
+
+def _as(kind: str, value: Any) -> Any:
+    """The value as one of a kind.
+
+    Raises:
+        ValueError, KeyError: it is none.
+    """
+    if type(value) not in _KINDS.get(kind, _OTHER)[1]:
+        raise ValueError
+    if kind == "bool":
+        return _BOOLEANS[str(value).lower()]
+    if kind == "str" and isinstance(value, dict):
+        return json.dumps(value)
+    if kind not in _KINDS:
+        with suppress(ValueError):
+            return int(value)
+    return {"int": int, "float": float}.get(kind, lambda same: same)(value)
 
 
 def _check_numbers(name: str, values: list[Any]) -> None:
     for value in values:
-        fits, number = _as("float", value)
-        if not fits or not math.isfinite(number):
-            raise InvalidInputError(f"{name} must be finite numbers; got {value!r}")
-
-
-def _wanted(field: Field) -> str:
-    words = {
-        "int": "a whole number",
-        "float": "a number",
-        "bool": "true or false",
-        "str": "text",
-        "list": "a list",
-        "dict": "a mapping",
-        "None": "none",
-    }
-    return " or ".join(words[kind] for kind in field.kinds if kind in words) or "text"
+        with suppress(ValueError):
+            if math.isfinite(_as("float", value)):
+                continue
+        raise InvalidInputError(f"{name} must be finite numbers; got {value!r}")
 
 
 # ---- reading source files ------------------------------------------------------------------------
@@ -296,27 +288,21 @@ def _fields(
 
 def _kinds(node: ast.expr) -> Iterator[str]:
     """The members of a union, by name."""
-    if isinstance(node, ast.BinOp):
-        yield from _kinds(node.left)
-        yield from _kinds(node.right)
-    elif isinstance(node, ast.Subscript):
-        (base,) = _kinds(node.value)
-        if base in ("Optional", "Union"):
-            inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            for member in inner:
+    match node:
+        case ast.Constant(value=str(text)):
+            yield from _kinds(ast.parse(text, mode="eval").body)
+        case ast.Constant(value=value):
+            yield str(value)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            yield {"List": "list", "Dict": "dict", "Literal": "bool"}.get(name, name)
+        case ast.BinOp(left=left, right=right):
+            yield from (*_kinds(left), *_kinds(right))
+        case ast.Subscript(value=ast.Name(id="Optional" | "Union" as name), slice=inner):
+            for member in inner.elts if isinstance(inner, ast.Tuple) else [inner]:
                 yield from _kinds(member)
-            yield from ["None"] * (base == "Optional")
-        else:
-            yield {"List": "list", "Dict": "dict", "Literal": "bool"}.get(base, base)
-    elif isinstance(node, ast.Constant):
-        if isinstance(node.value, str):
-            yield from _kinds(ast.parse(node.value, mode="eval").body)
-        else:
-            yield str(node.value)
-    elif isinstance(node, ast.Attribute):
-        yield node.attr
-    elif isinstance(node, ast.Name):
-        yield node.id
+            yield from ["None"] * (name == "Optional")
+        case ast.Subscript(value=base):
+            yield from _kinds(base)
 
 
 def _default(node: ast.expr) -> tuple[Any, str]:

@@ -32,8 +32,6 @@ def check_run(config: Mapping[str, Any], flags: Sequence[str] = ()) -> dict[str,
         raise InvalidInputError(
             "model_name_or_path is missing: a folder, a name on the hub, or 'tiny'"
         )
-    if values["resume"] and values["overwrite"]:
-        raise InvalidInputError("resume and overwrite exclude each other; set one of them")
     resolve_rule(values["downsampling_rule"])
     for name in ("data_path", "evaluation_path"):
         if values[name] is not None and not Path(values[name]).expanduser().exists():

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from podsrl.errors import InvalidInputError
-
 
 def _default(value: Any, meaning: str) -> Any:
     return field(default=value, metadata={"help": meaning})
@@ -70,7 +68,3 @@ class RunArguments:
     overwrite: bool = _default(
         False, "Delete the run in output_dir once this one has made its first step."
     )
-
-    def __post_init__(self) -> None:
-        if self.resume and self.overwrite:
-            raise InvalidInputError("resume and overwrite exclude each other; set one of them")

@@ -60,18 +60,3 @@ class TinySettings:
             raise InvalidInputError(
                 f"key_value_heads = {self.key_value_heads} must divide heads = {self.heads}"
             )
-
-    @classmethod
-    def for_tests(cls) -> "TinySettings":
-        """A tenth of the size, for sums of two columns: built in about 6 s on two cores."""
-        return cls(
-            min_columns=2,
-            max_columns=2,
-            steps=300,
-            learning_rate=4e-3,
-            hidden_size=64,
-            intermediate_size=128,
-            layers=2,
-            heads=2,
-            key_value_heads=2,
-        )

@@ -106,8 +106,8 @@ class Worker:
             with theirs:
                 self._process = process = subprocess.Popen(
                     [sys.executable, "-c", _CODE],
-                    stdin=theirs,
-                    stdout=theirs,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
                     stderr=subprocess.PIPE,
                     env=environment,
                     start_new_session=True,
@@ -118,7 +118,7 @@ class Worker:
                 if self._answers.readline():
                     return
             self.kill()
-            errors = process.stderr.read().decode(errors="replace").split("\n")  # type: ignore[union-attr]
+            errors = process.stderr.read().decode(errors="replace").split("\n")
             reason = next(filter(None, reversed(errors)), f"exit status {process.returncode}")
             self.close()
         raise GradingProcessError(

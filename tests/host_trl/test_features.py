@@ -10,7 +10,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation import sampling as runner
-from podsrl.experiments import settings
+from podsrl.experiments.spec import parse
 from podsrl.trl import PODSConfig, PODSTrainer
 from support.trl_runs import equal, logged, weights
 
@@ -154,7 +154,7 @@ def test_the_runs_evaluations_sample_and_prompt_as_its_training_does(
 ):
     like_training: dict[str, Any] = {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.2}
     template = {"enable_thinking": False}
-    spec = settings.parse(
+    spec = parse(
         {
             "task": "arithmetic",
             "model_name_or_path": str(tiny_model),

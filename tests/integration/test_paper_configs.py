@@ -11,7 +11,7 @@ from podsrl.experiments.comparison import ComparisonSpec, RunOf, parse_compariso
 from podsrl.experiments.config_file import CONFIGS, read_config
 from podsrl.experiments.preview import Preview
 from podsrl.experiments.run import reward_functions as run_rewards
-from podsrl.experiments.settings import Spec, parse
+from podsrl.experiments.spec import Spec, parse
 from podsrl.runs.folder import RunFolder
 from podsrl.tasks import get_task
 from support.data import SAMPLE

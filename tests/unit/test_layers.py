@@ -14,10 +14,9 @@ SRC = ROOT / "src" / "podsrl"
 HOSTS = {"trl", "verl", "slime"}
 #: Names that several modules have, because each is that thing for its room.
 SHARED_NAMES = {
-    "settings": "what a run, the embedded model and verl's trainer are given",
+    "settings": "what the embedded model and verl's trainer are given",
     "trainer": "the trainer of each host",
     "metrics": "what each host logs",
-    "registry": "a room's dictionary of names: rules, tasks",
     "math": "the task, and what grades its answers",
 }
 

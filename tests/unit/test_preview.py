@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from podsrl.experiments.memory import GIB, SHAPES, ModelShape, UpdateMemory, find_shape
 from podsrl.experiments.preview import Preview
-from podsrl.experiments.settings import Spec, parse
+from podsrl.experiments.spec import Spec, parse
 
 SETTINGS: dict[str, Any] = {
     "model_name_or_path": "Qwen/Qwen2.5-3B-Instruct",

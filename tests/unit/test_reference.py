@@ -24,7 +24,7 @@ def rows_of(heading, *, end="\n#"):
 def kinds():
     """The three kinds of settings of a run, by name."""
     pytest.importorskip("trl")
-    from podsrl.experiments.settings import Spec
+    from podsrl.experiments.spec import Spec
 
     return get_type_hints(Spec)
 

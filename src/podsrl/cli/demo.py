@@ -31,15 +31,15 @@ def run(args: argparse.Namespace) -> int:
         from podsrl.cli import progress
         from podsrl.cli.print_result import print_result
         from podsrl.experiments import run as experiment
-        from podsrl.experiments import settings
         from podsrl.experiments.preview import Preview
+        from podsrl.experiments.spec import parse
         from podsrl.trl import checkpoint
     with needed("report"):
         from podsrl.analysis.load_runs import Choices, load_comparison
         from podsrl.analysis.write_report import write_report
 
     begun = checkpoint.last_complete(folder) is not None  # else what is there is not worth keeping
-    spec = settings.parse({**config, "resume": begun, "overwrite": not begun}, args.fields)
+    spec = parse({**config, "resume": begun, "overwrite": not begun}, args.fields)
     data = experiment.load_data(spec)
     row = data.held_out[0]
     print("A small model has learned to add, but works sloppily. GRPO-PODS teaches it care.")

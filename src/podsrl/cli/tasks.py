@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list() -> int:
-    from podsrl.tasks.registry import TASKS, task_class
+    from podsrl.tasks.by_name import TASKS, task_class
 
     for name in TASKS:
         cls = task_class(name)

@@ -36,12 +36,12 @@ def run(args: argparse.Namespace) -> int:
         from podsrl.cli import progress
         from podsrl.cli.print_result import print_result
         from podsrl.experiments import run as experiment
-        from podsrl.experiments import settings
         from podsrl.experiments.preview import Preview
+        from podsrl.experiments.spec import parse
 
     # a dry run must not need the GPUs that it is about
     here = ["--use_cpu", "true"] if args.dry_run else []
-    spec = settings.parse(config, [*args.fields, *here])
+    spec = parse(config, [*args.fields, *here])
     if args.dry_run:
         print(Preview.of(spec).describe(spec, ["--config", args.config, *args.fields]))
         return 0

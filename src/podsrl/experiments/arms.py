@@ -7,7 +7,7 @@ from podsrl.errors import InvalidInputError, PodsError, UnknownNameError, sugges
 from podsrl.experiments.preflight import check_run
 
 if TYPE_CHECKING:
-    from podsrl.experiments.settings import Spec
+    from podsrl.experiments.spec import Spec
 
 Settings = dict[str, Any]
 
@@ -73,11 +73,11 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
         InvalidInputError: settings that don't fit together, or a `grpo_ga` that generates another
             number of rollouts per step than PODS.
     """
-    from podsrl.experiments import settings
+    from podsrl.experiments.spec import parse
 
     own = dict(own)
     kind = own.pop("like", name if name in ARMS else "pods")
-    base_spec = settings.parse(dict(base))
+    base_spec = parse(dict(base))
     pods = base_spec.training
     n, m, accumulation = pods.num_rollouts, pods.num_generations, pods.gradient_accumulation_steps
     # generation as fast in every arm, or the comparison would be unfair
@@ -94,7 +94,7 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
         derived |= _accumulated(name, pods.most_rollouts, int(m or 0), accumulation, own)
     arm = {**base, **derived, **own}
     try:
-        spec = settings.parse(dict(arm))
+        spec = parse(dict(arm))
     except InvalidInputError as error:
         raise InvalidInputError(f"arm {name!r}: {error}") from error
     training = spec.training

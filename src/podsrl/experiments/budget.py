@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from podsrl.experiments.settings import Spec
+    from podsrl.experiments.spec import Spec
     from podsrl.trl import PODSTrainer
 
 #: Steps for a run that time, rollouts or tokens end: TRL needs a number.

@@ -14,7 +14,7 @@ from transformers import TrainerCallback
 
 from podsrl.evaluation.sampling import Progress, Scores, sample_and_grade, score
 from podsrl.experiments.budget import Budget, Spent
-from podsrl.experiments.settings import Spec
+from podsrl.experiments.spec import Spec
 from podsrl.runs.folder import Evaluation, RunFolder
 from podsrl.tasks import Task
 from podsrl.tasks.base import Row

@@ -19,7 +19,7 @@ from podsrl.runs.comparison_file import read_comparison_file
 from podsrl.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    from podsrl.experiments.settings import Spec
+    from podsrl.experiments.spec import Spec
 
 #: Units of a budget, and the field of a run that holds it.
 UNITS = {
@@ -76,10 +76,10 @@ class ComparisonSpec:
 
     def run_spec(self, run: RunOf) -> "Spec":
         """The settings of a run."""
-        from podsrl.experiments import settings
+        from podsrl.experiments.spec import parse
 
         own = {"arm": run.arm, "seed": run.seed, "output_dir": str(self.run_folder(run).path)}
-        return settings.parse({**self.arms[run.arm], **own})
+        return parse({**self.arms[run.arm], **own})
 
     def as_mapping(self) -> dict[str, Any]:
         """What comparison.yaml holds; the folder is where the file is."""
@@ -320,9 +320,9 @@ def _check_schedule(arm: str, own: Settings, unit: str) -> None:
     Raises:
         InvalidInputError: it does.
     """
-    from podsrl.experiments import settings
+    from podsrl.experiments.spec import parse
 
-    training = settings.parse(dict(own)).training
+    training = parse(dict(own)).training
     schedule = str(getattr(training.lr_scheduler_type, "value", ""))
     warmup = training.warmup_steps
     if unit == "steps":

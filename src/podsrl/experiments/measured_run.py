@@ -12,7 +12,7 @@ from podsrl.runs.folder import PHASES, RunFolder
 
 if TYPE_CHECKING:
     from podsrl.evaluation.sampling import Progress
-    from podsrl.experiments.settings import Spec
+    from podsrl.experiments.spec import Spec
 
 #: A short run goes on until this many prompts were seen, for at most three times the steps.
 GROUPS = 32
@@ -127,12 +127,12 @@ class ShortRun:
         """The short run of a config; what it writes goes to `folder`.
 
         Raises:
-            InvalidInputError: as `podsrl.experiments.settings.parse`.
+            InvalidInputError: as `podsrl.experiments.spec.parse`.
         """
-        from podsrl.experiments import settings
         from podsrl.experiments.preview import Preview
+        from podsrl.experiments.spec import parse
 
-        m = int(settings.parse(config, flags).training.num_generations or 0)
+        m = int(parse(config, flags).training.num_generations or 0)
         most = str(8 * m)
         fixed = {
             "num_rollouts": "auto", "max_num_rollouts": most, "learning_rate": "0",
@@ -140,11 +140,11 @@ class ShortRun:
             "rollout_log": "true", "logging_steps": "1", "arm": "measured", "output_dir": folder,
         }  # fmt: skip
         flags = [*flags, *(word for name, value in fixed.items() for word in (f"--{name}", value))]
-        preview = Preview.of(settings.parse(config, flags))
+        preview = Preview.of(parse(config, flags))
         schedule = measuring_schedule(candidates(m, int(most)))
         generations = max(len(schedule), min(3 * len(schedule), -(-GROUPS // preview.prompts)))
         steps = generations * preview.updates_per_generation
-        spec = settings.parse(config, [*flags, "--max_steps", str(steps)])
+        spec = parse(config, [*flags, "--max_steps", str(steps)])
         return cls(spec, tuple(dict.fromkeys(schedule)), preview.prompts, steps)
 
     def describe(self) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from podsrl.experiments.settings import Spec
+    from podsrl.experiments.spec import Spec
 
 GIB = 2**30
 #: Tokens of a prompt that are assumed; the paper's settings allow as many.

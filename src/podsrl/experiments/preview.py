@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from podsrl.experiments.budget import NO_LIMIT
 from podsrl.experiments.memory import UpdateMemory, find_shape
-from podsrl.experiments.settings import Spec
+from podsrl.experiments.spec import Spec
 from podsrl.trl.config import AUTO
 
 

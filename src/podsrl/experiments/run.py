@@ -18,7 +18,7 @@ from podsrl.experiments.callbacks import Evaluator, Interruption
 from podsrl.experiments.config_file import parse_options
 from podsrl.experiments.output_folder import Start
 from podsrl.experiments.preflight import reward_functions, task_of
-from podsrl.experiments.settings import Spec
+from podsrl.experiments.spec import Spec
 from podsrl.runs.folder import RunFolder
 from podsrl.tasks import Task
 from podsrl.tasks.base import Row

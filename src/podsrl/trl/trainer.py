@@ -15,6 +15,7 @@ from trl.models import unwrap_model_for_generation
 from podsrl.downsampling import downsample, downsample_batch, resolve_rule
 from podsrl.drives import DriveWatch, outcome_parts
 from podsrl.errors import UnsupportedError
+from podsrl.runs.cards import PAPER
 from podsrl.trl import checkpoint, vllm
 from podsrl.trl.batch import (
     Batch,
@@ -58,20 +59,7 @@ class PODSTrainer(GRPOTrainer):
 
     _tag_names = ["trl", "grpo", "pods"]  # noqa: RUF012 (TRL's own class attribute)
     _name = "PODS"
-    _paper = {  # noqa: RUF012
-        "title": "Not All Rollouts are Useful: Down-Sampling Rollouts in LLM Reinforcement"
-        " Learning",
-        "id": "2504.13818",
-        "citation": (
-            "@article{xu2025rollouts,\n"
-            "    title   = {{Not All Rollouts are Useful: Down-Sampling Rollouts in LLM"
-            " Reinforcement Learning}},\n"
-            "    author  = {Yixuan Even Xu and Yash Savani and Fei Fang and J. Zico Kolter},\n"
-            "    year    = 2025,\n"
-            "    eprint  = {arXiv:2504.13818},\n"
-            "}"
-        ),
-    }
+    _paper = PAPER
 
     args: PODSConfig
     num_generations: int
@@ -256,6 +244,11 @@ class PODSTrainer(GRPOTrainer):
         output = super().train(*args, **kwargs)
         self.recorder.finish(self.state.global_step, self.clock.training_seconds)
         return output
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """TRL's; then it tells how the rollouts were selected, and how many so far."""
+        super().create_model_card(*args, **kwargs)
+        self.recorder.complete_model_card(self.rollouts_generated, self.rollouts_trained)
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """TRL's step; remembers whether the gradients so far rest on any scored rollout."""

@@ -41,6 +41,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "grpo_ga": {},
     "pods": {},
     "few": {"num_rollouts": 8, "num_generations": 2},
+    "few4": {"num_rollouts": 4, "num_generations": 2},
     "across": {"num_rollouts": 8, "num_generations": 2, "selection_scope": "batch"},
     "rounds": {"num_rollouts": 8, "num_generations": 2, "rollouts_per_round": 2},
 }
@@ -52,7 +53,8 @@ WORDS = {
     "grpo_ga": "GRPO-GA, all 64 of each prompt",
     "pods": "PODS 64 → 16, the paper's",
     "few": "PODS 8 → 2 of many prompts",
-    "across": "the same, chosen across the batch",
+    "few4": "PODS 4 → 2 of many prompts",
+    "across": "PODS 8 → 2 of many prompts, chosen across the batch",
     "rounds": "PODS 8 → 2, generated in rounds of 2",
 }
 GRPO = ("grpo16", "grpo8", "grpo4")

@@ -28,7 +28,7 @@ help: ## list the targets
 demo: $(READY) ## watch GRPO-PODS learn on a CPU, in minutes
 	$(BIN)/pods demo
 
-test: $(READY) ## the whole test suite
+test: $(READY) ## the whole test suite: about 10 minutes of processor time
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-verl: $(READY_VERL) ## the tests of verl, in an environment of their own: 3 to 5 minutes
@@ -56,7 +56,7 @@ bench: $(READY) ## what selecting costs and saves on this CPU: about 8 minutes o
 published: $(READY) ## a report of the authors' result files: make published RESULTS=FOLDER
 	$(BIN)/python -m benchmarks.published $(RESULTS)
 
-quick: $(READY) ## the tests that take less than ten seconds each
+quick: $(READY) ## the tests that cost little: about 3 minutes of processor time
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 lint: $(READY) ## ruff, mypy and the size limits

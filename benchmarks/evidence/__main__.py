@@ -211,9 +211,8 @@ def details(name: str) -> str:
     arms = config_of(name)["arms"]
     comparison = load(name, *(arm for arm in arms if arm.startswith("grpo")))
     summaries = summarise(comparison)
-    for kind, figure in draw(comparison, summaries).items():
-        if kind in ("accuracy", "seconds_per_step"):
-            write_whole(RESULTS / f"{name}-{kind}.png", render(figure, "png"))
+    accuracy = draw(comparison, summaries)["accuracy"]
+    write_whole(RESULTS / f"{name}-accuracy.png", render(accuracy, "png"))
     parts = [
         f"<details><summary>{CELLS[name]}</summary>\n",
         as_markdown(comparison, summaries).replace("## ", "#### ", 1),

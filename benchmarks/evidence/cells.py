@@ -4,6 +4,7 @@ A cell is one comparison: GRPO, GRPO-GA and PODS in one setting.
 """
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from matplotlib.figure import Figure
 from scipy.stats import bootstrap
 
 from podsrl.analysis.curves import ArmCurves, Clock
-from podsrl.analysis.drawing import Label, label_ends, look, plain, style
+from podsrl.analysis.drawing import Label, label_ends, look, style
 from podsrl.analysis.figures import LINES
 from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.analysis.statistics import Speedup, mean_over_seeds, speed_up
@@ -348,6 +349,6 @@ def figure(table: Mapping[str, Cell]) -> Figure:
                 color, dashes, marker = looks[name]
                 ratios = [table[name].sooner[reference, f"{cost:g}"] for cost in COSTS]
                 axes.plot(COSTS, ratios, color=color, ls=dashes, marker=marker)
-                ends.append(Label(plain(name, 28), COSTS[-1], ratios[-1], color))
+                ends.append(Label("\n".join(textwrap.wrap(name, 28)), COSTS[-1], ratios[-1], color))
             label_ends(axes, ends)
     return drawn

@@ -9,7 +9,7 @@ from typing import Any
 from podsrl.tasks.arithmetic import Arithmetic
 from podsrl.tasks.base import RewardFunction, completion_text
 
-LONGEST = 112  # tokens of the longest completion; one character each, but for the tags
+LONGEST = 112  # tokens of the longest completion; one character each, except for the tags
 
 
 class MisleadingArithmetic(Arithmetic):

@@ -1,10 +1,14 @@
 """The verdict of `benchmarks/evidence`: a table and a figure of every setting at one glance."""
 
+import textwrap
 from collections.abc import Mapping
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from benchmarks.evidence.cells import LEVEL, MEASURED, REFERENCES, Cell
+from podsrl.analysis.drawing import INK, style
+from podsrl.analysis.figures import WIDTH
 from podsrl.analysis.statistics import Speedup
 from podsrl.analysis.summary import NOT_LEARNED, interval, median, speed
 
@@ -61,36 +65,29 @@ def _loud(found: Speedup) -> str:
 
 def figure(table: Mapping[str, Cell]) -> Figure:
     """Speed-ups with their intervals, one line per setting, one panel per reference."""
-    drawn = Figure(figsize=(9.0, 1.4 + 0.4 * len(table)), layout="constrained")
-    panels = drawn.subplots(1, len(REFERENCES), sharex=True, sharey=True)
-    for axes, reference in zip(panels, REFERENCES, strict=True):
-        for row, cell in enumerate(table.values()):
-            found = cell.speedups[reference, MEASURED]
-            color = COLORS[verdict(found)]
-            ends = [max(end or 0.0, NEVER) for end in (found.low, found.high)]
-            axes.plot(ends, [row, row], color=color, lw=2.0)
-            if found.ratio:
-                axes.plot(found.ratio, row, "o", color=color)
-            else:
-                axes.plot(NEVER, row, "x", color=color, mew=2.0)
-                axes.annotate(
-                    speed(found),
-                    (max(ends), row),
-                    xytext=(6, -3),
-                    textcoords="offset points",
-                    color=color,
-                    fontsize=8,
-                    weight="bold",
-                )
-        axes.axvline(1.0, color="#4D4D4D", lw=1.0)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks([NEVER, 0.5, 1.0, 2.0], ["never", "0.5x", "1x", "2x"])
-        axes.set_xlim(NEVER * 0.9, 3.0)
-        axes.set_title(f"over {NAMES[reference]}")
-    drawn.supxlabel(
-        "speed-up of PODS 64 → 16 to 99 % of the reference's best (line: 95 % interval over seeds)",
-        fontsize="medium",
-    )
-    panels[0].set_yticks(range(len(table)), list(table), fontsize=8)
-    panels[0].invert_yaxis()
+    with style():
+        drawn = Figure(figsize=(WIDTH, 1.6 + 0.9 * len(table)), layout="constrained")
+        panels = drawn.subplots(len(REFERENCES), 1, sharex=True, sharey=True)
+        for axes, reference in zip(panels, REFERENCES, strict=True):
+            for row, cell in enumerate(table.values()):
+                found = cell.speedups[reference, MEASURED]
+                color = COLORS[verdict(found)]
+                ends = [max(end or 0.0, NEVER) for end in (found.low, found.high)]
+                axes.plot(ends, [row, row], color=color, lw=2.0)
+                axes.plot(found.ratio or NEVER, row, "o" if found.ratio else "x", color=color)
+                if not found.ratio:
+                    look: dict[str, Any] = {"color": color, "weight": "bold", "fontsize": 9.5}
+                    place, by = (max(ends), row), (6, -3)
+                    axes.annotate(speed(found), place, by, textcoords="offset points", **look)
+            axes.axvline(1.0, color=INK, lw=1.0)
+            axes.tick_params(axis="y", labelsize=8.5, labelcolor=INK)
+            axes.set_title(f"Over {NAMES[reference]}")
+        panels[0].set_xscale("log", base=2)
+        panels[0].set_xticks([NEVER, 0.5, 1.0, 2.0], ["never", "0.5x", "1x", "2x"])
+        panels[0].set_xlim(NEVER * 0.9, 3.0)
+        names = ["\n".join(textwrap.wrap(name, 28)) for name in table]
+        panels[0].set_yticks(range(len(table)), names)
+        panels[0].invert_yaxis()
+        label = "speed-up of PODS 64 → 16 to 99 % of the reference's best\n"
+        drawn.supxlabel(f"{label}(line: 95 % interval over seeds)", fontsize="medium")
     return drawn

@@ -23,7 +23,7 @@ class Options:
     rule: a name in `podsrl.RULES`, "module:function" or "file.py:function".
     baseline: "kept" (the paper) or "group": advantages against all n rewards (ablation).
     seed: breaks ties at random and drives the rule "random"; None breaks ties by rollout number.
-    scope: "prompt": m of each prompt; "batch": m rows a prompt on average, where they teach most.
+    scope: "prompt": m of each prompt; "batch": m rows per prompt on average, where they teach most.
     selection_weights: what to select by, by key of the reward function's dictionary ("score": the
         reward itself); None: the reward.
     """

@@ -44,6 +44,7 @@ def make(name: str, tmp_path: Path) -> Callable[..., Any]:
 # ---- n = m ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_n_equal_to_m_is_grpo_bit_for_bit(make):
     grpo = make(None, "grpo")
     grpo.train()
@@ -63,6 +64,7 @@ def test_n_equal_to_m_is_grpo_bit_for_bit(make):
 # ---- n = 2m --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, monkeypatch):
     """Everything that TRL generated of a kept place is at its row of the update, nothing else."""
     generated, updates, seen = [], [], []
@@ -132,6 +134,7 @@ def patches(out: dict[str, Any], count: int) -> list[int]:
 # ---- environments and tools over time ------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_environments_are_as_many_as_rollouts_after_50_steps(tmp_path):
     Counter.made = 0
     trainer = agent_trainer(

@@ -195,6 +195,7 @@ def test_a_step_is_timed_from_its_first_micro_batch_to_its_optimiser_before_it_i
     ]
 
 
+@pytest.mark.slow
 def test_importing_the_host_loads_neither_scipy_nor_matplotlib():
     code = """if True:
         import sys

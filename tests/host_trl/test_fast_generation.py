@@ -57,6 +57,7 @@ def test_rows_that_end_at_different_times_keep_their_places(model, tokenizer, co
     assert torch.equal(whole, model.generate(**batch, generation_config=config))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [1.0, 1.5])
 def test_sampled_completions_come_as_often_as_from_generate(model, tokenizer, config, temperature):
     config.update(temperature=temperature)

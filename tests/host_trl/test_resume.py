@@ -18,6 +18,7 @@ from support.forked import pods
 from support.trl_runs import COMMON, equal, weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [

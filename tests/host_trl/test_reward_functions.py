@@ -164,6 +164,7 @@ def as_async(function: Any) -> Any:
     return later
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_failing_reward_function_is_named_with_step_and_completion_and_stops_the_run(
     make_trainer, kind

@@ -63,6 +63,7 @@ def test_what_is_kept_follows_the_selection_weights_and_what_is_trained_the_rewa
     )
 
 
+@pytest.mark.slow
 def test_no_tie_is_decided_by_a_part_of_weight_0():
     """Whatever the shaping says, the same rollouts are kept; and all of equal outcome as often."""
     rng = np.random.default_rng(0)

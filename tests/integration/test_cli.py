@@ -205,6 +205,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_leaves_the_disk_as_it_was(config, capsys, tmp_path):
     task, broken = tmp_path / "mytask.py", tmp_path / "broken"
     task.write_text(
@@ -338,6 +339,7 @@ def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
     assert "line 2" in fails(["select", str(path), "--keep", "1"], capsys)
 
 
+@pytest.mark.slow
 def test_the_demo_leaves_everything_it_names_and_a_second_one_goes_beside_it(
     tiny_model, capsys, tmp_path
 ):

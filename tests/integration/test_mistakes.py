@@ -17,6 +17,7 @@ from podsrl.experiments.fields import BOUNDS, Bounds, known_fields
 TESTS = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_every_mistake_is_one_line_leaves_nothing_and_imports_no_torch(tmp_path, record_property):
     command = [sys.executable, "-m", "support.mistakes", str(tmp_path)]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)

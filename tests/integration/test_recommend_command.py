@@ -85,6 +85,7 @@ def test_a_plan_from_given_costs_needs_neither_torch_nor_trl(tmp_path):
     assert out.stdout.strip().endswith("[]")
 
 
+@pytest.mark.slow
 def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys, tmp_path):
     out = tmp_path / "plan"
     path = config(max_steps=500, evaluation_steps=1)

@@ -12,7 +12,10 @@ from podsrl.analysis.write_report import write_report
 from support.chromium import BINARY, Chromium
 from support.synthetic_runs import rollouts, write_metrics, write_run
 
-pytestmark = pytest.mark.skipif(BINARY is None, reason="no chromium on this machine")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BINARY is None, reason="no chromium on this machine"),
+]
 
 HOSTILE = (
     "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 2'>"

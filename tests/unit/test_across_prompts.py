@@ -42,6 +42,7 @@ def centred_lengths(rewards_B_P_N, masks_K_P_N):
     return np.sqrt(np.maximum(kept_sum(centred**2) - mean * kept_sum(centred), 0)), known
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:All-NaN")
 def test_the_mask_is_the_best_of_all_subsets_on_5000_random_batches():
     judged = 0

@@ -132,7 +132,8 @@ def test_the_verdict_is_drawn_and_written(evidence):
     drawn = evidence.evidence_verdict.figure({"here": cell})
     assert evidence.render(drawn, "png").startswith(b"\x89PNG")
     panels = drawn.axes
-    assert [axes.get_title() for axes in panels] == ["over GRPO 16/16", "over GRPO-GA 64/64"]
+    titles = [axes.get_title(loc="left") for axes in panels]
+    assert titles == ["Over GRPO 16/16", "Over GRPO-GA 64/64"]
     assert [[text.get_text() for text in axes.texts] for axes in panels] == [["not reached"], []]
     unclear = dataclasses.replace(speedup, low=0.0, high=1.2)
     assert evidence.evidence_verdict.verdict(unclear) == "undecided"

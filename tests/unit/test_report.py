@@ -1,5 +1,7 @@
 import argparse
+import contextlib
 import gzip
+import io
 import json
 import re
 import shutil
@@ -44,37 +46,52 @@ def pods(*words):
     return command.run(parser.parse_args([str(word) for word in words]))
 
 
-def test_a_report_holds_figures_a_table_and_one_page(runs, tmp_path, capsys):
-    assert pods(runs, "--out", tmp_path) == 0
+@pytest.fixture(scope="module")
+def report(runs, tmp_path_factory):
+    """The report of `runs`, which no test changes: its folder, and what the command printed."""
+    folder = tmp_path_factory.mktemp("report")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert pods(runs, "--out", folder) == 0
+    return folder, printed.getvalue()
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """For tests of the text alone: drawing is most of the time of a report."""
+    monkeypatch.setattr("podsrl.analysis.write_report.draw", lambda *arguments: {})
+
+
+def test_a_report_holds_figures_a_table_and_one_page(report):
+    folder, printed = report
     names = {"accuracy", "measures", "seconds_per_step", "length", "kept_and_dropped"}
-    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    figures = {path.name for path in (folder / "figures").iterdir()}
     assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
-    for path in (tmp_path / "figures").glob("*.png"):
+    for path in (folder / "figures").glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG\r\n")
-    for path in (tmp_path / "figures").glob("*.svg"):
+    for path in (folder / "figures").glob("*.svg"):
         assert ElementTree.fromstring(path.read_bytes()).tag.endswith("svg")
-    numbers = json.loads((tmp_path / "summary.json").read_text())
+    numbers = json.loads((folder / "summary.json").read_text())
     assert numbers["comparisons"][0]["arms"][1]["speedups"]["grpo"]["ratio"] == 3.0
-    page = (tmp_path / "report.html").read_text()
+    page = (folder / "report.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 5
     assert "<strong>10 % → 80 %</strong> <span>pods: answers right, in 30 steps (30 s of" in page
     assert page.count("arithmetic: answers right") == 1  # the title stands once
-    printed = capsys.readouterr().out
     assert "| speed-up over grpo | reference | 3.00x |" in printed
-    assert (tmp_path / "summary.md").read_text().splitlines()[2] in printed
+    assert (folder / "summary.md").read_text().splitlines()[2] in printed
 
 
-def test_the_same_runs_give_the_same_bytes(runs, tmp_path):
-    for name in ("a", "b"):
-        write_report([load_comparison([runs], Choices())], tmp_path / name, "title")
-    first = {p.relative_to(tmp_path / "a"): p.read_bytes() for p in tmp_path.glob("a/**/*.*")}
-    again = {p.relative_to(tmp_path / "b"): p.read_bytes() for p in tmp_path.glob("b/**/*.*")}
+def test_the_same_runs_give_the_same_bytes(runs, report, tmp_path):
+    pods(runs, "--out", tmp_path)
+    first, again = (
+        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
+        for folder in (report[0], tmp_path)
+    )
     assert len(first) == 13  # 5 figures twice, page, JSON, Markdown
     assert first == again
 
 
-def test_a_modelled_report_lies_beside_the_measured_one_and_says_so(runs, tmp_path):
-    pods(runs, "--out", tmp_path)
+def test_a_modelled_report_lies_beside_the_measured_one_and_says_so(runs, report, tmp_path):
+    shutil.copytree(report[0], tmp_path, dirs_exist_ok=True)
     measured = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
     pods(runs, "--out", tmp_path, "--clock", "generate=0.05,update=0.42")
     assert {path: path.read_bytes() for path in measured} == measured
@@ -91,7 +108,7 @@ def test_a_modelled_report_lies_beside_the_measured_one_and_says_so(runs, tmp_pa
         assert comparison["time"] == time
 
 
-def test_a_speedup_that_is_not_reached_is_shown(tmp_path):
+def test_a_speedup_that_is_not_reached_is_shown(tmp_path, no_figures):
     write_run(tmp_path / "runs" / "a", "grpo", 0, FAST)
     write_run(tmp_path / "runs" / "b", "pods", 0, (0.1, 0.2, 0.3, 0.3))
     report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t")
@@ -101,7 +118,7 @@ def test_a_speedup_that_is_not_reached_is_shown(tmp_path):
     assert "pods never reaches" in report.page.read_text().replace("&#39;", "'")
 
 
-def test_nobody_learning_gives_no_ratio_on_the_page_and_no_line_to_reach(tmp_path):
+def test_nobody_learning_gives_no_ratio_on_the_page_and_no_line_to_reach(tmp_path, no_figures):
     for arm in ("grpo", "pods"):
         write_run(tmp_path / "runs" / arm, arm, 0, (0.06, 0.06, 0.06, 0.06))
     comparison = load_comparison([tmp_path / "runs"], Choices())
@@ -180,8 +197,9 @@ def test_an_axis_does_not_turn_noise_into_drama(tmp_path):
     assert high - low >= 20  # points, for one that is measured
 
 
-def test_figures_on_the_page_follow_a_dark_page_and_those_in_files_are_plain(runs, tmp_path):
-    page = write_report([load_comparison([runs], Choices())], tmp_path, "t").page.read_text()
+def test_figures_on_the_page_follow_a_dark_page_and_those_in_files_are_plain(report):
+    folder, _ = report
+    page = (folder / "report.html").read_text()
     for data in re.findall(r"svg\+xml;base64,([^\"]*)", page):
         svg = b64decode(data).decode()
         ElementTree.fromstring(svg)
@@ -190,10 +208,10 @@ def test_figures_on_the_page_follow_a_dark_page_and_those_in_files_are_plain(run
         ).groups()
         assert not re.search(r"#[0-9a-f]{6}", rest)
         assert set(re.findall(r"var\((--c\d+)\)", rest)) <= set(re.findall(r"(--c\d+):", rules))
-    assert b"prefers-color-scheme" not in (tmp_path / "figures" / "accuracy.svg").read_bytes()
+    assert b"prefers-color-scheme" not in (folder / "figures" / "accuracy.svg").read_bytes()
 
 
-def test_runs_of_one_arm_are_reported_without_a_reference(tmp_path):
+def test_runs_of_one_arm_are_reported_without_a_reference(tmp_path, no_figures):
     write_run(tmp_path / "run", "pods", 0, FAST, n=64)
     write_report([load_comparison([tmp_path / "run"], Choices())], tmp_path / "out", "t")
     assert "speed-up" not in (tmp_path / "out" / "summary.md").read_text()
@@ -216,8 +234,8 @@ def test_names_from_runs_are_escaped_in_the_page_and_plain_in_figures(tmp_path):
     assert r"\|" in table
 
 
-def test_the_page_allows_its_own_script_and_style_only_and_nothing_from_the_network(runs, tmp_path):
-    page = write_report([load_comparison([runs], Choices())], tmp_path, "t").page.read_text()
+def test_the_page_allows_its_own_script_and_style_only_and_nothing_from_the_network(report):
+    page = (report[0] / "report.html").read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
     assert policy.startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
     assert "unsafe" not in policy
@@ -251,7 +269,9 @@ def test_packed_rollouts_hold_every_column_by_step(runs):
     assert packed.note == ""
 
 
-def test_too_many_rollouts_are_thinned_to_evenly_spaced_steps_and_the_page_says_so(runs, tmp_path):
+def test_too_many_rollouts_are_thinned_to_evenly_spaced_steps_and_the_page_says_so(
+    runs, tmp_path, no_figures
+):
     comparison = load_comparison([runs], Choices())
     packed = pack_rollouts(comparison.runs, 32)  # half of 2 runs x 4 steps x 8 rollouts
     steps = [[step["step"] for step in run["steps"]] for run in packed.index["runs"]]
@@ -263,7 +283,7 @@ def test_too_many_rollouts_are_thinned_to_evenly_spaced_steps_and_the_page_says_
     assert 'id="rollouts"' not in page
 
 
-def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_path):
+def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_path, no_figures):
     shutil.copytree(runs, tmp_path / "runs")
     path = tmp_path / "runs" / "pods-0" / "rollouts" / "step_000002.parquet"
     path.write_bytes(path.read_bytes()[:100])
@@ -290,11 +310,12 @@ def test_a_negative_number_of_rollouts_is_refused(capsys):
     assert "at least 0; got '-1'" in capsys.readouterr().err
 
 
-def test_a_reference_can_be_named(runs, tmp_path, capsys):
+def test_a_reference_can_be_named(runs, tmp_path, capsys, no_figures):
     pods(runs, "--out", tmp_path, "--reference", "pods")
     assert "| speed-up over pods | 0.33x | reference |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_published_results_are_reported_with_a_figure_set_for_each_experiment(tmp_path, capsys):
     block = {"gsm8k": {"ans_acc": [0.5], "for_acc": [1], "both_acc": [0.5], "lengths": [9]}}
     for setting in ("16-16", "64-16", "64-8"):

@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     spec = parse({**config, "resume": begun, "overwrite": not begun}, args.fields)
     data = experiment.load_data(spec)
     row = data.held_out[0]
-    print("A small model has learned to add, but works sloppily. GRPO-PODS teaches it care.")
+    print("A small model has learned to add, but makes many mistakes.")
+    print("GRPO-PODS trains it to make fewer.")
     print(f"Its task, for example: {row['question']} = {row['answer']}\n")
     print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
     with progress.TrainingBar() as training_bar:

@@ -119,11 +119,15 @@ class DriveWatch:
 
     def __init__(self, names_F: Sequence[str], weights_F: Sequence[float]) -> None:
         self.names = list(names_F)
-        sizes = np.abs(np.asarray(weights_F, dtype=np.float64))
-        self.weight_share = sizes / max(float(sizes.sum()), 1e-12)
+        self.weigh(weights_F)
         self._squares = np.zeros(len(self.names))
         self._seen = 0
         self._said = len(self.names) < 2
+
+    def weigh(self, weights_F: Sequence[float]) -> None:
+        """Take other weights from now on, where they are measured."""
+        sizes = np.abs(np.asarray(weights_F, dtype=np.float64))
+        self.weight_share = sizes / max(float(sizes.sum()), 1e-12)
 
     def observe(self, drives_F: Any) -> str | None:
         """The warning, when one more generation's drives bring it about; otherwise None."""
@@ -143,6 +147,57 @@ class DriveWatch:
             f" and drives {shares[part]:.0%} of the update (pods/drives): set selection_weights to"
             " select by the outcome alone"
         )
+
+
+class FittedWeights:
+    """Weights of the parts of a reward, for a host that is given only their weighted sum.
+
+    They come from least squares over all rollouts so far. There are none as long as a part has not
+    varied, or if the parts explain less than 99 % of the reward's variance: no claim is better than
+    a wrong one.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._count = 0
+        self._origin = self._sums = self._products = np.zeros(0)
+
+    def observe(self, names_F: Sequence[str], parts_R_F: Any, rewards_R: Any) -> list[float] | None:
+        """The weights, with more rollouts to go by.
+
+        Args:
+            names_F: the parts; others than before start anew.
+            parts_R_F: of each rollout; one with NaN is left out.
+            rewards_R: theirs.
+
+        >>> parts = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+        >>> np.round(FittedWeights().observe(["right", "short"], parts, parts @ [1.0, 0.2]), 6)
+        array([1. , 0.2])
+        """
+        rows = np.column_stack([np.asarray(parts_R_F, dtype=np.float64), rewards_R])
+        rows = rows[~np.isnan(rows).any(axis=1)]
+        if not len(rows):
+            return None
+        if list(names_F) != self.names:
+            self.names, self._count, self._origin = list(names_F), 0, rows[0]
+            self._sums = np.zeros(rows.shape[1])
+            self._products = np.zeros((rows.shape[1], rows.shape[1]))
+        rows = rows - self._origin
+        self._count += len(rows)
+        self._sums = self._sums + rows.sum(axis=0)
+        self._products = self._products + rows.T @ rows
+        mean = self._sums / self._count
+        covariance = self._products / self._count - np.outer(mean, mean)
+        scale = np.sqrt(covariance.diagonal().clip(min=0))
+        if (scale < 1e-9 * (1 + np.abs(self._origin))).any():
+            return None
+        correlation = covariance / np.outer(scale, scale)
+        with_reward = correlation[:-1, -1]
+        weights = np.linalg.pinv(correlation[:-1, :-1], rcond=1e-6, hermitian=True) @ with_reward
+        if weights @ with_reward < 0.99:
+            return None
+        weights = weights * scale[-1] / scale[:-1]
+        return np.where(np.abs(weights) > 1e-6 * np.abs(weights).max(), weights, 0.0).tolist()
 
 
 def _centred(values: np.ndarray, counted: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import math
 import operator
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from podsrl.advantages import BASELINES
-from podsrl.downsampling import resolve_rule
+from podsrl.downsampling import Rule, resolve_rule
 from podsrl.errors import InvalidInputError
 
 SCOPES = ("prompt", "batch")
@@ -22,18 +23,25 @@ class Options:
     m: rollouts per prompt that the update sees.
     rule: a name in `podsrl.RULES`, "module:function" or "file.py:function".
     baseline: "kept" (the paper) or "group": advantages against all n rewards (ablation).
-    seed: breaks ties at random and drives the rule "random"; None breaks ties by rollout number.
+    seed: breaks ties at random and drives the rule "random"; None breaks ties by rollout number, or
+        with selection_weights at random, anew in every run.
     scope: "prompt": m of each prompt; "batch": m rows per prompt on average, where they teach most.
     selection_weights: what to select by, by key of the reward function's dictionary ("score": the
         reward itself); None: the reward.
     """
 
     m: int
-    rule: str = "max_variance"
+    rule: str | Rule = "max_variance"
     baseline: Literal["kept", "group"] = "kept"
     seed: int | None = None
     scope: Literal["prompt", "batch"] = "prompt"
     selection_weights: Mapping[str, float] | None = None
+
+    def seed_of(self, *step: int) -> list[int] | None:
+        """What decides ties of a step; None: the rollout's number."""
+        if self.seed is not None:
+            return [self.seed, *step]
+        return None if self.selection_weights is None else [secrets.randbits(32)]
 
     def selected_by(self, reward: float, parts: Mapping[str, Any]) -> float:
         """What a rollout is selected by: its reward, or the weighted sum of its parts.

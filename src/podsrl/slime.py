@@ -58,9 +58,9 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
         for rewards_N, group in zip(rewards, data, strict=True)
     ]
     if options.scope == "batch":
-        kept = downsample_ragged_batch(scores, options.m * len(data), options.seed)
+        kept = downsample_ragged_batch(scores, options.m * len(data), options.seed_of())
     else:
-        kept = downsample_ragged(scores, options.m, options.rule, options.seed)
+        kept = downsample_ragged(scores, options.m, options.rule, options.seed_of())
     for group, rewards_N, ks in zip(data, rewards, kept, strict=True):
         advantages = group_advantages(
             rewards_N,

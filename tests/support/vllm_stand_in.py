@@ -10,11 +10,12 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Lock, Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from trl.generation import vllm_client, vllm_generation
 
 
@@ -78,32 +79,44 @@ class Engine(Sampler):
         return SimpleNamespace(token_ids=token_ids, logprobs=[{t: item} for t in token_ids])
 
 
+class _Listener(ThreadingHTTPServer):
+    request_queue_size = 64  # of those that TRL's worker sends at once
+
+
 class Server(Sampler):
     """Stands in for `vllm serve`, on a free port of this machine."""
 
     def __init__(self) -> None:
         super().__init__()
         self.requests: list[dict[str, Any]] = []
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.models = ["tiny"]
+        self.http = _Listener(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self.http.server_port}"
 
     def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to a GET (an empty body) or a POST."""
         if path == "/v1/models":
-            return {"data": [{"id": "tiny"}]}
+            return {"data": [{"id": name, "max_model_len": 1024} for name in self.models]}
         if path.startswith("/server_info"):
             return {"vllm_config": {"model_config": {"logprobs_mode": "processed_logprobs"}}}
         if path == "/v1/completions":
             self.requests.append(body)
-            prompts = [p for p in body["prompt"] for _ in range(body["n"])]
-            return {"choices": [self._choice(p) for p in prompts]}
+            given = body["prompt"]  # one, or several
+            several = [given] if isinstance(given[0], int) else given
+            prompts = [p for p in several for _ in range(body["n"])]
+            return {"choices": [self._choice(p, body["max_tokens"]) for p in prompts]}
         return {"success": True}  # /health, /reset_prefix_cache
 
-    def _choice(self, prompt: list[int]) -> dict[str, Any]:
+    def answer_to(self, prompt: list[int], most: int) -> tuple[list[int], list[float]]:
+        """At most that many tokens, and their log-probs."""
         token_ids, logprob = self.complete()
+        return token_ids, [logprob] * len(token_ids)
+
+    def _choice(self, prompt: list[int], most: int) -> dict[str, Any]:
+        token_ids, of_tokens = self.answer_to(prompt, most)
         logprobs = {
             "tokens": [f"token_id:{t}" for t in token_ids],
-            "token_logprobs": [logprob] * len(token_ids),
+            "token_logprobs": of_tokens,
             "top_logprobs": [None] * len(token_ids),
         }
         return {"prompt_token_ids": prompt, "token_ids": token_ids, "logprobs": logprobs}
@@ -117,6 +130,8 @@ class Server(Sampler):
                 body = json.loads(self.rfile.read(size) or "{}")
                 answer = json.dumps(server.answer(self.path, body)).encode()
                 self.send_response(200)
+                self.send_header("Connection", "close")
+                self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)
@@ -129,10 +144,47 @@ class Server(Sampler):
         return Handler
 
 
+class PolicyServer(Server):
+    """Answers with samples of a model; it takes a trainer's new weights as a `weight_transfer`."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model.eval()
+        self.updates = 0
+        self._lock = Lock()
+
+    @torch.no_grad()
+    def answer_to(self, prompt: list[int], most: int) -> tuple[list[int], list[float]]:
+        ids: list[int] = []
+        logprobs: list[float] = []
+        past = None
+        with self._lock:
+            while len(ids) < most and ids[-1:] != [self.model.config.eos_token_id]:
+                read = torch.tensor([ids[-1:] or prompt])
+                output = self.model(read, past_key_values=past, use_cache=True)
+                past = output.past_key_values
+                of_next = output.logits[0, -1].float().log_softmax(-1)
+                ids.append(int(of_next.exp().multinomial(1)))
+                logprobs.append(float(of_next[ids[-1]]))
+        return ids, logprobs
+
+    def send_weights(self, iterator: Iterator[tuple[str, torch.Tensor]]) -> None:
+        with self._lock, torch.no_grad():
+            mine = dict(self.model.named_parameters())
+            for name, value in iterator:
+                mine[name].copy_(value)
+        self.updates += 1
+
+    def init_weight_transfer(self) -> None:
+        pass
+
+    pause = resume = destroy = init_weight_transfer
+
+
 @contextmanager
-def serving() -> Iterator[Server]:
+def serving(server: Any = None) -> Iterator[Any]:
     """A running `Server`."""
-    server = Server()
+    server = server or Server()
     thread = Thread(target=server.http.serve_forever)
     thread.start()
     try:

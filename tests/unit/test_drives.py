@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import podsrl
-from podsrl.drives import WATCHED, DriveWatch, drives, outcome_parts, shaping_only
+from podsrl.drives import (
+    WATCHED,
+    DriveWatch,
+    FittedWeights,
+    drives,
+    outcome_parts,
+    shaping_only,
+)
 
 
 def by_hand(advantages, parts, counted, function):
@@ -97,3 +104,34 @@ def test_no_warning_where_the_part_drives_little_weighs_enough_or_nothing_varies
     assert not any(watch.observe(seen) for _ in range(3 * WATCHED))
     alone = DriveWatch(["answer"], [1.0])
     assert not any(alone.observe([1.0]) for _ in range(3 * WATCHED))
+
+
+def test_weights_are_recovered_from_rewards_whatever_the_scale_and_in_any_portions():
+    rng = np.random.default_rng(0)
+    parts = np.column_stack([rng.random(60) < 0.3, 1e3 * rng.random(60), 1e6 + rng.random(60)])
+    weights = [1.0, -2e-4, 0.1]
+    for portions in (1, 6):
+        fitted = FittedWeights()
+        for some in np.array_split(parts, portions):
+            found = fitted.observe("abc", some, some @ weights)
+        assert found == pytest.approx(weights, rel=1e-4)
+
+
+def test_a_number_that_is_no_part_of_the_reward_weighs_nothing_and_twins_share():
+    rng = np.random.default_rng(1)
+    answer, noise = (rng.random(200) < 0.5) * 1.0, rng.random(200)
+    parts = np.column_stack([answer, noise, answer])
+    parts[3] = np.nan  # could not be scored
+    assert FittedWeights().observe("abc", parts, 2 * answer) == pytest.approx([1, 0, 1])
+
+
+def test_no_weights_where_the_parts_do_not_explain_the_reward_or_one_has_not_varied():
+    rng = np.random.default_rng(2)
+    answer, form = ((rng.random(200) < 0.5) * 1.0 for _ in range(2))
+    assert FittedWeights().observe(["form"], form[:, None], answer + 0.2 * form) is None
+    fitted = FittedWeights()
+    parts = np.column_stack([np.zeros(200), form])
+    assert fitted.observe(["answer", "form"], parts, 0.2 * form) is None
+    parts[:, 0] = answer
+    found = fitted.observe(["answer", "form"], parts, answer + 0.2 * form)
+    assert found == pytest.approx([1.0, 0.2])

@@ -32,6 +32,9 @@ PUBLIC = {
     },
     "podsrl.trl": {
         "PODSConfig": "type",
+        "PODSRolloutWorker": "(model, reward_funcs=None, args=None, train_dataset=None,"
+        " processing_class=None, *, peft_config=None, tools=None, environment_factory=None,"
+        " num_rollouts=None, rollout_log=True, rollout_log_max_rows=1000000, **options)",
         "PODSTrainer": "(model, reward_funcs=None, args=None, train_dataset=None,"
         " eval_dataset=None, **kwargs)",
     },

@@ -1,6 +1,19 @@
 """Host: Hugging Face TRL."""
 
+from typing import TYPE_CHECKING, Any
+
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.trainer import PODSTrainer
 
-__all__ = ["PODSConfig", "PODSTrainer"]
+if TYPE_CHECKING:
+    from podsrl.trl.rollout_worker import PODSRolloutWorker
+
+__all__ = ["PODSConfig", "PODSRolloutWorker", "PODSTrainer"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "PODSRolloutWorker":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from podsrl.trl.rollout_worker import PODSRolloutWorker  # TRL warns that it is experimental
+
+    return PODSRolloutWorker

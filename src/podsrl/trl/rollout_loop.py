@@ -1,0 +1,151 @@
+"""TRL's loop in the process that generates, which scores n rollouts and hands on m.
+
+What is kept is decided where the rewards are, so that nothing of the others crosses to the trainer
+except what is logged. TRL's methods are wrapped, not copied.
+"""
+
+import logging
+import math
+import queue
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import islice
+from typing import Any
+from unittest.mock import patch
+
+from trl.experimental.async_grpo.async_rollout_worker import (
+    RolloutGroup,
+    RolloutSample,
+    _AsyncRolloutLoop,
+)
+
+from podsrl.downsampling.ragged import downsample_ragged
+from podsrl.options import Options
+from podsrl.trl.rewards import checked
+
+logger = logging.getLogger(__name__)
+
+SCORED = "podsrl: scored"  # where a group's record travels in TRL's queue of metrics
+
+
+class SelectingLoop(_AsyncRolloutLoop):
+    """TRL's loop in the process that generates; a group's dropped rollouts end here."""
+
+    def __init__(self, *, options: Options, **given: Any) -> None:
+        super().__init__(**given)
+        self._options = options
+
+    async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
+        """TRL's rows of the kept rollouts, with advantages as if there had been no others.
+
+        All n are scored once, by TRL's own method. It is called again on those that are kept, with
+        reward functions that know what they gave.
+        """
+        named = zip(self.reward_funcs, self.reward_func_names, strict=False)
+        functions = [checked(function, name, group.model_version) for function, name in named]
+        with patch.object(self, "reward_funcs", functions):
+            samples = await super()._score_group(group)
+        rows = iter(samples)
+        rows_N = [list(islice(rows, len(one))) for one in group.completions_sequences]
+        rewards_N = [one[0].metrics["reward"] if one else math.nan for one in rows_N]
+        parts_N = [
+            {
+                name: one[0].metrics[f"rewards/{name}"] if one else math.nan
+                for name in self.reward_func_names
+            }
+            for one in rows_N
+        ]
+        kept = self._select(rewards_N, parts_N, group.group_id)
+        if len(kept) < len(rows_N):
+            if self._options.baseline == "group":
+                samples = [row for i in kept for row in rows_N[i]]
+            else:
+                samples = await self._score_again(kept_of(group, kept), [parts_N[i] for i in kept])
+            of_all_n = _means([one[0].metrics for one in rows_N if one])
+            for row in samples:
+                row.metrics.update(of_all_n)
+        self._send(group, rows_N, rewards_N, parts_N, kept, samples)
+        return samples
+
+    def _select(
+        self, rewards_N: Sequence[float], parts_N: Sequence[Mapping[str, float]], group_id: int
+    ) -> list[int]:
+        options = self._options
+        scores = [options.selected_by(*one) for one in zip(rewards_N, parts_N, strict=True)]
+        seed = options.seed_of(group_id)
+        return downsample_ragged([scores], options.m, options.rule, seed)[0]
+
+    async def _score_again(
+        self, group: RolloutGroup, parts_M: Sequence[Mapping[str, float]]
+    ) -> list[RolloutSample]:
+        names = self.reward_func_names[: len(self.reward_funcs)]
+        known = [_known([parts[name] for parts in parts_M]) for name in names]
+        with patch.object(self, "reward_funcs", known):
+            return await super()._score_group(group)
+
+    def _send(
+        self,
+        group: RolloutGroup,
+        rows_N: Sequence[Sequence[RolloutSample]],
+        rewards_N: Sequence[float],
+        parts_N: Sequence[Mapping[str, float]],
+        kept: Sequence[int],
+        samples: Sequence[RolloutSample],
+    ) -> None:
+        """What the trainer's process logs of a group; as TRL's metrics, given up if it lags."""
+        advantages, rows = [], iter(samples)
+        for i in kept:
+            own = list(islice(rows, len(rows_N[i])))
+            advantages.append(own[0].advantage if own else 0.0)
+        answers = group.reward_kwargs.get("answer", [None] * len(rows_N))
+        record = {
+            "names": list(self.reward_func_names),
+            "rewards": list(rewards_N),
+            "parts": [list(parts.values()) for parts in parts_N],
+            "kept": list(kept),
+            "advantages": advantages,
+            "row": [{"answer": answer} for answer in answers],
+            "prompt_ids": [_prompt_ids(one) for one in rows_N],
+            "completion_ids": group.completions_ids,
+            "completion": group.completions,
+        }
+        try:
+            self._metrics_queue.put_nowait({SCORED: record})
+        except queue.Full:
+            logger.info("the trainer reads no metrics; what was logged of a group is lost")
+
+
+def kept_of(group: RolloutGroup, kept: Sequence[int]) -> RolloutGroup:
+    """A group of the rollouts at `kept` only: each of its lists at the same places."""
+    shorter: dict[str, Any] = {}
+    for field in fields(group):
+        value = getattr(group, field.name)
+        if isinstance(value, list):  # without environments that of their rewards is empty
+            shorter[field.name] = [value[i] for i in kept] if value else []
+        elif isinstance(value, dict):
+            shorter[field.name] = {key: [of[i] for i in kept] for key, of in value.items()}
+    return replace(group, **shorter)
+
+
+def _known(rewards: list[float]) -> Callable[..., Any]:
+    async def known(**given: Any) -> list[float]:
+        return rewards
+
+    return known
+
+
+def _means(metrics_N: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each metric over the rollouts that have it, without NaN."""
+    found = {}
+    for name in dict.fromkeys(name for metrics in metrics_N for name in metrics):
+        values = [metrics[name] for metrics in metrics_N if not math.isnan(metrics[name])]
+        found[name] = sum(values) / len(values) if values else math.nan
+    return found
+
+
+def _prompt_ids(rows: Sequence[RolloutSample]) -> list[int]:
+    """The tokens before the first one that the model wrote."""
+    if not rows:
+        return []
+    first = int(rows[0].completion_mask.argmax())
+    return rows[0].input_ids[:first].tolist()

@@ -1,0 +1,304 @@
+"""TRL's asynchronous rollout worker, with n rollouts per prompt of which m go to the trainer."""
+
+import logging
+import queue
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import requests
+import torch
+from datasets import Dataset
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+from trl.experimental.async_grpo import AsyncGRPOConfig
+from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
+from trl.trainer.utils import get_callable_name
+
+from podsrl.downsampling import resolve_rule
+from podsrl.drives import DriveWatch, outcome_parts
+from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.options import Options, check_options
+from podsrl.runs.folder import RunFolder
+from podsrl.trl.batch import Batch
+from podsrl.trl.messages import show_messages
+from podsrl.trl.metrics import drives_of, pods_metrics
+from podsrl.trl.recorder import rollout_columns
+from podsrl.trl.rollout_log import RolloutLog
+from podsrl.trl.rollout_loop import SCORED, SelectingLoop
+
+logger = logging.getLogger(__name__)
+
+# of the worker's arguments those that TRL's trainer takes from its config, by their names there
+_FROM_CONFIG = {
+    "vllm_server_url": "vllm_server_base_url",
+    "max_tokens": "max_completion_length",
+    **{
+        name: name
+        for name in (
+            *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "request_timeout"),
+            *("chat_template_kwargs", "max_tool_calling_iterations", "log_completions"),
+            *("num_completions_to_print", "fork_threshold_tokens", "queue_maxsize"),
+        )
+    },
+}
+_ADAPTER = "trl-policy"  # what TRL's trainer calls a LoRA adapter on the server
+
+
+class PODSRolloutWorker(AsyncRolloutWorker):
+    """Rollout worker for `AsyncGRPOTrainer(rollout_worker=...)`: n rollouts per prompt, m sent.
+
+    Give it what you give the trainer, by the same names. TRL's metrics of rewards and tools
+    describe all n rollouts, those under `pods/` what is sent. With n = m the trainer gets what
+    TRL's own worker sends.
+
+    Args:
+        model: name or path, also the server's name for it.
+        args: the trainer's; its `num_generations` is m, rollouts per prompt in the update.
+        train_dataset: as for the trainer.
+        reward_funcs: as for the trainer; no two of one name.
+        processing_class: as for the trainer.
+        peft_config: as for the trainer.
+        tools: as for the trainer.
+        environment_factory: as for the trainer.
+        num_rollouts: n, rollouts per prompt that are generated and scored; default 4m.
+        rollout_log: write every rollout, kept or not, to parquet under args.output_dir/rollouts.
+        rollout_log_max_rows: bound of that log, as in `PODSConfig`.
+        options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
+            the reward function), as in `podsrl.options.Options`.
+
+    Raises:
+        InvalidInputError: m > n, m < 2, an unknown option, a wrong value.
+        UnknownNameError: no such rule.
+        UnsupportedError: scope="batch"; or, when training begins, a server with the adapter of a
+            trainer whose peft_config the worker was not given.
+        ImportError: vLLM or aiohttp is missing; from TRL.
+    """
+
+    _loop_cls = SelectingLoop
+    metrics_queue: Any
+
+    def __init__(
+        self,
+        model: str,
+        reward_funcs: Any = None,
+        args: AsyncGRPOConfig | None = None,
+        train_dataset: Any = None,
+        processing_class: Any = None,
+        *,
+        peft_config: Any = None,
+        tools: list[Callable[..., Any]] | None = None,
+        environment_factory: Any = None,
+        num_rollouts: int | None = None,
+        rollout_log: bool = True,
+        rollout_log_max_rows: int = 1_000_000,
+        **options: Any,
+    ) -> None:
+        if not isinstance(args, AsyncGRPOConfig):
+            raise InvalidInputError(
+                f"PODSRolloutWorker needs args=AsyncGRPOConfig(...), got {type(args).__name__};"
+                " PODSConfig is for PODSTrainer"
+            )
+        self.args = args
+        self.num_rollouts = 4 * args.num_generations if num_rollouts is None else num_rollouts
+        functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+        functions = [function for function in functions if function is not None]
+        self.options = _checked_options(args, self.num_rollouts, options)
+        _check_names(functions, environment_factory, self.options)
+        tokenizer = _processing_class(model, args) if processing_class is None else processing_class
+        if train_dataset is None and environment_factory is None:
+            raise InvalidInputError("train_dataset is required without an environment_factory")
+        blank = {"prompt": [[{"role": "user", "content": ""}]]}
+        super().__init__(
+            options=self.options,
+            model_name=model,
+            dataset=Dataset.from_dict(blank) if train_dataset is None else train_dataset,
+            reward_funcs=functions,
+            processing_class=tokenizer,
+            eos_token_ids=_eos_token_ids(model, args, tokenizer),
+            tools=tools,
+            environment_factory=environment_factory,
+            num_generations=self.num_rollouts,
+            max_inflight_tasks=self._inflight_tasks(),
+            **{name: getattr(args, field) for name, field in _FROM_CONFIG.items()},
+        )
+        show_messages()
+        self._with_adapter = peft_config is not None
+        self._tokenizer = tokenizer
+        self._log_rows = rollout_log_max_rows if rollout_log else 0
+        self._log: RolloutLog | None = None
+        self._queue_of_child = self.metrics_queue
+        self._watch: DriveWatch | None = None
+
+    def start(self) -> None:
+        """TRL's; then what is scored is also logged."""
+        adapter = f"{_ADAPTER}-v{self.model_version}"
+        models = requests.get(f"{self._loop_kwargs['vllm_server_url']}/v1/models", timeout=60)
+        models.raise_for_status()
+        if adapter in {served.get("id") for served in models.json()["data"]}:
+            if not self._with_adapter:
+                raise UnsupportedError(
+                    f"the vLLM server has the trainer's adapter {adapter}, and the worker would"
+                    " generate without it: give PODSRolloutWorker the trainer's peft_config. If the"
+                    " adapter is an earlier run's, start the server anew"
+                )
+            self._loop_kwargs["lora_name"] = _ADAPTER
+        self.metrics_queue = self._queue_of_child
+        super().start()
+        self.metrics_queue = ScoredGroups(self._queue_of_child, self._summarise)
+        self._begun_at = self.model_version
+        if self._log_rows:
+            run = RunFolder(str(self.args.output_dir))
+            fresh = self._begun_at <= 1 and not self._loop_kwargs["dataset_start_index"]
+            if fresh and (moved := run.set_aside()) is not None:
+                logger.warning("%s was used before; its records are in %s", run.path, moved)
+            self._logged_before = max(run.rollout_steps(), default=0)
+            self._log = RolloutLog(run, self._log_rows)
+
+    def stop(self) -> None:
+        """TRL's, except that it would wait forever for a process that has died."""
+        process = self._process
+        if process is not None and self._failed_event.is_set():
+            process.join(timeout=15)
+        if process is not None and not process.is_alive():
+            self._process = None
+        super().stop()
+
+    def _inflight_tasks(self) -> int:
+        """TRL's bound counts rows that are trained on; n/m as many are generated for them."""
+        args = self.args
+        if args.max_inflight_tasks >= 0:
+            return args.max_inflight_tasks
+        rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
+        rows *= args.world_size * max(args.max_staleness, 1)
+        return -(-rows * self.num_rollouts // args.num_generations)
+
+    def _summarise(self, records: list[dict[str, Any]]) -> dict[str, float]:
+        """The metrics of the groups that were scored since the last log."""
+        steps = (self.model_version - self._begun_at) * self.args.weight_sync_steps
+        names = records[0]["names"]
+        batch = _batch(records, max(steps, 1) - 1)
+        weights = self.options.selection_weights
+        by_name = None if weights is None else [weights.get(name, 0.0) for name in names]
+        outcome = outcome_parts([1.0] * len(names), by_name)
+        driven = drives_of(batch, names, outcome, scale=True)
+        if self._watch is None:
+            self._watch = DriveWatch(names, [1.0] * len(names))
+        warning = self._watch.observe([driven[f"pods/drives/{name}"] for name in names])
+        if warning is not None:
+            logger.warning(warning)
+        if self._log is not None:
+            step = self._logged_before + batch.step + 1
+            self._log.write(step, rollout_columns(batch, self._tokenizer, names))
+        return {**pods_metrics(batch), **driven}
+
+
+class ScoredGroups:
+    """TRL's queue of metrics for the trainer's `log`, which empties it; groups become metrics.
+
+    Args:
+        items: what the other process puts in.
+        summarise: metrics of the groups' records that came since the queue was last empty.
+    """
+
+    def __init__(self, items: Any, summarise: Callable[[list[dict[str, Any]]], dict]) -> None:
+        self._items, self._summarise = items, summarise
+        self._records: list[dict[str, Any]] = []
+
+    def get_nowait(self) -> dict[str, Any]:
+        """The next metrics.
+
+        Raises:
+            queue.Empty: there are none.
+        """
+        while True:
+            try:
+                item = self._items.get_nowait()
+            except queue.Empty:
+                if not self._records:
+                    raise
+                records, self._records = self._records, []
+                return self._summarise(records)
+            if SCORED not in item:
+                return item
+            self._records.append(item[SCORED])
+
+
+def _batch(records: Sequence[Mapping[str, Any]], step: int) -> Batch:
+    """Records of groups, as the batch that `PODSTrainer` would have of them."""
+    rewards_P_N = torch.tensor([record["rewards"] for record in records], dtype=torch.float64)
+    groups, n = rewards_P_N.shape
+    batch = Batch(step=step, index=0, groups=groups, n=n, rank=0, world=1, rows=[])
+    names = ("row", "prompt_ids", "completion_ids", "completion")
+    batch.rollouts = {name: [one for r in records for one in r[name]] for name in names}
+    batch.rewards_P_N = rewards_P_N
+    batch.rewards_P_N_F = torch.tensor([r["parts"] for r in records], dtype=torch.float64)
+    kept_P_N = torch.zeros(groups, n, dtype=torch.bool)
+    for group, record in enumerate(records):
+        kept_P_N[group, record["kept"]] = True
+    batch.kept_P_N = kept_P_N
+    batch.kept_places = kept_P_N.flatten().nonzero()[:, 0].tolist()
+    batch.advantages_K = torch.tensor([a for r in records for a in r["advantages"]])
+    return batch
+
+
+def _checked_options(args: AsyncGRPOConfig, n: int, given: Mapping[str, Any]) -> Options:
+    if "m" in given:
+        raise InvalidInputError(f"m={given['m']!r} is num_generations of AsyncGRPOConfig; set that")
+    if not isinstance(n, int):
+        raise InvalidInputError(f"num_rollouts (n) must be an integer; got {n!r}")
+    wanted = {"m": args.num_generations, "seed": args.seed, **given}
+    options = check_options(wanted, n, "", "num_rollouts")
+    if options.scope != "prompt":
+        raise UnsupportedError(
+            "scope='batch' chooses among the prompts of a step, and an asynchronous worker scores"
+            " one prompt at a time: leave it out here, or use PODSTrainer"
+        )
+    if ":" not in str(options.rule):  # one that was registered is unknown in another process
+        options = replace(options, rule=resolve_rule(options.rule))
+    return options
+
+
+def _check_names(functions: Sequence[Any], environments: Any, options: Options) -> None:
+    names = [get_callable_name(function) for function in functions]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidInputError(
+            f"two reward functions are called {twice[0]!r}, and TRL's worker tells them apart by"
+            " name only; rename one"
+        )
+    unknown = sorted(set(options.selection_weights or ()) - {*names, "score"})
+    if unknown and environments is None:  # whose own rewards go by the names of their classes
+        raise InvalidInputError(
+            f"selection_weights names {unknown[0]!r}, which is no reward function; allowed:"
+            f" {', '.join(names)}"
+        )
+
+
+def _processing_class(model: str, args: AsyncGRPOConfig) -> Any:
+    tokenizer = AutoTokenizer.from_pretrained(
+        model, revision=_revision(args), trust_remote_code=args.trust_remote_code
+    )
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _eos_token_ids(model: str, args: AsyncGRPOConfig, tokenizer: Any) -> list[int]:
+    """Every token that ends a completion by the model's or the tokenizer's word."""
+    try:
+        config = GenerationConfig.from_pretrained(model, revision=_revision(args))
+    except OSError:  # the model has no file for it
+        config = GenerationConfig.from_model_config(
+            AutoConfig.from_pretrained(
+                model, revision=_revision(args), trust_remote_code=args.trust_remote_code
+            )
+        )
+    ids = config.eos_token_id
+    ids = [] if ids is None else [ids] if isinstance(ids, int) else list(ids)
+    own = tokenizer.eos_token_id
+    return ids if own in ids else [own, *ids]
+
+
+def _revision(args: AsyncGRPOConfig) -> Any:
+    given = args.model_init_kwargs
+    return given.get("revision") if isinstance(given, dict) else None

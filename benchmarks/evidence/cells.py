@@ -22,7 +22,7 @@ from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.analysis.statistics import Speedup, mean_over_seeds, speed_up
 from podsrl.analysis.summary import interval, median, speed
 from podsrl.experiments.measured_run import Measured, read_measured
-from podsrl.recommend import MEASURES, speedup
+from podsrl.recommend import Sizes, speedup
 from podsrl.runs.folder import find_runs
 
 #: Arms by the (n, m) that they train with.
@@ -44,27 +44,21 @@ class Cell:
     speedups: as the authors define them, by reference and by clock: "measured", or the modelled
         cost of an update. sooner: by the same, how many times sooner PODS's mean curve gets to an
         accuracy that both arms get to; unlike a speed-up it always exists. predicted: the measured
-        one from the model of docs/signal.md, by reference and measure. pass_rate: mean over all
-        rollouts. update_cost: seconds of update per second of generation, for a rollout of PODS.
+        one from the model of docs/signal.md, by reference. pass_rate: mean over all rollouts.
+        update_cost: seconds of update per second of generation, for a rollout of PODS.
     by_level: the measured `sooner` by reference and level. intervals: 95 % bootstrap interval over
         seeds of the measured `sooner`, by reference. spread: standard deviation over seeds of
-        a run's mean accuracy, by arm. optimizer: by its name in the settings.
+        a run's mean accuracy, by arm.
     """
 
     speedups: Mapping[tuple[str, str], Speedup]
     sooner: Mapping[tuple[str, str], float]
-    predicted: Mapping[tuple[str, str], float]
+    predicted: Mapping[str, float]
     pass_rate: float
     update_cost: float
     by_level: Mapping[tuple[str, float], float]
     intervals: Mapping[str, tuple[float, float]]
     spread: Mapping[str, float]
-    optimizer: str
-
-    @property
-    def fixed_measure(self) -> str | None:
-        """The measure that theory says, where it does: SGD's step is as long as its gradient."""
-        return "drift" if self.optimizer == "sgd" else None
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -77,7 +71,7 @@ class Cell:
             },
             "intervals": {arm: list(ends) for arm, ends in self.intervals.items()},
             "spread": dict(self.spread),
-            "predicted": {", ".join(key): value for key, value in self.predicted.items()},
+            "predicted": dict(self.predicted),
             "speedups": {
                 ", ".join(key): {
                     "learned": s.learned,
@@ -119,7 +113,6 @@ def cell(folder: Path) -> Cell:
         by_level,
         intervals,
         spread,
-        str(find_runs(folder)[0].config()["optim"]),
     )
 
 
@@ -128,21 +121,19 @@ def mean_accuracy(curves: ArmCurves) -> npt.NDArray[np.float64]:
     return np.asarray(np.nanmean(curves.accuracy[:, 1:], axis=1))
 
 
-def predictions(found: Measured) -> dict[tuple[str, str], float]:
-    """PODS's speed-up by the model, from measured costs and rewards alone."""
+def predictions(found: Measured) -> dict[str, float]:
+    """PODS's speed-up by the model, from measured costs and rewards alone, by reference."""
+    arms = {arm: Sizes(found.now.prompts, *size) for arm, size in ARMS.items()}
     return {
-        (reference, measure): speedup(
-            found.population, found.costs, ARMS["pods"], ARMS[reference], measure
-        )
+        reference: speedup(found.population, found.costs, arms["pods"], arms[reference])
         for reference in REFERENCES
-        for measure in MEASURES
     }
 
 
 def _update_cost(found: Measured) -> float:
-    phases = found.costs.phases(*ARMS["pods"])
-    n, m = ARMS["pods"]
-    return (phases["update"] / m) / (phases["generate"] / n)
+    sizes = Sizes(found.now.prompts, *ARMS["pods"])
+    phases = found.costs.phases(sizes)
+    return (phases["update"] / sizes.rows) / (phases["generate"] / sizes.rollouts)
 
 
 def equally_long(reference: ArmCurves, arm: ArmCurves) -> tuple[ArmCurves, ArmCurves]:
@@ -204,41 +195,6 @@ def _reached(seconds: Any, accuracy: Any, level: float) -> float:
     return float(seconds[after - 1] + share * (seconds[after] - seconds[after - 1]))
 
 
-def foreseen(table: Mapping[str, Cell]) -> list[tuple[str, str, str, float, float]]:
-    """Each cell as predicted without it: (cell, reference, measure, predicted, sooner).
-
-    The measure is the one that fits `sooner` of all other cells best, by mean |log ratio|; under
-    another optimiser than AdamW it is what theory says.
-    """
-    rows = []
-    for name, own in table.items():
-        others = [other for key, other in table.items() if key != name]
-        if not (own.fixed_measure or others):
-            continue
-        measure = own.fixed_measure or min(MEASURES, key=lambda m: misfit(others, m))
-        rows += [
-            (
-                name,
-                reference,
-                measure,
-                own.predicted[reference, measure],
-                own.sooner[reference, MEASURED],
-            )
-            for reference in REFERENCES
-        ]
-    return rows
-
-
-def misfit(cells: Iterable[Cell], measure: str) -> float:
-    """`typical_factor` of a measure over the cells that could have another."""
-    return typical_factor(
-        (cell.predicted[reference, measure], cell.sooner[reference, MEASURED])
-        for cell in cells
-        if cell.fixed_measure is None
-        for reference in REFERENCES
-    )
-
-
 def typical_factor(pairs: Iterable[tuple[float, float]]) -> float:
     """By how much (predicted, measured) differ: exp of the mean |log ratio|, 1 where they agree."""
     return math.exp(float(np.mean([abs(math.log(a / b)) for a, b in pairs])))
@@ -298,32 +254,21 @@ def _foreseen_markdown(table: Mapping[str, Cell]) -> list[str]:
     lines = [
         "## Foreseen?\n",
         f"How many times sooner PODS's mean curve has made {LEVEL:.0%} of the way, beside what"
-        " [the model](../signal.md) says from the costs and rewards of the same runs, by each"
-        " measure.\n",
-        "| | over | mean reward | update cost | sooner |" + "|".join(MEASURES) + "|",
-        "|---|---|---|---|---|" + "---|" * len(MEASURES),
+        " [the model](../signal.md) predicts from the costs and rewards of the same runs.\n",
+        "| | over | mean reward | update cost | predicted | sooner |",
+        "|---|---|---|---|---|---|",
     ]
+    pairs = []
     for name, found in table.items():
         for reference in REFERENCES:
-            texts = [f"{found.predicted[reference, measure]:.2f}" for measure in MEASURES]
+            pair = found.predicted[reference], found.sooner[reference, MEASURED]
+            pairs.append(pair)
             lines.append(
                 f"| {name} | {reference} | {found.pass_rate:.2f} | {found.update_cost:.1f} |"
-                f" {found.sooner[reference, MEASURED]:.2f} |" + "|".join(texts) + "|"
+                f" {pair[0]:.2f} | {pair[1]:.2f} |"
             )
-    errors = [f"{measure} {misfit(table.values(), measure):.2f}" for measure in MEASURES]
-    lines += [
-        "",
-        f"Typical factor between prediction and measurement (AdamW): {', '.join(errors)}.\n",
-        "Each cell predicted without it, with the measure that fits the other cells best; by SGD,"
-        " whose step is as long as its gradient, with `drift`:\n",
-        "| | over | measure | predicted | sooner |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {name} | {reference} | {measure} | {predicted:.2f} | {measured:.2f} |"
-        for name, reference, measure, predicted, measured in foreseen(table)
-    ]
-    return [*lines, ""]
+    factor = typical_factor(pairs)
+    return [*lines, "", f"Typical factor between prediction and measurement: {factor:.2f}.\n"]
 
 
 def figure(table: Mapping[str, Cell]) -> Figure:

@@ -5,8 +5,7 @@ averages out over the m kept:
 
     |gradient|^2 = shared * variance of the kept rewards + single / m
 
-Which of them prevails tells apart two measures of docs/signal.md: `aligned` (shared) and `adam`
-(single).
+`variances` measures both at fixed weights.
 """
 
 from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ from scipy.stats import bootstrap
 from benchmarks.evidence.cells import equally_long, mean_accuracy, times_sooner, typical_factor
 from podsrl.analysis.load_runs import Comparison
 from podsrl.experiments.measured_run import read_measured
-from podsrl.recommend import MEASURES, speedup
+from podsrl.recommend import Sizes, speedup
 
 REFERENCE = "grpo"
 AUTO = "auto"
@@ -25,14 +25,14 @@ class Size:
 
     accuracy_S: of each seed, mean over all evaluations but the first: what a run learned early and
         late; one evaluation is noisier than the arms differ. sooner: than GRPO, as in the map.
-    predicted: the same by the model, by measure.
+    predicted: the same by the model.
     """
 
     n: int
     m: int
     accuracy_S: npt.NDArray[np.float64]
     sooner: float
-    predicted: Mapping[str, float]
+    predicted: float
 
 
 def sizes(comparison: Comparison) -> dict[str, Size]:
@@ -44,6 +44,7 @@ def sizes(comparison: Comparison) -> dict[str, Size]:
     }
     found = read_measured(*(run.folder for run in comparison.runs if run.arm in pairs))
     reference = comparison.arm(REFERENCE).curves
+    steps = {name: Sizes(found.now.prompts, n, m) for name, (n, m) in pairs.items()}
     rows = {}
     for name, (n, m) in pairs.items():
         curves = comparison.arm(name).curves
@@ -52,10 +53,7 @@ def sizes(comparison: Comparison) -> dict[str, Size]:
             m=m,
             accuracy_S=mean_accuracy(curves),
             sooner=times_sooner(*equally_long(reference, curves)),
-            predicted={
-                measure: speedup(found.population, found.costs, (n, m), pairs[REFERENCE], measure)
-                for measure in MEASURES
-            },
+            predicted=speedup(found.population, found.costs, steps[name], steps[REFERENCE]),
         )
     return rows
 
@@ -67,23 +65,19 @@ def as_markdown(comparison: Comparison) -> str:
         "#### n and m beside each other\n",
         "Mean accuracy over the evaluations of a run, its difference to GRPO's on the same seeds"
         " (95 % interval), how many times sooner than GRPO, and what the model foresees.\n",
-        "| arm | n | m | mean accuracy | less GRPO | sooner |" + "|".join(MEASURES) + "|",
-        "|---|---|---|---|---|---|" + "---|" * len(MEASURES),
+        "| arm | n | m | mean accuracy | less GRPO | sooner | predicted |",
+        "|---|---|---|---|---|---|---|",
     ]
     reference = rows[REFERENCE].accuracy_S
     for name, size in rows.items():
         less = "" if name == REFERENCE else _difference(size.accuracy_S - reference)
-        numbers = "|".join(f"{size.predicted[measure]:.2f}" for measure in MEASURES)
         lines.append(
             f"| {name} | {size.n} | {size.m} | {size.accuracy_S.mean():.1%} | {less} |"
-            f" {size.sooner:.2f} |{numbers}|"
+            f" {size.sooner:.2f} | {size.predicted:.2f} |"
         )
     others = [size for name, size in rows.items() if name != REFERENCE]
-    misfits = [
-        f"{measure} {typical_factor((s.predicted[measure], s.sooner) for s in others):.2f}"
-        for measure in MEASURES
-    ]
-    lines += ["", f"Typical factor between prediction and measurement: {', '.join(misfits)}.\n"]
+    factor = typical_factor((size.predicted, size.sooner) for size in others)
+    lines += ["", f"Typical factor between prediction and measurement: {factor:.2f}.\n"]
     if any(arm.name == AUTO for arm in comparison.arms):
         lines += _auto(comparison, rows)
     return "\n".join(lines)

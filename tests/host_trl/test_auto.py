@@ -51,14 +51,14 @@ def test_it_measures_every_size_twice_chooses_says_why_and_stays():
     assert chooser.chosen is None
     assert drive(chooser, SLOW_TO_SCORE, 0.5, 8) == [*SCHEDULE, 4, 4]
     assert chooser.n == chooser.chosen == 4
-    assert "with num_generations = 4, plain GRPO: more rollouts don't pay here" in chooser.reason
+    assert "1 prompt, 4 -> 4, plain GRPO as it is. 1 prompt, 8 -> 4 would learn" in chooser.reason
 
 
 def test_where_contrast_is_rare_and_rollouts_are_free_it_takes_more():
     chooser = RolloutChooser(4, 16)
     drive(chooser, FREE_ROLLOUTS, 1 / 16, 6)
     assert chooser.chosen in (8, 16)
-    assert f"num_rollouts = {chooser.chosen} with num_generations = 4" in chooser.reason
+    assert f"num_rollouts = {chooser.chosen}: 1 prompt, {chooser.chosen} -> 4" in chooser.reason
 
 
 def test_a_generation_of_several_steps_is_one_measurement_of_all_their_seconds():

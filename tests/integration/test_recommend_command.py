@@ -16,7 +16,7 @@ from podsrl.analysis.summary import summarise
 from podsrl.cli import main
 from podsrl.experiments.config_file import read_config
 from podsrl.experiments.measured_run import read_measured
-from podsrl.recommend import Costs, MeasuredRates, parse_pass_rates, speedup
+from podsrl.recommend import Costs, MeasuredRates, Sizes, parse_pass_rates, speedup
 from podsrl.runs.folder import RunFolder, find_runs
 from support.synthetic_runs import rollouts, write_run
 from support.tiny_run import TINY_RUN
@@ -50,29 +50,35 @@ def test_given_costs_and_pass_rates_give_a_table_a_figure_and_a_recommendation(c
     flags = ["--pass_rates", "0.02,0.97", "--n", "16,64", "--m", "8,16", "--out", str(out)]
     assert main([*GIVEN, *flags]) == 0
     printed = capsys.readouterr().out
-    assert "recommended: num_rollouts = 64 with num_generations = 16" in printed
+    assert "recommended: 2 prompts, 64 -> 8 learns" in printed
     assert printed.count("recommended") == 2  # in its row of the table, and with its reason
-    assert "times as much per second as plain GRPO (num_rollouts = 16)" in printed
+    assert "times as much per second as plain GRPO with 1 prompt, 16 -> 16" in printed
+    assert "  num_rollouts: 64\n  num_generations: 8\n" in printed
+    assert "  per_device_train_batch_size: 16\n  gradient_accumulation_steps: 1\n" in printed
     plan = recommendation_of(out)
-    assert [(c["m"], c["n"]) for c in plan["cells"]] == [
-        (8, 8), (8, 16), (8, 64), (16, 16), (16, 64),
+    assert [(c["prompts"], c["n"], c["m"]) for c in plan["cells"]] == [
+        (2, 8, 8), (2, 16, 8), (2, 64, 8), (1, 16, 16), (1, 64, 16),
     ]  # fmt: skip
     cells = {(c["n"], c["m"]): c for c in plan["cells"]}
-    assert cells[64, 16]["seconds"] == pytest.approx(64 * 0.05 + 16 * 0.42)
-    ratio = [cells[n, 16]["signal_per_second"] for n in (64, 16)]
+    assert cells[64, 8]["seconds"] == pytest.approx(2 * (64 * 0.05 + 8 * 0.42))
+    ratio = [cells[size]["learned_per_second"] for size in ((64, 8), (16, 16))]
     costs = Costs.of_rollouts(generate=0.05, update=0.42)
-    expected = speedup(parse_pass_rates("0.02,0.97"), costs, (64, 16), (16, 16))
+    sizes = Sizes(2, 64, 8), Sizes(1, 16, 16)
+    expected = speedup(parse_pass_rates("0.02,0.97"), costs, *sizes)
     assert ratio[0] / ratio[1] == pytest.approx(expected)
     for name in ("recommendation.png", "recommendation.svg"):
         assert (out / name).stat().st_size > 10_000
 
 
-def test_where_plain_grpo_is_best_it_says_so_plainly(capsys, tmp_path):
-    flags = ["--pass_rates", "0.5", "--out", str(tmp_path)]
-    assert main([*GIVEN, *flags, "--measure", "drift"]) == 0
-    printed = capsys.readouterr().out
-    assert "with num_generations = 16, plain GRPO: more rollouts don't pay" in printed
-    assert recommendation_of(tmp_path)["recommended"]["n"] == 16
+def test_rows_and_variances_can_be_given(capsys, tmp_path):
+    flags = ["--pass_rates", "0.5", "--out", str(tmp_path), "--rows", "128"]
+    assert main([*GIVEN, *flags]) == 0
+    assert "recommended: 64 prompts, 4 -> 2" in capsys.readouterr().out
+    assert recommendation_of(tmp_path)["recommended"]["prompts"] == 64
+    # where all prompts push alike and rollouts hardly differ, the cheapest step is best
+    assert main([*GIVEN, *flags, "--variances", "0,0.1"]) == 0
+    assert "more rollouts don't pay here" in capsys.readouterr().out
+    assert recommendation_of(tmp_path)["variances"] == {"between": 0.0, "within": 0.1}
 
 
 def test_a_plan_from_given_costs_needs_neither_torch_nor_trl(tmp_path):
@@ -94,8 +100,9 @@ def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys
     # 2 prompts per step: 8 generations of the sizes, and then up to 32 prompts
     assert "16 training steps at learning rate 0" in printed
     assert "2 prompts x 32, 4, 16, 8 rollouts" in printed
-    assert "16 generations at n = 4, 8, 16, 32" in printed
-    assert "recommended: num_rollouts = " in printed
+    assert "16 generations of 8, 16, 32, 64 rollouts" in printed
+    assert "Ways to spend 8 rows per step" in printed
+    assert "recommended: " in printed
     run = RunFolder(out / "run")
     sizes = [int(row["pods/num_rollouts"]) for row in run.metrics()]
     assert sizes[:8] == [32, 32, 4, 4, 16, 16, 8, 8]
@@ -105,6 +112,7 @@ def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys
     assert not list(run.path.glob("checkpoint-*"))
     first = recommendation_of(out)
     assert {cell["m"] for cell in first["cells"]} == {2, 4, 8}
+    assert first["recommended"]["settings"]["per_device_train_batch_size"] == 8
 
     assert main(["recommend", str(run.path), "--out", str(tmp_path / "again")]) == 0
     assert recommendation_of(tmp_path / "again")["cells"] == first["cells"]
@@ -117,7 +125,8 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
     assert main(["train", "--config", config()]) == 0
     run = RunFolder(tmp_path / "run")
     found = read_measured(run)
-    assert (found.m, found.sizes, found.generations, len(found.rewards_G)) == (4, (8,), 3, 6)
+    assert (found.now, found.rollouts, found.generations) == (Sizes(2, 8, 4), (16.0,), 3)
+    assert (len(found.rewards_G), found.batch.total) == (6, 8)
     assert isinstance(found.population, MeasuredRates)
     right = sum(found.population.right_G)
     assert found.mean_reward == pytest.approx(right / 48)
@@ -128,11 +137,11 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
         row["pods/seconds_update"] * mean / length
         for row, length in zip(rows, lengths, strict=True)
     ]
-    assert found.costs.update(4) == pytest.approx(sorted(updates)[1])  # the median of three
+    assert found.costs.update(8) == pytest.approx(sorted(updates)[1])  # the median of three
     flags = ["--pass_rates", "0.5", "--out", str(tmp_path / "plan")]
     assert main(["recommend", str(run.path), *flags]) == 0
     printed = capsys.readouterr().out
-    assert "3 generations at n = 8, taken as proportional to it" in printed
+    assert "3 generations of 16 rollouts, taken as proportional to it" in printed
     assert "pass rates  given: 0.5" in printed
 
 
@@ -162,21 +171,23 @@ def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
         run = write_run(tmp_path / arm / "seed-0", arm, 0, [0.1, 0.4], n=n, m=m)
         run.write_rollouts(1, rollouts(groups=3, n=n, m=m))
     assert main(["recommend", str(tmp_path), "--out", str(tmp_path / "plan")]) == 0
-    assert "3 runs: 30 generations at n = 16, 64" in capsys.readouterr().out
+    assert "3 runs: 30 generations of 16, 64 rollouts" in capsys.readouterr().out
     found = read_measured(*find_runs(tmp_path))
-    assert found.m == 16
-    assert found.costs.seconds(64, 16) == found.costs.seconds(16, 16) == pytest.approx(1.0)
-    assert found.costs.seconds(64, 64) == pytest.approx(1.0)
-    drift = speedup(found.population, found.costs, (64, 16), (16, 16), "drift")
-    signals = [found.population.signal(n, 16).contrast for n in (64, 16)]
-    assert drift == pytest.approx(signals[0] / signals[1])
+    grpo, pods, grpo_ga = Sizes(1, 16, 16), Sizes(1, 64, 16), Sizes(1, 64, 64)
+    assert (found.now.rows, found.batch.total) == (16, 16)
+    for sizes in (grpo, pods, grpo_ga):
+        assert found.costs.seconds(sizes) == pytest.approx(1.0)
+    worth = [found.population.signal(one.n, one.m).worth(1) for one in (pods, grpo)]
+    assert speedup(found.population, found.costs, pods, grpo) == pytest.approx(worth[0] / worth[1])
 
 
 def test_a_run_without_rollouts_or_steps_says_what_to_do(capsys, tmp_path):
     run = RunFolder(tmp_path / "run")
     run.write_config({"arm": "pods", "seed": 0, "num_generations": 4, "num_rollouts": 8})
     assert "holds no timed steps" in fails(["recommend", str(run.path)], capsys)
-    run.append_metrics({"step": 1, "pods/seconds_update": 1.0, "pods/seconds_generate": 1.0})
+    counts = {"pods/rollouts_generated": 8.0, "pods/rollouts_trained": 4.0}
+    seconds = {"pods/seconds_update": 1.0, "pods/seconds_generate": 1.0}
+    run.append_metrics({"step": 1, **seconds, **counts})
     assert "give --pass_rates" in fails(["recommend", str(run.path)], capsys)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from podsrl.analysis.curves import ArmCurves
+from podsrl.errors import InvalidInputError
 from podsrl.runs.folder import RunFolder
 from support.synthetic_runs import rollouts, write_run
 
@@ -49,6 +50,29 @@ def test_gradients_are_those_of_early_first_passes_with_contrast(evidence, tmp_p
         run.append_metrics(row)
     # the variance of all four, not the unbiased one: 0.25 * 3 / 4
     assert evidence.evidence_gradients.early_steps(run).tolist() == [[0.1875, 0.25, 9.0]]
+
+
+def test_the_fit_recovers_what_prompts_share_and_what_they_do_not():
+    pytest.importorskip("trl")
+    from benchmarks.evidence.variances import fit_variances
+
+    random, (prompts, size) = np.random.default_rng(0), (250, 500)
+    between, within = 6.0, 20.0
+    shared = random.normal(size=size) / size**0.5  # of length 1
+    own = shared + random.normal(size=(prompts, 1, size)) * (between / size) ** 0.5
+    right, wrong = random.integers(1, 8, size=(2, prompts, 2))
+    noise = random.normal(size=(prompts, 2, size)) * (within / size) ** 0.5
+    gradients = own + noise * (1 / right + 1 / wrong)[..., None] ** 0.5
+    rows = np.stack([right, wrong], axis=2)
+    found = fit_variances(3.0 * gradients, rows, resamples=200)
+    assert found.variances.between == pytest.approx(between, rel=0.1)
+    assert found.variances.within == pytest.approx(within, rel=0.1)
+    assert found.between[0] < between < found.between[1]
+    assert found.within[0] < within < found.within[1]
+    with pytest.raises(InvalidInputError, match="share no direction"):
+        fit_variances(gradients[:2] * np.array([1.0, -1.0])[:, None, None], rows[:2])
+    with pytest.raises(InvalidInputError, match="at least 2"):
+        fit_variances(gradients[:1], rows[:1])
 
 
 # ---- how many times sooner ----------------------------------------------------------------------
@@ -122,7 +146,6 @@ def test_the_verdict_is_drawn_and_written(evidence):
         by_level={},
         intervals={"grpo": (0.5, 1.1), "grpo_ga": (1.5, 2.5)},
         spread={},
-        optimizer="adamw_torch",
     )
     text = evidence.evidence_verdict.as_markdown({"here": cell})
     assert "| here | grpo | **not reached** (not reached) | slower |" in text
@@ -140,7 +163,7 @@ def test_the_verdict_is_drawn_and_written(evidence):
 
 
 def test_the_map_has_at_most_six_lines_in_a_panel_and_a_colour_for_each_setting(evidence):
-    cell = evidence.evidence_map.Cell({}, {}, {}, 0.5, 2.0, {}, {}, {}, "adamw_torch")
+    cell = evidence.evidence_map.Cell({}, {}, {}, 0.5, 2.0, {}, {}, {})
     keys = [
         (arm, f"{cost:g}") for arm in ("grpo", "grpo_ga") for cost in evidence.evidence_map.COSTS
     ]
@@ -208,7 +231,7 @@ def test_sizes_are_put_beside_what_the_model_foresees(evidence, tmp_path, monkey
     assert {name: (row.n, row.m) for name, row in rows.items()} == {
         "grpo": (4, 4), "n4m2": (4, 2), "n8m2": (8, 2)
     }  # fmt: skip
-    assert rows["grpo"].predicted == dict.fromkeys(rows["grpo"].predicted, pytest.approx(1.0))
+    assert rows["grpo"].predicted == pytest.approx(1.0)
     assert rows["grpo"].sooner == pytest.approx(1.0)
     # of means 0.5 % higher, up to the time that both last, at 95 % of the way: 0.195, 0.19975
     assert rows["n4m2"].sooner == pytest.approx(9.5 / 4.5)

@@ -11,16 +11,19 @@ from scipy import stats
 
 from podsrl import downsample
 from podsrl.advantages import group_advantages
-from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.downsampling import expected_rollouts
+from podsrl.errors import InvalidInputError
 from podsrl.recommend import (
-    MEASURES,
+    MEASURED,
     BetaRates,
     Costs,
     Curve,
     KnownRates,
     MeasuredRates,
     ResampledRewards,
+    Sizes,
     Timing,
+    Variances,
     candidates,
     contrasts,
     grid,
@@ -30,7 +33,10 @@ from podsrl.recommend import (
     parse_pass_rates,
     recommend,
     speedup,
+    splits,
 )
+from podsrl.recommend.advice import Batch, advise
+from podsrl.recommend.choice import best_rounds
 
 SIZES = [(n, m) for n in range(1, 13) for m in range(1, n + 1)]
 RATES = (0.03, 0.2, 0.5, 0.9)
@@ -94,13 +100,63 @@ def test_the_expected_gradient_is_the_contrast_times_the_difference_of_mean_scor
     np.testing.assert_allclose(gradient, contrast * difference, atol=0.01 * contrast)
 
 
+@pytest.mark.parametrize("sizes", [Sizes(1, 8, 8), Sizes(4, 8, 2), Sizes(4, 4, 4), Sizes(16, 6, 2)])
+def test_what_a_step_is_worth_is_within_1_percent_of_simulated_gradients(sizes):
+    """A softmax policy whose prompts push in partly different directions, all terms computed."""
+    random = np.random.default_rng(7)
+    rates, pushes, answers = (0.2, 0.6), 5, 8  # answers 0..3 are right; every rate has every push
+    difference_D = 0.3 * random.normal(size=(pushes, 6)) + np.eye(6)[0]
+    own = 0.7 * random.normal(size=(4, 6))
+    own -= own.mean(axis=0)  # right and wrong answers differ among themselves alike
+    features = np.zeros((len(rates) * pushes, answers, 6))
+    chances = np.zeros((len(rates) * pushes, answers))
+    for i, (rate, difference) in enumerate(itertools.product(rates, difference_D)):
+        features[i, :4], features[i, 4:] = difference + own, own
+        chances[i, :4], chances[i, 4:] = rate / 4, (1 - rate) / 4
+    # at weights 0 the score of an answer is its features less their mean
+    scores = features - np.einsum("ia,iad->id", chances, features)[:, None]
+    shared = difference_D.mean(axis=0)
+    variances = Variances(
+        between=float((difference_D**2).sum(axis=1).mean() / (shared @ shared) - 1),
+        within=float((own**2).sum(axis=1).mean() / (shared @ shared)),
+    )
+
+    prompts, n, m = sizes
+    prompt_G = random.integers(len(chances), size=400_000 // prompts * prompts)
+    drawn = random.random((len(prompt_G), n, 1)) > chances.cumsum(axis=1)[prompt_G][:, None]
+    answer_G_N = drawn.sum(axis=2).clip(max=answers - 1)
+    rewards = (answer_G_N < 4).astype(float)
+    kept = downsample(rewards, m, seed=0)
+    advantages = group_advantages(rewards, kept, eps=1e-12)
+    kept_scores = scores[prompt_G[:, None], np.take_along_axis(answer_G_N, kept, -1)]
+    group_G_D = np.einsum("gm,gmd->gd", advantages, kept_scores) / m
+    step_S_D = group_G_D.reshape(-1, prompts, 6).mean(axis=1)
+    share = (step_S_D.mean(axis=0) ** 2).sum() / (step_S_D**2).sum(axis=1).mean()
+    assert KnownRates(rates).signal(n, m).worth(prompts, variances) == pytest.approx(
+        share, rel=0.01
+    )
+
+
+def test_more_prompts_are_worth_more_and_in_the_end_all_alike():
+    signal = KnownRates((0.1, 0.5)).signal(8, 2)
+    worths = [signal.worth(prompts) for prompts in (1, 2, 8, 64, 10**9)]
+    assert worths == sorted(worths)
+    assert worths[-1] == pytest.approx(1.0, rel=1e-6)
+    # little of what a prompt pushes is shared, so at first a second prompt is worth as much
+    assert worths[1] == pytest.approx(2 * worths[0], rel=0.02)
+    # without noise and between prompts that all push alike, one prompt tells all
+    even = KnownRates((0.5,)).signal(4000, 16)
+    assert even.worth(1, Variances(0.0, 0.0)) == pytest.approx(1.0)
+    assert KnownRates((0.0, 1.0)).signal(8, 2).worth(8) == 0.0
+
+
 @given(rate=st.floats(0, 1), n=st.integers(2, 80), data=st.data())
 def test_laws_of_the_contrast(rate, n, data):
     m = data.draw(st.integers(2, n))
     signal = KnownRates((rate,)).signal(n, m)
     assert -1e-12 <= signal.contrast <= 0.5 + 1e-12
     assert signal.contrast <= 0.5 * signal.chance + 1e-9
-    assert signal.aligned <= signal.chance**0.5 + 1e-9  # Cauchy-Schwarz
+    assert signal.contrast**2 <= signal.square + 1e-9  # Cauchy-Schwarz
     # right and wrong may change places
     mirrored = KnownRates((1 - rate,)).signal(n, m)
     assert mirrored.contrast == pytest.approx(signal.contrast, abs=1e-9)
@@ -228,8 +284,8 @@ def test_a_curve_interpolates_and_goes_on():
             Curve.of(bad)
 
 
-def timing(n: int, generate: float, update: float = 1.0, tokens: float = 10.0) -> Timing:
-    return Timing(n, 16, generate, 0.0, 0.0, update, tokens)
+def timing(rollouts: int, generate: float, update: float = 1.0, tokens: float = 10.0) -> Timing:
+    return Timing(rollouts, 16, generate, 0.0, 0.0, update, tokens)
 
 
 def test_slow_first_calls_count_little_and_length_is_accounted_for():
@@ -262,63 +318,139 @@ def test_one_hiccup_among_a_few_timings_decides_nothing():
 
 
 def test_given_costs_are_those_of_a_step():
-    costs = Costs.of_rollouts(generate=0.05, update=0.42, score=0.01, prompts=2)
-    assert costs.phases(64, 16) == pytest.approx(
+    costs = Costs.of_rollouts(generate=0.05, update=0.42, score=0.01)
+    assert costs.phases(Sizes(2, 64, 16)) == pytest.approx(
         {"generate": 6.4, "score": 1.28, "select": 0.0, "update": 13.44}
     )
-    assert costs.seconds(64, 16) == pytest.approx(21.12)
+    assert costs.seconds(Sizes(2, 64, 16)) == pytest.approx(21.12)
 
 
-DEAR_UPDATE = Costs.of_rollouts(generate=0.05, update=0.42)
-DEAR_GENERATION = Costs.of_rollouts(generate=0.4, update=0.05)
+EXPENSIVE_UPDATE = Costs.of_rollouts(generate=0.05, update=0.42)
+EXPENSIVE_GENERATION = Costs.of_rollouts(generate=0.4, update=0.05)
+NOW = Sizes(1, 64, 16)
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_where_groups_differ_anyway_or_generating_is_expensive_plain_grpo_is_recommended(measure):
-    for rates, costs in [((0.5,), DEAR_UPDATE), ((0.3, 0.6), DEAR_GENERATION)]:
-        cells = grid(KnownRates(rates), costs, candidates(16, 256), [16])
-        choice = recommend(cells, measure)
-        assert choice.cell.n == choice.cell.m == 16
-        assert "plain GRPO: more rollouts don't pay here" in choice.reason
+def test_the_ways_to_spend_rows_are_all_that_divide_them():
+    ways = splits(12)
+    assert {(one.prompts, one.m) for one in ways} == {(1, 12), (2, 6)}
+    assert all(one.rows == 12 and one.n in (one.m, 2 * one.m, 4 * one.m, 8 * one.m) for one in ways)
+    assert [str(one) for one in splits(16, n=[8, 32], m=[4, 16, 5])] == [
+        "4 prompts, 4 -> 4", "4 prompts, 8 -> 4", "4 prompts, 32 -> 4",
+        "1 prompt, 16 -> 16", "1 prompt, 32 -> 16",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_where_contrast_is_rare_and_updates_are_expensive_more_rollouts_are_recommended(measure):
-    cells = grid(KnownRates((0.02, 0.97)), DEAR_UPDATE, candidates(16, 256), [16])
-    choice = recommend(cells, measure)
-    assert choice.cell.n > 16
-    best = max(cells, key=lambda cell: cell.per_second(measure))
-    assert choice.cell.per_second(measure) >= 0.95 * best.per_second(measure)
-    assert "times as much per second as plain GRPO (num_rollouts = 16)" in choice.reason
+@pytest.mark.parametrize("rows", [16, 128])
+@pytest.mark.parametrize("costs", [EXPENSIVE_UPDATE, EXPENSIVE_GENERATION])
+@pytest.mark.parametrize("rates", [(0.02, 0.97), (0.5,), (0.1, 0.3, 0.8)])
+def test_what_is_recommended_is_the_best_of_the_grid_by_brute_force(rows, costs, rates):
+    def learned(prompts, n, m):
+        """Per second, written out anew: every number right of every rate."""
+        mean = square = differ = 0.0
+        for rate in rates:
+            for right in range(n + 1):
+                chance = stats.binom.pmf(right, n, rate) / len(rates)
+                ends = [min(right, most) for most in range(m + 1) if m - most <= n - right]
+                kept = max({e for e in ends if m - e <= n - right}, key=lambda j: j * (m - j))
+                share = kept / m
+                mean += chance * (share * (1 - share)) ** 0.5
+                square += chance * share * (1 - share)
+                differ += chance * (0 < kept < m)
+        noise = 19.0 * square - mean**2 + 23.0 * differ / m
+        seconds = costs.generate(1) * prompts * n + costs.update(1) * prompts * m
+        return mean**2 / (mean**2 + noise / prompts) / seconds
+
+    assert (MEASURED.between, MEASURED.within) == (18.0, 23.0)
+    now = Sizes(rows // 16, 64, 16)
+    advice = advise(KnownRates(rates), costs, now, n=[2, 4, 8, 16, 32], m=[2, 4, 8])
+    brute = {
+        (rows // m, n, m): learned(rows // m, n, m)
+        for m in (2, 4, 8, 16)
+        for n in (2, 4, 8, 16, 32)
+        if n >= m
+    }
+    assert {tuple(cell.sizes): cell.per_second for cell in advice.cells} == pytest.approx(brute)
+    good = [sizes for sizes, value in brute.items() if value >= 0.95 * max(brute.values())]
+    assert tuple(advice.choice.cell.sizes) in good
+    assert advice.choice.cell.seconds == pytest.approx(
+        min(costs.seconds(Sizes(*sizes)) for sizes in good)
+    )
+
+
+def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
+    advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW)
+    assert str(advice.choice.cell.sizes) == "8 prompts, 8 -> 2"
+    assert "times as much per second as plain GRPO with 1 prompt, 16 -> 16" in advice.choice.reason
+    assert "times as much as 4 prompts, 4 -> 4" in advice.choice.reason
+    assert advice.settings() == {
+        "num_rollouts": 8, "num_generations": 2,
+        "per_device_train_batch_size": 16, "gradient_accumulation_steps": 1,
+    }  # fmt: skip
+
+
+def test_where_generating_is_expensive_and_groups_differ_anyway_nothing_is_dropped():
+    choice = advise(KnownRates((0.4, 0.6)), EXPENSIVE_GENERATION, NOW).choice
+    assert choice.cell.sizes.n == choice.cell.sizes.m
+    assert "plain GRPO itself: more rollouts don't pay here" in choice.reason
+    only = grid(KnownRates((0.5,)), EXPENSIVE_GENERATION, splits(16, m=[16]))
+    assert "plain GRPO as it is" in recommend(only, NOW).reason
 
 
 def test_without_any_contrast_there_is_nothing_to_choose_by():
-    cells = grid(KnownRates((0.0, 1.0)), DEAR_UPDATE, [64], [16])
-    choice = recommend(cells)
-    assert choice.cell.n == 16
-    assert "nothing to choose by" in choice.reason
+    cells = grid(KnownRates((0.0, 1.0)), EXPENSIVE_UPDATE, splits(16))
+    assert "nothing to choose by" in recommend(cells, NOW).reason
+    with pytest.raises(InvalidInputError, match="must be among what is compared"):
+        recommend(cells, Sizes(3, 7, 5))
 
 
-def test_the_speed_up_is_the_ratio_of_signal_a_second():
+def test_the_speed_up_is_the_ratio_of_what_is_learned_per_second():
     rates = KnownRates((0.05,))
-    arms = {"grpo": (16, 16), "grpo_ga": (64, 64), "pods": (64, 16)}
-    for one, other in itertools.permutations(arms.values(), 2):
-        ratio = speedup(rates, DEAR_UPDATE, one, other)
-        assert ratio * speedup(rates, DEAR_UPDATE, other, one) == pytest.approx(1.0)
-    signal = {arm: rates.signal(*size) for arm, size in arms.items()}
+    arms = {"grpo": Sizes(1, 16, 16), "grpo_ga": Sizes(1, 64, 64), "pods": Sizes(1, 64, 16)}
     seconds = {"grpo": 16 * 0.47, "grpo_ga": 64 * 0.47, "pods": 64 * 0.05 + 16 * 0.42}
-    for measure in MEASURES:
-        of_arm = {arm: getattr(signal[arm], measure) / seconds[arm] for arm in arms}
-        assert speedup(rates, DEAR_UPDATE, arms["pods"], arms["grpo_ga"], measure) == pytest.approx(
-            of_arm["pods"] / of_arm["grpo_ga"]
-        )
+    worth = {
+        arm: rates.signal(sizes.n, sizes.m).worth(sizes.prompts) for arm, sizes in arms.items()
+    }
+    for one, other in itertools.permutations(arms, 2):
+        ratio = speedup(rates, EXPENSIVE_UPDATE, arms[one], arms[other])
+        assert ratio == pytest.approx(worth[one] / seconds[one] / (worth[other] / seconds[other]))
     with pytest.raises(InvalidInputError, match="learns nothing"):
-        speedup(KnownRates((0.0,)), DEAR_UPDATE, (64, 16), (16, 16))
+        speedup(KnownRates((0.0,)), EXPENSIVE_UPDATE, arms["pods"], arms["grpo"])
 
 
-def test_a_grid_holds_what_m_allows_and_plain_grpo():
-    cells = grid(KnownRates((0.5,)), DEAR_UPDATE, [8, 32], [4, 16])
-    assert [(c.n, c.m) for c in cells] == [(4, 4), (8, 4), (32, 4), (16, 16), (32, 16)]
+def test_a_batch_of_other_rows_keeps_the_memory_of_a_device():
+    assert Batch(4, 4, 2).total == 32
+    assert Batch(4, 4, 2).of_rows(64) == Batch(4, 8, 2)
+    assert Batch(16).of_rows(24) == Batch(12, 2)
+    advice = advise(KnownRates((0.5,)), EXPENSIVE_UPDATE, Sizes(2, 64, 16), batch=Batch(2, 8, 2))
+    assert advice.settings()["per_device_train_batch_size"] == 2
+    assert advice.settings()["gradient_accumulation_steps"] == 8
+
+
+def test_rounds_pay_where_a_call_costs_little_by_itself():
+    rates, sizes = KnownRates((0.2, 0.5)), Sizes(8, 16, 2)
+    for first in (2, 4, 8):
+        exact = [expected_rollouts(rate, 16, 2, first) for rate in rates.rates]
+        assert rates.expected_rollouts(16, 2, first) == pytest.approx(np.mean(exact))
+    update = Curve.of({16: 1.0})
+    cheap_call = Costs(Curve.of({16: 1.1, 128: 8.1}), update)  # 0.1 s and 1/16 s a rollout
+    rounds = best_rounds(rates, cheap_call, sizes)
+    assert rounds is not None
+    assert rounds.pays
+    rollouts = {first: rates.expected_rollouts(16, 2, first) for first in (2, 4, 8)}
+    seconds = {first: 0.2 + all_ / 2 for first, all_ in rollouts.items()}
+    assert rounds.first == min(seconds, key=lambda first: seconds[first])
+    assert rounds.seconds == pytest.approx(seconds[rounds.first] / 8.1, rel=0.02)
+    costly_call = Costs(Curve.of({16: 5.0, 128: 6.0}), update)
+    none = best_rounds(rates, costly_call, sizes)
+    assert none is not None
+    assert not none.pays
+    assert "they don't pay here" in none.reason
+    one_size = best_rounds(rates, EXPENSIVE_UPDATE, sizes)
+    assert one_size is not None
+    assert "can't be said of costs at one size" in one_size.reason
+    assert best_rounds(rates, cheap_call, Sizes(8, 9, 3)) is None  # odd m
+    graded = ResampledRewards([[0.1, 0.5, 0.9, 0.4]])
+    assert best_rounds(graded, cheap_call, sizes) is None
 
 
 @pytest.mark.parametrize(
@@ -333,39 +465,36 @@ def test_a_grid_holds_what_m_allows_and_plain_grpo():
         (lambda: ResampledRewards([[]]), "at least one reward"),
         (lambda: candidates(16, 8), "must be at least m = 16"),
         (lambda: Costs.of_rollouts(0.0, 0.0), "at least one phase"),
-        (lambda: recommend([]), "no n >= m"),
     ],
 )
 def test_what_is_not_allowed_is_said(call: Any, says):
     with pytest.raises(InvalidInputError, match=says):
         call()
-    cells = grid(KnownRates((0.5,)), DEAR_UPDATE, [8], [4])
-    with pytest.raises(UnknownNameError, match="allowed: noise, adam, aligned, drift"):
-        recommend(cells, "speed")
 
 
 @pytest.mark.parametrize("prompts", [1, 8])
 def test_eight_generations_tell_enough_to_choose_n_by(prompts):
     """What `auto` sees, with timings that are up to half too long; the loss is by its own model."""
     random = np.random.default_rng(9)
-    sizes = candidates(16, 128)
+    sizes = [Sizes(prompts, n, 16) for n in candidates(16, 128)]
     truth, costs = BetaRates(0.6, 1.8), Costs.of_rollouts(generate=0.01, update=0.05)
-    worth = {c.n: c.per_second("adam") for c in grid(truth, costs, sizes, [16])}
+    worth = {cell.sizes: cell.per_second for cell in grid(truth, costs, sizes)}
     lost = []
     for _ in range(60):
         rewards, timings = [], []
-        for n in measuring_schedule(sizes):
+        for n in measuring_schedule(candidates(16, 128)):
             rates = random.beta(0.6, 1.8, prompts)
             rewards += [(random.random(n) < rate).astype(float).tolist() for rate in rates]
-            tokens = random.uniform(25, 75)
-            seconds = costs.phases(n, 16)
+            tokens, now = random.uniform(25, 75), Sizes(prompts, n, 16)
+            seconds = costs.phases(now)
             generate, update = (
                 seconds[phase] * tokens / 50 * (1 + 0.5 * random.random() ** 2)
                 for phase in ("generate", "update")
             )
-            timings.append(Timing(n, 16, generate, 0.0, 0.0, update, tokens))
-        cells = grid(measured(rewards), Costs.of_timings(timings), sizes, [16])
-        lost.append(1 - worth[recommend(cells).cell.n] / max(worth.values()))
+            spent = (generate, 0.0, 0.0, update, tokens)
+            timings.append(Timing(now.rollouts, now.rows, *spent))
+        cells = grid(measured(rewards), Costs.of_timings(timings), sizes)
+        lost.append(1 - worth[recommend(cells, sizes[0]).cell.sizes] / max(worth.values()))
     assert np.mean(lost) < 0.05
 
 

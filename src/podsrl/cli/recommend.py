@@ -1,4 +1,4 @@
-"""`pods recommend`: which n and m, from a short measured run, a saved one, or given costs."""
+"""`pods recommend`: which prompts, n and m, by a short measured run, a saved one or given costs."""
 
 import argparse
 from pathlib import Path
@@ -10,20 +10,20 @@ from podsrl.experiments.preflight import check_run
 from podsrl.runs.json_files import refuse_unwritable
 
 if TYPE_CHECKING:
-    from podsrl.recommend import Population
+    from podsrl.recommend import Population, Variances
     from podsrl.recommend.advice import Advice
     from podsrl.runs.folder import RunFolder
 
-SUMMARY = "which n and m teach most per second, on your model and hardware"
+SUMMARY = "which prompts, n and m teach most per second, on your model and hardware"
 TAKES_FIELDS = True
-_M = 16  # where only costs are given
+_ROWS = 16  # where only costs are given
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; with --config every other --field is one of the config's."""
     parser.usage = (
         "pods recommend (RUN... | --config FILE [--any_field value ...] |"
-        " --costs ... --pass_rates ...) [--n 16,32,64] [--m 8,16] [--out FOLDER]"
+        " --costs ... --pass_rates ...) [--rows 16] [--n 4,8,16] [--m 2,4] [--out FOLDER]"
     )
     parser.epilog = "docs/signal.md derives what is predicted, and says what is left out."
     parser.add_argument(
@@ -43,13 +43,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="0.1,0.5,0.9 or beta:0.5,0.5: how often prompts are answered right, instead of"
         " measured ones",
     )
-    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m/4 ... 8m)")
-    parser.add_argument("--m", type=_sizes, default=[], help="m to compare (m/4 ... 2m)")
     parser.add_argument(
-        "--measure",
-        default="adam",
-        choices=("adam", "aligned", "noise", "drift"),
-        help="what a step is worth (default: %(default)s)",
+        "--rows", type=int, help="of the update per step, prompts x m (as now; 16 of given costs)"
+    )
+    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m ... 8m)")
+    parser.add_argument("--m", type=_sizes, default=[], help="m to compare (rows, rows/2, ... 2)")
+    parser.add_argument(
+        "--variances",
+        type=_variances,
+        metavar="BETWEEN,WITHIN",
+        help="of the gradients of prompts and of rollouts (those of the embedded model)",
     )
     parser.add_argument(
         "--out",
@@ -93,17 +96,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     from podsrl.analysis.curves import Clock
-    from podsrl.recommend import Costs, parse_pass_rates
+    from podsrl.recommend import MEASURED, Costs, Sizes, parse_pass_rates
     from podsrl.recommend.advice import advise
 
     costs: Costs | None = None
     population: Population | None = None
-    m = _M if not args.m or _M in args.m else max(args.m)
+    now, batch = Sizes(max(1, (args.rows or _ROWS) // _ROWS), 4 * _ROWS, _ROWS), None
     sources = []
     if args.costs:
         clock = Clock.parse(args.costs)
         costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
-        sources.append(f"costs       given: {clock} per rollout; one prompt per step")
+        sources.append(f"costs       given: {clock} per rollout")
     if args.pass_rates:
         population = parse_pass_rates(args.pass_rates)
         sources.append(f"pass rates  given: {args.pass_rates}")
@@ -113,13 +116,14 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
 
         runs = [run for folder in args.runs for run in find_runs(folder)] or [_measure(args)]
         found = read_measured(*runs)
-        m, where = found.m, str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
+        now, batch = found.now, found.batch
+        where = str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
         if costs is None:
             costs = found.costs
-            sizes = ", ".join(map(str, found.sizes))
-            more = "" if len(found.sizes) > 1 else ", taken as proportional to it"
+            sizes = ", ".join(f"{size:g}" for size in found.rollouts)
+            more = "" if len(found.rollouts) > 1 else ", taken as proportional to it"
             sources.append(
-                f"costs       {where}: {found.generations} generations at n = {sizes}{more}"
+                f"costs       {where}: {found.generations} generations of {sizes} rollouts{more}"
             )
         if population is None:
             population = found.population
@@ -127,7 +131,15 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
                 f"rewards     {where}: {len(found.rewards_G)} groups, mean reward"
                 f" {found.mean_reward:.3f}"
             )
-    return advise(population, costs, m, args.n, args.m, args.measure), "\n".join(sources)
+    if args.rows:
+        m = now.m if args.rows % now.m == 0 else args.rows
+        now = Sizes(args.rows // m, max(now.n, m), m)
+    variances = args.variances or MEASURED
+    sources.append(
+        f"variances   {variances.between:g} between prompts, {variances.within:g} within"
+    )
+    advice = advise(population, costs, now, args.n, args.m, variances, batch)
+    return advice, "\n".join(sources)
 
 
 def _measure(args: argparse.Namespace) -> "RunFolder":
@@ -155,3 +167,12 @@ def _sizes(text: str) -> list[int]:
     if not all(size >= 2 for size in sizes):
         raise argparse.ArgumentTypeError(f"sizes are numbers of 2 or more; got {text!r}")
     return sizes
+
+
+def _variances(text: str) -> "Variances":
+    from podsrl.recommend import Variances
+
+    between, within = (float(number) for number in text.split(","))
+    if not (between >= 0 and within >= 0):
+        raise argparse.ArgumentTypeError(f"variances are numbers >= 0; got {text!r}")
+    return Variances(between, within)

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import Costs, Population, Timing, candidates, measured, measuring_schedule
+from podsrl.recommend import (
+    Costs,
+    Population,
+    Sizes,
+    Timing,
+    candidates,
+    measured,
+    measuring_schedule,
+)
+from podsrl.recommend.advice import Batch
 from podsrl.runs.folder import PHASES, RunFolder
 
 if TYPE_CHECKING:
@@ -20,14 +29,16 @@ GROUPS = 32
 
 @dataclass(frozen=True)
 class Measured:
-    """Costs and prompts of one run, or of several with the same prompts per step.
+    """Costs and prompts of one run, or of several in one setting.
 
-    m: kept in its updates, the smallest of several. sizes: the n that were generated, ascending.
-    generations: that were timed. rewards_G: the rewards of each group, NaN where there is none.
+    now: the sizes of the run with the fewest rows. batch: its rows as TRL counts them. rollouts: of
+        the steps that were timed, ascending. generations: that were timed. rewards_G: the rewards
+        of each group, NaN where there is none.
     """
 
-    m: int
-    sizes: tuple[int, ...]
+    now: Sizes
+    batch: Batch
+    rollouts: tuple[float, ...]
     generations: int
     costs: Costs
     rewards_G: Sequence[Sequence[float]]
@@ -48,13 +59,20 @@ def read_measured(*runs: RunFolder) -> Measured:
     Raises:
         InvalidInputError: no run, no timed steps, no rollouts, or no rewards.
     """
-    configs = [run.config() for run in runs]
-    timings, rewards = [], []
-    for run, config in zip(runs, configs, strict=True):
-        if not isinstance(config.get("num_generations"), int):
+    timings, rewards, sizes, rules = [], [], [], set()
+    for run in runs:
+        config = run.config()
+        m, n = config.get("num_generations"), config.get("num_rollouts")
+        if not isinstance(m, int):
             raise InvalidInputError(f"{run.path}: its config.yaml has no num_generations (m)")
-        timings += _timings(run, config["num_generations"], config.get("num_rollouts"))
+        own = _timings(run)
+        timings += own
         rewards += _rewards(run)
+        rules.add(config.get("downsampling_rule"))
+        if own:
+            rows = round(own[-1].rows)
+            now = Sizes(max(1, rows // m), n if isinstance(n, int) else m, m)
+            sizes.append((now, _batch(config, rows)))
     where = ", ".join(str(run.path) for run in runs)
     if not timings:
         raise InvalidInputError(f"{where} holds no timed steps: its metrics.jsonl is empty")
@@ -63,11 +81,12 @@ def read_measured(*runs: RunFolder) -> Measured:
             f"{where} holds no rollouts to learn pass rates from (rollout_log was off): give"
             " --pass_rates"
         )
-    rules = {config.get("downsampling_rule") for config in configs}
+    now, batch = min(sizes, key=lambda one: one[0].rows)
     rule = rules.pop() if len(rules) == 1 else None
     return Measured(
-        m=min(config["num_generations"] for config in configs),
-        sizes=tuple(sorted({timing.n for timing in timings})),
+        now=now,
+        batch=batch,
+        rollouts=tuple(sorted({timing.rollouts for timing in timings})),
         generations=len(timings),
         costs=Costs.of_timings(timings),
         rewards_G=rewards,
@@ -75,27 +94,39 @@ def read_measured(*runs: RunFolder) -> Measured:
     )
 
 
-def _timings(run: RunFolder, m: int, n: Any) -> list[Timing]:
+def _batch(config: dict[str, Any], rows: int) -> Batch:
+    at_once = config.get("per_device_train_batch_size") or rows
+    accumulation = config.get("gradient_accumulation_steps") or 1
+    return Batch(at_once, accumulation, max(1, rows // (at_once * accumulation)))
+
+
+def _timings(run: RunFolder) -> list[Timing]:
     """One per generation: seconds per step, on average over the steps that were made with it."""
     generations: list[list[dict[str, Any]]] = []
+    before: list[dict[str, Any]] = []  # the last row of the generation before
+    last: dict[str, Any] = {"step": 0}
     for row in run.metrics():
         if "pods/seconds_update" not in row:
             continue
         if row.get("pods/seconds_generate") or not generations:
             generations.append([])
+            before.append(last)
         generations[-1].append(row)
-    return [_timing(rows, m, n) for rows in generations]
+        last = row
+    return [_timing(rows, first) for rows, first in zip(generations, before, strict=True)]
 
 
-def _timing(rows: list[dict[str, Any]], m: int, n: Any) -> Timing:
-    first = rows[0]
+def _timing(rows: list[dict[str, Any]], before: dict[str, Any]) -> Timing:
     generate, score, select, update = (
         float(np.mean([row.get(f"pods/seconds_{phase}") or 0.0 for row in rows]))
         for phase in PHASES
     )
-    size = round(first.get("pods/num_rollouts") or n)
-    tokens = float(first.get("completions/mean_length") or 0.0)
-    return Timing(size, m, generate, score, select, update, tokens)
+    generated, trained = (
+        (rows[-1][name] - before.get(name, 0)) / (rows[-1]["step"] - before["step"])
+        for name in ("pods/rollouts_generated", "pods/rollouts_trained")
+    )
+    tokens = float(rows[0].get("completions/mean_length") or 0.0)
+    return Timing(generated, trained, generate, score, select, update, tokens)
 
 
 def _rewards(run: RunFolder) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""Which n and m teach most per second: a model of the signal, of the cost, and the choice by both.
+"""Which prompts, n and m teach most per second: models of signal and cost, and the choice by both.
 
 Pure: numpy and scipy only, no torch, no trainer. docs/signal.md derives the model.
 """
@@ -11,8 +11,9 @@ from podsrl.recommend.choice import (
     measuring_schedule,
     recommend,
     speedup,
+    splits,
 )
-from podsrl.recommend.costs import Costs, Curve, Timing
+from podsrl.recommend.costs import Costs, Curve, Sizes, Timing
 from podsrl.recommend.populations import (
     BetaRates,
     KnownRates,
@@ -22,10 +23,16 @@ from podsrl.recommend.populations import (
     measured,
     parse_pass_rates,
 )
-from podsrl.recommend.signal import MEASURES, Signal, contrasts, kept_right
+from podsrl.recommend.signal import (
+    MEASURED,
+    Signal,
+    Variances,
+    contrasts,
+    kept_right,
+)
 
 __all__ = [
-    "MEASURES",
+    "MEASURED",
     "BetaRates",
     "Cell",
     "Choice",
@@ -36,7 +43,9 @@ __all__ = [
     "Population",
     "ResampledRewards",
     "Signal",
+    "Sizes",
     "Timing",
+    "Variances",
     "candidates",
     "contrasts",
     "grid",
@@ -46,4 +55,5 @@ __all__ = [
     "parse_pass_rates",
     "recommend",
     "speedup",
+    "splits",
 ]

@@ -1,73 +1,116 @@
-"""A grid of n and m with what is recommended of it: as a table in text and as plain values."""
+"""What to generate and keep of how many prompts: as a table, as settings, as plain values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from podsrl.recommend.choice import Cell, Choice, grid, recommend
-from podsrl.recommend.costs import Costs
+from podsrl.recommend.choice import Cell, Choice, Rounds, best_rounds, grid, recommend, splits
+from podsrl.recommend.costs import Costs, Sizes
 from podsrl.recommend.populations import Population
-from podsrl.recommend.signal import DEFAULT_MEASURE
+from podsrl.recommend.signal import MEASURED, Variances
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How TRL counts the rows of a step: rows of a process at once, accumulation, processes."""
+
+    rows: int
+    accumulation: int = 1
+    processes: int = 1
+
+    @property
+    def total(self) -> int:
+        """Rows per optimiser step."""
+        return self.rows * self.accumulation * self.processes
+
+    def of_rows(self, rows: int) -> "Batch":
+        """The same memory for another number of rows; the rest is accumulated."""
+        at_once = max(
+            one for one in range(1, self.rows + 1) if rows % (one * self.processes) == 0 or one == 1
+        )
+        return Batch(at_once, max(1, rows // (at_once * self.processes)), self.processes)
 
 
 @dataclass(frozen=True)
 class Advice:
     """What to generate and what to keep.
 
-    cells: the grid. plain: plain GRPO at m, which signal is shown relative to. choice: the n to
-        take with this m, which decides memory and batch size.
+    now: the present sizes. cells: what is compared. plain: plain GRPO of the present prompts and m,
+        which what is learned is shown relative to. choice: the sizes to take. rounds: whether to
+        generate them in rounds, where that is known. batch: the rows of a step as TRL counts them.
     """
 
-    m: int
-    measure: str
+    now: Sizes
     costs: Costs
+    variances: Variances
     cells: Sequence[Cell]
     plain: Cell
     choice: Choice
+    rounds: Rounds | None
+    batch: Batch
 
     def relative(self, cell: Cell) -> float:
-        """Signal per second in units of plain GRPO's at m, the predicted speed-up over it."""
-        plain = self.plain.per_second(self.measure)
-        return cell.per_second(self.measure) / plain if plain else float("nan")
+        """Learned per second in units of plain GRPO's, the predicted speed-up over it."""
+        plain = self.plain.per_second
+        return cell.per_second / plain if plain else float("nan")
 
     def table(self) -> str:
-        """The grid, one cell per line, and the one recommendation."""
+        """The grid, one cell per line, the one recommendation, and its settings."""
         lines = [
-            "n = num_rollouts, m = num_generations; seconds per step.",
+            f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
             "std: of the kept rewards of a prompt. equal: prompts whose rewards are all equal"
             " (TRL's frac_reward_zero_std).",
-            f"signal: what is learned per second; plain GRPO at n = m = {self.m} is 1.\n",
-            "    n    m   seconds  generate    update     std   equal  signal",
+            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.\n",
+            "prompts    n    m   seconds  generate    update     std   equal  learned",
         ]
         for cell in self.cells:
-            phases = self.costs.phases(cell.n, cell.m)
+            phases, (prompts, n, m) = self.costs.phases(cell.sizes), cell.sizes
             lines.append(
-                f"{cell.n:5d}{cell.m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
+                f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
                 f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{1 - cell.signal.chance:8.0%}"
-                f"{self.relative(cell):8.2f}"
+                f"{self.relative(cell):9.2f}"
                 + ("  <- recommended" if cell == self.choice.cell else "")
             )
-        return "\n".join([*lines, "", f"recommended: {self.choice.reason}"])
+        lines += ["", f"recommended: {self.choice.reason}."]
+        if self.rounds is not None:
+            lines.append(self.rounds.reason)
+        settings = "\n".join(f"  {name}: {value}" for name, value in self.settings().items())
+        return "\n".join([*lines, "", f"the settings of TRL and podsrl for it:\n{settings}"])
+
+    def settings(self) -> dict[str, int]:
+        """What to write into a config: rows per device x accumulation x processes = prompts x m."""
+        sizes = self.choice.cell.sizes
+        batch = self.batch if self.batch.total == sizes.rows else self.batch.of_rows(sizes.rows)
+        settings = {
+            "num_rollouts": sizes.n,
+            "num_generations": sizes.m,
+            "per_device_train_batch_size": batch.rows,
+            "gradient_accumulation_steps": batch.accumulation,
+        }
+        if self.rounds is not None and self.rounds.pays:
+            settings["rollouts_per_round"] = self.rounds.first
+        return settings
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain values; signal per second is absolute."""
+        """Everything as plain values; what is learned per second is absolute."""
         return {
-            "measure": self.measure,
-            "m": self.m,
+            "rows": self.now.rows,
+            "variances": asdict(self.variances),
             "recommended": {
-                "n": self.choice.cell.n,
-                "m": self.choice.cell.m,
+                **self.choice.cell.sizes._asdict(),
                 "reason": self.choice.reason,
+                "settings": self.settings(),
             },
+            "rounds": None if self.rounds is None else asdict(self.rounds),
             "cells": [
                 {
-                    "n": cell.n,
-                    "m": cell.m,
+                    **cell.sizes._asdict(),
                     "seconds": cell.seconds,
-                    "phases": self.costs.phases(cell.n, cell.m),
+                    "phases": self.costs.phases(cell.sizes),
                     "contrast": cell.signal.contrast,
                     "chance": cell.signal.chance,
-                    "signal_per_second": cell.per_second(self.measure),
+                    "worth": cell.worth,
+                    "learned_per_second": cell.per_second,
                 }
                 for cell in self.cells
             ],
@@ -77,24 +120,26 @@ class Advice:
 def advise(
     population: Population,
     costs: Costs,
-    m: int,
-    sizes: Sequence[int] = (),
-    kept: Sequence[int] = (),
-    measure: str = DEFAULT_MEASURE,
+    now: Sizes,
+    n: Sequence[int] = (),
+    m: Sequence[int] = (),
+    variances: Variances = MEASURED,
+    batch: Batch | None = None,
 ) -> Advice:
-    """Compare a grid of n and m.
+    """Compare the ways to spend the rows of a step.
 
     Args:
         population: of prompts.
         costs: seconds per step.
-        m: kept in the update now.
-        sizes: n to compare; default: powers of two times m / 4, up to 8 m.
-        kept: m to compare; default: m / 4, m / 2, m and 2 m. m itself is always in.
-        measure: one of `MEASURES`, to recommend by.
+        now: the present sizes.
+        n, m: to compare; default: as in `splits`. The present m is always in.
+        variances: of the gradients of prompts and rollouts.
+        batch: the rows of a step as TRL counts them now.
     """
-    kept = sorted({m, *(kept or (size for size in (m // 4, m // 2, 2 * m) if size >= 2))})
-    sizes = sizes or [m * 2**i // 4 for i in range(6)]
-    cells = grid(population, costs, sizes, kept)
-    choice = recommend([cell for cell in cells if cell.m == m], measure)
-    plain = next(cell for cell in cells if cell.n == cell.m == m)
-    return Advice(m, measure, costs, cells, plain, choice)
+    kept = {*m, now.m} if m else ()
+    sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
+    cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), variances)
+    choice = recommend(cells, now)
+    plain = next(cell for cell in cells if cell.sizes == Sizes(now.prompts, now.m, now.m))
+    rounds = best_rounds(population, costs, choice.cell.sizes)
+    return Advice(now, costs, variances, cells, plain, choice, rounds, batch or Batch(now.rows))

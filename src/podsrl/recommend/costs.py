@@ -1,4 +1,4 @@
-"""What an optimiser step costs in seconds, as a function of n and m."""
+"""What an optimiser step costs in seconds, by its rollouts and the rows of its update."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,40 @@ from podsrl.errors import InvalidInputError
 _SURE = 3  # timings of a size that are enough to believe them
 
 
-class Timing(NamedTuple):
-    """One measured optimiser step: its n and m, seconds by phase, and mean tokens per rollout."""
+class Sizes(NamedTuple):
+    """Of an optimiser step: prompts, and for each n rollouts generated and m kept.
 
+    >>> print(Sizes(8, 8, 2), Sizes(8, 8, 2).rows, sep=": ")
+    8 prompts, 8 -> 2: 16
+    """
+
+    prompts: int
     n: int
     m: int
+
+    @property
+    def rollouts(self) -> int:
+        """Generated in a step."""
+        return self.prompts * self.n
+
+    @property
+    def rows(self) -> int:
+        """Kept in a step, what the update sees: they decide its memory."""
+        return self.prompts * self.m
+
+    def __str__(self) -> str:
+        prompts = "1 prompt" if self.prompts == 1 else f"{self.prompts} prompts"
+        return f"{prompts}, {self.n} -> {self.m}"
+
+
+class Timing(NamedTuple):
+    """One measured optimiser step: rollouts generated, rows trained, seconds by phase, and tokens.
+
+    tokens: mean of a rollout.
+    """
+
+    rollouts: float
+    rows: float
     generate: float
     score: float
     select: float
@@ -27,7 +56,7 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """Seconds per step against rollouts per prompt, measured at one or several sizes.
+    """Seconds per step against rollouts or rows per step, measured at one or several sizes.
 
     Between sizes it is interpolated linearly; beyond them the nearest stretch goes on, below never
     under what is proportional to the smallest. One size alone is taken as proportional.
@@ -37,11 +66,13 @@ class Curve:
     (1.5, 4.5, 2.0)
     """
 
-    sizes: tuple[int, ...]
+    sizes: tuple[float, ...]
     seconds: tuple[float, ...]
 
     @classmethod
-    def of(cls, points: Mapping[int, float], weights: Mapping[int, float] | None = None) -> "Curve":
+    def of(
+        cls, points: Mapping[float, float], weights: Mapping[float, float] | None = None
+    ) -> "Curve":
         """A curve through size: seconds, or near it: more rollouts never take less time.
 
         Where a measurement says they do, it is noise, and sizes get the mean of their neighbours
@@ -79,9 +110,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one optimiser step: T(n, m) = generate(n) + score(n) + select(n) + update(m).
+    """Seconds of one optimiser step: generate, score and select its rollouts, update on its rows.
 
-    Each is for all prompts of a step; what doesn't depend on the size is part of its curve.
+    What doesn't depend on the size is part of its curve.
     """
 
     generate: Curve
@@ -90,21 +121,15 @@ class Costs:
     select: Curve = Curve((1,), (0.0,))
 
     @classmethod
-    def of_rollouts(
-        cls, generate: float, update: float, score: float = 0.0, prompts: float = 1.0
-    ) -> "Costs":
-        """Costs that are given in seconds per rollout: proportional to n and m.
+    def of_rollouts(cls, generate: float, update: float, score: float = 0.0) -> "Costs":
+        """Costs that are given in seconds per rollout and per row: proportional to them.
 
-        >>> Costs.of_rollouts(generate=0.05, update=0.42).seconds(64, 16)
+        >>> Costs.of_rollouts(generate=0.05, update=0.42).seconds(Sizes(1, 64, 16))
         9.92
         """
         if not generate + score + update > 0:
             raise InvalidInputError("at least one phase must take time")
-        return cls(
-            generate=Curve.of({1: prompts * generate}),
-            update=Curve.of({1: prompts * update}),
-            score=Curve.of({1: prompts * score}),
-        )
+        return cls(*(Curve.of({1: given}) for given in (generate, update, score)))
 
     @classmethod
     def of_timings(cls, timings: Sequence[Timing]) -> "Costs":
@@ -123,33 +148,33 @@ class Costs:
             raise InvalidInputError("no step was measured")
         mean = float(np.mean([timing.tokens for timing in timings]))
         longer = [mean / timing.tokens if timing.tokens > 0 else 1.0 for timing in timings]
-        sizes, kept = [t.n for t in timings], [t.m for t in timings]
+        sizes, rows = [t.rollouts for t in timings], [t.rows for t in timings]
         costs = cls(
             generate=_curve(sizes, [t.generate * f for t, f in zip(timings, longer, strict=True)]),
-            update=_curve(kept, [t.update * f for t, f in zip(timings, longer, strict=True)]),
+            update=_curve(rows, [t.update * f for t, f in zip(timings, longer, strict=True)]),
             score=_curve(sizes, [t.score for t in timings]),
             select=_curve(sizes, [t.select for t in timings]),
         )
-        if not costs.seconds(max(sizes), max(kept)) > 0:
+        if not costs.generate(max(sizes)) + costs.score(max(sizes)) + costs.update(max(rows)) > 0:
             raise InvalidInputError("the measured steps took no time")
         return costs
 
-    def phases(self, n: int, m: int) -> dict[str, float]:
+    def phases(self, sizes: Sizes) -> dict[str, float]:
         """Seconds per step, by phase."""
         return {
-            "generate": self.generate(n),
-            "score": self.score(n),
-            "select": self.select(n),
-            "update": self.update(m),
+            "generate": self.generate(sizes.rollouts),
+            "score": self.score(sizes.rollouts),
+            "select": self.select(sizes.rollouts),
+            "update": self.update(sizes.rows),
         }
 
-    def seconds(self, n: int, m: int) -> float:
-        """T(n, m): seconds per step."""
-        return sum(self.phases(n, m).values())
+    def seconds(self, sizes: Sizes) -> float:
+        """Seconds per step."""
+        return sum(self.phases(sizes).values())
 
 
-def _curve(sizes: Sequence[int], seconds: Sequence[float]) -> Curve:
-    by_size: dict[int, list[float]] = {}
+def _curve(sizes: Sequence[float], seconds: Sequence[float]) -> Curve:
+    by_size: dict[float, list[float]] = {}
     for size, value in zip(sizes, seconds, strict=True):
         by_size.setdefault(size, []).append(value)
     medians = {size: statistics.median_low(values) for size, values in by_size.items()}
@@ -159,7 +184,7 @@ def _curve(sizes: Sequence[int], seconds: Sequence[float]) -> Curve:
     return Curve.of(medians, counts)
 
 
-def _line(points: Mapping[int, float], counts: Mapping[int, int]) -> dict[int, float]:
+def _line(points: Mapping[float, float], counts: Mapping[float, int]) -> dict[float, float]:
     """The points moved onto a + b size, a and b >= 0, with the least squares of relative errors."""
     weights = np.sqrt([counts[size] for size in points])
     relative = weights / np.array(list(points.values()))

@@ -31,38 +31,38 @@ def write_recommendation(advice: Advice, folder: str | Path, source: str) -> lis
 
 
 def draw(advice: Advice) -> Figure:
-    """Seconds per step, and signal per second, against n; a line for each m."""
+    """Seconds per step, and what is learned per second, against n; a line for each m."""
+    best = advice.choice.cell
     with style():
         figure = Figure(figsize=(8.6, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         for axes in (left, right):
             _size_axis(axes, advice)
-        for m, colour in zip(sorted({cell.m for cell in advice.cells}), COLOURS * 9, strict=False):
-            cells = [cell for cell in advice.cells if cell.m == m]
-            sizes = [cell.n for cell in cells]
-            look = {"color": colour, "marker": "o", "label": f"m = {m}"}
-            left.plot(sizes, [cell.seconds for cell in cells], **look)
-            right.plot(sizes, [advice.relative(cell) for cell in cells], **look)
-        best = advice.choice.cell
+        kept = sorted({cell.sizes.m for cell in advice.cells})
+        for m, colour in zip(kept, COLOURS * 9, strict=False):
+            cells = [cell for cell in advice.cells if cell.sizes.m == m]
+            n = [cell.sizes.n for cell in cells]
+            label = f"m = {m}, P = {cells[0].sizes.prompts}"
+            look = {"color": colour, "marker": "o", "label": label}
+            left.plot(n, [cell.seconds for cell in cells], **look)
+            right.plot(n, [advice.relative(cell) for cell in cells], **look)
         right.plot(
-            best.n, advice.relative(best), "*", ms=15, mec="black", mfc="#F0E442", zorder=5,
-            label=f"star: recommended, n = {best.n}",
+            best.sizes.n, advice.relative(best), "*", ms=15, mec="black", mfc="#F0E442", zorder=5,
+            label=f"star: {best.sizes}",
         )  # fmt: skip
         right.axhline(1.0, color="#8A8A8A", lw=1.0, ls=(0, (4, 3)))
         left.set_ylim(bottom=0.0)
         left.set(title="Seconds per step (predicted)", ylabel="seconds per step")
-        right.set(
-            title=f"Signal per second (predicted, {advice.measure})",
-            ylabel=f"plain GRPO at m = {advice.m} is 1",
-        )
+        ylabel = f"plain GRPO with {advice.plain.sizes} is 1"
+        right.set(title="Learned per second (predicted)", ylabel=ylabel)
         right.set_ylim(bottom=0.0)
         right.legend(fontsize=8)
     return figure
 
 
 def _size_axis(axes: Axes, advice: Advice) -> None:
-    sizes = sorted({cell.n for cell in advice.cells})
+    n = sorted({cell.sizes.n for cell in advice.cells})
     axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.set_xticks(n, [str(size) for size in n])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("n, rollouts generated per prompt")

@@ -24,7 +24,10 @@ class Population(Protocol):
     """A distribution of prompts."""
 
     def signal(self, n: int, m: int) -> Signal:
-        """What an update on m of n rollouts per prompt learns, on average over the prompts."""
+        """What an update on m of n rollouts per prompt sees, on average over the prompts."""
+
+    def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
+        """Generated per prompt in two rounds (docs/rounds.md); None where that isn't known."""
 
 
 class _Counted:
@@ -39,6 +42,13 @@ class _Counted:
         of_count, counts = contrasts(n, m), self.counts(n)
         differ, square = counts @ (of_count > 0), counts @ of_count**2
         return Signal(float(counts @ of_count), float(differ), m, float(square))
+
+    def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
+        """As of the same name in `podsrl.downsampling.rounds`, on average over prompts."""
+        if m % 2:
+            return None
+        enough = float(self.counts(first)[m // 2 : first - m // 2 + 1].sum())
+        return first + (n - first) * (1 - enough)
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,9 @@ class ResampledRewards:
         differ = deviation > 1e-9 * np.abs(rewards_D_N[np.isfinite(rewards_D_N)]).max(initial=1e-9)
         square = float(np.mean(deviation**2))
         return Signal(float(deviation.mean()), float(differ.mean()), m, square)
+
+    def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
+        """Not known: when a kept set can't improve depends on the range of the rewards."""
 
 
 def _draw(random: np.random.Generator, rewards: Floats, n: int, draws: int) -> Floats:

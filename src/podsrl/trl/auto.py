@@ -7,6 +7,7 @@ from typing import Any
 from podsrl.errors import InvalidInputError
 from podsrl.recommend import (
     Costs,
+    Sizes,
     Timing,
     candidates,
     grid,
@@ -27,6 +28,7 @@ class RolloutChooser:
     Args:
         m: rollouts per prompt that the update sees.
         most: the largest n to consider.
+        prompts: of an optimiser step.
         rule: that keeps them.
 
     Attributes:
@@ -36,8 +38,8 @@ class RolloutChooser:
         reason: why, in a sentence.
     """
 
-    def __init__(self, m: int, most: int, rule: Any = "max_variance") -> None:
-        self.m, self.rule = m, rule
+    def __init__(self, m: int, most: int, prompts: int = 1, rule: Any = "max_variance") -> None:
+        self.m, self.prompts, self.rule = m, prompts, rule
         self.candidates = candidates(m, most)
         self.schedule = measuring_schedule(self.candidates)
         self.n = self.schedule[0]
@@ -74,7 +76,9 @@ class RolloutChooser:
         if ends:
             tokens = sum(self._lengths) / max(1, len(self._lengths))
             generate, score, select, update = (self._seconds[phase] for phase in PHASES)
-            self._timings.append(Timing(self.n, self.m, generate, score, select, update, tokens))
+            now = Sizes(self.prompts, self.n, self.m)
+            timed = (generate, score, select, update, tokens)
+            self._timings.append(Timing(now.rollouts, now.rows, *timed))
             self._seconds.clear()
             self._lengths.clear()
             if len(self._timings) < len(self.schedule):
@@ -108,8 +112,10 @@ class RolloutChooser:
         except InvalidInputError as error:  # the trainer warns of each such step
             return self.m, f"n = m = {self.m}: {error}"
         costs = Costs.of_timings(self._timings)
-        choice = recommend(grid(population, costs, self.candidates, [self.m]))
-        return choice.cell.n, choice.reason
+        sizes = [Sizes(self.prompts, n, self.m) for n in self.candidates]
+        choice = recommend(grid(population, costs, sizes), sizes[0])
+        n = choice.cell.sizes.n
+        return n, f"num_rollouts = {n}: {choice.reason}"
 
     def _settle(self, n: int, reason: str) -> None:
         self.n = self.chosen = n

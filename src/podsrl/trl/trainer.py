@@ -109,7 +109,10 @@ class PODSTrainer(GRPOTrainer):
             return None
         from podsrl.trl.auto import RolloutChooser  # needs scipy
 
-        auto = RolloutChooser(self.num_generations, args.max_num_rollouts, args.downsampling_rule)
+        rows = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
+        prompts = max(1, rows // self.num_generations)
+        most, rule = args.max_num_rollouts, args.downsampling_rule
+        auto = RolloutChooser(self.num_generations, most, prompts, rule)
         if auto.chosen is None:
             sizes = ", ".join(map(str, dict.fromkeys(auto.schedule)))
             message = "num_rollouts auto: the first %d generations measure n = %s"

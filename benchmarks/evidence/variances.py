@@ -1,0 +1,198 @@
+"""What the gradients of prompts share and what they don't: measured at fixed weights.
+
+For each prompt the real TRL loss of two halves of its kept rows gives two independent estimates of
+(mean score of right rollouts - mean score of wrong ones). `fit_variances` compares them.
+
+    python -m benchmarks.evidence.variances                       # of the embedded model: 2 minutes
+    python -m benchmarks.evidence.variances --config arithmetic --out variances.json
+"""
+
+import argparse
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from podsrl.errors import InvalidInputError
+from podsrl.experiments.config_file import read_config
+from podsrl.experiments.run import build_trainer, load_data
+from podsrl.experiments.spec import parse
+from podsrl.recommend import Variances
+from podsrl.runs.json_files import write_json
+
+RESULT = Path("docs/results/variances.json")
+#: Rows of each prompt, kept of four times as many and split into two halves.
+ROWS = 16
+#: Weights that are compared at most, picked at random: all of a large model don't fit in memory.
+WEIGHTS = 1_000_000
+
+
+def main() -> None:
+    """Measure, fit, print and write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--config", default="evidence", help="a YAML file or a shipped config")
+    parser.add_argument("--prompts", type=int, default=96, help="with contrast (96)")
+    parser.add_argument("--out", type=Path, default=RESULT)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(prompt_trainer(args.config, folder), args.prompts)
+    fitted = fit_variances(found.gradients_P_2_D, found.rows_P_2_2)
+    values = {
+        "config": args.config,
+        "prompts": fitted.prompts,
+        "generated": 4 * ROWS,
+        "kept": ROWS,
+        "between": [fitted.variances.between, *fitted.between],
+        "within": [fitted.variances.within, *fitted.within],
+        "cosine_of_halves": fitted.cosine_of_halves,
+        "cosine_of_prompts": fitted.cosine_of_prompts,
+        "right_of_each_prompt": found.right,
+    }
+    print(json.dumps(values))
+    write_json(args.out, values)
+
+
+@dataclass(frozen=True)
+class PromptGradients:
+    """Gradients of the halves of each prompt with contrast, and right rollouts of every prompt.
+
+    gradients_P_2_D: mean over right rows minus mean over wrong ones. rows_P_2_2: right and wrong
+        rows of each half. right: of the rollouts generated, also of prompts without contrast.
+    """
+
+    gradients_P_2_D: npt.NDArray[np.float32]
+    rows_P_2_2: npt.NDArray[np.int64]
+    right: list[int]
+
+
+def prompt_trainer(config: str, folder: str) -> Any:
+    """The trainer of a config, for one prompt per step; the gradient of a row keeps its scale."""
+    fixed = {
+        "num_generations": ROWS, "num_rollouts": 4 * ROWS, "per_device_train_batch_size": ROWS,
+        "gradient_accumulation_steps": 1, "evaluation_problems": 0, "output_dir": folder,
+        "rollout_log": "false", "loss_type": "grpo",
+    }  # fmt: skip
+    flags = [word for name, value in fixed.items() for word in (f"--{name}", str(value))]
+    spec = parse(read_config(config), flags)
+    trainer = build_trainer(spec, load_data(spec), lambda what: iter)
+    trainer.current_gradient_accumulation_steps = 1  # TRL sets it when it begins to train
+    trainer.model.train()
+    return trainer
+
+
+def measure(trainer: Any, prompts: int) -> PromptGradients:
+    """Of so many prompts with two right and two wrong kept rows; the others have no halves.
+
+    Raises:
+        InvalidInputError: the dataset has not so many.
+    """
+    weights = sum(p.numel() for p in trainer.model.parameters() if p.requires_grad)
+    random = np.random.default_rng(0)
+    chosen = random.choice(weights, WEIGHTS, replace=False) if weights > WEIGHTS else slice(None)
+    gradients, rows, all_right = [], [], []
+    for row in trainer.train_dataset:
+        output = trainer._generate_and_score_completions([row] * ROWS)
+        all_right.append(int((trainer._batch.rewards_P_N > 0).sum()))
+        right = output["advantages"] > 0
+        if min(int(right.sum()), int((~right).sum())) < 2:
+            continue
+        order = torch.argsort(right.int(), stable=True)
+        halves = [order[half::2] for half in (0, 1)]
+        gradients.append([half_gradient(trainer, output, half, right)[chosen] for half in halves])
+        rows.append([[int(right[half].sum()), int((~right[half]).sum())] for half in halves])
+        if len(gradients) == prompts:
+            return PromptGradients(np.array(gradients), np.array(rows), all_right)
+    raise InvalidInputError(f"{len(gradients)} of {len(all_right)} prompts have enough contrast")
+
+
+def half_gradient(trainer: Any, output: dict[str, Any], half: Any, right: Any) -> Any:
+    """Of TRL's own loss, with advantages that make it minus (mean of right - mean of wrong)."""
+    right_rows = int(right[half].sum())
+    wrong_rows = len(half) - right_rows
+    advantages = torch.where(right[half], len(half) / right_rows, -len(half) / wrong_rows)
+    inputs = {
+        name: value[half] if torch.is_tensor(value) and value.dim() else value
+        for name, value in output.items()
+    }
+    trainer.model.zero_grad()
+    trainer.compute_loss(trainer.model, {**inputs, "advantages": advantages}).backward()
+    parts = [p.grad.flatten() for p in trainer.model.parameters() if p.grad is not None]
+    return torch.cat(parts).float().cpu().numpy()
+
+
+@dataclass(frozen=True)
+class FittedVariances:
+    """Fitted to the gradients of single prompts, with 95 % intervals over prompts."""
+
+    variances: Variances
+    between: tuple[float, float]
+    within: tuple[float, float]
+    prompts: int
+    cosine_of_halves: float
+    cosine_of_prompts: float
+
+
+def fit_variances(
+    gradients_P_2_D: npt.NDArray[np.float32],
+    rows_P_2_2: npt.NDArray[np.int64],
+    resamples: int = 2000,
+) -> FittedVariances:
+    r"""The variances, from gradients of two halves of the rows of each prompt at fixed weights.
+
+    Products of halves of different prompts have mean :math:`|g|^2`, those of the two halves of one
+    prompt :math:`(1 + \tau^2) |g|^2`, and a half's square has :math:`\sigma^2 |g|^2 (1/a + 1/b)`
+    more, with a right and b wrong rows.
+
+    Args:
+        gradients_P_2_D: mean score of right rollouts minus that of wrong ones, by half.
+        rows_P_2_2: right and wrong rows of each half.
+        resamples: of the prompts, for the intervals.
+
+    Raises:
+        InvalidInputError: fewer than two prompts, or prompts that share no direction.
+    """
+    prompts = len(gradients_P_2_D)
+    if prompts < 2:
+        raise InvalidInputError(f"{prompts} prompts can't be compared; at least 2 are needed")
+    halves = gradients_P_2_D.reshape(2 * prompts, -1)
+    products = (halves @ halves.T).astype(float).reshape(prompts, 2, prompts, 2)
+    own = np.arange(prompts)
+    across_P_P = products.mean(axis=(1, 3))
+    together_P = products[own, 0, own, 1]
+    square_P = (products[own, 0, own, 0] + products[own, 1, own, 1]) / 2
+    inverse_P = (1 / rows_P_2_2).sum(axis=2).mean(axis=1)
+
+    def fit(which: npt.NDArray[np.int64]) -> tuple[float, float, float]:
+        times = np.bincount(which, minlength=prompts).astype(float)
+        pairs = np.outer(times, times)
+        pairs[own, own] = 0.0  # a prompt that was drawn twice is not two prompts
+        shared = float((pairs * across_P_P).sum() / pairs.sum())
+        same, noise = together_P[which].mean(), (square_P - together_P)[which].mean()
+        return shared, same / shared - 1, noise / inverse_P[which].mean() / shared
+
+    shared, between, within = fit(own)
+    if not shared > 0:
+        raise InvalidInputError("the gradients of the prompts share no direction: measure more")
+    random = np.random.default_rng(0)
+    drawn = np.array([fit(random.integers(prompts, size=prompts)) for _ in range(resamples)])
+    low, high = np.quantile(drawn[drawn[:, 0] > 0, 1:], (0.025, 0.975), axis=0)
+    lengths = np.linalg.norm(halves, axis=1).reshape(prompts, 2)
+    cosines = products / (lengths[:, :, None, None] * lengths)
+    others = ~np.eye(prompts, dtype=bool)
+    return FittedVariances(
+        Variances(float(between), float(within)),
+        (float(low[0]), float(high[0])),
+        (float(low[1]), float(high[1])),
+        prompts,
+        float(cosines[own, 0, own, 1].mean()),
+        float(cosines.mean(axis=(1, 3))[others].mean()),
+    )
+
+
+if __name__ == "__main__":
+    main()

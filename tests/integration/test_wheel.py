@@ -19,7 +19,8 @@ pytest.importorskip("trl")
 
 ROOT = Path(__file__).parents[2]
 TRIAL = ROOT / "tests" / "support" / "wheel_trial.py"
-MAX_LINES = 12_000
+#: The wheel's lines of Python. The aim is 12,000 (CONTRIBUTING.md); this number may only go down.
+MAX_LINES = 17_000
 DATA = {".py", ".yaml", ".css", ".js", ".j2"}
 
 
@@ -87,8 +88,7 @@ def test_tests_are_in_neither_and_the_sdist_has_what_the_wheel_needs(built):
     assert {("pyproject.toml",), ("LICENSE",), ("README.md",)} <= set(held)
 
 
-@pytest.mark.xfail(reason="being mended: others make it smaller")
-def test_the_wheel_has_at_most_12_000_lines_of_python(built):
+def test_the_wheel_has_no_more_lines_of_python_than_were_reached(built):
     with zipfile.ZipFile(built[1]) as archive:
         python = [name for name in archive.namelist() if name.endswith(".py")]
         lines = sum(archive.read(name).count(b"\n") for name in python)

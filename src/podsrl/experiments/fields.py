@@ -169,6 +169,10 @@ def check(config: Mapping[str, Any], flags: Sequence[str] = ()) -> dict[str, Any
         if name not in known:
             name, words = name.removeprefix("no_"), ["false"]
         values[name] = _of_words(known[name], words)
+    if values["model_name_or_path"] is None:
+        raise InvalidInputError(
+            "model_name_or_path is missing: a folder, a name on the hub, or 'tiny'"
+        )
     if values["resume"] and values["overwrite"]:
         raise InvalidInputError("resume and overwrite exclude each other; set one of them")
     return values

@@ -28,10 +28,6 @@ def check_run(config: Mapping[str, Any], flags: Sequence[str] = ()) -> dict[str,
         PodsError: something is wrong; the message says what is allowed.
     """
     values = fields.check({**RUN_DEFAULTS, **config}, flags)
-    if values["model_name_or_path"] is None:
-        raise InvalidInputError(
-            "model_name_or_path is missing: a folder, a name on the hub, or 'tiny'"
-        )
     resolve_rule(values["downsampling_rule"])
     for name in ("data_path", "evaluation_path"):
         if values[name] is not None and not Path(values[name]).expanduser().exists():

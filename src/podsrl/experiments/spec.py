@@ -75,8 +75,4 @@ def parse(config: dict[str, Any], flags: Sequence[str] = ()) -> Spec:
         raise
     except (ValueError, TypeError) as error:
         raise InvalidInputError(" ".join(str(error).split())) from error
-    if model.model_name_or_path is None:
-        raise InvalidInputError(
-            "model_name_or_path is missing: a folder, a name on the hub, or 'tiny'"
-        )
     return Spec(run, training, model)

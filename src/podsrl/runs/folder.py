@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,15 +97,17 @@ class Evaluation:
     tokens_generated: int = 0
 
     def __post_init__(self) -> None:
-        for name in _LISTS:
-            values = getattr(self, name)
-            if len(values) != self.repeats or not self.repeats:
+        for name, value in vars(self).items():
+            if name in ("task", "split"):
+                continue
+            values, count = (value, self.repeats) if name in _LISTS else ([value], 1)
+            if not isinstance(values, (list, tuple)) or len(values) != count or not count:
                 raise InvalidInputError(
-                    f"{name} must hold one number per repeat ({self.repeats}); got {values!r}"
+                    f"{name} must hold one number per repeat ({count}); got {value!r}"
                 )
-            top = 1.0 if name in ACCURACIES else float("inf")
-            if not all(isinstance(v, (int, float)) and 0 <= v <= top for v in values):
-                raise InvalidInputError(f"{name} must be numbers in 0..{top:g}; got {values!r}")
+            top = 1.0 if name in ACCURACIES else math.inf
+            if not all(isinstance(number, Real) and 0 <= number <= top for number in values):
+                raise InvalidInputError(f"{name} must be in 0..{top:g}; got {value!r}")
 
     def mean(self, measure: str) -> float:
         """The mean over repeats of one of the measures.
@@ -123,19 +127,10 @@ class Evaluation:
         Raises:
             InvalidInputError: a field is missing, unknown, or not of its kind.
         """
-        names = {field.name for field in fields(cls)}
-        if set(value) | {"tokens_generated"} != names:
-            wrong = ", ".join(sorted((names - {"tokens_generated"}) ^ set(value)))
-            raise InvalidInputError(f"an evaluation has other fields than it should: {wrong}")
-        for name in names - {*_LISTS, "task", "split"}:
-            number = value.get(name, 0)
-            if not isinstance(number, (int, float)) or number < 0:
-                raise InvalidInputError(f"{name} must be a number >= 0; got {number!r}")
-        for name in _LISTS:
-            if not isinstance(value[name], list):
-                raise InvalidInputError(f"{name} must be a list; got {value[name]!r}")
-        lists: dict[str, Any] = {name: tuple(value[name]) for name in _LISTS}
-        return cls(**{**value, **lists})
+        try:
+            return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+        except TypeError as error:  # a field is missing, or there is another one
+            raise InvalidInputError(f"not the fields of an evaluation: {error}") from error
 
 
 class RunFolder:

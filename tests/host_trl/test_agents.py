@@ -172,6 +172,7 @@ def test_an_environment_may_change_its_row_without_changing_its_siblings(tmp_pat
     assert trainer.state.global_step == 2
 
 
+@pytest.mark.slow
 def test_a_tool_that_returns_megabytes_or_is_interrupted_leaves_a_readable_run(tmp_path):
     """A call that hangs ends with Ctrl-C; steps until then, and their checkpoint, are there."""
 

@@ -140,6 +140,7 @@ def test_layers_that_do_not_attend_to_everything_are_left_to_generate(model, con
     assert not can_share(other, config)
 
 
+@pytest.mark.slow
 def test_the_trainer_uses_it_where_it_keeps_fewer_than_it_generates(make_trainer, monkeypatch):
     from podsrl.trl import fast_generation
 

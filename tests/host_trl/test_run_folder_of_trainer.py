@@ -58,6 +58,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_a_second_training_in_a_used_folder_keeps_the_first_ones_records(make_trainer, caplog):
     first = make_trainer(8, max_steps=2)
     first.train()

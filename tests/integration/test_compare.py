@@ -210,6 +210,7 @@ def test_a_model_that_is_nowhere_is_named(comparison):
         parse_comparison(comparison({"task_options": {"min_columns": 3, "max_columns": 2}}), "x")
 
 
+@pytest.mark.slow
 def test_steps_longer_than_the_way_between_evaluations_are_named(comparison, tmp_path, capsys):
     config = comparison(arms=["grpo", "pods"], budget={"rollouts": 16}, evaluations=4)
     path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
@@ -272,6 +273,7 @@ def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsy
     assert capsys.readouterr().err == "why\n" * 4
 
 
+@pytest.mark.slow
 def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
     config = comparison(arms=["grpo", "pods"], seeds=2, evaluations=1, launch=WITHOUT_TORCH)
     path, folder, log = write(tmp_path / "c.yaml", config), tmp_path / "runs", tmp_path / "log"

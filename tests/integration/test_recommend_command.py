@@ -81,6 +81,7 @@ def test_rows_and_variances_can_be_given(capsys, tmp_path):
     assert recommendation_of(tmp_path)["variances"] == {"between": 0.0, "within": 0.1}
 
 
+@pytest.mark.slow
 def test_a_plan_from_given_costs_needs_neither_torch_nor_trl(tmp_path):
     code = (
         "import sys; from podsrl.cli import main\n"

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from trl import TrlParser
 
 from podsrl.errors import InvalidInputError
+from podsrl.recommend import BetaRates, Costs, Sizes, Timing, grid, measured, recommend
 from podsrl.trl import PODSConfig, clock
-from podsrl.trl.auto import RolloutChooser
+from podsrl.trl.auto import RolloutChooser, candidates, measuring_schedule
 from support.trl_runs import equal, logged, weights
 
 SIZES = {"max_num_rollouts": 16, "max_steps": 8}
@@ -51,7 +52,10 @@ def test_it_measures_every_size_twice_chooses_says_why_and_stays():
     assert chooser.chosen is None
     assert drive(chooser, SLOW_TO_SCORE, 0.5, 8) == [*SCHEDULE, 4, 4]
     assert chooser.n == chooser.chosen == 4
-    assert "1 prompt, 4 -> 4, plain GRPO as it is. 1 prompt, 8 -> 4 would learn" in chooser.reason
+    assert (
+        "num_rollouts = 4: 1 prompt, 4 -> 4, plain GRPO as it is: nothing else pays"
+        in chooser.reason
+    )
 
 
 def test_where_contrast_is_rare_and_rollouts_are_free_it_takes_more():
@@ -165,3 +169,38 @@ def test_auto_is_a_word_of_the_config_in_python_yaml_and_flags(tmp_path):
 def test_a_wrong_auto_says_what_is_allowed(tmp_path, fields, says):
     with pytest.raises(InvalidInputError, match=says):
         PODSConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none", **fields)
+
+
+@pytest.mark.parametrize("prompts", [1, 8])
+def test_eight_generations_tell_enough_to_choose_n_by(prompts):
+    """What `auto` sees, with timings that are up to half too long; the loss is by its own model."""
+    random = np.random.default_rng(9)
+    sizes = [Sizes(prompts, n, 16) for n in candidates(16, 128)]
+    truth, costs = BetaRates(0.6, 1.8), Costs.of_rollouts(generate=0.01, update=0.05)
+    worth = {cell.sizes: cell.per_second for cell in grid(truth, costs, sizes)}
+    lost = []
+    for _ in range(60):
+        rewards, timings = [], []
+        for n in measuring_schedule(candidates(16, 128)):
+            rates = random.beta(0.6, 1.8, prompts)
+            rewards += [(random.random(n) < rate).astype(float).tolist() for rate in rates]
+            tokens, now = random.uniform(25, 75), Sizes(prompts, n, 16)
+            seconds = costs.phases(now)
+            generate, update = (
+                seconds[phase] * tokens / 50 * (1 + 0.5 * random.random() ** 2)
+                for phase in ("generate", "update")
+            )
+            spent = (generate, 0.0, update, tokens)
+            timings.append(Timing(now.rollouts, now.rows, *spent))
+        cells = grid(measured(rewards), Costs.of_timings(timings), sizes)
+        lost.append(1 - worth[recommend(cells, sizes[0]).cell.sizes] / max(worth.values()))
+    assert np.mean(lost) < 0.05
+
+
+def test_at_most_eight_generations_measure():
+    for most in range(1, 12):
+        candidates = [2**i for i in range(most)]
+        schedule = measuring_schedule(candidates)
+        assert len(schedule) <= 8
+        assert {candidates[0], candidates[-1]} <= set(schedule) <= set(candidates)
+        assert schedule[0] == candidates[-1]

@@ -127,7 +127,7 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
     run = RunFolder(tmp_path / "run")
     found = read_measured(run)
     assert (found.now, found.rollouts, found.generations) == (Sizes(2, 8, 4), (16.0,), 3)
-    assert (len(found.rewards_G), found.batch.total) == (6, 8)
+    assert (len(found.rewards_G), found.batch) == (6, (8, 1, 1))
     assert isinstance(found.population, MeasuredRates)
     right = sum(found.population.right_G)
     assert found.mean_reward == pytest.approx(right / 48)
@@ -175,7 +175,7 @@ def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
     assert "3 runs: 30 generations of 16, 64 rollouts" in capsys.readouterr().out
     found = read_measured(*find_runs(tmp_path))
     grpo, pods, grpo_ga = Sizes(1, 16, 16), Sizes(1, 64, 16), Sizes(1, 64, 64)
-    assert (found.now.rows, found.batch.total) == (16, 16)
+    assert (found.now.rows, found.batch) == (16, (16, 1, 1))
     for sizes in (grpo, pods, grpo_ga):
         assert found.costs.seconds(sizes) == pytest.approx(1.0)
     worth = [found.population.signal(one.n, one.m).worth(1) for one in (pods, grpo)]

@@ -18,10 +18,9 @@ from podsrl.recommend import (
     ResampledRewards,
     Sizes,
     Variances,
-    contrasts,
-    kept_right,
     measured,
 )
+from podsrl.recommend.signal import contrasts, kept_right
 
 SIZES = [(n, m) for n in range(1, 13) for m in range(1, n + 1)]
 RATES = (0.03, 0.2, 0.5, 0.9)

@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " measured ones",
     )
     parser.add_argument(
-        "--rows", type=int, help="of the update per step, prompts x m (as now; 16 of given costs)"
+        "--rows", type=_rows, help="of the update per step, prompts x m (as now; 16 of given costs)"
     )
     parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m ... 8m)")
     parser.add_argument("--m", type=_sizes, default=[], help="m to compare (rows, rows/2, ... 2)")
@@ -169,10 +169,15 @@ def _sizes(text: str) -> list[int]:
     return sizes
 
 
+def _rows(text: str) -> int:
+    (rows,) = _sizes(text)
+    return rows
+
+
 def _variances(text: str) -> "Variances":
     from podsrl.recommend import Variances
 
     between, within = (float(number) for number in text.split(","))
-    if not (between >= 0 and within >= 0):
+    if not (0 <= between < float("inf") and 0 <= within < float("inf")):
         raise argparse.ArgumentTypeError(f"variances are numbers >= 0; got {text!r}")
     return Variances(between, within)

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import (
-    Costs,
-    Population,
-    Sizes,
-    Timing,
-    candidates,
-    measured,
-    measuring_schedule,
-)
+from podsrl.recommend import Costs, Population, Sizes, Timing, measured
 from podsrl.recommend.advice import Batch
 from podsrl.runs.folder import PHASES, RunFolder
 
@@ -126,7 +118,7 @@ def _timing(rows: list[dict[str, Any]], before: dict[str, Any]) -> Timing:
         for name in ("pods/rollouts_generated", "pods/rollouts_trained")
     )
     tokens = float(rows[0].get("completions/mean_length") or 0.0)
-    return Timing(generated, trained, generate, score, select, update, tokens)
+    return Timing(generated, trained, generate, score + select, update, tokens)
 
 
 def _rewards(run: RunFolder) -> list[list[float]]:
@@ -162,6 +154,7 @@ class ShortRun:
         """
         from podsrl.experiments.preview import Preview
         from podsrl.experiments.spec import parse
+        from podsrl.trl.auto import candidates, measuring_schedule
 
         m = int(parse(config, flags).training.num_generations or 0)
         most = str(8 * m)

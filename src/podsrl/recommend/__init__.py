@@ -6,14 +6,12 @@ Pure: numpy and scipy only, no torch, no trainer. docs/signal.md derives the mod
 from podsrl.recommend.choice import (
     Cell,
     Choice,
-    candidates,
     grid,
-    measuring_schedule,
     recommend,
     speedup,
     splits,
 )
-from podsrl.recommend.costs import Costs, Curve, Sizes, Timing
+from podsrl.recommend.costs import Costs, Line, Sizes, Timing
 from podsrl.recommend.populations import (
     BetaRates,
     KnownRates,
@@ -27,8 +25,6 @@ from podsrl.recommend.signal import (
     MEASURED,
     Signal,
     Variances,
-    contrasts,
-    kept_right,
 )
 
 __all__ = [
@@ -37,8 +33,8 @@ __all__ = [
     "Cell",
     "Choice",
     "Costs",
-    "Curve",
     "KnownRates",
+    "Line",
     "MeasuredRates",
     "Population",
     "ResampledRewards",
@@ -46,12 +42,8 @@ __all__ = [
     "Sizes",
     "Timing",
     "Variances",
-    "candidates",
-    "contrasts",
     "grid",
-    "kept_right",
     "measured",
-    "measuring_schedule",
     "parse_pass_rates",
     "recommend",
     "speedup",

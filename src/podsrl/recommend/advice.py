@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from podsrl.recommend.choice import Cell, Choice, Rounds, best_rounds, grid, recommend, splits
 from podsrl.recommend.costs import Costs, Sizes
@@ -10,25 +10,18 @@ from podsrl.recommend.populations import Population
 from podsrl.recommend.signal import MEASURED, Variances
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """How TRL counts the rows of a step: rows of a process at once, accumulation, processes."""
 
     rows: int
     accumulation: int = 1
     processes: int = 1
 
-    @property
-    def total(self) -> int:
-        """Rows per optimiser step."""
-        return self.rows * self.accumulation * self.processes
-
     def of_rows(self, rows: int) -> "Batch":
-        """The same memory for another number of rows; the rest is accumulated."""
-        at_once = max(
-            one for one in range(1, self.rows + 1) if rows % (one * self.processes) == 0 or one == 1
-        )
-        return Batch(at_once, max(1, rows // (at_once * self.processes)), self.processes)
+        """Rows per step on the same processes, at most as many at once; the rest accumulates."""
+        own = rows // self.processes
+        at_once = max(one for one in range(1, self.rows + 1) if own % one == 0)
+        return Batch(at_once, own // at_once, self.processes)
 
 
 @dataclass(frozen=True)
@@ -65,22 +58,23 @@ class Advice:
         ]
         for cell in self.cells:
             phases, (prompts, n, m) = self.costs.phases(cell.sizes), cell.sizes
+            equal = abs(1 - cell.signal.chance)
             lines.append(
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
-                f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{1 - cell.signal.chance:8.0%}"
+                f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
                 f"{self.relative(cell):9.2f}"
                 + ("  <- recommended" if cell == self.choice.cell else "")
             )
         lines += ["", f"recommended: {self.choice.reason}."]
         if self.rounds is not None:
-            lines.append(self.rounds.reason)
+            lines.append(str(self.rounds))
         settings = "\n".join(f"  {name}: {value}" for name, value in self.settings().items())
         return "\n".join([*lines, "", f"the settings of TRL and podsrl for it:\n{settings}"])
 
     def settings(self) -> dict[str, int]:
         """What to write into a config: rows per device x accumulation x processes = prompts x m."""
         sizes = self.choice.cell.sizes
-        batch = self.batch if self.batch.total == sizes.rows else self.batch.of_rows(sizes.rows)
+        batch = self.batch.of_rows(sizes.rows)
         settings = {
             "num_rollouts": sizes.n,
             "num_generations": sizes.m,
@@ -93,24 +87,18 @@ class Advice:
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values; what is learned per second is absolute."""
+        choice = self.choice
         return {
             "rows": self.now.rows,
             "variances": asdict(self.variances),
-            "recommended": {
-                **self.choice.cell.sizes._asdict(),
-                "reason": self.choice.reason,
-                "settings": self.settings(),
-            },
+            "recommended": choice.cell.sizes._asdict()
+            | {"reason": choice.reason, "settings": self.settings()},
             "rounds": None if self.rounds is None else asdict(self.rounds),
             "cells": [
                 {
-                    **cell.sizes._asdict(),
-                    "seconds": cell.seconds,
-                    "phases": self.costs.phases(cell.sizes),
-                    "contrast": cell.signal.contrast,
-                    "chance": cell.signal.chance,
-                    "worth": cell.worth,
-                    "learned_per_second": cell.per_second,
+                    **(cell.sizes._asdict() | asdict(cell.signal)),
+                    **{"seconds": cell.seconds, "phases": self.costs.phases(cell.sizes)},
+                    **{"worth": cell.worth, "learned_per_second": cell.per_second},
                 }
                 for cell in self.cells
             ],
@@ -126,15 +114,9 @@ def advise(
     variances: Variances = MEASURED,
     batch: Batch | None = None,
 ) -> Advice:
-    """Compare the ways to spend the rows of a step.
+    """Compare the ways to spend the rows of the present sizes, `now`, with n and m as in `splits`.
 
-    Args:
-        population: of prompts.
-        costs: seconds per step.
-        now: the present sizes.
-        n, m: to compare; default: as in `splits`. The present m is always in.
-        variances: of the gradients of prompts and rollouts.
-        batch: the rows of a step as TRL counts them now.
+    The present m is always in. batch: the rows of a step as TRL counts them now.
     """
     kept = {*m, now.m} if m else ()
     sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])

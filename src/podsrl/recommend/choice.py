@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from podsrl.errors import InvalidInputError
 from podsrl.recommend.costs import Costs, Sizes
@@ -12,8 +13,6 @@ from podsrl.recommend.signal import MEASURED, Signal, Variances
 #: and pass rates are not known better.
 WITHIN = 0.05
 _TIMES = (1, 2, 4, 8)  # n, by m
-_MOST_SIZES = 4  # measured; the cost of the sizes between is interpolated
-_EACH = 2  # generations of each: the first at a new size is slow
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,7 @@ class Cell:
         return self.worth / self.seconds
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """What to take, and why in a sentence."""
 
     cell: Cell
@@ -43,8 +41,8 @@ class Choice:
 class Rounds:
     """Generating in two rounds, the second only for prompts whose kept rollouts can improve.
 
-    first: rollouts of each prompt in the first round. fewer: share of the rollouts that it saves.
-        seconds: of generating and scoring, as a share of those without rounds; None: not known.
+    first: rollouts of each prompt in the first round. fewer: share of rollouts saved. seconds: of
+        generating and scoring, as a share of those without rounds; None: not known.
     """
 
     first: int
@@ -56,68 +54,29 @@ class Rounds:
         """Is it faster, by more than timings are known?"""
         return self.seconds is not None and self.seconds < 1 - WITHIN
 
-    @property
-    def reason(self) -> str:
-        """What it saves, in a sentence."""
+    def __str__(self) -> str:
         saves = f"rounds of {self.first} would generate {self.fewer:.0%} fewer rollouts"
         if self.seconds is None:
-            return f"{saves}; whether that pays can't be said of costs at one size"
+            return f"{saves}; whether that pays can't be said without what a call costs by itself"
         verdict = "pay" if self.pays else "don't pay"
         return f"{saves} in {self.seconds:.2f} times the seconds: they {verdict} here"
 
 
-def candidates(m: int, most: int) -> list[int]:
-    """The n to choose from: m, 2m, 4m, ... up to `most`.
-
-    >>> candidates(16, 128)
-    [16, 32, 64, 128]
-    """
-    if most < m:
-        raise InvalidInputError(f"the largest n, {most}, must be at least m = {m}")
-    sizes = [m]
-    while 2 * sizes[-1] <= most:
-        sizes.append(2 * sizes[-1])
-    return sizes
-
-
-def measuring_schedule(sizes: Sequence[int]) -> list[int]:
-    """Which n to generate, generation by generation, to measure the cost of all `sizes`.
-
-    The largest first, then the smallest, and at most two between.
-
-    >>> measuring_schedule([16, 32, 64, 128])
-    [128, 128, 16, 16, 64, 64, 32, 32]
-    >>> measuring_schedule([2, 4, 8, 16, 32, 64, 128])
-    [128, 128, 2, 2, 32, 32, 8, 8]
-    """
-    last = len(sizes) - 1
-    parts = min(_MOST_SIZES, len(sizes)) - 1
-    between = [sizes[round(i * last / parts)] for i in range(parts - 1, 0, -1)]
-    order = dict.fromkeys([sizes[-1], sizes[0], *between])
-    return [n for n in order for _ in range(_EACH)]
-
-
 def splits(rows: int, n: Iterable[int] = (), m: Iterable[int] = ()) -> list[Sizes]:
-    """The ways to spend `rows` per step: every m that divides them, with every n >= m.
+    """The ways to spend `rows` of the update per step: every m that divides them, every n >= m.
 
     Args:
-        rows: of the update, prompts x m.
+        rows: prompts x m.
         n: to compare; default: m, 2m, 4m and 8m. n = m, plain GRPO, is always in.
-        m: to compare; default: rows, rows / 2, rows / 4, ... as long as it is 2 or more and even.
+        m: to compare; default: rows, rows / 2, rows / 4, ... that are even.
 
     >>> [str(sizes) for sizes in splits(4, n=[8])]
     ['2 prompts, 2 -> 2', '2 prompts, 8 -> 2', '1 prompt, 4 -> 4', '1 prompt, 8 -> 4']
     """
-    kept = {one for one in m if rows % one == 0}
-    if not m:
-        one = rows
-        kept.add(one)
-        while one % 4 == 0:
-            one //= 2
-            kept.add(one)
+    halves = [rows >> i for i in range(rows.bit_length()) if rows % 2 ** (i + 1) == 0 or i == 0]
     return [
         Sizes(rows // one, size, one)
-        for one in sorted(kept)
+        for one in sorted({one for one in m or halves if rows % one == 0})
         for size in sorted({one, *(n or (one * times for times in _TIMES))})
         if size >= one
     ]
@@ -129,14 +88,7 @@ def grid(
     sizes: Iterable[Sizes],
     variances: Variances = MEASURED,
 ) -> list[Cell]:
-    """What the sizes cost and teach.
-
-    Args:
-        population: of prompts.
-        costs: seconds per step.
-        sizes: to compare.
-        variances: of the gradients of prompts and rollouts.
-    """
+    """What the sizes cost, and teach of such prompts."""
     cells = []
     for one in sizes:
         signal = population.signal(one.n, one.m)
@@ -153,14 +105,10 @@ def best(cells: Sequence[Cell]) -> Cell:
 
 
 def recommend(cells: Sequence[Cell], now: Sizes) -> Choice:
-    """The `best` cell, and why.
-
-    Args:
-        cells: plain GRPO of the present prompts and m among them.
-        now: the present sizes.
+    """The `best` cell, and why, for one who has the sizes `now`.
 
     Raises:
-        InvalidInputError: plain GRPO is missing.
+        InvalidInputError: plain GRPO of the present prompts and m is not among the cells.
     """
     plain = [cell for cell in cells if cell.sizes == Sizes(now.prompts, now.m, now.m)]
     if not plain:
@@ -178,17 +126,10 @@ def speedup(
 ) -> float:
     """Predicted speed-up of one arm over another: the ratio of what they learn per second.
 
-    Args:
-        population: of prompts, the same for both.
-        costs: seconds per step.
-        arm: its sizes: of one prompt GRPO is (1, 16, 16), GRPO-GA (1, 64, 64), PODS (1, 64, 16).
-        reference: sizes of the other.
-        variances: of the gradients of prompts and rollouts.
-
     >>> from podsrl.recommend import KnownRates
     >>> costs = Costs.of_rollouts(generate=0.05, update=0.42)
-    >>> round(speedup(KnownRates((0.05,)), costs, Sizes(8, 8, 2), Sizes(1, 16, 16)), 2)
-    2.0
+    >>> round(speedup(KnownRates((0.1,)), costs, Sizes(8, 8, 2), Sizes(1, 16, 16)), 2)
+    2.11
     """
     one, other = grid(population, costs, (arm, reference), variances)
     if not other.worth:
@@ -197,67 +138,51 @@ def speedup(
 
 
 def best_rounds(population: Population, costs: Costs, sizes: Sizes) -> Rounds | None:
-    """The first round that saves most time, or None where it isn't known which prompts need more.
+    """The first round that saves most time; None where it isn't known which prompts need more.
 
-    Where some prompts need a second round, it is a second call: what a call costs whatever its size
-    is paid twice.
+    The second round is a second call of the generator: what any call costs is paid twice.
     """
     prompts, n, m = sizes
-    firsts = [size for size in candidates(m, n) if size < n]
-    known = [(first, population.expected_rollouts(n, m, first)) for first in firsts]
-    found = [(first, rollouts) for first, rollouts in known if rollouts is not None]
-    if not found:
-        return None
-
-    def seconds(first: int, rollouts: float) -> float:
-        rest = prompts * (rollouts - first)
-        again = costs.generate(rest) + costs.score(rest) if rest else 0.0
-        return costs.generate(prompts * first) + costs.score(prompts * first) + again
-
-    one_size = len(costs.generate.sizes) == 1
-    first, rollouts = min(found, key=lambda one: one[1] if one_size else seconds(*one))
-    fewer = 1 - rollouts / n
-    if one_size:
-        return Rounds(first, fewer, None)
-    phases = costs.phases(sizes)
-    return Rounds(first, fewer, seconds(first, rollouts) / (phases["generate"] + phases["score"]))
+    generate, score = costs.generate, costs.score
+    all_at_once = generate(sizes.rollouts) + score(sizes.rollouts)
+    found, first = [], m
+    while first < n:
+        rollouts = population.expected_rollouts(n, m, first)
+        if rollouts is None:
+            return None
+        parts = [prompts * first, prompts * (rollouts - first)]
+        seconds = sum(generate(part) + score(part) for part in parts if part > 0)
+        share = seconds / all_at_once if generate.fixed else None
+        found.append(Rounds(first, 1 - rollouts / n, share))
+        first *= 2
+    return min(found, key=lambda one: (one.seconds or 0.0, -one.fewer), default=None)
 
 
-def _reason(cells: Sequence[Cell], best: Cell, plain: Cell) -> str:
+def _reason(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
     if not any(cell.worth for cell in cells):
         return (
-            f"{best.sizes}. All rewards of each prompt are equal, so there is nothing to learn from"
-            " and nothing to choose by"
+            f"{choice.sizes}. All rewards of each prompt are equal, so there is nothing to learn"
+            " from and nothing to choose by"
         )
+    if choice == plain:
+        return f"{choice.sizes}, plain GRPO as it is: nothing else pays here"
     if not plain.worth:
-        return f"{best.sizes}: of these it learns most per second"
-    grpo = [cell for cell in cells if cell.sizes.n == cell.sizes.m]
-    if best == plain:
-        others = [cell for cell in cells if cell != best]
-        if not others:
-            return f"{best.sizes}, plain GRPO as it is"
-        rival = max(others, key=lambda cell: cell.per_second)
-        return (
-            f"{best.sizes}, plain GRPO as it is. {rival.sizes} would learn"
-            f" {rival.per_second / best.per_second:.2f} times as much per second."
-            f" {_compared(rival, best)}"
-        )
+        return f"{choice.sizes}: of these it learns most per second"
     text = (
-        f"{best.sizes} learns {best.per_second / plain.per_second:.2f} times as much per second as"
-        f" plain GRPO with {plain.sizes}"
+        f"{choice.sizes} learns {choice.per_second / plain.per_second:.2f} times as much per second"
+        f" as plain GRPO with {plain.sizes}"
     )
-    if best in grpo:
+    grpo = max(
+        (cell for cell in cells if cell.sizes.n == cell.sizes.m), key=lambda cell: cell.per_second
+    )
+    if choice.sizes.n == choice.sizes.m:
         text += ", and is plain GRPO itself: more rollouts don't pay here"
-    elif (other := max(grpo, key=lambda cell: cell.per_second)) != plain:
-        text += f", and {best.per_second / other.per_second:.2f} times as much as {other.sizes}"
-    return f"{text}. {_compared(best, plain)}"
-
-
-def _compared(cell: Cell, plain: Cell) -> str:
+    elif grpo != plain:
+        text += f", and {choice.per_second / grpo.per_second:.2f} times as much as {grpo.sizes}"
     return (
-        "The kept rewards of a prompt would have a standard deviation of"
-        f" {cell.signal.contrast:.3f} instead of {plain.signal.contrast:.3f}."
-        f" {1 - cell.signal.chance:.0%} of the prompts would have rewards that are all equal,"
-        f" instead of {1 - plain.signal.chance:.0%}. A step takes"
-        f" {cell.seconds / plain.seconds:.2f} times as long"
+        f"{text}. The kept rewards of a prompt would have a standard deviation of"
+        f" {choice.signal.contrast:.3f} instead of {plain.signal.contrast:.3f}."
+        f" {abs(1 - choice.signal.chance):.0%} of the prompts would have rewards that are all"
+        f" equal, instead of {abs(1 - plain.signal.chance):.0%}. A step takes"
+        f" {choice.seconds / plain.seconds:.2f} times as long"
     )

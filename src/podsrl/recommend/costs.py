@@ -10,8 +10,6 @@ from scipy import optimize
 
 from podsrl.errors import InvalidInputError
 
-_SURE = 3  # timings of a size that are enough to believe them
-
 
 class Sizes(NamedTuple):
     """Of an optimiser step: prompts, and for each n rollouts generated and m kept.
@@ -42,83 +40,65 @@ class Sizes(NamedTuple):
 class Timing(NamedTuple):
     """One measured optimiser step: rollouts generated, rows trained, seconds by phase, and tokens.
 
-    tokens: mean of a rollout.
+    score: and selecting. tokens: mean of a rollout.
     """
 
     rollouts: float
     rows: float
     generate: float
     score: float
-    select: float
     update: float
     tokens: float
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Seconds per step against rollouts or rows per step, measured at one or several sizes.
+class Line:
+    """Seconds of a step: what a call costs whatever its size, and what each rollout adds.
 
-    Between sizes it is interpolated linearly; beyond them the nearest stretch goes on, below never
-    under what is proportional to the smallest. One size alone is taken as proportional.
-
-    >>> decode = Curve.of({16: 1.0, 64: 2.5})
-    >>> decode(32), decode(128), Curve.of({16: 1.0})(32)
+    >>> decode = Line.through({16: 1.0, 64: 2.5})
+    >>> round(decode(32), 9), round(decode(128), 9), Line.through({16: 1.0})(32)
     (1.5, 4.5, 2.0)
     """
 
-    sizes: tuple[float, ...]
-    seconds: tuple[float, ...]
+    fixed: float
+    each: float
 
     @classmethod
-    def of(
-        cls, points: Mapping[float, float], weights: Mapping[float, float] | None = None
-    ) -> "Curve":
-        """A curve through size: seconds, or near it: more rollouts never take less time.
+    def through(
+        cls, points: Mapping[float, float], counts: Mapping[float, int] | None = None
+    ) -> "Line":
+        """Near seconds by size, with the least relative errors, and never falling.
 
-        Where a measurement says they do, it is noise, and sizes get the mean of their neighbours
-        (isotonic regression).
-
-        Args:
-            points: seconds by size.
-            weights: how much each size counts in such a mean; default: the same.
+        One size alone is taken as proportional. `counts` says how often each was measured.
 
         Raises:
-            InvalidInputError: none, a size below 1, or seconds that are no number >= 0.
+            InvalidInputError: no point, a size not above 0, or seconds that are no number >= 0.
         """
-        sizes = tuple(sorted(points))
-        seconds = tuple(float(points[size]) for size in sizes)
-        if not sizes or sizes[0] < 1 or not all(0 <= s < np.inf for s in seconds):
+        sizes, seconds = np.array(list(points)), np.array(list(points.values()), dtype=float)
+        if not len(sizes) or not ((sizes > 0) & (seconds >= 0) & (seconds < np.inf)).all():
             raise InvalidInputError(
-                f"a cost needs seconds >= 0 at one size >= 1 or more; got {dict(points)!r}"
+                f"a cost needs seconds >= 0 at one size or more; got {dict(points)!r}"
             )
-        counts = [(weights or {}).get(size, 1.0) for size in sizes]
-        rising = optimize.isotonic_regression(seconds, weights=counts).x
-        return cls(sizes, tuple(rising.tolist()))
+        if len(sizes) == 1 or not seconds.any():
+            return cls(0.0, float(seconds[0] / sizes[0]))
+        weights = np.sqrt([(counts or {}).get(size, 1) for size in points])
+        weights = weights / np.maximum(seconds, 1e-3 * seconds.max())
+        sides = np.stack([weights, weights * sizes], axis=1)
+        fixed, each = optimize.nnls(sides, weights * seconds)[0]
+        return cls(float(fixed), float(each))
 
     def __call__(self, size: float) -> float:
         """Seconds at that size."""
-        x, y = self.sizes, self.seconds
-        proportional = y[0] * size / x[0]
-        if len(x) == 1:
-            return proportional
-        if size < x[0]:
-            return max(proportional, y[0] + (size - x[0]) * (y[1] - y[0]) / (x[1] - x[0]))
-        if size > x[-1]:
-            return y[-1] + (size - x[-1]) * (y[-1] - y[-2]) / (x[-1] - x[-2])
-        return float(np.interp(size, x, y))
+        return self.fixed + self.each * size
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one optimiser step: generate, score and select its rollouts, update on its rows.
+    """Seconds of an optimiser step: generate and score its rollouts, update on its rows."""
 
-    What doesn't depend on the size is part of its curve.
-    """
-
-    generate: Curve
-    update: Curve
-    score: Curve = Curve((1,), (0.0,))
-    select: Curve = Curve((1,), (0.0,))
+    generate: Line
+    update: Line
+    score: Line = Line(0.0, 0.0)
 
     @classmethod
     def of_rollouts(cls, generate: float, update: float, score: float = 0.0) -> "Costs":
@@ -129,17 +109,15 @@ class Costs:
         """
         if not generate + score + update > 0:
             raise InvalidInputError("at least one phase must take time")
-        return cls(*(Curve.of({1: given}) for given in (generate, update, score)))
+        return cls(*(Line.through({1: given}) for given in (generate, update, score)))
 
     @classmethod
     def of_timings(cls, timings: Sequence[Timing]) -> "Costs":
         """Costs from measured steps.
 
         For each size the median, of two the smaller: what disturbs a timing, a first call or other
-        work on the machine, makes it longer. Where a size was timed less than three times, one
-        such disturbance could decide, and the sizes get what a straight line through all of them
-        says. As prompts differ in length, generating and updating are timed per token, and then
-        counted for the mean length of all steps.
+        work on the machine, makes it longer. As prompts differ in length, generating and updating
+        are timed per token, and then counted for the mean length of all steps.
 
         Raises:
             InvalidInputError: no steps, or steps that took no time at all.
@@ -150,12 +128,11 @@ class Costs:
         longer = [mean / timing.tokens if timing.tokens > 0 else 1.0 for timing in timings]
         sizes, rows = [t.rollouts for t in timings], [t.rows for t in timings]
         costs = cls(
-            generate=_curve(sizes, [t.generate * f for t, f in zip(timings, longer, strict=True)]),
-            update=_curve(rows, [t.update * f for t, f in zip(timings, longer, strict=True)]),
-            score=_curve(sizes, [t.score for t in timings]),
-            select=_curve(sizes, [t.select for t in timings]),
+            generate=_line(sizes, [t.generate * f for t, f in zip(timings, longer, strict=True)]),
+            update=_line(rows, [t.update * f for t, f in zip(timings, longer, strict=True)]),
+            score=_line(sizes, [t.score for t in timings]),
         )
-        if not costs.generate(max(sizes)) + costs.score(max(sizes)) + costs.update(max(rows)) > 0:
+        if not any(line(1) for line in (costs.generate, costs.update, costs.score)):
             raise InvalidInputError("the measured steps took no time")
         return costs
 
@@ -164,7 +141,6 @@ class Costs:
         return {
             "generate": self.generate(sizes.rollouts),
             "score": self.score(sizes.rollouts),
-            "select": self.select(sizes.rollouts),
             "update": self.update(sizes.rows),
         }
 
@@ -173,21 +149,9 @@ class Costs:
         return sum(self.phases(sizes).values())
 
 
-def _curve(sizes: Sequence[float], seconds: Sequence[float]) -> Curve:
+def _line(sizes: Sequence[float], seconds: Sequence[float]) -> Line:
     by_size: dict[float, list[float]] = {}
     for size, value in zip(sizes, seconds, strict=True):
         by_size.setdefault(size, []).append(value)
     medians = {size: statistics.median_low(values) for size, values in by_size.items()}
-    counts = {size: len(values) for size, values in by_size.items()}
-    if min(counts.values()) < _SURE and min(medians.values()) > 0:
-        medians = _line(medians, counts)
-    return Curve.of(medians, counts)
-
-
-def _line(points: Mapping[float, float], counts: Mapping[float, int]) -> dict[float, float]:
-    """The points moved onto a + b size, a and b >= 0, with the least squares of relative errors."""
-    weights = np.sqrt([counts[size] for size in points])
-    relative = weights / np.array(list(points.values()))
-    sizes = np.array(list(points), dtype=float)
-    (a, b), _ = optimize.nnls(np.stack([relative, relative * sizes], axis=1), weights)
-    return {size: float(a + b * size) for size in points}
+    return Line.through(medians, {size: len(values) for size, values in by_size.items()})

@@ -13,8 +13,8 @@ from podsrl.downsampling.max_variance import max_variance
 from podsrl.errors import InvalidInputError
 from podsrl.recommend.signal import Floats, Signal, contrasts
 
-# The prior of a fitted Beta: log a and log b are normal around 0 (a = b = 1, all rates alike) with
-# this deviation. A few groups that are all right or all wrong would send the fit to infinity.
+# The prior of a fitted Beta: log a and log b are normal around 0 with this deviation. Without it a
+# few groups that are all right or all wrong would send the fit to infinity.
 _PRIOR_DEVIATION = 1.5
 _DRAWS = 4096  # resampled groups of an estimate
 _MOST_GROUPS = 512
@@ -53,11 +53,7 @@ class _Counted:
 
 @dataclass(frozen=True)
 class KnownRates(_Counted):
-    """Prompts with these pass rates, equally many of each.
-
-    >>> KnownRates((0.0, 1.0)).signal(64, 16)  # nothing to learn where all or none are right
-    Signal(contrast=0.0, chance=0.0, m=16, square=0.0)
-    """
+    """Prompts with these pass rates, equally many of each."""
 
     rates: tuple[float, ...]
 
@@ -111,10 +107,8 @@ class BetaRates(_Counted):
 class MeasuredRates(_Counted):
     """Prompts of which only this is known: how many rollouts there were, and how many were right.
 
-    For n <= the rollouts of a group its n are drawn from those without replacement
-    (hypergeometric), which is unbiased whatever the pass rates are. For larger n nothing unbiased
-    exists: the group is extended by what a Beta, fitted to all groups, predicts after what was seen
-    of this one (a beta-binomial).
+    For n <= the rollouts of a group its n are drawn from those (hypergeometric), without bias. For
+    larger n the group is extended by what a Beta, fitted to all groups, predicts (beta-binomial).
     """
 
     right_G: tuple[int, ...]
@@ -153,12 +147,8 @@ class ResampledRewards:
     """Prompts of which only rewards were seen, of any kind, under any rule: by simulation.
 
     Groups of n are drawn from the measured ones, without replacement; what a group lacks is drawn
-    from it again, so beyond the measured size rewards that were never seen are missing.
-
-    Args:
-        rewards_G: the rewards of each group, in any number; NaN could not be scored.
-        rule: as in `downsample`.
-        seed: of the draws; the same for every n and m.
+    from it again, so beyond the measured size rewards that were never seen are missing. NaN could
+    not be scored. The draws are the same for every n and m.
     """
 
     def __init__(
@@ -201,10 +191,7 @@ def measured(
 
     Exact sums where rewards take two values at most and the rule is max_variance, simulation for
     all else. The contrast of binary rewards other than 0 and 1 is in units of their difference.
-
-    Args:
-        rewards_G: the rewards of each group; NaN could not be scored.
-        rule: as in `downsample`.
+    NaN could not be scored.
 
     Raises:
         InvalidInputError: no reward at all.
@@ -224,14 +211,7 @@ def measured(
 
 
 def parse_pass_rates(text: str) -> KnownRates | BetaRates:
-    """Read "0.1,0.5,0.9" (equally many prompts of each) or "beta:0.5,0.5".
-
-    Raises:
-        InvalidInputError: neither.
-
-    >>> parse_pass_rates("beta:0.5,2")
-    BetaRates(a=0.5, b=2.0)
-    """
+    """Read "0.1,0.5,0.9" (equally many prompts of each) or "beta:0.5,0.5"."""
     kind, _, numbers = text.rpartition(":")
     try:
         values = tuple(float(number) for number in numbers.split(","))

@@ -16,16 +16,11 @@ def kept_right(n: int, m: int) -> Integers:
 
     .. math:: j(K) = \mathrm{clip}(\lfloor m/2 \rfloor,\ m - (n - K),\ K), \quad K = 0..n
 
-    The reward variance of j right and m - j wrong ones grows as j nears m/2; there are K right ones
-    and n - K wrong ones to take them from. For odd m, (m - 1)/2 and (m + 1)/2 are equally good,
-    and `max_variance` takes the first where it can.
+    Shape (n + 1,). For odd m, (m - 1)/2 and (m + 1)/2 are equally good, and the rule takes the
+    first where it can.
 
-    Args:
-        n: rollouts generated.
-        m: rollouts kept, 1 <= m <= n.
-
-    Returns:
-        j, shape (n + 1,).
+    Raises:
+        InvalidInputError: not 1 <= m <= n.
 
     >>> kept_right(6, 4).tolist()
     [0, 1, 2, 2, 2, 3, 4]
@@ -88,11 +83,7 @@ class Signal:
         .. math:: C^2 / (C^2 + ((1 + \tau^2) E[s^2] - C^2) / P + \sigma^2 V / (m P))
 
         What a step teaches at the learning rate that suits it is proportional to it, whatever the
-        optimiser; docs/signal.md derives that. With ever more prompts it goes to 1.
-
-        Args:
-            prompts: P, of a step.
-            variances: of the gradients of single prompts and rollouts.
+        optimiser; docs/signal.md derives that. With ever more prompts, P, it goes to 1.
         """
         shared = self.contrast**2
         if not shared:

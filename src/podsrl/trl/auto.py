@@ -9,13 +9,45 @@ from podsrl.recommend import (
     Costs,
     Sizes,
     Timing,
-    candidates,
     grid,
     measured,
-    measuring_schedule,
     recommend,
 )
 from podsrl.runs.folder import PHASES
+
+_MOST_SIZES = 4  # measured: enough for a line through them
+_EACH = 2  # generations of each: the first at a new size is slow
+
+
+def candidates(m: int, most: int) -> list[int]:
+    """The n to choose from: m, 2m, 4m, ... up to `most`.
+
+    >>> candidates(16, 128)
+    [16, 32, 64, 128]
+    """
+    if most < m:
+        raise InvalidInputError(f"the largest n, {most}, must be at least m = {m}")
+    sizes = [m]
+    while 2 * sizes[-1] <= most:
+        sizes.append(2 * sizes[-1])
+    return sizes
+
+
+def measuring_schedule(sizes: Sequence[int]) -> list[int]:
+    """Which n to generate, generation by generation, to measure the cost of all `sizes`.
+
+    The largest first, then the smallest, and at most two between.
+
+    >>> measuring_schedule([16, 32, 64, 128])
+    [128, 128, 16, 16, 64, 64, 32, 32]
+    >>> measuring_schedule([2, 4, 8, 16, 32, 64, 128])
+    [128, 128, 2, 2, 32, 32, 8, 8]
+    """
+    last = len(sizes) - 1
+    parts = min(_MOST_SIZES, len(sizes)) - 1
+    between = [sizes[round(i * last / parts)] for i in range(parts - 1, 0, -1)]
+    order = dict.fromkeys([sizes[-1], sizes[0], *between])
+    return [n for n in order for _ in range(_EACH)]
 
 
 class RolloutChooser:
@@ -77,7 +109,7 @@ class RolloutChooser:
             tokens = sum(self._lengths) / max(1, len(self._lengths))
             generate, score, select, update = (self._seconds[phase] for phase in PHASES)
             now = Sizes(self.prompts, self.n, self.m)
-            timed = (generate, score, select, update, tokens)
+            timed = (generate, score + select, update, tokens)
             self._timings.append(Timing(now.rollouts, now.rows, *timed))
             self._seconds.clear()
             self._lengths.clear()

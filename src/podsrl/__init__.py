@@ -7,7 +7,7 @@ from podsrl.advantages import group_advantages
 from podsrl.downsampling import RULES, downsample, downsample_batch, register_rule
 from podsrl.errors import PodsError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "RULES",
     "PodsError",

@@ -1,21 +1,27 @@
 """The built wheel in a new environment: every command runs from an empty folder."""
 
+import email
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import zipfile
+from email.message import Message
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+import yaml
 
 import podsrl
 
 pytest.importorskip("trl")
+readme_renderer = pytest.importorskip("readme_renderer.markdown")
+trove_classifiers = pytest.importorskip("trove_classifiers")
 
 ROOT = Path(__file__).parents[2]
 TRIAL = ROOT / "tests" / "support" / "wheel_trial.py"
@@ -32,7 +38,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for room in ("src", "tests", "benchmarks"):
         shutil.copytree(ROOT / room, tree / room, ignore=ignored)
-    for file in ("pyproject.toml", "README.md", "LICENSE"):
+    for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, tree)
     code = (
         "import os, sys, tarfile; from pathlib import Path; from setuptools import build_meta\n"
@@ -86,6 +92,38 @@ def test_tests_are_in_neither_and_the_sdist_has_what_the_wheel_needs(built):
         held = [PurePosixPath(name).parts[1:] for name in archive.getnames()]
     assert not [parts for parts in held if parts[:1] in [("tests",), ("benchmarks",)]]
     assert {("pyproject.toml",), ("LICENSE",), ("README.md",)} <= set(held)
+
+
+@pytest.fixture(scope="module")
+def metadata(built: tuple[Path, Path]) -> Message:
+    with zipfile.ZipFile(built[1]) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
+        return email.message_from_string(archive.read(name).decode())
+
+
+def test_the_metadata_is_complete_and_the_same_everywhere(metadata):
+    assert metadata["Version"] == podsrl.__version__
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Summary"]
+    assert all(url.split(", ")[1].startswith("https://") for url in metadata.get_all("Project-URL"))
+    assert set(metadata.get_all("Classifier")) <= trove_classifiers.classifiers
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert str(cited["version"]) == podsrl.__version__
+    assert cited["license"] == metadata["License-Expression"]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {podsrl.__version__}\n" in changes
+
+
+def test_the_readme_renders_where_no_file_lies_beside_it(metadata):
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    said = str(metadata.get_payload())
+    shown = readme_renderer.render(said)
+    assert shown is not None
+    assert "podsrl: train on the rollouts that teach<" in shown
+    targets = re.findall(r'(?:href|src)="([^"]*)"', shown)
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    assert "](" not in re.sub("<[^>]*>", "", shown)  # no link that was left half-way
 
 
 def test_the_wheel_has_no_more_lines_of_python_than_were_reached(built):

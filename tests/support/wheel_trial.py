@@ -31,6 +31,7 @@ SMALL = {
     "save_steps": 2,
 }
 FLAGS = [text for name, value in SMALL.items() for text in (f"--{name}", str(value))]
+THREE_STEPS = ["--max_steps", "3", "--save_steps", "3", "--evaluation_steps", "3"]
 COMPARISON = f"""
 config: arithmetic
 settings: {{task_options: {SUMS}, tiny_options: {TINY}, num_rollouts: 8, num_generations: 4,
@@ -70,8 +71,8 @@ def run_all() -> dict[str, list[str]]:
     options = ["--task", "arithmetic", "--task_options", SUMS, "--problems", "2"]
     for words in (
         ["demo", "--output_dir", "demo", *FLAGS],
-        ["train", "--config", "arithmetic", "--output_dir", "run", *FLAGS],
-        ["evaluate", "run/checkpoint-2", *options, "--max_completion_length", "8"],
+        ["train", "--config", "arithmetic", "--output_dir", "run", *FLAGS, *THREE_STEPS],
+        ["evaluate", "run/checkpoint-3", *options, "--max_completion_length", "8"],
         ["select", str(rollouts), "--keep", "2", "--output", "kept.jsonl"],
         ["compare", "--config", "comparison.yaml", "--output_dir", "comparison"],
         ["report", "comparison", "--out", "report"],

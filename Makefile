@@ -20,7 +20,7 @@ VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl test-vllm test-tracking package docs test-docs evidence bench published quick check lint clean
+.PHONY: help demo test test-verl test-vllm test-tracking test-versions canary package docs test-docs evidence bench published quick check lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -54,6 +54,12 @@ package: $(READY) ## the wheel and the sdist in dist/, installed into an empty e
 	.venv-package/bin/python -m pip install --quiet -c constraints.txt "$$(echo dist/*.whl)[trl]"
 	cd $$(mktemp -d) && PODSRL_CACHE=cache "$(CURDIR)/.venv-package/bin/python" -B "$(CURDIR)/tests/support/wheel_trial.py"
 
+test-versions: ## the hosts' tests with other versions, in .venv-versions: see docs/versions.md. ENVIRONMENTS="lowest"
+	$(PYTHON) tests/versions.py $(ENVIRONMENTS)
+
+canary: ## the newest releases of all: which names that podsrl relies on have moved?
+	$(PYTHON) tests/versions.py canary-trl canary-verl
+
 evidence: $(READY) ## the comparisons on the embedded task: 5 h 6 min on two free cores
 	$(BIN)/python -m benchmarks.evidence
 
@@ -75,7 +81,7 @@ lint: $(READY) ## ruff, mypy and the size limits
 check: lint test ## lint, types, sizes, tests and doctests; CI runs test-verl and test-docs as well
 
 clean: ## remove the environment and caches, not your runs
-	rm -rf $(VENV) $(VENV_VERL) $(VENV_DOCS) .venv-vllm .venv-tracking .venv-package .cache build dist
+	rm -rf $(VENV) $(VENV_VERL) $(VENV_DOCS) .venv-vllm .venv-tracking .venv-package .venv-versions .cache build dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt

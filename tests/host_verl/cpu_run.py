@@ -11,6 +11,7 @@ import numpy as np
 from safetensors.torch import load_file
 
 HERE = Path(__file__).resolve().parent
+SCRIPT = HERE.parents[1] / "examples" / "gsm8k_8gpu.sh"
 PROMPTS, ROLLOUTS, STEPS = 4, 8, 2
 
 OVERRIDES = f"""
@@ -24,6 +25,7 @@ actor_rollout_ref.actor.strategy=fsdp2
 actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}
 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4
 actor_rollout_ref.actor.use_torch_compile=False
+actor_rollout_ref.actor.use_dynamic_bsz=False
 actor_rollout_ref.actor.use_kl_loss=True
 actor_rollout_ref.actor.optim.optimizer=SGD actor_rollout_ref.actor.optim.lr=0.1
 actor_rollout_ref.actor.fsdp_config.use_torch_compile=False
@@ -44,7 +46,7 @@ trainer.logger=[console,file] trainer.project_name=cpu_bed
 trainer.nnodes=1 trainer.n_gpus_per_node=1 trainer.device=cpu
 trainer.val_before_train=False trainer.total_training_steps={STEPS} trainer.save_freq=1
 trainer.checkpoint_callback_class=cpu_bed.queue.WriteDownKeys
-trainer.resume_mode=disable
+trainer.resume_mode=disable trainer.test_freq=-1
 transfer_queue.backend.SimpleStorage.num_data_storage_units=1
 ray_kwargs.ray_init.num_cpus=8 +ray_kwargs.ray_init.num_gpus=1
 +ray_kwargs.ray_init.include_dashboard=False +ray_kwargs.ray_init.address=local
@@ -72,13 +74,14 @@ class Run:
     log: str
 
 
-def train(folder: Path, name: str, *overrides: str) -> Run:
+def train(folder: Path, name: str, *overrides: str, script: Path | None = None) -> Run:
     """Run verl in a fresh process, with the model, data and reward of cpu_files.
 
     Args:
         folder: holds `model` and `prompts.parquet`; the run is written beside them.
         name: of the run.
         overrides: Hydra overrides after ours.
+        script: starts it, and gives settings before ours.
     """
     work = folder / name
     work.mkdir()
@@ -94,10 +97,10 @@ def train(folder: Path, name: str, *overrides: str) -> Run:
         f"trainer.rollout_data_dir={rollouts}",
         f"hydra.run.dir={work / 'hydra'}",
     ]
-    command = [sys.executable, "-m", "verl.trainer.main_ppo", *OVERRIDES.split()]
+    command = ["bash", script] if script else [sys.executable, "-m", "verl.trainer.main_ppo"]
     with open(log, "w") as printed:
         done = subprocess.run(
-            [*command, *arguments, *overrides],
+            [*command, *OVERRIDES.split(), *arguments, *overrides],
             env=_environment(metrics, rows),
             cwd=work,
             stdout=printed,
@@ -122,6 +125,7 @@ def train(folder: Path, name: str, *overrides: str) -> Run:
 def _environment(metrics: Path, rows: Path) -> dict[str, str]:
     return {
         **os.environ,
+        "PYTHON": sys.executable,  # for a script
         "PYTHONPATH": str(HERE),
         "VERL_USE_EXTERNAL_MODULES": "cpu_bed",
         "VERL_ENGINE_DEVICE": "cuda",  # the FSDP engine is registered for it, and runs on a CPU

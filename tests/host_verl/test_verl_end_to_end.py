@@ -22,7 +22,7 @@ PODS = "trainer.v1.trainer_mode=pods_sync"
 
 
 RUNS = {
-    "half": [PODS, f"+trainer.v1.pods_sync.m={M}"],
+    "half": [PODS, f"++trainer.v1.pods_sync.m={M}"],  # the script has set it to 16
     "whole": [PODS, f"+trainer.v1.pods_sync.m={run.ROLLOUTS}"],
     "sync": ["trainer.v1.trainer_mode=sync"],
     "colocate": [
@@ -40,7 +40,11 @@ def runs(tmp_path_factory):
     cpu_files.write_model(folder / "model")
     cpu_files.write_prompts(folder / "prompts.parquet", run.PROMPTS * run.STEPS)
     with ThreadPoolExecutor(max_workers=2) as pool:
-        yield {name: pool.submit(run.train, folder, name, *RUNS[name]) for name in RUNS}
+        scripts = {"half": run.SCRIPT}  # the recipe for eight GPUs, with all that is large swapped
+        yield {
+            name: pool.submit(run.train, folder, name, *RUNS[name], script=scripts.get(name))
+            for name in RUNS
+        }
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import ast
 import importlib
 import itertools
 import re
+import runpy
 import shlex
 from argparse import ArgumentParser, _SubParsersAction
 from dataclasses import fields
@@ -221,3 +222,29 @@ def test_every_name_that_a_page_imports_from_us_is_there(page):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("podsrl"):
             module = importlib.import_module(str(node.module))
             assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+
+
+#: Which command makes a figure; it stands on each page of the site that shows it.
+FIGURES = {
+    r"idea\.svg": "python docs/site/idea.py",
+    r"reward-parts\.svg": "python -m benchmarks.reward_parts",
+    r"parts-\w+\.png": "python -m benchmarks.evidence.reward_parts",
+    r"[\w-]+\.png": "make evidence",
+}
+
+
+def test_every_figure_of_the_site_is_made_by_a_command_that_stands_beside_it():
+    shown = [
+        (page, name)
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        for name in re.findall(r"!\[[^]]*\]\((?:[\w.]+/)*([\w.-]+)\)", page.read_text("utf-8"))
+    ]
+    assert len(shown) >= 10
+    for page, name in shown:
+        makes = next(made for kind, made in FIGURES.items() if re.fullmatch(kind, name))
+        assert makes in page.read_text(encoding="utf-8"), f"{page.name}: {name}"
+
+
+def test_the_figure_of_the_idea_is_what_its_command_draws():
+    drawn = runpy.run_path(str(ROOT / "docs" / "site" / "idea.py"))["draw"]()
+    assert drawn == (ROOT / "docs" / "idea.svg").read_text(encoding="utf-8")

@@ -2,19 +2,17 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
 
 import hydra
+from cpu_run import SCRIPT
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.trainer.ppo.v1 import get_trainer_cls
 from verl.utils.config import validate_config
 from verl.utils.reward_score import default_compute_score
-
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "verl" / "gsm8k_8gpu.sh"
 
 
 def arguments(tmp_path, *more):

@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # PODS on GSM8K with verl, one machine with eight GPUs of 80 GB: 64 rollouts for each of 32 prompts,
-# the update on the 16 whose rewards vary most. The data and the reward function are verl's own:
+# the update on the 16 whose rewards vary most.
+#
+#   cost and hours     not measured. One epoch is 233 steps, each of 2,048 rollouts and 512 trained rows.
+#   expected accuracy  not measured with verl. Published, with TRL on eight H100s (n = 128, m = 32,
+#                      16 prompts): 99 % of GRPO-GA's best after 14 minutes in place of 24.
+#
+# The data and the reward function are verl's own:
 #
 #   git clone --branch v0.9.1 https://github.com/verl-project/verl
 #   python verl/examples/data_preprocess/gsm8k.py --local_save_dir ~/data/gsm8k
-#   pip install '.[verl]' 'verl[vllm]==0.9.1'
-#   bash examples/verl/gsm8k_8gpu.sh
+#   pip install 'podsrl[verl]' 'verl[vllm]==0.9.1'
+#   bash examples/gsm8k_8gpu.sh
 #
 # The first step must say, somewhere in the log:
 #

@@ -20,7 +20,7 @@ VLLM_WARNS := -W ignore::DeprecationWarning -W ignore::FutureWarning
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-verl test-vllm test-tracking test-versions canary package docs test-docs evidence bench published quick check lint clean
+.PHONY: help demo test test-verl test-vllm test-tracking test-versions canary package notebooks docs test-docs evidence bench published quick check lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
@@ -59,6 +59,9 @@ test-versions: ## the hosts' tests with other versions, in .venv-versions: see d
 
 canary: ## the newest releases of all: which names that podsrl relies on have moved?
 	$(PYTHON) tests/versions.py canary-trl canary-verl
+
+notebooks: $(READY) ## run the notebooks of examples/ and write their outputs into them: 4 minutes
+	cd tests && $(abspath $(BIN))/python -m support.notebooks
 
 evidence: $(READY) ## the comparisons on the embedded task: 5 h 6 min on two free cores
 	$(BIN)/python -m benchmarks.evidence

@@ -6,6 +6,7 @@ import itertools
 import re
 import runpy
 import shlex
+import tomllib
 from argparse import ArgumentParser, _SubParsersAction
 from dataclasses import fields
 from functools import cache
@@ -54,8 +55,8 @@ def known_flags(verb: str) -> frozenset[str]:
 
 def problems_of_pods(words: list[str]) -> list[str]:
     """What is wrong with the words after `pods`."""
-    if not words or words[0].startswith("--") or words[0].isupper():
-        return []  # `pods`, `pods --help`, `pods VERB`
+    if not words or words[0].startswith("--") or words[0].isupper() or words[0] == "...":
+        return []  # `pods`, `pods --help`, `pods VERB`, `pods ...`
     verb, *rest = words
     if verb not in VERBS:
         return [f"no such verb: {verb}"]
@@ -86,7 +87,7 @@ def problems_of_python(words: list[str]) -> list[str]:
         return problems_of_pods(words[2:])
     if where == "pytest":
         return problems_of_pytest(words[2:])
-    if not where.startswith(("benchmarks", "podsrl")):
+    if not where.startswith(("benchmarks", "podsrl", "docs/", "examples/", "tests/")):
         return []
     files = [
         ROOT / where.removesuffix(".py") / "__main__.py",
@@ -114,7 +115,23 @@ def problems_of_pytest(words: list[str]) -> list[str]:
     return found
 
 
+def problems_of_bash(words: list[str]) -> list[str]:
+    missing = [word for word in words if word.startswith(OURS) and not (ROOT / word).is_file()]
+    return [f"no such file: {word}" for word in missing]
+
+
+def problems_of_pip(words: list[str]) -> list[str]:
+    """Of the extras that are installed, such as the trl of '.[trl,report]'."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [re.fullmatch(r"(?:\.|podsrl|dist/\*\.whl)\[([\w,]+)\]", word) for word in words]
+    extras = [extra for match in named if match for extra in match[1].split(",")]
+    known = project["optional-dependencies"]
+    return [f"no such extra: {extra}" for extra in extras if extra not in known]
+
+
 CHECKS = {
+    "bash": problems_of_bash,
+    "pip": problems_of_pip,
     "pods": problems_of_pods,
     "make": problems_of_make,
     "python": problems_of_python,
@@ -158,6 +175,9 @@ def test_the_checks_find_what_does_not_exist():
         "pytest tests/unit/test_nothing.py",
         "pytest tests/unit -k nothing_like_this_is_there",
         "accelerate launch --num_processes 2 -m podsrl.cli training",
+        "python examples/gsm8k_2gpu.py",
+        "bash examples/verl/gsm8k_8gpu.sh",
+        "pip install 'podsrl[trl,nothing]'",
     ]
     assert [command for command in wrong if not problems_of(command)] == []
     right = [
@@ -193,6 +213,34 @@ def test_every_command_that_a_message_of_the_library_names_exists():
                 named = re.findall(r"`((?:pods|make|python) [^`]+)`", node.value)
                 found += [f"{path.name}: {p}" for name in named for p in problems_of(name)]
     assert found == []
+
+
+def indented_commands(text: str) -> list[str]:
+    """Command lines that stand alone, after two spaces or more, in a docstring or in comments."""
+    lines = re.findall(r"^#?\s{2,}(\S.*)$", text.replace("\\\n", " "), re.MULTILINE)
+    return [line.split("   ")[0] for line in lines]  # what follows says what it does
+
+
+def test_every_command_of_a_docstring_or_of_a_comment_in_a_config_or_an_example_exists():
+    found, seen = [], 0
+    rooms = ("src", "benchmarks", "examples", "tests", "docs")
+    for path in [path for room in rooms for path in sorted((ROOT / room).rglob("*"))]:
+        if path.suffix in (".yaml", ".sh", ".ipynb"):
+            texts = [path.read_text(encoding="utf-8")]
+        elif path.suffix == ".py" and path != Path(__file__):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+            texts = [
+                ast.get_docstring(n) or "" for n in ast.walk(tree) if isinstance(n, documented)
+            ]
+        else:
+            continue
+        lines = [line for text in texts for line in indented_commands(text)]
+        lines += [code for text in texts for code in re.findall(r"`([^`\n]+)`", text)]
+        seen += len([line for line in lines if line.partition(" ")[0] in CHECKS])
+        found += [f"{path.relative_to(ROOT)}: {p}" for line in lines for p in problems_of(line)]
+    assert found == []
+    assert seen > 50
 
 
 def linked(page: Path) -> list[Path]:

@@ -358,7 +358,7 @@ class PODSTrainer(GRPOTrainer):
         if not batch.kept_places or len(output["advantages"]) != len(output["prompt_ids"]):
             raise UnsupportedError(
                 "this version of TRL does not take the kept rows from _generate; podsrl was tested"
-                " with trl>=1.16,<1.17"
+                " with trl>=1.15,<1.17"
             )
         args, plain = self.args, batch.n == self.num_generations
         if args.advantage_baseline == "group" or (args.selection_scope == "batch" and not plain):

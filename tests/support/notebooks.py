@@ -1,0 +1,38 @@
+"""Runs the notebooks of examples/ and writes their outputs into them: `make notebooks`."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbclient
+import nbformat
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
+
+
+def execute(path: Path, folder: Path, change: Callable[[str], str] = str) -> Any:
+    """The notebook with its outputs, run in `folder`; `change` may replace code before."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        cell.source = change(cell.source)
+    client = nbclient.NotebookClient(
+        notebook, coalesce_streams=True, record_timing=False,
+        resources={"metadata": {"path": str(folder)}},
+    )  # fmt: skip
+    client.execute()
+    return notebook
+
+
+def without_progress(notebook: Any) -> Any:
+    """The notebook as it is committed: no progress bars or warnings of the machine that ran it."""
+    for cell in notebook.cells:
+        if "outputs" in cell:
+            cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+    return notebook
+
+
+if __name__ == "__main__":
+    for path in NOTEBOOKS:
+        with tempfile.TemporaryDirectory() as folder:
+            nbformat.write(without_progress(execute(path, Path(folder))), path)

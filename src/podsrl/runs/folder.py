@@ -106,7 +106,7 @@ class Evaluation:
                     f"{name} must hold one number per repeat ({count}); got {value!r}"
                 )
             top = 1.0 if name in ACCURACIES else math.inf
-            if not all(isinstance(number, Real) and 0 <= number <= top for number in values):
+            if not all(isinstance(number, Real) and 0 <= float(number) <= top for number in values):
                 raise InvalidInputError(f"{name} must be in 0..{top:g}; got {value!r}")
 
     def mean(self, measure: str) -> float:
@@ -127,8 +127,11 @@ class Evaluation:
         Raises:
             InvalidInputError: a field is missing, unknown, or not of its kind.
         """
+        plain: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in value.items()
+        }
         try:
-            return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+            return cls(**plain)
         except TypeError as error:  # a field is missing, or there is another one
             raise InvalidInputError(f"not the fields of an evaluation: {error}") from error
 

@@ -223,7 +223,7 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
     return "\n".join(
         [
             *lines,
-            f"How many times sooner PODS's mean curve has made {LEVEL:.0%} of the way from the"
+            f"How many times sooner PODS's mean curve has covered {LEVEL:.0%} of the way from the"
             " untrained accuracy to the best that both reach, by the modelled cost of an update:\n",
             "![map](map.png)\n",
             *_levels_markdown(table),
@@ -235,8 +235,8 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
 def _levels_markdown(table: Mapping[str, Cell]) -> list[str]:
     lines = [
         "### Early and late, and how alike the seeds are\n",
-        "How many times sooner PODS has made so much of the way (measured time), and the standard"
-        " deviation over seeds of a run's mean accuracy.\n",
+        "How many times sooner PODS has covered that share of the way (measured time), and the"
+        " standard deviation over seeds of a run's mean accuracy.\n",
         "| | over |" + "|".join(f"{level:.0%}" for level in LEVELS) + "| spread of PODS | of it |",
         "|---|---|" + "---|" * (len(LEVELS) + 2),
     ]
@@ -253,7 +253,7 @@ def _levels_markdown(table: Mapping[str, Cell]) -> list[str]:
 def _foreseen_markdown(table: Mapping[str, Cell]) -> list[str]:
     lines = [
         "## Foreseen?\n",
-        f"How many times sooner PODS's mean curve has made {LEVEL:.0%} of the way, beside what"
+        f"How many times sooner PODS's mean curve has covered {LEVEL:.0%} of the way, beside what"
         " [the model](../signal.md) predicts from the costs and rewards of the same runs.\n",
         "| | over | mean reward | update cost | predicted | sooner |",
         "|---|---|---|---|---|---|",

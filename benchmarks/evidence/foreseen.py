@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -27,7 +28,7 @@ from podsrl.recommend.choice import Cell, best
 from podsrl.runs.json_files import write_whole
 
 PAGE = Path("docs/results/foreseen.md")
-#: Of the authors' runs (`extract`): seconds per step, and accuracy every half hour.
+#: Of the authors' runs: seconds per step, and accuracy every half hour.
 PUBLISHED = Path(__file__).parent / "published_scaling.json"
 #: How near to the best measured a choice is counted as right.
 NEAR = 0.9
@@ -93,9 +94,8 @@ SECONDS_128 = {128: 120 / 50, 512: 120 / 31}
 GSM8K = "beta:0.7,0.3"
 
 
-def tables() -> list[Table]:
+def tables(found: Mapping[str, Any]) -> list[Table]:
     """The probes, and the published scaling of n and of m."""
-    found = json.loads(VARIANCES.read_text())
     right = tuple(found["right_of_each_prompt"])
     sums = MeasuredRates(right, (found["generated"],) * len(right))
     steps_of, arms = published()
@@ -116,7 +116,7 @@ def tables() -> list[Table]:
 
 def published() -> tuple[dict[Sizes, float], list[Arm]]:
     """Seconds per step and outcomes of the authors' settings on one L40S, one prompt per step."""
-    given = json.loads(PUBLISHED.read_text())
+    given = read_settings()
     curves = {Sizes(1, one["n"], one["m"]): one["accuracy"] for one in given["settings"]}
     untrained = given["untrained"]
     goal = untrained + LEVEL * (min(map(max, curves.values())) - untrained)
@@ -136,20 +136,26 @@ def published() -> tuple[dict[Sizes, float], list[Arm]]:
     return seconds, arms
 
 
+def read_settings() -> dict[str, Any]:
+    """The authors' curves: accuracy every half hour, mean over 10 runs and 5 repeats."""
+    found: dict[str, Any] = json.loads(PUBLISHED.read_text())
+    return found
+
+
 def _rising(curve: Sequence[float]) -> tuple[list[float], list[float]]:
     """The accuracies that were new records, and their hours, for interpolation."""
     records = [i for i, value in enumerate(curve) if value > max(curve[:i], default=-1.0)]
     return [curve[i] for i in records], [HOURS * i for i in records]
 
 
-def page() -> str:
+def page(root: Path = Path()) -> str:
     """All tables, and how often the choice is near the best."""
-    found = json.loads(VARIANCES.read_text())
+    found = json.loads((root / VARIANCES).read_text())
     variances = Variances(found["between"][0], found["within"][0])
     lines: list[str] = []
     near: list[bool] = []
     all_near: list[float] = []  # share of the arms that are as near
-    for table in tables():
+    for table in tables(found):
         cells = table.cells(variances)
         choice = best(cells)
         outcomes = list(table.arms[0].measured)

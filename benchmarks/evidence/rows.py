@@ -30,6 +30,8 @@ from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
 from podsrl.analysis.statistics import Speedup, speed_up
 from podsrl.analysis.summary import summarise
 from podsrl.errors import InvalidInputError
+from podsrl.experiments.measured_run import read_measured
+from podsrl.recommend import Sizes
 from podsrl.runs.folder import find_runs
 from podsrl.runs.json_files import write_whole
 
@@ -212,25 +214,48 @@ def page(names: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
+def foreseen(comparison: Comparison, sizes: Mapping[str, Sizes], grpo: str) -> dict[str, float]:
+    """Learned per second by docs/signal.md, relative to GRPO's: from rewards and steps made alone.
+
+    Arms that choose across the batch are not in the model; nor does it look at rounds' rewards.
+    """
+    plain = {arm.name: arm for arm in comparison.arms if not arm.config.get("rollouts_per_round")}
+    folders = [run.folder for run in comparison.runs if run.arm in plain]
+    population = read_measured(*folders).population
+    learned = {}
+    for arm in comparison.arms:
+        if arm.config.get("selection_scope", "prompt") == "prompt":
+            prompts, n, m = sizes[arm.name]
+            steps = float(np.nanmean(arm.curves.steps[:, -1]))
+            learned[arm.name] = population.signal(n, m).worth(prompts) * steps
+    return {name: value / learned[grpo] for name, value in learned.items()}
+
+
 def section(name: str) -> str:
     """One setting: every arm beside the best GRPO, by measured time and at the authors' costs."""
     grpo, setting = reference(name), SETTINGS[name]
     comparison = _load(f"rows-{name}", grpo)
     modelled = _load(f"rows-{name}", grpo, clock=AUTHORS)
+    sizes = {}
+    for arm in comparison.arms:
+        n, m = arm.config["num_rollouts"], arm.config["num_generations"]
+        rows = setting.rows * arm.config["gradient_accumulation_steps"]
+        sizes[arm.name] = Sizes(rows // m, n, m)
+    predicted = foreseen(comparison, sizes, grpo)
     lines = [
         f"## {setting.what.capitalize()}, {setting.rows} rows per step\n",
         f"{setting.seconds} s a run, {SEEDS} seeds. *Times as fast*: to 99 % of the best mean"
         f" accuracy of {WORDS[grpo]}, with the 95 % interval over seeds. *At the authors' costs*:"
         f" the same curves where generating a rollout takes {AUTHORS.generate:g} s and updating on"
-        f" one {AUTHORS.update:g} s, up to the time that both last.\n",
+        f" one {AUTHORS.update:g} s, up to the time that both last. *Predicted*: learned per second"
+        " by [the model](../signal.md), from the pass rates of these runs and the steps made.\n",
         "| arm | prompts | n → m | learning rate | steps | mean over the run | at the end"
-        " | times as fast | at the authors' costs |",
-        "|---|---|---|---|---|---|---|---|---|",
+        " | times as fast | at the authors' costs | predicted |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for arm, summary in zip(comparison.arms, summarise(comparison), strict=True):
         config, curves = arm.config, arm.curves
-        n, m = config["num_rollouts"], config["num_generations"]
-        prompts = setting.rows * config["gradient_accumulation_steps"] // m
+        prompts, n, m = sizes[arm.name]
         at_costs = speed_up(*equally_long(modelled.arm(grpo).curves, modelled.arm(arm.name).curves))
         lines.append(
             f"| {WORDS[arm.name]} | {prompts} | {n} → {m} |"
@@ -238,6 +263,7 @@ def section(name: str) -> str:
             f" {mean_and_spread(mean_accuracy(curves).tolist())} |"
             f" {words.percent(summary.final)} | {_speed(arm.name, grpo, summary.speedups[grpo])} |"
             f" {_speed(arm.name, grpo, at_costs)} |"
+            + (f" {predicted[arm.name]:.2f} |" if arm.name in predicted else " |")
         )
     figure = draw(comparison, summarise(comparison))["accuracy"]
     write_whole(RESULTS / f"rows-{name}.png", render(figure, "png"))

@@ -238,3 +238,29 @@ def test_sizes_are_put_beside_what_the_model_foresees(evidence, tmp_path, monkey
     assert rows["n8m2"].sooner == pytest.approx(9.975 / 18.95)
     text = evidence.evidence_sizes.as_markdown(comparison)
     assert "| n4m2 | 4 | 2 | 30.5% | +0.5% (+0.0% to +1.0%) | 2.11" in text
+
+
+def test_arms_of_the_same_rows_are_put_beside_what_the_model_foresees(
+    evidence, tmp_path, monkeypatch
+):
+    from benchmarks.evidence.rows import foreseen
+    from podsrl.recommend import Sizes, measured
+
+    rising = [0.1, 0.2, 0.4]
+    write_comparison(tmp_path / "cell", {"grpo": (4, 4, rising, 1.0), "few": (8, 2, rising, 0.5)})
+    monkeypatch.setattr(evidence, "RUNS", tmp_path)
+    sizes = {"grpo": Sizes(1, 4, 4), "few": Sizes(2, 8, 2)}
+    found = foreseen(evidence.load("cell", "grpo"), sizes, "grpo")
+    # two groups of both sizes from two seeds of each arm; every arm made 20 steps
+    population = measured([[1 - r / (n - 1) for r in range(n)] for n in (4, 4, 4, 4, 8, 8, 8, 8)])
+    few, grpo = population.signal(8, 2).worth(2), population.signal(4, 4).worth(1)
+    assert found == {"grpo": 1.0, "few": pytest.approx(few / grpo, rel=0.02)}
+    assert few > 1.5 * grpo
+
+
+def test_the_page_of_predictions_is_what_its_command_writes():
+    pytest.importorskip("trl")
+    from benchmarks.evidence import foreseen
+
+    root = foreseen.PUBLISHED.parents[2]
+    assert foreseen.page(root) == (root / foreseen.PAGE).read_text()

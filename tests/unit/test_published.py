@@ -44,6 +44,22 @@ def only(folder, **options):
 
 
 @paper
+def test_the_bundled_scaling_is_that_of_the_published_files():
+    """What the model is compared with in docs/results/foreseen.md; two of its settings are here."""
+    from benchmarks.evidence.foreseen import PUBLISHED, read_settings
+
+    bundled = {(one["n"], one["m"]): one["accuracy"] for one in read_settings()["settings"]}
+    assert PUBLISHED.is_file()
+    for n in (16, 64):
+        runs = []
+        for path in PAPER.glob(f"Instruct-GSM8K-512-{n}-16-Run*.json"):
+            blocks = json.loads(path.read_text())
+            steps = sorted(blocks, key=lambda name: int(name.removeprefix("checkpoint-")))
+            runs.append([np.mean(blocks[step]["gsm8k"]["ans_acc"]) for step in steps])
+        np.testing.assert_allclose(np.mean(runs, axis=0), bundled[n, 16], atol=1e-5)
+
+
+@paper
 def test_the_papers_single_gpu_numbers_are_reproduced():
     comparison, (grpo, pods) = summarised("GSM8K, Qwen2.5-3B-Instruct, one L40S")
     assert f"{100 * grpo.peak.mean:.2f}" == "81.64"

@@ -8,7 +8,7 @@ from setuptools import setup
 
 def for_an_index(text: str) -> str:
     """Images of the repository are left out, and links to its files become their words."""
-    text = re.sub(r"!\[[^]]*\]\((?![a-z]+:)[^)]*\)\n*", "", text)
+    text = re.sub(r"!\[[^]]*\]\((?![a-z]+:)[^)]*\)\n*|<img src=\"(?![a-z]+:)[^>]*>\n*", "", text)
     return re.sub(r"\[([^]]+)\]\((?![a-z]+:)[^)]*\)", r"\1", text)
 
 

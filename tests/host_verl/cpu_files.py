@@ -47,12 +47,22 @@ def write_model(folder: Path, seed: int = 0) -> None:
     Qwen2ForCausalLM(config).save_pretrained(folder)
 
 
-def write_prompts(path: Path, count: int) -> None:
-    """Problems in the columns of verl's own GSM8K parquet."""
+def write_prompts(path: Path, count: int, agents: bool = False) -> None:
+    """Problems in the columns of verl's own GSM8K parquet.
+
+    Args:
+        path: of the file.
+        count: of problems.
+        agents: for verl's tool agent and for the loop of cpu_bed.agents, by turns.
+    """
+    loops = [("double: ", "tool_agent"), ("", "again")]
     rows = [
         {
             "data_source": "additions",
-            "prompt": [{"role": "user", "content": f"{i} + {i + 3} = ?"}],
+            "prompt": [
+                {"role": "user", "content": f"{loops[i % 2][0] if agents else ''}{i} + {i + 3} = ?"}
+            ],
+            **({"agent_name": loops[i % 2][1]} if agents else {}),
             "ability": "math",
             "reward_model": {"style": "rule", "ground_truth": str(2 * i + 3)},
             "extra_info": {"split": "train", "index": i},

@@ -74,14 +74,21 @@ class Run:
     log: str
 
 
-def train(folder: Path, name: str, *overrides: str, script: Path | None = None) -> Run:
+def train(
+    folder: Path,
+    name: str,
+    *overrides: str,
+    script: Path | None = None,
+    prompts: str = "prompts.parquet",
+) -> Run:
     """Run verl in a fresh process, with the model, data and reward of cpu_files.
 
     Args:
-        folder: holds `model` and `prompts.parquet`; the run is written beside them.
+        folder: holds `model` and the prompts; the run is written beside them.
         name: of the run.
         overrides: Hydra overrides after ours.
         script: starts it, and gives settings before ours.
+        prompts: name of the file.
     """
     work = folder / name
     work.mkdir()
@@ -89,8 +96,8 @@ def train(folder: Path, name: str, *overrides: str, script: Path | None = None) 
         work / part for part in ("metrics.jsonl", "rows.jsonl", "weights", "rollouts", "log")
     )
     arguments = [
-        f"data.train_files={folder / 'prompts.parquet'}",
-        f"data.val_files={folder / 'prompts.parquet'}",
+        f"data.train_files={folder / prompts}",
+        f"data.val_files={folder / prompts}",
         f"actor_rollout_ref.model.path={folder / 'model'}",
         f"trainer.experiment_name={name}",
         f"trainer.default_local_dir={weights}",

@@ -86,12 +86,23 @@ def test_verl_chooses_the_replay_buffer_by_the_literal_name_sync(make_trainer):
     """Trap 2: under a name of our own a synchronous trainer would get the asynchronous buffer."""
     own_name = make_trainer("trainer.v1.trainer_mode=pods_sync", cls=PPOTrainerSync)
     assert type(own_name.replay_buffer) is ReplayBufferAsync, CHANGED.format("mode names")
-    modes = ("sync", "colocate_async")
-    for host in modes:
-        ours = make_trainer(f"trainer.v1.trainer_mode=pods_{host}", f"+trainer.v1.pods_{host}.m=4")
-        theirs = make_trainer(f"trainer.v1.trainer_mode={host}")
+    apart = [f"actor_rollout_ref.rollout.{name}=1" for name in ("nnodes", "n_gpus_per_node")]
+    apart += ["actor_rollout_ref.rollout.checkpoint_engine.backend=nccl"]
+    apart += ["trainer.v1.separate_async.parameter_sync_step=1"]
+    for host in ("sync", "colocate_async", "separate_async"):
+        mode = f"+trainer.v1.pods_{host}.m=4"
+        ours = make_trainer(f"trainer.v1.trainer_mode=pods_{host}", mode, *apart)
+        theirs = make_trainer(f"trainer.v1.trainer_mode={host}", *apart)
         assert type(ours.replay_buffer) is type(theirs.replay_buffer)
         assert ours.trainer_mode == theirs.trainer_mode == host
+
+
+def test_a_step_numbers_its_mini_batches_and_reports_once():
+    """`separate_async` makes several updates a step; metrics and files are of the whole step."""
+    step, fit = (inspect.getsource(getattr(PPOTrainer, name)) for name in ("step", "fit"))
+    assert "for trigger_idx in range(self.parameter_sync_step):" in step, CHANGED.format("step")
+    assert "self.local_trigger_step = trigger_idx" in step, CHANGED.format("step")
+    assert fit.count("self._compute_metrics(batch, metrics") == 1, CHANGED.format("fit")
 
 
 def test_a_selected_batch_keeps_tags_partition_and_extra_info():

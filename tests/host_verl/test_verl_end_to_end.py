@@ -31,6 +31,27 @@ RUNS = {
         "+trainer.v1.pods_colocate_async.baseline=group",
     ],
 }
+# several turns: verl's tool agent for every other prompt, a loop of one's own for the rest
+RUNS["agents"] = [
+    *RUNS["half"],
+    "data.max_response_length=190",
+    f"actor_rollout_ref.rollout.agent.agent_loop_config_path={run.HERE / 'agent_loops.yaml'}",
+    "actor_rollout_ref.rollout.multi_turn.enable=True",
+    "actor_rollout_ref.rollout.multi_turn.format=hermes",
+    f"actor_rollout_ref.rollout.multi_turn.function_tool_path={run.HERE / 'cpu_bed/tools.py'}",
+]
+# a server apart from the trainer; two updates of two prompts each before it gets new weights
+RUNS["separate"] = [
+    "trainer.v1.trainer_mode=pods_separate_async",
+    f"+trainer.v1.pods_separate_async.m={M}",
+    "trainer.v1.separate_async.parameter_sync_step=2",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+    "actor_rollout_ref.rollout.nnodes=1",
+    "actor_rollout_ref.rollout.n_gpus_per_node=1",
+    "actor_rollout_ref.rollout.checkpoint_engine.backend=ray_cpu",
+    "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module=cpu_bed.weights",
+    "++ray_kwargs.ray_init.num_gpus=2",
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +60,17 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("verl")
     cpu_files.write_model(folder / "model")
     cpu_files.write_prompts(folder / "prompts.parquet", run.PROMPTS * run.STEPS)
+    cpu_files.write_prompts(folder / "agents.parquet", run.PROMPTS * run.STEPS, agents=True)
+    files = {"agents": "agents.parquet", "separate": "many.parquet"}
+    cpu_files.write_prompts(folder / "many.parquet", 8 * run.PROMPTS)
     with ThreadPoolExecutor(max_workers=2) as pool:
         scripts = {"half": run.SCRIPT}  # the recipe for eight GPUs, with all that is large swapped
         yield {
-            name: pool.submit(run.train, folder, name, *RUNS[name], script=scripts.get(name))
+            name: pool.submit(
+                *(run.train, folder, name, *RUNS[name]),
+                script=scripts.get(name),
+                prompts=files.get(name, "prompts.parquet"),
+            )
             for name in RUNS
         }
 
@@ -156,3 +184,84 @@ def test_the_colocated_asynchronous_mode_trains_the_kept_rows_only(colocate):
     assert "pods_colocate_async: selected 4 of 8 in 4 groups; the update sees 16" in colocate.log
     for rollouts in colocate.rollouts:
         assert sum(row["kept"] for row in rollouts) == ROWS
+
+
+@pytest.fixture
+def agents(runs):
+    """PODS with m = 4 of n = 8, several turns."""
+    return runs["agents"].result()
+
+
+@pytest.fixture
+def separate(runs):
+    """PODS with m = 4 of n = 8 and a server apart."""
+    return runs["separate"].result()
+
+
+def sessions(rollouts):
+    """Rows of each rollout by prompt: {input: {session: [rows]}}."""
+    found = defaultdict(lambda: defaultdict(list))
+    for row in rollouts:
+        found[row["input"]][row["uid"].rsplit("_", 2)[1]].append(row)
+    return found
+
+
+def assert_largest_variance(by_session):
+    """m rollouts are kept, each whole, and their last rows' scores vary most."""
+    assert len(by_session) == run.ROLLOUTS
+    for rows in by_session.values():
+        assert len({row["kept"] for row in rows}) == 1
+    scores = [rows[-1]["score"] for rows in by_session.values()]
+    kept = [rows[-1]["score"] for rows in by_session.values() if rows[-1]["kept"]]
+    assert len(kept) == M
+    best = max(np.var(subset) for subset in itertools.combinations(scores, M))
+    assert np.var(kept) == pytest.approx(best, abs=1e-6)
+
+
+def test_agents_of_several_turns_are_selected_by_the_reward_of_the_whole_trajectory(agents):
+    turns = set()
+    for rollouts in agents.rollouts:
+        groups = sessions(rollouts)
+        assert len(groups) == run.PROMPTS
+        for prompt, by_session in groups.items():
+            assert_largest_variance(by_session)
+            rows = {len(rows) for rows in by_session.values()}
+            assert rows == ({1} if "double" in prompt else {2})
+            if "double" in prompt:
+                turns |= {rows[0]["output"].count("<tool_call>") for rows in by_session.values()}
+    assert turns == {0, 1, 2}
+    assert [step["training/num_turns/max"] for step in agents.metrics] == [6, 6]
+
+
+def test_of_agents_only_the_kept_rollouts_rows_are_trained_and_only_the_models_own_tokens(agents):
+    # 2 prompts x 4 rollouts of one row and 2 x 4 of two, and verl's padding to two mini-batches
+    forwards = {(*stage, 32): run.STEPS for stage in EACH_STEP[:2]}
+    assert passes(agents.rows) == forwards | {("actor", "update", 16): 2 * run.STEPS}
+    assert [step["pods/padding_rows"] for step in agents.metrics] == [8, 8]
+    for step, rollouts in zip(agents.queue, agents.rollouts, strict=True):
+        held = [key for key in step["keys"] if not key.startswith("pad")]
+        kept = sorted(row["uid"] for row in rollouts if row["kept"])
+        assert [key for key in held if key in kept] == kept
+        assert not {row["uid"] for row in rollouts if not row["kept"]} & set(held)
+    # a call has 61 tokens, the answer at most 8; "again" and what the tool says are not trained
+    assert max(max(row["trained_tokens"]) for row in agents.rows) <= 2 * 61 + 8
+
+
+def test_in_the_separate_mode_each_update_sees_kept_rows_of_complete_groups(separate):
+    """Two mini-batches of two prompts a step; its metrics and its file are of both."""
+    updates = [row for row in separate.rows if (row["model"], row["pass"]) == ("actor", "update")]
+    assert [row["rows"] for row in updates] == [2 * M] * 2 * run.STEPS
+    assert all(min(row["trained_tokens"]) > 0 for row in updates)
+    for rollouts, metrics in zip(separate.rollouts, separate.metrics, strict=True):
+        groups = sessions(rollouts)
+        assert len(groups) == run.PROMPTS
+        for by_session in groups.values():
+            assert_largest_variance(by_session)
+        assert metrics["pods/rollouts"] == run.PROMPTS * run.ROLLOUTS
+        assert metrics["pods/kept_rollouts"] == run.PROMPTS * M
+        kept = [row["score"] for row in rollouts if row["kept"]]
+        assert metrics["pods/kept_reward"] == pytest.approx(np.mean(kept))
+        scores = [row["score"] for row in rollouts]
+        assert metrics["critic/score/mean"] == pytest.approx(np.mean(scores))
+    said = "pods_separate_async: selected 4 of 8 in 2 groups; the update sees 8 rows"
+    assert separate.log.count(said) == 1

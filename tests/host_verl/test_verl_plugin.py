@@ -23,10 +23,10 @@ def python(code, **environment):
     return done.stdout.strip(), done.stderr
 
 
-def test_both_modes_are_there_as_soon_as_verl_has_its_trainers():
+def test_the_modes_are_there_as_soon_as_verl_has_its_trainers():
     out, _ = python(
         "from verl.trainer.ppo.v1 import get_trainer_cls\n"
-        "for mode in ('pods_sync', 'pods_colocate_async'):\n"
+        "for mode in ('pods_sync', 'pods_colocate_async', 'pods_separate_async'):\n"
         "    trainer = get_trainer_cls(mode)\n"
         "    bases = [base.__name__ for base in trainer.__mro__ if 'PPO' in base.__name__]\n"
         "    print(trainer.__module__, *bases)"
@@ -34,6 +34,7 @@ def test_both_modes_are_there_as_soon_as_verl_has_its_trainers():
     assert out.splitlines() == [
         "podsrl.verl.trainer PPOTrainerSync PPOTrainer",
         "podsrl.verl.trainer PPOTrainerColocateAsync PPOTrainer",
+        "podsrl.verl.trainer PPOTrainerSeparateAsync PPOTrainer",
     ]
 
 

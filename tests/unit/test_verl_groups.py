@@ -90,6 +90,32 @@ def test_selected_by_the_answer_the_form_changes_nothing():
     assert kept[0] == kept[1]
 
 
+def test_groups_without_contrast_in_what_weighs_most_are_counted_as_trl_counts_them():
+    parts, keys, given = composite()
+    parts[0, :, 0] = 1.0  # the first prompt is always answered
+    for (key, one), values in zip(zip(keys, given, strict=True), parts.reshape(-1, 2), strict=True):
+        one |= {"acc": bool(values[0]), "tokens": float(hash(key) % 7)}
+    rewards = (parts @ [1.0, 0.2]).reshape(-1)
+    groups = select(group_rows(keys, rewards, given), Options(m=4), step=1)
+    weights = {"acc": 1.0, "form": 0.2, "tokens": 0.0}
+    found = metrics_of_parts(groups, Options(m=4), True, 1e-4, weights)
+    assert found["pods/shaping_only_groups"] == pytest.approx(1 / 3)
+    assert "pods/shaping_only_groups" not in metrics_of_parts(groups, Options(m=4), True, 1e-4)
+
+
+def test_without_a_seed_ties_of_a_part_are_broken_at_random():
+    """Not by rollout number: 2 of 8 are right, and 2 of the other 6 are kept with them."""
+    given = [{"acc": float(i > 5)} for i in range(8)]
+    groups = group_rows([f"a_{i}_0" for i in range(8)], list(np.arange(8.0)), given)
+    options = Options(m=4, selection_weights={"acc": 1.0})
+    drawn = np.zeros(8)
+    for _ in range(300):
+        drawn[list(select(groups, options, step=1)[0].kept)] += 1
+    assert list(drawn[6:]) == [300, 300]
+    assert drawn.sum() == 1200
+    assert ((drawn[:6] - 100) ** 2 / 100).sum() < 25.7  # chi-squared, 5, p < 0.0001
+
+
 def test_across_the_batch_a_prompt_without_contrast_keeps_nothing():
     keys = [f"{uid}_{i}_0" for uid in "ab" for i in range(4)]
     groups = group_rows(keys, [0.0, 1.0, 0.0, 1.0] + [1.0] * 4)

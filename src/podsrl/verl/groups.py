@@ -9,7 +9,7 @@ import numpy as np
 
 from podsrl.advantages import group_advantages
 from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
-from podsrl.drives import drive_metrics, shaping_only
+from podsrl.drives import drive_metrics, outcome_parts, shaping_only
 from podsrl.errors import InvalidInputError
 from podsrl.options import Options, is_number
 
@@ -121,7 +121,7 @@ def select(
     """
     if order is not None:
         groups = sorted(groups, key=lambda group: order[group.uid])
-    seed = None if options.seed is None else [options.seed, step]
+    seed = options.seed_of(step)
     scores = [
         [
             options.selected_by(*rollout)
@@ -150,16 +150,10 @@ def advantages_of(
     }
 
 
-def metrics_of_parts(
-    groups: Sequence[Group], options: Options, scale: bool, eps: float
-) -> dict[str, float]:
-    """How closely the advantages follow each number of the reward function's dictionary.
+def parts_of(groups: Sequence[Group]) -> tuple[list[str], np.ndarray]:
+    """Names of the numbers in the reward function's dictionary, and their values, shape (P, N, F).
 
-    Args:
-        groups: from `select`.
-        options: as there; with selection_weights, also the share of groups whose kept rollouts
-            differ in other parts only.
-        scale, eps: as in `group_advantages`.
+    NaN where a rollout has none, could not be scored, or is missing in a smaller group.
     """
     names = sorted(
         {
@@ -170,26 +164,54 @@ def metrics_of_parts(
             if is_number(value) and name not in _NOT_PARTS
         }
     )
-    if not names:
-        return {}
-    shape = (len(groups), max(len(group.sessions) for group in groups))
-    parts_P_N_F = np.full((*shape, len(names)), np.nan)
-    kept_P_N = np.zeros(shape, dtype=bool)
-    of_kept, of_all = np.zeros(shape), np.zeros(shape)
+    most = max((len(group.sessions) for group in groups), default=0)
+    parts_P_N_F = np.full((len(groups), most, len(names)), np.nan)
     for g, group in enumerate(groups):
         for i, parts in enumerate(group.parts_N):
             if not np.isnan(group.rewards_N[i]):
                 parts_P_N_F[g, i] = [_number(parts.get(name)) for name in names]
+    return names, parts_P_N_F
+
+
+def metrics_of_parts(
+    groups: Sequence[Group],
+    options: Options,
+    scale: bool,
+    eps: float,
+    weights: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """How closely the advantages follow each number of the reward function's dictionary.
+
+    Args:
+        groups: from `select`.
+        options: as there.
+        scale, eps: as in `group_advantages`.
+        weights: of the numbers in the reward, where they are known. With these, or with
+            selection_weights, also the share of groups whose kept rollouts differ in a part of the
+            reward, but not in the outcome.
+    """
+    names, parts_P_N_F = parts_of(groups)
+    if not names:
+        return {}
+    kept_P_N = np.zeros(parts_P_N_F.shape[:2], dtype=bool)
+    of_kept, of_all = np.zeros(kept_P_N.shape), np.zeros(kept_P_N.shape)
+    for g, group in enumerate(groups):
         kept, every = np.array(group.kept, dtype=int), np.arange(len(group.sessions))
         kept_P_N[g, kept] = True
         advantages = group_advantages(group.rewards_N, kept, options.baseline, scale, eps)
         of_kept[g, kept] = advantages
         of_all[g, every] = group_advantages(group.rewards_N, every, "kept", scale, eps)
     found = drive_metrics(names, parts_P_N_F, of_kept, of_all, kept_P_N)
-    weights = options.selection_weights or {}
-    outcome = [bool(weights.get(name)) for name in names]
-    if any(outcome):
-        found["pods/shaping_only_groups"] = shaping_only(parts_P_N_F, kept_P_N, outcome)
+    selected = options.selection_weights
+    by_selection = None if selected is None else [selected.get(name, 0.0) for name in names]
+    if weights is None and not any(by_selection or ()):
+        return found
+    by_weight = [1.0 if weights is None else weights.get(name, 0.0) for name in names]
+    outcome = outcome_parts(by_weight, by_selection)
+    # what weighs nothing and selects nothing is no part of the reward
+    counts = [weight != 0 or out for weight, out in zip(by_weight, outcome, strict=True)]
+    outcome = [out for out, count in zip(outcome, counts, strict=True) if count]
+    found["pods/shaping_only_groups"] = shaping_only(parts_P_N_F[..., counts], kept_P_N, outcome)
     return found
 
 

@@ -20,7 +20,7 @@ _OUR_TRAINERS = "podsrl.verl.trainer"
 
 
 def register_trainers() -> None:
-    """Register `pods_sync` and `pods_colocate_async`; a failure is logged with its traceback.
+    """Register our trainer modes; a failure is logged with its traceback.
 
     It is not raised: verl hides what a plugin raises, and users of other modes need not care.
     """
@@ -28,8 +28,8 @@ def register_trainers() -> None:
         importlib.import_module(_OUR_TRAINERS)
     except Exception:
         logger.exception(
-            "podsrl could not register the trainer modes pods_sync and pods_colocate_async; podsrl"
-            " is made for verl 0.9.x (pip install 'podsrl[verl]')"
+            "podsrl could not register the trainer modes pods_sync, pods_colocate_async and"
+            " pods_separate_async; podsrl is made for verl 0.9.x (pip install 'podsrl[verl]')"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a user sets under `trainer.v1.pods_sync` (or `pods_colocate_async`)."""
+"""What a user sets under `trainer.v1.pods_sync` (or the section of another mode)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -10,18 +10,22 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from verl.trainer.ppo.v1 import (
     PPOTrainer,
     PPOTrainerColocateAsync,
+    PPOTrainerSeparateAsync,
     PPOTrainerSync,
     register_trainer,
 )
 
+from podsrl.drives import DriveWatch, FittedWeights
 from podsrl.errors import UnsupportedError
 from podsrl.verl.groups import (
     Group,
@@ -29,6 +33,7 @@ from podsrl.verl.groups import (
     group_rows,
     metrics_of_parts,
     parse_key,
+    parts_of,
     select,
 )
 from podsrl.verl.metrics import all_rollout_metrics, selection_metrics, summarise_rows
@@ -38,6 +43,28 @@ logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root logger at WARNING
 
 _EPS = 1e-6  # of verl's compute_grpo_outcome_advantage
+
+
+@dataclass
+class _Selected:
+    """What was sampled for one mini-batch and selected; a step of `separate_async` has several.
+
+    Attributes:
+        groups: with their kept rollouts.
+        rewards, turns: of all n rollouts' rows.
+        tags: of all n rollouts' rows, by verl's keys.
+        kept_keys: rows of the kept rollouts.
+        seconds: of the selection.
+        padding: rows that verl added.
+    """
+
+    groups: list[Group]
+    rewards: list[float]
+    turns: list[int]
+    tags: dict[str, dict]
+    kept_keys: set[str]
+    seconds: float = 0.0
+    padding: int = 0
 
 
 class _DownSampling(PPOTrainer):
@@ -51,19 +78,23 @@ class _DownSampling(PPOTrainer):
         # verl chooses the replay buffer and more by comparing this name with "sync".
         config.trainer.v1.trainer_mode = self.host_mode
         super().__init__(config)
-        self._pods_groups: list[Group] = []
-        self._pods_all_rows: Any = None
-        self._pods_dumping: set[str] | None = None
+        self._pods_step: list[_Selected] = []  # of the step so far; the last one is being trained
+        self._pods_dumping = False
+        self._pods_dumped: list[tuple[Any, ...]] = []  # of the step so far
         self._pods_logged = False
+        self._pods_fit = FittedWeights()
+        self._pods_weights: dict[str, float] | None = None  # in the reward, as far as is known
+        self._pods_watch = DriveWatch((), ())
 
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
         start = time.perf_counter()
         kept = self._pods_drop_rows(batch, metrics)
-        metrics["pods/seconds_select"] = time.perf_counter() - start
+        selected = self._pods_step[-1]
+        selected.seconds = metrics["pods/seconds_select"] = time.perf_counter() - start
         with self._pods_update_sees_m():
             balanced = super()._balance_batch(kept, metrics, *args, **kwargs)
         padding = len(balanced) - len(kept)
-        metrics["pods/padding_rows"] = padding
+        selected.padding = metrics["pods/padding_rows"] = padding
         if not self._pods_logged:
             self._pods_logged = True
             logger.info(self._pods_first_step(len(kept), padding))
@@ -89,8 +120,18 @@ class _DownSampling(PPOTrainer):
         self, batch: Any, metrics: dict, timing_raw: dict, *args: Any, **kwargs: Any
     ) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, *args, **kwargs)
+        step, self._pods_step = self._pods_step, []
+        if len(step) > 1:  # verl has averaged what each of them reported
+            metrics.update(self._pods_metrics(step))
+            metrics["pods/seconds_select"] = sum(one.seconds for one in step)
+            metrics["pods/padding_rows"] = sum(one.padding for one in step)
+        rows = summarise_rows(
+            [reward for one in step for reward in one.rewards],
+            [tag for one in step for tag in one.tags.values()],
+            [turns for one in step for turns in one.turns],
+        )
         kl_in_reward = bool(self.config.algorithm.use_kl_in_reward)
-        metrics.update(all_rollout_metrics(self._pods_all_rows, timing_raw, kl_in_reward))
+        metrics.update(all_rollout_metrics(rows, timing_raw, kl_in_reward))
 
     def _log_rollout_data(self, batch: Any, timing_raw: dict, rollout_data_dir: str) -> None:
         """verl asks when dropped rows are gone; all n were written when they were selected."""
@@ -104,10 +145,21 @@ class _DownSampling(PPOTrainer):
         reward_extra_infos_dict: dict[str, list],
         dump_path: str,
     ) -> None:
-        if self._pods_dumping is not None:
-            kept = [key in self._pods_dumping for key in reward_extra_infos_dict["uid"]]
-            reward_extra_infos_dict = {**reward_extra_infos_dict, "kept": kept}
-        super()._dump_generations(inputs, outputs, gts, scores, reward_extra_infos_dict, dump_path)
+        if not self._pods_dumping:
+            super()._dump_generations(
+                inputs, outputs, gts, scores, reward_extra_infos_dict, dump_path
+            )
+            return
+        kept_keys = self._pods_step[-1].kept_keys
+        kept = [key in kept_keys for key in reward_extra_infos_dict["uid"]]
+        extra = {**reward_extra_infos_dict, "kept": kept}
+        self._pods_dumped.append((inputs, outputs, gts, scores, extra))
+        if self.local_trigger_step + 1 < self.parameter_sync_step:
+            return  # verl writes one file per step
+        dumped, self._pods_dumped = self._pods_dumped, []
+        lists = [[value for one in dumped for value in one[i]] for i in range(4)]
+        together = {name: [value for one in dumped for value in one[4][name]] for name in extra}
+        super()._dump_generations(*lists, together, dump_path)
 
     @contextmanager
     def _pods_update_sees_m(self) -> Iterator[None]:
@@ -135,17 +187,21 @@ class _DownSampling(PPOTrainer):
             indices = zip(batch.keys, list(data["index"]), strict=True)
             order = {parse_key(key)[0]: index for key, index in indices}
         groups = group_rows(batch.keys, rewards, parts)
-        groups = select(groups, options, self.global_steps, order)
+        turn = self.global_steps * self.parameter_sync_step + self.local_trigger_step
+        groups = select(groups, options, turn, order)
         kept_keys = set().union(*(group.kept_keys for group in groups))
-
-        self._pods_groups = groups
-        self._pods_all_rows = summarise_rows(rewards, batch.tags, list(data["num_turns"]))
-        tags = dict(zip(batch.keys, batch.tags, strict=True))
-        metrics.update(selection_metrics(groups, tags, options))
-        scale = bool(self.config.algorithm.get("norm_adv_by_std_in_grpo", True))
-        metrics.update(metrics_of_parts(groups, options, scale, _EPS))
+        selected = _Selected(
+            groups=groups, rewards=rewards, turns=list(data["num_turns"]), kept_keys=kept_keys,
+            tags=dict(zip(batch.keys, batch.tags, strict=True)),
+        )  # fmt: skip
+        if self.local_trigger_step == 0:
+            self._pods_step = []
+        self._pods_step.append(selected)
+        self._pods_weigh(groups)
+        metrics.update(self._pods_metrics([selected]))
+        self._pods_warn(metrics)
         if self.config.trainer.get("rollout_data_dir", None):
-            self._pods_dump(batch, kept_keys)
+            self._pods_dump(batch)
 
         kept = batch.select_keys([key for key in batch.keys if key in kept_keys])
         dropped = [key for key in batch.keys if key not in kept_keys]
@@ -153,12 +209,44 @@ class _DownSampling(PPOTrainer):
             tq.kv_clear(keys=dropped, partition_id=batch.partition_id)
         return kept
 
-    def _pods_dump(self, batch: Any, kept_keys: set[str]) -> None:
-        self._pods_dumping = kept_keys
+    def _pods_weigh(self, groups: list[Group]) -> None:
+        """Learn what each number of the reward function's dictionary weighs in the reward."""
+        names, parts_P_N_F = parts_of(groups)
+        if not names:
+            return
+        rewards_P_N = np.full(parts_P_N_F.shape[:2], np.nan)
+        for rewards_N, group in zip(rewards_P_N, groups, strict=True):
+            rewards_N[: len(group.rewards_N)] = group.rewards_N
+        flat_R_F = parts_P_N_F.reshape(-1, len(names))
+        weights = self._pods_fit.observe(names, flat_R_F, rewards_P_N.reshape(-1))
+        self._pods_weights = None if weights is None else dict(zip(names, weights, strict=True))
+
+    def _pods_metrics(self, step: list[_Selected]) -> dict[str, float]:
+        groups = [group for one in step for group in one.groups]
+        tags = {key: tag for one in step for key, tag in one.tags.items()}
+        scale = bool(self.config.algorithm.get("norm_adv_by_std_in_grpo", True))
+        options, weights = self.pods_options, self._pods_weights
+        parts = metrics_of_parts(groups, options, scale, _EPS, weights)
+        return {**selection_metrics(groups, tags, options), **parts}
+
+    def _pods_warn(self, metrics: dict) -> None:
+        weights = self._pods_weights
+        if weights is None:
+            return
+        if self._pods_watch.names != list(weights):
+            self._pods_watch = DriveWatch(list(weights), list(weights.values()))
+        self._pods_watch.weigh(list(weights.values()))
+        driven = {name: metrics[f"pods/drives/{name}"] for name in weights}
+        warning = self._pods_watch.observe([driven[n] if w else 0.0 for n, w in weights.items()])
+        if warning is not None:
+            logger.warning(warning)
+
+    def _pods_dump(self, batch: Any) -> None:
+        self._pods_dumping = True
         try:
             super()._log_rollout_data(batch, self.timing_raw, self.config.trainer.rollout_data_dir)
         finally:
-            self._pods_dumping = None
+            self._pods_dumping = False
 
     def _pods_advantages(self) -> dict[str, float]:
         """Advantages by row where verl's own are not the ones asked for.
@@ -169,10 +257,10 @@ class _DownSampling(PPOTrainer):
         """
         algorithm = self.config.algorithm
         baseline = self.pods_options.baseline
-        groups = self._pods_groups
+        every = groups = self._pods_step[-1].groups
         if baseline == "kept":
-            groups = [group for group in groups if (group.kept_rewards != group.kept_rewards).any()]
-            single = [group for group in self._pods_groups if self._pods_is_single(group)]
+            groups = [group for group in every if (group.kept_rewards != group.kept_rewards).any()]
+            single = [group for group in every if self._pods_is_single(group)]
             if groups and algorithm.adv_estimator != "grpo":
                 raise UnsupportedError(
                     f"{len(groups)} groups have fewer than m = {self.pods_options.m} rollouts that"
@@ -207,7 +295,7 @@ class _DownSampling(PPOTrainer):
 
     def _pods_first_step(self, rows: int, padding: int) -> str:
         n = self.config.actor_rollout_ref.rollout.n
-        groups = self._pods_groups
+        groups = self._pods_step[-1].groups
         short = sum(len(group.sessions) < self.pods_options.m for group in groups)
         across = " on average" if self.pods_options.scope == "batch" else ""
         return (
@@ -243,6 +331,17 @@ class PODSTrainerSync(_DownSampling, PPOTrainerSync):
 
     pods_mode = "pods_sync"
     host_mode = "sync"
+
+
+@register_trainer("pods_separate_async")
+class PODSTrainerSeparateAsync(_DownSampling, PPOTrainerSeparateAsync):
+    """verl's `separate_async` trainer on m of n rollouts.
+
+    Its replay buffer hands out complete groups that are fresh enough; those are selected from.
+    """
+
+    pods_mode = "pods_separate_async"
+    host_mode = "separate_async"
 
 
 @register_trainer("pods_colocate_async")

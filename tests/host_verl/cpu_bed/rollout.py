@@ -1,6 +1,8 @@
 """A rollout for verl's registries: one Ray actor that samples with Hugging Face `generate`."""
 
 import hashlib
+import json
+import re
 from collections import Counter
 
 import ray
@@ -11,7 +13,10 @@ from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry,
 NAME = "hf_cpu"
 
 
-def _server_name(rank):
+MOST_TOKENS = 8  # of a sampled answer
+
+
+def server_name(rank):
     return f"cpu_bed_server_{rank}"
 
 
@@ -19,21 +24,25 @@ class Server:
     """What verl asks of an inference server.
 
     The k-th rollout of a prompt depends only on the weights' version, the prompt and k, so that two
-    runs from the same seed generate the same, in whatever order the requests come.
+    runs from the same seed generate the same, in whatever order the requests come. Where the prompt
+    says "double", it first calls the tool of that name: once, twice, or for every fourth k never.
     """
 
-    def __init__(self, path, response_length):
-        from transformers import AutoModelForCausalLM
+    def __init__(self, path):
+        from transformers import AutoModelForCausalLM, AutoTokenizer
 
         torch.set_num_threads(1)
         self.model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-        self.response_length = response_length
+        self.tokenizer = AutoTokenizer.from_pretrained(path)
         self.version = 0
         self.asked = Counter()
 
     def generate(self, request_id, prompt_ids, sampling_params, **_):
         asked = (self.version, tuple(prompt_ids))
         self.asked[asked] += 1
+        said = self.call(self.tokenizer.decode(prompt_ids), self.asked[asked])
+        if said is not None:
+            return self.output(self.tokenizer.encode(said))
         digest = hashlib.sha256(repr((asked, self.asked[asked])).encode()).digest()
         torch.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
         greedy = sampling_params["temperature"] == 0
@@ -42,14 +51,26 @@ class Server:
             torch.tensor([prompt_ids]),
             attention_mask=torch.ones(1, len(prompt_ids), dtype=torch.long),
             do_sample=not greedy,
-            max_new_tokens=self.response_length,
+            max_new_tokens=MOST_TOKENS,
             **sampling,
         )
+        return self.output(ids[0, len(prompt_ids) :].tolist())
+
+    def output(self, token_ids):
         return TokenOutput(
-            token_ids=ids[0, len(prompt_ids) :].tolist(),
+            token_ids=token_ids,
             stop_reason="completed",
             extra_fields={"global_steps": self.version},
         )
+
+    def call(self, read, k):
+        """The tool call that is due after what was read; None: an answer is."""
+        calls = re.findall(r'"a":(\d+)', read)
+        wanted = 1 + int(calls[0]) % 2 if calls else int(k % 4 > 0)
+        if "double" not in read or len(calls) >= wanted:
+            return None
+        arguments = json.dumps({"a": int(calls[0]) if calls else k}, separators=(",", ":"))
+        return f'<tool_call>{{"name":"double","arguments":{arguments}}}</tool_call><|im_end|>'
 
     def load(self, weights, version):
         self.model.load_state_dict(weights)
@@ -67,17 +88,23 @@ class Server:
     def resume_generation(self):
         pass
 
+    def release_kv_cache(self):
+        pass
+
+    def resume_kv_cache(self):
+        pass
+
 
 class Replica(RolloutReplica):
     async def launch_servers(self):
         server = (
             ray.remote(Server)
-            .options(name=_server_name(self.replica_rank), num_cpus=0)
-            .remote(self.model_config.path, self.config.response_length)
+            .options(name=server_name(self.replica_rank), num_cpus=0)
+            .remote(self.model_config.path)
         )
         self.servers = [server]
         self._server_handle = server
-        self._server_address = _server_name(self.replica_rank)
+        self._server_address = server_name(self.replica_rank)
 
 
 class Adapter(base.BaseRollout):
@@ -90,9 +117,11 @@ class Adapter(base.BaseRollout):
         pass
 
     async def update_weights(self, weights, global_steps=0, **_):
+        if not hasattr(weights, "__iter__"):
+            return  # of a separate server, which has them from the trainer: see cpu_bed.weights
         state = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
         if torch.distributed.get_rank() == 0:
-            await ray.get_actor(_server_name(0)).load.remote(state, global_steps)
+            await ray.get_actor(server_name(0)).load.remote(state, global_steps)
 
 
 base._ROLLOUT_REGISTRY[(NAME, "async")] = f"{__name__}.Adapter"

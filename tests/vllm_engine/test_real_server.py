@@ -1,0 +1,90 @@
+"""TRL's asynchronous trainer with a real `vllm serve` on a CPU. `make test-vllm` runs it."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip(
+    "vllm", reason="vLLM is not installed; `make test-vllm` gets a build for CPUs and runs this"
+)
+pytest.importorskip("trl")
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+from accelerate import PartialState
+from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
+from trl.experimental.async_grpo.vllm_client import VLLMClient
+
+from podsrl.runs.folder import RunFolder
+from podsrl.trl import PODSRolloutWorker
+from support.agents import questions, text_model
+from support.async_runs import NoTransfer, letters, on_cpu
+
+N, M = 8, 4
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Any:
+    """A tiny model in a folder and the address of a server that has it."""
+    model = tmp_path / "model"
+    for part in text_model():
+        part.save_pretrained(model)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        # not `vllm serve`, which asks for the version of a package of another name
+        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)),
+        *("--port", str(port), "--max-model-len", "256", "--dtype", "float32"),
+        *("--logprobs-mode", "processed_logprobs", "--enforce-eager", "--host", "127.0.0.1"),
+    ]
+    said = tmp_path / "server.log"
+    with said.open("w") as out:
+        server = subprocess.Popen(
+            command, stdout=out, stderr=out, env={**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1"}
+        )
+    url = f"http://127.0.0.1:{port}"
+    PartialState()  # TRL's client can't log without
+    try:
+        VLLMClient(url, server_timeout=180).wait_for_server_ready()
+        yield str(model), url
+    except TimeoutError:
+        raise AssertionError(said.read_text()[-6000:]) from None
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+@pytest.mark.slow
+def test_rows_of_a_real_server_are_selected_and_trained_on(served, tmp_path, monkeypatch):
+    """The weights stay where they were: to hand over new ones the server needs a GPU (NCCL)."""
+    on_cpu(monkeypatch)
+    model, url = served
+    args = AsyncGRPOConfig(
+        output_dir=str(tmp_path / "run"), num_generations=M, max_steps=2, use_cpu=True, bf16=False,
+        per_device_train_batch_size=2, gradient_accumulation_steps=2, max_completion_length=12,
+        report_to="none", save_strategy="no", gradient_checkpointing=False, learning_rate=1e-3,
+        vllm_server_base_url=url, max_staleness=50,
+    )  # fmt: skip
+    given = {
+        "model": model, "reward_funcs": letters, "args": args, "train_dataset": questions(),
+    }  # fmt: skip
+    worker = PODSRolloutWorker(**given, num_rollouts=N)
+    trainer = AsyncGRPOTrainer(**given, rollout_worker=worker, weight_transfer=NoTransfer())
+    trainer.train()
+    steps = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert len(steps) == 2
+    # the server's log-probs of these very tokens are the model's
+    assert steps[0]["ratio"] == pytest.approx(1.0, abs=1e-3)
+    log = RunFolder(tmp_path / "run")
+    tables = [log.rollouts(step).to_pandas() for step in log.rollout_steps()]
+    assert tables
+    for table in tables:
+        sizes = Counter(table["group"])
+        assert set(sizes.values()) == {N}
+        assert table.groupby("group")["kept"].sum().tolist() == [M] * len(sizes)

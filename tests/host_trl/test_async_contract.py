@@ -3,11 +3,13 @@
 # ruff: noqa: F811 (fixtures of another file)
 
 import inspect
+import os
 from typing import Any
 
 import pytest
 
-pytest.importorskip("trl")
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+pytest.importorskip("trl.experimental.async_grpo.packing", reason="it needs TRL 1.16")
 
 from test_async import M, _on_cpu, args, loop_of, saved, worker  # noqa: F401
 from trl.experimental.async_grpo import AsyncGRPOTrainer, async_grpo_trainer
@@ -56,6 +58,12 @@ def test_a_config_of_the_other_trainer_is_refused(worker, tmp_path):
     other = PODSConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False)
     with pytest.raises(InvalidInputError, match="got PODSConfig; PODSConfig is for PODSTrainer"):
         worker(args=other)
+
+
+def test_an_older_trl_is_refused(worker, monkeypatch):
+    monkeypatch.setattr("trl.__version__", "1.15.0")
+    with pytest.raises(UnsupportedError, match=r"needs trl >= 1.16, and 1.15.0 is installed"):
+        worker()
 
 
 def test_an_adapter_on_the_server_needs_the_trainers_peft_config(worker, monkeypatch, loop_of):

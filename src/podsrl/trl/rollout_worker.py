@@ -8,7 +8,9 @@ from typing import Any
 
 import requests
 import torch
+import trl
 from datasets import Dataset
+from packaging.version import Version
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 from trl.experimental.async_grpo import AsyncGRPOConfig
 from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
@@ -69,8 +71,8 @@ class PODSRolloutWorker(AsyncRolloutWorker):
     Raises:
         InvalidInputError: m > n, m < 2, an unknown option, a wrong value.
         UnknownNameError: no such rule.
-        UnsupportedError: scope="batch"; or, when training begins, a server with the adapter of a
-            trainer whose peft_config the worker was not given.
+        UnsupportedError: TRL 1.15; scope="batch"; or, when training begins, a server with the
+            adapter of a trainer whose peft_config the worker was not given.
         ImportError: vLLM or aiohttp is missing; from TRL.
     """
 
@@ -93,6 +95,11 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         rollout_log_max_rows: int = 1_000_000,
         **options: Any,
     ) -> None:
+        if Version(trl.__version__) < Version("1.16"):
+            raise UnsupportedError(
+                f"PODSRolloutWorker needs trl >= 1.16, and {trl.__version__} is installed: pip"
+                " install 'trl>=1.16,<1.17'. PODSTrainer works with either"
+            )
         if not isinstance(args, AsyncGRPOConfig):
             raise InvalidInputError(
                 f"PODSRolloutWorker needs args=AsyncGRPOConfig(...), got {type(args).__name__};"

@@ -1,0 +1,116 @@
+"""Mini-batches of complete groups, and the warning where a small part drives the update."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
+
+from test_verl_drop import PROMPTS, SYNC, M, N, announced, largest_variance, random_rewards
+from verl.trainer.ppo.v1 import PPOTrainer
+
+from podsrl.drives import WATCHED
+
+SEPARATE = (
+    "trainer.v1.trainer_mode=pods_separate_async",
+    "+trainer.v1.pods_separate_async.m=4",
+    "trainer.v1.separate_async.parameter_sync_step=2",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+    "actor_rollout_ref.rollout.nnodes=1",
+    "actor_rollout_ref.rollout.n_gpus_per_node=1",
+    "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl",
+)
+
+
+def test_the_separate_mode_selects_from_complete_groups_that_verl_finds_fresh_enough(
+    make_trainer, put, transfer_queue, keys_left
+):
+    """verl's own replay buffer: what is stale or failed is cleared and asked for anew."""
+    rewards = random_rewards(prompts=6)
+    put(rewards)
+    prompts = {  # made for step, and how far it is; at step 5 threshold 2 allows steps 4 and 5
+        "uid0": (4, "finished"), "uid1": (1, "finished"), "uid2": (5, "finished"),
+        "uid3": (5, "failure"), "uid4": (4, "running"), "uid5": (5, "finished"),
+    }  # fmt: skip
+    for uid, (step, status) in prompts.items():
+        tag = {"is_prompt": True, "status": status, "global_steps": step}
+        transfer_queue.kv_put(key=uid, partition_id="train", tag=tag)
+    trainer = make_trainer(*SEPARATE, "trainer.v1.sampler.max_off_policy_threshold=2")
+    trainer.global_steps = 5
+    trainer.replay_buffer.refill_fn = (asked := []).append
+    batch, metrics = trainer.replay_buffer.sample(5, "train", 2)
+    assert asked == [2]
+    assert metrics["training/off_policy/evicted_samples"] == 1
+    assert metrics["training/rollout_failure/evicted_samples"] == 1
+    taken = {key.split("_")[0] for key in batch.keys}
+    assert "uid0" in taken
+    assert taken < {"uid0", "uid2", "uid5"}  # the oldest ones first
+    kept = trainer._balance_batch(batch, metrics)
+    assert len(kept) == 2 * M
+    for uid in taken:
+        group = [rewards[key] for key in rewards if key.startswith(f"{uid}_")]
+        chosen = [rewards[key] for key in kept.keys if key.startswith(f"{uid}_")]
+        assert np.var(chosen) == pytest.approx(largest_variance(group, M), abs=1e-6)
+    waiting = {key for key in keys_left() if "_" in key} - set(kept.keys)
+    (later,) = {"uid2", "uid5"} - taken
+    assert {key.split("_")[0] for key in waiting} == {"uid4", later}
+
+
+def test_a_step_of_several_mini_batches_has_metrics_and_a_file_of_them_together(
+    make_trainer, put, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(PPOTrainer, "_compute_metrics", lambda *given, **more: None)
+    trainer = make_trainer(*SEPARATE, f"trainer.rollout_data_dir={tmp_path}")
+    trainer.tokenizer.pad_token_id = 0
+    trainer.tokenizer.decode = lambda ids, skip_special_tokens: str(len(ids))
+    trainer._init_dump_executor()
+    rewards, kept = random_rewards(), []
+    each: list[dict] = []
+    for trainer.local_trigger_step, uids in enumerate((("uid0", "uid1"), ("uid2", "uid3"))):
+        some = {key: r for key, r in rewards.items() if key.startswith(uids)}
+        each.append({})
+        batch = trainer._balance_batch(put(some), each[-1])
+        kept += batch.keys
+    trainer.timing_raw = {"gen": 1.0}
+    metrics = {"pods/kept_rollouts": 8.0}  # as verl averages
+    trainer._compute_metrics(None, metrics, trainer.timing_raw)
+    trainer._shutdown_dump_executor()
+    assert metrics["pods/rollouts"] == PROMPTS * N
+    assert metrics["pods/kept_rollouts"] == PROMPTS * M
+    for name in ("kept_tokens", "dropped_tokens", "seconds_select", "padding_rows"):
+        total = sum(one[f"pods/{name}"] for one in each)
+        assert metrics[f"pods/{name}"] == pytest.approx(total), name
+    assert metrics["pods/kept_reward"] == pytest.approx(np.mean([rewards[key] for key in kept]))
+    assert metrics["critic/score/mean"] == pytest.approx(np.mean(list(rewards.values())))
+    [file] = tmp_path.iterdir()
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {row["uid"]: pytest.approx(row["score"]) for row in rows} == rewards
+    assert {row["uid"] for row in rows if row["kept"]} == set(kept)
+
+
+def test_without_weights_a_part_of_little_weight_that_drives_the_update_is_warned_of_once(
+    make_trainer, put, caplog
+):
+    """What the parts weigh in the reward is measured; what weighs nothing is no part of it."""
+    draw = np.random.default_rng(0)
+    trainer = make_trainer(*SYNC)
+    said = []
+    for step in range(WATCHED + 2):
+        keys = list(random_rewards())
+        # one answer in eight is right, so most groups have no contrast but that of the form
+        answer = {key: float(key.startswith("uid0_") and draw.random() < 0.5) for key in keys}
+        form = {key: float(draw.random() < 0.4) for key in keys}
+        parts = {
+            key: {"acc": answer[key], "form": form[key], "length": float(draw.random())}
+            for key in keys
+        }
+        rewards = {key: answer[key] + 0.2 * form[key] for key in keys}
+        caplog.clear()
+        with caplog.at_level("WARNING", logger="podsrl"):
+            trainer._pods_drop_rows(put(rewards, parts=parts), metrics := {})
+        said.append("".join(announced(caplog)))
+        trainer.global_steps += 1
+        assert metrics["pods/shaping_only_groups"] >= 0.5, step
+    assert [bool(text) for text in said] == [step == WATCHED - 1 for step in range(WATCHED + 2)]
+    assert "'form' has 17% of the weight and drives" in said[WATCHED - 1]

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -18,7 +19,7 @@ from podsrl.experiments.config_file import read_config
 from podsrl.experiments.measured_run import read_measured
 from podsrl.recommend import Costs, MeasuredRates, Sizes, parse_pass_rates, speedup
 from podsrl.runs.folder import RunFolder, find_runs
-from support.synthetic_runs import rollouts, write_run
+from support.synthetic_runs import rollouts, write_metrics, write_run
 from support.tiny_run import TINY_RUN
 
 TINY: dict[str, Any] = {**TINY_RUN, "learning_rate": 1e-3, "reward_weights": [1.0, 0.0, 0.0]}
@@ -109,6 +110,11 @@ def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys
     assert sizes[:8] == [32, 32, 4, 4, 16, 16, 8, 8]
     assert len(sizes) == 16
     assert {row["learning_rate"] for row in run.metrics()} == {0.0}  # the model stays as it is
+    gradients = json.loads((run.path / "gradients.json").read_text())
+    assert gradients["steps"] == list(range(1, 17))
+    norms = [row["grad_norm"] ** 2 for row in run.metrics()]
+    squares = [row[i] for i, row in enumerate(gradients["products"])]
+    assert squares == pytest.approx(norms, rel=1e-3, abs=1e-9)
     assert run.evaluations() == []
     assert not list(run.path.glob("checkpoint-*"))
     first = recommendation_of(out)
@@ -180,6 +186,36 @@ def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
         assert found.costs.seconds(sizes) == pytest.approx(1.0)
     worth = [found.population.signal(one.n, one.m).worth(1) for one in (pods, grpo)]
     assert speedup(found.population, found.costs, pods, grpo) == pytest.approx(worth[0] / worth[1])
+
+
+def test_gradients_of_a_short_run_tell_how_different_prompts_are(tmp_path):
+    """Twice the variances of the embedded model: 2 x 19 - 1 between prompts, 2 x 23 within."""
+    random, (steps, n, size) = np.random.default_rng(3), (400, 8, 300)
+    right = random.binomial(n, 0.5, steps)
+    shared = random.normal(size=size) / size**0.5  # of length 1
+    spread = np.sqrt(right / n * (1 - right / n))
+    own = shared + random.normal(size=(steps, size)) * (37 / size) ** 0.5
+    noise = random.normal(size=(steps, size)) * (46 / n / size) ** 0.5 * (spread > 0)[:, None]
+    gradients = 0.1 * (spread[:, None] * own + noise)
+    run = RunFolder(tmp_path / "run")
+    config = {"num_generations": n, "num_rollouts": "auto", "downsampling_rule": "max_variance"}
+    run.write_config(config)
+    write_metrics(run, steps, n, n, **{"pods/num_rollouts": float(n)})
+    rewards = [float(i < k) for k in right for i in range(n)]
+    groups = [g for g in range(steps) for _ in range(n)]
+    columns = rollouts(groups=steps, n=n, m=n)
+    run.write_rollouts(1, {**columns, "group": groups, "reward": rewards})
+    assert read_measured(run).variances is None
+    found = {"steps": list(range(1, steps + 1)), "products": (gradients @ gradients.T).tolist()}
+    (run.path / "gradients.json").write_text(json.dumps(found))
+    variances = read_measured(run).variances
+    assert variances is not None
+    assert variances.within / (1 + variances.between) == pytest.approx(23 / 19)
+    assert variances.between == pytest.approx(37, rel=0.15)
+    # gradients that share nothing say nothing
+    found["products"] = np.diag(np.diag(found["products"])).tolist()
+    (run.path / "gradients.json").write_text(json.dumps(found))
+    assert read_measured(run).variances is None
 
 
 def test_a_run_without_rollouts_or_steps_says_what_to_do(capsys, tmp_path):

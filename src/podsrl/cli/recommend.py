@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--variances",
         type=_variances,
         metavar="BETWEEN,WITHIN",
-        help="of the gradients of prompts and of rollouts (those of the embedded model)",
+        help="of the gradients of prompts and of rollouts, instead of measured ones",
     )
     parser.add_argument(
         "--out",
@@ -102,7 +102,8 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     costs: Costs | None = None
     population: Population | None = None
     now, batch = Sizes(max(1, (args.rows or _ROWS) // _ROWS), 4 * _ROWS, _ROWS), None
-    sources = []
+    own: Variances | None = None
+    where, sources = "", []
     if args.costs:
         clock = Clock.parse(args.costs)
         costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
@@ -116,7 +117,7 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
 
         runs = [run for folder in args.runs for run in find_runs(folder)] or [_measure(args)]
         found = read_measured(*runs)
-        now, batch = found.now, found.batch
+        now, batch, own = found.now, found.batch, found.variances
         where = str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
         if costs is None:
             costs = found.costs
@@ -134,10 +135,11 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     if args.rows:
         m = now.m if args.rows % now.m == 0 else args.rows
         now = Sizes(args.rows // m, max(now.n, m), m)
-    variances = args.variances or MEASURED
-    sources.append(
-        f"variances   {variances.between:g} between prompts, {variances.within:g} within"
-    )
+    of_what, variances = "given", args.variances
+    if variances is None:
+        of_what, variances = (where, own) if own else ("of the embedded model", MEASURED)
+    between, within = f"{variances.between:.3g} between prompts", f"{variances.within:.3g} within"
+    sources.append(f"variances   {of_what}: {between}, {within}")
     advice = advise(population, costs, now, args.n, args.m, variances, batch)
     return advice, "\n".join(sources)
 

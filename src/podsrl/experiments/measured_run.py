@@ -1,5 +1,6 @@
 """What a run has measured of its costs and of its prompts, and a short run to measure it."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import Costs, Population, Sizes, Timing, measured
+from podsrl.recommend import (
+    MEASURED,
+    Costs,
+    Population,
+    Sizes,
+    Timing,
+    Variances,
+    measured,
+)
 from podsrl.recommend.advice import Batch
 from podsrl.runs.folder import PHASES, RunFolder
 
@@ -17,6 +26,8 @@ if TYPE_CHECKING:
 
 #: A short run goes on until this many prompts were seen, for at most three times the steps.
 GROUPS = 32
+#: In the folder of a short run: the products of the gradients of its steps.
+GRADIENTS = "gradients.json"
 
 
 @dataclass(frozen=True)
@@ -25,7 +36,8 @@ class Measured:
 
     now: the sizes of the run with the fewest rows. batch: its rows as TRL counts them. rollouts: of
         the steps that were timed, ascending. generations: that were timed. rewards_G: the rewards
-        of each group, NaN where there is none.
+        of each group, NaN where there is none. variances: of the gradients of prompts and rollouts,
+        where a short run measured them.
     """
 
     now: Sizes
@@ -35,6 +47,7 @@ class Measured:
     costs: Costs
     rewards_G: Sequence[Sequence[float]]
     population: Population
+    variances: Variances | None
 
     @property
     def mean_reward(self) -> float:
@@ -75,6 +88,7 @@ def read_measured(*runs: RunFolder) -> Measured:
         )
     now, batch = min(sizes, key=lambda one: one[0].rows)
     rule = rules.pop() if len(rules) == 1 else None
+    population = measured(rewards, rule or "max_variance")
     return Measured(
         now=now,
         batch=batch,
@@ -82,8 +96,41 @@ def read_measured(*runs: RunFolder) -> Measured:
         generations=len(timings),
         costs=Costs.of_timings(timings),
         rewards_G=rewards,
-        population=measured(rewards, rule or "max_variance"),
+        population=population,
+        variances=_variances(runs[0], population, now) if len(runs) == 1 else None,
     )
+
+
+def _variances(run: RunFolder, population: Population, now: Sizes) -> Variances | None:
+    """From the gradients of a run's steps, by the one formula of docs/signal.md.
+
+    Their products give what all prompts share, their squares the sum of both variances. These are
+    taken in the proportion that `MEASURED` has: a step doesn't tell prompts from rollouts.
+    """
+    path = run.path / GRADIENTS
+    if not path.is_file():
+        return None
+    found = json.loads(path.read_text())
+    sizes = {
+        row["step"]: round(row["pods/num_rollouts"])
+        for row in run.metrics()
+        if row.get("pods/seconds_generate") and row.get("pods/num_rollouts")
+    }
+    first = [i for i, step in enumerate(found["steps"]) if step in sizes]  # not second passes
+    products = np.array(found["products"])[np.ix_(first, first)]
+    signals = [population.signal(sizes[found["steps"][i]], now.m) for i in first]
+    contrast = np.array([signal.contrast for signal in signals])
+    across = contrast.sum() ** 2 - (contrast**2).sum()
+    shared = (products.sum() - np.trace(products)) / across if across else 0.0
+    if not shared > 0:
+        return None
+    own = np.trace(products) / shared - (1 - 1 / now.prompts) * (contrast**2).sum()
+    usual = sum(
+        (1 + MEASURED.between) * signal.square + MEASURED.within * signal.chance / now.m
+        for signal in signals
+    )
+    scale = max(float(own * now.prompts / usual), 1 / (1 + MEASURED.between))
+    return Variances((1 + MEASURED.between) * scale - 1, MEASURED.within * scale)
 
 
 def _batch(config: dict[str, Any], rows: int) -> Batch:
@@ -162,6 +209,7 @@ class ShortRun:
             "num_rollouts": "auto", "max_num_rollouts": most, "learning_rate": "0",
             "evaluation_problems": "0", "save_strategy": "no", "report_to": "none",
             "rollout_log": "true", "logging_steps": "1", "arm": "measured", "output_dir": folder,
+            "max_grad_norm": "0",  # gradients are compared as they are
         }  # fmt: skip
         flags = [*flags, *(word for name, value in fixed.items() for word in (f"--{name}", value))]
         preview = Preview.of(parse(config, flags))
@@ -190,6 +238,8 @@ class ShortRun:
     ) -> RunFolder:
         """Do it; the folder of the run."""
         from podsrl.experiments import run as experiment
+        from podsrl.experiments.step_gradients import StepGradients
 
+        watch = StepGradients(str(self.spec.training.output_dir))
         data = experiment.load_data(self.spec)
-        return experiment.train(self.spec, data, callbacks, progress).run
+        return experiment.train(self.spec, data, [*callbacks, watch], progress).run

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -240,6 +241,6 @@ class ShortRun:
         from podsrl.experiments import run as experiment
         from podsrl.experiments.step_gradients import StepGradients
 
-        watch = StepGradients(str(self.spec.training.output_dir))
+        watch = StepGradients(Path(str(self.spec.training.output_dir)) / GRADIENTS)
         data = experiment.load_data(self.spec)
         return experiment.train(self.spec, data, [*callbacks, watch], progress).run

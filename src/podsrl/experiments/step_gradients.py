@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from podsrl.experiments.measured_run import GRADIENTS
 from podsrl.runs.json_files import write_json
 
 #: Weights that are compared at most, picked at random: all of a large model don't fit in memory.
@@ -19,11 +18,11 @@ class StepGradients(TrainerCallback):
     With sharded gradients these are of the weights of the main process.
 
     Args:
-        folder: of the run; gets `gradients.json`.
+        path: of the JSON file.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.path = Path(folder) / GRADIENTS
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._steps: list[int] = []
         self._gradients: list[torch.Tensor] = []
 

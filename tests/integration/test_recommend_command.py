@@ -165,6 +165,7 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
         ([*GIVEN, "--pass_rates", "often"], "pass rates 'often' are not understood"),
         (["recommend", "--costs", "x=1", "--pass_rates", "0.5"], "needs both generate and update"),
         (["recommend", "nowhere"], "no run in nowhere"),
+        ([*GIVEN, "--pass_rates", "0.5", "--m", "3"], "m must divide the 16 rows per step; got 3"),
     ],
 )
 def test_a_users_errors_are_one_line(arguments, says, capsys):

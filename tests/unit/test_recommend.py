@@ -91,12 +91,14 @@ NOW = Sizes(1, 64, 16)
 
 def test_the_ways_to_spend_rows_are_all_that_divide_them():
     ways = splits(12)
-    assert {(one.prompts, one.m) for one in ways} == {(1, 12), (2, 6)}
+    assert {(one.prompts, one.m) for one in ways} == {(1, 12), (2, 6), (3, 4), (6, 2)}
     assert all(one.rows == 12 and one.n in (one.m, 2 * one.m, 4 * one.m, 8 * one.m) for one in ways)
-    assert [str(one) for one in splits(16, n=[8, 32], m=[4, 16, 5])] == [
+    assert [str(one) for one in splits(16, n=[8, 32], m=[4, 16])] == [
         "4 prompts, 4 -> 4", "4 prompts, 8 -> 4", "4 prompts, 32 -> 4",
         "1 prompt, 16 -> 16", "1 prompt, 32 -> 16",
     ]  # fmt: skip
+    with pytest.raises(InvalidInputError, match="m must divide the 16 rows per step; got 5"):
+        splits(16, m=[4, 5])
 
 
 @pytest.mark.parametrize("rows", [16, 128])

@@ -172,14 +172,18 @@ def _sizes(text: str) -> list[int]:
 
 
 def _rows(text: str) -> int:
-    (rows,) = _sizes(text)
-    return rows
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"rows are a number of 2 or more; got {text!r}")
+    return int(text)
 
 
 def _variances(text: str) -> "Variances":
     from podsrl.recommend import Variances
 
-    between, within = (float(number) for number in text.split(","))
+    try:
+        between, within = (float(number) for number in text.split(","))
+    except ValueError:
+        between = within = -1.0
     if not (0 <= between < float("inf") and 0 <= within < float("inf")):
-        raise argparse.ArgumentTypeError(f"variances are numbers >= 0; got {text!r}")
+        raise argparse.ArgumentTypeError(f"give two numbers >= 0 such as 18,23; got {text!r}")
     return Variances(between, within)

@@ -1,6 +1,6 @@
 """What is learned per second over a grid of prompts, n and m, and which to take."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -62,21 +62,26 @@ class Rounds:
         return f"{saves} in {self.seconds:.2f} times the seconds: they {verdict} here"
 
 
-def splits(rows: int, n: Iterable[int] = (), m: Iterable[int] = ()) -> list[Sizes]:
+def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Sizes]:
     """The ways to spend `rows` of the update per step: every m that divides them, every n >= m.
 
     Args:
         rows: prompts x m.
         n: to compare; default: m, 2m, 4m and 8m. n = m, plain GRPO, is always in.
-        m: to compare; default: rows, rows / 2, rows / 4, ... that are even.
+        m: to compare; default: all even ones, and `rows` itself.
+
+    Raises:
+        InvalidInputError: an m that does not divide the rows.
 
     >>> [str(sizes) for sizes in splits(4, n=[8])]
     ['2 prompts, 2 -> 2', '2 prompts, 8 -> 2', '1 prompt, 4 -> 4', '1 prompt, 8 -> 4']
     """
-    halves = [rows >> i for i in range(rows.bit_length()) if rows % 2 ** (i + 1) == 0 or i == 0]
+    if wrong := [one for one in m if rows % one]:
+        raise InvalidInputError(f"m must divide the {rows} rows per step; got {wrong[0]}")
+    even = [one for one in range(2, rows, 2) if rows % one == 0]
     return [
         Sizes(rows // one, size, one)
-        for one in sorted({one for one in m or halves if rows % one == 0})
+        for one in sorted({*(m or (*even, rows))})
         for size in sorted({one, *(n or (one * times for times in _TIMES))})
         if size >= one
     ]

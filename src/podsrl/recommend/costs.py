@@ -53,12 +53,7 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """Seconds of a step: what a call costs whatever its size, and what each rollout adds.
-
-    >>> decode = Line.through({16: 1.0, 64: 2.5})
-    >>> round(decode(32), 9), round(decode(128), 9), Line.through({16: 1.0})(32)
-    (1.5, 4.5, 2.0)
-    """
+    """Seconds of a step: what a call costs whatever its size, and what each rollout adds."""
 
     fixed: float
     each: float

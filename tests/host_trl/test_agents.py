@@ -11,7 +11,8 @@ import pytest
 from transformers import GenerationConfig
 from trl import GRPOTrainer
 
-from podsrl.errors import UnsupportedError
+import podsrl.trl
+from podsrl.errors import RewardError, UnsupportedError
 from podsrl.generation import can_share
 from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint
@@ -199,7 +200,60 @@ def test_a_tool_that_returns_megabytes_or_is_interrupted_leaves_a_readable_run(t
     assert run.rollout_steps() == [1]
     assert run.rollouts(1).num_rows == 2 * M
     assert checkpoint.last_complete(tmp_path) == tmp_path / "checkpoint-1"
-    assert max(run.rollouts(1).to_pydict()["tokens"]) < 512  # TRL takes back what is too long
+    table = run.rollouts(1).to_pydict()
+    assert max(table["tokens"]) < 512  # TRL takes back what is too long
+    said = [[turn["role"] for turn in json.loads(turns)] for turns in table["turns"]]
+    assert said == 2 * [*[["assistant", "tool", "assistant"]] * 3, ["assistant"]]
+
+
+@pytest.mark.parametrize(("fails", "error"), [("reset", OSError), ("get_reward", RewardError)])
+def test_an_environment_that_raises_stops_training_and_loses_no_finished_step(
+    fails, error, tmp_path, monkeypatch
+):
+    original = getattr(Counter, fails)
+
+    def failing(self: Counter, **row: Any) -> Any:
+        if trainer.state.global_step == 1:
+            raise OSError("the browser is gone")
+        return original(self, **row)
+
+    monkeypatch.setattr(Counter, fails, failing)
+    trainer = agent_trainer(
+        2 * M, tmp_path, reply_to_counter, environment_factory=Counter, max_steps=3,
+        save_strategy="steps", save_steps=1,
+    )  # fmt: skip
+    with pytest.raises(error, match="the browser is gone"):
+        trainer.train()
+    run = RunFolder(tmp_path)
+    assert run.rollout_steps() == [row["step"] for row in run.metrics()] == [1]
+    assert run.rollouts(1).num_rows == 2 * 2 * M
+    assert checkpoint.last_complete(tmp_path) == tmp_path / "checkpoint-1"
+    assert run.finished() is None
+
+
+def test_the_example_of_the_docs_plays_as_printed(tmp_path, monkeypatch):
+    """With a tiny model that guesses 1, 2, ..., 9, 1, ... in the rollouts of a prompt."""
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+    code = page.split("```python\n")[1].split("```")[0]
+
+    def trainer(model: str, args: dict[str, Any], **given: Any) -> Any:
+        assert model == "Qwen/Qwen3-0.6B"
+        n, m = args.pop("num_rollouts"), args["num_generations"]
+        one_step = {"max_steps": 1, "per_device_train_batch_size": m}
+        return agent_trainer(n, tmp_path, reply, **args, **one_step, **given)
+
+    def reply(read: str, row: int) -> str:
+        return "done" if turns(read) else call("guess", number=row % 9 + 1)
+
+    monkeypatch.setattr(podsrl.trl, "PODSConfig", dict)
+    monkeypatch.setattr(podsrl.trl, "PODSTrainer", trainer)
+    exec(code, {"__name__": "page"})
+    table = RunFolder(tmp_path).rollouts(1).to_pydict()
+    assert table["reward"] == [float(row % 9 == 0) for row in range(32)]  # the secret is 1
+    assert sum(table["kept"]) == 8
+    assert [table["kept"][row] for row in (0, 9, 18, 27)] == [True] * 4
+    assert "Call guess until you are right." in table["prompt"][0]
+    assert json.loads(table["turns"][1])[1] == {"role": "tool", "name": "guess", "text": "lower"}
 
 
 def test_fast_generation_leaves_models_of_images_alone():

@@ -1,7 +1,7 @@
 """Building the embedded model and warm-starting it on sloppy working."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
@@ -12,11 +12,17 @@ from podsrl.tiny.settings import TinySettings
 from podsrl.tiny.tokenizer import build_tokenizer
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
+#: Draws an example as pieces of text, each with whether the model learns to write it.
+Lesson = Callable[[random.Random], Sequence[tuple[str, bool]]]
 _IGNORED = -100  # the label that the cross-entropy of torch and transformers leaves out
 
 
 def build(
-    settings: TinySettings, progress: Progress = iter, device: str | torch.device = "cpu"
+    settings: TinySettings,
+    progress: Progress = iter,
+    device: str | torch.device = "cpu",
+    tokenizer: Qwen2Tokenizer | None = None,
+    lesson: Lesson | None = None,
 ) -> tuple[Qwen2ForCausalLM, Qwen2Tokenizer]:
     """A new model, warm-started on a device, and its tokenizer.
 
@@ -26,13 +32,15 @@ def build(
         progress: wraps the range of steps, as `tqdm` does; it may end them early.
         device: where the warm start runs and the model stays; on a GPU forward and backward are in
             bfloat16, over weights in float32.
+        tokenizer: `build_tokenizer()` unless given.
+        lesson: what the model learns to write; the sloppy working of sums unless given.
     """
-    tokenizer = build_tokenizer()
+    tokenizer = tokenizer or build_tokenizer()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = Qwen2ForCausalLM(_config(settings, tokenizer))
     model.to(device)  # type: ignore[arg-type] # transformers wraps torch's method without its types
-    _warm_start(model, tokenizer, settings, progress)
+    _warm_start(model, tokenizer, settings, progress, lesson or _sums(tokenizer, settings))
     return model.eval(), tokenizer
 
 
@@ -53,6 +61,17 @@ def sloppy_example(
             if draw.random() < form_noise:
                 working = working.replace(tag, "\n")
     return f"{a}+{b}", working.strip("\n")
+
+
+def _sums(tokenizer: Qwen2Tokenizer, settings: TinySettings) -> Lesson:
+    def lesson(draw: random.Random) -> list[tuple[str, bool]]:
+        columns = draw.randint(settings.min_columns, settings.max_columns)
+        question, working = sloppy_example(draw, columns, settings.noise, settings.form_noise)
+        asked = [{"role": "user", "content": question}]
+        prompt = tokenizer.apply_chat_template(asked, tokenize=False)
+        return [(str(prompt), False), (working + tokenizer.eos_token, True)]
+
+    return lesson
 
 
 def _config(settings: TinySettings, tokenizer: Qwen2Tokenizer) -> Qwen2Config:
@@ -80,6 +99,7 @@ def _warm_start(
     tokenizer: Qwen2Tokenizer,
     settings: TinySettings,
     progress: Progress,
+    lesson: Lesson,
 ) -> None:
     draw = random.Random(settings.seed)
     optimizer = torch.optim.AdamW(
@@ -96,7 +116,8 @@ def _warm_start(
     device = model.device
     mixed = torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type != "cpu")
     for _ in progress(range(settings.steps)):
-        input_ids, labels = (part.to(device) for part in _batch(tokenizer, draw, settings))
+        batch = _batch(tokenizer, draw, settings.batch_size, lesson)
+        input_ids, labels = (part.to(device) for part in batch)
         with mixed:
             loss = model(input_ids=input_ids, labels=labels).loss
         optimizer.zero_grad()
@@ -107,22 +128,15 @@ def _warm_start(
 
 
 def _batch(
-    tokenizer: Qwen2Tokenizer, draw: random.Random, settings: TinySettings
+    tokenizer: Qwen2Tokenizer, draw: random.Random, size: int, lesson: Lesson
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    prompts, completions = [], []
-    for _ in range(settings.batch_size):
-        columns = draw.randint(settings.min_columns, settings.max_columns)
-        question, working = sloppy_example(draw, columns, settings.noise, settings.form_noise)
-        prompts.append([{"role": "user", "content": question}])
-        completions.append(working + tokenizer.eos_token)
-    rendered = tokenizer.apply_chat_template(prompts, tokenize=False)
-    encoded = zip(
-        tokenizer(rendered)["input_ids"], tokenizer(completions)["input_ids"], strict=True
-    )
+    examples = [lesson(draw) for _ in range(size)]
+    ids = iter(tokenizer([text for pieces in examples for text, _ in pieces])["input_ids"])
     inputs, labels = [], []
-    for prompt_ids, completion_ids in encoded:
-        inputs.append(torch.tensor(prompt_ids + completion_ids))
-        labels.append(torch.tensor([_IGNORED] * len(prompt_ids) + completion_ids))
+    for pieces in examples:
+        learned = [(next(ids), learns) for _, learns in pieces]
+        inputs.append(torch.tensor([i for part, _ in learned for i in part]))
+        labels.append(torch.tensor([i if yes else _IGNORED for part, yes in learned for i in part]))
     # padded on the right, where causal attention sees none of it, so that no mask is needed
     pad = torch.nn.utils.rnn.pad_sequence
     return (

@@ -27,7 +27,7 @@ from podsrl.trl import PODSConfig, PODSTrainer
 TEXT = "Find the gold in boxes 1 to {} with open."
 # n games are played of each hunt, and m of them are trained on
 SMALL = {  # 8 hunts per step
-    "max_steps": 100, "num_rollouts": 16, "num_generations": 4, "per_device_train_batch_size": 32,
+    "max_steps": 80, "num_rollouts": 16, "num_generations": 4, "per_device_train_batch_size": 32,
     "max_completion_length": 40, "learning_rate": 3e-4, "use_cpu": True, "bf16": False,
 }  # fmt: skip
 LARGE = {  # 8 hunts per step as well, in 8 micro-batches

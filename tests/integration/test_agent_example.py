@@ -46,6 +46,7 @@ def test_careless_games_are_won_every_third_time():
 def test_the_example_trains_and_reports(tmp_path, monkeypatch, capsys):
     short = replace(TinySettings.for_tests(), steps=80)
     monkeypatch.setattr(TinySettings, "for_tests", staticmethod(lambda: short))
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     folder = tmp_path / "agent"
     monkeypatch.setattr("sys.argv", ["hunt.py", f"--output_dir={folder}", "--max_steps=2"])
     hunt.main()

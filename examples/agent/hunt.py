@@ -9,7 +9,6 @@ three calls, and one wrong box loses it: a third is won. The reward is 1 for the
 
 import argparse
 import random
-from dataclasses import replace
 from typing import Any
 
 from datasets import Dataset
@@ -37,6 +36,10 @@ LARGE = {  # 8 hunts per step as well, in 8 micro-batches
     "use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3,
 }  # fmt: skip
 SMALL_HUNT, LARGE_HUNT = {"top": 8, "calls": 3}, {"top": 98, "calls": 5}
+SIZE = {  # of the embedded model; a tenth of the demo's
+    "hidden_size": 64, "intermediate_size": 128, "layers": 2, "heads": 2, "key_value_heads": 2,
+    "learning_rate": 4e-3,
+}  # fmt: skip
 
 
 class Hunt:
@@ -101,8 +104,8 @@ def embedded_model(seed: int) -> tuple[Any, Any]:
             "content": {"close": "<eos>", "content": "text"},
         },
     }  # fmt: skip
-    settings = replace(TinySettings.for_tests(), seed=seed)
-    return build(settings, lambda steps: tqdm(steps, "warm start"), "cpu", tokenizer, careless_game)
+    tiny = TinySettings(seed=seed, **SIZE)
+    return build(tiny, lambda steps: tqdm(steps, "warm start"), "cpu", tokenizer, careless_game)
 
 
 class WonBar(ProgressCallback):

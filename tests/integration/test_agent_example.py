@@ -2,7 +2,6 @@
 
 import random
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 pytest.importorskip("trl")
 
 from podsrl.runs.folder import RunFolder
-from podsrl.tiny import TinySettings
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "agent"))
 import hunt
@@ -44,8 +42,7 @@ def test_careless_games_are_won_every_third_time():
 
 
 def test_the_example_trains_and_reports(tmp_path, monkeypatch, capsys):
-    short = replace(TinySettings.for_tests(), steps=80)
-    monkeypatch.setattr(TinySettings, "for_tests", staticmethod(lambda: short))
+    monkeypatch.setitem(hunt.SIZE, "steps", 80)
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     folder = tmp_path / "agent"
     monkeypatch.setattr("sys.argv", ["hunt.py", f"--output_dir={folder}", "--max_steps=2"])

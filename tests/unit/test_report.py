@@ -21,7 +21,7 @@ from podsrl.analysis.summary import summarise
 from podsrl.analysis.write_report import write_report
 from podsrl.cli import report as command
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.runs.folder import RunFolder
+from podsrl.runs.folder import DamagedFileWarning, RunFolder
 from support.synthetic_runs import rollouts, write_run, write_training
 
 SLOW = (0.1, 0.4, 0.6, 0.8)
@@ -245,6 +245,18 @@ def test_the_page_allows_its_own_script_and_style_only_and_nothing_from_the_netw
 
 def unpack(chunk):
     return json.loads(gzip.decompress(b64decode(chunk)))
+
+
+def test_a_step_whose_turns_are_no_json_is_left_out_with_a_warning(tmp_path):
+    run = write_run(tmp_path, "pods", 0, FAST, n=4, m=2)
+    call = {"role": "assistant", "calls": [{"name": "look", "arguments": "{}"}]}
+    for step, turns in ((1, "[{"), (2, json.dumps([call]))):
+        run.write_rollouts(step, rollouts() | {"turns": [turns, *[None] * 7]})
+    with pytest.warns(DamagedFileWarning, match=r"step_000001\.parquet is damaged and was skipped"):
+        packed = pack_rollouts(load_comparison([tmp_path], Choices()).runs, 1000)
+    (step,) = packed.index["runs"][0]["steps"]
+    assert step["step"] == 2
+    assert unpack(packed.chunks[step["chunk"]])["turns"] == [[call], *[None] * 7]
 
 
 def test_packed_rollouts_hold_every_column_by_step(runs):

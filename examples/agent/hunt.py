@@ -146,11 +146,11 @@ def main() -> None:
     }  # fmt: skip
     settings["max_steps"] = given.max_steps or settings["max_steps"]
     if given.dry_run:
-        print("# one GPU of 80 GB, not measured" if given.model else "# two CPU cores, 3 minutes")
+        print("# one GPU of 80 GB, not measured" if given.model else "# two CPU cores, 2 to 3 minutes")
         print("\n".join(f"{name}: {value}" for name, value in settings.items()))
         return
     before, after = train(given.model, settings)
-    pods(["report", given.output_dir])
+    pods(["report", given.output_dir, "--out", given.output_dir])
     won = [row["reward"] for row in RunFolder(given.output_dir).metrics()]
     print("games won, step by step:", "".join("▁▂▃▄▅▆▇█"[round(7 * share)] for share in won))
     print(f"unseen games won: {before:.0%} before, {after:.0%} after")

@@ -146,7 +146,7 @@ def main() -> None:
     }  # fmt: skip
     settings["max_steps"] = given.max_steps or settings["max_steps"]
     if given.dry_run:
-        print("# one GPU of 80 GB, not measured" if given.model else "# two CPU cores, 2 to 3 minutes")
+        print("# one GPU of 80 GB, not measured" if given.model else "# two CPU cores, 3 minutes")
         print("\n".join(f"{name}: {value}" for name, value in settings.items()))
         return
     before, after = train(given.model, settings)

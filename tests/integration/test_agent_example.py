@@ -59,7 +59,7 @@ def test_the_example_trains_and_reports(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("model", "first", "line"),
     [
-        ([], "# two CPU cores, 2 to 3 minutes", "num_rollouts: 16"),
+        ([], "# two CPU cores, 3 minutes", "num_rollouts: 16"),
         (
             ["--model=Qwen/Qwen2.5-3B-Instruct"],
             "# one GPU of 80 GB, not measured",

@@ -9,6 +9,7 @@ words, such as `torch==2.13.0` where the newest torch should not be installed.
 """
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 SPECS = ROOT / "requirements" / "versions.toml"
 HOME = ROOT / ".venv-versions"
 TOLD = ("trl", "verl", "transformers", "torch", "datasets", "accelerate", "peft", "numpy")
+HOSTS = ("trl", "verl", "transformers", "accelerate", "peft", "tensordict", "transfer_queue")
 WARNED = ("error::DeprecationWarning:podsrl", "error::FutureWarning:podsrl")
 
 
@@ -76,8 +78,40 @@ def test(python: Path, spec: Mapping[str, object], tests: Sequence[str]) -> Elem
     command = [python, "-m", "pytest", "-q", "--tb=short", f"--junitxml={results}"]
     ignored = ["-W", "ignore", *(word for one in WARNED for word in ("-W", one))]
     environment = {**os.environ, **spec.get("environment", {})}  # type: ignore[dict-item]
-    subprocess.run([*command, *ignored, *tests], cwd=ROOT, env=environment)
-    return ElementTree.parse(results).getroot()
+    words = [*command, *ignored, *tests]
+    done = subprocess.run(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT)  # fmt: skip
+    print(done.stdout)
+    if results.is_file():
+        return ElementTree.parse(results).getroot()
+    suite = ElementTree.Element("testsuite", tests="1", errors="1")  # not even collected
+    case = ElementTree.SubElement(suite, "testcase", name="test_collecting the tests")
+    why = [line[1:].strip() for line in done.stdout.splitlines() if line.startswith("E  ")]
+    ElementTree.SubElement(case, "error", message=(why or ["pytest wrote no results"])[-1])
+    return suite
+
+
+def imported(folder: Path = ROOT / "src" / "podsrl") -> list[tuple[str, str]]:
+    """What the library takes from its hosts: (module, name), each once."""
+    nodes = (node for path in sorted(folder.rglob("*.py"))
+             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))  # fmt: skip
+    froms = (node for node in nodes if isinstance(node, ast.ImportFrom) and node.module)
+    pairs = ((str(node.module), one.name) for node in froms for one in node.names)
+    return sorted({pair for pair in pairs if pair[0].split(".")[0] in HOSTS})
+
+
+def gone(python: Path, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Those that an environment's hosts do not have; hosts that it lacks are left out."""
+    code = (
+        "import importlib, importlib.util, json\n"
+        f"for module, name in {list(pairs)!r}:\n"
+        "    if importlib.util.find_spec(module.split('.')[0]) is None: continue\n"
+        "    try: there = hasattr(importlib.import_module(module), name)\n"
+        "    except ImportError: there = False\n"
+        "    if not there: print('gone', module + '.' + name)"
+    )
+    said = subprocess.run([python, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    return [line.removeprefix("gone ") for line in said.stdout.splitlines() if line[:5] == "gone "]
 
 
 def versions(python: Path) -> dict[str, str]:
@@ -100,9 +134,11 @@ def counts(results: ElementTree.Element) -> dict[str, int]:
     return {"passed": total - sum(rest), "failed": rest[0] + rest[1], "skipped": rest[2]}
 
 
-def moved(results: ElementTree.Element, found: Mapping[str, str]) -> str:
+def moved(
+    results: ElementTree.Element, found: Mapping[str, str], missing: Sequence[str] = ()
+) -> str:
     """The issue to file: the pinned names that are not as they were, each with what was found."""
-    lines = []
+    lines = [f"| `{name}` | gone: podsrl imports it |" for name in missing]
     for case in results.iter("testcase"):
         for problem in [*case.findall("failure"), *case.findall("error")]:
             name = str(case.get("name"))
@@ -139,7 +175,7 @@ def main(argv: Sequence[str]) -> int:
         told = ", ".join(f"{package} {version}" for package, version in found.items())
         rows.append(f"| `{name}` | {told} | {', '.join(f'{v} {k}' for k, v in of.items() if v)} |")
         if name.startswith("canary"):
-            reports.append(moved(results, found))
+            reports.append(moved(results, found, gone(python, imported())))
     print(
         "\n".join(["", "| environment | versions | tests |", "|---|---|---|", *rows, "", *reports])
     )

@@ -1,6 +1,7 @@
 """`make test-versions` and `make canary`: what they install, and what they say."""
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -40,6 +41,25 @@ def test_the_canary_names_what_moved_in_words_to_paste_into_an_issue():
     assert versions.moved(nothing, {"trl": "1.17.0"}) == (
         "Nothing that podsrl relies on has moved in trl 1.17.0.\n"
     )
+    only = versions.moved(nothing, {"trl": "1.17.0"}, ["trl.models.x"])
+    assert only.startswith("## 1 thing that podsrl relies on moved\n")
+    assert "| `trl.models.x` | gone: podsrl imports it |" in only
+
+
+def test_the_canary_finds_each_import_that_is_gone_and_tests_that_can_not_even_start(tmp_path):
+    pairs = versions.imported()
+    assert ("trl.trainer.utils", "nanstd") in pairs
+    assert any(module.startswith("verl.") for module, _ in pairs)
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    asked = [("json", "loads"), ("json", "no_such"), ("json.nowhere", "x"), ("not_installed", "x")]
+    assert versions.gone(python, asked) == ["json.no_such", "json.nowhere.x"]
+    broken = tmp_path / "test_broken.py"
+    broken.write_text("from json import no_such\n")
+    (tmp_path / "conftest.py").write_text("from json import no_such_either\n")
+    results = versions.test(python, {}, [str(broken)])
+    assert "cannot import name 'no_such_either'" in versions.moved(results, {"trl": "2"})
 
 
 def test_the_canary_installs_all_that_an_extra_needs_without_bounds():

@@ -3,7 +3,7 @@
 import math
 import operator
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -28,6 +28,10 @@ class Options:
     scope: "prompt": m of each prompt; "batch": m rows per prompt on average, where they teach most.
     selection_weights: what to select by, by key of the reward function's dictionary ("score": the
         reward itself); None: the reward.
+    rollouts_per_round: rollouts of a prompt to look at before the others are generated; None: all.
+    reward_range: the lowest and the highest reward there can be.
+    stop_at: the share of the largest standard deviation at which no further round is needed;
+        None: all of it.
     """
 
     m: int
@@ -36,6 +40,9 @@ class Options:
     seed: int | None = None
     scope: Literal["prompt", "batch"] = "prompt"
     selection_weights: Mapping[str, float] | None = None
+    rollouts_per_round: int | None = None
+    reward_range: Sequence[float] | None = None
+    stop_at: float | None = None
 
     def seed_of(self, *step: int) -> list[int] | None:
         """What decides ties of a step; None: the rollout's number."""
@@ -81,7 +88,7 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
 
     >>> check_options({"m": 4}, n=8, where="pods.", n_name="n")  # doctest: +NORMALIZE_WHITESPACE
     Options(m=4, rule='max_variance', baseline='kept', seed=None, scope='prompt',
-            selection_weights=None)
+            selection_weights=None, rollouts_per_round=None, reward_range=None, stop_at=None)
     """
     allowed = [field.name for field in fields(Options)]
     unknown = sorted(set(given) - set(allowed))
@@ -121,7 +128,70 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
             " rule of its own: leave the rule out, or set scope=prompt"
         )
     _check_weights(options.selection_weights, where)
+    names = {field.name: where + field.name for field in fields(Options)}
+    check_rounds(options, n, {**names, "n": n_name})
     return options
+
+
+def check_rounds(options: Options, n: Any, names: Mapping[str, str]) -> None:
+    """Check the options of rounds; docs/rounds.md says why each is needed.
+
+    Args:
+        options: all of them, otherwise checked.
+        n: rollouts generated per prompt at most.
+        names: what the host calls each option, and n.
+
+    Raises:
+        InvalidInputError: a combination that has no meaning, or no exact stop.
+    """
+    r, m, limits, share = (
+        *(options.rollouts_per_round, options.m, options.reward_range, options.stop_at),
+    )
+    name = names["rollouts_per_round"]
+    if r is None:
+        if limits is not None or share is not None:
+            raise InvalidInputError(
+                f"{names['reward_range']} and {names['stop_at']} say when a prompt needs no further"
+                f" round; set {name}, or leave them out"
+            )
+        return
+    if not _is_integer(n) or not _is_integer(r) or not m <= r < n:
+        raise InvalidInputError(
+            f"{name} must be a number from {names['m']} (m = {m}) to less than {names['n']}"
+            f" (n = {n}), which must be a number, too; got {r!r}"
+        )
+    if options.rule != "max_variance" or options.scope != "prompt":
+        raise InvalidInputError(
+            f"{name} is defined for {names['rule']}=max_variance and {names['scope']}=prompt; got"
+            f" {options.rule} and {options.scope}"
+        )
+    if limits is not None and not (
+        isinstance(limits, Sequence)
+        and len(limits) == 2
+        and all(is_number(limit) and math.isfinite(limit) for limit in limits)
+        and limits[0] < limits[1]
+    ):
+        raise InvalidInputError(
+            f"{names['reward_range']} must be the lowest and the highest reward, such as [0, 1];"
+            f" got {limits!r}"
+        )
+    if share is not None:
+        if not is_number(share) or not 0 < share <= 1:
+            raise InvalidInputError(
+                f"{names['stop_at']} must be above 0 and at most 1; got {share!r}"
+            )
+        return
+    missing = {
+        f"rewards of unknown range (set {names['reward_range']}, such as [0, 1])": limits is None,
+        f"an odd {names['m']} (m = {m})": m % 2 == 1,
+        f"{names['baseline']}=group": options.baseline == "group",
+    }
+    reasons = " or ".join(reason for reason, holds in missing.items() if holds)
+    if reasons:
+        raise InvalidInputError(
+            f"{name} can't stop exactly with {reasons}; {names['stop_at']}, such as 0.95, stops"
+            " approximately"
+        )
 
 
 def is_number(value: Any) -> bool:

@@ -119,7 +119,13 @@ def _read_options(args: Any) -> Options:
             f"slime's arguments hold no options of podsrl (pods={given!r}); give"
             " --custom-config-path a YAML file with, for example, pods: {m: 16}"
         )
-    return check_options(given, args.n_samples_per_prompt, "pods.", "--n-samples-per-prompt")
+    options = check_options(given, args.n_samples_per_prompt, "pods.", "--n-samples-per-prompt")
+    if options.rollouts_per_round is not None:
+        raise UnsupportedError(
+            "pods.rollouts_per_round: slime calls the filter once all samples of a prompt are"
+            " there, so none can be saved; leave it out"
+        )
+    return options
 
 
 def _check_global_batch_size(args: Any, m: int) -> None:

@@ -35,6 +35,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "iterations": {"num_iterations": 2},
     "beta": {"beta": 0.1, "max_steps": 2},
     "scope": {"selection_scope": "batch", "max_steps": 2},
+    "rounds": {"rollouts_per_round": 5, "stop_at": 0.75, "max_steps": 2},
     "straight": {"max_steps": 4, "n": 8, "num_iterations": 2},
     "stopped": {
         "max_steps": 4, "n": 8, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1,
@@ -126,7 +127,7 @@ def generations(outcome: dict[str, Any]) -> list[list[tuple[str, float]]]:
 @pytest.mark.parametrize("world", [2, 3])
 def test_selection_losses_and_weights_on_several_ranks_equal_those_on_one(on_ranks, world):
     one, several = on_ranks(1), on_ranks(world)
-    for name in ("plain", "accumulation", "iterations", "beta", "scope", "straight"):
+    for name in ("plain", "accumulation", "iterations", "beta", "scope", "rounds", "straight"):
         assert generations(result(one, name)) == generations(result(several, name)), name
         assert_same_training(one, several, name)
         assert result(several, name)["aligned"]
@@ -180,6 +181,13 @@ def test_metrics_count_all_ranks(on_ranks):
     totals = ("kept_reward", "kept_tokens", "dropped_tokens", "rollouts_generated")
     for name in ("reward", "reward_std", *(f"pods/{total}" for total in totals)):
         assert one[name] == pytest.approx(two[name], rel=1e-6), name
+
+
+@pytest.mark.slow
+def test_ranks_agree_on_the_prompts_that_go_on_to_a_second_round(on_ranks):
+    """Two of three go on: 4 rows on 2 ranks, after 15 that don't divide by 2."""
+    saved = [result(on_ranks(w), "rounds")["metrics"]["pods/rollouts_saved"] for w in (1, 2)]
+    assert saved == [pytest.approx(2 / 21)] * 2
 
 
 @pytest.mark.slow

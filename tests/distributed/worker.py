@@ -42,10 +42,11 @@ def rollout_function(tokenizer: Any) -> Any:
     vocabulary = [i for i in range(6, 60) if i != tokenizer.eos_token_id]
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        first, n = RANK * len(prompts), trainer.num_rollouts
+        first, n, places = RANK * len(prompts), trainer.num_rollouts, trainer._batch.places
         completions = []
         for i, prompt in enumerate(prompts):
-            rng = draw(trainer.state.global_step, prompt[-1]["content"], (first + i) % n)
+            place = places[min(first + i, len(places) - 1)] % n
+            rng = draw(trainer.state.global_step, prompt[-1]["content"], place)
             length = 1 + int(40 * rng.random() ** 4)
             completions.append([*rng.choices(vocabulary, k=length), tokenizer.eos_token_id])
         ids = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, return_dict=True)

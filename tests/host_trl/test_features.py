@@ -115,7 +115,7 @@ def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
     own = {
         *("num_rollouts", "max_num_rollouts", "downsampling_rule", "advantage_baseline"),
         *("rollout_log", "rollout_log_max_rows", "fast_generation", "training_clock"),
-        *("selection_weights", "selection_scope"),
+        *("selection_weights", "selection_scope", "rollouts_per_round", "reward_range", "stop_at"),
     }
     assert {k: v for k, v in ours.to_dict().items() if k not in own} == theirs.to_dict()
     assert (ours.num_generations, ours.num_rollouts) == (8, 32)

@@ -104,12 +104,10 @@ def test_the_first_step_is_the_gradient_of_the_papers_loss_on_the_kept_rollouts(
         torch.testing.assert_close(before[name] - after[name], parameter.grad, atol=1e-5, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("beta", "iterations"), [(0.0, 1), (0.1, 1), (0.0, 2), (0.1, 2)])
-def test_only_kept_rows_enter_the_model_outside_generation(
-    make_trainer, monkeypatch, beta, iterations
-):
-    generations = record_generations(monkeypatch)
-    trainer = make_trainer(12, max_steps=iterations, beta=beta, num_iterations=iterations)
+def count_rows_outside_generation(
+    trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> Counter[tuple[int, ...]]:
+    """How often each row enters the model, or the reference model, except to generate."""
     seen: Counter[tuple[int, ...]] = Counter()
     generating = []
     single_turn = GRPOTrainer._generate_single_turn
@@ -130,6 +128,16 @@ def test_only_kept_rows_enter_the_model_outside_generation(
     models = [trainer.model] + ([trainer.ref_model] if trainer.ref_model is not None else [])
     for model in models:
         model.register_forward_pre_hook(count, with_kwargs=True)
+    return seen
+
+
+@pytest.mark.parametrize(("beta", "iterations"), [(0.0, 1), (0.1, 1), (0.0, 2), (0.1, 2)])
+def test_only_kept_rows_enter_the_model_outside_generation(
+    make_trainer, monkeypatch, beta, iterations
+):
+    generations = record_generations(monkeypatch)
+    trainer = make_trainer(12, max_steps=iterations, beta=beta, num_iterations=iterations)
+    seen = count_rows_outside_generation(trainer, monkeypatch)
     trainer.train()
 
     kept = rollouts(trainer, 1)["kept"].to_numpy()

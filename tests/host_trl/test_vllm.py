@@ -112,6 +112,34 @@ def test_a_server_is_asked_in_one_request_for_all_rollouts_of_each_prompt(make_t
         assert logprob == pytest.approx(server.logprob_of[ids], abs=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+def test_in_rounds_an_engine_is_asked_for_the_rest_of_the_prompts_that_go_on(
+    make_trainer, server, mode
+):
+    given = [[1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 1], [0] * 4]  # of two prompts; of the second
+
+    def reward(completions: list[Any], **kwargs: Any) -> list[int]:
+        return given.pop(0)
+
+    trainer = make_trainer(
+        10, use_vllm=True, vllm_mode=mode, vllm_server_base_url=server.url, max_steps=1,
+        reward_funcs=reward, rollouts_per_round=6, reward_range=[0, 1],
+    )  # fmt: skip
+    rows = trained_rows(trainer)
+    engine = server if mode == "server" else trainer.vllm_generation.llm
+    calls = (
+        [[(prompt, r["n"]) for prompt in r["prompt"]] for r in server.requests]
+        if mode == "server"
+        else engine.calls
+    )
+    (one, other), rest = calls
+    assert (one[1], other[1]) == (6, 6)
+    assert rest == [(other[0], 4)]
+    assert len(rows) == 8
+    for ids, logprob in rows:
+        assert logprob == pytest.approx(engine.logprob_of[ids], abs=1e-6)
+
+
 @pytest.mark.slow
 def test_on_two_ranks_both_modes_ask_once_for_each_prompt_and_keep_rows_aligned(
     tiny_model, tmp_path, server

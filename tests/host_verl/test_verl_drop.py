@@ -120,6 +120,7 @@ def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
     # Prompts have 3 tokens, responses 2 3 4 5 6 2 3 4; kept are a_0, a_3, b_0 and b_1.
     assert metrics == {
         "pods/rollouts": 8,
+        "pods/rollouts_saved": 0.0,
         "pods/kept_rollouts": 4,
         "pods/kept_reward": pytest.approx(0.5),  # (0 + 1 + 0.5 + 0.5) / 4
         "pods/dropped_reward": pytest.approx(0.5 / 3),  # 0, 0, 0.5; NaN does not count

@@ -17,6 +17,7 @@ SHARED_NAMES = {
     "settings": "what the embedded model and verl's trainer are given",
     "trainer": "the trainer of each host",
     "metrics": "what each host logs",
+    "rounds": "how each host generates in rounds",
     "math": "the task, and what grades its answers",
 }
 

@@ -20,6 +20,8 @@ def test_only_m_has_to_be_given():
 def test_every_option_arrives():
     given = {"m": 2, "rule": "random", "baseline": "group", "seed": 7}
     assert check(**given) == Options(**given)
+    given = {"m": 2, "rollouts_per_round": 8, "reward_range": [0, 1], "stop_at": 0.9}
+    assert check(**given) == Options(**given)
     given = {"m": 2, "scope": "batch", "selection_weights": {"acc": 1.0, "form": 0.0}}
     assert check(**given) == Options(**given)
 
@@ -59,6 +61,10 @@ def test_a_weight_for_what_the_reward_function_does_not_give_lists_what_it_gives
         ({"m": 16, "seed": "x"}, "seed='x'; allowed"),
         ({"m": 16, "scope": "all"}, "scope='all'; allowed: prompt, batch"),
         ({"m": 16, "scope": "batch", "rule": "random"}, "scope=batch has a rule of its own"),
+        ({"m": 16, "rollouts_per_round": 32}, r"unknown range \(set trainer\.v1\.pods_sync\.rew"),
+        ({"m": 15, "rollouts_per_round": 32, "reward_range": [0, 1]}, r"odd .*\.m \(m = 15\)"),
+        ({"m": 16, "rollouts_per_round": 64}, r"\.m \(m = 16\) to less than rollout\.n \(n = 64\)"),
+        ({"m": 16, "reward_range": [0, 1]}, r"set trainer\.v1\.pods_sync\.rollouts_per_round"),
         ({"m": 16, "selection_weights": {}}, "are all 0; allowed: numbers by key"),
         ({"m": 16, "selection_weights": {"acc": 0}}, "are all 0"),
         ({"m": 16, "selection_weights": {"acc": "x"}}, "allowed: numbers by key"),

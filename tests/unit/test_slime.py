@@ -172,6 +172,9 @@ def test_missing_or_unknown_options_are_refused():
         select_rollouts(arguments({"m": M, "keep": 3}), groups())
     with pytest.raises(InvalidInputError, match=r"pods\.m=9 .* of --n-samples-per-prompt=8"):
         select_rollouts(arguments({"m": 9}), groups())
+    rounds = {"m": 2, "rollouts_per_round": 4, "reward_range": [0, 1]}
+    with pytest.raises(UnsupportedError, match=r"pods\.rollouts_per_round: slime calls"):
+        select_rollouts(arguments(rounds), groups())
 
 
 def test_a_rollout_of_several_samples_is_refused():

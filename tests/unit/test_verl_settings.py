@@ -34,6 +34,12 @@ def test_another_modes_section_does_not_count():
         read_options(config({"m": 16}), "pods_colocate_async")
 
 
+def test_rounds_need_a_range_since_a_worker_sees_its_own_prompts_only():
+    given = {"m": 16, "rollouts_per_round": 32, "stop_at": 0.9}
+    with pytest.raises(InvalidInputError, match=r"needs trainer\.v1\.pods_sync\.reward_range"):
+        read_options(config(given), "pods_sync")
+
+
 @pytest.mark.parametrize(
     ("m", "prompts", "ranks", "nearest"),
     [

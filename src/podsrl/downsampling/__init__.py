@@ -2,7 +2,7 @@
 
 from podsrl.downsampling.across_prompts import downsample_batch
 from podsrl.downsampling.registry import RULES, Rule, downsample, register_rule, resolve_rule
-from podsrl.downsampling.rounds import can_improve, expected_rollouts
+from podsrl.downsampling.stopping import can_improve, refuse_outside
 
 __all__ = [
     "RULES",
@@ -10,7 +10,7 @@ __all__ = [
     "can_improve",
     "downsample",
     "downsample_batch",
-    "expected_rollouts",
+    "refuse_outside",
     "register_rule",
     "resolve_rule",
 ]

@@ -82,6 +82,8 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     n, m, accumulation = pods.num_rollouts, pods.num_generations, pods.gradient_accumulation_steps
     # generation as fast in every arm, or the comparison would be unfair
     derived: Settings = {"fast_generation": pods.fast_generation}
+    if kind != "pods":  # n = m, in one round
+        derived |= dict.fromkeys(("rollouts_per_round", "reward_range", "stop_at"))
     if kind == "grpo":
         derived["num_rollouts"] = own.get("num_generations", m)
     elif kind == "grpo_ga":

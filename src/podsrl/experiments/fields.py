@@ -65,10 +65,10 @@ class Field:
 
 _RANGES: dict[Bounds, str] = {
     Bounds(1, also=(-1,)): "max_steps",
-    Bounds(2): "num_generations num_rollouts max_num_rollouts",
+    Bounds(2): "num_generations num_rollouts max_num_rollouts rollouts_per_round",
     Bounds(-1): "local_rank",
     Bounds(0, also=(-1,)): "top_k",
-    Bounds(0, 1, open=True): "top_p vllm_gpu_memory_utilization",
+    Bounds(0, 1, open=True): "top_p vllm_gpu_memory_utilization stop_at",
     Bounds(-math.inf): "entropy_coef entropy_coef_min entropy_coef_max",
     Bounds(0, 65535): "vllm_server_port vllm_group_port",
     SHARE: "max_unscorable min_p adam_beta1 adam_beta2 label_smoothing_factor lora_dropout"
@@ -223,7 +223,7 @@ def _converted(field: Field, value: Any) -> Any:
                 kinds = f"{bounds.words('int')} or a word"
                 problem = f"{field.name} must be {kinds}; got {value!r}"
             raise InvalidInputError(f"{problem}; {suggestion(value, field.choices)}")
-        if isinstance(found, list) and field.name == "reward_weights":
+        if isinstance(found, list) and field.name in ("reward_weights", "reward_range"):
             _check_numbers(field.name, found)
         return found
     wanted = [_KINDS[kind][0] for kind in field.kinds if kind in _KINDS] or [_OTHER[0]]

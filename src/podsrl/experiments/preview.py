@@ -98,6 +98,8 @@ class Preview:
         chosen = args.num_rollouts == AUTO
         n = f"at most {args.most_rollouts}" if chosen else args.num_rollouts
         auto = "; n is measured in the first steps and chosen" if chosen else ""
+        if args.rollouts_per_round:
+            auto = f" at most: {args.rollouts_per_round} each, the others where they can help"
         kept = f"{args.num_generations} of {n} per prompt by {args.downsampling_rule}"
         if args.selection_scope == "batch":
             kept = f"the best {self.rows} of all {self.rollouts} rollouts"

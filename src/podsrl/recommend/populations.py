@@ -44,7 +44,7 @@ class _Counted:
         return Signal(float(counts @ of_count), float(differ), m, float(square))
 
     def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
-        """As of the same name in `podsrl.downsampling.rounds`, on average over prompts."""
+        """`first`, and the others unless m/2 are right and m/2 wrong: `can_improve` of the rule."""
         if m % 2:
             return None
         enough = float(self.counts(first)[m // 2 : first - m // 2 + 1].sum())

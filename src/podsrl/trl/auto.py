@@ -67,7 +67,7 @@ class RolloutChooser:
         n: rollouts to generate next.
         schedule: n of each measuring generation: of m, 2m, 4m, ... up to `most`.
         chosen: n, once it is.
-        reason: why, in a sentence.
+        reason: why, in a sentence; until then, what is measured.
     """
 
     def __init__(self, m: int, most: int, prompts: int = 1, rule: Any = "max_variance") -> None:
@@ -76,7 +76,8 @@ class RolloutChooser:
         self.schedule = measuring_schedule(self.candidates)
         self.n = self.schedule[0]
         self.chosen: int | None = None
-        self.reason = ""
+        sizes = ", ".join(map(str, dict.fromkeys(self.schedule)))
+        self.reason = f"the first {len(self.schedule)} generations measure n = {sizes}"
         self._timings: list[Timing] = []
         self._rewards: list[list[float]] = []  # of each group
         self._seconds: defaultdict[str, float] = defaultdict(float)  # of the open generation

@@ -14,6 +14,12 @@ from podsrl.errors import RewardError, UnsupportedError
 
 Columns = dict[str, Sequence[Any] | None]  # a batch: name -> one value per row, or nothing at all
 
+#: What TRL's `_generate` returns, in this order.
+GENERATED = (
+    *("prompt_ids", "completion_ids", "tool_mask", "completion", "logps"),
+    *("fields", "images", "tool_images"),
+)
+
 
 @dataclass(repr=False)
 class Batch:
@@ -23,15 +29,21 @@ class Batch:
     except for `rows`; they train on equal, contiguous shares of the kept places, which is how TRL
     slices advantages. What a step is not yet done with is not set yet.
 
+    In rounds some places stay empty: None in all columns, and NaN for a reward.
+
     Attributes:
         step: optimiser steps done when it is generated.
         index: which generation for that step, from 0.
         groups: P. n: rollouts per prompt.
+        first: rollouts per prompt in the first round; n where there is one round.
         rank, world: number of this process, and of processes.
-        rows: dataset rows of the rollouts that this rank generates, then of those it trains on.
+        rows: dataset rows of the rollouts that this rank generates in the first round, then of
+            those it trains on.
+        asked: rollouts per prompt in this round. places: all that it generates, on all ranks.
         rollouts: all rollouts' columns in order of place.
         rewards_P_N_F: by reward function; NaN where a function gave none.
         rewards_P_N: weighted sums; NaN where no function gave one.
+        generated_P_N: True for the rollouts that were generated.
         kept_P_N: True for the kept rollouts.
         kept_places: their places, ascending; empty until they are selected.
         advantages_K: theirs, in the same order.
@@ -41,12 +53,16 @@ class Batch:
     index: int
     groups: int
     n: int
+    first: int
     rank: int
     world: int
-    rows: list[dict[str, Any]]
-    rollouts: Columns = field(init=False)
+    rows: list[dict[str, Any]] = field(init=False)
+    asked: int = field(init=False)
+    places: list[int] = field(init=False)
+    rollouts: Columns = field(init=False, default_factory=dict)
     rewards_P_N_F: torch.Tensor = field(init=False)
     rewards_P_N: torch.Tensor = field(init=False)
+    generated_P_N: torch.Tensor = field(init=False)
     kept_P_N: torch.Tensor = field(init=False)
     kept_places: list[int] = field(init=False, default_factory=list)
     advantages_K: torch.Tensor = field(init=False)
@@ -56,17 +72,19 @@ class Batch:
         cls,
         prompts_P: Sequence[Mapping[str, Any]],
         n: int,
+        first: int,
         step: int,
         before: "Batch | None",
         rank: int,
         world: int,
         apart: bool = False,
     ) -> "Batch":
-        """A batch to generate: this rank's share of P x n rows, after the batch `before`.
+        """A batch to generate: this rank's share of its first round, after the batch `before`.
 
         Args:
             prompts_P: dataset rows, one per group.
             n: rollouts per prompt.
+            first: of them in the first round.
             step: optimiser steps done.
             before: the batch that was generated last, if any.
             rank: of this process.
@@ -74,29 +92,49 @@ class Batch:
             apart: rows of a group share no list, dict or image; an environment may change its own.
         """
         index = before.index + 1 if before is not None and before.step == step else 0
-        last = len(prompts_P) - 1
-        share = share_of_rows(len(prompts_P) * n, rank, world)
+        batch = cls(step, index, len(prompts_P), n, first, rank, world)
         copied: Any = copy.deepcopy if apart else dict
-        rows = [copied(prompts_P[min(place // n, last)]) for place in share]
-        return cls(step, index, len(prompts_P), n, rank, world, rows)
+        batch.rows = [copied(prompts_P[group]) for group in batch._ask(range(batch.groups), 0)]
+        return batch
 
-    def merge_fields(self, fields: Mapping[str, Any]) -> None:
-        """Columns that a rollout_func returned go to the reward functions."""
-        for name, values in fields.items():
-            for i, row in enumerate(self.rows):
-                row[name] = values[i] if isinstance(values, list) else values
+    def next_round(self, groups: Sequence[int]) -> tuple[list[dict[str, Any]], list[Any]]:
+        """The rest of these groups' rollouts: the rows that this rank generates, and prompts."""
+        heads = [group * self.n for group in self._ask(groups, self.first)]
+        rows, prompts = self.rollouts["row"] or (), self.rollouts["prompt"] or ()
+        return [dict(rows[place]) for place in heads], [prompts[place] for place in heads]
+
+    def _ask(self, groups: Sequence[int], begin: int) -> list[int]:
+        """Begin a round of these groups' rollouts; the group of each that this rank generates."""
+        end = self.n if begin else self.first
+        self.asked = end - begin
+        self.places = [group * self.n + i for group in groups for i in range(begin, end)]
+        last = len(self.places) - 1
+        share = share_of_rows(len(self.places), self.rank, self.world)
+        return [self.places[min(i, last)] // self.n for i in share]
 
     def add_rollouts(self, columns: Columns, rewards_R_F: torch.Tensor, weights_F: Any) -> None:
-        """Take in what was generated and scored.
+        """Take in what was generated and scored in this round.
 
         Args:
             columns: of this rank's rollouts.
             rewards_R_F: of all ranks' rollouts, by reward function.
             weights_F: of the reward functions.
         """
-        total = self.groups * self.n
-        self.rollouts = gather_rows(columns, total)
-        self.rewards_P_N_F = rewards_R_F[:total].view(self.groups, self.n, -1)
+        size = (self.groups, self.n)
+        if not self.rollouts:
+            self.rewards_P_N_F = rewards_R_F.new_full((*size, rewards_R_F.shape[1]), torch.nan)
+            self.generated_P_N = torch.zeros(size, dtype=torch.bool, device=rewards_R_F.device)
+        for name, values in gather_rows(columns, len(self.places)).items():
+            before = self.rollouts.setdefault(name, None)
+            if values is None:
+                continue
+            column = [None] * self.generated_P_N.numel() if before is None else list(before)
+            for place, value in zip(self.places, values, strict=True):
+                column[place] = value
+            self.rollouts[name] = column
+        self.generated_P_N.view(-1)[self.places] = True
+        by_place = self.rewards_P_N_F.view(-1, rewards_R_F.shape[1])
+        by_place[self.places] = rewards_R_F[: len(self.places)]
         self.rewards_P_N = self.weighted_sums(weights_F)
 
     def keep(self, kept_P_N: torch.Tensor) -> Columns:
@@ -151,6 +189,12 @@ class Batch:
         """Hold on to the token ids only: messages and images of all n may be large."""
         self.rollouts = {name: self.rollouts[name] for name in ("prompt_ids", "completion_ids")}
 
+    @property
+    def generated_places(self) -> list[int]:
+        """Of the rollouts that were generated, ascending."""
+        places: list[int] = self.generated_P_N.flatten().nonzero()[:, 0].tolist()
+        return places
+
     def weighted_sums(self, weights_F: torch.Tensor) -> torch.Tensor:
         """Rewards summed as TRL does, shape (P, N); NaN where no function gave one."""
         weighted = self.rewards_P_N_F * weights_F.to(self.rewards_P_N_F.device)
@@ -175,9 +219,28 @@ class Batch:
 
     @property
     def tokens(self) -> list[int]:
-        """Prompt and completion tokens of every rollout, by place."""
+        """Prompt and completion tokens of every rollout, by place; 0 where there is none."""
         ids, prompt_ids = self.rollouts["completion_ids"] or (), self.rollouts["prompt_ids"] or ()
-        return [len(c) + len(p) for c, p in zip(ids, prompt_ids, strict=True)]
+        return [len(c or ()) + len(p or ()) for c, p in zip(ids, prompt_ids, strict=True)]
+
+
+def columns_of(
+    rows: list[dict[str, Any]], prompts: Sequence[Any], generated: Sequence[Any]
+) -> Columns:
+    """What TRL's `_generate` returned of these rows, by name.
+
+    Fields that a rollout_func added go to the rows, where reward functions find them.
+    """
+    columns: Columns = {"row": rows, "prompt": prompts}
+    columns |= zip(GENERATED, generated, strict=True)
+    fields: Any = columns.pop("fields")
+    for name, values in fields.items():
+        for i, row in enumerate(rows):
+            row[name] = values[i] if isinstance(values, list) else values
+    if columns["images"] is None:
+        columns["images"] = dataset_images(rows)
+    columns["tool_images"] = columns["tool_images"] or None
+    return columns
 
 
 def select_rows(columns: Mapping[str, Sequence[Any] | None], rows: Sequence[int]) -> Columns:

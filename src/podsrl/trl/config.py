@@ -8,11 +8,19 @@ from trl import GRPOConfig
 
 from podsrl.advantages import BASELINES
 from podsrl.downsampling import register_rule, resolve_rule
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.options import SCOPES, Options, check_rounds
 from podsrl.trl.clock import CLOCKS
 
 AUTO = "auto"
-SCOPES = ("prompt", "batch")
+
+#: What other hosts call some of our fields.
+_OPTIONS = {
+    "m": "num_generations",
+    "rule": "downsampling_rule",
+    "baseline": "advantage_baseline",
+    "scope": "selection_scope",
+}
 
 if TYPE_CHECKING:
     NumRollouts = int | str | None
@@ -78,6 +86,27 @@ class PODSConfig(GRPOConfig):
             " any number of each prompt, where rewards differ most."
         },
     )
+    rollouts_per_round: int | None = field(
+        default=None,
+        metadata={
+            "help": "r: generate r rollouts of each prompt, and the other n - r only where the m"
+            " that are kept can still improve; m <= r < n. Default: all n at once."
+        },
+    )
+    reward_range: list[float] | None = field(
+        default=None,
+        metadata={
+            "help": "With rollouts_per_round: the lowest and the highest reward there can be (of"
+            " the weighted sum), such as 0 1. The stop is exact with it."
+        },
+    )
+    stop_at: float | None = field(
+        default=None,
+        metadata={
+            "help": "With rollouts_per_round: stop at this share of the largest possible standard"
+            " deviation of the kept rewards. The kept rows' distribution is then approximate."
+        },
+    )
     rollout_log: bool = field(
         default=True,
         metadata={
@@ -127,6 +156,7 @@ class PODSConfig(GRPOConfig):
         resolve_rule(self.downsampling_rule)
         self._check_selection()
         self._check_advantages()
+        self._check_rounds()
 
     @property
     def most_rollouts(self) -> int:
@@ -205,21 +235,41 @@ class PODSConfig(GRPOConfig):
                 " advantage_baseline='kept' with those."
             )
 
+    def _check_rounds(self) -> None:
+        own = {name: name for name in ("rollouts_per_round", "reward_range", "stop_at")}
+        names = {**own, **_OPTIONS}
+        given: Any = {option: getattr(self, name) for option, name in names.items()}
+        check_rounds(Options(**given), self.num_rollouts, {**names, "n": "num_rollouts"})
+        if self.rollouts_per_round is not None and "seed" in (self.generation_kwargs or {}):
+            raise InvalidInputError(
+                "with a seed in generation_kwargs a prompt's second round would repeat its first;"
+                " leave it out"
+            )
 
-def check_arguments(args: Any, reward_funcs: Any) -> None:
-    """Check what `PODSTrainer` is given.
+
+def check_arguments(
+    args: Any, reward_funcs: Any, tools: Any = None, environments: Any = None
+) -> None:
+    """Check what `PODSTrainer` is given; environments may add reward functions of their own.
 
     Raises:
         InvalidInputError: `args` is no `PODSConfig`, or has a wrong number of selection weights.
+        UnsupportedError: rounds with tools or environments.
     """
     if not isinstance(args, PODSConfig):
         raise InvalidInputError(
             f"PODSTrainer needs args=podsrl.trl.PODSConfig(...), got {type(args).__name__};"
             " PODSConfig takes every field of GRPOConfig"
         )
+    if args.rollouts_per_round is not None and (tools or environments):
+        raise UnsupportedError(
+            "rollouts_per_round works with one answer per rollout, not with tools or environments:"
+            " TRL resets these for all rollouts before it generates; leave rollouts_per_round out"
+        )
     functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
-    if args.selection_weights is not None and len(args.selection_weights) != functions:
+    weights = args.selection_weights
+    if environments is None and weights is not None and len(weights) != functions:
         raise InvalidInputError(
-            f"selection_weights has {len(args.selection_weights)} numbers for {functions} reward"
-            " functions; give one for each, in their order, environments' own rewards last"
+            f"selection_weights has {len(weights)} numbers for {functions} reward functions;"
+            " give one for each, in their order, environments' own rewards last"
         )

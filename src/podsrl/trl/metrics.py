@@ -12,13 +12,18 @@ from podsrl.trl.batch import Batch
 
 
 def trl_metrics(batch: Batch, names_F: Sequence[str]) -> dict[str, float]:
-    """TRL's own reward metrics, over all n rollouts where TRL would see the kept ones only."""
+    """TRL's own reward metrics, over all n rollouts where TRL would see the kept ones only.
+
+    In rounds they are over the first rounds: later ones are of the harder prompts.
+    """
+    first_P_N = batch.rewards_P_N[:, : batch.first]
     found = {
-        "reward": _mean(batch.rewards_P_N),
-        "reward_std": nanstd(batch.rewards_P_N.flatten()).item(),
-        "frac_reward_zero_std": _constant(batch.rewards_P_N).float().mean().item(),
+        "reward": _mean(first_P_N),
+        "reward_std": nanstd(first_P_N.flatten()).item(),
+        "frac_reward_zero_std": _constant(first_P_N).float().mean().item(),
     }
-    for name, rewards_P_N in zip(names_F, batch.rewards_P_N_F.unbind(-1), strict=True):
+    by_function = batch.rewards_P_N_F[:, : batch.first].unbind(-1)
+    for name, rewards_P_N in zip(names_F, by_function, strict=True):
         found[f"rewards/{name}/mean"] = _mean(rewards_P_N)
         found[f"rewards/{name}/std"] = nanstd(rewards_P_N.flatten()).item()
     return found
@@ -26,7 +31,7 @@ def trl_metrics(batch: Batch, names_F: Sequence[str]) -> dict[str, float]:
 
 def pods_metrics(batch: Batch) -> dict[str, float]:
     """What the update sees of a batch."""
-    rewards, kept = batch.rewards_P_N, batch.kept_P_N
+    rewards, kept, generated = batch.rewards_P_N, batch.kept_P_N, batch.generated_P_N
     kept_rewards = rewards.masked_fill(~kept, torch.nan)
     constant_P = _constant(kept_rewards)
     teaches_nothing = constant_P[:, None] | torch.isnan(rewards)
@@ -41,7 +46,8 @@ def pods_metrics(batch: Batch) -> dict[str, float]:
         "pods/dropped_tokens": float(sum(tokens) - kept_tokens),
         "pods/zero_variance_groups": constant_P.float().sum().item(),
         "pods/filler_rows": (kept & teaches_nothing).float().sum().item(),
-        "pods/unscorable": torch.isnan(rewards).float().sum().item(),
+        "pods/unscorable": (torch.isnan(rewards) & generated).float().sum().item(),
+        "pods/rollouts_saved": 1 - generated.double().mean().item(),
     }
 
 

@@ -11,7 +11,7 @@ from transformers import TrainerCallback
 from podsrl.runs.cards import selection_of_model
 from podsrl.runs.folder import RunFolder
 from podsrl.runs.json_files import write_whole
-from podsrl.trl.batch import Batch
+from podsrl.trl.batch import Batch, select_rows
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.rollout_log import RolloutLog
 from podsrl.trl.tracking import log_table, wants_tables
@@ -109,32 +109,31 @@ class RunRecorder(TrainerCallback):
 
 
 def rollout_columns(batch: Batch, tokenizer: Any, names_F: Sequence[str]) -> dict[str, list[Any]]:
-    """All rollouts of a batch as columns of the rollout log."""
-    total = batch.groups * batch.n
-    advantages: list[float | None] = [None] * total
-    for place, advantage in zip(batch.kept_places, batch.advantages_K.tolist(), strict=True):
-        advantages[place] = advantage
-    by_func = batch.rewards_P_N_F.flatten(0, 1).T.tolist()
-    answers = [row.get("answer") for row in batch.rollouts["row"] or ()]
-    completions = batch.rollouts["completion"] or ()
+    """All generated rollouts of a batch as columns of the rollout log."""
+    advantages = dict(zip(batch.kept_places, batch.advantages_K.tolist(), strict=True))
+    places = batch.generated_places
+    rollouts = select_rows(batch.rollouts, places)
+    by_func = batch.rewards_P_N_F.flatten(0, 1)[places].T.tolist()
+    completions = rollouts["completion"] or ()
+    answers = [row.get("answer") for row in rollouts["row"] or ()]
     return {
-        "group": [place // batch.n for place in range(total)],
-        "rollout": [place % batch.n for place in range(total)],
-        "prompt": _prompts(batch, tokenizer),
+        "group": [place // batch.n for place in places],
+        "rollout": [place % batch.n for place in places],
+        "prompt": _prompts(rollouts["prompt_ids"] or (), tokenizer),
         "completion": [text_of(completion) for completion in completions],
         "answer": [None if answer is None else str(answer) for answer in answers],
         "turns": [turns_of(completion) for completion in completions],
-        "reward": _or_none(batch.rewards_P_N.flatten().tolist()),
-        "kept": [a is not None for a in advantages],
-        "advantage": advantages,
-        "tokens": [len(ids) for ids in batch.rollouts["completion_ids"] or ()],
+        "reward": _or_none(batch.rewards_P_N.flatten()[places].tolist()),
+        "kept": [place in advantages for place in places],
+        "advantage": [advantages.get(place) for place in places],
+        "tokens": [len(ids) for ids in rollouts["completion_ids"] or ()],
         **{f"rewards/{f}": _or_none(r) for f, r in zip(names_F, by_func, strict=True)},
     }
 
 
-def _prompts(batch: Batch, tokenizer: Any) -> list[str]:
+def _prompts(prompt_ids: Sequence[Any], tokenizer: Any) -> list[str]:
     """Of each rollout: what an environment shows may differ within a group."""
-    ids = [tuple(prompt) for prompt in batch.rollouts["prompt_ids"] or ()]
+    ids = [tuple(prompt) for prompt in prompt_ids]
     distinct = list(dict.fromkeys(ids))
     texts = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
     return [texts[prompt] for prompt in ids]

@@ -234,7 +234,8 @@ def _batch(records: Sequence[Mapping[str, Any]], step: int) -> Batch:
     """Records of groups, as the batch that `PODSTrainer` would have of them."""
     rewards_P_N = torch.tensor([record["rewards"] for record in records], dtype=torch.float64)
     groups, n = rewards_P_N.shape
-    batch = Batch(step=step, index=0, groups=groups, n=n, rank=0, world=1, rows=[])
+    batch = Batch(step=step, index=0, groups=groups, n=n, first=n, rank=0, world=1)
+    batch.generated_P_N = torch.ones(groups, n, dtype=torch.bool)
     names = ("row", "prompt_ids", "completion_ids", "completion")
     batch.rollouts = {name: [one for r in records for one in r[name]] for name in names}
     batch.rewards_P_N = rewards_P_N
@@ -259,6 +260,11 @@ def _checked_options(args: AsyncGRPOConfig, n: int, given: Mapping[str, Any]) ->
         raise UnsupportedError(
             "scope='batch' chooses among the prompts of a step, and an asynchronous worker scores"
             " one prompt at a time: leave it out here, or use PODSTrainer"
+        )
+    if options.rollouts_per_round is not None:
+        raise UnsupportedError(
+            "rollouts_per_round: an asynchronous worker starts all rollouts of a prompt at once;"
+            " leave it out here, or use PODSTrainer"
         )
     if ":" not in str(options.rule):  # one that was registered is unknown in another process
         options = replace(options, rule=resolve_rule(options.rule))

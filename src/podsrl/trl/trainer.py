@@ -18,8 +18,9 @@ from podsrl.errors import UnsupportedError
 from podsrl.runs.cards import PAPER
 from podsrl.trl import checkpoint, vllm
 from podsrl.trl.batch import (
+    GENERATED,
     Batch,
-    Columns,
+    columns_of,
     dataset_images,
     kept_images,
     put_extra_logs,
@@ -32,6 +33,7 @@ from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import drives_of, pods_metrics, trl_metrics
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.rewards import check_rewards, checked
+from podsrl.trl.rounds import Rounds, unlogged
 from podsrl.trl.step_callback import StepCallback
 
 if TYPE_CHECKING:
@@ -76,11 +78,11 @@ class PODSTrainer(GRPOTrainer):
         **kwargs: Any,
     ) -> None:
         args = PODSConfig() if args is None else args
-        if kwargs.get("environment_factory") is None:  # before anything is loaded
-            check_arguments(args, reward_funcs)
+        tools, environments = kwargs.get("tools"), kwargs.get("environment_factory")
+        check_arguments(args, reward_funcs, tools, environments)  # before anything is loaded
         with vllm.sized_for_rollouts(args.most_rollouts, int(args.num_generations or 0)):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
-        check_arguments(args, self.reward_funcs)
+        check_arguments(args, self.reward_funcs, tools)
         show_messages()
         self.clock = PhaseClock(args.training_clock)
         self.auto = self._rollout_chooser()
@@ -88,6 +90,7 @@ class PODSTrainer(GRPOTrainer):
         self.rollouts_generated = 0
         self.rollouts_trained = 0
         self.tokens_generated = 0  # of all rollouts, prompts included
+        self.rounds = Rounds(args) if args.rollouts_per_round else None
         self._rule = resolve_rule(args.downsampling_rule)
         weights = self.reward_weights.tolist()
         self._outcome = outcome_parts(weights, args.selection_weights)
@@ -113,12 +116,7 @@ class PODSTrainer(GRPOTrainer):
         prompts = max(1, rows // self.num_generations)
         most, rule = args.max_num_rollouts, args.downsampling_rule
         auto = RolloutChooser(self.num_generations, most, prompts, rule)
-        if auto.chosen is None:
-            sizes = ", ".join(map(str, dict.fromkeys(auto.schedule)))
-            message = "num_rollouts auto: the first %d generations measure n = %s"
-            self._say(message, len(auto.schedule), sizes)
-        else:
-            self._say("num_rollouts auto: %s", auto.reason)
+        self._say("num_rollouts auto: %s", auto.reason)
         return auto
 
     def _say(self, message: str, *values: Any) -> None:
@@ -158,8 +156,10 @@ class PODSTrainer(GRPOTrainer):
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         rows = enumerate(inputs, rank * len(inputs))
         prompts_P = gather_object([row for i, row in rows if i % self.num_generations == 0])
+        n, step = self.num_rollouts, self.state.global_step
+        first = self.args.rollouts_per_round or n
         self._batch = batch = Batch.begin(
-            *(prompts_P, self.num_rollouts, self.state.global_step, self._batch, rank, world),
+            *(prompts_P, n, first, step, self._batch, rank, world),
             apart=self.environment_factories is not None,
         )
         with ExitStack() as self._preparing:
@@ -178,30 +178,12 @@ class PODSTrainer(GRPOTrainer):
         if batch is None or not self.model.training:
             return super()._generate(prompts)
         self._preparing.close()
-        # TRL asks its generation engine for `num_generations` completions of each prompt
-        with self.clock.phase("generate"), patch.object(self, "num_generations", batch.n):
-            generated = super()._generate(prompts)
-        prompt_ids, completion_ids, tool_mask, completions, logps, extra, images, seen = generated
-        batch.merge_fields(extra)
-        with self.clock.phase("score"), self._checked_rewards():
-            rewards = super()._calculate_rewards(batch.rows, prompts, completions, completion_ids)
-            check_rewards(rewards, self.reward_func_names, batch.step + 1)
-        given = dataset_images(batch.rows)
+        self._generate_round(batch, batch.rows, prompts)
+        while self.rounds is not None and (groups := self.rounds.goes_on(batch)):
+            with unlogged(self):
+                self._generate_round(batch, *batch.next_round(groups))
         with self.clock.phase("select"):
-            columns: Columns = {
-                "row": batch.rows,
-                "prompt": prompts,
-                "prompt_ids": prompt_ids,
-                "completion_ids": completion_ids,
-                "tool_mask": tool_mask,
-                "completion": completions,
-                "logps": logps,
-                "images": given if images is None else images,
-                "tool_images": seen or None,
-                "environment": self._batch_environments,
-                **take_extra_logs(self._pending_extra_logs, len(prompts)),
-            }
-            batch.add_rollouts(columns, rewards, self.reward_weights)
+            given = dataset_images(batch.rows)
             kept = batch.keep(self._select(batch))
             batch.rows[:], prompts[:] = kept["row"] or (), kept["prompt"] or ()
             put_extra_logs(self._pending_extra_logs, kept)
@@ -209,9 +191,22 @@ class PODSTrainer(GRPOTrainer):
             for name in ("environments", "_sync_tool_dicts", "_async_tool_dicts"):
                 live = getattr(self, name, None)  # TRL sets what this run uses
                 setattr(self, name, None if live is None else batch.here(live))
-        names = ("prompt_ids", "completion_ids", "tool_mask", "completion", "logps")
         images = kept_images(kept["images"], given is not None)
-        return (*(kept[name] for name in names), {}, images, kept["tool_images"] or [])
+        return (*(kept[name] for name in GENERATED[:5]), {}, images, kept["tool_images"] or [])
+
+    def _generate_round(self, batch: Batch, rows: list[Any], prompts: list[Any]) -> None:
+        """Generate and score this rank's share of what the batch asks for."""
+        # TRL asks its generation engine for `num_generations` completions of each prompt
+        with self.clock.phase("generate"), patch.object(self, "num_generations", batch.asked):
+            columns = columns_of(rows, prompts, super()._generate(prompts))
+        completions, ids = columns["completion"], columns["completion_ids"]
+        with self.clock.phase("score"), self._checked_rewards():
+            rewards = super()._calculate_rewards(rows, prompts, completions, ids)
+            check_rewards(rewards, self.reward_func_names, batch.step + 1)
+        with self.clock.phase("select"):
+            columns["environment"] = self._batch_environments
+            columns |= take_extra_logs(self._pending_extra_logs, len(prompts))
+            batch.add_rollouts(columns, rewards, self.reward_weights)
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """TRL's; in training each prompt is read once, by vLLM or by transformers.
@@ -222,7 +217,8 @@ class PODSTrainer(GRPOTrainer):
         if self.use_vllm:
             several = kwargs.get("num_generations", args[-1]) > 1
             if self.model.training and self._batch is not None and several:
-                once = vllm.one_request_per_prompt(self.vllm_generation, self._batch.groups)
+                prompts = len(self._batch.places) // self._batch.asked
+                once = vllm.one_request_per_prompt(self.vllm_generation, prompts)
         elif self.args.fast_generation and not self.use_transformers_continuous_batching:
             once = generating_fast(self.accelerator.unwrap_model(self.model_wrapped))
         with once:
@@ -277,6 +273,7 @@ class PODSTrainer(GRPOTrainer):
             "rollouts_trained": self.rollouts_trained,
             "tokens_generated": self.tokens_generated,
             "auto": None if self.auto is None else self.auto.state_dict(),
+            "rewards_seen": None if self.rounds is None else self.rounds.seen,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -288,6 +285,8 @@ class PODSTrainer(GRPOTrainer):
         if self.auto is not None and state["auto"] is not None:
             self.auto.load_state_dict(state["auto"])
             self.num_rollouts = self.auto.n
+        if self.rounds is not None and state["rewards_seen"] is not None:
+            self.rounds.seen = state["rewards_seen"]
         if state["world"] != self.accelerator.num_processes:
             logger.warning(
                 "the checkpoint was saved by %d processes and is resumed on %d: the run goes on"
@@ -302,8 +301,7 @@ class PODSTrainer(GRPOTrainer):
 
     def load_checkpoint(self, folder: Path) -> None:
         """Load what a checkpoint folder holds of `state_dict`; nothing if it is plain TRL's."""
-        rank, device = self.accelerator.process_index, self.accelerator.device
-        state = checkpoint.read(folder, rank, device)
+        state = checkpoint.read(folder, self.accelerator.process_index, self.accelerator.device)
         if state is not None:
             self.load_state_dict(state)
 
@@ -371,7 +369,7 @@ class PODSTrainer(GRPOTrainer):
         self._log_metrics(batch)
         self._in_step.append(batch)
         self._scorable = batch.any_scorable
-        self.rollouts_generated += batch.kept_P_N.numel()
+        self.rollouts_generated += len(batch.generated_places)
         self.rollouts_trained += len(batch.kept_places)
         self.tokens_generated += sum(batch.tokens)
         self.recorder.record(batch, self._tokenizer)

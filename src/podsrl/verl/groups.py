@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from podsrl.advantages import group_advantages
+from podsrl.downsampling import refuse_outside
 from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
 from podsrl.drives import drive_metrics, outcome_parts, shaping_only
 from podsrl.errors import InvalidInputError
@@ -118,6 +119,7 @@ def select(
 
     Raises:
         InvalidInputError: infinite rewards, or a rule of the user's own that returns nonsense.
+        RewardError: a reward outside `options.reward_range`.
     """
     if order is not None:
         groups = sorted(groups, key=lambda group: order[group.uid])
@@ -129,6 +131,8 @@ def select(
         ]
         for group in groups
     ]
+    if options.reward_range is not None:
+        refuse_outside(np.concatenate(scores), options.reward_range, step)
     if options.scope == "batch":
         kept = downsample_ragged_batch(scores, options.m * len(groups), seed)
     else:

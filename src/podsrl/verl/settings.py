@@ -27,6 +27,11 @@ def read_options(config: Mapping[str, Any], mode: str) -> Options:
     _check_mini_batch(config, options.m, where)
     if options.baseline == "group":
         _check_group_baseline(config["algorithm"], where)
+    if options.rollouts_per_round is not None and options.reward_range is None:
+        raise InvalidInputError(
+            f"{where}rollouts_per_round needs {where}reward_range, such as [0, 1]: each worker sees"
+            " the rewards of its own prompts only"
+        )
     if options.scope == "batch" and config["algorithm"]["adv_estimator"] != "grpo":
         raise UnsupportedError(
             f"{where}scope=batch needs algorithm.adv_estimator=grpo; got"

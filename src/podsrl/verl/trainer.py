@@ -37,6 +37,7 @@ from podsrl.verl.groups import (
     select,
 )
 from podsrl.verl.metrics import all_rollout_metrics, selection_metrics, summarise_rows
+from podsrl.verl.rounds import in_rounds
 from podsrl.verl.settings import read_options
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,8 @@ class _DownSampling(PPOTrainer):
 
     def __init__(self, config: Any) -> None:
         self.pods_options = read_options(config, self.pods_mode)
+        if self.pods_options.rollouts_per_round is not None:
+            in_rounds(config, self.pods_mode)
         # verl chooses the replay buffer and more by comparing this name with "sync".
         config.trainer.v1.trainer_mode = self.host_mode
         super().__init__(config)
@@ -125,13 +128,19 @@ class _DownSampling(PPOTrainer):
             metrics.update(self._pods_metrics(step))
             metrics["pods/seconds_select"] = sum(one.seconds for one in step)
             metrics["pods/padding_rows"] = sum(one.padding for one in step)
-        rows = summarise_rows(
-            [reward for one in step for reward in one.rewards],
-            [tag for one in step for tag in one.tags.values()],
-            [turns for one in step for turns in one.turns],
-        )
+        n = self.config.actor_rollout_ref.rollout.n
+        first = self.pods_options.rollouts_per_round or n  # later rounds are of the harder prompts
+        rows = [
+            (reward, tag, turns)
+            for one in step
+            for (key, tag), reward, turns in zip(
+                one.tags.items(), one.rewards, one.turns, strict=True
+            )
+            if parse_key(key)[1] < first
+        ]
         kl_in_reward = bool(self.config.algorithm.use_kl_in_reward)
-        metrics.update(all_rollout_metrics(rows, timing_raw, kl_in_reward))
+        summary = summarise_rows(*zip(*rows, strict=True))
+        metrics.update(all_rollout_metrics(summary, timing_raw, kl_in_reward))
 
     def _log_rollout_data(self, batch: Any, timing_raw: dict, rollout_data_dir: str) -> None:
         """verl asks when dropped rows are gone; all n were written when they were selected."""
@@ -227,7 +236,11 @@ class _DownSampling(PPOTrainer):
         scale = bool(self.config.algorithm.get("norm_adv_by_std_in_grpo", True))
         options, weights = self.pods_options, self._pods_weights
         parts = metrics_of_parts(groups, options, scale, _EPS, weights)
-        return {**selection_metrics(groups, tags, options), **parts}
+        most = self.config.actor_rollout_ref.rollout.n * len(groups)
+        saved = 1 - sum(len(group.sessions) for group in groups) / most
+        return {
+            **selection_metrics(groups, tags, options), **parts, "pods/rollouts_saved": saved
+        }  # fmt: skip
 
     def _pods_warn(self, metrics: dict) -> None:
         weights = self._pods_weights

@@ -10,8 +10,9 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling import can_improve, downsample, expected_rollouts
+from podsrl.downsampling import can_improve, downsample
 from podsrl.errors import InvalidInputError
+from podsrl.recommend import KnownRates
 
 DRAWS = 100_000
 
@@ -61,15 +62,14 @@ def test_rewards_summed_in_float32_count_as_the_ends_of_their_range():
 def test_an_odd_m_has_no_exact_stop():
     with pytest.raises(InvalidInputError, match="m = 3 is odd"):
         can_improve([[0, 1, 1]], 3, (0, 1))
-    with pytest.raises(InvalidInputError, match="m = 3 is odd"):
-        expected_rollouts(0.5, 8, 3, 4)
 
 
 @pytest.mark.parametrize(("p", "n", "m", "r"), [(0.3, 8, 2, 2), (0.8, 16, 4, 6), (0.0, 8, 2, 4)])
 def test_the_expected_rollouts_are_those_of_the_stop_itself(p, n, m, r):
     rewards = np.random.default_rng(0).random((DRAWS, r)) < p
     made = r + (n - r) * can_improve(rewards, m, (0, 1)).mean()
-    assert expected_rollouts(p, n, m, r) == pytest.approx(made, abs=0.05)
+    expected = KnownRates((p,)).expected_rollouts(n, m, r)
+    assert expected == pytest.approx(made, abs=0.05)
 
 
 # ---- the law -------------------------------------------------------------------------------------

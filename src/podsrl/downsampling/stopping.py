@@ -1,19 +1,19 @@
-"""Rounds: generate r rollouts of a prompt, look at their rewards; the rest only where it helps."""
+"""When to stop generating for a prompt, in rounds: once its kept set can no longer improve."""
 
-from math import comb
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from podsrl.downsampling.registry import downsample
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, RewardError
 
 _ROUNDING = 1e-6  # of the range: rewards are sums in float32
 
 
 def can_improve(
-    rewards_P_N: Any, m: int, reward_range: tuple[float, float], stop_at: float | None = None
+    rewards_P_N: Any, m: int, reward_range: Sequence[float], stop_at: float | None = None
 ) -> npt.NDArray[np.bool_]:
     """Which prompts' best m rollouts could have a larger variance if more were generated.
 
@@ -37,12 +37,17 @@ def can_improve(
     >>> can_improve([[1, 0, 0, np.nan], [0, 0, 0, np.nan]], m=2, reward_range=(0, 1)).tolist()
     [False, True]
     """
+    if m % 2 and stop_at is None:
+        raise InvalidInputError(
+            f"m = {m} is odd, and then no stop leaves the kept set's distribution as it is; take an"
+            " even m, or stop_at"
+        )
     rewards = np.asarray(rewards_P_N, dtype=np.float64)
     low, high = reward_range
     near = _ROUNDING * (high - low)
     if stop_at is None:
         lowest, highest = rewards <= low + near, rewards >= high - near
-        enough = np.minimum(lowest.sum(axis=1), highest.sum(axis=1)) >= _half(m)
+        enough = np.minimum(lowest.sum(axis=1), highest.sum(axis=1)) >= m // 2
     else:
         largest = (high - low) * np.sqrt(m // 2 * (m - m // 2)) / m
         kept = np.take_along_axis(rewards, downsample(rewards, m), axis=1)
@@ -50,32 +55,18 @@ def can_improve(
     return ~enough | (not high > low)
 
 
-def expected_rollouts(p: float, n: int, m: int, r: int) -> float:
-    """Rollouts generated per prompt, on average: r, and the other n - r where they can improve.
-
-    Args:
-        p: the pass rate of the prompt, 0 to 1; rewards are 0 or 1.
-        n: rollouts generated at most.
-        m: rollouts kept, even.
-        r: rollouts in the first round, m <= r < n.
+def refuse_outside(rewards: Any, reward_range: Sequence[float], step: int) -> None:
+    """Check the rewards of a step, from 1, against the range that a stop relies on.
 
     Raises:
-        InvalidInputError: m is odd.
-
-    >>> expected_rollouts(0.5, n=8, m=2, r=4)  # 2 of 16 outcomes of four rollouts are all equal
-    4.5
+        RewardError: one is outside of it.
     """
-    half = _half(m)
-    enough = sum(
-        comb(r, right) * p**right * (1 - p) ** (r - right) for right in range(half, r - half + 1)
-    )
-    return r + (n - r) * (1 - enough)
-
-
-def _half(m: int) -> int:
-    if m % 2:
-        raise InvalidInputError(
-            f"m = {m} is odd, and then no stop leaves the kept set's distribution as it is;"
-            " take an even m, or stop_at"
+    low, high = reward_range
+    near = _ROUNDING * (high - low)
+    values = np.asarray(rewards, dtype=np.float64)
+    outside = values[(values < low - near) | (values > high + near)]
+    if outside.size:
+        raise RewardError(
+            f"a reward of {outside[0]:.6g} at step {step} is outside reward_range [{low:g},"
+            f" {high:g}]; give the lowest and the highest reward that there can be"
         )
-    return m // 2

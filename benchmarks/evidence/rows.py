@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from benchmarks.evidence.__main__ import RESULTS, RUNS, best, compare, hardware, mean_and_spread
 from benchmarks.evidence.cells import equally_long, mean_accuracy
@@ -268,7 +269,19 @@ def section(name: str) -> str:
     figure = draw(comparison, summarise(comparison))["accuracy"]
     write_whole(RESULTS / f"rows-{name}.png", render(figure, "png"))
     caption = f"![{describe('accuracy', comparison)}](rows-{name}.png)"
-    return "\n".join([*lines, "", caption, ""])
+    over_run = {arm.name: float(mean_accuracy(arm.curves).mean()) for arm in comparison.arms}
+    return "\n".join([*lines, "", how_right(predicted, over_run), "", caption, ""])
+
+
+def how_right(predicted: Mapping[str, float], measured: Mapping[str, float]) -> str:
+    """Whether the arms predicted come in their measured order, and what the choice has."""
+    rank = spearmanr([*predicted.values()], [measured[arm] for arm in predicted]).statistic
+    choice = max(predicted, key=lambda arm: predicted[arm])
+    share = measured[choice] / max(measured[arm] for arm in predicted)
+    return (
+        f"Predicted and measured mean accuracy have a rank correlation of {rank:.2f}. The arm"
+        f" predicted to be best, {WORDS[choice]}, has {share:.0%} of the best mean accuracy."
+    )
 
 
 def _speed(arm: str, grpo: str, found: Speedup) -> str:

@@ -258,6 +258,17 @@ def test_arms_of_the_same_rows_are_put_beside_what_the_model_foresees(
     assert few > 1.5 * grpo
 
 
+def test_a_prediction_is_judged_by_the_order_of_the_arms_and_by_its_choice():
+    pytest.importorskip("trl")
+    from benchmarks.evidence.rows import how_right
+
+    predicted = {"grpo16": 1.0, "few": 2.0, "pods": 0.5}
+    said = how_right(predicted, {"grpo16": 0.5, "few": 0.45, "pods": 0.3, "across": 0.9})
+    # few and grpo16 change places: 1 - 6 x 2 / (3 x 8)
+    assert "a rank correlation of 0.50" in said
+    assert "PODS 8 → 2 of many prompts, has 90% of the best mean accuracy" in said
+
+
 def test_the_page_of_predictions_is_what_its_command_writes():
     pytest.importorskip("trl")
     from benchmarks.evidence import foreseen

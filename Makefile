@@ -81,7 +81,7 @@ lint: $(READY) ## ruff, mypy and the size limits
 	$(BIN)/mypy
 	$(BIN)/python tests/sizes.py
 
-check: lint test ## lint, types, sizes, tests and doctests; CI runs test-verl and test-docs as well
+check: lint test ## lint, types, sizes, tests and doctests; CI runs test-verl, test-docs, test-tracking and package as well
 
 clean: ## remove the environment and caches, not your runs
 	rm -rf $(VENV) $(VENV_VERL) $(VENV_DOCS) .venv-vllm .venv-tracking .venv-package .venv-versions .cache build dist

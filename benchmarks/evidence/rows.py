@@ -46,7 +46,12 @@ ARMS: dict[str, dict[str, Any]] = {
     "few": {"num_rollouts": 8, "num_generations": 2},
     "few4": {"num_rollouts": 4, "num_generations": 2},
     "across": {"num_rollouts": 8, "num_generations": 2, "selection_scope": "batch"},
-    "rounds": {"num_rollouts": 8, "num_generations": 2, "rollouts_per_round": 2},
+    "rounds": {
+        "num_rollouts": 8,
+        "num_generations": 2,
+        "rollouts_per_round": 2,
+        "reward_range": [0, 1],
+    },
 }
 #: What each arm is, in words.
 WORDS = {

@@ -26,7 +26,7 @@ trove_classifiers = pytest.importorskip("trove_classifiers")
 ROOT = Path(__file__).parents[2]
 TRIAL = ROOT / "tests" / "support" / "wheel_trial.py"
 #: The wheel's lines of Python. The aim is 12,000 (CONTRIBUTING.md); this number may only go down.
-MAX_LINES = 18_500
+MAX_LINES = 18_200
 DATA = {".py", ".yaml", ".css", ".js", ".j2"}
 
 

@@ -13,7 +13,7 @@ from test_selection_in_training import count_rows_outside_generation, record_gen
 import podsrl.trl.fast_generation as fast
 from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
 from podsrl.trl import PODSConfig
-from support.agents import agent_trainer
+from support.agents import agent_trainer, questions, square, vision_model
 from support.trl_runs import logged
 
 N, R = 10, 4
@@ -228,3 +228,22 @@ def test_tools_are_refused_with_rounds(tmp_path):
             N, tmp_path, lambda read, row: "done", tools=[lambda: None], rollouts_per_round=8,
             reward_range=[0, 1],
         )  # fmt: skip
+
+
+def test_images_of_the_dataset_stay_with_their_prompts(tmp_path):
+    data = questions(images=[[square(20 * i)] for i in range(8)])
+    seen: list[list[int]] = []
+
+    def reward(prompts: list[Any], **kwargs: Any) -> list[float]:
+        shades = [p[-1]["content"][0]["image"].getpixel((0, 0))[0] for p in prompts]
+        seen.append(shades)
+        return [float(i % 2 and shade != shades[0]) for i, shade in enumerate(shades)]
+
+    trainer = agent_trainer(
+        N, tmp_path, lambda read, row: f"said {row}", model=vision_model, train_dataset=data,
+        reward_funcs=reward, **ROUNDS, num_generations=4,
+    )  # fmt: skip
+    trainer.train()
+    shades = seen[0][::R]
+    assert seen == [[shade for shade in shades for _ in range(R)], shades[:1] * (N - R)]
+    assert logged(trainer)[0]["pods/rollouts_trained"] == 16

@@ -61,13 +61,13 @@ class ImageProcessor(Qwen2VLProcessor):
             super().check_argument_for_proper_class(argument_name, argument)
 
 
-def text_model() -> tuple[Any, Any]:
-    """A text model of some thousand weights and its tokenizer."""
+def text_model(**fields: Any) -> tuple[Any, Any]:
+    """A text model of some thousand weights and its tokenizer; fields of its config."""
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id, **TEXT,
+        eos_token_id=tokenizer.eos_token_id, **{**TEXT, **fields},
     )  # fmt: skip
     return Qwen2ForCausalLM(config), tokenizer
 

@@ -75,6 +75,7 @@ def worker(saved: str, args: Any) -> Any:
     def make(reward_funcs: Any = letters, n: int | None = N, **given: Any) -> PODSRolloutWorker:
         names = inspect.signature(PODSRolloutWorker).parameters
         ours = (*names, "rule", "baseline", "scope", "selection_weights", "m", "colour")
+        ours = (*ours, "rollouts_per_round")
         options = {name: given.pop(name) for name in list(given) if name in ours}
         options.setdefault("train_dataset", questions())
         options.setdefault("args", args(**given))

@@ -39,6 +39,7 @@ from support.vllm_stand_in import serving
         ({"m": 4}, InvalidInputError, r"m=4 is num_generations of AsyncGRPOConfig; set that"),
         ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: m, rule"),
         ({"rule": "best"}, PodsError, r"unknown rule 'best'"),
+        ({"rollouts_per_round": 4}, UnsupportedError, r"asks for all n at once: leave it out"),
         ({"scope": "batch"}, UnsupportedError, r"leave it out here, or use PODSTrainer"),
         (
             {"selection_weights": {"acc": 1.0}}, InvalidInputError,

@@ -71,8 +71,8 @@ class PODSRolloutWorker(AsyncRolloutWorker):
     Raises:
         InvalidInputError: m > n, m < 2, an unknown option, a wrong value.
         UnknownNameError: no such rule.
-        UnsupportedError: TRL 1.15; scope="batch"; or, when training begins, a server with the
-            adapter of a trainer whose peft_config the worker was not given.
+        UnsupportedError: TRL 1.15; scope="batch"; rounds; or, when training begins, a server with
+            the adapter of a trainer whose peft_config the worker was not given.
         ImportError: vLLM or aiohttp is missing; from TRL.
     """
 
@@ -254,6 +254,11 @@ def _checked_options(args: AsyncGRPOConfig, n: int, given: Mapping[str, Any]) ->
         raise InvalidInputError(f"m={given['m']!r} is num_generations of AsyncGRPOConfig; set that")
     if not isinstance(n, int):
         raise InvalidInputError(f"num_rollouts (n) must be an integer; got {n!r}")
+    if given.get("rollouts_per_round") is not None:
+        raise UnsupportedError(
+            "rollouts_per_round asks for more after a look at the rewards, and TRL's asynchronous"
+            " worker asks for all n at once: leave it out here, or use PODSTrainer"
+        )
     wanted = {"m": args.num_generations, "seed": args.seed, **given}
     options = check_options(wanted, n, "", "num_rollouts")
     if options.scope != "prompt":

@@ -40,7 +40,7 @@ docs: $(READY_DOCS) ## the documentation site, in build/site: seconds; a broken 
 test-docs: $(READY_DOCS) ## every page of the site in headless Chromium: half a minute
 	$(VENV_DOCS)/bin/python -m pytest tests/docs_site
 
-test-vllm: .venv-vllm/.ready ## vLLM's real engine on a CPU, in .venv-vllm: a minute after installing
+test-vllm: .venv-vllm/.ready ## vLLM's real engine and server on a CPU, in .venv-vllm: minutes after installing
 	.venv-vllm/bin/python -m pytest tests/vllm_engine $(VLLM_WARNS)
 
 test-tracking: .venv-tracking/.ready ## tables of rollouts in the real wandb and trackio: half a minute

@@ -63,8 +63,12 @@ canary: ## the newest releases of all: which names that podsrl relies on have mo
 notebooks: $(READY) ## run the notebooks of examples/ and write their outputs into them: 4 minutes
 	cd tests && $(abspath $(BIN))/python -m support.notebooks
 
-evidence: $(READY) ## the comparisons on the embedded task: 5 h 6 min on two free cores
+evidence: $(READY) ## everything in docs/results on the embedded tasks: about 16 hours on two free cores
 	$(BIN)/python -m benchmarks.evidence
+	$(BIN)/python -m benchmarks.evidence.reward_parts
+	$(BIN)/python -m benchmarks.evidence.rows
+	$(BIN)/python -m benchmarks.evidence.variances
+	$(BIN)/python -m benchmarks.evidence.foreseen
 
 bench: $(READY) ## what selecting costs and saves on this CPU: about 8 minutes on two free cores
 	$(BIN)/python -m benchmarks.speed --markdown docs/results/performance.md

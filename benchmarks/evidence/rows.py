@@ -307,7 +307,7 @@ def rates_table(names: Sequence[str]) -> str:
     ]
     for name in names:
         for arm, of_arm in tried(name).items():
-            texts = {rate: f"{rate:g}: {np.mean(found):.1%}" for rate, found in of_arm.items()}
+            texts = {rate: f"{rate:g}: {np.mean(of_arm[rate]):.1%}" for rate in sorted(of_arm)}
             texts[best(of_arm)] = f"**{texts[best(of_arm)]}**"
             lines.append(f"| {name} | {WORDS[arm]} | {', '.join(texts.values())} |")
     return "\n".join([*lines, ""])

@@ -211,7 +211,8 @@ def page(names: Sequence[str]) -> str:
         "# Where to spend the rows of an update, measured\n",
         f"`python -m benchmarks.evidence.rows --settings {' '.join(ran)}`,"
         f" {datetime.now(UTC).date()}, {hardware(runs)}. Time is processor time of one thread"
-        " (`training_clock: cpu`). What it means: [evidence](../evidence.md).\n",
+        " (`training_clock: cpu`). `make evidence` runs all settings. What it means:"
+        " [evidence](../evidence.md).\n",
         *(section(name) for name in ran),
         rates_table(ran),
     ]

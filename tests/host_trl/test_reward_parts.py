@@ -36,7 +36,7 @@ def form(completions: list[Any], **kwargs: Any) -> list[float]:
 def batch_of(parts_P_N_F: Any) -> Batch:
     parts = torch.tensor(parts_P_N_F)
     groups, n, functions = parts.shape
-    batch = Batch(0, 0, groups, n, 0, 1, [])
+    batch = Batch.begin([{}] * groups, n, n, step=0, before=None, rank=0, world=1)
     batch.add_rollouts({}, parts.reshape(-1, functions), torch.ones(functions))
     return batch
 

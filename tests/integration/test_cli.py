@@ -115,7 +115,7 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Run a command that must fail as a user's error; its one line, after any progress bar."""
     capsys.readouterr()
     assert main(argv) == 2
-    err = capsys.readouterr().err
+    err = capsys.readouterr().err.replace("\x1b[A", "\n")  # a bar below another moves up
     assert "Traceback" not in err
     lines = [line for line in err.splitlines() if line.startswith("pods ")]
     assert err.strip().splitlines()[-1:] == lines

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from podsrl.downsampling import expected_rollouts
 from podsrl.errors import InvalidInputError
 from podsrl.recommend import (
     MEASURED,
@@ -191,7 +190,8 @@ def test_a_batch_of_other_rows_keeps_the_memory_of_a_device():
 def test_rounds_pay_where_a_call_costs_little_by_itself():
     rates, sizes = KnownRates((0.2, 0.5)), Sizes(8, 16, 2)
     for first in (2, 4, 8):
-        exact = [expected_rollouts(rate, 16, 2, first) for rate in rates.rates]
+        # the rest is generated where the first are all right or all wrong
+        exact = [first + (16 - first) * (p**first + (1 - p) ** first) for p in rates.rates]
         assert rates.expected_rollouts(16, 2, first) == pytest.approx(np.mean(exact))
     update = Line.through({16: 1.0})
     cheap_call = Costs(Line.through({16: 1.1, 128: 8.1}), update)  # 0.1 s and 1/16 s a rollout

@@ -116,6 +116,12 @@ def cell(folder: Path) -> Cell:
     )
 
 
+def with_interval(found: Speedup) -> str:
+    """A speed-up with its interval over seeds, or why there is none."""
+    said, between = speed(found), interval(found)
+    return said if between == said else f"{said} ({between})"
+
+
 def mean_accuracy(curves: ArmCurves) -> npt.NDArray[np.float64]:
     """Of each seed, over all evaluations but the first: what it learned, early and late."""
     return np.asarray(np.nanmean(curves.accuracy[:, 1:], axis=1))

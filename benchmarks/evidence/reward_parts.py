@@ -24,8 +24,7 @@ from benchmarks.evidence.__main__ import (
     mean_and_spread,
     with_rates,
 )
-from benchmarks.evidence.cells import mean_accuracy
-from podsrl.analysis import summary as words
+from benchmarks.evidence.cells import mean_accuracy, with_interval
 from podsrl.analysis.drawing import render
 from podsrl.analysis.figures import draw
 from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
@@ -125,9 +124,7 @@ def speed(summary: ArmSummary) -> str:
     """The speed-up over GRPO with its interval, or why there is none."""
     if "grpo" not in summary.speedups or summary.arm == "grpo":
         return "reference"
-    found = summary.speedups["grpo"]
-    said, between = words.speed(found), words.interval(found)
-    return said if between == said else f"{said} ({between})"
+    return with_interval(summary.speedups["grpo"])
 
 
 def rates_table(tunings: list[str]) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.evidence.__main__ import RESULTS, RUNS, best, compare, hardware, mean_and_spread
-from benchmarks.evidence.cells import equally_long, mean_accuracy
+from benchmarks.evidence.cells import equally_long, mean_accuracy, with_interval
 from podsrl.analysis import summary as words
 from podsrl.analysis.curves import Clock
 from podsrl.analysis.drawing import render
@@ -291,10 +291,7 @@ def how_right(predicted: Mapping[str, float], measured: Mapping[str, float]) -> 
 
 
 def _speed(arm: str, grpo: str, found: Speedup) -> str:
-    if arm == grpo:
-        return "reference"
-    said, between = words.speed(found), words.interval(found)
-    return said if between == said else f"{said} ({between})"
+    return "reference" if arm == grpo else with_interval(found)
 
 
 def rates_table(names: Sequence[str]) -> str:

@@ -25,7 +25,8 @@ class Options:
     baseline: "kept" (the paper) or "group": advantages against all n rewards (ablation).
     seed: breaks ties at random and drives the rule "random"; None breaks ties by rollout number, or
         with selection_weights at random, anew in every run.
-    scope: "prompt": m of each prompt; "batch": m rows per prompt on average, where they teach most.
+    scope: "prompt": m of each prompt; "batch": m rows per prompt on average, where they teach most;
+        m may be 1 there.
     selection_weights: what to select by, by key of the reward function's dictionary ("score": the
         reward itself); None: the reward.
     rollouts_per_round: rollouts of a prompt to look at before the others are generated; None: all.
@@ -97,15 +98,17 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
             f"unknown: {', '.join(where + name for name in unknown)}; allowed:"
             f" {', '.join(where + name for name in allowed)}"
         )
-    range_of_m = f"2 <= m <= {n} ({n_name}, the rollouts generated per prompt)"
+    least = 1 if given.get("scope") == "batch" and n > 1 else 2
+    range_of_m = f"{least} <= m <= {n} ({n_name}, the rollouts generated per prompt)"
     m = given.get("m")
     if m is None:
         raise InvalidInputError(f"{where}m is not set; set it to an integer {range_of_m}")
     if not _is_integer(m):
         raise InvalidInputError(f"{where}m={m!r}; allowed: an integer {range_of_m}")
-    if m < 2:
+    if m < least:
         raise InvalidInputError(
-            f"{where}m={m}; allowed: {range_of_m}. One rollout has no group to be compared with"
+            f"{where}m={m}; allowed: {range_of_m}. One rollout has no group to be compared with; across"
+            f" the batch ({where}scope=batch) it is a mean over prompts, and 1 is allowed"
         )
     if m > n:
         raise InvalidInputError(

@@ -65,7 +65,7 @@ class Field:
 
 _RANGES: dict[Bounds, str] = {
     Bounds(1, also=(-1,)): "max_steps",
-    Bounds(2): "num_generations num_rollouts max_num_rollouts rollouts_per_round",
+    Bounds(2): "num_rollouts max_num_rollouts rollouts_per_round",
     Bounds(-1): "local_rank",
     Bounds(0, also=(-1,)): "top_k",
     Bounds(0, 1, open=True): "top_p vllm_gpu_memory_utilization stop_at",
@@ -79,7 +79,7 @@ _RANGES: dict[Bounds, str] = {
     COUNT: "max_rollouts max_tokens processes evaluations evaluation_steps evaluation_repeats"
     " evaluation_batch_size per_device_train_batch_size per_device_eval_batch_size"
     " gradient_accumulation_steps eval_accumulation_steps max_completion_length"
-    " num_generations_eval generation_batch_size steps_per_generation num_iterations"
+    " num_generations num_generations_eval generation_batch_size steps_per_generation num_iterations"
     " rollout_log_max_rows lora_r lora_alpha torch_empty_cache_steps save_total_limit"
     " vllm_max_model_length vllm_tensor_parallel_size ddp_timeout ddp_bucket_cap_mb"
     " ref_model_sync_steps dataloader_prefetch_factor num_completions_to_print",

@@ -83,7 +83,8 @@ class PODSConfig(GRPOConfig):
         default="prompt",
         metadata={
             "help": "'prompt': num_generations rollouts of each prompt; 'batch': as many in all,"
-            " any number of each prompt, where rewards differ most."
+            " any number of each prompt, where rewards differ most. With num_generations = 1 there"
+            " are as many prompts as rows, and those with the clearest contrast are trained on."
         },
     )
     rollouts_per_round: int | None = field(
@@ -152,7 +153,7 @@ class PODSConfig(GRPOConfig):
             )
         if self.fast_generation is None:
             self.fast_generation = self.most_rollouts > (self.num_generations or 0)
-        super().__post_init__()
+        self._check_as_grpo()
         resolve_rule(self.downsampling_rule)
         self._check_selection()
         self._check_advantages()
@@ -168,21 +169,30 @@ class PODSConfig(GRPOConfig):
         """All fields as plain values, without those that are the library's own business."""
         return {name: value for name, value in self.to_dict().items() if not name.startswith("_")}
 
-    def _check_sizes(self) -> None:
+    def _check_as_grpo(self) -> None:
+        """TRL's own checks. It wants two rows per prompt; across the batch one may be the mean."""
         m = self.num_generations
+        self.num_generations = max(2, int(m or 0))
+        super().__post_init__()
+        self.num_generations = m
+
+    def _check_sizes(self) -> None:
+        m, n = self.num_generations, self.most_rollouts
         n_name = "max_num_rollouts" if self.num_rollouts == AUTO else "num_rollouts"
         for name in (n_name, "num_generations", "rollout_log_max_rows"):
             if not isinstance(getattr(self, name), int):
                 also = " or 'auto'" if name == "num_rollouts" else ""
                 given = getattr(self, name)
                 raise InvalidInputError(f"{name} must be an integer{also}; got {given!r}")
-        if m is None or m < 2:
+        least = 1 if self.selection_scope == "batch" and n > 1 else 2
+        if m is None or m < least:
             raise InvalidInputError(
-                f"num_generations (m) = {m} rollouts show no contrast; allowed: m >= 2"
+                f"num_generations (m) = {m} rollouts show no contrast; allowed: m >= 2, or with"
+                " selection_scope='batch', where m is a mean over prompts, m >= 1"
             )
-        if self.most_rollouts < m:
+        if n < m:
             raise InvalidInputError(
-                f"can't keep num_generations (m) = {m} of {n_name} (n) = {self.most_rollouts};"
+                f"can't keep num_generations (m) = {m} of {n_name} (n) = {n};"
                 f" allowed: 2 <= m <= n. Set {n_name}={m} or more (n = m is plain GRPO)."
             )
         if self.rollout_log_max_rows < 1:

@@ -43,11 +43,12 @@ ARMS: dict[str, dict[str, Any]] = {
     "grpo4": {"like": "grpo", "num_generations": 4},
     "grpo_ga": {},
     "pods": {},
-    "few": {"num_rollouts": 8, "num_generations": 2},
-    "few4": {"num_rollouts": 4, "num_generations": 2},
-    "across": {"num_rollouts": 8, "num_generations": 2, "selection_scope": "batch"},
+    "few": {"num_rollouts": 4, "num_generations": 2},
+    "across2": {"num_rollouts": 2, "num_generations": 1, "selection_scope": "batch"},
+    "across3": {"num_rollouts": 3, "num_generations": 1, "selection_scope": "batch"},
+    "across4": {"num_rollouts": 4, "num_generations": 1, "selection_scope": "batch"},
     "rounds": {
-        "num_rollouts": 8,
+        "num_rollouts": 4,
         "num_generations": 2,
         "rollouts_per_round": 2,
         "reward_range": [0, 1],
@@ -60,17 +61,19 @@ WORDS = {
     "grpo4": "GRPO, 4 of each prompt",
     "grpo_ga": "GRPO-GA, all 64 of each prompt",
     "pods": "PODS 64 → 16, the paper's",
-    "few": "PODS 8 → 2 of many prompts",
-    "few4": "PODS 4 → 2 of many prompts",
-    "across": "PODS 8 → 2 of many prompts, chosen across the batch",
-    "rounds": "PODS 8 → 2, generated in rounds of 2",
+    "few": "PODS 4 → 2",
+    "across2": "PODS across the batch, 2 of each prompt",
+    "across3": "PODS across the batch, 3 of each prompt",
+    "across4": "PODS across the batch, 4 of each prompt",
+    "rounds": "PODS 4 → 2 in rounds of 2",
 }
-GRPO = ("grpo16", "grpo8", "grpo4")
+GRPO, ACROSS = ("grpo16", "grpo8", "grpo4"), ("across2", "across3", "across4")
+#: Of each family the one that does best in tuning is run, and GRPO with 16, as in the paper, too.
+FAMILIES = (GRPO, ACROSS)
 #: Arms that make the same updates as another have its learning rate.
 SAME_UPDATE = {"rounds": "few"}
-#: The learning rates tried: these times each arm's own.
-FACTORS = (0.5, 1.0, 2.0)
-RATES = {"grpo16": 5e-5, "grpo8": 5e-5}  # 1e-4 for the others
+#: The learning rates tried in every setting, times its own factor.
+RATES = (5e-5, 1e-4, 1.5e-4, 2e-4)
 TUNING_SEEDS = [100]
 SEEDS = 5
 #: The authors' L40S: seconds to generate a rollout, and to update on one.
@@ -105,7 +108,7 @@ _RARE["tiny_options"]["steps"] = 500
 SETTINGS = {
     "mixed-16": Setting("mixed difficulty", 16, 40),
     "mixed-128": Setting("mixed difficulty", 128, 120, rate=2.0),
-    "hard-16": Setting("hard prompts, expensive update", 16, 70, {**_HARD, **EXPENSIVE}, 0.5),
+    "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 0.5),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),
     "rare-16": Setting("nearly hopeless, expensive update", 16, 70, {**_RARE, **EXPENSIVE}, 0.5),
     "uniform-16": Setting("one difficulty", 16, 40, {**_sums(4, 0.3), "max_completion_length": 64}),
@@ -157,15 +160,14 @@ def tuning(name: str) -> dict[str, Any]:
         | {"learning_rate": rate}
         for arm, own in ARMS.items()
         if arm not in SAME_UPDATE
-        for rate in rates(name, arm)
+        for rate in rates(name)
     }
     return _comparison(name, arms, TUNING_SEEDS, 0.75)
 
 
-def rates(name: str, arm: str) -> list[float]:
+def rates(name: str) -> list[float]:
     """The learning rates to try."""
-    middle = RATES.get(arm, 1e-4) * SETTINGS[name].rate
-    return [middle * factor for factor in FACTORS]
+    return [rate * SETTINGS[name].rate for rate in RATES]
 
 
 def tried(name: str) -> dict[str, dict[float, list[float]]]:
@@ -182,11 +184,11 @@ def final(name: str) -> dict[str, Any]:
     found = tried(name)
     rate = {arm: best(of_arm) for arm, of_arm in found.items()}
     rate |= {arm: rate[like] for arm, like in SAME_UPDATE.items()}
-    split = max(GRPO, key=lambda arm: float(np.mean(found[arm][rate[arm]])))
+    left_out = {arm for family in FAMILIES for arm in family} - {"grpo16"}
+    for family in FAMILIES:
+        left_out.discard(max(family, key=lambda arm: float(np.mean(found[arm][rate[arm]]))))
     arms = {
-        arm: own | {"learning_rate": rate[arm]}
-        for arm, own in ARMS.items()
-        if arm not in GRPO or arm in (split, "grpo16")
+        arm: own | {"learning_rate": rate[arm]} for arm, own in ARMS.items() if arm not in left_out
     }
     return _comparison(name, arms, SEEDS, 1.0)
 

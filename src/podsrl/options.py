@@ -107,8 +107,8 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
         raise InvalidInputError(f"{where}m={m!r}; allowed: an integer {range_of_m}")
     if m < least:
         raise InvalidInputError(
-            f"{where}m={m}; allowed: {range_of_m}. One rollout has no group to be compared with; across"
-            f" the batch ({where}scope=batch) it is a mean over prompts, and 1 is allowed"
+            f"{where}m={m}; allowed: {range_of_m}. One rollout has no group to be compared with;"
+            f" with {where}scope=batch, where m is a mean over prompts, 1 is allowed"
         )
     if m > n:
         raise InvalidInputError(

@@ -79,10 +79,10 @@ _RANGES: dict[Bounds, str] = {
     COUNT: "max_rollouts max_tokens processes evaluations evaluation_steps evaluation_repeats"
     " evaluation_batch_size per_device_train_batch_size per_device_eval_batch_size"
     " gradient_accumulation_steps eval_accumulation_steps max_completion_length"
-    " num_generations num_generations_eval generation_batch_size steps_per_generation num_iterations"
-    " rollout_log_max_rows lora_r lora_alpha torch_empty_cache_steps save_total_limit"
-    " vllm_max_model_length vllm_tensor_parallel_size ddp_timeout ddp_bucket_cap_mb"
-    " ref_model_sync_steps dataloader_prefetch_factor num_completions_to_print",
+    " num_generations num_generations_eval generation_batch_size steps_per_generation"
+    " num_iterations rollout_log_max_rows lora_r lora_alpha torch_empty_cache_steps"
+    " save_total_limit vllm_max_model_length vllm_tensor_parallel_size ddp_timeout"
+    " ddp_bucket_cap_mb ref_model_sync_steps dataloader_prefetch_factor num_completions_to_print",
 }
 #: Ranges of numbers by field; every other number must be at least 0.
 BOUNDS = {name: bounds for bounds, names in _RANGES.items() for name in names.split()}

@@ -119,7 +119,7 @@ def _variances(run: RunFolder, population: Population, now: Sizes) -> Variances 
     }
     first = [i for i, step in enumerate(found["steps"]) if step in sizes]  # not second passes
     products = np.array(found["products"])[np.ix_(first, first)]
-    signals = [population.signal(sizes[found["steps"][i]], now.m) for i in first]
+    signals = [population.signal(sizes[found["steps"][i]], now.m, now.prompts) for i in first]
     contrast = np.array([signal.contrast for signal in signals])
     across = contrast.sum() ** 2 - (contrast**2).sum()
     shared = (products.sum() - np.trace(products)) / across if across else 0.0

@@ -71,13 +71,15 @@ class Advice:
         settings = "\n".join(f"  {name}: {value}" for name, value in self.settings().items())
         return "\n".join([*lines, "", f"the settings of TRL and podsrl for it:\n{settings}"])
 
-    def settings(self) -> dict[str, int]:
+    def settings(self) -> dict[str, Any]:
         """What to write into a config: rows per device x accumulation x processes = prompts x m."""
         sizes = self.choice.cell.sizes
         batch = self.batch.of_rows(sizes.rows)
-        settings = {
+        across = {"selection_scope": "batch"} if sizes.m == 1 else {}
+        settings: dict[str, Any] = {
             "num_rollouts": sizes.n,
             "num_generations": sizes.m,
+            **across,
             "per_device_train_batch_size": batch.rows,
             "gradient_accumulation_steps": batch.accumulation,
         }
@@ -121,7 +123,7 @@ def advise(
     kept = {*m, now.m} if m else ()
     sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
     cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), variances)
-    choice = recommend(cells, now)
-    plain = next(cell for cell in cells if cell.sizes == Sizes(now.prompts, now.m, now.m))
+    plain = grid(population, costs, [now.plain], variances)[0]
+    choice = recommend(cells, plain)
     rounds = best_rounds(population, costs, choice.cell.sizes)
     return Advice(now, costs, variances, cells, plain, choice, rounds, batch or Batch(now.rows))

@@ -68,22 +68,23 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
     Args:
         rows: prompts x m.
         n: to compare; default: m, 2m, 4m and 8m. n = m, plain GRPO, is always in.
-        m: to compare; default: all even ones, and `rows` itself.
+        m: to compare; default: 1 (across the batch), all even ones, and `rows` itself.
 
     Raises:
         InvalidInputError: an m that does not divide the rows.
 
-    >>> [str(sizes) for sizes in splits(4, n=[8])]
-    ['2 prompts, 2 -> 2', '2 prompts, 8 -> 2', '1 prompt, 4 -> 4', '1 prompt, 8 -> 4']
+    >>> [str(sizes) for sizes in splits(4, n=[8])]  # doctest: +NORMALIZE_WHITESPACE
+    ['4 prompts, 8 -> 1 across the batch', '2 prompts, 2 -> 2', '2 prompts, 8 -> 2',
+     '1 prompt, 4 -> 4', '1 prompt, 8 -> 4']
     """
     if wrong := [one for one in m if rows % one]:
         raise InvalidInputError(f"m must divide the {rows} rows per step; got {wrong[0]}")
     even = [one for one in range(2, rows, 2) if rows % one == 0]
     return [
         Sizes(rows // one, size, one)
-        for one in sorted({*(m or (*even, rows))})
+        for one in sorted({*(m or (1, *even, rows))})
         for size in sorted({one, *(n or (one * times for times in _TIMES))})
-        if size >= one
+        if size >= max(2, one)
     ]
 
 
@@ -96,7 +97,7 @@ def grid(
     """What the sizes cost, and teach of such prompts."""
     cells = []
     for one in sizes:
-        signal = population.signal(one.n, one.m)
+        signal = population.signal(one.n, one.m, one.prompts)
         worth = signal.worth(one.prompts, variances)
         cells.append(Cell(one, costs.seconds(one), signal, worth))
     return cells
@@ -109,17 +110,10 @@ def best(cells: Sequence[Cell]) -> Cell:
     return min(good, key=lambda cell: (cell.seconds, cell.sizes.n))
 
 
-def recommend(cells: Sequence[Cell], now: Sizes) -> Choice:
-    """The `best` cell, and why, for one who has the sizes `now`.
-
-    Raises:
-        InvalidInputError: plain GRPO of the present prompts and m is not among the cells.
-    """
-    plain = [cell for cell in cells if cell.sizes == Sizes(now.prompts, now.m, now.m)]
-    if not plain:
-        raise InvalidInputError(f"plain GRPO, n = m = {now.m}, must be among what is compared")
+def recommend(cells: Sequence[Cell], plain: Cell) -> Choice:
+    """The `best` cell, and why, for one who would otherwise run the cell `plain`, GRPO."""
     choice = best(cells)
-    return Choice(choice, _reason(cells, choice, plain[0]))
+    return Choice(choice, _reason(cells, choice, plain))
 
 
 def speedup(
@@ -178,7 +172,8 @@ def _reason(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
         f" as plain GRPO with {plain.sizes}"
     )
     grpo = max(
-        (cell for cell in cells if cell.sizes.n == cell.sizes.m), key=lambda cell: cell.per_second
+        (plain, *(cell for cell in cells if cell.sizes.n == cell.sizes.m)),
+        key=lambda cell: cell.per_second,
     )
     if choice.sizes.n == choice.sizes.m:
         text += ", and is plain GRPO itself: more rollouts don't pay here"

@@ -14,6 +14,8 @@ from podsrl.errors import InvalidInputError
 class Sizes(NamedTuple):
     """Of an optimiser step: prompts, and for each n rollouts generated and m kept.
 
+    m = 1: a mean over prompts, as many rows as prompts, chosen across the batch.
+
     >>> print(Sizes(8, 8, 2), Sizes(8, 8, 2).rows, sep=": ")
     8 prompts, 8 -> 2: 16
     """
@@ -32,9 +34,15 @@ class Sizes(NamedTuple):
         """Kept in a step, what the update sees: they decide its memory."""
         return self.prompts * self.m
 
+    @property
+    def plain(self) -> "Sizes":
+        """Plain GRPO of the same rows: n = m, which is at least 2."""
+        m = max(2, self.m)
+        return Sizes(max(1, self.rows // m), m, m)
+
     def __str__(self) -> str:
         prompts = "1 prompt" if self.prompts == 1 else f"{self.prompts} prompts"
-        return f"{prompts}, {self.n} -> {self.m}"
+        return f"{prompts}, {self.n} -> {self.m}{' across the batch' if self.m == 1 else ''}"
 
 
 class Timing(NamedTuple):

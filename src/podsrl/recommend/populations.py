@@ -1,14 +1,15 @@
 """Prompts to train on, as far as the signal cares: how many rollouts of a group are right."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import optimize, special, stats
 
-from podsrl.downsampling import Rule, downsample, resolve_rule
+from podsrl.downsampling import Rule, downsample, downsample_batch, resolve_rule
 from podsrl.downsampling.max_variance import max_variance
 from podsrl.errors import InvalidInputError
 from podsrl.recommend.signal import Floats, Signal, contrasts
@@ -23,22 +24,29 @@ _MOST_GROUPS = 512
 class Population(Protocol):
     """A distribution of prompts."""
 
-    def signal(self, n: int, m: int) -> Signal:
-        """What an update on m of n rollouts per prompt sees, on average over the prompts."""
+    def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
+        """What an update on m of n rollouts per prompt sees, on average over the prompts.
+
+        m = 1: as many rows as prompts, chosen across batches of so many prompts.
+        """
 
     def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
         """Generated per prompt in two rounds (docs/rounds.md); None where that isn't known."""
 
 
-class _Counted:
+class _Counted(ABC):
     """Binary rewards and max_variance: all that matters is the number right among n."""
 
+    @abstractmethod
     def counts(self, n: int) -> Floats:
         """Probability of K right among n rollouts of a random prompt, K = 0..n."""
-        raise NotImplementedError
 
-    def signal(self, n: int, m: int) -> Signal:
-        """The exact sum over K."""
+    def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
+        """The exact sum over K; across prompts by simulation."""
+        if m == 1:
+            shares, random = self.counts(n), np.random.default_rng(n)
+            right_D = random.choice(n + 1, _DRAWS // prompts * prompts, p=shares / shares.sum())
+            return _signal_across((np.arange(n) < right_D[:, None]).astype(float), prompts)
         of_count, counts = contrasts(n, m), self.counts(n)
         differ, square = counts @ (of_count > 0), counts @ of_count**2
         return Signal(float(counts @ of_count), float(differ), m, float(square))
@@ -160,21 +168,40 @@ class ResampledRewards:
         if not self.rewards_G or not all(len(rewards) for rewards in self.rewards_G):
             raise InvalidInputError("measured groups need at least one reward each")
 
-    def signal(self, n: int, m: int) -> Signal:
+    def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
         """Mean and share above zero of the kept rewards' standard deviation."""
         random = np.random.default_rng([self.seed, n])
         draws = max(8, _DRAWS // len(self.rewards_G))
         drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
         rewards_D_N = np.concatenate(drawn)
+        if m == 1:
+            return _signal_across(random.permutation(rewards_D_N), prompts)
         kept = downsample(rewards_D_N, m, self.rule, seed=[self.seed, n, m])
-        kept_rewards = np.ma.masked_invalid(np.take_along_axis(rewards_D_N, kept, axis=-1))
-        deviation = kept_rewards.std(axis=-1).filled(0.0)
-        differ = deviation > 1e-9 * np.abs(rewards_D_N[np.isfinite(rewards_D_N)]).max(initial=1e-9)
-        square = float(np.mean(deviation**2))
-        return Signal(float(deviation.mean()), float(differ.mean()), m, square)
+        mask_D_N = np.zeros(rewards_D_N.shape, dtype=bool)
+        np.put_along_axis(mask_D_N, kept, True, axis=-1)
+        return _signal_of(rewards_D_N, mask_D_N, m)
 
     def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
         """Not known: when a kept set can't improve depends on the range of the rewards."""
+
+
+def _signal_across(rewards_D_N: Floats, prompts: int) -> Signal:
+    """Of batches of so many prompts, and as many rows, which `downsample_batch` chooses."""
+    batches = rewards_D_N[: len(rewards_D_N) // prompts * prompts].reshape(
+        -1, prompts, rewards_D_N.shape[1]
+    )
+    kept = np.concatenate([downsample_batch(batch, prompts, seed=0) for batch in batches])
+    return _signal_of(np.concatenate(batches), kept, 1)
+
+
+def _signal_of(rewards_D_N: Floats, kept_D_N: Any, m: int) -> Signal:
+    """What the kept rollouts teach; a prompt counts by how many times m rows it has."""
+    kept_rewards = np.ma.masked_invalid(np.where(kept_D_N, rewards_D_N, np.nan))
+    deviation = kept_rewards.std(axis=-1).filled(0.0)
+    differ = deviation > 1e-9 * np.abs(rewards_D_N[np.isfinite(rewards_D_N)]).max(initial=1e-9)
+    weight = kept_D_N.sum(axis=-1) / m
+    square = float(np.mean((weight * deviation) ** 2))
+    return Signal(float(np.mean(weight * deviation)), float(np.mean(weight * differ)), m, square)
 
 
 def _draw(random: np.random.Generator, rewards: Floats, n: int, draws: int) -> Floats:

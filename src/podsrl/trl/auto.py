@@ -20,14 +20,14 @@ _EACH = 2  # generations of each: the first at a new size is slow
 
 
 def candidates(m: int, most: int) -> list[int]:
-    """The n to choose from: m, 2m, 4m, ... up to `most`.
+    """The n to choose from: m (at least 2), 2m, 4m, ... up to `most`.
 
     >>> candidates(16, 128)
     [16, 32, 64, 128]
     """
     if most < m:
         raise InvalidInputError(f"the largest n, {most}, must be at least m = {m}")
-    sizes = [m]
+    sizes = [max(2, m)]
     while 2 * sizes[-1] <= most:
         sizes.append(2 * sizes[-1])
     return sizes
@@ -83,7 +83,7 @@ class RolloutChooser:
         self._seconds: defaultdict[str, float] = defaultdict(float)  # of the open generation
         self._lengths: list[int] = []
         if len(self.candidates) == 1:
-            self._settle(m, f"n = m = {m}: max_num_rollouts allows no other")
+            self._settle(self.n, f"n = {self.n}: max_num_rollouts allows no other")
 
     def observe(
         self,
@@ -143,10 +143,11 @@ class RolloutChooser:
         try:
             population = measured(self._rewards, self.rule)
         except InvalidInputError as error:  # the trainer warns of each such step
-            return self.m, f"n = m = {self.m}: {error}"
+            return self.candidates[0], f"n = {self.candidates[0]}: {error}"
         costs = Costs.of_timings(self._timings)
         sizes = [Sizes(self.prompts, n, self.m) for n in self.candidates]
-        choice = recommend(grid(population, costs, sizes), sizes[0])
+        plain = grid(population, costs, [sizes[0].plain])[0]
+        choice = recommend(grid(population, costs, sizes), plain)
         n = choice.cell.sizes.n
         return n, f"num_rollouts = {n}: {choice.reason}"
 

@@ -193,7 +193,7 @@ def test_eight_generations_tell_enough_to_choose_n_by(prompts):
             spent = (generate, 0.0, update, tokens)
             timings.append(Timing(now.rollouts, now.rows, *spent))
         cells = grid(measured(rewards), Costs.of_timings(timings), sizes)
-        lost.append(1 - worth[recommend(cells, sizes[0]).cell.sizes] / max(worth.values()))
+        lost.append(1 - worth[recommend(cells, cells[0]).cell.sizes] / max(worth.values()))
     assert np.mean(lost) < 0.05
 
 

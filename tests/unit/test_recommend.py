@@ -90,8 +90,9 @@ NOW = Sizes(1, 64, 16)
 
 def test_the_ways_to_spend_rows_are_all_that_divide_them():
     ways = splits(12)
-    assert {(one.prompts, one.m) for one in ways} == {(1, 12), (2, 6), (3, 4), (6, 2)}
+    assert {(one.prompts, one.m) for one in ways} == {(1, 12), (2, 6), (3, 4), (6, 2), (12, 1)}
     assert all(one.rows == 12 and one.n in (one.m, 2 * one.m, 4 * one.m, 8 * one.m) for one in ways)
+    assert min(one.n for one in ways) == 2
     assert [str(one) for one in splits(16, n=[8, 32], m=[4, 16])] == [
         "4 prompts, 4 -> 4", "4 prompts, 8 -> 4", "4 prompts, 32 -> 4",
         "1 prompt, 16 -> 16", "1 prompt, 32 -> 16",
@@ -139,13 +140,23 @@ def test_what_is_recommended_is_the_best_of_the_grid_by_brute_force(rows, costs,
 
 def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
     advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW)
-    assert str(advice.choice.cell.sizes) == "8 prompts, 8 -> 2"
+    assert str(advice.choice.cell.sizes) == "16 prompts, 4 -> 1 across the batch"
     assert "times as much per second as plain GRPO with 1 prompt, 16 -> 16" in advice.choice.reason
     assert "times as much as 4 prompts, 4 -> 4" in advice.choice.reason
-    assert advice.settings() == {
-        "num_rollouts": 8, "num_generations": 2,
-        "per_device_train_batch_size": 16, "gradient_accumulation_steps": 1,
-    }  # fmt: skip
+    batch = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1}
+    across = {"num_rollouts": 4, "num_generations": 1, "selection_scope": "batch"}
+    assert advice.settings() == across | batch
+    advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW, m=[2, 4, 8, 16])
+    assert str(advice.choice.cell.sizes) == "8 prompts, 8 -> 2"
+    assert advice.settings() == {"num_rollouts": 8, "num_generations": 2} | batch
+
+
+def test_one_who_chooses_across_the_batch_is_compared_with_two_rollouts_of_half_the_prompts():
+    now = Sizes(16, 4, 1)
+    advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, now, m=[2])
+    assert str(advice.plain.sizes) == "8 prompts, 2 -> 2"
+    assert {cell.sizes.m for cell in advice.cells} == {1, 2}
+    assert advice.choice.cell.sizes == now
 
 
 def test_where_generating_is_expensive_and_groups_differ_anyway_nothing_is_dropped():
@@ -153,14 +164,12 @@ def test_where_generating_is_expensive_and_groups_differ_anyway_nothing_is_dropp
     assert choice.cell.sizes.n == choice.cell.sizes.m
     assert "plain GRPO itself: more rollouts don't pay here" in choice.reason
     only = grid(KnownRates((0.5,)), EXPENSIVE_GENERATION, splits(16, m=[16]))
-    assert "plain GRPO as it is" in recommend(only, NOW).reason
+    assert "plain GRPO as it is" in recommend(only, only[0]).reason
 
 
 def test_without_any_contrast_there_is_nothing_to_choose_by():
     cells = grid(KnownRates((0.0, 1.0)), EXPENSIVE_UPDATE, splits(16))
-    assert "nothing to choose by" in recommend(cells, NOW).reason
-    with pytest.raises(InvalidInputError, match="must be among what is compared"):
-        recommend(cells, Sizes(3, 7, 5))
+    assert "nothing to choose by" in recommend(cells, cells[0]).reason
 
 
 def test_the_speed_up_is_the_ratio_of_what_is_learned_per_second():

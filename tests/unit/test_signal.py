@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from podsrl import downsample
+from podsrl import downsample, downsample_batch
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError
 from podsrl.recommend import (
@@ -84,8 +84,19 @@ def test_the_expected_gradient_is_the_contrast_times_the_difference_of_mean_scor
     np.testing.assert_allclose(gradient, contrast * difference, atol=0.01 * contrast)
 
 
-@pytest.mark.parametrize("sizes", [Sizes(1, 8, 8), Sizes(4, 8, 2), Sizes(4, 4, 4), Sizes(16, 6, 2)])
-def test_what_a_step_is_worth_is_within_1_percent_of_simulated_gradients(sizes):
+@pytest.mark.parametrize(
+    ("sizes", "groups", "within"),
+    [
+        (Sizes(1, 8, 8), 400_000, 0.01),
+        (Sizes(4, 8, 2), 400_000, 0.01),
+        (Sizes(4, 4, 4), 400_000, 0.01),
+        (Sizes(16, 6, 2), 400_000, 0.01),
+        (Sizes(16, 4, 1), 80_000, 0.05),  # across the batch, where every batch is a call
+        (Sizes(4, 3, 1), 16_000, 0.05),
+    ],
+    ids=str,
+)
+def test_what_a_step_is_worth_is_that_of_simulated_gradients(sizes, groups, within):
     """A softmax policy whose prompts push in partly different directions, all terms computed."""
     random = np.random.default_rng(7)
     rates, pushes, answers = (0.2, 0.6), 5, 8  # answers 0..3 are right; every rate has every push
@@ -106,18 +117,24 @@ def test_what_a_step_is_worth_is_within_1_percent_of_simulated_gradients(sizes):
     )
 
     prompts, n, m = sizes
-    prompt_G = random.integers(len(chances), size=400_000 // prompts * prompts)
+    prompt_G = random.integers(len(chances), size=groups // prompts * prompts)
     drawn = random.random((len(prompt_G), n, 1)) > chances.cumsum(axis=1)[prompt_G][:, None]
     answer_G_N = drawn.sum(axis=2).clip(max=answers - 1)
     rewards = (answer_G_N < 4).astype(float)
-    kept = downsample(rewards, m, seed=0)
-    advantages = group_advantages(rewards, kept, eps=1e-12)
-    kept_scores = scores[prompt_G[:, None], np.take_along_axis(answer_G_N, kept, -1)]
-    group_G_D = np.einsum("gm,gmd->gd", advantages, kept_scores) / m
+    if m == 1:
+        batches = rewards.reshape(-1, prompts, n)
+        mask = np.concatenate([downsample_batch(batch, prompts, seed=0) for batch in batches])
+    else:
+        mask = np.zeros(rewards.shape, dtype=bool)
+        np.put_along_axis(mask, downsample(rewards, m, seed=0), True, axis=1)
+    everyone = np.broadcast_to(np.arange(n), rewards.shape)
+    advantages = group_advantages(np.where(mask, rewards, np.nan), everyone, eps=1e-12)
+    of_rollouts = scores[prompt_G[:, None], answer_G_N]
+    group_G_D = np.einsum("gn,gnd->gd", np.where(mask, advantages, 0.0), of_rollouts) / m
     step_S_D = group_G_D.reshape(-1, prompts, 6).mean(axis=1)
     share = (step_S_D.mean(axis=0) ** 2).sum() / (step_S_D**2).sum(axis=1).mean()
-    assert KnownRates(rates).signal(n, m).worth(prompts, variances) == pytest.approx(
-        share, rel=0.01
+    assert KnownRates(rates).signal(n, m, prompts).worth(prompts, variances) == pytest.approx(
+        share, rel=within
     )
 
 

@@ -127,7 +127,10 @@ def _variances(run: RunFolder, population: Population, now: Sizes) -> Variances 
         return None
     own = np.trace(products) / shared - (1 - 1 / now.prompts) * (contrast**2).sum()
     usual = sum(
-        (1 + MEASURED.between) * signal.square + MEASURED.within * signal.chance / now.m
+        signal.contrast**2
+        + signal.spread
+        + MEASURED.between * signal.square
+        + MEASURED.within * signal.chance / now.m
         for signal in signals
     )
     scale = max(float(own * now.prompts / usual), 1 / (1 + MEASURED.between))

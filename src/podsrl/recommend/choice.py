@@ -182,7 +182,7 @@ def _reason(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
     return (
         f"{text}. The kept rewards of a prompt would have a standard deviation of"
         f" {choice.signal.contrast:.3f} instead of {plain.signal.contrast:.3f}."
-        f" {abs(1 - choice.signal.chance):.0%} of the prompts would have rewards that are all"
-        f" equal, instead of {abs(1 - plain.signal.chance):.0%}. A step takes"
+        f" {abs(1 - choice.signal.chance):.0%} of the rows would be of prompts whose kept rewards"
+        f" are all equal, instead of {abs(1 - plain.signal.chance):.0%}. A step takes"
         f" {choice.seconds / plain.seconds:.2f} times as long"
     )

@@ -49,7 +49,8 @@ class _Counted(ABC):
             return _signal_across((np.arange(n) < right_D[:, None]).astype(float), prompts)
         of_count, counts = contrasts(n, m), self.counts(n)
         differ, square = counts @ (of_count > 0), counts @ of_count**2
-        return Signal(float(counts @ of_count), float(differ), m, float(square))
+        contrast = float(counts @ of_count)
+        return Signal(contrast, float(differ), m, float(square), float(square) - contrast**2)
 
     def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
         """`first`, and the others unless m/2 are right and m/2 wrong: `can_improve` of the rule."""
@@ -191,17 +192,20 @@ def _signal_across(rewards_D_N: Floats, prompts: int) -> Signal:
         -1, prompts, rewards_D_N.shape[1]
     )
     kept = np.concatenate([downsample_batch(batch, prompts, seed=0) for batch in batches])
-    return _signal_of(np.concatenate(batches), kept, 1)
+    return _signal_of(np.concatenate(batches), kept, 1, prompts)
 
 
-def _signal_of(rewards_D_N: Floats, kept_D_N: Any, m: int) -> Signal:
+def _signal_of(rewards_D_N: Floats, kept_D_N: Any, m: int, prompts: int = 1) -> Signal:
     """What the kept rollouts teach; a prompt counts by how many times m rows it has."""
     kept_rewards = np.ma.masked_invalid(np.where(kept_D_N, rewards_D_N, np.nan))
     deviation = kept_rewards.std(axis=-1).filled(0.0)
     differ = deviation > 1e-9 * np.abs(rewards_D_N[np.isfinite(rewards_D_N)]).max(initial=1e-9)
     weight = kept_D_N.sum(axis=-1) / m
-    square = float(np.mean((weight * deviation) ** 2))
-    return Signal(float(np.mean(weight * deviation)), float(np.mean(weight * differ)), m, square)
+    taught = weight * deviation
+    spread = prompts * taught.reshape(-1, prompts).mean(axis=1).var()
+    means = (taught.mean(), (weight * differ).mean(), (taught**2).mean(), spread)
+    contrast, chance, square, spread = map(float, means)
+    return Signal(contrast, chance, m, square, spread)
 
 
 def _draw(random: np.random.Generator, rewards: Floats, n: int, draws: int) -> Floats:

@@ -65,17 +65,22 @@ MEASURED = Variances(between=18.0, within=23.0)
 class Signal:
     """What an update on m of n rollouts of each prompt sees, on average over prompts.
 
+    Across the batch a prompt that has w times m rows counts w times.
+
     contrast: expected standard deviation of the kept rewards: the length of the expected policy
         gradient in units of (mean score of right rollouts - mean score of wrong ones).
     chance: share of groups whose kept rewards differ at all; only those move the weights.
     m: rollouts kept.
     square: expected variance of the kept rewards: the mean square where contrast is the mean.
+    spread: variance of a batch's mean deviation, times its prompts: square - contrast^2, but less
+        across the batch, where prompts compete for its rows.
     """
 
     contrast: float
     chance: float
     m: int
     square: float
+    spread: float
 
     def worth(self, prompts: float, variances: Variances = MEASURED) -> float:
         r"""The share of a step's expected squared gradient that all prompts share, 0..1.
@@ -88,6 +93,6 @@ class Signal:
         shared = self.contrast**2
         if not shared:
             return 0.0
-        of_prompts = (1 + variances.between) * self.square - shared
+        of_prompts = self.spread + variances.between * self.square
         of_rollouts = variances.within * self.chance / self.m
         return shared / (shared + (of_prompts + of_rollouts) / prompts)

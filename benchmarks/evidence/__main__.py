@@ -200,7 +200,13 @@ def condense(names: Sequence[str]) -> None:
         "## Every comparison\n",
         *(details(name) for name in names),
     ]
-    write_whole(RESULTS / "verdict.png", render(evidence_verdict.figure(table), "png"))
+    write_whole(
+        RESULTS / "verdict.png",
+        render(
+            evidence_verdict.figure(evidence_verdict.by_reference(table), evidence_verdict.LABEL),
+            "png",
+        ),
+    )
     write_whole(RESULTS / "map.png", render(evidence_map.figure(table), "png"))
     write_json(RESULTS / "map.json", {name: cell.as_json() for name, cell in table.items()})
     write_whole(RESULTS / "README.md", "\n".join(parts).encode())

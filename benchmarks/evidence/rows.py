@@ -5,16 +5,17 @@ from, in how many rollouts are generated for each, and in how they are chosen.
 
 1. Each arm's learning rate is chosen, in each setting, on seeds that nothing else uses.
 2. The arms are run with their rates, GRPO by its best split. Killed, they go on where they were.
-3. docs/results/rows.md is written, with a figure of each setting.
+3. docs/results/rows.json, rows.md and the figures are written; a setting not run stays as it was.
 
     python -m benchmarks.evidence.rows --settings mixed-16 mixed-128
     python -m benchmarks.evidence.rows --only condense
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.evidence.__main__ import RESULTS, RUNS, best, compare, hardware, mean_and_spread
 from benchmarks.evidence.cells import equally_long, mean_accuracy, with_interval
+from benchmarks.evidence.verdict import figure
 from podsrl.analysis import summary as words
 from podsrl.analysis.curves import Clock
 from podsrl.analysis.drawing import render
@@ -34,7 +36,7 @@ from podsrl.errors import InvalidInputError
 from podsrl.experiments.measured_run import read_measured
 from podsrl.recommend import Sizes
 from podsrl.runs.folder import find_runs
-from podsrl.runs.json_files import write_whole
+from podsrl.runs.json_files import write_json, write_whole
 
 #: Rollouts generated and kept for each prompt, and other settings of each arm.
 ARMS: dict[str, dict[str, Any]] = {
@@ -76,6 +78,13 @@ SAME_UPDATE = {"rounds": "few"}
 RATES = (5e-5, 1e-4, 1.5e-4, 2e-4)
 TUNING_SEEDS = [100]
 SEEDS = 5
+#: Of the figure: title, the arms of which one was run, and the clock.
+PANELS = (
+    ("Across the batch", ACROSS, "measured"),
+    ("Across the batch, at the authors' costs", ACROSS, "at_costs"),
+    ("4 → 2", ("few",), "measured"),
+    ("The paper's 64 → 16", ("pods",), "measured"),
+)
 #: The authors' L40S: seconds to generate a rollout, and to update on one.
 AUTHORS = Clock(generate=0.05, update=0.42)
 EXPENSIVE = {"num_iterations": 2, "gradient_checkpointing": True}
@@ -133,7 +142,7 @@ def main() -> None:
         if args.only in (None, "run"):
             compare(f"rows-{name}", final(name), args.jobs)
     if args.only in (None, "condense"):
-        write_whole(RESULTS / "rows.md", page(args.settings).encode())
+        condense(args.settings)
 
 
 def _comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) -> dict[str, Any]:
@@ -204,44 +213,27 @@ def reference(name: str) -> str:
     return max(arms, key=lambda arm: float(mean_accuracy(arms[arm]).mean()))
 
 
-def page(names: Sequence[str]) -> str:
-    """The whole page, from the runs alone: settings that were not run are named."""
-    ran = [name for name in names if (RUNS / f"rows-{name}").is_dir()]
-    missing = [name for name in SETTINGS if name not in ran]
-    runs = [f"rows-{name}{part}" for name in ran for part in ("", "-rates")]
-    parts = [
-        "# Where to spend the rows of an update, measured\n",
-        f"`python -m benchmarks.evidence.rows --settings {' '.join(ran)}`,"
-        f" {datetime.now(UTC).date()}, {hardware(runs)}. Time is processor time of one thread"
-        " (`training_clock: cpu`). `make evidence` runs all settings. What it means:"
-        " [evidence](../evidence.md).\n",
-        *(section(name) for name in ran),
-        rates_table(ran),
-    ]
-    if missing:
-        parts.append(f"Not run so far: {', '.join(missing)}.\n")
-    return "\n".join(parts)
+def condense(names: Sequence[str]) -> None:
+    """Write rows.json, and from it the page and the figures; a setting not run stays as it was."""
+    path = RESULTS / "rows.json"
+    found = json.loads(path.read_text()) if path.is_file() else {}
+    found |= {name: measure(name) for name in names if (RUNS / f"rows-{name}").is_dir()}
+    found = {name: found[name] for name in SETTINGS if name in found}
+    write_json(path, found)
+    write_whole(RESULTS / "rows.md", page(found).encode())
+    panels = {
+        f"{title}, over the best GRPO of the same rows": {
+            f"{SETTINGS[name].what}, {SETTINGS[name].rows} rows": _speedup(one, arms, clock)
+            for name, one in found.items()
+        }
+        for title, arms, clock in PANELS
+    }
+    drawn = figure(panels, "speed-up to 99 % of the best of GRPO")
+    write_whole(RESULTS / "rows.png", render(drawn, "png"))
 
 
-def foreseen(comparison: Comparison, sizes: Mapping[str, Sizes], grpo: str) -> dict[str, float]:
-    """Learned per second by docs/signal.md, relative to GRPO's: from rewards and steps made alone.
-
-    Arms that choose across the batch are not in the model; nor does it look at rounds' rewards.
-    """
-    plain = {arm.name: arm for arm in comparison.arms if not arm.config.get("rollouts_per_round")}
-    folders = [run.folder for run in comparison.runs if run.arm in plain]
-    population = read_measured(*folders).population
-    learned = {}
-    for arm in comparison.arms:
-        if arm.config.get("selection_scope", "prompt") == "prompt":
-            prompts, n, m = sizes[arm.name]
-            steps = float(np.nanmean(arm.curves.steps[:, -1]))
-            learned[arm.name] = population.signal(n, m).worth(prompts) * steps
-    return {name: value / learned[grpo] for name, value in learned.items()}
-
-
-def section(name: str) -> str:
-    """One setting: every arm beside the best GRPO, by measured time and at the authors' costs."""
+def measure(name: str) -> dict[str, Any]:
+    """What the runs of a setting show, as plain values; its figure is written."""
     grpo, setting = reference(name), SETTINGS[name]
     comparison = _load(f"rows-{name}", grpo)
     modelled = _load(f"rows-{name}", grpo, clock=AUTHORS)
@@ -251,34 +243,99 @@ def section(name: str) -> str:
         rows = setting.rows * arm.config["gradient_accumulation_steps"]
         sizes[arm.name] = Sizes(rows // m, n, m)
     predicted = foreseen(comparison, sizes, grpo)
+    arms = {}
+    for arm, summary in zip(comparison.arms, summarise(comparison), strict=True):
+        pair = equally_long(modelled.arm(grpo).curves, modelled.arm(arm.name).curves)
+        arms[arm.name] = {
+            "sizes": sizes[arm.name],
+            "learning_rate": arm.config["learning_rate"],
+            "steps": float(np.nanmean(arm.curves.steps[:, -1])),
+            "over_run": mean_accuracy(arm.curves).tolist(),
+            "end": words.percent(summary.final),
+            "measured": asdict(summary.speedups[grpo]) if arm.name != grpo else None,
+            "at_costs": asdict(speed_up(*pair)) if arm.name != grpo else None,
+            "predicted": predicted[arm.name],
+        }
+    drawn = draw(comparison, summarise(comparison))["accuracy"]
+    write_whole(RESULTS / f"rows-{name}.png", render(drawn, "png"))
+    return {
+        "made": f"{datetime.now(UTC).date()}, {hardware([f'rows-{name}', f'rows-{name}-rates'])}",
+        "seconds": setting.seconds,
+        "reference": grpo,
+        "caption": describe("accuracy", comparison),
+        "arms": arms,
+        "rates": tried(name),
+    }
+
+
+def page(found: Mapping[str, Any]) -> str:
+    """The whole page, from what `measure` gave of each setting; those not run are named."""
+    missing = [name for name in SETTINGS if name not in found]
+    parts = [
+        "# Where to spend the rows of an update, measured\n",
+        "`python -m benchmarks.evidence.rows`; with `--only condense` this page is written again."
+        " Time is processor time of one thread (`training_clock: cpu`). *Times as fast*: to 99 % of"
+        " the best mean accuracy of the best GRPO, with the 95 % interval over seeds. *At the"
+        f" authors' costs*: the same curves where generating a rollout takes {AUTHORS.generate:g} s"
+        f" and updating on one {AUTHORS.update:g} s, up to the time that both last. *Predicted*:"
+        " learned per second by [the model](../signal.md), from the pass rates of these runs and"
+        " the steps made. What it means: [evidence](../evidence.md).\n",
+        "![Speed-up over the best GRPO in every setting](rows.png)\n",
+        *(section(name, one) for name, one in found.items()),
+        rates_table(found),
+    ]
+    if missing:
+        parts.append(f"Not run so far: {', '.join(missing)}.\n")
+    return "\n".join(parts)
+
+
+def foreseen(comparison: Comparison, sizes: Mapping[str, Sizes], grpo: str) -> dict[str, float]:
+    """Learned per second by docs/signal.md, relative to GRPO's: from rewards and steps made alone.
+
+    Rounds make the same updates as without, in other steps; their own rewards are not looked at.
+    """
+    plain = {arm.name: arm for arm in comparison.arms if not arm.config.get("rollouts_per_round")}
+    folders = [run.folder for run in comparison.runs if run.arm in plain]
+    population = read_measured(*folders).population
+    learned = {}
+    for arm in comparison.arms:
+        prompts, n, m = sizes[arm.name]
+        steps = float(np.nanmean(arm.curves.steps[:, -1]))
+        learned[arm.name] = population.signal(n, m, prompts).worth(prompts) * steps
+    return {name: value / learned[grpo] for name, value in learned.items()}
+
+
+def section(name: str, found: Mapping[str, Any]) -> str:
+    """One setting: every arm beside the best GRPO, by measured time and at the authors' costs."""
+    setting = SETTINGS[name]
     lines = [
         f"## {setting.what.capitalize()}, {setting.rows} rows per step\n",
-        f"{setting.seconds} s a run, {SEEDS} seeds. *Times as fast*: to 99 % of the best mean"
-        f" accuracy of {WORDS[grpo]}, with the 95 % interval over seeds. *At the authors' costs*:"
-        f" the same curves where generating a rollout takes {AUTHORS.generate:g} s and updating on"
-        f" one {AUTHORS.update:g} s, up to the time that both last. *Predicted*: learned per second"
-        " by [the model](../signal.md), from the pass rates of these runs and the steps made.\n",
+        f"`--settings {name}`, {found['seconds']} s a run, {SEEDS} seeds; {found['made']}.\n",
         "| arm | prompts | n → m | learning rate | steps | mean over the run | at the end"
         " | times as fast | at the authors' costs | predicted |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for arm, summary in zip(comparison.arms, summarise(comparison), strict=True):
-        config, curves = arm.config, arm.curves
-        prompts, n, m = sizes[arm.name]
-        at_costs = speed_up(*equally_long(modelled.arm(grpo).curves, modelled.arm(arm.name).curves))
+    for arm, one in found["arms"].items():
+        prompts, n, m = one["sizes"]
+        speeds = [
+            "reference" if one[clock] is None else with_interval(_speedup(found, [arm], clock))
+            for clock in ("measured", "at_costs")
+        ]
         lines.append(
-            f"| {WORDS[arm.name]} | {prompts} | {n} → {m} |"
-            f" {config['learning_rate']:.3g} | {np.nanmean(curves.steps[:, -1]):.0f} |"
-            f" {mean_and_spread(mean_accuracy(curves).tolist())} |"
-            f" {words.percent(summary.final)} | {_speed(arm.name, grpo, summary.speedups[grpo])} |"
-            f" {_speed(arm.name, grpo, at_costs)} |"
-            + (f" {predicted[arm.name]:.2f} |" if arm.name in predicted else " |")
+            f"| {WORDS[arm]} | {prompts} | {n} → {m} | {one['learning_rate']:.3g} |"
+            f" {one['steps']:.0f} | {mean_and_spread(one['over_run'])} | {one['end']} |"
+            f" {' | '.join(speeds)} | {one['predicted']:.2f} |"
         )
-    figure = draw(comparison, summarise(comparison))["accuracy"]
-    write_whole(RESULTS / f"rows-{name}.png", render(figure, "png"))
-    caption = f"![{describe('accuracy', comparison)}](rows-{name}.png)"
-    over_run = {arm.name: float(mean_accuracy(arm.curves).mean()) for arm in comparison.arms}
-    return "\n".join([*lines, "", how_right(predicted, over_run), "", caption, ""])
+    predicted = {arm: one["predicted"] for arm, one in found["arms"].items()}
+    over_run = {arm: float(np.mean(one["over_run"])) for arm, one in found["arms"].items()}
+    figure_line = f"![{found['caption']}](rows-{name}.png)"
+    return "\n".join([*lines, "", how_right(predicted, over_run), "", figure_line, ""])
+
+
+def _speedup(found: Mapping[str, Any], arms: Sequence[str], clock: str) -> Speedup:
+    """Of the one of these arms that was run."""
+    arm = next(arm for arm in arms if arm in found["arms"])
+    return Speedup(**found["arms"][arm][clock])
 
 
 def how_right(predicted: Mapping[str, float], measured: Mapping[str, float]) -> str:
@@ -292,11 +349,7 @@ def how_right(predicted: Mapping[str, float], measured: Mapping[str, float]) -> 
     )
 
 
-def _speed(arm: str, grpo: str, found: Speedup) -> str:
-    return "reference" if arm == grpo else with_interval(found)
-
-
-def rates_table(names: Sequence[str]) -> str:
+def rates_table(found: Mapping[str, Any]) -> str:
     """What each learning rate gave; the chosen ones stand out."""
     lines = [
         "## Learning rates\n",
@@ -305,8 +358,9 @@ def rates_table(names: Sequence[str]) -> str:
         "| setting | arm | tried |",
         "|---|---|---|",
     ]
-    for name in names:
-        for arm, of_arm in tried(name).items():
+    for name, one in found.items():
+        for arm, by_text in one["rates"].items():
+            of_arm = {float(rate): accuracies for rate, accuracies in by_text.items()}
             texts = {rate: f"{rate:g}: {np.mean(of_arm[rate]):.1%}" for rate in sorted(of_arm)}
             texts[best(of_arm)] = f"**{texts[best(of_arm)]}**"
             lines.append(f"| {name} | {WORDS[arm]} | {', '.join(texts.values())} |")

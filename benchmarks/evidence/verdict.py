@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.evidence.cells import LEVEL, MEASURED, REFERENCES, Cell
@@ -16,6 +17,7 @@ from podsrl.analysis.summary import NOT_LEARNED, interval, median, speed
 FASTER, OPEN, SLOWER = "faster", "undecided", "slower"
 COLORS = {FASTER: "#0072B2", OPEN: "#7F7F7F", SLOWER: "#D55E00", NOT_LEARNED: "#7F7F7F"}
 NAMES = {"grpo": "GRPO 16/16", "grpo_ga": "GRPO-GA 64/64"}
+LABEL = "speed-up of PODS 64 → 16 to 99 % of the reference's best"
 #: Where "not reached" is drawn, left of every ratio.
 NEVER = 0.28
 
@@ -30,6 +32,14 @@ def verdict(found: Speedup) -> str:
         return NOT_LEARNED
     low, high = found.low or 0.0, found.high or 0.0
     return FASTER if low > 1 else SLOWER if high < 1 else OPEN
+
+
+def by_reference(table: Mapping[str, Cell]) -> dict[str, dict[str, Speedup]]:
+    """The panels of the figure."""
+    return {
+        f"Over {NAMES[one]}": {name: cell.speedups[one, MEASURED] for name, cell in table.items()}
+        for one in REFERENCES
+    }
 
 
 def as_markdown(table: Mapping[str, Cell]) -> str:
@@ -63,14 +73,16 @@ def _loud(found: Speedup) -> str:
     return speed(found) if found.ratio else f"**{speed(found)}**"
 
 
-def figure(table: Mapping[str, Cell]) -> Figure:
-    """Speed-ups with their intervals, one line per setting, one panel per reference."""
+def figure(panels: Mapping[str, Mapping[str, Speedup]], label: str) -> Figure:
+    """Speed-ups with their intervals: one panel per title, one line per setting."""
+    settings = list(next(iter(panels.values())))
     with style():
-        drawn = Figure(figsize=(WIDTH, 1.6 + 0.9 * len(table)), layout="constrained")
-        panels = drawn.subplots(len(REFERENCES), 1, sharex=True, sharey=True)
-        for axes, reference in zip(panels, REFERENCES, strict=True):
-            for row, cell in enumerate(table.values()):
-                found = cell.speedups[reference, MEASURED]
+        drawn = Figure(
+            figsize=(WIDTH, 1.1 + (0.25 + 0.45 * len(settings)) * len(panels)), layout="constrained"
+        )
+        rows = np.atleast_1d(drawn.subplots(len(panels), 1, sharex=True, sharey=True))
+        for axes, (title, of_setting) in zip(rows, panels.items(), strict=True):
+            for row, found in enumerate(of_setting.values()):
                 color = COLORS[verdict(found)]
                 ends = [max(end or 0.0, NEVER) for end in (found.low, found.high)]
                 axes.plot(ends, [row, row], color=color, lw=2.0)
@@ -81,13 +93,13 @@ def figure(table: Mapping[str, Cell]) -> Figure:
                     axes.annotate(speed(found), place, by, textcoords="offset points", **look)
             axes.axvline(1.0, color=INK, lw=1.0)
             axes.tick_params(axis="y", labelsize=8.5, labelcolor=INK)
-            axes.set_title(f"Over {NAMES[reference]}")
-        panels[0].set_xscale("log", base=2)
-        panels[0].set_xticks([NEVER, 0.5, 1.0, 2.0], ["never", "0.5x", "1x", "2x"])
-        panels[0].set_xlim(NEVER * 0.9, 3.0)
-        names = ["\n".join(textwrap.wrap(name, 28)) for name in table]
-        panels[0].set_yticks(range(len(table)), names)
-        panels[0].invert_yaxis()
-        label = "speed-up of PODS 64 → 16 to 99 % of the reference's best\n"
-        drawn.supxlabel(f"{label}(line: 95 % interval over seeds)", fontsize="medium")
+            axes.set_title(title)
+        rows[0].set_xscale("log", base=2)
+        rows[0].set_xticks([NEVER, 0.5, 1.0, 2.0], ["never", "0.5x", "1x", "2x"])
+        rows[0].set_xlim(NEVER * 0.9, 3.0)
+        rows[0].set_yticks(
+            range(len(settings)), ["\n".join(textwrap.wrap(one, 28)) for one in settings]
+        )
+        rows[0].set_ylim(len(settings) - 0.5, -0.5)
+        drawn.supxlabel(f"{label}\n(line: 95 % interval over seeds)", fontsize="medium")
     return drawn

@@ -152,7 +152,8 @@ def test_the_verdict_is_drawn_and_written(evidence):
     assert (
         "| here | grpo_ga | 2.00x (1.50x to 2.00x) | faster | 2.00x | 2.00 (1.50 to 2.50) |" in text
     )
-    drawn = evidence.evidence_verdict.figure({"here": cell})
+    panels = evidence.evidence_verdict.by_reference({"here": cell})
+    drawn = evidence.evidence_verdict.figure(panels, "speed-up")
     assert evidence.render(drawn, "png").startswith(b"\x89PNG")
     panels = drawn.axes
     titles = [axes.get_title(loc="left") for axes in panels]
@@ -188,16 +189,17 @@ def test_a_setting_in_which_the_reference_did_not_learn_has_no_verdict(evidence)
 # ---- rates and sizes ----------------------------------------------------------------------------
 
 
-def write_comparison(folder, arms):
+def write_comparison(folder, arms, config=None):
     """Arms by name: n, m, accuracies, seconds per step; two seeds, where n > m 1 % apart."""
     for name, (n, m, accuracies, seconds) in arms.items():
         for seed in (0, 1):
             shifted = [accuracy + (0.01 * seed if n > m else 0.0) for accuracy in accuracies]
             run = write_run(
                 folder / name / f"seed-{seed}", name, seed, shifted, n, m, seconds,
-                config={"downsampling_rule": "max_variance"},
+                config={"downsampling_rule": "max_variance", **(config or {})},
             )  # fmt: skip
             run.write_rollouts(1, rollouts(n=n, m=m))
+            run.write_environment()
 
 
 def test_each_arm_gets_the_rate_that_learned_most_over_the_time(evidence, tmp_path, monkeypatch):
@@ -266,7 +268,37 @@ def test_a_prediction_is_judged_by_the_order_of_the_arms_and_by_its_choice():
     said = how_right(predicted, {"grpo16": 0.5, "few": 0.45, "pods": 0.3, "across": 0.9})
     # few and grpo16 change places: 1 - 6 x 2 / (3 x 8)
     assert "a rank correlation of 0.50" in said
-    assert "PODS 8 → 2 of many prompts, has 90% of the best mean accuracy" in said
+    assert "PODS 4 → 2, has 90% of the best mean accuracy" in said
+
+
+def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monkeypatch):
+    pytest.importorskip("trl")
+    from benchmarks.evidence import rows
+
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    monkeypatch.setattr(rows, "RUNS", runs)
+    monkeypatch.setattr("benchmarks.evidence.__main__.RUNS", runs)
+    monkeypatch.setattr(rows, "RESULTS", results)
+    slow, fast = [0.1, 0.2, 0.3, 0.4, 0.5], [0.1, 0.4, 0.5, 0.6, 0.7]
+    arms = {"grpo16": (16, 16, slow, 1.0), "pods": (64, 16, slow, 1.0), "few": (4, 2, fast, 1.0)}
+    arms["across3"] = (3, 1, fast, 1.0)
+    for name in ("mixed-16", "long-16"):
+        config = {"learning_rate": 1e-4, "gradient_accumulation_steps": 1}
+        write_comparison(runs / f"rows-{name}", arms, config)
+        tried = {f"{arm}-{rate}": own for arm, own in arms.items() for rate in ("5e-05", "0.0001")}
+        write_comparison(runs / f"rows-{name}-rates", tried)
+    for name in ("long-16", "mixed-16"):
+        rows.condense([name])
+    page = (results / "rows.md").read_text()
+    assert page.index("## Mixed difficulty, 16 rows") < page.index("3 times as long, 16 rows")
+    across = next(line for line in page.splitlines() if "3 of each prompt | 16 | 3 → 1" in line)
+    # 0.495 is reached at 40 steps of GRPO, and at 20 of the other
+    assert "| 2.00x (2.00x to 2.00x) |" in across
+    assert "hard-16" in page.rpartition("Not run so far")[2]
+    assert (results / "rows.png").is_file()
+    before = page
+    rows.condense([])
+    assert (results / "rows.md").read_text() == before
 
 
 def test_the_page_of_predictions_is_what_its_command_writes():

@@ -51,8 +51,8 @@ class Advice:
         """The grid, one cell per line, the one recommendation, and its settings."""
         lines = [
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
-            "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards, mean"
-            " over rows. equal: rows of prompts whose kept rewards are all equal.",
+            "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
+            " mean over rows. equal: rows of prompts whose kept rewards are all equal.",
             f"learned: per second; plain GRPO with {self.plain.sizes} is 1.\n",
             "prompts    n    m   seconds  generate    update     std   equal  learned",
         ]

@@ -19,9 +19,11 @@ ON_A_CPU = {
 
 def test_the_recipe_for_one_gpu_trains_what_its_text_says(tiny_model, tmp_path):
     recipe = runpy.run_path(str(RECIPE))
-    trainer = recipe["main"](
-        str(tiny_model), str(ROOT / "tests/data/gsm8k"), output_dir=str(tmp_path), **ON_A_CPU
-    )
+    data = tmp_path / "data"
+    data.mkdir()
+    some = (ROOT / "tests/data/gsm8k/train.jsonl").read_text()
+    (data / "train.jsonl").write_text(some * 4)  # a step has 16 prompts
+    trainer = recipe["main"](str(tiny_model), str(data), output_dir=str(tmp_path), **ON_A_CPU)
     said = re.search(r"selected (\d+) of (\d+) in (\d+) groups; the update sees (\d+) rows",
                      recipe["__doc__"])  # fmt: skip
     assert said is not None

@@ -111,6 +111,15 @@ def _sums(columns: int, noise: float) -> dict[str, Any]:
     }
 
 
+#: Words of 3 to 9 letters: 3 tokens for each letter and 10 for the form.
+_SPELLING = {
+    "task": "reasoning_gym:spell_backward",
+    "task_options": {"config": {"min_word_len": 3, "max_word_len": 9}},
+    "model_name_or_path": "speller",  # stands for the folder that `get_speller` makes
+    "tiny_options": {"min_columns": 3, "max_columns": 9, "noise": 0.5, "steps": 500},
+    "max_completion_length": 40,
+}
+_LONG_SPELLING = {**_SPELLING, "task_options": {"config": {"min_word_len": 8, "max_word_len": 9}}}
 _HARD = {"tiny_options": {"min_columns": 2, "max_columns": 7, "noise": 0.5, "steps": 500}}
 _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
@@ -125,6 +134,10 @@ SETTINGS = {
     "four-64": Setting("mixed difficulty, 4 times the rows", 64, 80),
     "sgd-16": Setting(
         "nearly hopeless, by SGD", 16, 140, {**_RARE, **EXPENSIVE, "optim": "sgd"}, 200.0
+    ),
+    "words-16": Setting("words, mixed difficulty", 16, 40, _SPELLING),
+    "words-hard-16": Setting(
+        "long words, expensive update", 16, 40, {**_LONG_SPELLING, **EXPENSIVE}, 0.5
     ),
 }
 
@@ -147,10 +160,15 @@ def main() -> None:
 
 def _comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) -> dict[str, Any]:
     setting = SETTINGS[name]
+    settings = dict(setting.settings)
+    if settings.get("model_name_or_path") == "speller":
+        from benchmarks.evidence.spelling import get_speller  # with torch, which nothing else needs
+
+        settings["model_name_or_path"] = str(get_speller(settings["tiny_options"]))
     return {
         "config": "evidence",
         "settings": {
-            **setting.settings,
+            **settings,
             "per_device_train_batch_size": setting.rows,
             "training_clock": "cpu",
         },

@@ -1,6 +1,7 @@
 """What benchmarks/evidence concludes from runs, on runs whose conclusions are known."""
 
 import dataclasses
+import random
 from typing import Any
 
 import numpy as np
@@ -307,3 +308,48 @@ def test_the_page_of_predictions_is_what_its_command_writes():
 
     root = foreseen.PUBLISHED.parents[2]
     assert foreseen.page(root) == (root / foreseen.PAGE).read_text()
+
+
+# ---- words spelled backward ---------------------------------------------------------------------
+
+
+def test_a_speller_is_right_without_slips_and_wrong_with_one():
+    pytest.importorskip("torch")
+    pytest.importorskip("reasoning_gym")
+    from benchmarks.evidence.rows import SETTINGS
+    from benchmarks.evidence.spelling import build_speller_tokenizer, lesson
+    from podsrl.grading.extract import answer_tag
+    from podsrl.tasks.base import in_format
+    from podsrl.tasks.by_name import get_task
+    from podsrl.tasks.reasoning_gym import score  # what the grading processes call
+    from podsrl.tiny.settings import TinySettings
+
+    setting = SETTINGS["words-16"].settings
+    task = get_task(setting["task"], **setting["task_options"])
+    rows, tokenizer = task.load("test"), build_speller_tokenizer()
+    sentence = rows[0]["question"].rpartition(" ")[0]
+
+    def taught(noise, count):
+        """The row that asks for each word of the lesson, what it is told, and its grade."""
+        options = TinySettings(**{**setting["tiny_options"], "noise": noise})
+        example, draw = lesson(tokenizer, options), random.Random(0)
+        for _ in range(count):
+            (prompt, _), (working, _) = example(draw)
+            word = prompt.strip().rpartition(" ")[2]
+            asked = {"question": f"{sentence} {word}", "answer": word[::-1]}
+            assert prompt == tokenizer.apply_chat_template(task.prompt(asked), tokenize=False)
+            assert len(tokenizer(prompt)["input_ids"]) == len(word) + 2  # the sentence is one
+            assert len(tokenizer(working)["input_ids"]) <= setting["max_completion_length"]
+            text = working.removesuffix(tokenizer.eos_token)
+            assert in_format(text)
+            given = rows[0]["dataset"], rows[0]["config"], repr(asked)
+            yield word, score(*given, answer_tag(text)) == 1.0
+
+    assert all(row["question"].startswith(f"{sentence} ") for row in rows)
+    assert all(right for _, right in taught(0.0, 50))
+    found = list(taught(0.5, 1000))
+    for length in (3, 6, 9):
+        right = [right for word, right in found if len(word) == length]
+        assert np.mean(right) == pytest.approx(
+            np.prod([1 - 0.5 * index / 8 for index in range(length)]), abs=0.1
+        )

@@ -135,9 +135,9 @@ SETTINGS = {
     "sgd-16": Setting(
         "nearly hopeless, by SGD", 16, 140, {**_RARE, **EXPENSIVE, "optim": "sgd"}, 200.0
     ),
-    "words-16": Setting("words, mixed difficulty", 16, 40, _SPELLING),
+    "words-16": Setting("words, mixed difficulty", 16, 20, _SPELLING),
     "words-hard-16": Setting(
-        "long words, expensive update", 16, 40, {**_LONG_SPELLING, **EXPENSIVE}, 0.5
+        "long words, expensive update", 16, 25, {**_LONG_SPELLING, **EXPENSIVE}, 0.5
     ),
 }
 

@@ -146,9 +146,8 @@ def check_rounds(options: Options, n: Any, names: Mapping[str, str]) -> None:
     Raises:
         InvalidInputError: a combination that has no meaning, or no exact stop.
     """
-    r, m, limits, share = (
-        *(options.rollouts_per_round, options.m, options.reward_range, options.stop_at),
-    )
+    r, m = options.rollouts_per_round, options.m
+    limits, share = options.reward_range, options.stop_at
     name = names["rollouts_per_round"]
     if r is None:
         if limits is not None or share is not None:

@@ -25,11 +25,8 @@ logger = logging.getLogger(__name__)
 
 _ADVANTAGE = "pods_advantage"  # where `select_rollouts` leaves it in Sample.metadata
 _EPS = 1e-6  # of slime's own normalisation
-_NORMALISED = (
-    "grpo",
-    "gspo",
-    "reinforce_plus_plus_baseline",
-)  # the estimators slime normalises for
+# the estimators slime normalises for
+_NORMALISED = ("grpo", "gspo", "reinforce_plus_plus_baseline")
 _SCALED = ("grpo", "gspo")
 
 

@@ -171,10 +171,19 @@ class PODSConfig(GRPOConfig):
 
     def _check_as_grpo(self) -> None:
         """TRL's own checks. It wants two rows per prompt; across the batch one may be the mean."""
-        m = self.num_generations
-        self.num_generations = max(2, int(m or 0))
-        super().__post_init__()
-        self.num_generations = m
+        m, evaluated = int(self.num_generations or 0), self.num_generations_eval
+        self.num_generations, self.num_generations_eval = max(2, m), evaluated or m
+        try:
+            super().__post_init__()
+        except ValueError as error:
+            if m == 1 and (rows := self.generation_batch_size or 0) % 2:
+                raise InvalidInputError(
+                    "num_generations=1 needs an even number of rows per generation, because prompts"
+                    f" are trained on in pairs of rows; got {rows} ="
+                    " per_device_train_batch_size x steps_per_generation x processes"
+                ) from error
+            raise
+        self.num_generations, self.num_generations_eval = m, evaluated
 
     def _check_sizes(self) -> None:
         m, n = self.num_generations, self.most_rollouts
@@ -188,7 +197,7 @@ class PODSConfig(GRPOConfig):
         if m is None or m < least:
             raise InvalidInputError(
                 f"num_generations (m) = {m} rollouts show no contrast; allowed: m >= 2, or with"
-                " selection_scope='batch', where m is a mean over prompts, m >= 1"
+                " selection_scope='batch' and n >= 2, where m is a mean over prompts, m >= 1"
             )
         if n < m:
             raise InvalidInputError(

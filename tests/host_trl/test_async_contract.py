@@ -41,7 +41,7 @@ from support.vllm_stand_in import serving
         ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: m, rule"),
         ({"rule": "best"}, PodsError, r"unknown rule 'best'"),
         ({"rollouts_per_round": 4}, UnsupportedError, r"asks for all n at once: leave it out"),
-        ({"scope": "batch"}, UnsupportedError, r"leave it out here, or use PODSTrainer"),
+        ({"scope": "batch"}, UnsupportedError, r"leave both out here, or use PODSTrainer"),
         (
             {"selection_weights": {"acc": 1.0}}, InvalidInputError,
             r"names 'acc', which is no reward function; allowed: letters",

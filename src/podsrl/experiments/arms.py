@@ -85,7 +85,7 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     if kind != "pods":  # n = m, in one round
         derived |= dict.fromkeys(("rollouts_per_round", "reward_range", "stop_at"))
     if kind == "grpo":
-        size = own.get("num_generations", max(2, int(m or 0)))
+        size = max(2, int(own.pop("num_generations", m) or 0))
         derived |= {"num_rollouts": size, "num_generations": size}
     elif kind == "grpo_ga":
         if isinstance(n, str):

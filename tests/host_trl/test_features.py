@@ -107,6 +107,13 @@ def test_a_plain_grpo_config_is_refused(tiny_model, dataset, tmp_path):
         PODSTrainer(str(tiny_model), lambda completions, **kw: [], args, dataset)
 
 
+def test_fewer_prompts_than_a_generation_takes_are_refused(make_trainer, dataset):
+    across = {"num_generations": 1, "selection_scope": "batch"}
+    with pytest.raises(InvalidInputError, match="has 7 prompts, and one generation takes 8"):
+        make_trainer(3, data=dataset.select(range(7)), **across)
+    make_trainer(3, data=dataset.select(range(8)), **across)
+
+
 BASE: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none"}
 
 

@@ -45,7 +45,8 @@ def advantages_by_hand(rewards: np.ndarray, kept: np.ndarray) -> np.ndarray:
 
 #: n, which rollouts are right, rows of each prompt, and settings.
 THREE = (8, {0: [1, 2, 3, 5], 2: [7]}, [8, 0, 4], {})
-TWELVE = (3, {1: [0], 2: [0, 2], 4: [2], 7: [1], 9: [1], 11: [0, 1]}, [0, 2, 2, 0, 2, 0, 0, 2, 0, 2, 0, 2], MEAN)
+PAIRS = [0, 2, 2, 0, 2, 0, 0, 2, 0, 2, 0, 2]
+TWELVE = (3, {1: [0], 2: [0, 2], 4: [2], 7: [1], 9: [1], 11: [0, 1]}, PAIRS, MEAN)
 
 
 @pytest.mark.parametrize(

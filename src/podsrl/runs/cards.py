@@ -68,8 +68,8 @@ Trained with PODS, Policy Optimization with Down-Sampling
 ([arXiv {PAPER["id"]}](https://arxiv.org/abs/{PAPER["id"]})),
 by podsrl {__version__}; arm `{config["arm"]}`.
 For each prompt n = {config["num_rollouts"]} rollouts were generated and scored, and the update saw
-m = {config["num_generations"]}{across}. So far {generated:,} rollouts were generated and {trained:,}{kept}
-trained on.
+m = {config["num_generations"]}{across}. So far {generated:,} rollouts were generated and
+{trained:,}{kept} trained on.
 
 {table(("setting", [f"`{name}`" for name in settings]), ("value", list(settings.values())))}
 """

@@ -225,17 +225,16 @@ class PODSConfig(GRPOConfig):
             raise InvalidInputError(
                 f"unknown selection_scope {self.selection_scope!r}; allowed: {', '.join(SCOPES)}"
             )
-        if self.selection_scope == "batch" and self.downsampling_rule != "max_variance":
+        across, aggregation = self.selection_scope == "batch", self.multi_objective_aggregation
+        if across and self.downsampling_rule != "max_variance":
             raise InvalidInputError(
                 "selection_scope='batch' has its own rule: it is defined for downsampling_rule"
                 f"='max_variance', got {self.downsampling_rule!r}"
             )
-        if self.selection_scope == "batch" and (
-            self.multi_objective_aggregation != "sum_then_normalize"
-        ):
+        if across and aggregation != "sum_then_normalize":
             raise InvalidInputError(
                 "selection_scope='batch' is defined for multi_objective_aggregation"
-                f"='sum_then_normalize', got {self.multi_objective_aggregation!r}"
+                f"='sum_then_normalize', got {aggregation!r}"
             )
 
     def _check_advantages(self) -> None:
@@ -267,12 +266,13 @@ class PODSConfig(GRPOConfig):
 
 
 def check_arguments(
-    args: Any, reward_funcs: Any, tools: Any = None, environments: Any = None
+    args: Any, reward_funcs: Any, tools: Any = None, environments: Any = None, dataset: Any = None
 ) -> None:
     """Check what `PODSTrainer` is given; environments may add reward functions of their own.
 
     Raises:
-        InvalidInputError: `args` is no `PODSConfig`, or has a wrong number of selection weights.
+        InvalidInputError: `args` is no `PODSConfig`, or has a wrong number of selection weights;
+            too few prompts.
         UnsupportedError: rounds with tools or environments.
     """
     if not isinstance(args, PODSConfig):
@@ -284,6 +284,12 @@ def check_arguments(
         raise UnsupportedError(
             "rollouts_per_round works with one answer per rollout, not with tools or environments:"
             " TRL resets these for all rollouts before it generates; leave rollouts_per_round out"
+        )
+    prompts = int(args.generation_batch_size or 0) // int(args.num_generations or 1)
+    if hasattr(dataset, "__len__") and len(dataset) < prompts:
+        raise InvalidInputError(
+            f"train_dataset has {len(dataset)} prompts, and one generation takes {prompts}"
+            " (generation_batch_size / num_generations): TRL would train on nothing"
         )
     functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
     weights = args.selection_weights

@@ -261,9 +261,8 @@ def _checked_options(args: AsyncGRPOConfig, n: int, given: Mapping[str, Any]) ->
         )
     if given.get("scope") == "batch" or args.num_generations == 1:
         raise UnsupportedError(
-            "scope='batch', which num_generations=1 needs, chooses among the prompts of a step, and"
-            " an asynchronous worker scores one prompt at a time: leave both out here, or use"
-            " PODSTrainer"
+            "scope='batch', which num_generations=1 needs, chooses among prompts, and this worker"
+            " scores one prompt at a time: leave both out here, or use PODSTrainer"
         )
     wanted = {"m": args.num_generations, "seed": args.seed, **given}
     options = check_options(wanted, n, "", "num_rollouts")

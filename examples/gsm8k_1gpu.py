@@ -13,7 +13,7 @@ expected accuracy  not measured with these sizes. Published for theirs: 99 % of 
 memory             not measured. Weights take 6.2 GB twice: for training, and for vLLM, which sleeps
                    during the update. If it does not fit: MODEL = "Qwen/Qwen2.5-1.5B-Instruct".
 
-The first step says: selected 1 of 4 in 16 groups; the update sees 16 rows.
+The first step says: selected 1 of 4 on average in 16 groups; the update sees 16 rows.
 """
 
 from typing import Any

@@ -112,7 +112,8 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
         )
     if m > n:
         raise InvalidInputError(
-            f"{where}m={m} rollouts can't be kept of {n_name}={n}; allowed: {range_of_m}"
+            f"{where}m={m} rollouts can't be kept of {n_name}={n}; allowed: {range_of_m}, or raise"
+            f" {n_name}"
         )
     options = Options(**given)
     resolve_rule(options.rule)
@@ -146,9 +147,8 @@ def check_rounds(options: Options, n: Any, names: Mapping[str, str]) -> None:
     Raises:
         InvalidInputError: a combination that has no meaning, or no exact stop.
     """
-    r, m, limits, share = (
-        *(options.rollouts_per_round, options.m, options.reward_range, options.stop_at),
-    )
+    r, m = options.rollouts_per_round, options.m
+    limits, share = options.reward_range, options.stop_at
     name = names["rollouts_per_round"]
     if r is None:
         if limits is not None or share is not None:

@@ -25,11 +25,8 @@ logger = logging.getLogger(__name__)
 
 _ADVANTAGE = "pods_advantage"  # where `select_rollouts` leaves it in Sample.metadata
 _EPS = 1e-6  # of slime's own normalisation
-_NORMALISED = (
-    "grpo",
-    "gspo",
-    "reinforce_plus_plus_baseline",
-)  # the estimators slime normalises for
+# the estimators slime normalises for
+_NORMALISED = ("grpo", "gspo", "reinforce_plus_plus_baseline")
 _SCALED = ("grpo", "gspo")
 
 
@@ -74,14 +71,11 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
             sample.metadata[_ADVANTAGE] = advantage
     generated = np.concatenate(rewards)
     scored = generated[~np.isnan(generated)]
+    across = " on average" if options.scope == "batch" else ""
     logger.info(
-        "selected %d of %d in %d groups; the update sees %d rows; mean reward of all %d: %.4f",
-        options.m,
-        args.n_samples_per_prompt,
-        len(data),
-        sum(len(group) for group in data),
-        len(generated),
-        scored.mean() if len(scored) else math.nan,
+        "selected %d of %d%s in %d groups; the update sees %d rows; mean reward of all %d: %.4f",
+        *(options.m, args.n_samples_per_prompt, across, len(data), sum(map(len, data))),
+        *(len(generated), scored.mean() if len(scored) else math.nan),
     )
 
 

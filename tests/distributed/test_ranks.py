@@ -34,7 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "accumulation": {"gradient_accumulation_steps": 2},
     "iterations": {"num_iterations": 2},
     "beta": {"beta": 0.1, "max_steps": 2},
-    "scope": {"selection_scope": "batch", "max_steps": 2},
+    "scope": {"selection_scope": "batch", "num_generations": 1, "n": 3, "max_steps": 2},
     "rounds": {"rollouts_per_round": 5, "stop_at": 0.75, "max_steps": 2},
     "straight": {"max_steps": 4, "n": 8, "num_iterations": 2},
     "stopped": {

@@ -35,12 +35,13 @@ from support.vllm_stand_in import serving
     [
         ({"n": 2}, InvalidInputError, r"m=4 rollouts can't be kept of num_rollouts=2"),
         ({"n": 8.0}, InvalidInputError, r"num_rollouts \(n\) must be an integer; got 8.0"),
-        ({"num_generations": 1}, InvalidInputError, r"m=1; allowed: 2 <= m <= 8"),
+        ({"num_generations": 0}, InvalidInputError, r"m=0; allowed: 2 <= m <= 8"),
+        ({"num_generations": 1}, UnsupportedError, r"scope='batch', which num_generations=1 needs"),
         ({"m": 4}, InvalidInputError, r"m=4 is num_generations of AsyncGRPOConfig; set that"),
         ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: m, rule"),
         ({"rule": "best"}, PodsError, r"unknown rule 'best'"),
         ({"rollouts_per_round": 4}, UnsupportedError, r"asks for all n at once: leave it out"),
-        ({"scope": "batch"}, UnsupportedError, r"leave it out here, or use PODSTrainer"),
+        ({"scope": "batch"}, UnsupportedError, r"leave both out here, or use PODSTrainer"),
         (
             {"selection_weights": {"acc": 1.0}}, InvalidInputError,
             r"names 'acc', which is no reward function; allowed: letters",

@@ -97,6 +97,21 @@ def test_when_nothing_can_be_scored_it_stays_with_n_equal_to_m():
     assert "no rollout has a reward" in chooser.reason
 
 
+def test_where_prompts_get_one_row_on_average_it_begins_with_two_rollouts(make_trainer):
+    chooser = RolloutChooser(1, 8, prompts=8)
+    free = {n: seconds(0.0, 2.0) for n in (2, 4, 8)}
+    assert drive(chooser, free, 1 / 8, 6) == [8, 8, 2, 2, 4, 4]
+    assert chooser.chosen in (4, 8)
+    assert "-> 1 across the batch" in chooser.reason
+    trainer = make_trainer(
+        "auto", num_generations=1, selection_scope="batch", max_num_rollouts=4, max_steps=5
+    )
+    trainer.train()
+    n = trainer.num_rollouts
+    assert [e["pods/num_rollouts"] for e in logged(trainer)] == [4, 4, 2, 2, n]
+    assert trainer.rollouts_trained == 5 * 8
+
+
 def test_in_training_each_generation_has_the_size_that_is_measured_and_the_rest_the_chosen_one(
     make_trainer, caplog, monkeypatch
 ):

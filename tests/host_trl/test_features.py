@@ -107,6 +107,13 @@ def test_a_plain_grpo_config_is_refused(tiny_model, dataset, tmp_path):
         PODSTrainer(str(tiny_model), lambda completions, **kw: [], args, dataset)
 
 
+def test_fewer_prompts_than_a_generation_takes_are_refused(make_trainer, dataset):
+    across = {"num_generations": 1, "selection_scope": "batch"}
+    with pytest.raises(InvalidInputError, match="has 7 prompts, and one generation takes 8"):
+        make_trainer(3, data=dataset.select(range(7)), **across)
+    make_trainer(3, data=dataset.select(range(8)), **across)
+
+
 BASE: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none"}
 
 
@@ -120,6 +127,11 @@ def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
     assert {k: v for k, v in ours.to_dict().items() if k not in own} == theirs.to_dict()
     assert (ours.num_generations, ours.num_rollouts) == (8, 32)
     assert PODSConfig(str(tmp_path), num_generations=4, **BASE).num_rollouts == 16
+    across = {"num_generations": 1, "selection_scope": "batch", "steps_per_generation": 2}
+    mean = PODSConfig(str(tmp_path), **across, **BASE)
+    assert (mean.num_rollouts, mean.num_generations, mean.num_generations_eval) == (4, 1, None)
+    again = PODSConfig(**{**mean.to_dict(), "generation_batch_size": None})
+    assert again.to_dict() == mean.to_dict()
     assert (ours.downsampling_rule, ours.advantage_baseline) == ("max_variance", "kept")
     assert ours.rollout_log
 
@@ -128,7 +140,7 @@ def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
     ("fields", "says"),
     [
         ({"num_rollouts": 4}, r"can't keep num_generations \(m\) = 8 of num_rollouts \(n\) = 4"),
-        ({"num_generations": 1}, "m >= 2"),
+        ({"num_generations": 1}, "m >= 2, or with selection_scope='batch'"),
         ({"num_rollouts": 64.5}, "num_rollouts"),
         ({"downsampling_rule": "best"}, "unknown rule 'best'; the rules are max_variance"),
         ({"advantage_baseline": "mean"}, "unknown advantage_baseline 'mean'"),

@@ -24,8 +24,8 @@ def test_the_recipe_for_one_gpu_trains_what_its_text_says(tiny_model, tmp_path):
     some = (ROOT / "tests/data/gsm8k/train.jsonl").read_text()
     (data / "train.jsonl").write_text(some * 4)  # a step has 16 prompts
     trainer = recipe["main"](str(tiny_model), str(data), output_dir=str(tmp_path), **ON_A_CPU)
-    said = re.search(r"selected (\d+) of (\d+) in (\d+) groups; the update sees (\d+) rows",
-                     recipe["__doc__"])  # fmt: skip
+    says = r"selected (\d+) of (\d+) on average in (\d+) groups; the update sees (\d+) rows"
+    said = re.search(says, recipe["__doc__"])
     assert said is not None
     m, n, prompts, rows = map(int, said.groups())
     written = RunFolder(tmp_path).rollouts(1)

@@ -25,7 +25,7 @@ from support.trl_runs import COMMON, equal, weights
         {},
         {"num_iterations": 2, "steps_per_generation": 2, "gradient_accumulation_steps": 1},
         {"gradient_accumulation_steps": 2, "downsampling_rule": "random"},
-        {"selection_scope": "batch", "num_iterations": 2},
+        {"selection_scope": "batch", "num_generations": 1, "num_iterations": 2},
         {"rollouts_per_round": 4, "stop_at": 0.6, "num_iterations": 2},
     ],
 )

@@ -15,8 +15,9 @@ from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
 from support.trl_runs import equal, logged, weights
 
-#: Three prompts per step, of which the update sees 12 rows.
+#: The update sees 12 rows of three prompts, or of twelve with `MEAN`.
 BATCH = {"selection_scope": "batch", "per_device_train_batch_size": 12, "max_steps": 1}
+MEAN = {"num_generations": 1}  # as many prompts as rows
 
 
 def table_of(trainer: Any) -> Any:
@@ -42,10 +43,20 @@ def advantages_by_hand(rewards: np.ndarray, kept: np.ndarray) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("scale", ["group", "none", "batch"])
+#: n, which rollouts are right, rows of each prompt, and settings.
+THREE = (8, {0: [1, 2, 3, 5], 2: [7]}, [8, 0, 4], {})
+PAIRS = [0, 2, 2, 0, 2, 0, 0, 2, 0, 2, 0, 2]
+TWELVE = (3, {1: [0], 2: [0, 2], 4: [2], 7: [1], 9: [1], 11: [0, 1]}, PAIRS, MEAN)
+
+
+@pytest.mark.parametrize(
+    ("scale", "given"),
+    [("group", THREE), ("none", THREE), ("group", TWELVE), ("none", TWELVE), ("batch", TWELVE)],
+)
 def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes(
-    make_trainer, monkeypatch, scale
+    make_trainer, monkeypatch, scale, given
 ):
+    n, right, expected_sizes, fields = given
     generations = record_generations(monkeypatch)
     trained = []
     original = GRPOTrainer._get_per_token_logps_and_entropies
@@ -56,18 +67,16 @@ def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes
 
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
     trainer = make_trainer(
-        8, reward_funcs=by_place({0: [1, 2, 3, 5], 2: [7]}), scale_rewards=scale, optim="sgd",
-        learning_rate=1.0, max_grad_norm=0.0, temperature=1.0, **BATCH,
+        n, reward_funcs=by_place(right, n), scale_rewards=scale, optim="sgd", learning_rate=1.0,
+        max_grad_norm=0.0, temperature=1.0, **BATCH, **fields,
     )  # fmt: skip
     before = weights(trainer)
     trainer.train()
     table = table_of(trainer)
-    rewards, kept = (table[c].to_numpy().reshape(3, 8) for c in ("reward", "kept"))
+    rewards, kept = (table[c].to_numpy().reshape(-1, n) for c in ("reward", "kept"))
     assert kept.tolist() == podsrl.downsample_batch(rewards, 12, seed=[7, 0, 0]).tolist()
-    sizes = kept.sum(axis=1).tolist()
-    assert sum(sizes) == sum(trained) == 12
-    assert sizes[1] == 0  # no contrast, no row
-    assert sizes[0] != sizes[2]
+    assert kept.sum(axis=1).tolist() == expected_sizes  # no contrast, no row
+    assert sum(trained) == 12
     if scale == "group":
         advantages = advantages_by_hand(rewards, kept)
     else:
@@ -88,9 +97,12 @@ def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(before[name] - after[name], parameter.grad, atol=1e-5, rtol=1e-3)
     (entry,) = logged(trainer)
-    assert entry["pods/filler_rows"] == 0
-    assert entry["reward"] == pytest.approx(5 / 24)
-    assert (entry["pods/rollouts_generated"], entry["pods/rollouts_trained"]) == (24, 12)
+    assert entry["pods/filler_rows"] == entry["pods/zero_variance_groups"] == 0
+    assert entry["reward"] == pytest.approx(sum(map(len, right.values())) / rewards.size)
+    assert entry["frac_reward_zero_std"] == pytest.approx(expected_sizes.count(0) / len(rewards))
+    assert np.isfinite(list(entry.values())).all()
+    counts = (entry["pods/rollouts_generated"], entry["pods/rollouts_trained"])
+    assert counts == (rewards.size, 12)
 
 
 def test_too_little_contrast_fills_the_batch_with_rows_of_advantage_0(make_trainer):
@@ -108,6 +120,26 @@ def test_too_little_contrast_fills_the_batch_with_rows_of_advantage_0(make_train
     assert (filler["advantage"] == 0).all()
     (entry,) = logged(trainer)
     assert entry["pods/filler_rows"] == len(filler)
+
+
+def test_with_a_mean_of_one_row_and_no_contrast_nothing_moves_and_evaluation_is_trls(
+    make_trainer, dataset
+):
+    """Evaluation generates one completion of each prompt; its batch may be odd."""
+    trainer = make_trainer(
+        3, reward_funcs=by_place({}, 3), eval_dataset=dataset.select(range(6)),
+        eval_strategy="steps", eval_steps=1, per_device_eval_batch_size=3, num_iterations=2,
+        **{**BATCH, **MEAN, "per_device_train_batch_size": 4},
+    )  # fmt: skip
+    before = weights(trainer)
+    trainer.train()
+    assert equal(before, weights(trainer))
+    (entry,) = logged(trainer)
+    assert entry["pods/filler_rows"] == 4
+    assert entry["pods/zero_variance_groups"] == table_of(trainer)["kept"].sum() == 4
+    assert (entry["frac_reward_zero_std"], entry["grad_norm"]) == (1, 0)
+    (found,) = [e for e in trainer.state.log_history if "eval_reward" in e]
+    assert found["eval_reward"] == found["eval_loss"] == 0
 
 
 def test_with_n_equal_to_m_either_scope_is_grpo_bit_for_bit(make_trainer):
@@ -133,6 +165,11 @@ def test_with_n_equal_to_m_either_scope_is_grpo_bit_for_bit(make_trainer):
                 "multi_objective_aggregation": "normalize_then_sum",
             },
             "defined for multi_objective_aggregation='sum_then_normalize'",
+        ),
+        ({**BATCH, **MEAN, "num_rollouts": 1}, "selection_scope='batch' and n >= 2"),
+        (
+            {**BATCH, **MEAN, "per_device_train_batch_size": 5},
+            "num_generations=1 needs an even number of rows .* got 5 = per_device_train_batch",
         ),
     ],
 )

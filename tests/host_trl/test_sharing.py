@@ -12,16 +12,18 @@ from podsrl.runs.folder import RunFolder
 
 
 def test_the_models_card_names_pods_the_arms_settings_and_the_rollouts(make_trainer):
-    trainer = make_trainer(8, save_strategy="steps", save_steps=2, selection_scope="batch")
+    mean = {"num_generations": 1, "selection_scope": "batch"}
+    trainer = make_trainer(3, save_strategy="steps", save_steps=2, **mean)
     trainer.train()
     card = (Path(trainer.args.output_dir) / "README.md").read_text(encoding="utf-8")
     said = " ".join(card.split())
     assert said.count("Which rollouts it was trained on") == 1
     assert "This model was trained with PODS, a method introduced in [Not All Rollouts" in said
-    # 2 steps of 2 prompts: 32 rollouts, 16 of them kept
-    assert "n = 8 rollouts were generated and scored, and the update saw m = 4." in said
-    assert "32 rollouts were generated and 16 (50%) trained on" in said
-    for name, value in (("num_rollouts", "8"), ("selection_scope", "batch"), ("seed", "7")):
+    # 2 steps of 8 prompts: 48 rollouts, 16 of them kept
+    saw = "and the update saw m = 1 per prompt on average."
+    assert f"n = 3 rollouts were generated and scored, {saw}" in said
+    assert "48 rollouts were generated and 16 (33%) trained on" in said
+    for name, value in (("num_rollouts", "3"), ("selection_scope", "batch"), ("seed", "7")):
         assert f"| `{name}` | {value} |" in card
     assert str(trainer.args.output_dir) not in card  # nor any other folder of this machine
     assert "output_dir" not in card

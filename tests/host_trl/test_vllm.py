@@ -85,6 +85,21 @@ def test_a_colocated_engine_has_room_for_all_generated_rows_at_once(
     assert options["max_num_batched_tokens"] == MAX_NUM_BATCHED_TOKENS
 
 
+def test_with_a_mean_of_one_row_it_is_asked_for_all_rollouts_of_as_many_prompts_as_rows(
+    make_trainer, stand_in
+):
+    mean = {"num_generations": 1, "selection_scope": "batch"}
+    trainer = make_trainer(3, **mean, **COLOCATE)
+    rows = trained_rows(trainer)
+    engine = trainer.vllm_generation.llm
+    assert engine.options["max_num_seqs"] == 24
+    assert [[n for _, n in call] for call in engine.calls] == [[3] * 8]
+    assert [logprob for _, logprob in rows] == [
+        pytest.approx(engine.logprob_of[ids], abs=1e-6) for ids, _ in rows
+    ]
+    assert len(rows) == 8
+
+
 def test_trl_alone_asks_a_colocated_engine_for_every_row(make_trainer, stand_in):
     """If this fails, TRL has learnt it: `one_request_per_prompt` may go."""
     trainer = make_trainer(None, **COLOCATE)

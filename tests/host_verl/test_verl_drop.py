@@ -350,6 +350,19 @@ def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_adva
     batch = trainer._balance_batch(put(few), metrics := {})
     assert len(batch) == PROMPTS * M
     assert metrics["pods/filler_rows"] == 8
+    mean = make_trainer(*SYNC, "+trainer.v1.pods_sync.scope=batch", "trainer.v1.pods_sync.m=1")
+    batch = mean._balance_batch(put(rewards), metrics := {})
+    uids = [key.split("_")[0] for key in batch.keys]
+    assert {uid: uids.count(uid) for uid in set(uids)} == {"uid0": 2, "uid2": 2}
+    assert metrics["pods/filler_rows"] == metrics["pods/padding_rows"] == 0
+    assert metrics["pods/short_groups"] == metrics["pods/zero_variance_groups"] == 0
+    mean._compute_advantage(batch, {})
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys, partition_id="train", select_fields=["advantages"]
+    )
+    for key, advantages in zip(batch.keys, data["advantages"].unbind(), strict=True):
+        expected = (rewards[key] - 0.5) / (0.5**0.5 + 1e-6)
+        assert advantages.tolist() == pytest.approx([expected] * len(advantages))
     trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.scope=batch", "data.train_batch_size=2")
     one = {"a_0_0": 0.0, "a_1_0": 1.0, "b_0_0": 0.7}
     batch = trainer._pods_drop_rows(put(one), {})

@@ -127,7 +127,8 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ("fields", "says"),
     [
         ({"num_generations": 16}, "can't keep num_generations (m) = 16 of num_rollouts (n) = 8"),
-        ({"num_generations": 1}, "num_generations must be a whole number of at least 2; got 1"),
+        ({"num_generations": 0}, "num_generations must be a whole number of at least 1; got 0"),
+        ({"num_generations": 1}, "allowed: m >= 2, or with selection_scope='batch' and n >= 2"),
         ({"num_rollouts": "many"}, "num_rollouts"),
         ({"per_device_train_batch_size": 7}, "divisible by num_generations"),
         ({"downsampling_rule": "best"}, "unknown rule 'best'"),

@@ -55,6 +55,16 @@ def test_an_ablation_is_a_few_lines(comparison):
     assert spec.run_spec(RunOf("more", 0)).training.learning_rate == 5e-4
 
 
+def test_where_prompts_get_one_row_on_average_grpo_has_two_of_each(comparison):
+    fields = {"num_rollouts": 3, "num_generations": 1, "selection_scope": "batch"}
+    arms = {"pods": {}, "grpo": {}, "grpo_ga": {}, "two": {"like": "grpo", "num_generations": 1}}
+    spec = parse_comparison(comparison(fields, arms=arms), "x")
+    assert sizes(spec, "pods") == (3, 1, 4, 1)
+    assert sizes(spec, "grpo") == (2, 2, 4, 1)
+    assert sizes(spec, "grpo_ga") == (3, 3, 4, 3)
+    assert sizes(spec, "two") == (2, 2, 4, 1)
+
+
 def test_grpo_ga_may_spread_its_rollouts_over_more_prompts_but_not_be_fewer(comparison):
     # as the authors ran it: groups of m, and n / m times as many of them
     own = {"num_rollouts": 4, "num_generations": 4}

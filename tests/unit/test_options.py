@@ -22,7 +22,7 @@ def test_every_option_arrives():
     assert check(**given) == Options(**given)
     given = {"m": 2, "rollouts_per_round": 8, "reward_range": [0, 1], "stop_at": 0.9}
     assert check(**given) == Options(**given)
-    given = {"m": 2, "scope": "batch", "selection_weights": {"acc": 1.0, "form": 0.0}}
+    given = {"m": 1, "scope": "batch", "selection_weights": {"acc": 1.0, "form": 0.0}}
     assert check(**given) == Options(**given)
 
 
@@ -50,7 +50,9 @@ def test_a_weight_for_what_the_reward_function_does_not_give_lists_what_it_gives
         ({}, r"trainer\.v1\.pods_sync\.m is not set; .* 2 <= m <= 64 \(rollout\.n"),
         ({"m": None}, "m is not set"),
         ({"m": 65}, r"m=65 rollouts can't be kept of rollout\.n=64; .* raise rollout\.n"),
-        ({"m": 1}, r"m=1; allowed: 2 <= m <= 64 .* no group to be compared with"),
+        ({"m": 1}, r"m=1; allowed: 2 <= m <= 64 .* with trainer\.v1\.pods_sync\.scope=batch"),
+        ({"m": 0, "scope": "batch"}, "m=0; allowed: 1 <= m <= 64"),
+        ({"m": 1, "n": 1, "scope": "batch"}, "m=1; allowed: 2 <= m <= 1 "),
         ({"m": 0}, "m=0; allowed: 2 <= m"),
         ({"m": 16.0}, r"m=16\.0; allowed: an integer"),
         ({"m": "16"}, "m='16'; allowed: an integer"),

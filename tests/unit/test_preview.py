@@ -48,6 +48,13 @@ def test_a_preview_for_eight_gpus_counts_all_of_them():
     assert (preview.prompts, preview.rollouts, preview.rows) == (8, 1024, 256)
 
 
+def test_a_preview_of_one_row_per_prompt_on_average_counts_as_many_prompts_as_rows():
+    settings = spec(num_rollouts=3, num_generations=1, selection_scope="batch")
+    preview = Preview.of(settings)
+    assert (preview.prompts, preview.rollouts, preview.rows) == (32, 96, 32)
+    assert "the best 32 of all 96 rollouts: the update sees 32 rows" in preview.describe(settings)
+
+
 def test_the_launch_command_fits_the_gpus():
     one, eight = spec(), spec(processes=8)
     assert Preview.of(one).launch(one, ["--config", "x"]) == "pods train --config x"

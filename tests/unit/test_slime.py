@@ -216,6 +216,21 @@ def test_selected_by_the_answer_both_kinds_are_kept_and_the_update_still_sees_th
         select_rollouts(unknown, composite_samples())
 
 
+def test_with_a_mean_of_one_row_prompts_with_contrast_get_two(caplog):
+    data = groups()[:2]
+    for group, rewards in zip(data, ([0.0] * N, [1.0] + [0.0] * (N - 1)), strict=True):
+        for sample, reward in zip(group, rewards, strict=True):
+            sample.reward = reward
+    args = arguments({"m": 1, "scope": "batch"}, rollout_batch_size=2, global_batch_size=2)
+    with caplog.at_level("INFO", logger="podsrl.slime"):
+        select_rollouts(args, data)
+    assert "selected 1 of 8 on average in 2 groups; the update sees 2 rows" in caplog.text
+    assert [len(group) for group in data] == [0, 2]
+    assert sorted(post_process_rewards(args, data[1])[0]) == [0.0, 1.0]
+    with pytest.raises(InvalidInputError, match=r"2 kept rows .* m = 1\), .* 2 for one step"):
+        select_rollouts(arguments({"m": 1, "scope": "batch"}, rollout_batch_size=2), groups())
+
+
 def test_across_the_batch_rows_go_to_the_prompts_with_contrast():
     data = groups()
     for sample in data[1]:

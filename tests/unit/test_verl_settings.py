@@ -65,6 +65,15 @@ def test_mini_batches_that_ranks_can_share_are_accepted(strategy):
     assert read_options(config({"m": 4}, actor=actor), "pods_sync").m == 4
 
 
+def test_with_a_mean_of_one_row_a_mini_batch_has_as_many_rows_as_prompts():
+    given = {"m": 1, "scope": "batch"}
+    assert read_options(config(given), "pods_sync").m == 1
+    with pytest.raises(InvalidInputError, match=r"nearest ppo_mini_batch_size is 8 or 16$"):
+        read_options(config(given, actor={"ppo_mini_batch_size": 9}), "pods_sync")
+    with pytest.raises(InvalidInputError, match=r"m=1; allowed: 2 .* with trainer.*scope=batch"):
+        read_options(config({"m": 1}), "pods_sync")
+
+
 def test_how_megatron_shares_rows_is_left_to_verl():
     actor = {"ppo_mini_batch_size": 1, "strategy": "megatron"}
     assert read_options(config({"m": 3}, actor=actor), "pods_sync").m == 3

@@ -57,7 +57,7 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     """The settings of an arm.
 
     * `pods`: the base's n = num_rollouts and m = num_generations.
-    * `grpo`: n = m, all else equal.
+    * `grpo`: n = m (2 where m is 1), all else equal.
     * `grpo_ga`: as many rollouts per optimiser step as PODS generates, all of them trained: groups
       of n, and n / m times the gradient accumulation at the same micro-batch.
 
@@ -85,7 +85,8 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     if kind != "pods":  # n = m, in one round
         derived |= dict.fromkeys(("rollouts_per_round", "reward_range", "stop_at"))
     if kind == "grpo":
-        derived["num_rollouts"] = own.get("num_generations", m)
+        size = max(2, int(own.pop("num_generations", m) or 0))
+        derived |= {"num_rollouts": size, "num_generations": size}
     elif kind == "grpo_ga":
         if isinstance(n, str):
             raise InvalidInputError(

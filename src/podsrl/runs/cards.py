@@ -60,6 +60,7 @@ def selection_of_model(config: Mapping[str, Any], generated: int, trained: int) 
     """
     settings = told(config)
     kept = f" ({trained / generated:.0%})" if generated else ""
+    across = " per prompt on average" if config["selection_scope"] == "batch" else ""
     return f"""
 ## Which rollouts it was trained on
 
@@ -67,8 +68,8 @@ Trained with PODS, Policy Optimization with Down-Sampling
 ([arXiv {PAPER["id"]}](https://arxiv.org/abs/{PAPER["id"]})),
 by podsrl {__version__}; arm `{config["arm"]}`.
 For each prompt n = {config["num_rollouts"]} rollouts were generated and scored, and the update saw
-m = {config["num_generations"]}. So far {generated:,} rollouts were generated and {trained:,}{kept}
-trained on.
+m = {config["num_generations"]}{across}. So far {generated:,} rollouts were generated and
+{trained:,}{kept} trained on.
 
 {table(("setting", [f"`{name}`" for name in settings]), ("value", list(settings.values())))}
 """

@@ -5,14 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import (
-    Costs,
-    Sizes,
-    Timing,
-    grid,
-    measured,
-    recommend,
-)
+from podsrl.recommend import Costs, Sizes, Timing, grid, measured, recommend
 from podsrl.runs.folder import PHASES
 
 _MOST_SIZES = 4  # measured: enough for a line through them

@@ -171,10 +171,19 @@ class PODSConfig(GRPOConfig):
 
     def _check_as_grpo(self) -> None:
         """TRL's own checks. It wants two rows per prompt; across the batch one may be the mean."""
-        m = self.num_generations
-        self.num_generations = max(2, int(m or 0))
-        super().__post_init__()
-        self.num_generations = m
+        m, evaluated = int(self.num_generations or 0), self.num_generations_eval
+        self.num_generations, self.num_generations_eval = max(2, m), evaluated or m
+        try:
+            super().__post_init__()
+        except ValueError as error:
+            if m == 1 and (rows := self.generation_batch_size or 0) % 2:
+                raise InvalidInputError(
+                    "num_generations=1 needs an even number of rows per generation, because prompts"
+                    f" are trained on in pairs of rows; got {rows} ="
+                    " per_device_train_batch_size x steps_per_generation x processes"
+                ) from error
+            raise
+        self.num_generations, self.num_generations_eval = m, evaluated
 
     def _check_sizes(self) -> None:
         m, n = self.num_generations, self.most_rollouts
@@ -188,7 +197,7 @@ class PODSConfig(GRPOConfig):
         if m is None or m < least:
             raise InvalidInputError(
                 f"num_generations (m) = {m} rollouts show no contrast; allowed: m >= 2, or with"
-                " selection_scope='batch', where m is a mean over prompts, m >= 1"
+                " selection_scope='batch' and n >= 2, where m is a mean over prompts, m >= 1"
             )
         if n < m:
             raise InvalidInputError(
@@ -216,17 +225,16 @@ class PODSConfig(GRPOConfig):
             raise InvalidInputError(
                 f"unknown selection_scope {self.selection_scope!r}; allowed: {', '.join(SCOPES)}"
             )
-        if self.selection_scope == "batch" and self.downsampling_rule != "max_variance":
+        across, aggregation = self.selection_scope == "batch", self.multi_objective_aggregation
+        if across and self.downsampling_rule != "max_variance":
             raise InvalidInputError(
                 "selection_scope='batch' has its own rule: it is defined for downsampling_rule"
                 f"='max_variance', got {self.downsampling_rule!r}"
             )
-        if self.selection_scope == "batch" and (
-            self.multi_objective_aggregation != "sum_then_normalize"
-        ):
+        if across and aggregation != "sum_then_normalize":
             raise InvalidInputError(
                 "selection_scope='batch' is defined for multi_objective_aggregation"
-                f"='sum_then_normalize', got {self.multi_objective_aggregation!r}"
+                f"='sum_then_normalize', got {aggregation!r}"
             )
 
     def _check_advantages(self) -> None:
@@ -258,12 +266,13 @@ class PODSConfig(GRPOConfig):
 
 
 def check_arguments(
-    args: Any, reward_funcs: Any, tools: Any = None, environments: Any = None
+    args: Any, reward_funcs: Any, tools: Any = None, environments: Any = None, dataset: Any = None
 ) -> None:
     """Check what `PODSTrainer` is given; environments may add reward functions of their own.
 
     Raises:
-        InvalidInputError: `args` is no `PODSConfig`, or has a wrong number of selection weights.
+        InvalidInputError: `args` is no `PODSConfig`, or has a wrong number of selection weights;
+            too few prompts.
         UnsupportedError: rounds with tools or environments.
     """
     if not isinstance(args, PODSConfig):
@@ -275,6 +284,12 @@ def check_arguments(
         raise UnsupportedError(
             "rollouts_per_round works with one answer per rollout, not with tools or environments:"
             " TRL resets these for all rollouts before it generates; leave rollouts_per_round out"
+        )
+    prompts = int(args.generation_batch_size or 0) // int(args.num_generations or 1)
+    if hasattr(dataset, "__len__") and len(dataset) < prompts:
+        raise InvalidInputError(
+            f"train_dataset has {len(dataset)} prompts, and one generation takes {prompts}"
+            " (generation_batch_size / num_generations): TRL would train on nothing"
         )
     functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
     weights = args.selection_weights

@@ -44,7 +44,7 @@ def pods_metrics(batch: Batch) -> dict[str, float]:
         "pods/kept_reward_std": nanstd(kept_rewards.flatten()).item(),
         "pods/kept_tokens": float(kept_tokens),
         "pods/dropped_tokens": float(sum(tokens) - kept_tokens),
-        "pods/zero_variance_groups": constant_P.float().sum().item(),
+        "pods/zero_variance_groups": (constant_P & kept.any(dim=-1)).float().sum().item(),
         "pods/filler_rows": (kept & teaches_nothing).float().sum().item(),
         "pods/unscorable": (torch.isnan(rewards) & generated).float().sum().item(),
         "pods/rollouts_saved": 1 - generated.double().mean().item(),

@@ -259,18 +259,13 @@ def _checked_options(args: AsyncGRPOConfig, n: int, given: Mapping[str, Any]) ->
             "rollouts_per_round asks for more after a look at the rewards, and TRL's asynchronous"
             " worker asks for all n at once: leave it out here, or use PODSTrainer"
         )
+    if given.get("scope") == "batch" or args.num_generations == 1:
+        raise UnsupportedError(
+            "scope='batch', which num_generations=1 needs, chooses among prompts, and this worker"
+            " scores one prompt at a time: leave both out here, or use PODSTrainer"
+        )
     wanted = {"m": args.num_generations, "seed": args.seed, **given}
     options = check_options(wanted, n, "", "num_rollouts")
-    if options.scope != "prompt":
-        raise UnsupportedError(
-            "scope='batch' chooses among the prompts of a step, and an asynchronous worker scores"
-            " one prompt at a time: leave it out here, or use PODSTrainer"
-        )
-    if options.rollouts_per_round is not None:
-        raise UnsupportedError(
-            "rollouts_per_round: an asynchronous worker starts all rollouts of a prompt at once;"
-            " leave it out here, or use PODSTrainer"
-        )
     if ":" not in str(options.rule):  # one that was registered is unknown in another process
         options = replace(options, rule=resolve_rule(options.rule))
     return options

@@ -79,7 +79,7 @@ class PODSTrainer(GRPOTrainer):
     ) -> None:
         args = PODSConfig() if args is None else args
         tools, environments = kwargs.get("tools"), kwargs.get("environment_factory")
-        check_arguments(args, reward_funcs, tools, environments)  # before anything is loaded
+        check_arguments(args, reward_funcs, tools, environments, train_dataset)  # before loading
         with vllm.sized_for_rollouts(args.most_rollouts, int(args.num_generations or 0)):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
         check_arguments(args, self.reward_funcs, tools)
@@ -340,10 +340,9 @@ class PODSTrainer(GRPOTrainer):
         """Which rollouts of all groups to keep, shape (P, N); the same on every rank."""
         m, rows = self.num_generations, batch.groups * self.num_generations
         if self.rollouts_generated == 0:
-            self._say(
-                "selected %d of %d in %d groups; the update sees %d rows",
-                *(m, batch.n, batch.groups, rows),
-            )
+            across = " on average" if self.args.selection_scope == "batch" else ""
+            said = "selected %d of %d%s in %d groups; the update sees %d rows"
+            self._say(said, m, batch.n, across, batch.groups, rows)
         seed = [self.args.seed, batch.step, batch.index]
         rewards_P_N = batch.rewards_to_select_by(self.args.selection_weights)
         if self.args.selection_scope == "batch":

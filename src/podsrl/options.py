@@ -112,8 +112,7 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
         )
     if m > n:
         raise InvalidInputError(
-            f"{where}m={m} rollouts can't be kept of {n_name}={n}; allowed: {range_of_m}, or raise"
-            f" {n_name}"
+            f"{where}m={m} rollouts can't be kept of {n_name}={n}; allowed: {range_of_m}"
         )
     options = Options(**given)
     resolve_rule(options.rule)

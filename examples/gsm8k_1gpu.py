@@ -5,11 +5,11 @@
     pods evaluate runs/gsm8k-1gpu/checkpoint-1000 --task gsm8k   # answers right, on the test split
     pods report runs/gsm8k-1gpu                                  # curves, a page of all rollouts
 
-cost and hours     not measured on 24 GB. The authors of PODS ran 6 hours on one L40S (48 GB), with as
-                   many rollouts and rows per step: 64 of one prompt, 16 kept.
-expected accuracy  not measured with these sizes. Published for theirs: 99 % of GRPO's best (81.64 %)
-                   after 1.5 hours in place of 3, and a best of 82.63 %. To have theirs, set
-                   num_rollouts=64, num_generations=16, selection_scope="prompt".
+cost and hours     not measured on 24 GB. The authors of PODS ran 6 hours on one L40S (48 GB), with
+                   as many rollouts and rows per step: 64 of one prompt, 16 kept.
+expected accuracy  not measured with these sizes. Published for theirs: 99 % of GRPO's best
+                   (81.64 %) after 1.5 hours in place of 3, and a best of 82.63 %. To have theirs,
+                   set num_rollouts=64, num_generations=16, selection_scope="prompt".
 memory             not measured. Weights take 6.2 GB twice: for training, and for vLLM, which sleeps
                    during the update. If it does not fit: MODEL = "Qwen/Qwen2.5-1.5B-Instruct".
 

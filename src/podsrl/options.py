@@ -130,8 +130,7 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
             " rule of its own: leave the rule out, or set scope=prompt"
         )
     _check_weights(options.selection_weights, where)
-    names = {field.name: where + field.name for field in fields(Options)}
-    check_rounds(options, n, {**names, "n": n_name})
+    check_rounds(options, n, {"n": n_name, **{name: where + name for name in allowed}})
     return options
 
 

@@ -112,7 +112,8 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
         )
     if m > n:
         raise InvalidInputError(
-            f"{where}m={m} rollouts can't be kept of {n_name}={n}; allowed: {range_of_m}"
+            f"{where}m={m} rollouts can't be kept of {n_name}={n}; allowed: {range_of_m}, or raise"
+            f" {n_name}"
         )
     options = Options(**given)
     resolve_rule(options.rule)

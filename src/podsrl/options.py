@@ -112,7 +112,8 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
         )
     if m > n:
         raise InvalidInputError(
-            f"{where}m={m} rollouts can't be kept of {n_name}={n}; allowed: {range_of_m}"
+            f"{where}m={m} rollouts can't be kept of {n_name}={n}; allowed: {range_of_m}, or raise"
+            f" {n_name}"
         )
     options = Options(**given)
     resolve_rule(options.rule)
@@ -130,8 +131,7 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
             " rule of its own: leave the rule out, or set scope=prompt"
         )
     _check_weights(options.selection_weights, where)
-    names = {field.name: where + field.name for field in fields(Options)}
-    check_rounds(options, n, {**names, "n": n_name})
+    check_rounds(options, n, {"n": n_name, **{name: where + name for name in allowed}})
     return options
 
 

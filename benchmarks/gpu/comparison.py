@@ -80,6 +80,7 @@ class Study:
                 "train_size": 16384 if low > 2 else 1024,
                 "test_size": size.problems,
             },
+            "selection_scope": "prompt",
             "num_rollouts": size.n,
             "num_generations": size.m,
             "per_device_train_batch_size": size.prompts * size.m,

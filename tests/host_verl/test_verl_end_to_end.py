@@ -22,7 +22,8 @@ PODS = "trainer.v1.trainer_mode=pods_sync"
 
 
 RUNS = {
-    "half": [PODS, f"++trainer.v1.pods_sync.m={M}"],  # the script has set it to 16
+    # the script has set m = 1 across the batch
+    "half": [PODS, f"++trainer.v1.pods_sync.m={M}", "++trainer.v1.pods_sync.scope=prompt"],
     "whole": [PODS, f"+trainer.v1.pods_sync.m={run.ROLLOUTS}"],
     "sync": ["trainer.v1.trainer_mode=sync"],
     "colocate": [

@@ -35,9 +35,10 @@ def test_verl_and_we_accept_the_config_of_the_script(tmp_path):
     validate_config(config, need_reference_policy(config), need_critic(config))
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
     assert config.trainer.total_epochs == 3
-    assert f"selected {trainer.pods_options.m} of {config.actor_rollout_ref.rollout.n} in" in (
-        SCRIPT.read_text()
-    )
+    n, prompts = config.actor_rollout_ref.rollout.n, config.data.train_batch_size
+    assert trainer.pods_options.scope == "batch"
+    said = f"selected {trainer.pods_options.m} of {n} on average in {prompts} groups"
+    assert said in SCRIPT.read_text()
     trainer.global_steps = 1
     rows = config.data.train_batch_size * trainer.pods_options.m
     assert f"the update sees {rows} rows" in SCRIPT.read_text()

@@ -118,8 +118,8 @@ def cell(folder: Path) -> Cell:
 
 def with_interval(found: Speedup) -> str:
     """A speed-up with its interval over seeds, or why there is none."""
-    said, between = speed(found), interval(found)
-    return said if between == said else f"{said} ({between})"
+    said = speed(found)
+    return f"{said} ({interval(found)})" if found.ratio else said
 
 
 def mean_accuracy(curves: ArmCurves) -> npt.NDArray[np.float64]:

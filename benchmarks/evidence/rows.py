@@ -240,13 +240,13 @@ def condense(names: Sequence[str]) -> None:
     write_json(path, found)
     write_whole(RESULTS / "rows.md", page(found).encode())
     panels = {
-        f"{title}, over the best GRPO of the same rows": {
+        title: {
             f"{SETTINGS[name].what}, {SETTINGS[name].rows} rows": _speedup(one, arms, clock)
             for name, one in found.items()
         }
         for title, arms, clock in PANELS
     }
-    drawn = figure(panels, "speed-up to 99 % of the best of GRPO")
+    drawn = figure(panels, "speed-up over the best GRPO with the same rows")
     write_whole(RESULTS / "rows.png", render(drawn, "png"))
 
 
@@ -262,7 +262,8 @@ def measure(name: str) -> dict[str, Any]:
         sizes[arm.name] = Sizes(rows // m, n, m)
     predicted = foreseen(comparison, sizes, grpo)
     arms = {}
-    for arm, summary in zip(comparison.arms, summarise(comparison), strict=True):
+    pairs = zip(comparison.arms, summarise(comparison), strict=True)
+    for arm, summary in sorted(pairs, key=lambda pair: list(ARMS).index(pair[0].name)):
         pair = equally_long(modelled.arm(grpo).curves, modelled.arm(arm.name).curves)
         arms[arm.name] = {
             "sizes": sizes[arm.name],

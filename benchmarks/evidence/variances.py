@@ -75,7 +75,7 @@ def prompt_trainer(config: str, folder: str) -> Any:
     fixed = {
         "num_generations": ROWS, "num_rollouts": 4 * ROWS, "per_device_train_batch_size": ROWS,
         "gradient_accumulation_steps": 1, "evaluation_problems": 0, "output_dir": folder,
-        "rollout_log": "false", "loss_type": "grpo",
+        "rollout_log": "false", "loss_type": "grpo", "selection_scope": "prompt",
     }  # fmt: skip
     flags = [word for name, value in fixed.items() for word in (f"--{name}", str(value))]
     spec = parse(read_config(config), flags)

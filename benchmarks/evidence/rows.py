@@ -74,9 +74,11 @@ GRPO, ACROSS = ("grpo16", "grpo8", "grpo4"), ("across2", "across3", "across4")
 FAMILIES = (GRPO, ACROSS)
 #: Arms that make the same updates as another have its learning rate.
 SAME_UPDATE = {"rounds": "few"}
-#: The learning rates tried in every setting, times its own factor.
+#: The learning rates tried, unless a setting has its own.
 RATES = (5e-5, 1e-4, 1.5e-4, 2e-4)
-TUNING_SEEDS = [100, 101]
+LOW, HIGH = (2.5e-5, 5e-5, 7.5e-5, 1e-4), (1e-4, 1.5e-4, 2e-4, 3e-4, 4e-4)
+SGD = (1e-2, 2e-2, 3e-2, 4e-2)
+FIRST_TUNING_SEED = 100
 SEEDS = 5
 #: Of the figure: title, the arms of which one was run, and the clock.
 PANELS = (
@@ -94,14 +96,14 @@ EXPENSIVE = {"num_iterations": 2, "gradient_checkpointing": True}
 class Setting:
     """One setting: rows per step, seconds of processor time for each run, and what is trained.
 
-    rate: what the learning rates tried are multiplied by.
+    rates: the learning rates to try.
     """
 
     what: str
     rows: int
     seconds: int
     settings: Mapping[str, Any] = field(default_factory=dict)
-    rate: float = 1.0
+    rates: tuple[float, ...] = RATES
 
 
 def _sums(columns: int, noise: float) -> dict[str, Any]:
@@ -125,19 +127,19 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 SETTINGS = {
     "mixed-16": Setting("mixed difficulty", 16, 40),
-    "mixed-128": Setting("mixed difficulty", 128, 120, rate=2.0),
-    "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 0.5),
+    "mixed-128": Setting("mixed difficulty", 128, 120, rates=HIGH),
+    "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, LOW),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),
-    "rare-16": Setting("nearly hopeless, expensive update", 16, 70, {**_RARE, **EXPENSIVE}, 0.5),
+    "rare-16": Setting("nearly hopeless, expensive update", 16, 70, {**_RARE, **EXPENSIVE}, LOW),
     "uniform-16": Setting("one difficulty", 16, 40, {**_sums(4, 0.3), "max_completion_length": 64}),
-    "long-16": Setting("mixed difficulty, 3 times as long", 16, 150, EXPENSIVE, 0.5),
+    "long-16": Setting("mixed difficulty, 3 times as long", 16, 150, EXPENSIVE, LOW),
     "four-64": Setting("mixed difficulty, 4 times the rows", 64, 80),
     "sgd-16": Setting(
-        "nearly hopeless, by SGD", 16, 140, {**_RARE, **EXPENSIVE, "optim": "sgd"}, 200.0
+        "nearly hopeless, by SGD", 16, 140, {**_RARE, **EXPENSIVE, "optim": "sgd"}, SGD
     ),
-    "words-16": Setting("words, mixed difficulty", 16, 20, _SPELLING, 2.0),
+    "words-16": Setting("words, mixed difficulty", 16, 20, _SPELLING, HIGH),
     "words-hard-16": Setting(
-        "long words, expensive update", 16, 25, {**_LONG_SPELLING, **EXPENSIVE}
+        "long words, expensive update", 16, 25, {**_LONG_SPELLING, **EXPENSIVE}, HIGH
     ),
 }
 
@@ -147,11 +149,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=("tune", "run", "condense"))
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (2)")
+    parser.add_argument("--tuning_seeds", type=int, default=2, help="for learning rates (2)")
     parser.add_argument("--settings", nargs="*", default=list(SETTINGS), choices=SETTINGS)
     args = parser.parse_args()
     for name in args.settings:
         if args.only in (None, "tune"):
-            compare(f"rows-{name}-rates", tuning(name), args.jobs)
+            compare(f"rows-{name}-rates", tuning(name, args.tuning_seeds), args.jobs)
         if args.only in (None, "run"):
             compare(f"rows-{name}", final(name), args.jobs)
     if args.only in (None, "condense"):
@@ -179,7 +182,7 @@ def _comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) ->
     }
 
 
-def tuning(name: str) -> dict[str, Any]:
+def tuning(name: str, tuning_seeds: int = 2) -> dict[str, Any]:
     """Every arm that makes other updates than the rest, at each of its learning rates."""
     arms = {
         f"{arm}-{rate:.3g}": {"like": "grpo_ga" if arm == "grpo_ga" else "pods"}
@@ -187,14 +190,10 @@ def tuning(name: str) -> dict[str, Any]:
         | {"learning_rate": rate}
         for arm, own in ARMS.items()
         if arm not in SAME_UPDATE
-        for rate in rates(name)
+        for rate in SETTINGS[name].rates
     }
-    return _comparison(name, arms, TUNING_SEEDS, 0.75)
-
-
-def rates(name: str) -> list[float]:
-    """The learning rates to try."""
-    return [rate * SETTINGS[name].rate for rate in RATES]
+    seeds = [FIRST_TUNING_SEED + i for i in range(tuning_seeds)]
+    return _comparison(name, arms, seeds, 0.75)
 
 
 def tried(name: str) -> dict[str, dict[float, list[float]]]:

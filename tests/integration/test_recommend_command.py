@@ -74,8 +74,9 @@ def test_given_costs_and_pass_rates_give_a_table_a_figure_and_a_recommendation(c
 def test_rows_and_variances_can_be_given(capsys, tmp_path):
     flags = ["--pass_rates", "0.5", "--out", str(tmp_path), "--rows", "128"]
     assert main([*GIVEN, *flags]) == 0
-    assert "recommended: 64 prompts, 4 -> 2" in capsys.readouterr().out
-    assert recommendation_of(tmp_path)["recommended"]["prompts"] == 64
+    assert "recommended: 128 prompts, 2 -> 1 across the batch" in capsys.readouterr().out
+    found = recommendation_of(tmp_path)["recommended"]
+    assert (found["prompts"], found["settings"]["selection_scope"]) == (128, "batch")
     # where all prompts push alike and rollouts hardly differ, the cheapest step is best
     assert main([*GIVEN, *flags, "--variances", "0,0.1"]) == 0
     assert "more rollouts don't pay here" in capsys.readouterr().out
@@ -118,7 +119,7 @@ def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys
     assert run.evaluations() == []
     assert not list(run.path.glob("checkpoint-*"))
     first = recommendation_of(out)
-    assert {cell["m"] for cell in first["cells"]} == {2, 4, 8}
+    assert {cell["m"] for cell in first["cells"]} == {1, 2, 4, 8}
     assert first["recommended"]["settings"]["per_device_train_batch_size"] == 8
 
     assert main(["recommend", str(run.path), "--out", str(tmp_path / "again")]) == 0

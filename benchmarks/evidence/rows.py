@@ -83,7 +83,7 @@ SEEDS = 5
 #: Of the figure: title, the arms of which one was run, and the clock.
 PANELS = (
     ("Across the batch", ACROSS, "measured"),
-    ("Across the batch, at the authors' costs", ACROSS, "at_costs"),
+    ("Across the batch, modelled costs", ACROSS, "at_costs"),
     ("4 → 2", ("few",), "measured"),
     ("The paper's 64 → 16", ("pods",), "measured"),
 )
@@ -137,7 +137,7 @@ SETTINGS = {
     "sgd-16": Setting(
         "nearly hopeless, by SGD", 16, 140, {**_RARE, **EXPENSIVE, "optim": "sgd"}, SGD
     ),
-    "words-16": Setting("words, mixed difficulty", 16, 20, _SPELLING, HIGH),
+    "words-16": Setting("words of mixed length", 16, 20, _SPELLING, HIGH),
     "words-hard-16": Setting(
         "long words, expensive update", 16, 25, {**_LONG_SPELLING, **EXPENSIVE}, HIGH
     ),

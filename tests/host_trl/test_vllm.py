@@ -72,7 +72,7 @@ def test_a_colocated_engine_is_asked_once_for_all_rollouts_of_each_prompt(
         (4, 1, 8),  # n = m: TRL's
         (10, 1, 20),
         (7, 2, 28),  # 16 kept rows of m = 4: 4 prompts
-        (64, 64, MAX_NUM_BATCHED_TOKENS),  # not 8192
+        (256, 16, MAX_NUM_BATCHED_TOKENS),  # 32 prompts: not 8192
         ("auto", 1, 256),  # 2 prompts, and max_num_rollouts is 128
     ],
 )

@@ -70,7 +70,7 @@ evidence: $(READY) ## everything in docs/results on the embedded tasks: about 16
 	$(BIN)/python -m benchmarks.evidence.variances
 	$(BIN)/python -m benchmarks.evidence.foreseen
 
-bench: $(READY) ## what selecting costs and saves on this CPU: about 8 minutes on two free cores
+bench: $(READY) ## what selecting costs and saves on this CPU: 8 to 16 minutes on two free cores
 	$(BIN)/python -m benchmarks.speed --markdown docs/results/performance.md
 
 published: $(READY) ## a report of the authors' result files: make published RESULTS=FOLDER

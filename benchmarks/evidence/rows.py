@@ -261,7 +261,8 @@ def measure(name: str) -> dict[str, Any]:
         sizes[arm.name] = Sizes(rows // m, n, m)
     predicted = foreseen(comparison, sizes, grpo)
     arms = {}
-    pairs = zip(comparison.arms, summarise(comparison), strict=True)
+    summaries = summarise(comparison)
+    pairs = zip(comparison.arms, summaries, strict=True)
     for arm, summary in sorted(pairs, key=lambda pair: list(ARMS).index(pair[0].name)):
         pair = equally_long(modelled.arm(grpo).curves, modelled.arm(arm.name).curves)
         arms[arm.name] = {
@@ -274,7 +275,7 @@ def measure(name: str) -> dict[str, Any]:
             "at_costs": asdict(speed_up(*pair)) if arm.name != grpo else None,
             "predicted": predicted[arm.name],
         }
-    drawn = draw(comparison, summarise(comparison))["accuracy"]
+    drawn = draw(comparison, summaries)["accuracy"]
     write_whole(RESULTS / f"rows-{name}.png", render(drawn, "png"))
     return {
         "made": f"{datetime.now(UTC).date()}, {hardware([f'rows-{name}', f'rows-{name}-rates'])}",

@@ -126,13 +126,7 @@ def _variances(run: RunFolder, population: Population, now: Sizes) -> Variances 
     if not shared > 0:
         return None
     own = np.trace(products) / shared - (1 - 1 / now.prompts) * (contrast**2).sum()
-    usual = sum(
-        signal.contrast**2
-        + signal.spread
-        + MEASURED.between * signal.square
-        + MEASURED.within * signal.chance / now.m
-        for signal in signals
-    )
+    usual = sum(signal.contrast**2 + signal.noise(MEASURED) for signal in signals)
     scale = max(float(own * now.prompts / usual), 1 / (1 + MEASURED.between))
     return Variances((1 + MEASURED.between) * scale - 1, MEASURED.within * scale)
 

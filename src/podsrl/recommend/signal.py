@@ -91,8 +91,9 @@ class Signal:
         optimiser; docs/signal.md derives that. With ever more prompts, P, it goes to 1.
         """
         shared = self.contrast**2
-        if not shared:
-            return 0.0
+        return shared / (shared + self.noise(variances) / prompts) if shared else 0.0
+
+    def noise(self, variances: Variances) -> float:
+        """What a step of one prompt has beside the square of what all share, on average."""
         of_prompts = self.spread + variances.between * self.square
-        of_rollouts = variances.within * self.chance / self.m
-        return shared / (shared + (of_prompts + of_rollouts) / prompts)
+        return of_prompts + variances.within * self.chance / self.m

@@ -16,6 +16,11 @@ from podsrl.errors import InvalidInputError
 SCOPES = ("prompt", "batch")
 
 
+def kept_in_words(m: int, n: int, scope: str) -> str:
+    """What is kept of a prompt's rollouts, for messages: "4 of 8", "1 of 3 on average"."""
+    return f"{m} of {n}" + (" on average" if scope == "batch" else "")
+
+
 @dataclass(frozen=True)
 class Options:
     """Checked options.

@@ -17,7 +17,7 @@ import numpy as np
 from podsrl.advantages import group_advantages
 from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.options import Options, check_options
+from podsrl.options import Options, check_options, kept_in_words
 
 __all__ = ["post_process_rewards", "select_rollouts"]
 
@@ -71,10 +71,10 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
             sample.metadata[_ADVANTAGE] = advantage
     generated = np.concatenate(rewards)
     scored = generated[~np.isnan(generated)]
-    across = " on average" if options.scope == "batch" else ""
     logger.info(
-        "selected %d of %d%s in %d groups; the update sees %d rows; mean reward of all %d: %.4f",
-        *(options.m, args.n_samples_per_prompt, across, len(data), sum(map(len, data))),
+        "selected %s in %d groups; the update sees %d rows; mean reward of all %d: %.4f",
+        kept_in_words(options.m, args.n_samples_per_prompt, options.scope),
+        *(len(data), sum(map(len, data))),
         *(len(generated), scored.mean() if len(scored) else math.nan),
     )
 

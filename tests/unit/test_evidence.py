@@ -295,6 +295,9 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     across = next(line for line in page.splitlines() if "3 of each prompt | 16 | 3 → 1" in line)
     # 0.495 is reached at 40 steps of GRPO, and at 20 of the other
     assert "| 2.00x (2.00x to 2.00x) |" in across
+    # these runs have one prompt per step, so one of GRPO's takes as long as 13 across the batch
+    whole = 40 * 16 * (0.05 + 0.42) / (20 * (3 * 0.05 + 0.42))
+    assert f"| nothing learned | {whole:.2f}x (" in across
     assert "hard-16" in page.rpartition("Not run so far")[2]
     assert (results / "rows.png").is_file()
     before = page

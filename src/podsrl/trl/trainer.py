@@ -15,6 +15,7 @@ from trl.models import unwrap_model_for_generation
 from podsrl.downsampling import downsample, downsample_batch, resolve_rule
 from podsrl.drives import DriveWatch, outcome_parts
 from podsrl.errors import UnsupportedError
+from podsrl.options import kept_in_words
 from podsrl.runs.cards import PAPER
 from podsrl.trl import checkpoint, vllm
 from podsrl.trl.batch import (
@@ -340,9 +341,9 @@ class PODSTrainer(GRPOTrainer):
         """Which rollouts of all groups to keep, shape (P, N); the same on every rank."""
         m, rows = self.num_generations, batch.groups * self.num_generations
         if self.rollouts_generated == 0:
-            across = " on average" if self.args.selection_scope == "batch" else ""
-            said = "selected %d of %d%s in %d groups; the update sees %d rows"
-            self._say(said, m, batch.n, across, batch.groups, rows)
+            kept = kept_in_words(m, batch.n, self.args.selection_scope)
+            said = "selected %s in %d groups; the update sees %d rows"
+            self._say(said, kept, batch.groups, rows)
         seed = [self.args.seed, batch.step, batch.index]
         rewards_P_N = batch.rewards_to_select_by(self.args.selection_weights)
         if self.args.selection_scope == "batch":

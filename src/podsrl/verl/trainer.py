@@ -27,6 +27,7 @@ from verl.trainer.ppo.v1 import (
 
 from podsrl.drives import DriveWatch, FittedWeights
 from podsrl.errors import UnsupportedError
+from podsrl.options import kept_in_words
 from podsrl.verl.groups import (
     Group,
     advantages_of,
@@ -310,10 +311,9 @@ class _DownSampling(PPOTrainer):
         n = self.config.actor_rollout_ref.rollout.n
         groups = self._pods_step[-1].groups
         short = sum(len(group.sessions) < self.pods_options.m for group in groups)
-        across = " on average" if self.pods_options.scope == "batch" else ""
+        kept = kept_in_words(self.pods_options.m, n, self.pods_options.scope)
         return (
-            f"{self.pods_mode}: selected {self.pods_options.m} of {n}{across} in"
-            f" {len(groups)} groups"
+            f"{self.pods_mode}: selected {kept} in {len(groups)} groups"
             + (f" ({short} had fewer and kept all)" if short else "")
             + f"; the update sees {rows} rows"
             + (f" and {padding} rows of verl's padding" if padding else "")

@@ -127,8 +127,10 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 SETTINGS = {
     "mixed-16": Setting("mixed difficulty", 16, 40),
-    "mixed-128": Setting("mixed difficulty", 128, 120, rates=(1e-4, 2e-4, 3e-4)),
-    "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, LOW),
+    "mixed-128": Setting("mixed difficulty", 128, 100, rates=(1e-4, 2e-4, 3e-4)),
+    "hard-16": Setting(
+        "hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, (5e-5, 7.5e-5, 1e-4)
+    ),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),
     "rare-16": Setting("nearly hopeless, expensive update", 16, 70, {**_RARE, **EXPENSIVE}, LOW),
     "uniform-16": Setting("one difficulty", 16, 40, {**_sums(4, 0.3), "max_completion_length": 64}),

@@ -100,7 +100,7 @@ def _rank_rollouts(ascending_P_N: Floats, count_P: Integers) -> tuple[Integers, 
     widest = half_range.max(initial=0.0) or 1.0
     x_N_P = np.nan_to_num((ascending_P_N - (lowest + highest)[:, None]) / widest).T.copy()
     place = np.empty((n, groups), dtype=np.int64)
-    squares = np.zeros((n + 1, groups))  # what each rollout adds to them
+    squares = np.zeros((n + 1, groups))
     low, high, mean = np.zeros_like(count_P), count_P - 1, np.zeros(groups)
     for j in range(n):
         below = mean - x_N_P.take(low * groups + every, mode="clip")
@@ -108,17 +108,15 @@ def _rank_rollouts(ascending_P_N: Floats, count_P: Integers) -> tuple[Integers, 
         is_high = above > below - _ROUNDING
         place[j] = np.where(is_high, high, low)
         step = np.where(is_high, above, -below)
-        squares[j + 1] = step * step * (j / (j + 1))
+        squares[j + 1] = squares[j] + step * step * (j / (j + 1)) * (j < count_P)
         mean += step / (j + 1)
         low += ~is_high
         high -= is_high
     j_J = np.arange(n + 1)
-    missing = j_J[1:, None] > count_P
-    place = np.where(missing, j_J[:-1, None], place)
-    squares[1:][missing] = 0.0
+    place = np.where(j_J[1:, None] > count_P, j_J[:-1, None], place)
     flat = _FILLER * (half_range <= 0)[:, None] * j_J
     unscorable = 2 * _FILLER * np.maximum(j_J - count_P[:, None], 0)
-    worth = np.sqrt(squares.cumsum(axis=0)).T - flat - unscorable - _EQUAL * j_J**2.0
+    worth = np.sqrt(squares).T - flat - unscorable - _EQUAL * j_J**2.0
     return np.ascontiguousarray(place.T), worth
 
 
@@ -189,48 +187,45 @@ def _cheapest_change(loss_P_J: Floats, base_P: Integers, missing: int) -> dict[i
         The new number of rows by group.
     """
     n = loss_P_J.shape[1] - 1
-    shift_S = np.arange(-n, n + 1)
-    to_P_S = base_P[:, None] + shift_S
-    allowed = (to_P_S >= 0) & (to_P_S <= n)
-    loss_P_S = np.where(
-        allowed, np.take_along_axis(loss_P_J, np.clip(to_P_S, 0, n), axis=1), np.inf
-    )
-    at_least = _losses_without_limits(loss_P_S.min(axis=0), n)
-    start = int(loss_P_S[:, n + missing].argmin())
-    best, change = float(loss_P_S[start, n + missing]), {start: missing}
+    able = np.flatnonzero(base_P + missing <= n)
+    alone = loss_P_J[able, base_P[able] + missing]
+    best, change = float(alone.min()), {int(able[alone.argmin()]): missing}
+    group_E, to_E = np.nonzero(loss_P_J < best - _ROUNDING)  # no other entry can do better
+    loss_E, shift_E = loss_P_J[group_E, to_E], to_E - base_P[group_E]
+    at_least = _losses_without_limits(loss_E, shift_E, n)
     for most in (2, 2 * n):  # groups to try for each shift: those that lose least by it
         if best <= at_least[missing + 2 * n] + _ROUNDING:
             break
-        hopeful = loss_P_S + at_least[missing - shift_S + 2 * n] < best - _ROUNDING
-        hopeful[:, n] = False
-        first = np.argpartition(loss_P_S, min(most, len(loss_P_S)) - 1, axis=0)[:most]
-        among_first = np.zeros_like(hopeful)
-        np.put_along_axis(among_first, first, True, axis=0)
+        hopeful = loss_E + at_least[missing - shift_E + 2 * n] < best - _ROUNDING
+        entries = np.flatnonzero(hopeful & (shift_E != 0))
+        entries = entries[np.lexsort((loss_E[entries], shift_E[entries]))]
+        sorted_shifts = shift_E[entries]
+        place = np.arange(len(entries)) - np.searchsorted(sorted_shifts, sorted_shifts)
+        entries = np.sort(entries[place < most])  # group by group
         reached: dict[int, tuple[float, dict[int, int]]] = {0: (0.0, {})}
-        for group in np.flatnonzero((hopeful & among_first).any(axis=1)):
-            shifts = shift_S[hopeful[group] & among_first[group]]
+        for of_group in np.split(entries, np.flatnonzero(np.diff(group_E[entries])) + 1):
+            steps = list(zip(shift_E[of_group].tolist(), loss_E[of_group].tolist(), strict=True))
             for total, (loss, path) in list(reached.items()):
-                for shift in shifts.tolist():
-                    new = loss + loss_P_S[group, n + shift]
-                    to = total + shift
+                for shift, more in steps:
+                    new, to = loss + more, total + shift
                     left = missing - to + 2 * n
                     bound = at_least[left] if 0 <= left < len(at_least) else 0.0
                     if new + bound < min(best, reached.get(to, (np.inf,))[0]) - _ROUNDING:
-                        reached[to] = (new, {**path, int(group): shift})
+                        reached[to] = (new, {**path, int(group_E[of_group[0]]): shift})
         if missing in reached:
             best, change = reached[missing]
     return {group: int(base_P[group]) + shift for group, shift in change.items()}
 
 
-def _losses_without_limits(loss_S: Floats, n: int) -> Floats:
+def _losses_without_limits(loss_E: Floats, shift_E: Integers, n: int) -> Floats:
     """A bound: the smallest loss of any shifts that sum to -2n..2n, each as often as one likes."""
-    size = 4 * n + 1
-    sums = np.full(size, np.inf)
+    sums = np.full(4 * n + 1, np.inf)
     sums[2 * n] = 0.0
+    np.minimum.at(sums, shift_E + 2 * n, loss_E)
     while True:
-        padded = np.pad(sums, n, constant_values=np.inf)
-        windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * n + 1)
-        shorter = np.minimum(sums, (windows + loss_S[::-1]).min(axis=1))
+        padded = np.pad(sums, 2 * n, constant_values=np.inf)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, 4 * n + 1)
+        shorter = np.minimum(sums, (windows + sums[::-1]).min(axis=1))
         if not (shorter < sums).any():
             return sums
         sums = shorter

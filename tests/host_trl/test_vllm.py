@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 pytest.importorskip("trl")
 pytest.importorskip("requests")  # TRL's client of a vLLM server
 
+from podsrl.errors import RewardError
 from podsrl.trl.vllm import MAX_NUM_BATCHED_TOKENS
 from support import vllm_stand_in
 from support.torchrun import torchrun
+from support.trl_runs import logged
 
 WORKER = str(Path(__file__).with_name("vllm_worker.py"))
 COLOCATE = {"use_vllm": True, "vllm_mode": "colocate", "max_steps": 1}
@@ -127,32 +130,140 @@ def test_a_server_is_asked_in_one_request_for_all_rollouts_of_each_prompt(make_t
         assert logprob == pytest.approx(server.logprob_of[ids], abs=1e-6)
 
 
-@pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_in_rounds_an_engine_is_asked_for_the_rest_of_the_prompts_that_go_on(
-    make_trainer, server, mode
+# ---- rounds --------------------------------------------------------------------------------------
+
+#: Four prompts per step, all of the dataset.
+IN_ROUNDS: dict[str, Any] = {
+    "use_vllm": True, "rollouts_per_round": 6, "reward_range": [0, 1], "max_steps": 1,
+    "per_device_train_batch_size": 16,
+}  # fmt: skip
+
+
+def half_of_some(known: list[Any]) -> Any:
+    """A reward function: every other rollout of the known prompts is right, the others' wrong."""
+
+    def reward(prompts: list[Any], completions: list[Any], **kwargs: Any) -> list[float]:
+        return [float(prompt in known and i % 2) for i, prompt in enumerate(prompts)]
+
+    return reward
+
+
+def assert_rows_are_of_their_prompts(trainer: Any, sampler: vllm_stand_in.Sampler) -> Any:
+    """Every generated row stands with the prompt that it was made for; first rounds in the log."""
+    batch = trainer._batch
+    ids = [batch.rollouts[name] for name in ("prompt_ids", "completion_ids")]
+    rows = [(tuple(p), tuple(c)) for p, c in zip(*ids, strict=True) if c is not None]
+    assert len(rows) == int(batch.generated_P_N.sum()) == len({c for _, c in rows})
+    for prompt, completion in rows:
+        assert sampler.prompt_of[completion] == prompt
+    (entry,) = logged(trainer)
+    assert entry["num_tokens"] == sum(len(p) + len(c) for p, c in rows)
+    assert entry["pods/tokens_generated"] == entry["num_tokens"]
+    first = [len(c) for i, c in enumerate(ids[1]) if i % batch.n < batch.first]
+    assert entry["completions/mean_length"] == pytest.approx(sum(first) / len(first))
+    assert entry["pods/rollouts_saved"] == pytest.approx(1 - len(rows) / (batch.groups * batch.n))
+    return entry
+
+
+def test_a_colocated_engine_gets_a_prompts_next_round_while_others_are_in_their_first(
+    make_trainer, stand_in, dataset
 ):
-    given = [[1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 1], [0] * 4]  # of two prompts; of the second
-
-    def reward(completions: list[Any], **kwargs: Any) -> list[int]:
-        return given.pop(0)
-
+    data = dataset.select(range(4))
+    known = half_of_some([data[0]["prompt"]])
     trainer = make_trainer(
-        10, use_vllm=True, vllm_mode=mode, vllm_server_base_url=server.url, max_steps=1,
-        reward_funcs=reward, rollouts_per_round=6, reward_range=[0, 1],
+        10, vllm_mode="colocate", reward_funcs=known, data=data, vllm_enable_sleep_mode=True,
+        **IN_ROUNDS,
+    )  # fmt: skip
+    llm = trainer.vllm_generation.llm
+    llm.llm_engine.lasting = [1, 1, 9, 9]
+    rows = trained_rows(trainer)
+    log = llm.llm_engine.log
+    prompts = [prompt for _, prompt, _ in log[:4]]
+    assert [(what, n) for what, _, n in log[:4]] == [("asked", 6)] * 4
+    asked_again = [prompt for what, prompt, n in log if (what, n) == ("asked", 4)]
+    assert len(asked_again) == 3
+    for quick in prompts[:2]:
+        if quick in asked_again:
+            for slow in prompts[2:]:
+                assert log.index(("ended", quick, 4)) < log.index(("ended", slow, 6))
+    assert llm.calls == []
+    assert llm.slept == 2  # at construction, and once after all rounds
+    assert len(rows) == 16
+    for ids, logprob in rows:
+        assert logprob == pytest.approx(llm.logprob_of[ids], abs=1e-6)
+    entry = assert_rows_are_of_their_prompts(trainer, llm)
+    assert entry["reward"] == pytest.approx(3 / 24)
+    assert entry["pods/rollouts_saved"] == pytest.approx(4 / 40)
+
+
+def test_a_server_gets_a_prompts_next_round_while_others_are_in_their_first(
+    make_trainer, server, dataset
+):
+    data = dataset.select(range(4))
+    others_went_on = Event()
+    waited: list[bool] = []
+    answer = server.answer
+
+    def one_is_slow(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if path == "/v1/completions":
+            with lock:
+                firsts.append(body["n"] == 6)
+                last_of_first_round = firsts.count(True) == 4 and body["n"] == 6
+                if firsts.count(False) == 2:
+                    others_went_on.set()
+            if last_of_first_round:
+                waited.append(others_went_on.wait(timeout=30))
+        return answer(path, body)
+
+    lock, firsts = Lock(), []
+    server.answer = one_is_slow
+    known = half_of_some([data[0]["prompt"]])
+    trainer = make_trainer(
+        10, vllm_mode="server", vllm_server_base_url=server.url, reward_funcs=known, data=data,
+        **IN_ROUNDS,
     )  # fmt: skip
     rows = trained_rows(trainer)
-    engine = server if mode == "server" else trainer.vllm_generation.llm
-    calls = (
-        [[(prompt, r["n"]) for prompt in r["prompt"]] for r in server.requests]
-        if mode == "server"
-        else engine.calls
+    assert waited == [True]  # its first round ended after others had asked for their second
+    assert (
+        sorted((len(r["prompt"]), r["n"]) for r in server.requests) == [(1, 4)] * 3 + [(1, 6)] * 4
     )
-    (one, other), rest = calls
-    assert (one[1], other[1]) == (6, 6)
-    assert rest == [(other[0], 4)]
-    assert len(rows) == 8
+    assert len(rows) == 16
     for ids, logprob in rows:
-        assert logprob == pytest.approx(engine.logprob_of[ids], abs=1e-6)
+        assert logprob == pytest.approx(server.logprob_of[ids], abs=1e-6)
+    assert_rows_are_of_their_prompts(trainer, server)
+
+
+def test_a_prompt_that_follows_itself_has_rounds_of_its_own(make_trainer, stand_in, dataset):
+    data = dataset.select([0] * 4)
+    trainer = make_trainer(
+        10, vllm_mode="colocate", reward_funcs=half_of_some([]), data=data, **IN_ROUNDS
+    )
+    trainer.train()
+    engine = trainer.vllm_generation.llm.llm_engine
+    assert [n for what, _, n in engine.log if what == "asked"] == [6] * 4 + [4] * 4
+    assert_rows_are_of_their_prompts(trainer, trainer.vllm_generation.llm)
+
+
+def test_where_rewards_have_no_known_range_all_prompts_wait_for_the_first_round(
+    make_trainer, stand_in
+):
+    fields = {**IN_ROUNDS, "reward_range": None, "stop_at": 0.9}
+    trainer = make_trainer(10, vllm_mode="colocate", reward_funcs=half_of_some([]), **fields)
+    trainer.train()
+    llm = trainer.vllm_generation.llm
+    assert [[n for _, n in call] for call in llm.calls] == [[6] * 4, [4] * 4]
+    assert llm.llm_engine.log == []
+
+
+def test_after_a_reward_function_failed_the_engine_has_nothing_left_to_do(make_trainer, stand_in):
+    def fails(**kwargs: Any) -> list[float]:
+        raise ValueError("no judge")
+
+    trainer = make_trainer(10, vllm_mode="colocate", reward_funcs=fails, **IN_ROUNDS)
+    trainer.vllm_generation.llm.llm_engine.lasting = [1, 9, 9, 9]
+    with pytest.raises(RewardError, match="no judge"):
+        trainer.train()
+    assert trainer.vllm_generation.llm.llm_engine.running == {}
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from types import SimpleNamespace
@@ -19,8 +20,14 @@ import torch
 from trl.generation import vllm_client, vllm_generation
 
 
+class OutputKind(Enum):
+    CUMULATIVE = 0
+    FINAL_ONLY = 2
+
+
 class SamplingParams:
     def __init__(self, **fields: Any) -> None:
+        self.output_kind = OutputKind.CUMULATIVE
         vars(self).update(fields)
 
     def clone(self) -> "SamplingParams":
@@ -28,16 +35,18 @@ class SamplingParams:
 
 
 class Sampler:
-    """Random completions, each with log-probs that no other has."""
+    """Random completions, each with log-probs that no other has, and the prompt of each."""
 
     def __init__(self, seed: int = 0) -> None:
         self.rng = random.Random(seed)
         self.logprob_of: dict[tuple[int, ...], float] = {}
+        self.prompt_of: dict[tuple[int, ...], tuple[int, ...]] = {}
 
-    def complete(self) -> tuple[list[int], float]:
+    def complete(self, prompt: list[int]) -> tuple[list[int], float]:
         token_ids = self.rng.choices(range(6, 60), k=self.rng.randint(8, 12))
         logprob = -1 - len(self.logprob_of) / 1000
         self.logprob_of[tuple(token_ids)] = logprob
+        self.prompt_of[tuple(token_ids)] = tuple(prompt)
         return token_ids, logprob
 
 
@@ -50,7 +59,8 @@ class Engine(Sampler):
         self.calls: list[list[tuple[list[int], int]]] = []  # prompt and n of each request
         model = SimpleNamespace(load_weights=lambda weights: None)
         runner = SimpleNamespace(model_runner=SimpleNamespace(model=model))
-        self.llm_engine = SimpleNamespace(model_executor=SimpleNamespace(driver_worker=runner))
+        self.llm_engine = StepwiseEngine(self)
+        self.llm_engine.model_executor = SimpleNamespace(driver_worker=runner)
         self.slept = 0
 
     def reset_prefix_cache(self) -> None:
@@ -67,16 +77,56 @@ class Engine(Sampler):
         params = each or [sampling_params] * len(prompts)
         requests = zip(prompts, params, strict=True)
         self.calls.append([(prompt["prompt_token_ids"], one.n) for prompt, one in requests])
-        outputs = [[self._output() for _ in range(one.n)] for one in params]
-        return [
-            SimpleNamespace(prompt_token_ids=prompt["prompt_token_ids"], outputs=one)
-            for prompt, one in zip(prompts, outputs, strict=True)
-        ]
+        return [self.answer(p, one.n) for p, one in zip(prompts, params, strict=True)]
 
-    def _output(self) -> Any:
-        token_ids, logprob = self.complete()
+    def answer(self, prompt: Any, n: int) -> Any:
+        ids = prompt["prompt_token_ids"]
+        return SimpleNamespace(prompt_token_ids=ids, outputs=[self._output(ids) for _ in range(n)])
+
+    def _output(self, prompt: list[int]) -> Any:
+        token_ids, logprob = self.complete(prompt)
         item = SimpleNamespace(rank=1, logprob=logprob)
         return SimpleNamespace(token_ids=token_ids, logprobs=[{t: item} for t in token_ids])
+
+
+class StepwiseEngine:
+    """Stands in for `vllm.LLM.llm_engine`, which takes new requests between its steps.
+
+    Attributes:
+        lasting: steps of the next requests, in the order they are asked; 1 where there is none.
+        asked: prompt, n and the step of each request.
+        log: what happened, in order: ("asked" or "ended", prompt, n).
+    """
+
+    model_executor: Any
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.lasting: list[int] = []
+        self.log: list[tuple[str, tuple[int, ...], int]] = []
+        self.running: dict[str, Any] = {}
+
+    def add_request(self, name: str, prompt: Any, params: Any) -> None:
+        assert name not in self.running
+        assert params.output_kind is OutputKind.FINAL_ONLY
+        self.log.append(("asked", tuple(prompt["prompt_token_ids"]), params.n))
+        steps = self.lasting.pop(0) if self.lasting else 1
+        self.running[name] = [steps, self.engine.answer(prompt, params.n)]
+
+    def step(self) -> list[Any]:
+        ended = []
+        for name, one in list(self.running.items()):
+            one[0] -= 1
+            if one[0] == 0:
+                answer = self.running.pop(name)[1]
+                self.log.append(("ended", tuple(answer.prompt_token_ids), len(answer.outputs)))
+                answer.request_id, answer.finished = name, True
+                ended.append(answer)
+        return ended
+
+    def abort_request(self, names: list[str]) -> None:
+        for name in names:
+            del self.running[name]
 
 
 class _Listener(ThreadingHTTPServer):
@@ -109,7 +159,7 @@ class Server(Sampler):
 
     def answer_to(self, prompt: list[int], most: int) -> tuple[list[int], list[float]]:
         """At most that many tokens, and their log-probs."""
-        token_ids, logprob = self.complete()
+        token_ids, logprob = self.complete(prompt)
         return token_ids, [logprob] * len(token_ids)
 
     def _choice(self, prompt: list[int], most: int) -> dict[str, Any]:

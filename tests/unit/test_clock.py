@@ -34,6 +34,17 @@ def test_a_step_is_split_into_its_phases_on_the_clock_that_was_asked_for(kind, n
     assert clock.last_step == {"generate": 3.0, "score": 2.0, "select": 0.0, "update": 5.0}
 
 
+def test_a_phase_inside_another_is_counted_once(monkeypatch):
+    # from 10 to 30: generating takes 10 to 20, and 3 of them are scoring
+    monkeypatch.setattr(time, "perf_counter", ticking(10.0, 10.0, 12.0, 15.0, 20.0, 30.0))
+    clock = PhaseClock("wall")
+    clock.on_step_begin(None, None, None)
+    with clock.phase("generate"), clock.phase("score"):
+        pass
+    clock.on_step_end(None, None, None)
+    assert clock.last_step == {"generate": 7.0, "score": 3.0, "select": 0.0, "update": 10.0}
+
+
 def test_an_unknown_clock_names_the_known_ones(tmp_path):
     with pytest.raises(InvalidInputError, match="'sun'; allowed: wall, cpu"):
         PODSConfig(str(tmp_path), training_clock="sun", use_cpu=True, bf16=False)

@@ -67,8 +67,8 @@ def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
     differences = []
     finish = trainer._finish
 
-    def compare(output: dict[str, Any]) -> None:
-        finish(output)
+    def compare(batch: Any, output: dict[str, Any]) -> None:
+        finish(batch, output)
         mask = output["completion_mask"].bool()
         of_engine, of_model = output["sampling_per_token_logps"], output["old_per_token_logps"]
         differences.append((of_engine - of_model)[mask].abs().max().item())
@@ -84,6 +84,61 @@ def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
     # the second step's rollouts come from the updated weights: the engine got them
     assert max(differences) < 1e-4, differences
     assert_kept_rows_have_the_largest_variance(RunFolder(trainer.args.output_dir).path)
+
+
+@pytest.mark.slow
+def test_in_rounds_the_real_engine_takes_a_prompts_rest_while_others_are_generated(
+    make_trainer, dataset, on_cpu, monkeypatch
+):
+    data = dataset.select(range(4))
+    easy = data[0]["prompt"]
+
+    def reward(prompts: list[Any], **kwargs: Any) -> list[float]:
+        return [float(prompt == easy and i % 2) for i, prompt in enumerate(prompts)]
+
+    trainer = make_trainer(
+        N, use_vllm=True, vllm_mode="colocate", vllm_max_model_length=128, max_steps=2,
+        reward_funcs=reward, data=data, per_device_train_batch_size=4 * M,
+        rollouts_per_round=6, reward_range=[0, 1],
+    )  # fmt: skip
+    engine = trainer.vllm_generation.llm.llm_engine
+    log: list[tuple[str, str]] = []
+    sizes: dict[str, int] = {}
+    add, step = engine.add_request, engine.step
+
+    def added(name: str, prompt: Any, params: Any) -> Any:
+        log.append(("asked", name))
+        sizes[name] = params.n
+        return add(name, prompt, params)
+
+    def stepped() -> Any:
+        outputs = step()
+        log.extend(("ended", one.request_id) for one in outputs if one.finished)
+        for one in outputs:
+            assert len(one.outputs) == sizes[one.request_id]
+        return outputs
+
+    monkeypatch.setattr(engine, "add_request", added)
+    monkeypatch.setattr(engine, "step", stepped)
+    differences = []
+    finish = trainer._finish
+
+    def compare(batch: Any, output: dict[str, Any]) -> None:
+        finish(batch, output)
+        mask = output["completion_mask"].bool()
+        of_engine, of_model = output["sampling_per_token_logps"], output["old_per_token_logps"]
+        differences.append((of_engine - of_model)[mask].abs().max().item())
+
+    monkeypatch.setattr(trainer, "_finish", compare)
+    trainer.train()
+
+    assert sorted(sizes.values()) == [4] * 6 + [6] * 8  # one prompt of four has its contrast
+    asked = [i for i, (what, _) in enumerate(log) if what == "asked"]
+    assert asked[:4] == [0, 1, 2, 3]
+    last_of_first_round = max(log.index(("ended", name)) for _, name in log[:4])
+    assert asked[4] < last_of_first_round
+    assert max(differences) < 1e-4, differences
+    assert not engine.has_unfinished_requests()
 
 
 def assert_kept_rows_have_the_largest_variance(folder: Path | os.PathLike[str]) -> None:

@@ -97,6 +97,14 @@ class Batch:
         batch.rows = [copied(prompts_P[group]) for group in batch._ask(range(batch.groups), 0)]
         return batch
 
+    def first_round(
+        self, groups: Sequence[int], prompts: Sequence[Any]
+    ) -> tuple[list[dict[str, Any]], list[Any]]:
+        """The first round of these groups alone, where one process has all `rows` and `prompts`."""
+        self._ask(groups, 0)
+        here = [group * self.first + i for group in groups for i in range(self.first)]
+        return [self.rows[i] for i in here], [prompts[i] for i in here]
+
     def next_round(self, groups: Sequence[int]) -> tuple[list[dict[str, Any]], list[Any]]:
         """The rest of these groups' rollouts: the rows that this rank generates, and prompts."""
         heads = [group * self.n for group in self._ask(groups, self.first)]

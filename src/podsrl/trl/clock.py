@@ -41,12 +41,13 @@ class PhaseClock(TrainerCallback):
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the block's seconds as phase `name` of the current step."""
-        began = self._now()
+        """Count the block's seconds as phase `name` of the step; not those of phases inside."""
+        began, before = self._now(), sum(self._spent.values())
         try:
             yield
         finally:
-            self._spent[name] += self._now() - began
+            inside = sum(self._spent.values()) - before
+            self._spent[name] += self._now() - began - inside
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Forget the peak of an earlier run in this process."""

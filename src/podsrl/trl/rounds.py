@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -12,6 +12,7 @@ import numpy as np
 from accelerate import PartialState
 
 from podsrl.downsampling import can_improve, refuse_outside
+from podsrl.trl import vllm
 from podsrl.trl.batch import Batch
 from podsrl.trl.config import PODSConfig
 
@@ -70,3 +71,41 @@ def unlogged(trainer: Any) -> Iterator[None]:
     with patch.multiple(trainer, _pending_metrics=pending, _metrics=logged):
         yield
     trainer._metrics["train"]["num_tokens"] = logged["train"]["num_tokens"]
+
+
+def in_any_order(trainer: Any) -> bool:
+    """Does each prompt go on when its own round has ended, and not when those of all have?
+
+    With vLLM, where one process has all rollouts of a prompt and can judge it without the others.
+    """
+    return (
+        trainer.rounds is not None
+        and trainer.args.reward_range is not None
+        and trainer.use_vllm
+        and trainer.accelerator.num_processes == 1
+        and trainer.rollout_func is None
+    )
+
+
+def generate_in_any_order(
+    trainer: Any, batch: Batch, prompts: list[Any], generate: Callable[..., Any]
+) -> None:
+    """Generate and score a batch in rounds with `generate`, TRL's; no prompt waits for another."""
+
+    def ended(groups: list[int], first: bool) -> list[int]:
+        if first:
+            counted = trainer.state.num_input_tokens_seen
+            with patch.object(trainer, "_metrics", {"train": defaultdict[str, list[Any]](list)}):
+                trainer._generate_round(batch, *batch.first_round(groups, prompts))
+            trainer.state.num_input_tokens_seen = counted  # TRL counts and logs them at the end
+        else:
+            with unlogged(trainer):
+                trainer._generate_round(batch, *batch.next_round(groups))
+        return [group for group in trainer.rounds.goes_on(batch) if group in groups]
+
+    with (
+        trainer.clock.phase("generate"),
+        patch.object(trainer, "num_generations", batch.asked),
+        vllm.as_prompts_end(trainer.vllm_generation, batch.n - batch.first, ended),
+    ):
+        generate(prompts)

@@ -34,7 +34,7 @@ from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import drives_of, pods_metrics, trl_metrics
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.rewards import check_rewards, checked
-from podsrl.trl.rounds import Rounds, unlogged
+from podsrl.trl.rounds import Rounds, generate_in_any_order, in_any_order, unlogged
 from podsrl.trl.step_callback import StepCallback
 
 if TYPE_CHECKING:
@@ -179,10 +179,13 @@ class PODSTrainer(GRPOTrainer):
         if batch is None or not self.model.training:
             return super()._generate(prompts)
         self._preparing.close()
-        self._generate_round(batch, batch.rows, prompts)
-        while self.rounds is not None and (groups := self.rounds.goes_on(batch)):
-            with unlogged(self):
-                self._generate_round(batch, *batch.next_round(groups))
+        if in_any_order(self):
+            generate_in_any_order(self, batch, prompts, super()._generate)
+        else:
+            self._generate_round(batch, batch.rows, prompts)
+            while self.rounds is not None and (groups := self.rounds.goes_on(batch)):
+                with unlogged(self):
+                    self._generate_round(batch, *batch.next_round(groups))
         with self.clock.phase("select"):
             given = dataset_images(batch.rows)
             kept = batch.keep(self._select(batch))
@@ -218,8 +221,9 @@ class PODSTrainer(GRPOTrainer):
         if self.use_vllm:
             several = kwargs.get("num_generations", args[-1]) > 1
             if self.model.training and self._batch is not None and several:
-                prompts = len(self._batch.places) // self._batch.asked
-                once = vllm.one_request_per_prompt(self.vllm_generation, prompts)
+                asked = self._batch.asked
+                prompts = len(self._batch.places) // asked
+                once = vllm.one_request_per_prompt(self.vllm_generation, prompts, asked)
         elif self.args.fast_generation and not self.use_transformers_continuous_batching:
             once = generating_fast(self.accelerator.unwrap_model(self.model_wrapped))
         with once:

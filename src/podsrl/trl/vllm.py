@@ -1,18 +1,21 @@
 """vLLM through TRL: one request per prompt for all its rollouts, and an engine with room for them.
 
-TRL's own code drives the engine. What it hands to the engine is changed in three places only, each
-of them pinned by a test: the size of a colocated engine, and the requests of either mode.
+TRL's own code drives the engine. What it hands to the engine is changed in few places only, each
+of them pinned by a test: the size of a colocated engine, the requests of either mode, and in
+rounds, when they are made.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 from unittest.mock import patch
 
 from trl.trainer import grpo_trainer
 
+_REQUESTS = count()  # names of those to a colocated engine
 MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs above it
 
 
@@ -33,7 +36,9 @@ def sized_for_rollouts(num_rollouts: int, num_generations: int) -> Iterator[None
         yield
 
 
-def one_request_per_prompt(generation: Any, num_prompts: int) -> AbstractContextManager[Any]:
+def one_request_per_prompt(
+    generation: Any, num_prompts: int, asked: int
+) -> AbstractContextManager[Any]:
     """TRL's `VLLMGeneration.generate`, called inside, asks for each prompt once.
 
     Colocated, TRL makes a request of every row; a prompt's rows on this process (or on those that
@@ -44,23 +49,26 @@ def one_request_per_prompt(generation: Any, num_prompts: int) -> AbstractContext
     Args:
         generation: the trainer's `vllm_generation`.
         num_prompts: prompts of this generation, over all processes.
+        asked: rollouts of each.
     """
     if generation.mode == "server":
         client = getattr(generation, "vllm_client", None)
         if client is None:  # the main process has it
             return nullcontext()
         return patch.object(client, "generate", _without_padding(client.generate, num_prompts))
-    return patch.object(generation.llm, "generate", _grouped(generation.llm.generate))
+    return patch.object(generation.llm, "generate", _grouped(generation.llm.generate, asked))
 
 
-def _grouped(generate: Callable[..., Any]) -> Callable[..., list[Any]]:
+def _grouped(generate: Callable[..., Any], asked: int) -> Callable[..., list[Any]]:
     """The engine's `generate`, one request per run of equal prompts; one output per row."""
 
     def grouped(prompts: Sequence[Any], sampling_params: Any, **kwargs: Any) -> list[Any]:
-        runs = [(prompt, len(list(rows))) for prompt, rows in groupby(prompts)]
+        lengths = [(prompt, len(list(rows))) for prompt, rows in groupby(prompts)]
+        # a prompt that follows itself is two requests
+        runs = [(p, min(asked, many - at)) for p, many in lengths for at in range(0, many, asked)]
         params = [sampling_params.clone() for _ in runs]
-        for one, (_, count) in zip(params, runs, strict=True):
-            one.n = count
+        for one, (_, n) in zip(params, runs, strict=True):
+            one.n = n
         requests = generate([prompt for prompt, _ in runs], sampling_params=params, **kwargs)
         rows = []
         for request in requests:
@@ -88,3 +96,119 @@ def _without_padding(generate: Callable[..., Any], num_prompts: int) -> Callable
         }
 
     return trimmed
+
+
+# ---- rounds in which no prompt waits for another -------------------------------------------------
+
+#: Takes in what was generated of prompts, by number, whose round has ended (was it the first?), and
+#: says which of them go on. Inside, TRL's `VLLMGeneration.generate` gives what was generated.
+Ended = Callable[[list[int], bool], list[int]]
+
+
+def as_prompts_end(generation: Any, rest: int, ended: Ended) -> AbstractContextManager[Any]:
+    """TRL's `VLLMGeneration.generate`, called inside on one process, makes no prompt wait.
+
+    Every prompt is asked for its first round. As soon as that has ended, `ended` is called, and a
+    prompt that goes on is asked for its rest, while others are still in their first round. The
+    call returns when all have ended, with the first rounds.
+
+    Args:
+        generation: the trainer's `vllm_generation`.
+        rest: rollouts of a prompt to ask for after its first round.
+        ended: called with several prompts where several have ended.
+    """
+    if generation.mode == "server":
+        client = generation.vllm_client
+        return patch.object(client, "generate", _posted(client, rest, ended))
+    return patch.object(generation.llm, "generate", _in_process(generation, rest, ended))
+
+
+def _in_process(generation: Any, rest: int, ended: Ended) -> Callable[..., Any]:
+    """For a colocated engine, which takes new requests between its steps."""
+    llm, engine = generation.llm, generation.llm.llm_engine
+
+    def generate(prompts: Sequence[Any], sampling_params: Any, **_: Any) -> list[Any]:
+        running: dict[str, int] = {}
+        at_once = -(-len(prompts) // 8)  # the engine waits while rewards are computed: few calls
+
+        def ask(prompt: int, n: int | None) -> None:
+            name, params = f"podsrl-{next(_REQUESTS)}", sampling_params[prompt].clone()
+            params.n = n or params.n
+            params.output_kind = type(params.output_kind).FINAL_ONLY
+            engine.add_request(name, prompts[prompt], params)
+            running[name] = prompt
+
+        def answers() -> dict[int, Any]:
+            found: dict[int, Any] = {}
+            while running and len(found) < at_once:
+                ended = [request for request in engine.step() if request.finished]
+                found |= {running.pop(request.request_id): request for request in ended}
+            return found
+
+        def take(outputs: list[Any], of: list[int], first: bool) -> list[int]:
+            with (
+                patch.object(llm, "generate", lambda *_, **__: outputs),
+                patch.object(generation, "enable_sleep_mode", False),  # others are still running
+            ):
+                return ended(of, first)
+
+        try:
+            return _first_rounds(len(prompts), rest, ask, answers, take)
+        finally:
+            if running:  # a reward function has failed
+                engine.abort_request(list(running))
+
+    return generate
+
+
+def _posted(client: Any, rest: int, ended: Ended) -> Callable[..., Any]:
+    """For a server: a POST for each prompt. Rewards are computed while others are answered."""
+    post = client.generate
+
+    def generate(prompts: Sequence[Any], **options: Any) -> dict[str, Any]:
+        running: dict[Future[Any], int] = {}
+        features = options.pop("features", None)  # of the images
+
+        def ask(prompt: int, n: int | None) -> None:
+            own = {**options, "n": n or options["n"], "prompts": prompts[prompt : prompt + 1]}
+            own["features"] = features and features[prompt : prompt + 1]
+            running[threads.submit(post, **own)] = prompt
+
+        def answers() -> dict[int, Any]:
+            found = wait(running, return_when=FIRST_COMPLETED).done
+            return {running.pop(answer): answer.result() for answer in found}
+
+        def take(outputs: list[Any], of: list[int], first: bool) -> list[int]:
+            with patch.object(client, "generate", lambda **_: _joined(outputs)):
+                return ended(of, first)
+
+        with ThreadPoolExecutor(len(prompts)) as threads:
+            return _joined(_first_rounds(len(prompts), rest, ask, answers, take))
+
+    return generate
+
+
+def _first_rounds(prompts: int, rest: int, ask: Any, answers: Any, take: Any) -> list[Any]:
+    """Ask for every prompt, and for the rest of those that go on; the first answer of each."""
+    first: dict[int, Any] = {}
+    for prompt in range(prompts):
+        ask(prompt, None)
+    waiting_for = prompts
+    while waiting_for:
+        found = answers()
+        waiting_for -= len(found)
+        for is_first in (True, False):
+            of = sorted(prompt for prompt in found if (prompt not in first) == is_first)
+            for prompt in take([found[i] for i in of], of, is_first) if of else ():
+                ask(prompt, rest)
+                waiting_for += 1
+        first = found | first
+    return [first[prompt] for prompt in range(prompts)]
+
+
+def _joined(outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One answer of a server's client from several."""
+    return {
+        name: value and [one for output in outputs for one in output[name]]
+        for name, value in outputs[0].items()
+    }

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from benchmarks.speed import naive
 from benchmarks.speed.scale import Report, Scale
 from benchmarks.speed.tables import Bar, Table, with_quartiles
 from benchmarks.speed.timings import Seconds, growth, ratio, spread, time_in_turns
-from podsrl import downsample
+from podsrl import downsample, downsample_batch
 from podsrl.runs.durations import duration
 
 KINDS = ("numpy", "torch")
@@ -23,7 +24,9 @@ RIVALS = {
 #: Which version of a kind's own arrays, group by group, it is measured against.
 PER_GROUP = {"numpy": "per group", "torch": "per group, torch"}
 #: The bars.
-EXPONENT, SHARE = 1.1, 0.001
+EXPONENT, SHARE, ACROSS_SECONDS = 1.1, 0.001, 0.05
+#: Rows kept across the batch, per prompt.
+ROWS_PER_PROMPT = (1, 2, 4, 16, 32)
 #: Short calls are repeated within a round, up to about this many seconds.
 _ROUND_SECONDS = 0.02
 
@@ -40,6 +43,7 @@ def measure(scale: Scale, report: Report) -> dict[str, Any]:
         cells.append({"groups": p, "n": n, "seconds": _time_all(rewards, scale)})
     report(len(sizes), len(sizes) + 1, "growth with n")
     result = {"m": scale.m, "cells": cells, "growth": _time_growth(draw, scale)}
+    result["across"] = _time_across(draw, scale)
     result["step"] = _time_steps(draw, scale)
     report(len(sizes) + 1, len(sizes) + 1, "done")
     return result
@@ -109,6 +113,24 @@ def _time_growth(draw: np.random.Generator, scale: Scale) -> dict[str, Any]:
     return found
 
 
+def _time_across(draw: np.random.Generator, scale: Scale) -> dict[str, Any]:
+    """`downsample_batch` with a seed for ties; what it searches depends on rewards and rows."""
+    groups, n = scale.growth_groups, scale.growth_sizes[0]
+    of_kind = {
+        "0 or 1": (draw.random((groups, n)) < draw.random((groups, 1))).astype(float),
+        "0, 0.1, ... 1": draw.integers(0, 11, (groups, n)) / 10,
+        "normal": draw.normal(size=(groups, n)),
+    }
+    functions: dict[str, Callable[[], object]] = {}
+    for kind, rewards in of_kind.items():
+        for rows in ROWS_PER_PROMPT:
+            for name, given in zip(KINDS, (rewards, torch.from_numpy(rewards)), strict=True):
+                call = partial(downsample_batch, given, rows * groups, 0)
+                functions[f"{kind}; {rows}; {name}"] = call
+    seconds = time_in_turns(functions, scale.selection_rounds)
+    return {"groups": groups, "n": n, "rewards": list(of_kind), "seconds": seconds}
+
+
 def _time_steps(draw: np.random.Generator, scale: Scale) -> dict[str, Any]:
     """The selection as a training step makes it: torch, with a seed for ties."""
     functions = {}
@@ -131,7 +153,12 @@ def tabulate(
         step_seconds: measured seconds of a PODS step by its number of prompts, from the parts that
             time steps; a number of prompts may be missing.
     """
-    return [_speed(measured), _growth(measured["growth"]), _share(measured["step"], step_seconds)]
+    return [
+        _speed(measured),
+        _growth(measured["growth"]),
+        _across(measured["across"]),
+        _share(measured["step"], step_seconds),
+    ]
 
 
 def _speed(measured: Mapping[str, Any]) -> Table:
@@ -169,6 +196,24 @@ def _growth(measured: Mapping[str, Any]) -> Table:
         rows,
         "Seconds = a (n log n)^b, fitted on logarithms; b with its standard error.",
         bars,
+    )
+
+
+def _across(measured: Mapping[str, Any]) -> Table:
+    medians = {name: spread(seconds).median for name, seconds in measured["seconds"].items()}
+    rows = [
+        [kind, str(rows), *(duration(medians[f"{kind}; {rows}; {name}"]) for name in KINDS)]
+        for kind in measured["rewards"]
+        for rows in ROWS_PER_PROMPT
+    ]
+    slowest = {name: max(medians[key] for key in medians if key.endswith(name)) for name in KINDS}
+    return Table(
+        f"Selection across the batch, {measured['groups']:,} x {measured['n']}",
+        ["rewards", "rows per prompt", *KINDS],
+        rows,
+        "`downsample_batch` with a seed for ties. Median seconds of one call; pass rates of rewards"
+        " of 0 or 1 are spread evenly.",
+        [Bar(f"{name}: seconds of the slowest", slowest[name], ACROSS_SECONDS) for name in KINDS],
     )
 
 

@@ -189,14 +189,28 @@ def selection_measured() -> dict[str, Any]:
     quadratic = {str(n): [float(n**2)] for n in (64, 256, 1024)}
     grown = {"groups": 9, "n": [64, 256, 1024], "numpy": n_log_n, "torch": quadratic}
     share = {"n": 64, "prompts": 8, "seconds": {"1": [0.001], "8": [0.002]}}
-    return {"m": 16, "cells": cells, "growth": grown, "step": share}
+    calls = {
+        f"{kind}; {rows}; {name}": [0.04, 0.045, seconds]
+        for kind in ("0 or 1", "normal")
+        for rows in selection.ROWS_PER_PROMPT
+        for name, seconds in (("numpy", 1.0), ("torch", 0.01))
+    }
+    calls["normal; 4; torch"] = [0.06, 0.07, 0.01]
+    across = {"groups": 9, "n": 64, "rewards": ["0 or 1", "normal"], "seconds": calls}
+    return {"m": 16, "cells": cells, "growth": grown, "across": across, "step": share}
 
 
-def test_the_selection_is_judged_by_its_growth_and_by_its_share():
-    _, grown, share = selection.tabulate(selection_measured(), {"8": [1.0, 4.0, 9.0]})
+def test_the_selection_is_judged_by_its_growth_its_slowest_batch_and_its_share():
+    _, grown, across, share = selection.tabulate(selection_measured(), {"8": [1.0, 4.0, 9.0]})
     found = verdicts(grown)
     assert found["numpy: exponent against n log n"] == (1.0, "met")
     assert found["torch: exponent against n log n"][1] == "missed"
+    # the medians of the slowest kind of batch
+    assert verdicts(across) == {
+        "numpy: seconds of the slowest": (0.045, "met"),
+        "torch: seconds of the slowest": (0.06, "missed"),
+    }
+    assert across.rows[7][1:] == ["4", "45 ms", "60 ms"]
     # 2 ms of 4 s
     assert verdicts(share) == {"8 prompts per step: selection's share of it": (0.0005, "met")}
     assert share.rows[0][2] == "not measured"

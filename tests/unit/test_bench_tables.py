@@ -260,7 +260,7 @@ def test_the_page_says_on_what_when_and_how_it_was_measured():
     ):
         assert shown in text
     assert "/somewhere" not in text
-    assert text.count("| bar |") == 6
+    assert text.count("| bar |") == 7
 
 
 def test_downsample_is_the_same_whether_numpy_or_torch_is_timed():

@@ -12,6 +12,7 @@ pytest.importorskip("trl")
 pytest.importorskip("requests")  # TRL's client of a vLLM server
 
 from podsrl.errors import RewardError
+from podsrl.trl import vllm
 from podsrl.trl.vllm import MAX_NUM_BATCHED_TOKENS
 from support import vllm_stand_in
 from support.torchrun import torchrun
@@ -255,15 +256,28 @@ def test_where_rewards_have_no_known_range_all_prompts_wait_for_the_first_round(
     assert llm.llm_engine.log == []
 
 
-def test_after_a_reward_function_failed_the_engine_has_nothing_left_to_do(make_trainer, stand_in):
-    def fails(**kwargs: Any) -> list[float]:
-        raise ValueError("no judge")
+def no_judge(**kwargs: Any) -> list[float]:
+    raise ValueError("no judge")
 
-    trainer = make_trainer(10, vllm_mode="colocate", reward_funcs=fails, **IN_ROUNDS)
+
+def test_after_a_reward_function_failed_the_engine_has_nothing_left_to_do(make_trainer, stand_in):
+    trainer = make_trainer(10, vllm_mode="colocate", reward_funcs=no_judge, **IN_ROUNDS)
     trainer.vllm_generation.llm.llm_engine.lasting = [1, 9, 9, 9]
     with pytest.raises(RewardError, match="no judge"):
         trainer.train()
     assert trainer.vllm_generation.llm.llm_engine.running == {}
+
+
+def test_after_a_reward_function_failed_a_server_is_asked_for_nothing_more(
+    make_trainer, server, monkeypatch
+):
+    monkeypatch.setattr(vllm, "MAX_POSTS", 1)
+    trainer = make_trainer(
+        10, vllm_mode="server", vllm_server_base_url=server.url, reward_funcs=no_judge, **IN_ROUNDS
+    )
+    with pytest.raises(RewardError, match="no judge"):
+        trainer.train()
+    assert len(server.requests) < 4  # of four prompts
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from unittest.mock import patch
 from trl.trainer import grpo_trainer
 
 _REQUESTS = count()  # names of those to a colocated engine
+MAX_POSTS = 64  # at once; TRL's client keeps as many connections to its server
 MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs above it
 
 
@@ -182,8 +183,11 @@ def _posted(client: Any, rest: int, ended: Ended) -> Callable[..., Any]:
             with patch.object(client, "generate", lambda **_: _joined(outputs)):
                 return ended(of, first)
 
-        with ThreadPoolExecutor(len(prompts)) as threads:
+        threads = ThreadPoolExecutor(min(len(prompts), MAX_POSTS))
+        try:
             return _joined(_first_rounds(len(prompts), rest, ask, answers, take))
+        finally:  # if a reward function has failed, some are still to be posted
+            threads.shutdown(cancel_futures=True)
 
     return generate
 

@@ -243,6 +243,14 @@ def test_evaluation_points_may_agree_in_steps_or_nearly_in_time():
         "b": [evaluation(s, t, 0.5) for s, t in ((0, 0), (2, 85), (4, 145), (6, 185))],
     }
     check_points(by_time)
+    # 38 s late at the third: allowed for steps of 41 s, and not for steps of 4 s
+    long, short = (
+        [evaluation(s, t, 0.5) for s, t in ((0, 0), (2 * k, 90), (4 * k, 167), (5 * k, 205))]
+        for k in (1, 10)
+    )
+    check_points({"a": by_time["a"], "again": by_time["a"], "long": long})
+    with pytest.raises(InvalidInputError, match="short made evaluation 3 after 167 s"):
+        check_points({"a": by_time["a"], "again": by_time["a"], "short": short})
 
 
 def test_evaluation_points_that_differ_are_refused_with_what_to_do():

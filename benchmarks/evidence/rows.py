@@ -127,7 +127,7 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 SETTINGS = {
     "mixed-16": Setting("mixed difficulty", 16, 40),
-    "mixed-128": Setting("mixed difficulty", 128, 100, rates=(1e-4, 2e-4, 3e-4)),
+    "mixed-128": Setting("mixed difficulty", 128, 100, rates=(1e-4, 2e-4, 3e-4, 4e-4)),
     "hard-16": Setting(
         "hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, (5e-5, 7.5e-5, 1e-4)
     ),

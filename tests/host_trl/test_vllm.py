@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Lock
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,8 +144,10 @@ IN_ROUNDS: dict[str, Any] = {
 def half_of_some(known: list[Any]) -> Any:
     """A reward function: every other rollout of the known prompts is right, the others' wrong."""
 
-    def reward(prompts: list[Any], completions: list[Any], **kwargs: Any) -> list[float]:
-        return [float(prompt in known and i % 2) for i, prompt in enumerate(prompts)]
+    def reward(prompts: list[Any], log_metric: Any, **kwargs: Any) -> list[float]:
+        rewards = [float(prompt in known and i % 2) for i, prompt in enumerate(prompts)]
+        log_metric("right", sum(rewards) / len(rewards))
+        return rewards
 
     return reward
 
@@ -176,24 +179,23 @@ def test_a_colocated_engine_gets_a_prompts_next_round_while_others_are_in_their_
         **IN_ROUNDS,
     )  # fmt: skip
     llm = trainer.vllm_generation.llm
-    llm.llm_engine.lasting = [1, 1, 9, 9]
+    llm.llm_engine.lasting = [1, 1, 1, 9]
     rows = trained_rows(trainer)
     log = llm.llm_engine.log
     prompts = [prompt for _, prompt, _ in log[:4]]
     assert [(what, n) for what, _, n in log[:4]] == [("asked", 6)] * 4
     asked_again = [prompt for what, prompt, n in log if (what, n) == ("asked", 4)]
     assert len(asked_again) == 3
-    for quick in prompts[:2]:
+    for quick in prompts[:3]:
         if quick in asked_again:
-            for slow in prompts[2:]:
-                assert log.index(("ended", quick, 4)) < log.index(("ended", slow, 6))
+            assert log.index(("ended", quick, 4)) < log.index(("ended", prompts[3], 6))
     assert llm.calls == []
     assert llm.slept == 2  # at construction, and once after all rounds
     assert len(rows) == 16
     for ids, logprob in rows:
         assert logprob == pytest.approx(llm.logprob_of[ids], abs=1e-6)
     entry = assert_rows_are_of_their_prompts(trainer, llm)
-    assert entry["reward"] == pytest.approx(3 / 24)
+    assert entry["reward"] == entry["right"] == pytest.approx(3 / 24)
     assert entry["pods/rollouts_saved"] == pytest.approx(4 / 40)
 
 
@@ -232,6 +234,54 @@ def test_a_server_gets_a_prompts_next_round_while_others_are_in_their_first(
     for ids, logprob in rows:
         assert logprob == pytest.approx(server.logprob_of[ids], abs=1e-6)
     assert_rows_are_of_their_prompts(trainer, server)
+
+
+def test_a_colocated_engine_stands_still_for_few_calls_of_the_reward_functions(
+    make_trainer, stand_in
+):
+    calls: list[int] = []
+
+    def reward(completions: list[Any], **kwargs: Any) -> list[float]:
+        calls.append(len(completions))
+        return [0.0] * len(completions)
+
+    fields = {**IN_ROUNDS, "per_device_train_batch_size": 64}
+    trainer = make_trainer(10, vllm_mode="colocate", reward_funcs=reward, **fields)
+    trainer.vllm_generation.llm.llm_engine.lasting = [1 + i for i in range(16)]
+    trainer.train()
+    # a quarter of the first rounds that are left: 4 of 16, 3 of 12, ...; all second ones at the end
+    assert calls == [6 * prompts for prompts in (4, 3, 3, 2, 1, 1, 1, 1)] + [4 * 16]
+
+
+def test_images_are_not_sent_to_the_server_again_for_what_has_been_generated():
+    sent: list[Any] = []
+
+    class Client:
+        def image_features(self, images: list[Any]) -> list[Any]:
+            sent.append(images)
+            return ["features"] * len(images)
+
+        def generate(self, prompts: list[Any], n: int, features: Any = None) -> dict[str, Any]:
+            assert features == ["features"]
+            return {"prompt_ids": prompts, "completion_ids": [prompts[0] * 2] * n, "logprobs": None}
+
+    client = Client()
+    generation = SimpleNamespace(mode="server", vllm_client=client)
+
+    def ended(prompts: list[int], first: bool) -> list[int]:
+        assert client.image_features(["image"] * len(prompts)) == [None] * len(prompts)
+        found = client.generate(prompts=[[i] for i in prompts], n=2)
+        assert found["completion_ids"] == [
+            [i, i] for i in prompts for _ in range(2 if first else 3)
+        ]
+        return prompts if first else []
+
+    with vllm.as_prompts_end(generation, 3, ended):
+        features = client.image_features(["image"] * 2)
+        found = client.generate(prompts=[[0], [1]], n=2, features=features)
+    assert found["prompt_ids"] == [[0], [1]]
+    assert found["completion_ids"] == [[0, 0]] * 2 + [[1, 1]] * 2
+    assert sent == [["image"] * 2]
 
 
 def test_a_prompt_that_follows_itself_has_rounds_of_its_own(make_trainer, stand_in, dataset):

@@ -95,9 +95,13 @@ def generate_in_any_order(
     def ended(groups: list[int], first: bool) -> list[int]:
         if first:
             counted = trainer.state.num_input_tokens_seen
-            with patch.object(trainer, "_metrics", {"train": defaultdict[str, list[Any]](list)}):
+            metrics: dict[str, Any] = {"train": defaultdict(list)}
+            pending: dict[str, list[Any]] = defaultdict(list)
+            with patch.multiple(trainer, _metrics=metrics, _pending_metrics=pending):
                 trainer._generate_round(batch, *batch.first_round(groups, prompts))
             trainer.state.num_input_tokens_seen = counted  # TRL counts and logs them at the end
+            for name, values in pending.items():  # TRL takes their mean: one for each prompt
+                trainer._pending_metrics[name] += values * len(groups)
         else:
             with unlogged(trainer):
                 trainer._generate_round(batch, *batch.next_round(groups))

@@ -129,22 +129,27 @@ def _in_process(generation: Any, rest: int, ended: Ended) -> Callable[..., Any]:
     llm, engine = generation.llm, generation.llm.llm_engine
 
     def generate(prompts: Sequence[Any], sampling_params: Any, **_: Any) -> list[Any]:
-        running: dict[str, int] = {}
-        at_once = -(-len(prompts) // 8)  # the engine waits while rewards are computed: few calls
+        running: dict[str, tuple[int, bool]] = {}  # prompt, and whether it is its first round
+        rests: dict[int, Any] = {}
 
         def ask(prompt: int, n: int | None) -> None:
             name, params = f"podsrl-{next(_REQUESTS)}", sampling_params[prompt].clone()
             params.n = n or params.n
             params.output_kind = type(params.output_kind).FINAL_ONLY
             engine.add_request(name, prompts[prompt], params)
-            running[name] = prompt
+            running[name] = prompt, n is None
 
         def answers() -> dict[int, Any]:
+            # The engine waits while rewards are computed. So a quarter of the first rounds that are
+            # left are judged at once, and all second ones, on which nothing waits, at the end.
             found: dict[int, Any] = {}
-            while running and len(found) < at_once:
-                ended = [request for request in engine.step() if request.finished]
-                found |= {running.pop(request.request_id): request for request in ended}
-            return found
+            left = sum(is_first for _, is_first in running.values())
+            while running and (not left or len(found) < left / 4):
+                for request in engine.step():
+                    if request.finished:
+                        prompt, is_first = running.pop(request.request_id)
+                        (found if is_first else rests)[prompt] = request
+            return found or {prompt: rests.pop(prompt) for prompt in list(rests)}
 
         def take(outputs: list[Any], of: list[int], first: bool) -> list[int]:
             with (
@@ -180,14 +185,17 @@ def _posted(client: Any, rest: int, ended: Ended) -> Callable[..., Any]:
             return {running.pop(answer): answer.result() for answer in found}
 
         def take(outputs: list[Any], of: list[int], first: bool) -> list[int]:
-            with patch.object(client, "generate", lambda **_: _joined(outputs)):
+            with (
+                patch.object(client, "generate", lambda **_: _joined(outputs)),
+                patch.object(client, "image_features", lambda images: [None] * len(images)),
+            ):
                 return ended(of, first)
 
         threads = ThreadPoolExecutor(min(len(prompts), MAX_POSTS))
         try:
             return _joined(_first_rounds(len(prompts), rest, ask, answers, take))
-        finally:  # if a reward function has failed, some are still to be posted
-            threads.shutdown(cancel_futures=True)
+        finally:  # if a reward function has failed, some are still to be answered or posted
+            threads.shutdown(wait=False, cancel_futures=True)
 
     return generate
 

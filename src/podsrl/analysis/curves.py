@@ -135,7 +135,7 @@ def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:
     The i-th points of all runs are the same if they agree in the step, in the rollouts or tokens
     generated, in the rollouts trained, or in training time. Apart from steps they can't agree
     exactly, as an evaluation waits for its step to end: they agree when no run is off by more than
-    half the usual way from one point to the next, or by more than one of its own steps.
+    half the usual way from one point to the next, or by more than the longest of its own steps.
 
     Args:
         runs: the evaluations of each run, in order, by a name to call the run.
@@ -185,6 +185,6 @@ def _agree(runs: Mapping[str, Sequence[Evaluation]], field: str) -> bool:
     if field == "step" or len(middle) == 1:
         return not off.any() and bool(values.any() or field == "step")
     steps, _, _ = _distances(runs, "step")
-    own_step = np.diff(values).sum(axis=1) / np.maximum(1, np.diff(steps).sum(axis=1))
+    own_step = (np.diff(values) / np.maximum(1, np.diff(steps))).max(axis=1)
     allowed = np.maximum(0.5 * np.median(np.diff(middle)), own_step)
     return bool(middle[-1] > middle[0] and (off <= allowed[:, None]).all())

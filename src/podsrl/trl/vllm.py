@@ -61,12 +61,13 @@ def one_request_per_prompt(
 
 
 def _grouped(generate: Callable[..., Any], asked: int) -> Callable[..., list[Any]]:
-    """The engine's `generate`, one request per run of equal prompts; one output per row."""
+    """The engine's `generate`, one request for the rows of a prompt here; one output per row."""
 
     def grouped(prompts: Sequence[Any], sampling_params: Any, **kwargs: Any) -> list[Any]:
         lengths = [(prompt, len(list(rows))) for prompt, rows in groupby(prompts)]
-        # a prompt that follows itself is two requests
-        runs = [(p, min(asked, many - at)) for p, many in lengths for at in range(0, many, asked)]
+        # a prompt that follows itself is several requests
+        whole = [(p, many, 1 if many % asked else many // asked) for p, many in lengths]
+        runs = [(p, many // times) for p, many, times in whole for _ in range(times)]
         params = [sampling_params.clone() for _ in runs]
         for one, (_, n) in zip(params, runs, strict=True):
             one.n = n

@@ -322,12 +322,22 @@ def test_after_a_reward_function_failed_a_server_is_asked_for_nothing_more(
     make_trainer, server, monkeypatch
 ):
     monkeypatch.setattr(vllm, "MAX_POSTS", 1)
+    failed, posted, answer = Event(), [], server.answer
+
+    def only_the_first_is_quick(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if path == "/v1/completions":
+            posted.append(body)
+            assert len(posted) == 1 or failed.wait(timeout=60)
+        return answer(path, body)
+
+    server.answer = only_the_first_is_quick
     trainer = make_trainer(
         10, vllm_mode="server", vllm_server_base_url=server.url, reward_funcs=no_judge, **IN_ROUNDS
     )
     with pytest.raises(RewardError, match="no judge"):
         trainer.train()
-    assert len(server.requests) < 4  # of four prompts
+    assert len(posted) <= 2  # of four prompts; and the error did not wait for the second
+    failed.set()
 
 
 @pytest.mark.slow

@@ -53,11 +53,12 @@ def downsample_batch(rewards_P_N: Any, rows: int, seed: Seed = None) -> Any:
     rows = _check_rows(rows, values)
     random = np.random.default_rng(seed) if seed is not None else None
     ascending, rollout, count = sort_groups(values, seed)
-    rank, worth = _rank_rollouts(ascending, count[:, 0])
-    kept_by_rank = np.arange(values.shape[1]) < _share_rows(worth, rows, random)[:, None]
+    place_N_P, worth = _rank_rollouts(ascending, count[:, 0])
+    of_group, taken = np.nonzero(
+        np.arange(values.shape[1]) < _share_rows(worth, rows, random)[:, None]
+    )
     kept = np.zeros(values.shape, dtype=bool)
-    kept_rollouts = np.take_along_axis(rollout, rank, axis=1)
-    np.put_along_axis(kept, kept_rollouts, kept_by_rank, axis=1)
+    kept[of_group, rollout[of_group, place_N_P[taken, of_group]]] = True
     if as_lists:
         return kept.tolist()
     if isinstance(rewards, np.ndarray):
@@ -91,7 +92,7 @@ def _rank_rollouts(ascending_P_N: Floats, count_P: Integers) -> tuple[Integers, 
     their mean: the lowest or the highest of those left.
 
     Returns:
-        place_P_N, and worth_P_J for j = 0..n.
+        place_N_P, and worth_P_J for j = 0..n.
     """
     groups, n = ascending_P_N.shape
     every = np.arange(groups)
@@ -102,22 +103,23 @@ def _rank_rollouts(ascending_P_N: Floats, count_P: Integers) -> tuple[Integers, 
     place = np.empty((n, groups), dtype=np.int64)
     squares = np.zeros((n + 1, groups))
     low, high, mean = np.zeros_like(count_P), count_P - 1, np.zeros(groups)
+    low, high = low * groups + every, high * groups + every  # places in the flat x
     for j in range(n):
-        below = mean - x_N_P.take(low * groups + every, mode="clip")
-        above = x_N_P.take(high * groups + every, mode="clip") - mean
+        below = mean - x_N_P.take(low, mode="clip")
+        above = x_N_P.take(high, mode="clip") - mean
         is_high = above > below - _ROUNDING
         place[j] = np.where(is_high, high, low)
         step = np.where(is_high, above, -below)
         squares[j + 1] = squares[j] + step * step * (j / (j + 1)) * (j < count_P)
         mean += step / (j + 1)
-        low += ~is_high
-        high -= is_high
+        low += groups * ~is_high
+        high -= groups * is_high
     j_J = np.arange(n + 1)
-    place = np.where(j_J[1:, None] > count_P, j_J[:-1, None], place)
+    place = np.where(j_J[1:, None] > count_P, j_J[:-1, None], place // max(1, groups))
     flat = _FILLER * (half_range <= 0)[:, None] * j_J
     unscorable = 2 * _FILLER * np.maximum(j_J - count_P[:, None], 0)
     worth = np.sqrt(squares).T - flat - unscorable - _EQUAL * j_J**2.0
-    return np.ascontiguousarray(place.T), worth
+    return place, worth
 
 
 def _share_rows(worth_P_J: Floats, rows: int, random: np.random.Generator | None) -> Integers:

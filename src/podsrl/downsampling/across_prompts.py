@@ -54,9 +54,8 @@ def downsample_batch(rewards_P_N: Any, rows: int, seed: Seed = None) -> Any:
     random = np.random.default_rng(seed) if seed is not None else None
     ascending, rollout, count = sort_groups(values, seed)
     place_N_P, worth = _rank_rollouts(ascending, count[:, 0])
-    of_group, taken = np.nonzero(
-        np.arange(values.shape[1]) < _share_rows(worth, rows, random)[:, None]
-    )
+    shares = _share_rows(worth, rows, random)
+    of_group, taken = np.nonzero(np.arange(values.shape[1]) < shares[:, None])
     kept = np.zeros(values.shape, dtype=bool)
     kept[of_group, rollout[of_group, place_N_P[taken, of_group]]] = True
     if as_lists:
@@ -102,8 +101,7 @@ def _rank_rollouts(ascending_P_N: Floats, count_P: Integers) -> tuple[Integers, 
     x_N_P = np.nan_to_num((ascending_P_N - (lowest + highest)[:, None]) / widest).T.copy()
     place = np.empty((n, groups), dtype=np.int64)
     squares = np.zeros((n + 1, groups))
-    low, high, mean = np.zeros_like(count_P), count_P - 1, np.zeros(groups)
-    low, high = low * groups + every, high * groups + every  # places in the flat x
+    low, high, mean = every.copy(), (count_P - 1) * groups + every, np.zeros(groups)  # places in x
     for j in range(n):
         below = mean - x_N_P.take(low, mode="clip")
         above = x_N_P.take(high, mode="clip") - mean

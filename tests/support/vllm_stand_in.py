@@ -94,7 +94,6 @@ class StepwiseEngine:
 
     Attributes:
         lasting: steps of the next requests, in the order they are asked; 1 where there is none.
-        asked: prompt, n and the step of each request.
         log: what happened, in order: ("asked" or "ended", prompt, n).
     """
 

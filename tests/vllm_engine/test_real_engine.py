@@ -49,6 +49,23 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable)
 
 
+def train_and_compare_logprobs(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Train; by step, how far the engine's log-probs of the kept rows are from the model's."""
+    differences = []
+    finish = trainer._finish
+
+    def compare(batch: Any, output: dict[str, Any]) -> None:
+        finish(batch, output)
+        mask = output["completion_mask"].bool()
+        of_engine, of_model = output["sampling_per_token_logps"], output["old_per_token_logps"]
+        differences.append((of_engine - of_model)[mask].abs().max().item())
+        assert of_model[mask].std() > 0.1  # rows that were exchanged would show
+
+    monkeypatch.setattr(trainer, "_finish", compare)
+    trainer.train()
+    return differences
+
+
 @pytest.mark.slow
 def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
     trainer = make_trainer(
@@ -64,18 +81,7 @@ def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
         return generate(prompts, sampling_params=sampling_params, **kwargs)
 
     monkeypatch.setattr(engine, "generate", recorded)
-    differences = []
-    finish = trainer._finish
-
-    def compare(batch: Any, output: dict[str, Any]) -> None:
-        finish(batch, output)
-        mask = output["completion_mask"].bool()
-        of_engine, of_model = output["sampling_per_token_logps"], output["old_per_token_logps"]
-        differences.append((of_engine - of_model)[mask].abs().max().item())
-        assert of_model[mask].std() > 0.1  # rows that were exchanged would show
-
-    monkeypatch.setattr(trainer, "_finish", compare)
-    trainer.train()
+    differences = train_and_compare_logprobs(trainer, monkeypatch)
 
     assert [[n for _, n in call] for call in asked] == [[N, N]] * 2
     assert all(len({prompt for prompt, _ in call}) == 2 for call in asked)
@@ -120,17 +126,7 @@ def test_in_rounds_the_real_engine_takes_a_prompts_rest_while_others_are_generat
 
     monkeypatch.setattr(engine, "add_request", added)
     monkeypatch.setattr(engine, "step", stepped)
-    differences = []
-    finish = trainer._finish
-
-    def compare(batch: Any, output: dict[str, Any]) -> None:
-        finish(batch, output)
-        mask = output["completion_mask"].bool()
-        of_engine, of_model = output["sampling_per_token_logps"], output["old_per_token_logps"]
-        differences.append((of_engine - of_model)[mask].abs().max().item())
-
-    monkeypatch.setattr(trainer, "_finish", compare)
-    trainer.train()
+    differences = train_and_compare_logprobs(trainer, monkeypatch)
 
     assert sorted(sizes.values()) == [4] * 6 + [6] * 8  # one prompt of four has its contrast
     asked = [i for i, (what, _) in enumerate(log) if what == "asked"]

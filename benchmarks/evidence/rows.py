@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +24,18 @@ from scipy.stats import spearmanr
 
 from benchmarks.evidence.__main__ import RESULTS, RUNS, best, compare, hardware, mean_and_spread
 from benchmarks.evidence.cells import equally_long, mean_accuracy, with_interval
+from benchmarks.evidence.rows_settings import (
+    ACROSS,
+    ARMS,
+    FAMILIES,
+    FIRST_TUNING_SEED,
+    GRPO,
+    RATES,
+    SAME_UPDATE,
+    SEEDS,
+    SETTINGS,
+    WORDS,
+)
 from benchmarks.evidence.verdict import figure
 from podsrl.analysis import summary as words
 from podsrl.analysis.curves import Clock
@@ -38,48 +50,6 @@ from podsrl.recommend import Sizes
 from podsrl.runs.folder import find_runs
 from podsrl.runs.json_files import write_json, write_whole
 
-#: Rollouts generated and kept for each prompt, and other settings of each arm.
-ARMS: dict[str, dict[str, Any]] = {
-    "grpo16": {"like": "grpo", "num_generations": 16},
-    "grpo8": {"like": "grpo", "num_generations": 8},
-    "grpo4": {"like": "grpo", "num_generations": 4},
-    "grpo_ga": {},
-    "pods": {},
-    "few": {"num_rollouts": 4, "num_generations": 2},
-    "across2": {"num_rollouts": 2, "num_generations": 1, "selection_scope": "batch"},
-    "across3": {"num_rollouts": 3, "num_generations": 1, "selection_scope": "batch"},
-    "across4": {"num_rollouts": 4, "num_generations": 1, "selection_scope": "batch"},
-    "rounds": {
-        "num_rollouts": 4,
-        "num_generations": 2,
-        "rollouts_per_round": 2,
-        "reward_range": [0, 1],
-    },
-}
-#: What each arm is, in words.
-WORDS = {
-    "grpo16": "GRPO, 16 of each prompt",
-    "grpo8": "GRPO, 8 of each prompt",
-    "grpo4": "GRPO, 4 of each prompt",
-    "grpo_ga": "GRPO-GA, all 64 of each prompt",
-    "pods": "PODS 64 → 16, the paper's",
-    "few": "PODS 4 → 2",
-    "across2": "PODS across the batch, 2 of each prompt",
-    "across3": "PODS across the batch, 3 of each prompt",
-    "across4": "PODS across the batch, 4 of each prompt",
-    "rounds": "PODS 4 → 2 in rounds of 2",
-}
-GRPO, ACROSS = ("grpo16", "grpo8", "grpo4"), ("across2", "across3", "across4")
-#: Of each family the one that does best in tuning is run, and GRPO with 16, as in the paper, too.
-FAMILIES = (GRPO, ACROSS)
-#: Arms that make the same updates as another have its learning rate.
-SAME_UPDATE = {"rounds": "few"}
-#: The learning rates tried, unless a setting has its own.
-RATES = (5e-5, 1e-4, 1.5e-4, 2e-4)
-LOW, HIGH = (2.5e-5, 5e-5, 7.5e-5, 1e-4), (1e-4, 1.5e-4, 2e-4, 3e-4, 4e-4)
-SGD = (1e-2, 2e-2, 3e-2, 4e-2)
-FIRST_TUNING_SEED = 100
-SEEDS = 5
 #: Of the figure: title, the arms of which one was run, and the clock.
 PANELS = (
     ("Across the batch", ACROSS, "measured"),
@@ -89,61 +59,6 @@ PANELS = (
 )
 #: The authors' L40S: seconds to generate a rollout, and to update on one.
 AUTHORS = Clock(generate=0.05, update=0.42)
-EXPENSIVE = {"num_iterations": 2, "gradient_checkpointing": True}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting: rows per step, seconds of processor time for each run, and what is trained.
-
-    rates: the learning rates to try.
-    """
-
-    what: str
-    rows: int
-    seconds: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    rates: tuple[float, ...] = RATES
-
-
-def _sums(columns: int, noise: float) -> dict[str, Any]:
-    return {
-        "task_options": {"min_columns": columns, "max_columns": columns},
-        "tiny_options": {"min_columns": columns, "max_columns": columns, "noise": noise},
-    }
-
-
-#: Words of 3 to 9 letters: 3 tokens for each letter and 10 for the form.
-_SPELLING = {
-    "task": "reasoning_gym:spell_backward",
-    "task_options": {"config": {"min_word_len": 3, "max_word_len": 9}},
-    "model_name_or_path": "speller",  # stands for the folder that `get_speller` makes
-    "tiny_options": {"min_columns": 3, "max_columns": 9, "noise": 0.5, "steps": 500},
-    "max_completion_length": 40,
-}
-_LONG_SPELLING = {**_SPELLING, "task_options": {"config": {"min_word_len": 8, "max_word_len": 9}}}
-_HARD = {"tiny_options": {"min_columns": 2, "max_columns": 7, "noise": 0.5, "steps": 500}}
-_RARE = _sums(6, 0.45)
-_RARE["tiny_options"]["steps"] = 500
-SETTINGS = {
-    "mixed-16": Setting("mixed difficulty", 16, 40),
-    "mixed-128": Setting("mixed difficulty", 128, 100, rates=(1e-4, 2e-4, 3e-4, 4e-4)),
-    "hard-16": Setting(
-        "hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, (5e-5, 7.5e-5, 1e-4)
-    ),
-    "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),
-    "rare-16": Setting("nearly hopeless, expensive update", 16, 70, {**_RARE, **EXPENSIVE}, LOW),
-    "uniform-16": Setting("one difficulty", 16, 40, {**_sums(4, 0.3), "max_completion_length": 64}),
-    "long-16": Setting("mixed difficulty, 3 times as long", 16, 150, EXPENSIVE, LOW),
-    "four-64": Setting("mixed difficulty, 4 times the rows", 64, 80),
-    "sgd-16": Setting(
-        "nearly hopeless, by SGD", 16, 140, {**_RARE, **EXPENSIVE, "optim": "sgd"}, SGD
-    ),
-    "words-16": Setting("words of mixed length", 16, 20, _SPELLING, HIGH),
-    "words-hard-16": Setting(
-        "long words, expensive update", 16, 25, {**_LONG_SPELLING, **EXPENSIVE}, HIGH
-    ),
-}
 
 
 def main() -> None:
@@ -156,7 +71,7 @@ def main() -> None:
     args = parser.parse_args()
     for name in args.settings:
         if args.only in (None, "tune"):
-            compare(f"rows-{name}-rates", tuning(name, args.tuning_seeds), args.jobs)
+            tune(name, args.tuning_seeds, args.jobs)
         if args.only in (None, "run"):
             compare(f"rows-{name}", final(name), args.jobs)
     if args.only in (None, "condense"):
@@ -184,15 +99,36 @@ def _comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) ->
     }
 
 
-def tuning(name: str, tuning_seeds: int = 2) -> dict[str, Any]:
-    """Every arm that makes other updates than the rest, at each of its learning rates."""
+def tune(name: str, seeds: int, jobs: int) -> None:
+    """Try learning rates until no arm's best one is the lowest or the highest it was tried at."""
+    found: dict[str, dict[float, list[float]]] = {}
+    own = [arm for arm in ARMS if arm not in SAME_UPDATE]
+    while True:
+        rates = {arm: rates_to_try(SETTINGS[name].start, found.get(arm, {})) for arm in own}
+        if not any(rates.values()):
+            return
+        compare(f"rows-{name}-rates", tuning(name, rates, seeds), jobs)
+        found = tried(name)
+
+
+def rates_to_try(start: float, found: Mapping[float, Sequence[float]]) -> list[float]:
+    """Of an arm: at first two, then the one beyond its best where this is on the edge."""
+    if not found:
+        return [rate for rate in RATES if rate >= start][:2]
+    at_best, low, high = best(found), min(found), max(found)
+    below = [rate for rate in RATES if rate < low] if at_best == low else []
+    above = [rate for rate in RATES if rate > high] if at_best == high else []
+    return below[-1:] + above[:1]
+
+
+def tuning(name: str, rates: Mapping[str, Sequence[float]], tuning_seeds: int) -> dict[str, Any]:
+    """Arms at these learning rates."""
     arms = {
         f"{arm}-{rate:.3g}": {"like": "grpo_ga" if arm == "grpo_ga" else "pods"}
-        | own
+        | ARMS[arm]
         | {"learning_rate": rate}
-        for arm, own in ARMS.items()
-        if arm not in SAME_UPDATE
-        for rate in SETTINGS[name].rates
+        for arm in rates
+        for rate in rates[arm]
     }
     seeds = [FIRST_TUNING_SEED + i for i in range(tuning_seeds)]
     return _comparison(name, arms, seeds, 0.75)

@@ -305,6 +305,32 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     assert (results / "rows.md").read_text() == before
 
 
+def test_tuning_goes_on_until_the_rates_beside_the_best_are_tried(monkeypatch):
+    pytest.importorskip("trl")
+    from benchmarks.evidence import rows
+
+    peaks = {"grpo16": 3e-5, "across4": 3e-4}  # of all others 1e-4, where tuning starts
+    tried: dict[str, dict[float, list[float]]] = {}
+    calls = []
+
+    def run(name: str, config: dict, jobs: int) -> None:
+        calls.append(list(config["arms"]))
+        for arm, settings in config["arms"].items():
+            kind, rate = arm.split("-", 1)[0], settings["learning_rate"]
+            assert rate not in tried.setdefault(kind, {})
+            tried[kind][rate] = [1 - abs(np.log(rate / peaks.get(kind, 1e-4)))]
+
+    monkeypatch.setattr(rows, "compare", run)
+    monkeypatch.setattr(rows, "tried", lambda name: tried)
+    rows.tune("mixed-16", 1, 2)
+    assert sorted(tried["few"]) == [7.5e-5, 1e-4, 1.5e-4]
+    assert sorted(tried["grpo16"]) == [2e-5, 3e-5, 5e-5, 7.5e-5, 1e-4, 1.5e-4]
+    assert sorted(tried["across4"]) == [1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4]
+    assert "rounds" not in tried  # it has the rate of `few`
+    assert "few-0.0001" in calls[0]
+    assert calls[-1] == ["grpo16-2e-05"]
+
+
 def test_the_page_of_predictions_is_what_its_command_writes():
     pytest.importorskip("trl")
     from benchmarks.evidence import foreseen

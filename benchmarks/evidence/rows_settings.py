@@ -1,0 +1,102 @@
+"""What the comparisons of `benchmarks.evidence.rows` train: their settings and their arms."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Rollouts generated and kept for each prompt, and other settings of each arm.
+ARMS: dict[str, dict[str, Any]] = {
+    "grpo16": {"like": "grpo", "num_generations": 16},
+    "grpo8": {"like": "grpo", "num_generations": 8},
+    "grpo4": {"like": "grpo", "num_generations": 4},
+    "grpo_ga": {},
+    "pods": {},
+    "few": {"num_rollouts": 4, "num_generations": 2},
+    "across2": {"num_rollouts": 2, "num_generations": 1, "selection_scope": "batch"},
+    "across3": {"num_rollouts": 3, "num_generations": 1, "selection_scope": "batch"},
+    "across4": {"num_rollouts": 4, "num_generations": 1, "selection_scope": "batch"},
+    "rounds": {
+        "num_rollouts": 4,
+        "num_generations": 2,
+        "rollouts_per_round": 2,
+        "reward_range": [0, 1],
+    },
+}
+#: What each arm is, in words.
+WORDS = {
+    "grpo16": "GRPO, 16 of each prompt",
+    "grpo8": "GRPO, 8 of each prompt",
+    "grpo4": "GRPO, 4 of each prompt",
+    "grpo_ga": "GRPO-GA, all 64 of each prompt",
+    "pods": "PODS 64 → 16, the paper's",
+    "few": "PODS 4 → 2",
+    "across2": "PODS across the batch, 2 of each prompt",
+    "across3": "PODS across the batch, 3 of each prompt",
+    "across4": "PODS across the batch, 4 of each prompt",
+    "rounds": "PODS 4 → 2 in rounds of 2",
+}
+GRPO, ACROSS = ("grpo16", "grpo8", "grpo4"), ("across2", "across3", "across4")
+#: Of each family the one that does best in tuning is run, and GRPO with 16, as in the paper, too.
+FAMILIES = (GRPO, ACROSS)
+#: Arms that make the same updates as another have its learning rate.
+SAME_UPDATE = {"rounds": "few"}
+#: The learning rates there are to try, of AdamW and of SGD.
+RATES = (
+    *(1e-5, 1.5e-5, 2e-5, 3e-5, 5e-5, 7.5e-5, 1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4, 7.5e-4, 1e-3),
+    *(5e-3, 1e-2, 2e-2, 3e-2, 5e-2, 1e-1),
+)
+FIRST_TUNING_SEED = 100
+SEEDS = 5
+EXPENSIVE = {"num_iterations": 2, "gradient_checkpointing": True}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: rows per step, seconds of processor time for each run, and what is trained.
+
+    start: the learning rate to try first.
+    """
+
+    what: str
+    rows: int
+    seconds: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    start: float = 1e-4
+
+
+def _sums(columns: int, noise: float) -> dict[str, Any]:
+    return {
+        "task_options": {"min_columns": columns, "max_columns": columns},
+        "tiny_options": {"min_columns": columns, "max_columns": columns, "noise": noise},
+    }
+
+
+#: Words of 3 to 9 letters: 3 tokens for each letter and 10 for the form.
+_SPELLING = {
+    "task": "reasoning_gym:spell_backward",
+    "task_options": {"config": {"min_word_len": 3, "max_word_len": 9}},
+    "model_name_or_path": "speller",  # stands for the folder that `get_speller` makes
+    "tiny_options": {"min_columns": 3, "max_columns": 9, "noise": 0.5, "steps": 500},
+    "max_completion_length": 40,
+}
+_LONG_SPELLING = {**_SPELLING, "task_options": {"config": {"min_word_len": 8, "max_word_len": 9}}}
+_HARD = {"tiny_options": {"min_columns": 2, "max_columns": 7, "noise": 0.5, "steps": 500}}
+_RARE = _sums(6, 0.45)
+_RARE["tiny_options"]["steps"] = 500
+SETTINGS = {
+    "mixed-16": Setting("mixed difficulty", 16, 40),
+    "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
+    "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
+    "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),
+    "rare-16": Setting("nearly hopeless, expensive update", 16, 70, {**_RARE, **EXPENSIVE}, 5e-5),
+    "uniform-16": Setting("one difficulty", 16, 40, {**_sums(4, 0.3), "max_completion_length": 64}),
+    "long-16": Setting("mixed difficulty, 3 times as long", 16, 150, EXPENSIVE, 5e-5),
+    "four-64": Setting("mixed difficulty, 4 times the rows", 64, 80, start=1.5e-4),
+    "sgd-16": Setting(
+        "nearly hopeless, by SGD", 16, 140, {**_RARE, **EXPENSIVE, "optim": "sgd"}, 2e-2
+    ),
+    "words-16": Setting("words of mixed length", 16, 20, _SPELLING, 2e-4),
+    "words-hard-16": Setting(
+        "long words, expensive update", 16, 25, {**_LONG_SPELLING, **EXPENSIVE}, 2e-4
+    ),
+}

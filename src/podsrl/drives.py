@@ -11,6 +11,8 @@ SMALL_WEIGHT = 0.2
 LARGE_DRIVE = 0.5
 #: Generations to look at before saying that it does: one alone is noise.
 WATCHED = 10
+#: Numbers from here on are left out, as NaN is: their squares could not be summed.
+_HUGE = 1e100
 
 
 def drives(advantages_P_N: Any, parts_P_N_F: Any, counted_P_N: Any = None) -> np.ndarray:
@@ -23,8 +25,8 @@ def drives(advantages_P_N: Any, parts_P_N_F: Any, counted_P_N: Any = None) -> np
 
     Args:
         advantages_P_N: advantages; P groups of N slots.
-        parts_P_N_F: what each of F reward functions gave; NaN where it gave nothing, and there
-            the rollout is left out for this function.
+        parts_P_N_F: what each of F reward functions gave; where it is NaN or beyond 1e100, the
+            rollout is left out for this function.
         counted_P_N: which rollouts count, such as the kept ones; default all.
 
     Returns:
@@ -36,7 +38,7 @@ def drives(advantages_P_N: Any, parts_P_N_F: Any, counted_P_N: Any = None) -> np
     advantages = np.asarray(advantages_P_N, dtype=np.float64)
     parts = np.asarray(parts_P_N_F, dtype=np.float64)
     counted = np.ones(advantages.shape, dtype=bool) if counted_P_N is None else counted_P_N
-    counted_P_N_F = np.asarray(counted, dtype=bool)[..., None] & ~np.isnan(parts)
+    counted_P_N_F = np.asarray(counted, dtype=bool)[..., None] & (np.abs(parts) < _HUGE)
     part = _centred(np.where(counted_P_N_F, parts, 0.0), counted_P_N_F)
     repeated = np.broadcast_to(advantages[..., None], parts.shape)
     advantage = _centred(np.where(counted_P_N_F, repeated, 0.0), counted_P_N_F)
@@ -167,7 +169,7 @@ class FittedWeights:
 
         Args:
             names_F: the parts; others than before start anew.
-            parts_R_F: of each rollout; one with NaN is left out.
+            parts_R_F: of each rollout; one with NaN or a number beyond 1e100 is left out.
             rewards_R: theirs.
 
         >>> parts = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
@@ -175,7 +177,7 @@ class FittedWeights:
         array([1. , 0.2])
         """
         rows = np.column_stack([np.asarray(parts_R_F, dtype=np.float64), rewards_R])
-        rows = rows[~np.isnan(rows).any(axis=1)]
+        rows = rows[(np.abs(rows) < _HUGE).all(axis=1)]
         if not len(rows):
             return None
         if list(names_F) != self.names:

@@ -90,13 +90,21 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
 
     Returns:
         Both in the order of `samples`. The second are the raw rewards if slime would not normalise
-        (--disable-rewards-normalization, or another estimator).
+        (--disable-rewards-normalization, or another estimator). An unscorable sample has 0.
 
     Raises:
         InvalidInputError: samples that did not pass through `select_rollouts`.
+        UnsupportedError: an unscorable sample where slime would not normalise.
     """
-    raw = [_reward(args, sample) for sample in samples]
+    rewards = [_reward(args, sample) for sample in samples]
+    raw = [0.0 if math.isnan(reward) else reward for reward in rewards]
     if not (args.rewards_normalization and args.advantage_estimator in _NORMALISED):
+        if any(map(math.isnan, rewards)):
+            raise UnsupportedError(
+                "a kept rollout could not be scored, and only advantages can leave it out: give"
+                f" --advantage-estimator {' or '.join(_NORMALISED)} without"
+                " --disable-rewards-normalization, or let the reward function return a number"
+            )
         return raw, raw
     if any(_ADVANTAGE not in sample.metadata for sample in samples):
         raise InvalidInputError(

@@ -184,6 +184,27 @@ def test_a_failing_reward_leaves_a_checkpoint_only_where_a_step_begins(make_trai
     assert [path and path.name for path in saved] == ["checkpoint-1", None]
 
 
+def test_a_run_killed_while_it_saves_keeps_the_checkpoint_before(make_trainer, monkeypatch):
+    trainer = make_trainer(
+        8, max_steps=3, save_strategy="steps", save_steps=1, save_total_limit=1
+    )  # fmt: skip
+    write = checkpoint.write
+
+    def killed(state: Any, folder: Path, rank: int) -> None:
+        if folder.name == "checkpoint-3":
+            raise KeyboardInterrupt
+        write(state, folder, rank)
+
+    monkeypatch.setattr(checkpoint, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    folder = Path(trainer.args.output_dir)
+    assert {path.name for path in folder.glob("checkpoint-*")} == {"checkpoint-2", "checkpoint-3"}
+    last = checkpoint.last_complete(folder)
+    assert last is not None
+    assert last.name == "checkpoint-2"
+
+
 def test_a_renamed_checkpoint_keeps_the_rollouts_before_it(make_trainer):
     saving = {"max_steps": 3, "save_strategy": "steps", "save_steps": 2}
     first = make_trainer(8, **saving)

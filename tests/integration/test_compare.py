@@ -26,10 +26,11 @@ from podsrl.experiments.comparison import (
     ComparisonSpec,
     RunOf,
     Shard,
+    comparing,
     open_comparison,
     parse_comparison,
 )
-from podsrl.experiments.comparison_process import work
+from podsrl.experiments.comparison_process import lock_of, work
 from podsrl.experiments.run_comparison import Status, compare
 from podsrl.grading.unscorable import UnscorableError
 from podsrl.grading.workers.process import GradingProcessError
@@ -288,6 +289,29 @@ def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
     before = contents(folder)
     assert main(["compare", "--config", path]) == 0
     assert contents(folder) == before
+
+
+def test_a_shard_that_ends_early_leaves_what_another_is_starting(comparison, tmp_path):
+    spec = parse_comparison(comparison(arms=["grpo", "pods"], seeds=2), "x")
+    second = spec.run_folder(RunOf("pods", 1))
+
+    def left_by(shard: Shard, at_work: bool) -> list[str]:
+        def interrupted() -> None:
+            with comparing(spec, shard):
+                with lock_of(second) as lock:  # as the other's process before its first step
+                    second.path.with_name("seed-1.log").write_text("loading the model")
+                    if at_work:
+                        lock.acquire()
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        return sorted(path.name for path in contents(tmp_path / "runs"))
+
+    everything = ["comparison.yaml", "seed-1.lock", "seed-1.log"]
+    assert left_by(Shard(1, 2), at_work=False) == everything
+    assert left_by(Shard(2, 2), at_work=False) == ["comparison.yaml"]
+    assert left_by(Shard(2, 2), at_work=True) == everything
 
 
 @pytest.mark.slow

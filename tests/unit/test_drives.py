@@ -121,8 +121,19 @@ def test_a_number_that_is_no_part_of_the_reward_weighs_nothing_and_twins_share()
     rng = np.random.default_rng(1)
     answer, noise = (rng.random(200) < 0.5) * 1.0, rng.random(200)
     parts = np.column_stack([answer, noise, answer])
+    rewards = 2 * answer
     parts[3] = np.nan  # could not be scored
-    assert FittedWeights().observe("abc", parts, 2 * answer) == pytest.approx([1, 0, 1])
+    parts[4, 1], parts[5, 1], rewards[6] = np.inf, 1e200, -np.inf  # can't be summed
+    fitted = FittedWeights()
+    for _ in range(2):
+        assert fitted.observe("abc", parts, rewards) == pytest.approx([1, 0, 1])
+
+
+def test_a_rollout_with_a_number_that_cannot_be_squared_is_left_out():
+    advantages, parts = [[1.0, -1.0, 0.0, 0.0]], [[[1.0], [0.0], [0.5], [0.5]]]
+    for wrong in (np.nan, np.inf, -1e300):
+        parts[0][3] = [wrong]
+        assert drives(advantages, parts) == pytest.approx([1.0])
 
 
 def test_no_weights_where_the_parts_do_not_explain_the_reward_or_one_has_not_varied():

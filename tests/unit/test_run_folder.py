@@ -160,6 +160,9 @@ def test_truncating_forgets_everything_after_the_step(tmp_path):
     assert [e.step for e in run.evaluations()] == [1, 2]
     assert run.rollout_steps() == [1, 2]
     assert run.finished() is None
+    run.finish("pods", 0, 2, 2.0)
+    run.truncate_after(2)  # it goes on, with more steps than it was to have
+    assert run.finished() is None
 
 
 def test_damaged_rollouts_are_named_and_skipped(tmp_path):
@@ -188,6 +191,8 @@ def test_runs_are_found_below_a_folder_and_none_is_an_error(tmp_path):
         find_runs(tmp_path)
     for name in ("pods/seed-1", "grpo/seed-0", "grpo/seed-1"):
         RunFolder(tmp_path / name).write_config({"arm": name[:4]})
+    # what a start that was killed had put beside a run
+    RunFolder(tmp_path / "pods" / ".seed-1.before").write_config({"arm": "pods"})
     names = [str(run.path.relative_to(tmp_path)) for run in find_runs(tmp_path)]
     assert names == ["grpo/seed-0", "grpo/seed-1", "pods/seed-1"]
 

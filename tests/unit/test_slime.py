@@ -115,9 +115,20 @@ def test_a_sample_without_a_reward_is_kept_last_and_has_advantage_0(how):
     select_rollouts(args, data)
     assert [sample.index for sample in data[0]] == [0, 1, 6, 7]
     raw, processed = post_process_rewards(args, data[0])
-    assert math.isnan(raw[0])
-    assert processed[:2] == [0.0, 0.0]
+    assert raw[:2] == processed[:2] == [0.0, 0.0]
     assert not any(math.isnan(advantage) for advantage in processed)
+
+
+def test_a_sample_without_a_reward_never_reaches_a_trainer_that_takes_raw_rewards():
+    data = groups()
+    for sample in data[0]:
+        sample.reward = None
+    for given in ({"advantage_estimator": "ppo"}, {"rewards_normalization": False}):
+        args = arguments({"m": M}, **given)
+        with pytest.raises(UnsupportedError, match="a kept rollout could not be scored"):
+            post_process_rewards(args, data[0])
+        rewards = [sample.reward for sample in data[1]]
+        assert post_process_rewards(args, data[1]) == (rewards, rewards)
 
 
 def test_the_reward_of_a_dict_is_found_by_slimes_reward_key():

@@ -73,6 +73,14 @@ def test_the_drives_are_those_of_the_same_rollouts_in_one_array_as_trl_has_them(
     assert set(found) == {f"pods/drives{of}/{p}" for of in ("", "_all") for p in ("acc", "form")}
 
 
+def test_a_number_too_long_for_a_float_is_no_part_of_a_rollout():
+    parts, keys, given = composite()
+    given[0]["acc"] = 10**400  # such as int() of what a model wrote
+    groups = select(group_rows(keys, (parts @ [1.0, 0.2]).reshape(-1), given), Options(m=4), 1)
+    found = metrics_of_parts(groups, Options(m=4), scale=True, eps=1e-4)
+    assert 0 < found["pods/drives_all/acc"] <= 1
+
+
 def test_selected_by_the_answer_the_form_changes_nothing():
     parts, keys, given = composite()
     options = Options(m=4, selection_weights={"acc": 1.0}, seed=3)

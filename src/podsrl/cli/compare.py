@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         print(_preview(spec))
         return 0
-    with comparing(spec) as spec:
+    with comparing(spec, shard) as spec:
         print(_heading(spec), flush=True)
         with LiveLine() as line:
             status = compare(spec, shard, line.show)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
+from filelock import Timeout
 
 from podsrl.errors import InvalidInputError, PodsError, suggestion
 from podsrl.experiments.arms import DECIDED, Settings, arm_settings, check_arm
 from podsrl.experiments.budget import NO_LIMIT
+from podsrl.experiments.comparison_process import lock_of
 from podsrl.experiments.config_file import read_config
 from podsrl.experiments.preflight import check_run
 from podsrl.runs import json_files as files
@@ -193,8 +195,10 @@ def read_comparison(folder: Path) -> ComparisonSpec:
 
 
 @contextmanager
-def comparing(spec: ComparisonSpec) -> Iterator[ComparisonSpec]:
+def comparing(spec: ComparisonSpec, shard: Shard) -> Iterator[ComparisonSpec]:
     """Open a comparison; if it ends with an error before any run has begun, nothing is left of it.
+
+    Unless another process is at work on a run of it, or has been on one that is not in our shard.
 
     Raises:
         InvalidInputError: as `open_comparison`.
@@ -206,8 +210,8 @@ def comparing(spec: ComparisonSpec) -> Iterator[ComparisonSpec]:
     try:
         yield opened
     except (PodsError, KeyboardInterrupt):
-        runs = [opened.run_folder(run).path for run in opened.runs()]
-        if not any(run.exists() for run in runs):
+        ours, runs = shard.of(opened), [opened.run_folder(run).path for run in opened.runs()]
+        if not any(_is_begun(opened.run_folder(run), run in ours) for run in opened.runs()):
             for run in runs:
                 for suffix in ("log", "lock"):
                     run.with_name(f"{run.name}.{suffix}").unlink(missing_ok=True)
@@ -217,6 +221,20 @@ def comparing(spec: ComparisonSpec) -> Iterator[ComparisonSpec]:
                 files.write_whole(path, before)
             files.remove_empty([*dict.fromkeys(run.parent for run in runs), *made])
         raise
+
+
+def _is_begun(run: RunFolder, ours: bool) -> bool:
+    """Is there something of a run, or another process that is about to start it?"""
+    if run.path.exists():
+        return True
+    lock = lock_of(run)
+    if not Path(lock.lock_file).exists():
+        return False
+    try:
+        with lock.acquire(timeout=0):
+            return not ours
+    except Timeout:
+        return True
 
 
 def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:

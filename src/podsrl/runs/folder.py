@@ -248,9 +248,7 @@ class RunFolder:
         for later in self.rollout_steps():
             if later > step:
                 self.rollout_path(later).unlink()
-        finished = self.finished()
-        if finished is not None and finished["steps"] > step:
-            (self.path / "finished.json").unlink()
+        (self.path / "finished.json").unlink(missing_ok=True)
 
     def set_aside(self) -> Path | None:
         """Move what an earlier run recorded to a folder of its own; None if it recorded nothing."""
@@ -370,7 +368,7 @@ def _holds_something(path: Path) -> bool:
 def find_runs(folder: str | Path) -> list[RunFolder]:
     """The runs in a folder and below, by path; the folder itself may be a run.
 
-    What was set aside in a run's folder is not among them, unless it is the folder itself.
+    What was set aside in or beside a run's folder is not among them, unless it is the folder itself.
 
     Raises:
         InvalidInputError: there is none.
@@ -379,7 +377,7 @@ def find_runs(folder: str | Path) -> list[RunFolder]:
     runs = [
         RunFolder(path.parent)
         for path in sorted(folder.rglob("config.yaml"))
-        if not path.parent.relative_to(folder).name.startswith(_PREVIOUS)
+        if not path.parent.relative_to(folder).name.startswith((_PREVIOUS, "."))
     ]
     if not runs:
         raise InvalidInputError(

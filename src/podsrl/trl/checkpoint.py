@@ -3,12 +3,29 @@
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from transformers import trainer
 
 _FOLDER = re.compile(r"checkpoint-(\d+)")
+
+
+@contextmanager
+def older_ones_kept() -> Iterator[None]:
+    """Inside, transformers deletes no checkpoint; those above its limit go at the end.
+
+    So a run that is killed while it saves has the checkpoint before, with a limit of 1, too.
+    """
+    surplus: list[dict[str, Any]] = []
+    with patch.object(trainer, "rotate_checkpoints", lambda **which: surplus.append(which)):
+        yield
+    for which in surplus:
+        trainer.rotate_checkpoints(**which)
 
 
 def write(state: dict[str, Any], folder: Path, rank: int) -> None:

@@ -325,10 +325,13 @@ class PODSTrainer(GRPOTrainer):
             self._save_checkpoint(self.model, trial=None)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
-        self.recorder.sync()
-        folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
-        checkpoint.write(self.state_dict(), folder, self.accelerator.process_index)
+        with checkpoint.older_ones_kept():
+            super()._save_checkpoint(model, trial)
+            self.recorder.sync()
+            saved = f"checkpoint-{self.state.global_step}"
+            folder = Path(self._get_output_dir(trial=trial)) / saved
+            checkpoint.write(self.state_dict(), folder, self.accelerator.process_index)
+            self.accelerator.wait_for_everyone()
 
     def _load_optimizer_and_scheduler(self, folder: str | None) -> None:
         super()._load_optimizer_and_scheduler(folder)

@@ -220,4 +220,7 @@ def metrics_of_parts(
 
 
 def _number(value: Any) -> float:
-    return float(value) if is_number(value) else np.nan
+    try:
+        return float(value) if is_number(value) else np.nan
+    except OverflowError:  # an integer of more than 308 digits, as a model may write one
+        return np.nan

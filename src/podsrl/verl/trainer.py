@@ -221,6 +221,7 @@ class _DownSampling(PPOTrainer):
 
     def _pods_weigh(self, groups: list[Group]) -> None:
         """Learn what each number of the reward function's dictionary weighs in the reward."""
+        self._pods_weights = None
         names, parts_P_N_F = parts_of(groups)
         if not names:
             return
@@ -229,7 +230,8 @@ class _DownSampling(PPOTrainer):
             rewards_N[: len(group.rewards_N)] = group.rewards_N
         flat_R_F = parts_P_N_F.reshape(-1, len(names))
         weights = self._pods_fit.observe(names, flat_R_F, rewards_P_N.reshape(-1))
-        self._pods_weights = None if weights is None else dict(zip(names, weights, strict=True))
+        if weights is not None:
+            self._pods_weights = dict(zip(names, weights, strict=True))
 
     def _pods_metrics(self, step: list[_Selected]) -> dict[str, float]:
         groups = [group for one in step for group in one.groups]

@@ -114,3 +114,7 @@ def test_without_weights_a_part_of_little_weight_that_drives_the_update_is_warne
         assert metrics["pods/shaping_only_groups"] >= 0.5, step
     assert [bool(text) for text in said] == [step == WATCHED - 1 for step in range(WATCHED + 2)]
     assert "'form' has 17% of the weight and drives" in said[WATCHED - 1]
+    # where no rollout could be parsed there is no number, and nothing is known of the weights
+    nothing = {key: {"acc": "none", "form": "none", "length": "none"} for key in rewards}
+    trainer._pods_drop_rows(put(rewards, parts=nothing), metrics := {})
+    assert not [name for name in metrics if "drives" in name]

@@ -2,7 +2,8 @@
 
     pip install 'podsrl[trl]' 'trl[vllm]'
     python examples/gsm8k_1gpu.py
-    pods evaluate runs/gsm8k-1gpu/checkpoint-1000 --task gsm8k   # answers right, on the test split
+    pods evaluate runs/gsm8k-1gpu/checkpoint-1000 --task gsm8k --temperature 0.9 \\
+        --task_options '{"mode": "lenient"}'                     # answers right, on the test split
     pods report runs/gsm8k-1gpu                                  # curves, a page of all rollouts
 
 cost and hours     not measured on 24 GB. The authors of PODS ran 6 hours on one L40S (48 GB), with

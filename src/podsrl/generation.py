@@ -27,6 +27,10 @@ _WHOLE_CALLS_ONLY = (
 )
 
 
+#: Architectures that keep a state, or whose caches can't be copied between rows.
+_NO_COPIES = ("rwkv", "mpt", "openai-gpt")
+
+
 @torch.no_grad()
 def generate(
     model: Any,
@@ -46,7 +50,7 @@ def generate(
         Prompts and completions; shape (rows, prompt length + longest completion), the rest of a row
         padding, as `model.generate` gives them.
     """
-    if not can_share(model, generation_config):
+    if input_ids.shape[1] < 2 or not can_share(model, generation_config):
         return model.generate(
             input_ids=input_ids, attention_mask=attention_mask, generation_config=generation_config
         )
@@ -86,10 +90,17 @@ def can_share(model: Any, generation_config: GenerationConfig) -> bool:
     process must take the same number of steps.
     """
     config = generation_config
-    sampling_only = (config.num_beams or 1) == 1 and (config.num_return_sequences or 1) == 1
-    whole = any(getattr(config, name, None) for name in _WHOLE_CALLS_ONLY)
+
+    def setting(name: str) -> Any:  # transformers takes what is not given from the model's own
+        given = getattr(config, name, None)
+        return getattr(model.generation_config, name, None) if given is None else given
+
+    sampling_only = all((setting(name) or 1) == 1 for name in ("num_beams", "num_return_sequences"))
+    whole = any(map(setting, _WHOLE_CALLS_ONLY))
     ends = config.max_new_tokens is not None and config.eos_token_id is not None
     if not sampling_only or whole or not ends or config.use_cache is False:
+        return False
+    if model.config.model_type in _NO_COPIES:
         return False
     if model.config.get_text_config() is not model.config:
         return False  # images too: their tokens' positions are not those of their places

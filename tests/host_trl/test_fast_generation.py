@@ -9,9 +9,17 @@ pytest.importorskip("trl")
 
 import torch
 from scipy.stats import chi2_contingency
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    MptConfig,
+    OpenAIGPTConfig,
+    RwkvConfig,
+)
 
 from podsrl.generation import can_share, generate
+from support.trl_runs import weights
 
 
 @pytest.fixture(scope="module")
@@ -132,12 +140,52 @@ def test_what_would_mean_something_else_is_left_to_generate(model, config, setti
     assert not can_share(model, config)
 
 
+def test_the_settings_of_the_model_itself_count_where_none_are_given(model, config):
+    other = copy.deepcopy(model)
+    other.generation_config.num_beams = 2
+    config.num_beams = None
+    assert can_share(model, config)
+    assert not can_share(other, config)
+    config.num_beams = 1
+    assert can_share(other, config)
+
+
+def test_prompts_of_one_token_are_left_to_generate(model, tokenizer, config):
+    config.update(do_sample=False)
+    batch = {name: values[:, :1] for name, values in inputs(tokenizer, ["12+34"], 3).items()}
+    whole = generate(model, **batch, generation_config=config)
+    assert torch.equal(whole, model.generate(**batch, generation_config=config))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RwkvConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, attention_hidden_size=32),
+        MptConfig(vocab_size=64, d_model=32, n_heads=2, n_layers=2),
+        OpenAIGPTConfig(vocab_size=64, n_embd=32, n_layer=2, n_head=2),
+    ],
+)
+def test_models_whose_caches_cannot_be_copied_are_left_to_generate(other, config):
+    assert not can_share(AutoModelForCausalLM.from_config(other), config)
+
+
 def test_layers_that_do_not_attend_to_everything_are_left_to_generate(model, config):
     other = copy.deepcopy(model)
     other.config.layer_types = ["sliding_attention"] * other.config.num_hidden_layers
     other.config.sliding_window = 8
     other.config.use_sliding_window = True
     assert not can_share(other, config)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch, about TRL's kernels
+def test_a_compiled_model_generates_fast_as_well(make_trainer):
+    compiled = make_trainer(8, "compiled", torch_compile=True, torch_compile_backend="eager")
+    compiled.train()
+    plain = make_trainer(8)
+    plain.train()
+    for name, value in weights(plain).items():
+        torch.testing.assert_close(weights(compiled)[name], value, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.slow

@@ -44,6 +44,20 @@ def test_resuming_between_two_generations_continues_exactly(make_trainer, fields
     assert second.clock.training_seconds > 0
 
 
+@pytest.mark.slow
+def test_resuming_in_a_later_epoch_draws_the_prompts_that_it_would_have(make_trainer, dataset):
+    fields = {"data": dataset.select(range(6)), "max_steps": 8}  # 3 steps per epoch
+    straight = make_trainer(8, "straight", **fields)
+    straight.train()
+    saving = make_trainer(8, "stopped", save_strategy="steps", save_steps=1, **fields)
+    saving.train()
+    for step in (3, 5):
+        again = make_trainer(8, f"from-{step}", **fields)
+        stopped = Path(saving.args.output_dir) / f"checkpoint-{step}"
+        again.train(resume_from_checkpoint=str(stopped))
+        assert equal(weights(straight), weights(again)), step
+
+
 def test_a_half_written_checkpoint_is_not_resumed_from(make_trainer):
     trainer = make_trainer(8, max_steps=2, save_strategy="steps", save_steps=1)
     trainer.train()

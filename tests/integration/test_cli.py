@@ -89,8 +89,20 @@ def test_train_leaves_a_run_that_evaluate_can_measure(config, capsys, tmp_path):
 
 
 def test_a_dry_run_prints_without_loading_anything(config, capsys):
-    assert main(["train", "--config", config(model_name_or_path="no/such-model"), "--dry-run"]) == 0
-    assert "the update sees 8 rows" in capsys.readouterr().out
+    path = config(model_name_or_path="no/such-model", max_steps=-1, num_train_epochs=3)
+    assert main(["train", "--config", path, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "the update sees 8 rows" in printed
+    assert "length      3 epoch(s)" in printed
+
+
+def test_a_dry_run_says_what_a_start_would_refuse(config, capsys, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    assert main(["train", "--config", config(), "--dry-run"]) == 2
+    output = capsys.readouterr()
+    assert "the update sees 8 rows" in output.out
+    assert "holds files that are not a run's" in output.err
 
 
 def test_gsm8k_trains_on_its_real_questions_and_is_evaluated(config, capsys, tmp_path):

@@ -27,10 +27,11 @@ from podsrl.experiments.comparison import (
     RunOf,
     Shard,
     comparing,
+    lock_of,
     open_comparison,
     parse_comparison,
 )
-from podsrl.experiments.comparison_process import lock_of, work
+from podsrl.experiments.comparison_process import work
 from podsrl.experiments.run_comparison import Status, compare
 from podsrl.grading.unscorable import UnscorableError
 from podsrl.grading.workers.process import GradingProcessError

@@ -77,6 +77,8 @@ def test_rows_and_variances_can_be_given(capsys, tmp_path):
     assert "recommended: 128 prompts, 2 -> 1 across the batch" in capsys.readouterr().out
     found = recommendation_of(tmp_path)["recommended"]
     assert (found["prompts"], found["settings"]["selection_scope"]) == (128, "batch")
+    assert main([*GIVEN, *flags[:-2], "--m", "1,2", "--n", "1,4"]) == 0
+    assert "recommended: 16 prompts, 4 -> 1 across the batch" in capsys.readouterr().out
     # where all prompts push alike and rollouts hardly differ, the cheapest step is best
     assert main([*GIVEN, *flags, "--variances", "0,0.1"]) == 0
     assert "more rollouts don't pay here" in capsys.readouterr().out
@@ -167,6 +169,7 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
         (["recommend", "--costs", "x=1", "--pass_rates", "0.5"], "needs both generate and update"),
         (["recommend", "nowhere"], "no run in nowhere"),
         ([*GIVEN, "--pass_rates", "0.5", "--m", "3"], "m must divide the 16 rows per step; got 3"),
+        ([*GIVEN, "--pass_rates", "0.5", "--m", "two"], "give whole numbers such as 2,4,8; got"),
     ],
 )
 def test_a_users_errors_are_one_line(arguments, says, capsys):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from podsrl.errors import InvalidInputError
 from podsrl.experiments import comparison_process
-from podsrl.experiments.comparison import RunOf, read_comparison
+from podsrl.experiments.comparison import RunOf, lock_of, read_comparison
 from support.synthetic_runs import evaluation
 
 
@@ -22,7 +22,7 @@ def work(folder: Path, arm: str, seed: int) -> None:
     run = comparison.run_folder(RunOf(arm, seed))
     told = folder.parent / "behave.json"
     behave = json.loads(told.read_text()).get(arm) if told.is_file() else None
-    with comparison_process.lock_of(run):
+    with lock_of(run):
         if run.finished() is not None:
             return
         if behave == "mistake":

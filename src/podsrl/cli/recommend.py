@@ -46,8 +46,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=_rows, help="of the update per step, prompts x m (as now; 16 of given costs)"
     )
-    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m ... 8m)")
-    parser.add_argument("--m", type=_sizes, default=[], help="m to compare (rows, rows/2, ... 2)")
+    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m, 2m, 4m, 8m)")
+    parser.add_argument(
+        "--m",
+        type=_sizes,
+        default=[],
+        help="m to compare (1, which is across the batch, all even ones that fit, and rows)",
+    )
     parser.add_argument(
         "--variances",
         type=_variances,
@@ -165,10 +170,10 @@ def _measure(args: argparse.Namespace) -> "RunFolder":
 
 
 def _sizes(text: str) -> list[int]:
-    sizes = [int(size) for size in text.split(",")]
-    if not all(size >= 2 for size in sizes):
-        raise argparse.ArgumentTypeError(f"sizes are numbers of 2 or more; got {text!r}")
-    return sizes
+    sizes = text.split(",")
+    if not all(size.isdecimal() and int(size) for size in sizes):
+        raise argparse.ArgumentTypeError(f"give whole numbers such as 2,4,8; got {text!r}")
+    return [int(size) for size in sizes]
 
 
 def _rows(text: str) -> int:

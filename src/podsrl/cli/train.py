@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     spec = parse(config, [*args.fields, *here])
     if args.dry_run:
         print(Preview.of(spec).describe(spec, ["--config", args.config, *args.fields]))
+        check_output(config, args.fields)  # what a start would refuse
         return 0
     processes = PartialState()
     data = experiment.load_data(spec)

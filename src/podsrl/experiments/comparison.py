@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
-from filelock import Timeout
+from filelock import FileLock, Timeout
 
 from podsrl.errors import InvalidInputError, PodsError, suggestion
 from podsrl.experiments.arms import DECIDED, Settings, arm_settings, check_arm
 from podsrl.experiments.budget import NO_LIMIT
-from podsrl.experiments.comparison_process import lock_of
 from podsrl.experiments.config_file import read_config
 from podsrl.experiments.preflight import check_run
 from podsrl.runs import json_files as files
@@ -31,6 +30,7 @@ UNITS = {
     "tokens": "max_tokens",
 }
 _KEYS = ("config", "settings", "arms", "seeds", "budget", "evaluations", "output_dir", "launch")
+_WAIT = 30.0  # seconds for a killed comparison's last process to notice
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -143,8 +143,8 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
     unknown = [key for key in config if key not in _KEYS]
     if unknown:
         raise InvalidInputError(
-            f"unknown key {unknown[0]!r} in a comparison; {suggestion(unknown[0], _KEYS)} Settings"
-            " of runs belong under settings (for all arms) or under an arm"
+            f"unknown key {unknown[0]!r} in a comparison, where settings of runs belong under"
+            f" settings (for all arms) or under an arm; {suggestion(unknown[0], _KEYS)}"
         )
     budget = _budget(config.get("budget"))
     evaluations = config.get("evaluations", 8)
@@ -221,6 +221,13 @@ def comparing(spec: ComparisonSpec, shard: Shard) -> Iterator[ComparisonSpec]:
                 files.write_whole(path, before)
             files.remove_empty([*dict.fromkeys(run.parent for run in runs), *made])
         raise
+
+
+def lock_of(folder: RunFolder) -> FileLock:
+    """What a process holds while it works on a run."""
+    path = folder.path.with_name(f"{folder.path.name}.lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(path, timeout=_WAIT)
 
 
 def _is_begun(run: RunFolder, ours: bool) -> bool:

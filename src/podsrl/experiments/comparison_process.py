@@ -10,22 +10,13 @@ import sys
 import threading
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 from podsrl.grading.unscorable import UnscorableError
 from podsrl.grading.workers.process import GradingProcessError
-from podsrl.runs.folder import RunFolder
 
 FAILED, USER_ERROR, PARENT_GONE = 1, 2, 3
-_WAIT = 30.0  # seconds for a killed comparison's last process to notice
-
-
-def lock_of(folder: RunFolder) -> FileLock:
-    """What a process holds while it works on a run."""
-    path = folder.path.with_name(f"{folder.path.name}.lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path, timeout=_WAIT)
 
 
 def work(comparison_folder: Path, arm: str, seed: int) -> None:
@@ -36,7 +27,7 @@ def work(comparison_folder: Path, arm: str, seed: int) -> None:
             this run.
     """
     from podsrl.experiments import run as experiment
-    from podsrl.experiments.comparison import RunOf, read_comparison
+    from podsrl.experiments.comparison import RunOf, lock_of, read_comparison
     from podsrl.trl import checkpoint
 
     comparison = read_comparison(comparison_folder)

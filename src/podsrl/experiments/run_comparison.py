@@ -15,8 +15,8 @@ from statistics import fmean
 from filelock import Timeout
 
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.experiments.comparison import ComparisonSpec, RunOf, Shard
-from podsrl.experiments.comparison_process import PARENT_GONE, USER_ERROR, lock_of
+from podsrl.experiments.comparison import ComparisonSpec, RunOf, Shard, lock_of
+from podsrl.experiments.comparison_process import PARENT_GONE, USER_ERROR
 from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint
 

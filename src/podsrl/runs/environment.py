@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def describe_environment() -> dict[str, Any]:
     """
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": sys.argv,
+        "command": _without_secrets(sys.argv),
         "git": git_state(Path.cwd()),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -58,6 +59,15 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
     commit = ask("rev-parse", "HEAD")
     return None if commit is None else {"commit": commit, "dirty": bool(ask("status", "-s"))}
+
+
+def _without_secrets(words: list[str]) -> list[str]:
+    """A command line without the value of any flag such as --hub_token."""
+    before = ["", *words]
+    return [
+        re.sub(r"(?<=token=).+", "***", word) if not flag.endswith("token") else "***"
+        for flag, word in zip(before, words, strict=False)
+    ]
 
 
 def _cpu_name() -> str:

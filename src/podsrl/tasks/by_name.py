@@ -38,7 +38,8 @@ def get_task(name: str, **options: Any) -> Task:
     try:
         signature.bind(*positional, **options)
     except TypeError as error:
-        raise InvalidInputError(f"task {name!r}: {error}; it takes {signature}") from error
+        takes = ", ".join(signature.parameters) or "no options"
+        raise InvalidInputError(f"task {name!r}: {error}; it takes {takes}") from error
     return cls(*positional, **options)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +17,28 @@ _FOLDER = re.compile(r"checkpoint-(\d+)")
 
 
 @contextmanager
-def older_ones_kept() -> Iterator[None]:
-    """Inside, transformers deletes no checkpoint; those above its limit go at the end.
+def completed_before_use(saving: Any) -> Iterator[None]:
+    """Inside, transformers' trainer uploads and deletes no checkpoint; it does so at the end.
 
     So a run that is killed while it saves has the checkpoint before, with a limit of 1, too.
     """
+    uploads: list[str] = []
     surplus: list[dict[str, Any]] = []
-    with patch.object(trainer, "rotate_checkpoints", lambda **which: surplus.append(which)):
+    with (
+        patch.object(saving, "_push_from_checkpoint", uploads.append),
+        patch.object(trainer, "rotate_checkpoints", lambda **which: surplus.append(which)),
+    ):
         yield
+    for folder in uploads:
+        saving._push_from_checkpoint(folder)
     for which in surplus:
         trainer.rotate_checkpoints(**which)
+
+
+def replay(sampler: Any, epochs: int) -> None:
+    """Bring a shuffling sampler, seeded anew, to where it was after so many epochs."""
+    for _ in range(epochs):
+        deque(sampler, maxlen=0)
 
 
 def write(state: dict[str, Any], folder: Path, rank: int) -> None:

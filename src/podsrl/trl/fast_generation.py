@@ -12,6 +12,7 @@ def generating_fast(model: Any) -> AbstractContextManager[Any]:
 
     Calls with anything else than token ids, their mask and a config go to the model as they are.
     """
+    model = getattr(model, "_orig_mod", model)  # what torch.compile has wrapped
     original = model.generate
 
     def fast(**kwargs: Any) -> Any:

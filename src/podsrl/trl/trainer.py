@@ -3,13 +3,11 @@
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import torch
 from accelerate.utils import gather_object
-from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 
 from podsrl.downsampling import downsample, downsample_batch, resolve_rule
@@ -17,7 +15,7 @@ from podsrl.drives import DriveWatch, outcome_parts
 from podsrl.errors import UnsupportedError
 from podsrl.options import kept_in_words
 from podsrl.runs.cards import PAPER
-from podsrl.trl import checkpoint, vllm
+from podsrl.trl import vllm
 from podsrl.trl.batch import (
     GENERATED,
     Batch,
@@ -33,6 +31,7 @@ from podsrl.trl.fast_generation import generating_fast
 from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import drives_of, pods_metrics, trl_metrics
 from podsrl.trl.recorder import RunRecorder
+from podsrl.trl.resumable import ResumableTrainer
 from podsrl.trl.rewards import check_rewards, checked
 from podsrl.trl.rounds import Rounds, generate_in_any_order, in_any_order, unlogged
 from podsrl.trl.step_callback import StepCallback
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class PODSTrainer(GRPOTrainer):
+class PODSTrainer(ResumableTrainer):
     """GRPO with rollout down-sampling (PODS, arXiv 2504.13818).
 
     Use it as `trl.GRPOTrainer`, with a `PODSConfig`. For each prompt `num_rollouts` completions are
@@ -106,6 +105,8 @@ class PODSTrainer(GRPOTrainer):
         self.add_callback(self.recorder)
         self.add_callback(self.clock)
         self.add_callback(StepCallback(self))
+        if args.push_to_hub and args.rollout_log:
+            self._say("push_to_hub uploads every rollout, too; rollout_log=False writes none")
 
     def _rollout_chooser(self) -> "RolloutChooser | None":
         args = self.args
@@ -303,40 +304,6 @@ class PODSTrainer(GRPOTrainer):
         self._step = state["micro_step"]
         self._buffered_inputs = state["buffered_inputs"]
         self._scorable = state["scorable"]
-
-    def load_checkpoint(self, folder: Path) -> None:
-        """Load what a checkpoint folder holds of `state_dict`; nothing if it is plain TRL's."""
-        state = checkpoint.read(folder, self.accelerator.process_index, self.accelerator.device)
-        if state is not None:
-            self.load_state_dict(state)
-
-    def save_last_step(self) -> None:
-        """Save a checkpoint of the last finished step, after an error while generating or scoring.
-
-        Not if there is one, saving is off, or the error came between the micro-batches of a step:
-        their gradients would be missing.
-        """
-        step = self.state.global_step
-        if self._step % self.args.gradient_accumulation_steps:
-            return
-        folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
-        saved = checkpoint.state_file(folder, self.accelerator.process_index).is_file()
-        if step and not saved and self.args.save_strategy != "no":
-            self._save_checkpoint(self.model, trial=None)
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        with checkpoint.older_ones_kept():
-            super()._save_checkpoint(model, trial)
-            self.recorder.sync()
-            saved = f"checkpoint-{self.state.global_step}"
-            folder = Path(self._get_output_dir(trial=trial)) / saved
-            checkpoint.write(self.state_dict(), folder, self.accelerator.process_index)
-            self.accelerator.wait_for_everyone()
-
-    def _load_optimizer_and_scheduler(self, folder: str | None) -> None:
-        super()._load_optimizer_and_scheduler(folder)
-        if folder is not None:
-            self.load_checkpoint(Path(folder))
 
     def _generates_next(self) -> bool:
         """Will the next micro-batch come from a new generation?"""

@@ -77,7 +77,7 @@ def test_rows_and_variances_can_be_given(capsys, tmp_path):
     assert "recommended: 128 prompts, 2 -> 1 across the batch" in capsys.readouterr().out
     found = recommendation_of(tmp_path)["recommended"]
     assert (found["prompts"], found["settings"]["selection_scope"]) == (128, "batch")
-    assert main([*GIVEN, *flags[:-2], "--m", "1,2", "--n", "1,4"]) == 0
+    assert main([*GIVEN, *flags[:-2], "--m", "1", "--n", "1,4"]) == 0
     assert "recommended: 16 prompts, 4 -> 1 across the batch" in capsys.readouterr().out
     # where all prompts push alike and rollouts hardly differ, the cheapest step is best
     assert main([*GIVEN, *flags, "--variances", "0,0.1"]) == 0

@@ -14,7 +14,7 @@ pytest.importorskip("trl")
 import torch
 import trl
 from packaging.specifiers import SpecifierSet
-from transformers import TrainerCallback
+from transformers import TrainerCallback, trainer
 from trl import GRPOTrainer
 
 from support.agents import agent_trainer, questions
@@ -37,6 +37,8 @@ def test_the_installed_trl_is_of_the_tested_range():
         ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
+        ("_push_from_checkpoint", ["self", "checkpoint_folder"]),
+        ("_get_train_sampler", ["self", "dataset"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
         (
             "_generate_single_turn",
@@ -51,6 +53,15 @@ def test_the_wrapped_methods_take_what_they_took(name, expected):
     method = getattr(GRPOTrainer, name, None)
     found = list(inspect.signature(method).parameters) if method else "gone"
     assert found == expected, CHANGED.format(f"{name}: {found}")
+
+
+def test_transformers_deletes_checkpoints_by_a_function_that_can_be_held_back():
+    """Held back until ours are complete, and then called as transformers would have."""
+    source = inspect.getsource(GRPOTrainer._save_checkpoint)
+    if "rotate_checkpoints" not in source:
+        source = inspect.getsource(trainer.Trainer._save_checkpoint)
+    assert "rotate_checkpoints(\n" in source
+    assert callable(trainer.rotate_checkpoints)
 
 
 def test_generate_returns_eight_things_and_trl_goes_on_with_the_same_prompt_list(

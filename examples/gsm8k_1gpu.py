@@ -6,8 +6,7 @@
         --task_options '{"mode": "lenient"}'                     # answers right, on the test split
     pods report runs/gsm8k-1gpu                                  # curves, a page of all rollouts
 
-cost and hours     not measured on 24 GB. The authors of PODS ran 6 hours on one L40S (48 GB), with
-                   as many rollouts and rows per step: 64 of one prompt, 16 kept.
+cost and hours     not measured on 24 GB. The authors: 6 hours on one L40S, 64 -> 16 of one prompt.
 expected accuracy  not measured with these sizes. Published for theirs: 99 % of the best of GRPO
                    (81.64 %) after 1.5 hours in place of 3, and a best of 82.63 %. To have theirs:
                    num_rollouts=64, num_generations=16, selection_scope="prompt".

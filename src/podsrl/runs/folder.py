@@ -368,7 +368,7 @@ def _holds_something(path: Path) -> bool:
 def find_runs(folder: str | Path) -> list[RunFolder]:
     """The runs in a folder and below, by path; the folder itself may be a run.
 
-    What was set aside in or beside a run's folder is not among them, unless it is the folder itself.
+    What was set aside in or beside a run's folder is left out, unless it is the folder itself.
 
     Raises:
         InvalidInputError: there is none.

@@ -232,11 +232,9 @@ def lock_of(folder: RunFolder) -> FileLock:
 
 def _is_begun(run: RunFolder, ours: bool) -> bool:
     """Is there something of a run, or another process that is about to start it?"""
-    if run.path.exists():
-        return True
     lock = lock_of(run)
-    if not Path(lock.lock_file).exists():
-        return False
+    if run.path.exists() or not Path(lock.lock_file).exists():
+        return run.path.exists()
     try:
         with lock.acquire(timeout=0):
             return not ours

@@ -100,7 +100,9 @@ def compare(name: str, config: dict[str, Any], jobs: int) -> None:
     def run(part: str) -> int:
         return subprocess.run([*command, "--shard", part], env=threads).returncode
 
-    parts = PARTS * jobs  # more than seeds, so that no job is long without work at the end
+    seeds = config["seeds"] if isinstance(config["seeds"], int) else len(config["seeds"])
+    # more parts than seeds, so that no job is long without work at the end
+    parts = min(PARTS * jobs, len(config["arms"]) * seeds)
     with ThreadPoolExecutor(jobs) as pool:
         codes = list(pool.map(run, [f"{i + 1}/{parts}" for i in range(parts)]))
     if any(codes):

@@ -25,8 +25,6 @@ _WHOLE_CALLS_ONLY = (
     *("watermarking_config", "guidance_scale", "penalty_alpha", "dola_layers"),
     "assistant_early_exit",
 )
-
-
 #: Architectures that keep a state, or whose caches can't be copied between rows.
 _NO_COPIES = ("rwkv", "mpt", "openai-gpt")
 

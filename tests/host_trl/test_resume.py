@@ -199,9 +199,7 @@ def test_a_failing_reward_leaves_a_checkpoint_only_where_a_step_begins(make_trai
 
 
 def test_a_run_killed_while_it_saves_keeps_the_checkpoint_before(make_trainer, monkeypatch):
-    trainer = make_trainer(
-        8, max_steps=3, save_strategy="steps", save_steps=1, save_total_limit=1
-    )  # fmt: skip
+    trainer = make_trainer(8, max_steps=3, save_strategy="steps", save_steps=1, save_total_limit=1)
     write = checkpoint.write
 
     def killed(state: Any, folder: Path, rank: int) -> None:

@@ -197,6 +197,15 @@ def test_runs_are_found_below_a_folder_and_none_is_an_error(tmp_path):
     assert names == ["grpo/seed-0", "grpo/seed-1", "pods/seed-1"]
 
 
+def test_a_token_on_the_command_line_is_not_recorded(tmp_path, monkeypatch):
+    given = ["pods", "--hub_token", "abc", "--hub_token=abc", "--seed", "1"]
+    monkeypatch.setattr(sys, "argv", given)
+    run = RunFolder(tmp_path)
+    run.write_environment()
+    masked = ["pods", "--hub_token", "***", "--hub_token=***", "--seed", "1"]
+    assert run.environment()["command"] == masked
+
+
 def test_the_environment_tells_versions_hardware_and_command(tmp_path):
     run = RunFolder(tmp_path)
     assert run.environment() == {}

@@ -210,8 +210,9 @@ def comparing(spec: ComparisonSpec, shard: Shard) -> Iterator[ComparisonSpec]:
     try:
         yield opened
     except (PodsError, KeyboardInterrupt):
-        ours, runs = shard.of(opened), [opened.run_folder(run).path for run in opened.runs()]
-        if not any(_is_begun(opened.run_folder(run), run in ours) for run in opened.runs()):
+        ours, folders = shard.of(opened), {run: opened.run_folder(run) for run in opened.runs()}
+        if not any(_is_begun(folder, run in ours) for run, folder in folders.items()):
+            runs = [folder.path for folder in folders.values()]
             for run in runs:
                 for suffix in ("log", "lock"):
                     run.with_name(f"{run.name}.{suffix}").unlink(missing_ok=True)

@@ -79,8 +79,8 @@ class Preview:
     def describe(self, spec: Spec, arguments: Sequence[str] = ()) -> str:
         """The run as a few lines of text, with the launch command if its arguments are given."""
         args, run = spec.training, spec.run
-        passes = f"{args.num_train_epochs:g} epoch(s)"
-        budget = f"{self.steps} optimiser steps" if self.steps else passes
+        epochs = f"{args.num_train_epochs:g} epoch(s)"
+        budget = f"{self.steps} optimiser steps" if self.steps else epochs
         limits = [
             f"{value:g} {what}"
             for value, what in (
@@ -95,7 +95,7 @@ class Preview:
         elif limits:
             budget += f", at most {' and '.join(limits)}"
         memory = self.memory(spec) or "unknown: the model's config is not on this machine"
-        again = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
+        passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
         chosen = args.num_rollouts == AUTO
         n = f"at most {args.most_rollouts}" if chosen else args.num_rollouts
         auto = "; n is measured in the first steps and chosen" if chosen else ""
@@ -110,7 +110,7 @@ class Preview:
             f"generate    {self.prompts} prompts x {n} rollouts = {self.rollouts} rollouts{auto}",
             f"keep        {kept}: the update sees {self.rows} rows",
             f"update      {self.micro_batches} micro-batches of {self.micro_batch_rows} rows"
-            f" x {self.processes} processes{again}; {self.updates_per_generation} optimiser"
+            f" x {self.processes} processes{passes}; {self.updates_per_generation} optimiser"
             " step(s) per generation",
             f"length      {budget}",
             f"evaluation  {_evaluations(spec)}",

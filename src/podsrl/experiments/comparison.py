@@ -212,8 +212,7 @@ def comparing(spec: ComparisonSpec, shard: Shard) -> Iterator[ComparisonSpec]:
     except (PodsError, KeyboardInterrupt):
         ours, folders = shard.of(opened), {run: opened.run_folder(run) for run in opened.runs()}
         if not any(_is_begun(folder, run in ours) for run, folder in folders.items()):
-            runs = [folder.path for folder in folders.values()]
-            for run in runs:
+            for run in (runs := [folder.path for folder in folders.values()]):
                 for suffix in ("log", "lock"):
                     run.with_name(f"{run.name}.{suffix}").unlink(missing_ok=True)
             if before is None:

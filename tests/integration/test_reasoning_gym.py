@@ -1,7 +1,12 @@
+import inspect
+import re
+import sys
+
 import pytest
 
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.tasks import get_task
+from podsrl.tasks.reasoning_gym import EVALUATED, PARSED
 
 pytest.importorskip("reasoning_gym", reason="the extra podsrl[reasoning_gym] is not installed")
 
@@ -100,3 +105,53 @@ def test_a_problem_that_cannot_be_made_again_is_unscorable():
     problem = repr({"index": 0, "seed": 0, "question": "another"})
     row = {**task.load("train")[0], "problem": problem}
     assert task.grade(answered("5"), row).answer is None
+
+
+#: Datasets that run Python, but none of an answer: their own problems and gold answers only.
+RUNS_ITS_OWN = {"basic_arithmetic", "bitwise_arithmetic", "codeio", "number_sorting"}
+
+
+def test_the_datasets_that_run_an_answer_as_python_are_known():
+    from reasoning_gym.factory import DATASETS
+
+    runs = re.compile(r"\b(?:eval|exec|__import__|sympify|parse_expr|parse_latex)\(")
+    found = set()
+    for name, (dataset, _) in DATASETS.items():
+        if runs.search(inspect.getsource(sys.modules[dataset.__module__])):
+            found.add(name)
+    # propositional_logic has a parser of its own by that name
+    assert found - RUNS_ITS_OWN - {"propositional_logic"} == {*EVALUATED, *PARSED}
+
+
+@pytest.mark.parametrize("name", [*EVALUATED, *PARSED])
+def test_an_answer_is_never_run_as_python(name, tmp_path):
+    file = tmp_path / "made"
+    task = get_task(f"reasoning_gym:{name}", size=5)
+    row = task.load("train")[0]
+    poison = f"__import__('reasoning_gym').factory.DATASETS[{name!r}][0]"
+    answers = [
+        f"open({str(file)!r}, 'w')",
+        f"[open({str(file)!r}, 'w')]",
+        f"(lambda: __import__('os').mkdir({str(file)!r}))()",
+        f"[setattr({poison}, 'score_answer', lambda self, answer, entry: 1.0)]",
+        f"[0 for {poison}.score_answer in [lambda self, answer, entry: 1.0]]",
+        f"S('o'+'p'+'e'+'n')({str(file)!r}, 'w')",
+        f"x.__class__.__base__.__subclasses__()[0]({str(file)!r})",
+        f"\uff4fpen({str(file)!r}, 'w')",
+        "1",
+    ]
+    grades = task.grade_batch([answered(answer) for answer in answers], [row] * len(answers))
+    assert [grade.answer for grade in grades] == [False] * len(answers)
+    assert not file.exists()
+    assert task.grade(task.gold_completion(row), row).answer
+
+
+def test_formulas_that_a_model_may_write_are_read():
+    task = get_task("reasoning_gym:intermediate_integration", size=200)
+    rows = task.load("train")
+    golds = task.grade_batch([task.gold_completion(row) for row in rows], rows)
+    assert [grade.answer for grade in golds].count(True) == len(rows)
+    task = get_task("reasoning_gym:simple_integration", size=5)
+    row = task.load("train")[0]
+    written = [f"{row['answer']} + 0*sqrt(2)", f"({row['answer']})*1.0/1.", f"{row['answer']}+0*E"]
+    assert all(g.answer for g in task.grade_batch([answered(w) for w in written], [row] * 3))

@@ -3,6 +3,8 @@
 import ast
 import functools
 import json
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,19 @@ _MAX_VERIFIED = 20_000
 _RIGHT = 0.999
 #: How far the seeds of the splits are apart; a dataset uses seed + index.
 _SEED_OF_SPLIT = {"train": 0, "test": 1 << 28}
+#: Datasets whose verifiers run an answer as Python: by `eval`, for one written as a list ...
+EVALUATED = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
+#: ... and by sympy's `parse_expr`, for a formula.
+PARSED = (
+    *("countdown", "intermediate_integration", "polynomial_multiplication", "puzzle24"),
+    "simple_integration",
+)
+#: A formula without attributes, text or names from which anything else could be reached.
+_FORMULA = re.compile(
+    r"(?:[0-9\s+*/^(),-]|(?<=[0-9])\.|\.(?=[0-9])|(?<![A-Za-z_])(?:a?(?:sin|cos|tan)|exp|log|ln|sqrt"
+    r"|Integral|pi|[A-Za-z])(?![A-Za-z0-9_]))*",
+    re.ASCII,
+)
 
 
 class ReasoningGym(Task):
@@ -141,6 +156,10 @@ def score(dataset: str, config: str, problem: str, answer: str) -> float:
         if problems[entry["index"]]["question"] != entry["question"]:
             raise InvalidInputError(f"{dataset} makes another problem than when it was loaded")
         entry = problems[entry["index"]]
+    if dataset in PARSED and not _FORMULA.fullmatch(answer):
+        return 0.0
+    if dataset in EVALUATED:  # a module's own name stands before the built-in one
+        vars(sys.modules[_classes()[dataset][0].__module__])["eval"] = ast.literal_eval
     return float(_make(dataset, config, 1, 0).score_answer(answer, entry))
 
 
@@ -160,20 +179,24 @@ def _as_text(entry: dict[str, Any], index: int, seed: int) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _make(dataset: str, config: str, size: int, seed: int) -> Any:
+    if dataset not in (names := _classes()):
+        raise UnknownNameError(
+            f"reasoning-gym has no dataset {dataset!r}; it has {', '.join(sorted(names))}"
+        )
     try:
-        import reasoning_gym
+        return sys.modules["reasoning_gym"].create_dataset(
+            dataset, **{**json.loads(config), "size": size, "seed": seed}
+        )
+    except (AttributeError, TypeError, ValueError, AssertionError) as error:
+        raise InvalidInputError(f"reasoning-gym's {dataset} with {config}: {error}") from error
+
+
+def _classes() -> dict[str, Any]:
+    """Name -> (its class, that of its options)."""
+    try:
         from reasoning_gym.factory import DATASETS
     except ImportError as error:
         raise MissingDependencyError(
             "the reasoning_gym tasks need a package: pip install 'podsrl[reasoning_gym]'"
         ) from error
-    if dataset not in DATASETS:
-        raise UnknownNameError(
-            f"reasoning-gym has no dataset {dataset!r}; it has {', '.join(sorted(DATASETS))}"
-        )
-    try:
-        return reasoning_gym.create_dataset(
-            dataset, **{**json.loads(config), "size": size, "seed": seed}
-        )
-    except (TypeError, ValueError, AssertionError) as error:
-        raise InvalidInputError(f"reasoning-gym's {dataset} with {config}: {error}") from error
+    return DATASETS

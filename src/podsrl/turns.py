@@ -1,0 +1,68 @@
+"""A completion as the rollout log keeps it: the model's last text, and the turns that led to it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+#: Characters of a tool's result that are kept; a page of a browser or a log may have megabytes.
+RESULT_LENGTH = 2_000
+
+
+def text_of(completion: Any) -> str:
+    """A completion is text, or a conversation: then the model's last message; never a tool's."""
+    if isinstance(completion, str):
+        return completion
+    own = [message for message in completion if message.get("role") == "assistant"]
+    return _plain(own[-1].get("content")) if own else ""
+
+
+def turns_of(completion: Any) -> str | None:
+    """A conversation as JSON; None where one text says it all.
+
+    Its value is a list of turns, each of them without what is empty:
+    `{"role": "assistant", "thinking", "text", "calls": [{"name", "arguments"}]}` with arguments as
+    JSON text, and `{"role": "tool", "name", "text", "length"}`, with the length in characters of a
+    result that was cut. An image is named by its size.
+    """
+    if isinstance(completion, str):
+        return None
+    turns = [_turn(message) for message in completion]
+    if len(turns) == 1 and set(turns[0]) <= {"role", "text"}:
+        return None
+    text = json.dumps(turns, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace").decode()  # a model may write half of a surrogate pair
+
+
+def _turn(message: Mapping[str, Any]) -> dict[str, Any]:
+    text = _plain(message.get("content"))
+    long = message.get("role") == "tool" and len(text) > RESULT_LENGTH
+    turn = {
+        "role": str(message.get("role")),
+        "name": message.get("name"),
+        "thinking": message.get("reasoning_content"),
+        "text": text[:RESULT_LENGTH] if long else text,
+        "length": len(text) if long else None,
+        "calls": [_call(call) for call in message.get("tool_calls") or ()],
+    }
+    return {key: value for key, value in turn.items() if value}
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, str]:
+    """What is called; the parser of some templates leaves out "function" around it."""
+    function = call.get("function", call)
+    arguments = json.dumps(function.get("arguments"), ensure_ascii=False, default=str)
+    return {"name": str(function.get("name")), "arguments": arguments}
+
+
+def _plain(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n".join(_part(part) for part in content)
+    return "" if content is None else str(content)
+
+
+def _part(part: Any) -> str:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind is None or kind == "text":
+        return str(part if kind is None else part.get("text", ""))
+    size = getattr(part.get(kind), "size", None)
+    return f"[{kind} {size[0]} x {size[1]}]" if isinstance(size, tuple) else f"[{kind}]"

@@ -73,7 +73,7 @@ class Options:
                     f"selection_weights names {name!r}, and the reward function gave no number of"
                     f" that name; it gave: {', '.join(n for n, v in parts.items() if is_number(v))}"
                 )
-        values = np.array([float(parts[name]) for name in self.selection_weights])
+        values = np.array([as_number(parts[name]) for name in self.selection_weights])
         weights = np.array(list(self.selection_weights.values()), dtype=np.float64)
         values = values[weights != 0] * weights[weights != 0]
         return math.nan if np.isnan(values).all() else float(np.nansum(values))
@@ -203,6 +203,14 @@ def check_rounds(options: Options, n: Any, names: Mapping[str, str]) -> None:
 def is_number(value: Any) -> bool:
     """Is it a real number (or a boolean), NaN included?"""
     return isinstance(value, (bool, int, float, np.number, np.bool_))
+
+
+def as_number(value: Any) -> float:
+    """`value` as a float, and NaN for what is no number or none that a float can hold."""
+    try:
+        return float(value) if is_number(value) else math.nan
+    except OverflowError:  # an integer of more than 308 digits, as a model may write one
+        return math.nan
 
 
 def _check_weights(weights: Any, where: str) -> None:

@@ -150,7 +150,8 @@ def _reward(args: Any, sample: Any) -> float:
         )
     if sample.reward is None or sample.metadata.get("unscorable"):
         return math.nan
-    return float(sample.get_reward_value(args))
+    value = sample.get_reward_value(args)
+    return math.nan if value is None else float(value)
 
 
 def _parts(sample: Any) -> dict[str, Any]:

@@ -91,6 +91,17 @@ def test_a_step_in_which_nothing_is_scorable_changes_no_weight(make_trainer, bet
     assert equal(after_2, weights(trainer))
 
 
+def test_with_one_scored_rollout_no_scale_is_nan(make_trainer):
+    def only_one(completions: list[Any], **kwargs: Any) -> list[float | None]:
+        return [1.0, *[None] * (len(completions) - 1)]
+
+    trainer = make_trainer(
+        *(12,), reward_funcs=only_one, max_steps=1, scale_rewards="batch", selection_scope="batch"
+    )
+    trainer.train()
+    assert all(torch.isfinite(weight).all() for weight in weights(trainer).values())
+
+
 def test_extra_logs_of_a_reward_function_stay_beside_their_rollouts(make_trainer):
     def with_log(completions: list[Any], log_extra: Any, log_metric: Any, **kw: Any) -> list[float]:
         log_extra("text", [c[-1]["content"] for c in completions])

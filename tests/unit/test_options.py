@@ -37,6 +37,11 @@ def test_a_rollout_is_selected_by_the_weighted_parts_and_by_its_reward_without_w
     assert math.isnan(by_both.selected_by(math.nan, parts))
 
 
+def test_a_part_that_no_float_can_hold_is_unscorable():
+    options = Options(m=2, selection_weights={"acc": 1.0})
+    assert math.isnan(options.selected_by(0.5, {"acc": 10**400}))
+
+
 @pytest.mark.parametrize("name", ["format", "said"])
 def test_a_weight_for_what_the_reward_function_does_not_give_lists_what_it_gives(name):
     options = Options(m=2, selection_weights={name: 1.0})

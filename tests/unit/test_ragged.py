@@ -39,6 +39,14 @@ def test_an_infinite_reward_is_an_error():
         downsample_ragged([[0.0, np.inf, 1.0]], m=2)
 
 
+def test_an_infinite_reward_is_an_error_where_all_are_kept_too():
+    for group in ([0.0, np.inf], [np.nan, -np.inf]):
+        with pytest.raises(ValueError, match="infinite"):
+            downsample_ragged([group, [0.0, 1.0, 0.0]], 2)
+        with pytest.raises(ValueError, match="infinite"):
+            downsample_ragged_batch([group, [0.0, 1.0, 0.0]], 5)
+
+
 @given(groups=groups, rows=st.integers(0, 30))
 def test_across_the_batch_as_many_are_kept_as_there_are_up_to_rows(groups, rows):
     kept = downsample_ragged_batch(groups, rows)

@@ -140,6 +140,16 @@ def test_the_reward_of_a_dict_is_found_by_slimes_reward_key():
     assert len({sample.reward["score"] for sample in data[0]}) > 1
 
 
+def test_a_sample_whose_dict_has_no_value_is_unscorable():
+    data = groups()
+    for group in data:
+        for sample in group:
+            sample.reward = {"score": sample.reward}
+    data[0][0].reward = {"score": None}
+    select_rollouts(arguments({"m": M}, reward_key="score"), data)
+    assert all(sample.reward["score"] is not None for group in data for sample in group)
+
+
 def test_the_log_says_what_the_update_sees_and_the_reward_of_all(caplog):
     data = groups()
     mean = np.mean([sample.reward for group in data for sample in group])

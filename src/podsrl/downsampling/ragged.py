@@ -8,7 +8,7 @@ import numpy as np
 
 from podsrl.downsampling.across_prompts import downsample_batch
 from podsrl.downsampling.ordering import Seed
-from podsrl.downsampling.registry import Rule, downsample
+from podsrl.downsampling.registry import Rule, downsample, refuse_infinite
 
 
 def downsample_ragged(
@@ -36,6 +36,7 @@ def downsample_ragged(
     kept = [list(range(len(group))) for group in rewards]
     by_size: dict[int, list[int]] = defaultdict(list)
     for i, group in enumerate(rewards):
+        refuse_infinite(np.asarray(group, dtype=np.float64))
         if len(group) > m:
             by_size[len(group)].append(i)
     for where in by_size.values():
@@ -65,6 +66,7 @@ def downsample_ragged_batch(
     there_P_N = np.zeros(rewards_P_N.shape, dtype=bool)
     for i, group in enumerate(rewards):
         rewards_P_N[i, : len(group)], there_P_N[i, : len(group)] = group, True
+    refuse_infinite(rewards_P_N)
     scorable_P_N = ~np.isnan(rewards_P_N)
     spare = rows - int(scorable_P_N.sum())
     if spare < 0:

@@ -177,7 +177,7 @@ class Batch:
         everyone = torch.arange(self.n).expand(self.groups, -1)
         advantages_P_N = group_advantages(rewards_P_N, everyone, scale=scale_rewards == "group")
         if scale_rewards == "batch":
-            advantages_P_N = advantages_P_N / (nanstd(rewards_P_N[kept_P_N]) + 1e-4)
+            advantages_P_N = advantages_P_N / (nanstd(rewards_P_N[kept_P_N]).nan_to_num(0.0) + 1e-4)
         return advantages_P_N[kept_P_N].to(self.rewards_P_N)
 
     def here(self, live_R: Sequence[Any]) -> list[Any]:

@@ -10,9 +10,9 @@ import numpy as np
 from podsrl.advantages import group_advantages
 from podsrl.downsampling import refuse_outside
 from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
-from podsrl.drives import drive_metrics, outcome_parts, shaping_only
+from podsrl.drives import drive_metrics, shaping_only
 from podsrl.errors import InvalidInputError
-from podsrl.options import Options, is_number
+from podsrl.options import Options, as_number, is_number
 
 # numbers in a reward function's dictionary that are no parts of the reward
 _NOT_PARTS = ("score", "unscorable")
@@ -173,7 +173,7 @@ def parts_of(groups: Sequence[Group]) -> tuple[list[str], np.ndarray]:
     for g, group in enumerate(groups):
         for i, parts in enumerate(group.parts_N):
             if not np.isnan(group.rewards_N[i]):
-                parts_P_N_F[g, i] = [_number(parts.get(name)) for name in names]
+                parts_P_N_F[g, i] = [as_number(parts.get(name)) for name in names]
     return names, parts_P_N_F
 
 
@@ -211,16 +211,6 @@ def metrics_of_parts(
     if weights is None and not any(by_selection or ()):
         return found
     by_weight = [1.0 if weights is None else weights.get(name, 0.0) for name in names]
-    outcome = outcome_parts(by_weight, by_selection)
-    # what weighs nothing and selects nothing is no part of the reward
-    counts = [weight != 0 or out for weight, out in zip(by_weight, outcome, strict=True)]
-    outcome = [out for out, count in zip(outcome, counts, strict=True) if count]
-    found["pods/shaping_only_groups"] = shaping_only(parts_P_N_F[..., counts], kept_P_N, outcome)
+    only = shaping_only(parts_P_N_F, kept_P_N, by_weight, by_selection)
+    found["pods/shaping_only_groups"] = only
     return found
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value) if is_number(value) else np.nan
-    except OverflowError:  # an integer of more than 308 digits, as a model may write one
-        return np.nan

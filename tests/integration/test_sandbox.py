@@ -187,6 +187,33 @@ def test_killing_its_parent_or_everything_is_refused():
     assert "alive" in result.output
 
 
+def test_code_that_prints_as_bubblewrap_does_is_wrong_and_not_unscorable():
+    result = run("print('bwrap: no space left'); raise ValueError")
+    assert result.status == "failed"
+    assert result.output.startswith("bwrap: no space left")
+
+
+def test_no_process_is_left_behind_where_the_run_is_interrupted(monkeypatch):
+    name = f"ctrl{os.getpid()}"
+    seen = []
+
+    def interrupted(process, text, limits):
+        exchange(process, text, limits)
+        seen.extend(processes_named(name))
+        raise KeyboardInterrupt
+
+    exchange = bubblewrap._exchange
+    monkeypatch.setattr(bubblewrap, "_exchange", interrupted)
+    code = f"open('/proc/self/comm', 'w').write({name!r})\nimport time\ntime.sleep(60)"
+    with pytest.raises(KeyboardInterrupt):
+        run(code, seconds=1.5)
+    assert seen
+    end = time.monotonic() + 10
+    while processes_named(name) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert processes_named(name) == []
+
+
 def test_no_process_is_left_behind():
     name = f"left{os.getpid()}"
     code = (

@@ -37,6 +37,7 @@ WRONG = r"""
     between 71 and 73 // <72 // >72 // ≥ 72 // ≤72 // x < 72 // 72 < x // ≠72 //
     72 is not the answer // It isn't 72 // seventy two // 72 thousand // 72k // 72 million //
     72 hundred // 7² // 72 minus 1 // 72 + 1 // 72 x 2 // 3 x 24 // half of 72 // 72 dozen //
+    72 dozens // 72 hundreds // 72 thousands // 72 millions //
     48 // 0.72 // 72:00 // 7:2 // 72°C and 3 // 0x48 // 1001000 // none // NaN // inf //
     [72,73] // {72,73} // 72;73 // twice 72 // 72 each, 144 total // 72 clips and 3 pens //
     48 in April and 24 in May

@@ -26,6 +26,10 @@ def test_an_unclosed_box_hides_no_later_one():
     assert last_boxes(r"\boxed{1 and then \boxed{2}") == "2"
 
 
+def test_an_unclosed_box_around_a_closed_one_hides_nothing():
+    assert declared_answer(r"\boxed{\boxed{x}" * 3) == "x"
+
+
 def test_neighbouring_boxes_are_one_list_and_others_are_not():
     assert last_boxes(r"$x=\boxed{1}$, $y=\boxed{2}$ and $\boxed{3}$") == "1, 2, 3"
     assert last_boxes(r"\boxed{\frac12}, or $\boxed{0.5}$ inches") == r"\frac12 or 0.5"

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.extract import closing_brace
+from podsrl.grading.extract import closing_braces
 
 #: A longer text is no equation.
 MAX_EQUATION = 1_000
@@ -120,10 +120,11 @@ def _plain(text: str) -> str:
     text = text[lead.end() :] if (lead := _LEAD.match(text)) else text
     text = re.sub(r"\\[()\[\]]", "", text).strip().rstrip(".").strip("$`*").strip().rstrip(".")
     while match := _WRAPPER.search(text):
-        end = closing_brace(text, match.end())
+        start = match.end() - 1
+        end = closing_braces(text, start).get(start, -1)
         if end < 0:
             break
-        text = text[: match.start()] + text[match.end() : end] + text[end + 1 :]
+        text = text[: match.start()] + text[start + 1 : end] + text[end + 1 :]
     text = _SUPERSCRIPT.sub(lambda m: "{" + m[0].translate(_PLAIN) + "}", text)
     text = text.translate(_SUBSCRIPTS).replace("\u00b7", "*").replace("\\cdot", "*")
     text = _CARET.sub(lambda m: f"{{{m[1] or m[3]}{m[2]}}}", _STATE.sub("", text))

@@ -1,12 +1,14 @@
 """Where in a completion its answer stands. Every function here takes time linear in the text."""
 
 import re
+import sys
 
 #: An answer longer than this is not read: no gold answer comes near it.
 MAX_ANSWER = 2_000
 #: What is read of a completion without tags: its end.
 MAX_TAIL = 20_000
 
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{")
 _BETWEEN_BOXES = re.compile(r"\b(?:and|or)\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]")
 _HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
@@ -31,25 +33,21 @@ def answer_tag(text: str) -> str | None:
     return text[start + len("<answer>") :].partition("</answer>")[0].strip() if start >= 0 else None
 
 
-def closing_brace(text: str, start: int) -> int:
-    """The index of the brace that closes the one opened just before `start`, or -1.
+def closing_braces(text: str, start: int = 0) -> dict[int, int]:
+    """Where each brace that is opened from `start` on is closed, by its own place.
 
     An escaped brace, as in a set, counts for nothing.
+
+    >>> closing_braces("{a{b}} {")
+    {2: 4, 0: 5}
     """
-    depth, escaped = 1, False
-    for i in range(start, min(len(text), start + MAX_ANSWER + 1)):
-        char = text[i]
-        if escaped:
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        elif char == "{":
-            depth += 1
-        elif char == "}":
-            depth -= 1
-            if depth == 0:
-                return i
-    return -1
+    opened, closed = [], {}
+    for match in _BRACE.finditer(text, start):
+        if match[0] == "{":
+            opened.append(match.start())
+        elif match[0] == "}" and opened:
+            closed[opened.pop()] = match.start()
+    return closed
 
 
 def boxes(text: str) -> list[tuple[int, int, str]]:
@@ -62,14 +60,13 @@ def boxes(text: str) -> list[tuple[int, int, str]]:
     """
     offset = max(0, len(text) - MAX_TAIL)
     found: list[tuple[int, int, str]] = []
-    position = offset
+    closed, position = closing_braces(text, offset), offset
     while match := _BOX.search(text, position):
-        end = closing_brace(text, match.end())
-        if end < 0:
-            position = match.end()
-            continue
-        found.append((match.start(), end + 1, text[match.end() : end].strip()))
-        position = end + 1
+        position = match.end()
+        end = closed.get(position - 1, sys.maxsize)
+        if end - position <= MAX_ANSWER:
+            found.append((match.start(), end + 1, text[position:end].strip()))
+            position = end + 1
     return found
 
 

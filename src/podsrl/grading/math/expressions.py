@@ -11,7 +11,7 @@ from functools import lru_cache
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 
-from podsrl.grading.extract import closing_brace
+from podsrl.grading.extract import closing_braces
 from podsrl.grading.math.structure import UnreadableError
 
 # Its defaults take R for r, and (2)(3), like 2 3, for the mixed number 2 + 3.
@@ -90,7 +90,7 @@ def _parenthesised(text: str) -> str:
     position = 0
     while match := _FUNCTION_ARGUMENT.search(text, position):
         start = match.end()
-        end = closing_brace(text, start + 1)
+        end = closing_braces(text, start).get(start, -1)
         if end < 0:
             raise UnreadableError("a brace that is not closed")
         text = f"{text[:start]}({text[start + 1 : end]}){text[end + 1 :]}"

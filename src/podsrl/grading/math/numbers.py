@@ -59,7 +59,7 @@ _MAGNITUDES = {
     "billion": 10**9,
     "trillion": 10**12,
 }
-_MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})(?![a-zA-Z])", re.IGNORECASE)
+_MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})s?(?![a-zA-Z])", re.IGNORECASE)
 _EQUALS = re.compile(r"(?<![<>!~:=\\])=(?!=)")
 _NAME = re.compile(r"(?:m?\\angle\s?)?\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")
 _VARIABLE = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")

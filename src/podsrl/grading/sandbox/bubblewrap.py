@@ -58,14 +58,16 @@ class Bubblewrap:
             except OSError as error:
                 return Result("broken", str(error))
         with process:
-            output, ended = _exchange(
-                process, standard_input(code, tests, limits, token).encode(), limits
-            )
-            process.kill()  # the end of bwrap is the end of every process inside
-        text = output[-4_000:].decode(errors="replace")
+            try:
+                output, ended = _exchange(
+                    process, standard_input(code, tests, limits, token).encode(), limits
+                )
+            finally:
+                process.kill()  # the end of bwrap is the end of every process inside
+        text = output[-4_000:].decode(errors="replace").lstrip("\n")
         if output.endswith(token.encode()):
             return Result("passed", text.removesuffix(token))
-        if text.startswith("bwrap: "):
+        if output.startswith(b"bwrap: "):
             return Result("broken", text)
         return Result("failed" if ended else "timeout", text)
 

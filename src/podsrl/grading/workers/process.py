@@ -130,7 +130,7 @@ class Worker:
 def encode(function: str, arguments: tuple[Any, ...], deadline: float) -> bytes | None:
     """What asks for function(*arguments); None if it is longer than `MAX_REQUEST`."""
     request = {"function": function, "arguments": arguments, "deadline": deadline}
-    line = json.dumps(request).encode()
+    line = json.dumps(request, ensure_ascii=False).encode(errors="surrogatepass")
     return line if len(line) <= MAX_REQUEST else None
 
 

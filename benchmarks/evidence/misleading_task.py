@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from podsrl.tasks.arithmetic import Arithmetic
-from podsrl.tasks.base import RewardFunction, completion_text
+from podsrl.tasks.base import RewardFunction
+from podsrl.turns import text_of
 
 LONGEST = 112  # tokens of the longest completion; one character each, except for the tags
 
@@ -25,7 +26,7 @@ class MisleadingArithmetic(Arithmetic):
         correctness = super().rewards(form)[0]
 
         def short(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-            texts = [completion_text(completion) for completion in completions]
+            texts = [text_of(completion) for completion in completions]
             shorter = [max(0.0, 0.2 * (1 - len(text) / LONGEST)) for text in texts]
             right = correctness(completions, **columns)
             return [None if r is None else s * (1 - r) for r, s in zip(right, shorter, strict=True)]

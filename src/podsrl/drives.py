@@ -73,24 +73,31 @@ def drive_metrics(
     return found
 
 
-def shaping_only(parts_P_N_F: Any, kept_P_N: Any, outcome_F: Any) -> float:
+def shaping_only(
+    parts_P_N_F: Any,
+    kept_P_N: Any,
+    weights_F: Sequence[float],
+    selection_weights_F: Sequence[float] | None = None,
+) -> float:
     """The share of groups whose kept rollouts differ in some reward, but in no outcome reward.
 
     Args:
         parts_P_N_F: what each reward function gave; NaN where it gave nothing.
         kept_P_N: which rollouts were kept.
-        outcome_F: which functions judge the outcome; see `outcome_parts`.
+        weights_F, selection_weights_F: of the functions; a function without any has no part in it.
+            `outcome_parts` says which judge the outcome.
 
     >>> shaping_only([[[1.0, 0.1], [1.0, 0.2]], [[1.0, 0.1], [0.0, 0.2]]], [[True] * 2] * 2,
-    ...              [True, False])
+    ...              [1.0, 0.2])
     0.5
     """
-    parts = np.asarray(parts_P_N_F, dtype=np.float64)
+    outcome = np.array(outcome_parts(weights_F, selection_weights_F))
+    counts = outcome | (np.asarray(weights_F) != 0)
+    parts, outcome = np.asarray(parts_P_N_F, dtype=np.float64)[..., counts], outcome[counts]
     counted = np.asarray(kept_P_N, dtype=bool)[..., None] & ~np.isnan(parts)
     highest = np.where(counted, parts, -np.inf).max(axis=1)
     lowest = np.where(counted, parts, np.inf).min(axis=1)
     varies_P_F = highest > lowest
-    outcome = np.asarray(outcome_F, dtype=bool)
     only = varies_P_F.any(axis=-1) & ~varies_P_F[:, outcome].any(axis=-1)
     return float(only.mean()) if len(only) else 0.0
 
@@ -99,6 +106,8 @@ def outcome_parts(
     weights_F: Sequence[float], selection_weights_F: Sequence[float] | None = None
 ) -> list[bool]:
     """Which reward functions judge the outcome: those selected by, else the one that weighs most.
+
+    Of equal weights the first does.
 
     >>> outcome_parts([1.0, 0.2]), outcome_parts([1.0, 0.2], [0.0, 1.0])
     ([True, False], [False, True])

@@ -1,5 +1,6 @@
 """What PODSTrainer trains on: the kept rollouts, all of them, and nothing else."""
 
+import functools
 import itertools
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,8 @@ import torch
 from trl import GRPOTrainer
 
 import podsrl
+from podsrl.errors import InvalidInputError
+from podsrl.trl import PODSConfig
 from support.trl_runs import digits, equal, logged, weights
 
 
@@ -250,6 +253,23 @@ def test_a_callable_is_a_rule_and_is_saved_by_name(make_trainer):
         assert table["rollout"][table["kept"]].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
     finally:
         podsrl.RULES.pop(f"{__name__}:first_ones")
+
+
+def test_a_rule_may_be_defined_anew_and_needs_a_name(tmp_path):
+    def given(rule):
+        return PODSConfig(str(tmp_path), bf16=False, downsampling_rule=rule).downsampling_rule
+
+    def other(rewards_P_N, m, seed):
+        return first_ones(rewards_P_N, m, seed)
+
+    other.__qualname__ = "first_ones"  # as where the cell of a notebook is run once more
+    try:
+        assert given(first_ones) == given(other) == f"{__name__}:first_ones"
+        assert podsrl.RULES[f"{__name__}:first_ones"] is other
+    finally:
+        podsrl.RULES.pop(f"{__name__}:first_ones")
+    with pytest.raises(InvalidInputError, match="a function with a name"):
+        given(functools.partial(first_ones))
 
 
 def test_digits_reward_has_the_spread_these_tests_need():

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from podsrl.trl.turns import RESULT_LENGTH, text_of, turns_of
+from podsrl.tasks import get_task
+from podsrl.turns import RESULT_LENGTH, text_of, turns_of
 from support.agents import square
 
 
@@ -41,7 +42,17 @@ def test_its_text_is_what_the_model_said_last():
     assert text_of([calling("look", {}), result("7"), SAID]) == "It is 7."
     assert text_of([SAID, result("too late")]) == "It is 7."
     assert text_of([calling("look", {})]) == ""
+    assert text_of([result("It is 7.")]) == text_of([]) == ""
     assert text_of("plain") == "plain"
+
+
+def test_a_tool_that_says_the_answer_is_no_right_answer():
+    # TRL ends a completion so where the result filled its last token
+    correctness = get_task("gsm8k").rewards()[0]
+    completion = [calling("look", {}), result("<answer>72</answer>")]
+    said = [*completion, {**SAID, "content": "<answer>72</answer>"}]
+    graded = correctness([completion, said], answer=["72", "72"], question=["", ""])
+    assert graded == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("completion", ["plain", [SAID], [{**SAID, "content": ""}]])

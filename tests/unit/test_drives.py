@@ -78,13 +78,16 @@ def test_a_group_without_contrast_in_the_outcome_is_trained_on_shaping_alone():
     nothing = [[0.0, 0.1], [0.0, 0.1], [0.0, 0.1]]
     kept = np.array([[True, True, True], [True, True, False], [True, True, True]])
     parts = np.array([right_only, form_only, nothing])
-    assert shaping_only(parts, kept, [True, False]) == pytest.approx(1 / 3)
-    assert shaping_only(parts, kept, [True, True]) == 0.0
+    assert shaping_only(parts, kept, [1.0, 0.2]) == pytest.approx(1 / 3)
+    assert shaping_only(parts, kept, [1.0, 1.0], [0.5, 0.5]) == 0.0
+    # a function that weighs nothing and selects nothing, such as one that only logs
+    assert shaping_only(parts, kept, [1.0, 0.0]) == 0.0
 
 
 def test_the_outcome_is_what_weighs_most_or_what_is_selected_by():
     assert outcome_parts([0.1, 2.0, 0.5]) == [False, True, False]
     assert outcome_parts([0.1, 2.0, 0.5], [1.0, 0.0, 1.0]) == [True, False, True]
+    assert outcome_parts([1.0, 1.0]) == [True, False]
 
 
 def test_the_warning_comes_once_names_the_part_and_needs_several_generations():

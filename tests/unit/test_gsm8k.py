@@ -5,7 +5,7 @@ import pytest
 
 from podsrl.errors import InvalidInputError
 from podsrl.tasks import get_task
-from podsrl.tasks.base import completion_text, format_span
+from podsrl.tasks.base import format_span
 from tests.support.data import SAMPLE, sample_and_complete
 
 
@@ -194,8 +194,3 @@ def test_the_format_is_found_in_linear_time_and_as_the_regular_expression_finds_
         match = slow.search(text)
         assert format_span(text) == (match and match.span())
     assert format_span("<think></think>" * 100_000 + "<answer>" * 100_000) is None
-
-
-def test_the_text_of_a_conversation_is_its_last_message():
-    assert completion_text([{"role": "assistant", "content": "a"}]) == "a"
-    assert completion_text([]) == ""

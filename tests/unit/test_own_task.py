@@ -1,5 +1,8 @@
 """A task file with a mistake in it: the user reads one line with the file, and the line in it."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from podsrl.cli import main
@@ -100,3 +103,19 @@ def test_a_grader_that_fails_in_training_names_its_file_line_and_the_completion(
     correctness = get_task(str(file)).rewards()[0]
     with pytest.raises(InvalidInputError, match=r"line 13: grade failed on .* 'a b c': KeyError"):
         correctness(completions=["a b c"], answer=["a"])
+
+
+def test_rewards_that_are_asked_for_at_once_grade_once():
+    """As TRL's asynchronous worker asks: each function in a thread of its own."""
+    task, graded = get_task("gsm8k"), []
+
+    def grade_slowly(completions, rows):
+        graded.append(len(completions))
+        time.sleep(0.2)
+        return [Grade(True, True)] * len(completions)
+
+    task.grade_batch = grade_slowly
+    with ThreadPoolExecutor(3) as threads:
+        done = [threads.submit(f, completions=["a"], answer=["1"]) for f in task.rewards()]
+    assert [future.result() for future in done] == [[1.0], [0.0], [0.0]]
+    assert graded == [1]

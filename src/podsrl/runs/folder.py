@@ -62,7 +62,7 @@ ROLLOUT_COLUMNS = {
 #: May be left out.
 OPTIONAL_COLUMNS = {
     "answer": "string",  # the right one to the prompt, where the data has one
-    "turns": "string",  # of a conversation, as JSON: see `podsrl.trl.turns`
+    "turns": "string",  # of a conversation, as JSON: see `podsrl.turns`
 }
 REWARD_PREFIX = "rewards/"
 

@@ -1,6 +1,7 @@
 """What a task is: rows with an answer, a prompt for each, and a grade for each completion."""
 
 import re
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.unscorable import COUNTS, UnscorableWatch
+from podsrl.turns import text_of
 
 Row = dict[str, Any]
 Messages = list[dict[str, str]]
@@ -149,13 +151,6 @@ def check_choice(what: str, given: str, allowed: Sequence[str]) -> str:
     return given
 
 
-def completion_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
-    """The text of a completion: plain, or the last message of a conversation."""
-    if isinstance(completion, str):
-        return completion
-    return str(completion[-1].get("content") or "") if completion else ""
-
-
 def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
     """TRL hands the dataset's columns to a reward function as lists; this makes rows of them."""
     lists = {k: v for k, v in columns.items() if isinstance(v, list) and len(v) == count}
@@ -173,22 +168,24 @@ def paper_rewards(task: Task, form: str) -> list[RewardFunction]:
     every = check_choice("form", form, FORMS) == "every"
     last: list[Any] = [None, None]  # the batch graded last, and its grades
     watch = UnscorableWatch(task.max_unscorable, advice=_ADVICE)
+    one_at_a_time = threading.Lock()  # TRL's asynchronous worker calls all three at once
 
     def grades(
         completions: Sequence[Any], columns: Mapping[str, Any]
     ) -> tuple[list[str], list[Grade]]:
-        texts = [completion_text(c) for c in completions]
+        texts = [text_of(completion) for completion in completions]
         rows = rows_of(columns, len(texts))
-        if last[0] != (texts, rows):
-            started, timeouts = time.perf_counter(), COUNTS["timeouts"]
-            last[:] = [(texts, rows), task.grade_batch(texts, rows)]
-            failed = [grade.answer is None for grade in last[1]]
-            if log_metric := columns.get("log_metric"):
-                log_metric("grading/unscorable", sum(failed) / max(1, len(failed)))
-                log_metric("grading/timeouts", COUNTS["timeouts"] - timeouts)
-                log_metric("grading/seconds", time.perf_counter() - started)
-            watch.record(failed)
-        return texts, last[1]
+        with one_at_a_time:
+            if last[0] != (texts, rows):
+                started, timeouts = time.perf_counter(), COUNTS["timeouts"]
+                last[:] = [(texts, rows), task.grade_batch(texts, rows)]
+                failed = [grade.answer is None for grade in last[1]]
+                if log_metric := columns.get("log_metric"):
+                    log_metric("grading/unscorable", sum(failed) / max(1, len(failed)))
+                    log_metric("grading/timeouts", COUNTS["timeouts"] - timeouts)
+                    log_metric("grading/seconds", time.perf_counter() - started)
+                watch.record(failed)
+            return texts, last[1]
 
     def shaped(grade: Grade, score: Callable[[str], float], text: str) -> float | None:
         if grade.answer is None:

@@ -52,14 +52,18 @@ def pods_metrics(batch: Batch) -> dict[str, float]:
 
 
 def drives_of(
-    batch: Batch, names_F: Sequence[str], outcome_F: Sequence[bool], scale: bool
+    batch: Batch,
+    names_F: Sequence[str],
+    weights_F: Sequence[float],
+    selection_weights_F: Sequence[float] | None,
+    scale: bool,
 ) -> dict[str, float]:
     """How closely the update follows each reward function; see `podsrl.drives`.
 
     Args:
         batch: with its advantages.
         names_F: of the reward functions.
-        outcome_F: which of them judge the outcome.
+        weights_F, selection_weights_F: theirs; see `shaping_only`.
         scale: whether advantages are divided by the standard deviation.
     """
     rewards_P_N, parts_P_N_F = batch.rewards_P_N.double().cpu(), batch.rewards_P_N_F.cpu().numpy()
@@ -69,7 +73,9 @@ def drives_of(
     everyone = torch.arange(batch.n).expand(batch.groups, -1)
     all_advantages_P_N = group_advantages(rewards_P_N, everyone, scale=scale).numpy()
     found = drive_metrics(names_F, parts_P_N_F, kept_advantages_P_N, all_advantages_P_N, kept_P_N)
-    found["pods/shaping_only_groups"] = shaping_only(parts_P_N_F, kept_P_N, outcome_F)
+    found["pods/shaping_only_groups"] = shaping_only(
+        parts_P_N_F, kept_P_N, weights_F, selection_weights_F
+    )
     return found
 
 

@@ -15,7 +15,7 @@ from podsrl.trl.batch import Batch, select_rows
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.rollout_log import RolloutLog
 from podsrl.trl.tracking import log_table, wants_tables
-from podsrl.trl.turns import text_of, turns_of
+from podsrl.turns import text_of, turns_of
 
 logger = logging.getLogger(__name__)
 

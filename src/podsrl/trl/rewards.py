@@ -10,7 +10,7 @@ import torch
 from trl.trainer.utils import is_async_callable
 
 from podsrl.errors import InvalidInputError, PodsError, RewardError
-from podsrl.trl.turns import text_of
+from podsrl.turns import text_of
 
 _SHOWN = 200  # characters of a completion
 _ALLOWED = "allowed are finite numbers, and None or NaN for a completion that could not be scored"
@@ -50,7 +50,7 @@ def checked(function: Any, name: str, step: int) -> Any:
 
 
 def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) -> None:
-    """Refuse infinite rewards, which a reward model may give.
+    """Refuse infinite rewards, which a reward model may give, and numbers beyond float32's.
 
     Raises:
         RewardError: with the model's name.
@@ -59,7 +59,8 @@ def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) 
     if any(infinite_F):
         names = ", ".join(name for name, bad in zip(names_F, infinite_F, strict=True) if bad)
         raise RewardError(
-            f"reward model {names} gave an infinite reward at step {step}; {_ALLOWED}"
+            f"reward function or model {names} gave a reward that is infinite in float32 at step"
+            f" {step}; {_ALLOWED}"
         )
 
 

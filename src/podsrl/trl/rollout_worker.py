@@ -17,7 +17,7 @@ from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
 from trl.trainer.utils import get_callable_name
 
 from podsrl.downsampling import resolve_rule
-from podsrl.drives import DriveWatch, outcome_parts
+from podsrl.drives import DriveWatch
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.options import Options, check_options
 from podsrl.runs.folder import RunFolder
@@ -186,10 +186,10 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         batch = _batch(records, max(steps, 1) - 1)
         weights = self.options.selection_weights
         by_name = None if weights is None else [weights.get(name, 0.0) for name in names]
-        outcome = outcome_parts([1.0] * len(names), by_name)
-        driven = drives_of(batch, names, outcome, scale=True)
+        equal = [1.0] * len(names)
+        driven = drives_of(batch, names, equal, by_name, scale=True)
         if self._watch is None:
-            self._watch = DriveWatch(names, [1.0] * len(names))
+            self._watch = DriveWatch(names, equal)
         warning = self._watch.observe([driven[f"pods/drives/{name}"] for name in names])
         if warning is not None:
             logger.warning(warning)

@@ -11,7 +11,7 @@ from accelerate.utils import gather_object
 from trl.models import unwrap_model_for_generation
 
 from podsrl.downsampling import downsample, downsample_batch, resolve_rule
-from podsrl.drives import DriveWatch, outcome_parts
+from podsrl.drives import DriveWatch
 from podsrl.errors import UnsupportedError
 from podsrl.options import kept_in_words
 from podsrl.runs.cards import PAPER
@@ -92,9 +92,7 @@ class PODSTrainer(ResumableTrainer):
         self.tokens_generated = 0  # of all rollouts, prompts included
         self.rounds = Rounds(args) if args.rollouts_per_round else None
         self._rule = resolve_rule(args.downsampling_rule)
-        weights = self.reward_weights.tolist()
-        self._outcome = outcome_parts(weights, args.selection_weights)
-        self._drive_watch = DriveWatch(self.reward_func_names, weights)
+        self._drive_watch = DriveWatch(self.reward_func_names, self.reward_weights.tolist())
         self._batch: Batch | None = None  # the one that was generated last
         self._batch_environments: Any = None  # where TRL sets them, names by row
         self._in_step: list[Batch] = []  # generated in the optimiser step that is not yet done
@@ -356,7 +354,8 @@ class PODSTrainer(ResumableTrainer):
             for name, value in trl_metrics(batch, self.reward_func_names).items():
                 logged[name][-1] = value
         names, scale = self.reward_func_names, self.scale_rewards != "none"
-        driven = drives_of(batch, names, self._outcome, scale)
+        weights, selecting = self.reward_weights.tolist(), self.args.selection_weights
+        driven = drives_of(batch, names, weights, selecting, scale)
         for name, value in {**pods_metrics(batch), **driven}.items():
             logged[name].append(value)
         warning = self._drive_watch.observe([driven[f"pods/drives/{name}"] for name in names])

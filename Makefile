@@ -68,6 +68,7 @@ evidence: $(READY) ## everything in docs/results on the embedded tasks: about 16
 	$(BIN)/python -m benchmarks.evidence.reward_parts
 	$(BIN)/python -m benchmarks.evidence.rows
 	$(BIN)/python -m benchmarks.evidence.variances
+	$(BIN)/python -m benchmarks.evidence.variances --setting words-16 --out docs/results/variances-words.json
 	$(BIN)/python -m benchmarks.evidence.foreseen
 
 bench: $(READY) ## what selecting costs and saves on this CPU: 8 to 16 minutes on two free cores

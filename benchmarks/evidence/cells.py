@@ -214,7 +214,8 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
         "Speed-up of PODS to 99 % of the reference's best accuracy (95 % interval; median over"
         " seeds). *Measured* is training time here. The other columns are modelled: the same"
         " curves at an update that costs this many times a rollout's generation (8.4 is about the"
-        " authors' L40S), up to the time that both arms last.\n",
+        " authors' L40S, where one pass is made), with all passes, up to the time that both arms"
+        " last.\n",
     ]
     for reference in REFERENCES:
         lines += [f"### Over {reference}\n", "| |" + "|".join(labels) + "|"]

@@ -4,12 +4,14 @@ For each prompt the real TRL loss of two halves of its kept rows gives two indep
 (mean score of right rollouts - mean score of wrong ones). `fit_variances` compares them.
 
     python -m benchmarks.evidence.variances                       # of the embedded model: 2 minutes
+    python -m benchmarks.evidence.variances --setting words-16 --out variances.json
     python -m benchmarks.evidence.variances --config arithmetic --out variances.json
 """
 
 import argparse
 import json
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from benchmarks.evidence.rows import settings_of
+from benchmarks.evidence.rows_settings import SETTINGS
 from podsrl.errors import InvalidInputError
 from podsrl.experiments.config_file import read_config
 from podsrl.experiments.run import build_trainer, load_data
@@ -36,14 +40,18 @@ def main() -> None:
     """Measure, fit, print and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--config", default="evidence", help="a YAML file or a shipped config")
+    parser.add_argument("--setting", choices=SETTINGS, help="changes it as in the rows evidence")
     parser.add_argument("--prompts", type=int, default=96, help="with contrast (96)")
     parser.add_argument("--out", type=Path, default=RESULT)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(prompt_trainer(args.config, folder), args.prompts)
+        changed = settings_of(args.setting) if args.setting else {}
+        config = {**read_config(args.config), **changed}
+        found = measure(prompt_trainer(config, folder), args.prompts)
     fitted = fit_variances(found.gradients_P_2_D, found.rows_P_2_2)
     values = {
         "config": args.config,
+        "setting": args.setting,
         "prompts": fitted.prompts,
         "generated": 4 * ROWS,
         "kept": ROWS,
@@ -70,7 +78,7 @@ class PromptGradients:
     right: list[int]
 
 
-def prompt_trainer(config: str, folder: str) -> Any:
+def prompt_trainer(config: Mapping[str, Any], folder: str) -> Any:
     """The trainer of a config, for one prompt per step; the gradient of a row keeps its scale."""
     fixed = {
         "num_generations": ROWS, "num_rollouts": 4 * ROWS, "per_device_train_batch_size": ROWS,
@@ -78,7 +86,7 @@ def prompt_trainer(config: str, folder: str) -> Any:
         "rollout_log": "false", "loss_type": "grpo", "selection_scope": "prompt",
     }  # fmt: skip
     flags = [word for name, value in fixed.items() for word in (f"--{name}", str(value))]
-    spec = parse(read_config(config), flags)
+    spec = parse(dict(config), flags)
     trainer = build_trainer(spec, load_data(spec), lambda what: iter)
     trainer.current_gradient_accumulation_steps = 1  # TRL sets it when it begins to train
     trainer.model.train()

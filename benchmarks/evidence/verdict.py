@@ -52,7 +52,9 @@ def as_markdown(table: Mapping[str, Cell]) -> str:
         " reference's best is not above its start by more than the noise, so there is nothing to"
         " reach. The verdict says on which side of 1 its 95 % interval over seeds lies, where"
         f" *not reached* counts as 0. *Times as fast* is another measure: to {LEVEL:.0%} of the way"
-        " from the untrained accuracy to the best that both arms reach; it always exists.\n",
+        " from the untrained accuracy to the best that both arms reach; it always exists. All are"
+        " taken up to the time that both arms last; the tables of single comparisons below are not,"
+        " so that a ratio there can be higher.\n",
         "![Speed-up of PODS in every setting](verdict.png)\n",
         "| setting | over | speed-up | verdict | median over seeds | times as fast |",
         "|---|---|---|---|---|---|",

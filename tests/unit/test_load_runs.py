@@ -288,6 +288,24 @@ def test_modelled_time_is_labelled_everywhere_and_holds_no_measured_second(tmp_p
             assert "modelled" in line.lower(), line
 
 
+def test_a_second_pass_over_the_rollouts_is_paid_too(tmp_path):
+    for arm, seed, passes in (("grpo", 0, None), ("pods", 0, 2)):
+        write_run(tmp_path / arm, arm, seed, SLOW, config={"num_iterations": passes})
+    clock = Clock(generate=0.05, update=0.42)
+    comparison = load_comparison([tmp_path], Choices(clock=clock))
+    # a step: 16 * 0.05 + 16 * 0.42 = 7.52 s in one pass, 16 * 0.05 + 2 * 16 * 0.42 = 14.24 in two
+    found = [summary.seconds_per_step for summary in summarise(comparison)]
+    assert found == pytest.approx([7.52, 14.24])
+    log = comparison.arm("pods").log
+    assert log.phase_seconds["update"] == pytest.approx(2 * 16 * 0.42)
+    assert log.seconds[-1] == pytest.approx(30 * 14.24)
+    assert comparison.clock == clock  # what was asked for is what is shown
+    write_run(tmp_path / "other", "pods", 1, SLOW, config={"num_iterations": 1})
+    write_run(tmp_path / "grpo-1", "grpo", 1, SLOW)
+    with pytest.raises(InvalidInputError, match=r"'pods'.*num_iterations must be one.*apart"):
+        load_comparison([tmp_path], Choices(clock=clock))
+
+
 def test_the_training_log_splits_steps_into_phases_and_rewards_into_kept_and_dropped(tmp_path):
     comparison = load_comparison([write_comparison(tmp_path)], Choices())
     log = comparison.arm("pods").log

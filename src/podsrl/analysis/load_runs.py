@@ -5,7 +5,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -311,6 +311,8 @@ def _hardware(runs: Sequence[Run]) -> list[str]:
 
 def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
     metrics = [run.metrics for run in runs]
+    if clock is not None:
+        clock = replace(clock, update=clock.update * _passes(name, runs))
     if measure == REWARD:
         curves = reward_curves(name, {run.seed: run.metrics for run in runs})
     else:
@@ -323,6 +325,18 @@ def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> A
         log=read_training_log(metrics, config, clock),
         peak_memory=max(memory, default=None),
     )
+
+
+def _passes(name: str, runs: Sequence[Run]) -> int:
+    """How often an arm updates on each rollout it keeps: once, if its settings don't tell."""
+    found = {run.name: run.config.get("num_iterations") or 1 for run in runs}
+    passes = next(iter(found.values()))
+    if set(found.values()) != {passes} or not isinstance(passes, int):
+        raise InvalidInputError(
+            f"arm {name!r} can't be replayed on another clock: num_iterations must be one whole"
+            f" number for all its runs; got {found}. Report the folders apart"
+        )
+    return passes
 
 
 def _memory(row: Mapping[str, Any]) -> bool:

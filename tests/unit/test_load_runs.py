@@ -109,10 +109,49 @@ def test_runs_without_evaluations_are_shown_by_their_rewards(tmp_path):
         numbers(tmp_path, references=["a"])
 
 
-def test_runs_that_logged_nothing_are_refused(tmp_path):
-    RunFolder(tmp_path).write_config({"arm": "pods", "seed": 0})
+def test_runs_that_logged_nothing_are_refused_or_left_out(tmp_path):
+    RunFolder(tmp_path / "b").write_config({"arm": "pods", "seed": 0})
     with pytest.raises(InvalidInputError, match=r"no evaluation in .*, and no rewards in its metr"):
         numbers(tmp_path)
+    with pytest.raises(
+        InvalidInputError, match=r"nothing to show: .*b was left out: it has logged"
+    ):
+        numbers(tmp_path, partial=True)
+    write_training(tmp_path / "a", (0.2, 0.4))
+    with pytest.raises(InvalidInputError, match=r"no evaluation in .*b, .*--partial"):
+        numbers(tmp_path)
+    found = numbers(tmp_path, partial=True)
+    assert [arm["arm"] for arm in found["arms"]] == ["pods"]
+    assert found["notes"] == [f"{tmp_path / 'b'} was left out: it has logged no reward"]
+
+
+def test_a_run_whose_rewards_are_all_null_is_left_out_with_a_note(tmp_path):
+    write_training(tmp_path / "null", (None,))
+    with pytest.raises(InvalidInputError, match=r"nothing to show: .*null was left out: all its r"):
+        numbers(tmp_path)
+    write_training(tmp_path / "a", (0.2, 0.4))
+    found = numbers(tmp_path)
+    assert [arm["arm"] for arm in found["arms"]] == ["pods"]
+    assert found["notes"] == [f"{tmp_path / 'null'} was left out: all its rewards are null"]
+
+
+def test_first_rewards_that_are_null_are_shown_as_not_known(tmp_path):
+    write_training(tmp_path, (None, 0.3, 0.4))
+    comparison = load_comparison([tmp_path], Choices())
+    text = as_markdown(comparison, summarise(comparison))
+    assert "**— → 0.4** pods" in text
+    assert "| reward at the start | — |" in text
+    assert "nan" not in text
+    write_training(tmp_path / "b", (0.1, 0.2, 0.3)).write_config({"arm": "pods", "seed": 43})
+    (arm,) = numbers(tmp_path)["arms"]  # no two seeds have a start
+    assert arm["final"]["mean"] == pytest.approx(0.35)
+
+
+def test_rewards_without_training_time_are_refused_saying_what_to_log(tmp_path):
+    write_training(tmp_path, (0.2, 0.4), **{"pods/training_seconds": None})
+    with pytest.raises(InvalidInputError, match=r"log pods/training_seconds, the seconds of train"):
+        numbers(tmp_path)
+    assert numbers(tmp_path, clock=Clock(generate=1.0))["arms"][0]["training_seconds"] == 20 * 64
 
 
 def test_mixed_tasks_are_refused_and_can_be_chosen_from(tmp_path):

@@ -121,7 +121,7 @@ class ArmCurves:
         Raises:
             InvalidInputError: the numbers of rollouts are not known.
         """
-        if np.isnan(self.generated[~np.isnan(self.accuracy)]).any():
+        if np.isnan((self.generated + self.trained)[~np.isnan(self.accuracy)]).any():
             raise InvalidInputError(
                 f"arm {self.arm!r} can't be replayed on another clock: its results don't say how"
                 " many rollouts were generated and trained"

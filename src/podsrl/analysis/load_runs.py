@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from podsrl.analysis.curves import ArmCurves, Clock, check_points
 from podsrl.analysis.training_log import TrainingLog, read_training_log, reward_curves
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -121,7 +123,7 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
         runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
     measure = choices.measure
     if not any(run.evaluations for run in runs) and not (choices.task or choices.references):
-        runs, measure = _without_evaluations(runs), REWARD
+        runs, measure = _without_evaluations(runs, notes, choices.partial), REWARD
         what, details = _training_title(runs), ""
     else:
         expected = [pair for root in roots for pair in _expected(root)]
@@ -150,13 +152,23 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     )
 
 
-def _without_evaluations(runs: list[Run]) -> list[Run]:
+def _without_evaluations(runs: list[Run], notes: list[str], partial: bool) -> list[Run]:
     """Runs that logged training alone, each named by its folder where names are not unique."""
+    shown = []
     for run in runs:
-        if not any("reward" in row for row in run.metrics):
+        rewards = [row["reward"] for row in run.metrics if "reward" in row]
+        if any(reward is not None for reward in rewards):
+            shown.append(run)
+        elif not rewards and not partial:
             raise InvalidInputError(
-                f"no evaluation in {run.name}, and no rewards in its metrics.jsonl: nothing to show"
+                f"no evaluation in {run.name}, and no rewards in its metrics.jsonl: let it log a"
+                " step, or leave it out with --partial"
             )
+        else:
+            why = "all its rewards are null" if rewards else "it has logged no reward"
+            notes.append(f"{run.name} was left out: {why}")
+    if not (runs := shown):
+        raise InvalidInputError(f"there is nothing to show: {'; '.join(notes)}")
     if len({(run.arm, run.seed) for run in runs}) == len(runs):
         return runs
     top = Path(os.path.commonpath([run.folder.path.resolve() for run in runs]))
@@ -317,10 +329,16 @@ def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> A
         curves = reward_curves(name, {run.seed: run.metrics for run in runs})
     else:
         curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, measure)
+    curves = curves.replay(clock) if clock else curves
+    if np.isnan(curves.seconds[~np.isnan(curves.accuracy)]).any():
+        raise InvalidInputError(
+            f"no training time in {', '.join(run.name for run in runs)}: log pods/training_seconds,"
+            " the seconds of training so far, in every row of metrics.jsonl that has a reward"
+        )
     memory = [row["pods/peak_memory"] for rows in metrics for row in rows if _memory(row)]
     config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
     return Arm(
-        curves=curves.replay(clock) if clock else curves,
+        curves=curves,
         config={**config, "seed": ", ".join(str(seed) for seed in curves.seeds)},
         log=read_training_log(metrics, config, clock),
         peak_memory=max(memory, default=None),

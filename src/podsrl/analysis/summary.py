@@ -269,6 +269,8 @@ def _shown(comparison: Comparison) -> Callable[[Estimate | None], str]:
 
 def _rounded(comparison: Comparison, value: float) -> str:
     """For a headline: 18 %, or a reward."""
+    if math.isnan(value):
+        return UNKNOWN
     if comparison.measure == REWARD:
         return f"{value:.3g}"
     return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.1f} %"
@@ -285,7 +287,7 @@ def digits(value: float) -> str:
 
 def number(estimate: Estimate | None) -> str:
     """0.82 ± 0.03."""
-    if estimate is None:
+    if estimate is None or math.isnan(estimate.mean):
         return UNKNOWN
     return f"{estimate.mean:.3g}" + ("" if estimate.error is None else f" ± {estimate.error:.2g}")
 

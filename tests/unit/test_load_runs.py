@@ -172,8 +172,10 @@ def test_runs_on_different_problems_of_one_task_are_mixed_tasks(tmp_path):
     write_comparison(tmp_path)
     path = tmp_path / "grpo" / "seed-0" / "evaluations.jsonl"
     path.write_text(path.read_text().replace('"problems": 100', '"problems": 200'))
-    with pytest.raises(InvalidInputError, match=r"100 test problems.*200 test problems"):
+    with pytest.raises(InvalidInputError, match=r"100 test problems.*200 test problems") as found:
         numbers(tmp_path)
+    assert "--task" not in str(found.value)  # it can't choose one of these
+    assert str(found.value).endswith("can't be compared: report the folders apart")
 
 
 def test_other_options_of_one_task_are_mixed_tasks(tmp_path):
@@ -241,6 +243,14 @@ def test_unequal_evaluation_points_are_refused_and_unfinished_runs_can_be_left_o
     found = numbers(tmp_path, partial=True)
     assert [arm["seeds"] for arm in found["arms"]] == [(0, 1), (0, 1)]
     assert "pods/seed-2 is not finished" in found["notes"][0]
+    assert found["notes"][1].startswith("unfinished runs: pods seed 2; only seeds that every arm")
+    shutil.rmtree(tmp_path / "grpo" / "seed-0")
+    shutil.rmtree(tmp_path / "grpo" / "seed-1")
+    both = (
+        r"^missing runs: grpo seed 0, grpo seed 1; unfinished runs: pods seed 2\..*no seed is left"
+    )
+    with pytest.raises(InvalidInputError, match=both):
+        numbers(tmp_path, partial=True)
 
 
 def test_two_runs_of_one_arm_and_seed_are_refused(tmp_path):

@@ -228,9 +228,11 @@ def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, str, list[Run]
         raise InvalidInputError(f"no evaluation{given} in {', '.join(run.name for run in runs)}")
     if len(found) > 1:
         lines = "; ".join(f"{', '.join(key)} (as in {found[key][0]})" for key in sorted(found))
+        several = len({name for name, _ in found}) > 1
+        choose = "choose one with --task NAME or NAME/SPLIT, or " if several else ""
         raise InvalidInputError(
-            f"mixed tasks: {lines}. Accuracies on different problems can't be compared: choose one"
-            " with --task NAME or NAME/SPLIT, or report the folders apart"
+            f"mixed {'tasks' if several else 'problems of one task'}: {lines}. Accuracies on"
+            f" different problems can't be compared: {choose}report the folders apart"
         )
     return *next(iter(found)), chosen
 
@@ -274,11 +276,16 @@ def _paired(
     missing = [(arm, seed) for arm in arms for seed in seeds if (arm, seed) not in there]
     if not missing:
         return list(there.values())
-    words = ", ".join(f"{arm} seed {seed}" for arm, seed in sorted(missing))
+    begun = {(run.arm, run.seed) for run in runs}
+    words = "; ".join(
+        f"{kind} runs: " + ", ".join(f"{arm} seed {seed}" for arm, seed in sorted(pairs))
+        for kind, pairs in (("missing", {*missing} - begun), ("unfinished", {*missing} & begun))
+        if pairs
+    )
     kept = [run for run in there.values() if run.seed not in {seed for _, seed in missing}]
     if not partial or not kept:
         raise InvalidInputError(
-            f"missing runs: {words}. Arms are compared over the same seeds: run them (`pods"
+            f"{words}. Arms are compared over the same seeds: run them (`pods"
             " compare` continues where it was stopped)"
             + (
                 "; even with --partial no seed is left that every arm has"
@@ -286,7 +293,7 @@ def _paired(
                 else ", or report the seeds that every arm has with --partial"
             )
         )
-    notes.append(f"missing: {words}; only seeds that every arm has are reported")
+    notes.append(f"{words}; only seeds that every arm has are reported")
     return kept
 
 

@@ -22,7 +22,7 @@ from podsrl.analysis.write_report import write_report
 from podsrl.cli import report as command
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.runs.folder import DamagedFileWarning, RunFolder
-from support.synthetic_runs import evaluation, rollouts, write_run, write_training
+from support.synthetic_runs import rollouts, write_run, write_training
 
 SLOW = (0.1, 0.4, 0.6, 0.8)
 FAST = (0.1, 0.8, 0.8, 0.8)
@@ -163,37 +163,6 @@ def test_a_run_of_the_api_alone_has_figures_drives_and_rollouts(tmp_path, capsys
     assert [line.get_ydata()[-1] for line in everything.lines] == [0.0, 0.8]
 
 
-def figures_of(folder, **choices):
-    comparison = load_comparison([folder], Choices(**choices))
-    return draw(comparison, summarise(comparison))
-
-
-def test_a_run_with_evaluations_and_without_rewards_has_the_other_figures(tmp_path):
-    run = write_run(tmp_path / "runs" / "a", "grpo", 0, SLOW)
-    lines = (run.path / "metrics.jsonl").read_text()
-    unscored = re.sub(r'("reward"|"pods/kept_reward"): [^,]*', r"\1: null", lines)
-    (run.path / "metrics.jsonl").write_text(unscored)
-    assert set(figures_of(tmp_path)) == {"accuracy", "measures", "seconds_per_step", "length"}
-    write_run(tmp_path / "runs" / "b", "pods", 0, FAST)
-    assert pods(tmp_path / "runs", "--out", tmp_path / "report") == 0
-    assert "kept_and_dropped" in figures_of(tmp_path)
-
-
-def test_a_run_that_logs_as_the_page_on_reports_shows_has_a_report(tmp_path, capsys):
-    run = RunFolder(tmp_path / "runs" / "pods" / "seed-0")
-    run.write_config({"arm": "pods", "seed": 42, "num_rollouts": 64, "num_generations": 16})
-    run.append_metrics({"step": 1, "reward": 0.31, "pods/training_seconds": 1.7})
-    assert pods(tmp_path / "runs", "--out", tmp_path / "report") == 0
-    assert set(figures_of(tmp_path)) == {"reward", "kept_and_dropped", "seconds_per_step"}
-    (bar,) = figures_of(tmp_path)["seconds_per_step"].axes[0].patches  # no phase is known
-    assert bar.get_width() == 1.7
-    run.append_evaluation(evaluation(1, 1.7, 0.5))
-    assert "accuracy" in figures_of(tmp_path, clock=Clock(generate=1.0))
-    write_training(tmp_path / "other", (0.2, 0.4))  # of two arms one knows its lengths
-    shutil.move(run.path / "evaluations.jsonl", tmp_path)
-    assert [t.get_text() for t in figures_of(tmp_path)["length"].axes[0].texts] == ["other"]
-
-
 def test_many_arms_become_panels_of_six_lines_with_the_references_in_all(tmp_path):
     names = ["grpo", "grpo_ga", "pods", *(f"n{n}" for n in (2, 4, 8, 16, 32, 64, 128))]
     for name in names:
@@ -246,6 +215,21 @@ def test_runs_of_one_arm_are_reported_without_a_reference(tmp_path, no_figures):
     write_run(tmp_path / "run", "pods", 0, FAST, n=64)
     write_report([load_comparison([tmp_path / "run"], Choices())], tmp_path / "out", "t")
     assert "speed-up" not in (tmp_path / "out" / "summary.md").read_text()
+
+
+@pytest.mark.parametrize(("seeds", "covered"), [(1, None), (2, "50 %"), (3, "75 %"), (5, None)])
+def test_an_interval_from_few_seeds_comes_with_how_often_it_holds(
+    tmp_path, no_figures, seeds, covered
+):
+    for seed in range(seeds):
+        write_run(tmp_path / "runs" / f"a{seed}", "grpo", seed, SLOW)
+        write_run(tmp_path / "runs" / f"b{seed}", "pods", seed, FAST)
+    page = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t").page
+    note = (
+        f"with {seeds} seeds a 95 % interval is too narrow: one of a mean covers the truth in about"
+    )
+    for text in (page.read_text(), (tmp_path / "summary.md").read_text()):
+        assert (f"{note} {covered} of cases" in text) if covered else (note not in text)
 
 
 def test_names_from_runs_are_escaped_in_the_page_and_plain_in_figures(tmp_path):

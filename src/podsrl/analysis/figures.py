@@ -45,7 +45,7 @@ def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, F
         }
         if any(len(arm.curves.measures) > 1 for arm in comparison.arms):
             figures["measures"] = _measures(comparison)
-        if any(_known(log.reward) or _known(log.kept_reward) for log in logs):
+        if any(_known([*log.reward, *log.kept_reward]) for log in logs):
             figures["kept_and_dropped"] = _kept_and_dropped(comparison)
         if any(log.drives for log in logs):
             figures["drives"] = _drives(comparison)
@@ -78,8 +78,8 @@ def describe(name: str, comparison: Comparison) -> str:
         f" {band}",
         "seconds_per_step": "Seconds per step, by phase where that was logged; mean over all steps"
         " and seeds.",
-        "tokens": "Completion tokens per step that were trained on and that were dropped; mean over"
-        " all steps and seeds.",
+        "tokens": "Completion tokens that were trained on and that were dropped, per generation (a"
+        " step, where num_iterations is 1); mean over all generations and seeds.",
         "length": f"Completion length in tokens over training time. {band}",
         "kept_and_dropped": "Mean reward of kept, all and dropped rollouts over training time; mean"
         " over seeds and stretches of steps.",
@@ -264,7 +264,7 @@ def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -
 def _tokens(comparison: Comparison) -> Figure:
     tokens = [{} if arm.log is None else arm.log.tokens for arm in comparison.arms]
     parts = {kind: [of_arm.get(kind, np.nan) for of_arm in tokens] for kind in ("kept", "dropped")}
-    return _bars(comparison, "Completion tokens per step", "tokens per step", parts)
+    return _bars(comparison, "Completion tokens per generation", "tokens", parts)
 
 
 def _grid(comparison: Comparison, number: int, height: float) -> tuple[Figure, Any, float]:
@@ -283,7 +283,7 @@ def _grid(comparison: Comparison, number: int, height: float) -> tuple[Figure, A
 
 def _kept_and_dropped(comparison: Comparison) -> Figure:
     """A panel for each arm; where nothing is dropped there is one line."""
-    logs = _logs(comparison)
+    logs = {n: o for n, o in _logs(comparison).items() if _known([*o.reward, *o.kept_reward])}
     figure, panels, size = _grid(comparison, len(logs), 2.0 if len(logs) > 1 else 2.8)
     own = looks(arm.name for arm in comparison.arms)
     handles: set[str] = set()

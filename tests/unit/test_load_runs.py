@@ -243,12 +243,12 @@ def test_unequal_evaluation_points_are_refused_and_unfinished_runs_can_be_left_o
     found = numbers(tmp_path, partial=True)
     assert [arm["seeds"] for arm in found["arms"]] == [(0, 1), (0, 1)]
     assert "pods/seed-2 is not finished" in found["notes"][0]
-    assert found["notes"][1].startswith("unfinished runs: pods seed 2; only seeds that every arm")
+    assert found["notes"][1].startswith(
+        "missing runs: pods seed 2 (unfinished); only seeds that every arm"
+    )
     shutil.rmtree(tmp_path / "grpo" / "seed-0")
     shutil.rmtree(tmp_path / "grpo" / "seed-1")
-    both = (
-        r"^missing runs: grpo seed 0, grpo seed 1; unfinished runs: pods seed 2\..*no seed is left"
-    )
+    both = r"^missing runs: grpo seed 0, grpo seed 1, pods seed 2 \(unfinished\)\..*no seed is left"
     with pytest.raises(InvalidInputError, match=both):
         numbers(tmp_path, partial=True)
 
@@ -351,7 +351,7 @@ def test_a_second_pass_over_the_rollouts_is_paid_too(tmp_path):
     assert comparison.clock == clock  # what was asked for is what is shown
     write_run(tmp_path / "other", "pods", 1, SLOW, config={"num_iterations": 1})
     write_run(tmp_path / "grpo-1", "grpo", 1, SLOW)
-    with pytest.raises(InvalidInputError, match=r"'pods'.*num_iterations must be one.*apart"):
+    with pytest.raises(InvalidInputError, match=r"'pods'.*num_iterations must be the same.*apart"):
         load_comparison([tmp_path], Choices(clock=clock))
 
 

@@ -277,10 +277,9 @@ def _paired(
     if not missing:
         return list(there.values())
     begun = {(run.arm, run.seed) for run in runs}
-    words = "; ".join(
-        f"{kind} runs: " + ", ".join(f"{arm} seed {seed}" for arm, seed in sorted(pairs))
-        for kind, pairs in (("missing", {*missing} - begun), ("unfinished", {*missing} & begun))
-        if pairs
+    words = "missing runs: " + ", ".join(
+        f"{arm} seed {seed}" + " (unfinished)" * ((arm, seed) in begun)
+        for arm, seed in sorted(missing)
     )
     kept = [run for run in there.values() if run.seed not in {seed for _, seed in missing}]
     if not partial or not kept:
@@ -331,7 +330,13 @@ def _hardware(runs: Sequence[Run]) -> list[str]:
 def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
     metrics = [run.metrics for run in runs]
     if clock is not None:
-        clock = replace(clock, update=clock.update * _passes(name, runs))
+        passes = {run.config.get("num_iterations") or 1 for run in runs}
+        if len(passes) > 1:
+            raise InvalidInputError(
+                f"arm {name!r} can't be replayed on another clock: num_iterations must be the same"
+                f" for all its runs; got {sorted(passes)}. Report the folders apart"
+            )
+        clock = replace(clock, update=clock.update * passes.pop())
     if measure == REWARD:
         curves = reward_curves(name, {run.seed: run.metrics for run in runs})
     else:
@@ -350,18 +355,6 @@ def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> A
         log=read_training_log(metrics, config, clock),
         peak_memory=max(memory, default=None),
     )
-
-
-def _passes(name: str, runs: Sequence[Run]) -> int:
-    """How often an arm updates on each rollout it keeps: once, if its settings don't tell."""
-    found = {run.name: run.config.get("num_iterations") or 1 for run in runs}
-    passes = next(iter(found.values()))
-    if set(found.values()) != {passes} or not isinstance(passes, int):
-        raise InvalidInputError(
-            f"arm {name!r} can't be replayed on another clock: num_iterations must be one whole"
-            f" number for all its runs; got {found}. Report the folders apart"
-        )
-    return passes
 
 
 def _memory(row: Mapping[str, Any]) -> bool:

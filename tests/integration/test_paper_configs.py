@@ -131,6 +131,12 @@ def test_its_comparison_has_the_papers_arms(name):
     assert spec.amount / spec.evaluations == 60 * minutes
 
 
+@pytest.mark.parametrize("name", sorted(p.stem for p in (CONFIGS / "compare").glob("*.yaml")))
+def test_every_shipped_comparison_has_a_dry_run_without_a_gpu(name, capsys):
+    assert main(["compare", "--config", f"compare/{name}", "--dry-run"]) == 0
+    assert "of training time in all" in capsys.readouterr().out
+
+
 def test_settings_for_eight_processes_are_not_run_on_one_by_accident(capsys, tmp_path, tiny_model):
     flags = ["--model_name_or_path", str(tiny_model), "--output_dir", str(tmp_path / "run")]
     flags += ["--data_path", str(tmp_path), "--use_cpu", "true", "--bf16", "false"]

@@ -109,10 +109,49 @@ def test_runs_without_evaluations_are_shown_by_their_rewards(tmp_path):
         numbers(tmp_path, references=["a"])
 
 
-def test_runs_that_logged_nothing_are_refused(tmp_path):
-    RunFolder(tmp_path).write_config({"arm": "pods", "seed": 0})
+def test_runs_that_logged_nothing_are_refused_or_left_out(tmp_path):
+    RunFolder(tmp_path / "b").write_config({"arm": "pods", "seed": 0})
     with pytest.raises(InvalidInputError, match=r"no evaluation in .*, and no rewards in its metr"):
         numbers(tmp_path)
+    with pytest.raises(
+        InvalidInputError, match=r"nothing to show: .*b was left out: it has logged"
+    ):
+        numbers(tmp_path, partial=True)
+    write_training(tmp_path / "a", (0.2, 0.4))
+    with pytest.raises(InvalidInputError, match=r"no evaluation in .*b, .*--partial"):
+        numbers(tmp_path)
+    found = numbers(tmp_path, partial=True)
+    assert [arm["arm"] for arm in found["arms"]] == ["pods"]
+    assert found["notes"] == [f"{tmp_path / 'b'} was left out: it has logged no reward"]
+
+
+def test_a_run_whose_rewards_are_all_null_is_left_out_with_a_note(tmp_path):
+    write_training(tmp_path / "null", (None,))
+    with pytest.raises(InvalidInputError, match=r"nothing to show: .*null was left out: all its r"):
+        numbers(tmp_path)
+    write_training(tmp_path / "a", (0.2, 0.4))
+    found = numbers(tmp_path)
+    assert [arm["arm"] for arm in found["arms"]] == ["pods"]
+    assert found["notes"] == [f"{tmp_path / 'null'} was left out: all its rewards are null"]
+
+
+def test_first_rewards_that_are_null_are_shown_as_not_known(tmp_path):
+    write_training(tmp_path, (None, 0.3, 0.4))
+    comparison = load_comparison([tmp_path], Choices())
+    text = as_markdown(comparison, summarise(comparison))
+    assert "**— → 0.4** pods" in text
+    assert "| reward at the start | — |" in text
+    assert "nan" not in text
+    write_training(tmp_path / "b", (0.1, 0.2, 0.3)).write_config({"arm": "pods", "seed": 43})
+    (arm,) = numbers(tmp_path)["arms"]  # no two seeds have a start
+    assert arm["final"]["mean"] == pytest.approx(0.35)
+
+
+def test_rewards_without_training_time_are_refused_saying_what_to_log(tmp_path):
+    write_training(tmp_path, (0.2, 0.4), **{"pods/training_seconds": None})
+    with pytest.raises(InvalidInputError, match=r"log pods/training_seconds, the seconds of train"):
+        numbers(tmp_path)
+    assert numbers(tmp_path, clock=Clock(generate=1.0))["arms"][0]["training_seconds"] == 20 * 64
 
 
 def test_mixed_tasks_are_refused_and_can_be_chosen_from(tmp_path):
@@ -133,8 +172,10 @@ def test_runs_on_different_problems_of_one_task_are_mixed_tasks(tmp_path):
     write_comparison(tmp_path)
     path = tmp_path / "grpo" / "seed-0" / "evaluations.jsonl"
     path.write_text(path.read_text().replace('"problems": 100', '"problems": 200'))
-    with pytest.raises(InvalidInputError, match=r"100 test problems.*200 test problems"):
+    with pytest.raises(InvalidInputError, match=r"100 test problems.*200 test problems") as found:
         numbers(tmp_path)
+    assert "--task" not in str(found.value)  # it can't choose one of these
+    assert str(found.value).endswith("can't be compared: report the folders apart")
 
 
 def test_other_options_of_one_task_are_mixed_tasks(tmp_path):
@@ -202,6 +243,14 @@ def test_unequal_evaluation_points_are_refused_and_unfinished_runs_can_be_left_o
     found = numbers(tmp_path, partial=True)
     assert [arm["seeds"] for arm in found["arms"]] == [(0, 1), (0, 1)]
     assert "pods/seed-2 is not finished" in found["notes"][0]
+    assert found["notes"][1].startswith(
+        "missing runs: pods seed 2 (unfinished); only seeds that every arm"
+    )
+    shutil.rmtree(tmp_path / "grpo" / "seed-0")
+    shutil.rmtree(tmp_path / "grpo" / "seed-1")
+    both = r"^missing runs: grpo seed 0, grpo seed 1, pods seed 2 \(unfinished\)\..*no seed is left"
+    with pytest.raises(InvalidInputError, match=both):
+        numbers(tmp_path, partial=True)
 
 
 def test_two_runs_of_one_arm_and_seed_are_refused(tmp_path):
@@ -286,6 +335,24 @@ def test_modelled_time_is_labelled_everywhere_and_holds_no_measured_second(tmp_p
     for line in text.splitlines():
         if any(word in line for word in ("time", "seconds", "speed-up")):
             assert "modelled" in line.lower(), line
+
+
+def test_a_second_pass_over_the_rollouts_is_paid_too(tmp_path):
+    for arm, seed, passes in (("grpo", 0, None), ("pods", 0, 2)):
+        write_run(tmp_path / arm, arm, seed, SLOW, config={"num_iterations": passes})
+    clock = Clock(generate=0.05, update=0.42)
+    comparison = load_comparison([tmp_path], Choices(clock=clock))
+    # a step: 16 * 0.05 + 16 * 0.42 = 7.52 s in one pass, 16 * 0.05 + 2 * 16 * 0.42 = 14.24 in two
+    found = [summary.seconds_per_step for summary in summarise(comparison)]
+    assert found == pytest.approx([7.52, 14.24])
+    log = comparison.arm("pods").log
+    assert log.phase_seconds["update"] == pytest.approx(2 * 16 * 0.42)
+    assert log.seconds[-1] == pytest.approx(30 * 14.24)
+    assert comparison.clock == clock  # what was asked for is what is shown
+    write_run(tmp_path / "other", "pods", 1, SLOW, config={"num_iterations": 1})
+    write_run(tmp_path / "grpo-1", "grpo", 1, SLOW)
+    with pytest.raises(InvalidInputError, match=r"'pods'.*num_iterations must be the same.*apart"):
+        load_comparison([tmp_path], Choices(clock=clock))
 
 
 def test_the_training_log_splits_steps_into_phases_and_rewards_into_kept_and_dropped(tmp_path):

@@ -217,6 +217,21 @@ def test_runs_of_one_arm_are_reported_without_a_reference(tmp_path, no_figures):
     assert "speed-up" not in (tmp_path / "out" / "summary.md").read_text()
 
 
+@pytest.mark.parametrize(("seeds", "covered"), [(1, None), (2, "50 %"), (3, "75 %"), (5, None)])
+def test_an_interval_from_few_seeds_comes_with_how_often_it_holds(
+    tmp_path, no_figures, seeds, covered
+):
+    for seed in range(seeds):
+        write_run(tmp_path / "runs" / f"a{seed}", "grpo", seed, SLOW)
+        write_run(tmp_path / "runs" / f"b{seed}", "pods", seed, FAST)
+    page = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t").page
+    note = (
+        f"with {seeds} seeds a 95 % interval is too narrow: one of a mean covers the truth in about"
+    )
+    for text in (page.read_text(), (tmp_path / "summary.md").read_text()):
+        assert (f"{note} {covered} of cases" in text) if covered else (note not in text)
+
+
 def test_names_from_runs_are_escaped_in_the_page_and_plain_in_figures(tmp_path):
     arm = f"pods $x_{{1}}$ | {HOSTILE}"
     write_run(tmp_path / "runs" / "a", "grpo", 0, SLOW)

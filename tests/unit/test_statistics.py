@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from podsrl.analysis.curves import ArmCurves, Clock, check_points
 from podsrl.analysis.statistics import (
+    Speedup,
     best_point,
     error_over_seeds,
     estimate_at,
@@ -14,6 +15,7 @@ from podsrl.analysis.statistics import (
     rise,
     speed_up,
 )
+from podsrl.analysis.summary import interval
 from podsrl.errors import InvalidInputError
 from support.synthetic_runs import evaluation
 
@@ -206,6 +208,12 @@ def test_the_speedup_agrees_with_plain_loops_and_the_order_of_seeds_does_not_mat
     else:
         assert found.ratio == pytest.approx(expected)
     assert found == speed_up(stacked("a", reference, range(3)), stacked("b", arm, [2, 1, 0]))
+
+
+@pytest.mark.parametrize(("reached", "share"), [(0.9999, "< 1"), (0.99, "1"), (0.001, "> 99")])
+def test_a_share_of_resamples_is_neither_none_nor_all(reached, share):
+    found = Speedup(True, 0.5, True, low=1.0, high=1.5, reached=reached)
+    assert interval(found) == f"1.00x to 1.50x; not reached in {share} % of resamples"
 
 
 def test_a_clock_replays_the_same_curve_at_modelled_costs():

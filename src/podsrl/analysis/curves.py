@@ -16,7 +16,8 @@ Floats = npt.NDArray[np.float64]
 class Clock:
     """Modelled seconds per rollout, in place of the measured ones.
 
-    generate and score count for every rollout generated, update for every rollout trained.
+    generate and score count for every rollout generated, update for every rollout trained and each
+    pass over it: where num_iterations is 2, twice. All passes count from the first one on.
     """
 
     generate: float = 0.0
@@ -120,7 +121,7 @@ class ArmCurves:
         Raises:
             InvalidInputError: the numbers of rollouts are not known.
         """
-        if np.isnan(self.generated[~np.isnan(self.accuracy)]).any():
+        if np.isnan((self.generated + self.trained)[~np.isnan(self.accuracy)]).any():
             raise InvalidInputError(
                 f"arm {self.arm!r} can't be replayed on another clock: its results don't say how"
                 " many rollouts were generated and trained"

@@ -45,23 +45,23 @@ def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, F
         }
         if any(len(arm.curves.measures) > 1 for arm in comparison.arms):
             figures["measures"] = _measures(comparison)
-        if logs:
+        if any(_known([*log.reward, *log.kept_reward]) for log in logs):
             figures["kept_and_dropped"] = _kept_and_dropped(comparison)
         if any(log.drives for log in logs):
             figures["drives"] = _drives(comparison)
-        if any(not np.isnan(log.shaping_only).all() for log in logs):
+        if any(_known(log.shaping_only) for log in logs):
             figures["shaping_only"] = _shaping_only(comparison)
         figures["seconds_per_step"] = _seconds_per_step(comparison, summaries)
         if any(log.tokens for log in logs):
             figures["tokens"] = _tokens(comparison)
-        figures["length"] = _lines(
-            comparison,
-            "Completion length",
-            "tokens per completion",
-            lambda curves: curves.length,
-            0.0,
-        )
+        if any(_known(arm.curves.length) for arm in comparison.arms):
+            what, unit = "Completion length", "tokens per completion"
+            figures["length"] = _lines(comparison, what, unit, lambda curves: curves.length, 0.0)
     return figures
+
+
+def _known(values: Any) -> bool:
+    return not np.isnan(values).all()
 
 
 def describe(name: str, comparison: Comparison) -> str:
@@ -78,8 +78,8 @@ def describe(name: str, comparison: Comparison) -> str:
         f" {band}",
         "seconds_per_step": "Seconds per step, by phase where that was logged; mean over all steps"
         " and seeds.",
-        "tokens": "Completion tokens per step that were trained on and that were dropped; mean over"
-        " all steps and seeds.",
+        "tokens": "Completion tokens that were trained on and that were dropped, per generation (a"
+        " step, where num_iterations is 1); mean over all generations and seeds.",
         "length": f"Completion length in tokens over training time. {band}",
         "kept_and_dropped": "Mean reward of kept, all and dropped rollouts over training time; mean"
         " over seeds and stretches of steps.",
@@ -165,6 +165,7 @@ def _lines(
                 own[arm.name],
             )
             for arm in arms
+            if _known(values(arm.curves))
         ]
         for name, level in (levels or {}).items():
             axes.axhline(level, color=own[name].color, lw=1.0, ls=(0, (2, 2)))
@@ -176,6 +177,7 @@ def _lines(
 
 def _limits(values: Sequence[Floats], least: float, most: float = np.inf) -> tuple[float, float]:
     """Ends of an axis on which all means and bands lie: from 0 if that is near, never narrow."""
+    values = [v for v in values if _known(v)]
     means = [mean_over_seeds(v) for v in values]
     errors = [np.nan_to_num(error_over_seeds(v)) for v in values]
     low = min(float(np.nanmin(m - e)) for m, e in zip(means, errors, strict=True))
@@ -253,7 +255,7 @@ def _bars(
 def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
     logs = [arm.log for arm in comparison.arms]
     parts: dict[str, list[float]] = {"all": [summary.seconds_per_step for summary in summaries]}
-    if all(log is not None for log in logs):
+    if all(log is not None and _known([*log.phase_seconds.values()]) for log in logs):
         parts = {p: [log.phase_seconds[p] for log in logs if log is not None] for p in PHASES}
     unit = "modelled seconds per step" if comparison.clock else "seconds per step"
     return _bars(comparison, "Seconds per step", unit, parts)
@@ -262,7 +264,7 @@ def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -
 def _tokens(comparison: Comparison) -> Figure:
     tokens = [{} if arm.log is None else arm.log.tokens for arm in comparison.arms]
     parts = {kind: [of_arm.get(kind, np.nan) for of_arm in tokens] for kind in ("kept", "dropped")}
-    return _bars(comparison, "Completion tokens per step", "tokens per step", parts)
+    return _bars(comparison, "Completion tokens per generation", "tokens", parts)
 
 
 def _grid(comparison: Comparison, number: int, height: float) -> tuple[Figure, Any, float]:
@@ -281,7 +283,7 @@ def _grid(comparison: Comparison, number: int, height: float) -> tuple[Figure, A
 
 def _kept_and_dropped(comparison: Comparison) -> Figure:
     """A panel for each arm; where nothing is dropped there is one line."""
-    logs = _logs(comparison)
+    logs = {n: o for n, o in _logs(comparison).items() if _known([*o.reward, *o.kept_reward])}
     figure, panels, size = _grid(comparison, len(logs), 2.0 if len(logs) > 1 else 2.8)
     own = looks(arm.name for arm in comparison.arms)
     handles: set[str] = set()
@@ -289,7 +291,7 @@ def _kept_and_dropped(comparison: Comparison) -> Figure:
     for axes, (name, log) in zip(panels.flat, logs.items(), strict=False):
         axes.set_title(plain(name, 22))
         values = {"kept": log.kept_reward, "all": log.reward, "dropped": log.dropped_reward}
-        if np.isnan(log.dropped_reward).all():
+        if not _known(log.dropped_reward):
             values = {"all": log.reward}
         for kind, line in values.items():
             there = ~np.isnan(line)
@@ -339,7 +341,7 @@ def _drives(comparison: Comparison) -> Figure:
 
 def _shaping_only(comparison: Comparison) -> Figure:
     """A line for each arm, at most `LINES`."""
-    logs = {n: log for n, log in _logs(comparison).items() if not np.isnan(log.shaping_only).all()}
+    logs = {n: log for n, log in _logs(comparison).items() if _known(log.shaping_only)}
     figure, panels, size = _grid(comparison, 1, 2.4)
     own = looks(arm.name for arm in comparison.arms)
     axes = panels[0, 0]

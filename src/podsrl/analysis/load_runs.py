@@ -5,9 +5,11 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from podsrl.analysis.curves import ArmCurves, Clock, check_points
 from podsrl.analysis.training_log import TrainingLog, read_training_log, reward_curves
@@ -121,7 +123,7 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
         runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
     measure = choices.measure
     if not any(run.evaluations for run in runs) and not (choices.task or choices.references):
-        runs, measure = _without_evaluations(runs), REWARD
+        runs, measure = _without_evaluations(runs, notes, choices.partial), REWARD
         what, details = _training_title(runs), ""
     else:
         expected = [pair for root in roots for pair in _expected(root)]
@@ -150,13 +152,23 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     )
 
 
-def _without_evaluations(runs: list[Run]) -> list[Run]:
+def _without_evaluations(runs: list[Run], notes: list[str], partial: bool) -> list[Run]:
     """Runs that logged training alone, each named by its folder where names are not unique."""
+    shown = []
     for run in runs:
-        if not any("reward" in row for row in run.metrics):
+        rewards = [row["reward"] for row in run.metrics if "reward" in row]
+        if any(reward is not None for reward in rewards):
+            shown.append(run)
+        elif not rewards and not partial:
             raise InvalidInputError(
-                f"no evaluation in {run.name}, and no rewards in its metrics.jsonl: nothing to show"
+                f"no evaluation in {run.name}, and no rewards in its metrics.jsonl: let it log a"
+                " step, or leave it out with --partial"
             )
+        else:
+            why = "all its rewards are null" if rewards else "it has logged no reward"
+            notes.append(f"{run.name} was left out: {why}")
+    if not (runs := shown):
+        raise InvalidInputError(f"there is nothing to show: {'; '.join(notes)}")
     if len({(run.arm, run.seed) for run in runs}) == len(runs):
         return runs
     top = Path(os.path.commonpath([run.folder.path.resolve() for run in runs]))
@@ -216,9 +228,11 @@ def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, str, list[Run]
         raise InvalidInputError(f"no evaluation{given} in {', '.join(run.name for run in runs)}")
     if len(found) > 1:
         lines = "; ".join(f"{', '.join(key)} (as in {found[key][0]})" for key in sorted(found))
+        several = len({name for name, _ in found}) > 1
+        choose = "choose one with --task NAME or NAME/SPLIT, or " if several else ""
         raise InvalidInputError(
-            f"mixed tasks: {lines}. Accuracies on different problems can't be compared: choose one"
-            " with --task NAME or NAME/SPLIT, or report the folders apart"
+            f"mixed {'tasks' if several else 'problems of one task'}: {lines}. Accuracies on"
+            f" different problems can't be compared: {choose}report the folders apart"
         )
     return *next(iter(found)), chosen
 
@@ -262,11 +276,15 @@ def _paired(
     missing = [(arm, seed) for arm in arms for seed in seeds if (arm, seed) not in there]
     if not missing:
         return list(there.values())
-    words = ", ".join(f"{arm} seed {seed}" for arm, seed in sorted(missing))
+    begun = {(run.arm, run.seed) for run in runs}
+    words = "missing runs: " + ", ".join(
+        f"{arm} seed {seed}" + " (unfinished)" * ((arm, seed) in begun)
+        for arm, seed in sorted(missing)
+    )
     kept = [run for run in there.values() if run.seed not in {seed for _, seed in missing}]
     if not partial or not kept:
         raise InvalidInputError(
-            f"missing runs: {words}. Arms are compared over the same seeds: run them (`pods"
+            f"{words}. Arms are compared over the same seeds: run them (`pods"
             " compare` continues where it was stopped)"
             + (
                 "; even with --partial no seed is left that every arm has"
@@ -274,7 +292,7 @@ def _paired(
                 else ", or report the seeds that every arm has with --partial"
             )
         )
-    notes.append(f"missing: {words}; only seeds that every arm has are reported")
+    notes.append(f"{words}; only seeds that every arm has are reported")
     return kept
 
 
@@ -311,14 +329,28 @@ def _hardware(runs: Sequence[Run]) -> list[str]:
 
 def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
     metrics = [run.metrics for run in runs]
+    if clock is not None:
+        passes = {run.config.get("num_iterations") or 1 for run in runs}
+        if len(passes) > 1:
+            raise InvalidInputError(
+                f"arm {name!r} can't be replayed on another clock: num_iterations must be the same"
+                f" for all its runs; got {sorted(passes)}. Report the folders apart"
+            )
+        clock = replace(clock, update=clock.update * passes.pop())
     if measure == REWARD:
         curves = reward_curves(name, {run.seed: run.metrics for run in runs})
     else:
         curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, measure)
+    curves = curves.replay(clock) if clock else curves
+    if np.isnan(curves.seconds[~np.isnan(curves.accuracy)]).any():
+        raise InvalidInputError(
+            f"no training time in {', '.join(run.name for run in runs)}: log pods/training_seconds,"
+            " the seconds of training so far, in every row of metrics.jsonl that has a reward"
+        )
     memory = [row["pods/peak_memory"] for rows in metrics for row in rows if _memory(row)]
     config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
     return Arm(
-        curves=curves.replay(clock) if clock else curves,
+        curves=curves,
         config={**config, "seed": ", ".join(str(seed) for seed in curves.seeds)},
         log=read_training_log(metrics, config, clock),
         peak_memory=max(memory, default=None),

@@ -131,8 +131,8 @@ def rise(curves: ArmCurves) -> Rise:
     per_answer = 1.0 / np.nansum(curves.answers[:, best]) + 1.0 / graded if graded > 0 else 0.0
     noise = ndtri(level) * np.sqrt(mean * (1.0 - mean) * per_answer)
     free = len(curves.seeds) - 1
-    if free:
-        error_T = error_over_seeds(curves.accuracy[:, later] - curves.accuracy[:, [start]]) / 1.96
+    error_T = error_over_seeds(curves.accuracy[:, later] - curves.accuracy[:, [start]]) / 1.96
+    if not np.isnan(error_T).all():  # two seeds have a rise
         pooled = np.sqrt(np.nanmean(error_T**2)) * stdtrit(max(free * len(later) / 2, 1.0), level)
         noise = max(noise, min(pooled, error_T[later.index(best)] * stdtrit(free, level)))
     return Rise(float(accuracy_T[best] - accuracy_T[start]), float(noise))

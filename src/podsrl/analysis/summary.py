@@ -30,6 +30,8 @@ MEASURES = {
     "both_accuracy": "right and in the asked format",
     REWARD: "mean reward of all rollouts",
 }
+#: How often a bootstrap interval of a mean over so few seeds covers the truth, in %; simulated.
+COVERED = {2: 50, 3: 75, 4: 80}
 Row = tuple[str, Callable[["ArmSummary"], str]]
 
 
@@ -89,6 +91,15 @@ def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
             name: speed_up(comparison.arm(name).curves, curves) for name in comparison.references
         },
     )
+
+
+def few_seeds(comparison: Comparison) -> list[str]:
+    """A note where intervals over seeds are far narrower than 95 %, else none."""
+    seeds = min(len(arm.curves.seeds) for arm in comparison.arms)
+    if not comparison.references or seeds not in COVERED:
+        return []
+    of_mean = f"one of a mean covers the truth in about {COVERED[seeds]} % of cases"
+    return [f"with {seeds} seeds a 95 % interval is too narrow: {of_mean}"]
 
 
 def _points(accuracy_S_T: Floats) -> Any:
@@ -269,6 +280,8 @@ def _shown(comparison: Comparison) -> Callable[[Estimate | None], str]:
 
 def _rounded(comparison: Comparison, value: float) -> str:
     """For a headline: 18 %, or a reward."""
+    if math.isnan(value):
+        return UNKNOWN
     if comparison.measure == REWARD:
         return f"{value:.3g}"
     return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.1f} %"
@@ -285,7 +298,7 @@ def digits(value: float) -> str:
 
 def number(estimate: Estimate | None) -> str:
     """0.82 ± 0.03."""
-    if estimate is None:
+    if estimate is None or math.isnan(estimate.mean):
         return UNKNOWN
     return f"{estimate.mean:.3g}" + ("" if estimate.error is None else f" ± {estimate.error:.2g}")
 
@@ -344,8 +357,8 @@ def interval(found: Speedup) -> str:
 
     >>> interval(Speedup(True, 0.5, True, low=0.0, high=1.5, reached=0.9))
     'not reached to 1.50x; not reached in 10 % of resamples'
-    >>> interval(Speedup(True, 0.5, True, low=0.0, high=0.0, reached=0.01))
-    'not reached in 99 % of resamples'
+    >>> interval(Speedup(True, 0.5, True, low=0.0, high=0.0, reached=0.001))
+    'not reached in > 99 % of resamples'
     """
     if found.low is None or found.high is None or found.reached is None:
         return f"{UNKNOWN} (one seed)" if found.learned else UNKNOWN
@@ -355,7 +368,9 @@ def interval(found: Speedup) -> str:
     if found.high:
         parts.append(f"{times(found.low)} to {times(found.high)}")
     if found.reached < 1:
-        parts.append(f"{NOT_REACHED} in {100 * (1 - found.reached):.0f} % of resamples")
+        share = f"{100 * (1 - found.reached):.0f}"
+        share = {"0": "< 1", "100": "> 99"}.get(share, share)  # some, and not all
+        parts.append(f"{NOT_REACHED} in {share} % of resamples")
     if not found.paired:
         parts.append("seeds not paired")
     return "; ".join(parts)

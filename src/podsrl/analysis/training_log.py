@@ -41,7 +41,7 @@ def read_training_log(
     config: Mapping[str, Any],
     clock: Clock | None = None,
 ) -> TrainingLog | None:
-    """The log of an arm; None if its runs logged no training time.
+    """The log of an arm; None if its runs logged no training time, or no rollouts for a clock.
 
     Args:
         metrics: the rows of metrics.jsonl, for each seed.
@@ -49,7 +49,8 @@ def read_training_log(
             follows where it was not logged: (n x mean of all - m x mean of the kept) / (n - m).
         clock: replaces the measured seconds.
     """
-    by_seed = [[row for row in rows if "pods/training_seconds" in row] for rows in metrics]
+    times = "pods/training_seconds" if clock is None else "pods/rollouts_generated"
+    by_seed = [[row for row in rows if row.get(times) is not None] for rows in metrics]
     rows = [row for of_seed in by_seed for row in of_seed]
     if not rows:
         return None

@@ -10,7 +10,7 @@ from podsrl.analysis.figures import draw
 from podsrl.analysis.inspector import pack_rollouts
 from podsrl.analysis.load_runs import Comparison
 from podsrl.analysis.page import Section, render_page
-from podsrl.analysis.summary import ArmSummary, as_json, as_markdown, summarise
+from podsrl.analysis.summary import ArmSummary, as_json, as_markdown, few_seeds, summarise
 from podsrl.runs.json_files import damage_as_notes, write_json, write_whole
 
 
@@ -43,7 +43,7 @@ def write_report(
     notes: list[str] = []
     with damage_as_notes(notes):
         rollouts = pack_rollouts(runs, max_rollouts)
-    comparisons = [replace(c, notes=(*c.notes, *notes)) for c in comparisons]
+    comparisons = [replace(c, notes=(*c.notes, *few_seeds(c), *notes)) for c in comparisons]
     summaries = [summarise(comparison) for comparison in comparisons]
 
     sections = []

@@ -40,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
         config = read_config(args.config, "compare")
         if args.output_dir:
             config["output_dir"] = args.output_dir
+        if args.dry_run and isinstance(given := config.get("settings") or {}, dict):
+            config["settings"] = {**given, "use_cpu": True}  # it must not need the runs' GPUs
         name = args.config.rpartition("/")[2].removesuffix(".yaml")
         spec = parse_comparison(config, name)
 

@@ -36,7 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clock",
         metavar="generate=S,update=S",
-        help="replay the curves on modelled time, in seconds per rollout (also: score=S)",
+        help="replay the curves on modelled time, in seconds per rollout (also: score=S); update is"
+        " paid for each pass: twice where num_iterations is 2",
     )
     parser.add_argument(
         "--partial",

@@ -167,6 +167,46 @@ def test_where_generating_is_expensive_and_groups_differ_anyway_nothing_is_dropp
     assert "plain GRPO as it is" in recommend(only, only[0]).reason
 
 
+def test_one_timed_size_leaves_open_what_of_a_generation_is_fixed():
+    costs = Costs.of_timings([timing(16, 0.147, 0.09)])
+    free, flat = costs.ends
+    assert (free.generate(64), flat.generate(64)) == pytest.approx((4 * 0.147, 0.147))
+    assert flat.update == free.update
+    assert Costs.of_timings([timing(16, 1.0), timing(64, 2.0)]).timed_at is None
+    assert len(EXPENSIVE_UPDATE.ends) == 1  # given costs are per rollout
+    advice = advise(BetaRates(0.5, 0.5), costs, Sizes(1, 16, 16))
+    reason, learned = advice.choice.reason, {c.sizes: advice.relative(c) for c in advice.cells}
+    none, all_ = (str(max(learned, key=lambda sizes, i=i: learned[sizes][i])) for i in (0, 1))
+    assert none != all_
+    assert f"If none, {none} is best, {max(by[0] for by in learned.values()):.2f} times" in reason
+    assert f"If all, {all_} is, {max(by[1] for by in learned.values()):.2f} times" in reason
+    cell, plain = advice.cells[-1].sizes, advice.plain.sizes
+    worth = advice.cells[-1].worth / advice.plain.worth
+    assert learned[cell] == pytest.approx(
+        [worth * end.seconds(plain) / end.seconds(cell) for end in costs.ends]
+    )
+    for words in (
+        "timed at one size, 16 rollouts",
+        "how much of its time is fixed is not known, and decides",
+        "run `pods recommend --config FILE`",
+        "a second run of another size",
+    ):
+        assert words in reason
+    assert "don't pay here" not in reason
+    chosen = advice.choice.cell.sizes
+    low, high = sorted(learned[chosen])
+    assert f"{chosen} learns {low:.2f} to {high:.2f} times as much" in reason
+
+
+def test_what_is_best_whether_generation_is_fixed_or_not_is_settled():
+    costs = Costs.of_timings([timing(16, 0.01, 1.0)])
+    advice = advise(BetaRates(0.5, 0.5), costs, Sizes(1, 16, 16))
+    several = Costs(Line(0.005, 0.005 / 16), costs.update)
+    assert advice.choice.cell.sizes == advise(BetaRates(0.5, 0.5), several, NOW).choice.cell.sizes
+    assert "Either way this is within 5% of the best" in advice.choice.reason
+    assert "decides" not in advice.choice.reason
+
+
 def test_without_any_contrast_there_is_nothing_to_choose_by():
     cells = grid(KnownRates((0.0, 1.0)), EXPENSIVE_UPDATE, splits(16))
     assert "nothing to choose by" in recommend(cells, cells[0]).reason

@@ -127,7 +127,7 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
         if costs is None:
             costs = found.costs
             sizes = ", ".join(f"{size:g}" for size in found.rollouts)
-            more = "" if len(found.rollouts) > 1 else ", taken as proportional to it"
+            more = "" if costs.timed_at is None else ", one size"
             sources.append(
                 f"costs       {where}: {found.generations} generations of {sizes} rollouts{more}"
             )

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from podsrl.recommend.choice import Cell, Choice, Rounds, best_rounds, grid, recommend, splits
+from podsrl.recommend.choice import (
+    Cell,
+    Choice,
+    Rounds,
+    best_rounds,
+    grid,
+    recommend,
+    relative,
+    splits,
+)
 from podsrl.recommend.costs import Costs, Sizes
 from podsrl.recommend.populations import Population
 from podsrl.recommend.signal import MEASURED, Variances
@@ -42,10 +51,9 @@ class Advice:
     rounds: Rounds | None
     batch: Batch
 
-    def relative(self, cell: Cell) -> float:
-        """Learned per second in units of plain GRPO's, the predicted speed-up over it."""
-        plain = self.plain.per_second
-        return cell.per_second / plain if plain else float("nan")
+    def relative(self, cell: Cell) -> list[float]:
+        """What is learned per second over plain GRPO's, the predicted speed-up, as `relative`."""
+        return relative(cell, self.plain, self.costs)
 
     def table(self) -> str:
         """The grid, one cell per line, the one recommendation, and its settings."""
@@ -53,16 +61,19 @@ class Advice:
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
             "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
             " mean over rows. equal: rows of prompts whose kept rewards are all equal.",
-            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.\n",
-            "prompts    n    m   seconds  generate    update     std   equal  learned",
+            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.",
+            "\nprompts    n    m   seconds  generate    update     std   equal  learned",
         ]
+        if self.costs.timed_at is not None:
+            lines[2] += " fixed: if generating took as long at every size."
+            lines[3] += "    fixed"
         for cell in self.cells:
             phases, (prompts, n, m) = self.costs.phases(cell.sizes), cell.sizes
             equal = abs(1 - cell.signal.chance)
             lines.append(
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
                 f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
-                f"{self.relative(cell):9.2f}"
+                + "".join(f"{times:9.2f}" for times in self.relative(cell))
                 + ("  <- recommended" if cell == self.choice.cell else "")
             )
         lines += ["", f"recommended: {self.choice.reason}."]
@@ -92,6 +103,7 @@ class Advice:
         choice = self.choice
         return {
             "rows": self.now.rows,
+            "timed_at": self.costs.timed_at,
             "variances": asdict(self.variances),
             "recommended": choice.cell.sizes._asdict()
             | {"reason": choice.reason, "settings": self.settings()},
@@ -124,6 +136,6 @@ def advise(
     sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
     cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), variances)
     plain = grid(population, costs, [now.plain], variances)[0]
-    choice = recommend(cells, plain)
+    choice = recommend(cells, plain, costs)
     rounds = best_rounds(population, costs, choice.cell.sizes)
     return Advice(now, costs, variances, cells, plain, choice, rounds, batch or Batch(now.rows))

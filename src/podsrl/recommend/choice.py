@@ -1,6 +1,6 @@
 """What is learned per second over a grid of prompts, n and m, and which to take."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -103,17 +103,48 @@ def grid(
     return cells
 
 
-def best(cells: Sequence[Cell]) -> Cell:
+def best(cells: Sequence[Cell], by: Callable[[Cell], float] | None = None) -> Cell:
     """The one from which most is learned per second; of nearly equal ones the shortest step."""
-    most = max(cell.per_second for cell in cells)
-    good = [cell for cell in cells if cell.per_second >= (1 - WITHIN) * most]
+    values = [by(cell) if by else cell.per_second for cell in cells]
+    good = [cell for cell, v in zip(cells, values, strict=True) if v >= (1 - WITHIN) * max(values)]
     return min(good, key=lambda cell: (cell.seconds, cell.sizes.n))
 
 
-def recommend(cells: Sequence[Cell], plain: Cell) -> Choice:
-    """The `best` cell, and why, for one who would otherwise run the cell `plain`, GRPO."""
-    choice = best(cells)
-    return Choice(choice, _reason(cells, choice, plain))
+def relative(cell: Cell, plain: Cell, costs: Costs) -> list[float]:
+    """Learned per second in units of plain GRPO's, at each end of the costs; NaN if that is 0."""
+    seconds = [end.seconds for end in costs.ends]
+    both = [(cell.worth / at(cell.sizes), plain.worth / at(plain.sizes)) for at in seconds]
+    return [own / unit if unit else float("nan") for own, unit in both]
+
+
+def recommend(cells: Sequence[Cell], plain: Cell, costs: Costs | None = None) -> Choice:
+    """The `best` cell, and why, for one who would otherwise run the cell `plain`, GRPO.
+
+    costs: of the cells. If they were timed at one size, the cell that loses least at either end of
+        them. Seconds are linear in the fixed part of a call, so it does so between the ends, too.
+    """
+    if costs is None or costs.timed_at is None or not plain.worth:
+        choice = best(cells)
+        return Choice(choice, _reason(cells, choice, plain))
+    at = {cell: relative(cell, plain, costs) for cell in cells}
+    most = [max(end) for end in zip(*at.values(), strict=True)]
+    worst = {cell: min(at[cell][0] / most[0], at[cell][1] / most[1]) for cell in cells}
+    choice = best(cells, worst.__getitem__)
+    text = (
+        f"{choice.sizes} learns {min(at[choice]):.2f} to {max(at[choice]):.2f} times as much per"
+        f" second as plain GRPO with {plain.sizes}. Generation was timed at one size,"
+        f" {costs.timed_at:g} rollouts: how much of its time is fixed is not known"
+    )
+    if worst[choice] >= 1 - WITHIN:
+        return Choice(choice, f"{text}. Either way this is within {WITHIN:.0%} of the best")
+    none, all_ = (best(cells, lambda cell, end=end: at[cell][end]) for end in (0, 1))
+    return Choice(
+        choice,
+        f"{text}, and decides. If none, {none.sizes} is best, {at[none][0]:.2f} times. If all,"
+        f" {all_.sizes} is, {at[all_][1]:.2f} times. {choice.sizes} loses least if it is wrong. To"
+        " know, run `pods recommend --config FILE`, which times several sizes, or give a second run"
+        " of another size",
+    )
 
 
 def speedup(

@@ -1,6 +1,6 @@
 """What is learned per second over a grid of prompts, n and m, and which to take."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -103,9 +103,9 @@ def grid(
     return cells
 
 
-def best(cells: Sequence[Cell], by: Callable[[Cell], float] | None = None) -> Cell:
-    """The one from which most is learned per second; of nearly equal ones the shortest step."""
-    values = [by(cell) if by else cell.per_second for cell in cells]
+def best(cells: Sequence[Cell], values: Sequence[float] = ()) -> Cell:
+    """Of greatest value, by default learned per second; of nearly equal ones the shortest step."""
+    values = values or [cell.per_second for cell in cells]
     good = [cell for cell, v in zip(cells, values, strict=True) if v >= (1 - WITHIN) * max(values)]
     return min(good, key=lambda cell: (cell.seconds, cell.sizes.n))
 
@@ -127,17 +127,19 @@ def recommend(cells: Sequence[Cell], plain: Cell, costs: Costs | None = None) ->
         choice = best(cells)
         return Choice(choice, _reason(cells, choice, plain))
     at = {cell: relative(cell, plain, costs) for cell in cells}
-    most = [max(end) for end in zip(*at.values(), strict=True)]
-    worst = {cell: min(at[cell][0] / most[0], at[cell][1] / most[1]) for cell in cells}
-    choice = best(cells, worst.__getitem__)
+    ends = list(zip(*at.values(), strict=True))
+    worst = [
+        min(value / max(end) for value, end in zip(by, ends, strict=True)) for by in at.values()
+    ]
+    choice = best(cells, worst)
     text = (
         f"{choice.sizes} learns {min(at[choice]):.2f} to {max(at[choice]):.2f} times as much per"
         f" second as plain GRPO with {plain.sizes}. Generation was timed at one size,"
         f" {costs.timed_at:g} rollouts: how much of its time is fixed is not known"
     )
-    if worst[choice] >= 1 - WITHIN:
+    if worst[cells.index(choice)] >= 1 - WITHIN:
         return Choice(choice, f"{text}. Either way this is within {WITHIN:.0%} of the best")
-    none, all_ = (best(cells, lambda cell, end=end: at[cell][end]) for end in (0, 1))
+    none, all_ = (best(cells, end) for end in ends)
     return Choice(
         choice,
         f"{text}, and decides. If none, {none.sizes} is best, {at[none][0]:.2f} times. If all,"

@@ -116,7 +116,8 @@ class Costs:
         """
         if not generate + score + update > 0:
             raise InvalidInputError("at least one phase must take time")
-        return cls(*(Line.through({1: given}) for given in (generate, update, score)))
+        lines = [Line.through({1: given}) for given in (generate, update, score)]
+        return cls(lines[0], lines[1], lines[2])
 
     @classmethod
     def of_timings(cls, timings: Sequence[Timing]) -> "Costs":

@@ -193,6 +193,38 @@ def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
     assert speedup(found.population, found.costs, pods, grpo) == pytest.approx(worth[0] / worth[1])
 
 
+@pytest.mark.parametrize(("generations", "passes", "steps"), [(1, 2, 2), (2, 2, 4), (2, 1, 2)])
+@pytest.mark.parametrize("cut", [0, 1])
+def test_rows_and_costs_are_of_a_step_with_all_its_passes(
+    tmp_path, generations, passes, steps, cut
+):
+    """One generation lasts for `steps`: batches of 16 rows of it, each of them `passes` times."""
+    batches = steps // passes
+    run = RunFolder(tmp_path)
+    config = {"num_generations": 2, "num_rollouts": 8, "num_iterations": passes}
+    accumulated = {"gradient_accumulation_steps": 4, "per_device_train_batch_size": 4}
+    run.write_config({**config, **accumulated, "steps_per_generation": 4 * batches})
+    for step in range(generations * steps + cut):
+        first = step % steps == 0
+        run.append_metrics(
+            {
+                "step": step + 1,
+                "pods/seconds_generate": 3.0 * batches * first,
+                "pods/seconds_update": 1.0,
+                "pods/rollouts_generated": 64 * batches * (step // steps + 1),
+                "pods/rollouts_trained": 16 * batches * (step // steps + 1),
+                **({"completions/mean_length": 10.0} if first else {}),
+            }
+        )
+    run.write_rollouts(1, rollouts(groups=8, n=8, m=2))
+    found = read_measured(run)
+    assert (found.now, found.batch) == (Sizes(8, 8, 2), (4, 4, 1))
+    assert (found.rollouts, found.generations) == ((64.0,), generations)
+    assert found.costs.phases(found.now) == pytest.approx(
+        {"generate": 3.0, "score": 0.0, "update": passes}
+    )
+
+
 def test_one_run_alone_does_not_say_that_more_rollouts_do_not_pay(capsys, tmp_path):
     run = write_run(tmp_path / "run", "grpo", 0, [0.1, 0.4])  # 0.4 s to generate, 0.5 s to update
     run.write_rollouts(1, rollouts(groups=3, n=16, m=16))

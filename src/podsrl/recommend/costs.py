@@ -48,7 +48,7 @@ class Sizes(NamedTuple):
 class Timing(NamedTuple):
     """One measured optimiser step: rollouts generated, rows trained, seconds by phase, and tokens.
 
-    score: and selecting. tokens: mean of a rollout.
+    Further passes over its rows are part of it. score: and selecting. tokens: mean of a rollout.
     """
 
     rollouts: float

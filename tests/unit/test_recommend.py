@@ -25,7 +25,7 @@ from podsrl.recommend import (
     splits,
 )
 from podsrl.recommend.advice import Batch, advise
-from podsrl.recommend.choice import best_rounds
+from podsrl.recommend.choice import best, best_rounds
 from podsrl.recommend.signal import kept_right
 
 
@@ -151,6 +151,18 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
     assert advice.settings() == {"num_rollouts": 8, "num_generations": 2} | batch
 
 
+@pytest.mark.parametrize(("rate", "n", "learned"), [(0.01, 16, 5.01), (0.003, 32, 6.26)])
+def test_ever_more_rollouts_are_compared_while_the_largest_number_is_the_best(rate, n, learned):
+    advice = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16))
+    assert advice.choice.cell.sizes == Sizes(16, n, 1)
+    assert advice.relative(advice.choice.cell) == pytest.approx([learned], abs=0.005)
+    tried = [cell.sizes.n for cell in advice.cells if cell.sizes.m == 1]
+    assert tried[-1] > n
+    assert max(cell.sizes.n for cell in advice.cells) == 128  # 8 times the rows
+    only = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8])
+    assert {cell.sizes.n for cell in only.cells if cell.sizes.m < 4} == {2, 4, 8}
+
+
 def test_one_who_chooses_across_the_batch_is_compared_with_two_rollouts_of_half_the_prompts():
     now = Sizes(16, 4, 1)
     advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, now, m=[2])
@@ -176,10 +188,10 @@ def test_one_timed_size_leaves_open_what_of_a_generation_is_fixed():
     assert len(EXPENSIVE_UPDATE.ends) == 1  # given costs are per rollout
     advice = advise(BetaRates(0.5, 0.5), costs, Sizes(1, 16, 16))
     reason, learned = advice.choice.reason, {c.sizes: advice.relative(c) for c in advice.cells}
-    none, all_ = (str(max(learned, key=lambda sizes, i=i: learned[sizes][i])) for i in (0, 1))
+    none, all_ = (best(advice.cells, end).sizes for end in zip(*learned.values(), strict=True))
     assert none != all_
-    assert f"If none, {none} is best, {max(by[0] for by in learned.values()):.2f} times" in reason
-    assert f"If all, {all_} is, {max(by[1] for by in learned.values()):.2f} times" in reason
+    assert f"If none, {none} is best, {learned[none][0]:.2f} times" in reason
+    assert f"If all, {all_} is, {learned[all_][1]:.2f} times" in reason
     cell, plain = advice.cells[-1].sizes, advice.plain.sizes
     worth = advice.cells[-1].worth / advice.plain.worth
     assert learned[cell] == pytest.approx(

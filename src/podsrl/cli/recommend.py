@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=_rows, help="of the update per step, prompts x m (as now; 16 of given costs)"
     )
-    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m, 2m, 4m, 8m)")
+    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m, 2m, 4m, 8m ...)")
     parser.add_argument(
         "--m",
         type=_sizes,

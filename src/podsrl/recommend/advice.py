@@ -13,10 +13,14 @@ from podsrl.recommend.choice import (
     recommend,
     relative,
     splits,
+    widened,
 )
 from podsrl.recommend.costs import Costs, Sizes
 from podsrl.recommend.populations import Population
 from podsrl.recommend.signal import MEASURED, Variances
+
+#: n, where more than 8m are compared: what is simulated has to fit into memory.
+_MOST_ROLLOUTS = 1024
 
 
 class Batch(NamedTuple):
@@ -130,11 +134,14 @@ def advise(
 ) -> Advice:
     """Compare the ways to spend the rows of the present sizes, `now`, with n and m as in `splits`.
 
-    The present m is always in. batch: the rows of a step as TRL counts them now.
+    The present m is always in, and larger n where the largest is best, unless n is given. batch:
+    the rows of a step as TRL counts them now.
     """
     kept = {*m, now.m} if m else ()
     sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
     cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), variances)
+    if not n:
+        cells = widened(cells, population, costs, variances, min(8 * now.rows, _MOST_ROLLOUTS))
     plain = grid(population, costs, [now.plain], variances)[0]
     choice = recommend(cells, plain, costs)
     rounds = best_rounds(population, costs, choice.cell.sizes)

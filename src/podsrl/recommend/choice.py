@@ -67,7 +67,7 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
 
     Args:
         rows: prompts x m.
-        n: to compare; default: m, 2m, 4m and 8m. n = m, plain GRPO, is always in.
+        n: to compare; default: m, 2m, 4m, 8m (see also `widened`). n = m, plain GRPO, is always in.
         m: to compare; default: 1 (across the batch), all even ones, and `rows` itself.
 
     Raises:
@@ -101,6 +101,22 @@ def grid(
         worth = signal.worth(one.prompts, variances)
         cells.append(Cell(one, costs.seconds(one), signal, worth))
     return cells
+
+
+def widened(
+    cells: Sequence[Cell], population: Population, costs: Costs, variances: Variances, most: int
+) -> list[Cell]:
+    """The cells, and for each m twice its largest n, up to `most`, as long as that is its best."""
+    found, seconds = [], costs.ends[-1].seconds
+    for m in dict.fromkeys(cell.sizes.m for cell in cells):
+        row = [cell for cell in cells if cell.sizes.m == m]
+        while best(row, [one.worth / seconds(one.sizes) for one in row]) == row[-1]:
+            twice = row[-1].sizes._replace(n=2 * row[-1].sizes.n)
+            if twice.n > most:
+                break
+            row += grid(population, costs, [twice], variances)
+        found += row
+    return found
 
 
 def best(cells: Sequence[Cell], values: Sequence[float] = ()) -> Cell:

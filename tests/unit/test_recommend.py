@@ -224,6 +224,29 @@ def test_without_any_contrast_there_is_nothing_to_choose_by():
     assert "nothing to choose by" in recommend(cells, cells[0]).reason
 
 
+@pytest.mark.parametrize("now", [Sizes(1, 24, 16), Sizes(8, 8, 2), Sizes(16, 4, 1)])
+def test_where_all_rewards_are_equal_the_present_sizes_stay_and_nothing_is_set(now):
+    advice = advise(KnownRates((0.0,)), EXPENSIVE_UPDATE, now)
+    assert advice.choice.cell.sizes == now
+    assert advice.settings() == {}
+    assert advice.rounds is None
+    table = advice.table()
+    assert f"recommended: {now}, nothing else: all rewards of each prompt are equal" in table
+    assert table.count("recommended") == 1
+    assert table.count("        —\n") == len(advice.cells)
+    assert "nan" not in table
+    assert "settings" not in table
+
+
+@pytest.mark.parametrize("prompts", [512, 4097, 5000])
+def test_across_many_prompts_at_least_eight_batches_are_simulated(prompts):
+    half = KnownRates((0.5,)).signal(2, 1, prompts)
+    again = ResampledRewards([[0.0, 1.0], [0.5, 1.0, 0.5]]).signal(2, 1, prompts)
+    assert half.contrast == pytest.approx(0.5, abs=0.02)  # half of the prompts fill all rows
+    assert 0.3 < again.contrast <= 0.5
+    assert min(half.spread, again.spread) > 0
+
+
 def test_the_speed_up_is_the_ratio_of_what_is_learned_per_second():
     rates = KnownRates((0.05,))
     arms = {"grpo": Sizes(1, 16, 16), "grpo_ga": Sizes(1, 64, 64), "pods": Sizes(1, 64, 16)}

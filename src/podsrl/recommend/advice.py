@@ -77,17 +77,23 @@ class Advice:
             lines.append(
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
                 f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
-                + "".join(f"{times:9.2f}" for times in self.relative(cell))
-                + ("  <- recommended" if cell == self.choice.cell else "")
+                + "".join(f"{times:9.2f}".replace("nan", "  —") for times in self.relative(cell))
+                + ("  <- recommended" if cell == self.choice.cell and cell.worth else "")
             )
         lines += ["", f"recommended: {self.choice.reason}."]
         if self.rounds is not None:
             lines.append(str(self.rounds))
-        settings = "\n".join(f"  {name}: {value}" for name, value in self.settings().items())
-        return "\n".join([*lines, "", f"the settings of TRL and podsrl for it:\n{settings}"])
+        if settings := [f"  {name}: {value}" for name, value in self.settings().items()]:
+            lines += ["\nthe settings of TRL and podsrl for it:", *settings]
+        return "\n".join(lines)
 
     def settings(self) -> dict[str, Any]:
-        """What to write into a config: rows per device x accumulation x processes = prompts x m."""
+        """What to write into a config: rows per device x accumulation x processes = prompts x m.
+
+        Empty where there is nothing to choose by.
+        """
+        if not self.choice.cell.worth:
+            return {}
         sizes = self.choice.cell.sizes
         batch = self.batch.of_rows(sizes.rows)
         across = {"selection_scope": "batch"} if sizes.m == 1 else {}
@@ -143,6 +149,7 @@ def advise(
     if not n:
         cells = widened(cells, population, costs, variances, min(8 * now.rows, _MOST_ROLLOUTS))
     plain = grid(population, costs, [now.plain], variances)[0]
-    choice = recommend(cells, plain, costs)
-    rounds = best_rounds(population, costs, choice.cell.sizes)
+    teaches = any(cell.worth for cell in cells)
+    choice = recommend(cells if teaches else grid(population, costs, [now]), plain, costs)
+    rounds = best_rounds(population, costs, choice.cell.sizes) if teaches else None
     return Advice(now, costs, variances, cells, plain, choice, rounds, batch or Batch(now.rows))

@@ -209,8 +209,8 @@ def best_rounds(population: Population, costs: Costs, sizes: Sizes) -> Rounds | 
 def _reason(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
     if not any(cell.worth for cell in cells):
         return (
-            f"{choice.sizes}. All rewards of each prompt are equal, so there is nothing to learn"
-            " from and nothing to choose by"
+            f"{choice.sizes}, nothing else: all rewards of each prompt are equal, so there is"
+            " nothing to learn from and nothing to choose by"
         )
     if choice == plain:
         return f"{choice.sizes}, plain GRPO as it is: nothing else pays here"

@@ -1,6 +1,7 @@
 """The command `pods` as a user types it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,24 @@ def config(tiny_model: Path, tmp_path: Path) -> Any:
         return str(path)
 
     return write
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tasks"],
+        ["recommend", "--costs", "generate=1,update=1", "--pass_rates", "0.5", "--out", "plan"],
+    ],
+)
+def test_a_reader_that_goes_away_ends_a_command_quietly(words, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "podsrl.cli", *words]
+    out = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+    )
+    os.close(writer)
+    assert (out.returncode, out.stderr) == (141, "")
 
 
 def test_help_lists_the_verbs_without_importing_torch():

@@ -151,7 +151,7 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
     flags = ["--pass_rates", "0.5", "--out", str(tmp_path / "plan")]
     assert main(["recommend", str(run.path), *flags]) == 0
     printed = capsys.readouterr().out
-    assert "3 generations of 16 rollouts, taken as proportional to it" in printed
+    assert "3 generations of 16 rollouts, one size\n" in printed
     assert "pass rates  given: 0.5" in printed
 
 
@@ -191,6 +191,51 @@ def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
         assert found.costs.seconds(sizes) == pytest.approx(1.0)
     worth = [found.population.signal(one.n, one.m).worth(1) for one in (pods, grpo)]
     assert speedup(found.population, found.costs, pods, grpo) == pytest.approx(worth[0] / worth[1])
+
+
+@pytest.mark.parametrize(("generations", "passes", "steps"), [(1, 2, 2), (2, 2, 4), (2, 1, 2)])
+@pytest.mark.parametrize("cut", [0, 1])
+def test_rows_and_costs_are_of_a_step_with_all_its_passes(
+    tmp_path, generations, passes, steps, cut
+):
+    """One generation lasts for `steps`: batches of 16 rows of it, each of them `passes` times."""
+    batches = steps // passes
+    run = RunFolder(tmp_path)
+    config = {"num_generations": 2, "num_rollouts": 8, "num_iterations": passes}
+    accumulated = {"gradient_accumulation_steps": 4, "per_device_train_batch_size": 4}
+    run.write_config({**config, **accumulated, "steps_per_generation": 4 * batches})
+    for step in range(generations * steps + cut):
+        first = step % steps == 0
+        run.append_metrics(
+            {
+                "step": step + 1,
+                "pods/seconds_generate": 3.0 * batches * first,
+                "pods/seconds_update": 1.0,
+                "pods/rollouts_generated": 64 * batches * (step // steps + 1),
+                "pods/rollouts_trained": 16 * batches * (step // steps + 1),
+                **({"completions/mean_length": 10.0} if first else {}),
+            }
+        )
+    run.write_rollouts(1, rollouts(groups=8, n=8, m=2))
+    found = read_measured(run)
+    assert (found.now, found.batch) == (Sizes(8, 8, 2), (4, 4, 1))
+    assert (found.rollouts, found.generations) == ((64.0,), generations)
+    assert found.costs.phases(found.now) == pytest.approx(
+        {"generate": 3.0, "score": 0.0, "update": passes}
+    )
+
+
+def test_one_run_alone_does_not_say_that_more_rollouts_do_not_pay(capsys, tmp_path):
+    run = write_run(tmp_path / "run", "grpo", 0, [0.1, 0.4])  # 0.4 s to generate, 0.5 s to update
+    run.write_rollouts(1, rollouts(groups=3, n=16, m=16))
+    assert main(["recommend", str(run.path), "--out", str(tmp_path / "plan")]) == 0
+    printed = capsys.readouterr().out
+    assert "10 generations of 16 rollouts, one size\n" in printed
+    assert "learned    fixed\n" in printed
+    assert "Generation was timed at one size, 16 rollouts" in printed
+    assert "don't pay here" not in printed
+    plan = recommendation_of(tmp_path / "plan")
+    assert plan["timed_at"] == 16
 
 
 def test_gradients_of_a_short_run_tell_how_different_prompts_are(tmp_path):

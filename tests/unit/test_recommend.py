@@ -25,7 +25,7 @@ from podsrl.recommend import (
     splits,
 )
 from podsrl.recommend.advice import Batch, advise
-from podsrl.recommend.choice import best_rounds
+from podsrl.recommend.choice import best, best_rounds
 from podsrl.recommend.signal import kept_right
 
 
@@ -151,6 +151,18 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
     assert advice.settings() == {"num_rollouts": 8, "num_generations": 2} | batch
 
 
+@pytest.mark.parametrize(("rate", "n", "learned"), [(0.01, 16, 5.01), (0.003, 32, 6.26)])
+def test_ever_more_rollouts_are_compared_while_the_largest_number_is_the_best(rate, n, learned):
+    advice = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16))
+    assert advice.choice.cell.sizes == Sizes(16, n, 1)
+    assert advice.relative(advice.choice.cell) == pytest.approx([learned], abs=0.005)
+    tried = [cell.sizes.n for cell in advice.cells if cell.sizes.m == 1]
+    assert tried[-1] > n
+    assert max(cell.sizes.n for cell in advice.cells) == 128  # 8 times the rows
+    only = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8])
+    assert {cell.sizes.n for cell in only.cells if cell.sizes.m < 4} == {2, 4, 8}
+
+
 def test_one_who_chooses_across_the_batch_is_compared_with_two_rollouts_of_half_the_prompts():
     now = Sizes(16, 4, 1)
     advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, now, m=[2])
@@ -167,9 +179,72 @@ def test_where_generating_is_expensive_and_groups_differ_anyway_nothing_is_dropp
     assert "plain GRPO as it is" in recommend(only, only[0]).reason
 
 
+def test_one_timed_size_leaves_open_what_of_a_generation_is_fixed():
+    costs = Costs.of_timings([timing(16, 0.147, 0.09)])
+    free, flat = costs.ends
+    assert (free.generate(64), flat.generate(64)) == pytest.approx((4 * 0.147, 0.147))
+    assert flat.update == free.update
+    assert Costs.of_timings([timing(16, 1.0), timing(64, 2.0)]).timed_at is None
+    assert len(EXPENSIVE_UPDATE.ends) == 1  # given costs are per rollout
+    advice = advise(BetaRates(0.5, 0.5), costs, Sizes(1, 16, 16))
+    reason, learned = advice.choice.reason, {c.sizes: advice.relative(c) for c in advice.cells}
+    none, all_ = (best(advice.cells, end).sizes for end in zip(*learned.values(), strict=True))
+    assert none != all_
+    assert f"If none, {none} is best, {learned[none][0]:.2f} times" in reason
+    assert f"If all, {all_} is, {learned[all_][1]:.2f} times" in reason
+    cell, plain = advice.cells[-1].sizes, advice.plain.sizes
+    worth = advice.cells[-1].worth / advice.plain.worth
+    assert learned[cell] == pytest.approx(
+        [worth * end.seconds(plain) / end.seconds(cell) for end in costs.ends]
+    )
+    for words in (
+        "timed at one size, 16 rollouts",
+        "how much of its time is fixed is not known, and decides",
+        "run `pods recommend --config FILE`",
+        "a second run of another size",
+    ):
+        assert words in reason
+    assert "don't pay here" not in reason
+    chosen = advice.choice.cell.sizes
+    low, high = sorted(learned[chosen])
+    assert f"{chosen} learns {low:.2f} to {high:.2f} times as much" in reason
+
+
+def test_what_is_best_whether_generation_is_fixed_or_not_is_settled():
+    costs = Costs.of_timings([timing(16, 0.01, 1.0)])
+    advice = advise(BetaRates(0.5, 0.5), costs, Sizes(1, 16, 16))
+    several = Costs(Line(0.005, 0.005 / 16), costs.update)
+    assert advice.choice.cell.sizes == advise(BetaRates(0.5, 0.5), several, NOW).choice.cell.sizes
+    assert "Either way this is within 5% of the best" in advice.choice.reason
+    assert "decides" not in advice.choice.reason
+
+
 def test_without_any_contrast_there_is_nothing_to_choose_by():
     cells = grid(KnownRates((0.0, 1.0)), EXPENSIVE_UPDATE, splits(16))
     assert "nothing to choose by" in recommend(cells, cells[0]).reason
+
+
+@pytest.mark.parametrize("now", [Sizes(1, 24, 16), Sizes(8, 8, 2), Sizes(16, 4, 1)])
+def test_where_all_rewards_are_equal_the_present_sizes_stay_and_nothing_is_set(now):
+    advice = advise(KnownRates((0.0,)), EXPENSIVE_UPDATE, now)
+    assert advice.choice.cell.sizes == now
+    assert advice.settings() == {}
+    assert advice.rounds is None
+    table = advice.table()
+    assert f"recommended: {now}, nothing else: all rewards of each prompt are equal" in table
+    assert table.count("recommended") == 1
+    assert table.count("        —\n") == len(advice.cells)
+    assert "nan" not in table
+    assert "settings" not in table
+
+
+@pytest.mark.parametrize("prompts", [512, 4097, 5000])
+def test_across_many_prompts_at_least_eight_batches_are_simulated(prompts):
+    half = KnownRates((0.5,)).signal(2, 1, prompts)
+    again = ResampledRewards([[0.0, 1.0], [0.5, 1.0, 0.5]]).signal(2, 1, prompts)
+    assert half.contrast == pytest.approx(0.5, abs=0.02)  # half of the prompts fill all rows
+    assert 0.3 < again.contrast <= 0.5
+    assert min(half.spread, again.spread) > 0
 
 
 def test_the_speed_up_is_the_ratio_of_what_is_learned_per_second():

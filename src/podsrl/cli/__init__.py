@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -15,11 +16,20 @@ VERBS = ("demo", "train", "recommend", "compare", "evaluate", "report", "tasks",
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `pods VERB ...`; 0, or 2 for a mistake of the user's, with one line why."""
+    """Run `pods VERB ...`; 0, or 2 for a mistake of the user's, with one line why.
+
+    141 where the reader of its output went away, as in `pods VERB | head`; 130 where interrupted.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     who = f"pods {words[0]}" if words and words[0] in VERBS else "pods"
     try:
-        return _run(words)
+        try:
+            return _run(words)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print
+        return 141
     except PodsError as error:
         print(f"{who}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=_rows, help="of the update per step, prompts x m (as now; 16 of given costs)"
     )
-    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m, 2m, 4m, 8m)")
+    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m, 2m, 4m, 8m ...)")
     parser.add_argument(
         "--m",
         type=_sizes,
@@ -127,7 +127,7 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
         if costs is None:
             costs = found.costs
             sizes = ", ".join(f"{size:g}" for size in found.rollouts)
-            more = "" if len(found.rollouts) > 1 else ", taken as proportional to it"
+            more = "" if costs.timed_at is None else ", one size"
             sources.append(
                 f"costs       {where}: {found.generations} generations of {sizes} rollouts{more}"
             )

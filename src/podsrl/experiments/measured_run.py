@@ -71,7 +71,7 @@ def read_measured(*runs: RunFolder) -> Measured:
         m, n = config.get("num_generations"), config.get("num_rollouts")
         if not isinstance(m, int):
             raise InvalidInputError(f"{run.path}: its config.yaml has no num_generations (m)")
-        own = _timings(run)
+        own = _timings(run, config)
         timings += own
         rewards += _rewards(run)
         rules.add(config.get("downsampling_rule"))
@@ -81,7 +81,9 @@ def read_measured(*runs: RunFolder) -> Measured:
             sizes.append((now, _batch(config, rows)))
     where = ", ".join(str(run.path) for run in runs)
     if not timings:
-        raise InvalidInputError(f"{where} holds no timed steps: its metrics.jsonl is empty")
+        raise InvalidInputError(
+            f"{where} holds no timed steps: its metrics.jsonl has no whole generation; train longer"
+        )
     if not rewards:
         raise InvalidInputError(
             f"{where} holds no rollouts to learn pass rates from (rollout_log was off): give"
@@ -137,8 +139,12 @@ def _batch(config: dict[str, Any], rows: int) -> Batch:
     return Batch(at_once, accumulation, max(1, rows // (at_once * accumulation)))
 
 
-def _timings(run: RunFolder) -> list[Timing]:
-    """One per generation: seconds per step, on average over the steps that were made with it."""
+def _timings(run: RunFolder, config: dict[str, Any]) -> list[Timing]:
+    """One per whole generation: of a step and its further passes (num_iterations), on average."""
+    passes, accumulation = (
+        config.get(name) or 1 for name in ("num_iterations", "gradient_accumulation_steps")
+    )
+    steps = passes * max(1, (config.get("steps_per_generation") or accumulation) // accumulation)
     generations: list[list[dict[str, Any]]] = []
     before: list[dict[str, Any]] = []  # the last row of the generation before
     last: dict[str, Any] = {"step": 0}
@@ -150,16 +156,18 @@ def _timings(run: RunFolder) -> list[Timing]:
             before.append(last)
         generations[-1].append(row)
         last = row
-    return [_timing(rows, first) for rows, first in zip(generations, before, strict=True)]
+    if generations and (last["step"] - before[-1]["step"]) % steps:
+        del generations[-1], before[-1]  # cut off
+    return [_timing(rows, first, passes) for rows, first in zip(generations, before, strict=True)]
 
 
-def _timing(rows: list[dict[str, Any]], before: dict[str, Any]) -> Timing:
+def _timing(rows: list[dict[str, Any]], before: dict[str, Any], passes: int) -> Timing:
     generate, score, select, update = (
-        float(np.mean([row.get(f"pods/seconds_{phase}") or 0.0 for row in rows]))
+        passes * float(np.mean([row.get(f"pods/seconds_{phase}") or 0.0 for row in rows]))
         for phase in PHASES
     )
     generated, trained = (
-        (rows[-1][name] - before.get(name, 0)) / (rows[-1]["step"] - before["step"])
+        passes * (rows[-1][name] - before.get(name, 0)) / (rows[-1]["step"] - before["step"])
         for name in ("pods/rollouts_generated", "pods/rollouts_trained")
     )
     tokens = float(rows[0].get("completions/mean_length") or 0.0)

@@ -4,10 +4,23 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from podsrl.recommend.choice import Cell, Choice, Rounds, best_rounds, grid, recommend, splits
+from podsrl.recommend.choice import (
+    Cell,
+    Choice,
+    Rounds,
+    best_rounds,
+    grid,
+    recommend,
+    relative,
+    splits,
+    widened,
+)
 from podsrl.recommend.costs import Costs, Sizes
 from podsrl.recommend.populations import Population
 from podsrl.recommend.signal import MEASURED, Variances
+
+#: n, where more than 8m are compared: what is simulated has to fit into memory.
+_MOST_ROLLOUTS = 1024
 
 
 class Batch(NamedTuple):
@@ -42,10 +55,9 @@ class Advice:
     rounds: Rounds | None
     batch: Batch
 
-    def relative(self, cell: Cell) -> float:
-        """Learned per second in units of plain GRPO's, the predicted speed-up over it."""
-        plain = self.plain.per_second
-        return cell.per_second / plain if plain else float("nan")
+    def relative(self, cell: Cell) -> list[float]:
+        """What is learned per second over plain GRPO's, the predicted speed-up, as `relative`."""
+        return relative(cell, self.plain, self.costs)
 
     def table(self) -> str:
         """The grid, one cell per line, the one recommendation, and its settings."""
@@ -53,26 +65,35 @@ class Advice:
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
             "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
             " mean over rows. equal: rows of prompts whose kept rewards are all equal.",
-            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.\n",
-            "prompts    n    m   seconds  generate    update     std   equal  learned",
+            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.",
+            "\nprompts    n    m   seconds  generate    update     std   equal  learned",
         ]
+        if self.costs.timed_at is not None:
+            lines[2] += " fixed: if generating took as long at every size."
+            lines[3] += "    fixed"
         for cell in self.cells:
             phases, (prompts, n, m) = self.costs.phases(cell.sizes), cell.sizes
             equal = abs(1 - cell.signal.chance)
             lines.append(
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
                 f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
-                f"{self.relative(cell):9.2f}"
-                + ("  <- recommended" if cell == self.choice.cell else "")
+                + "".join(f"{times:9.2f}".replace("nan", "  —") for times in self.relative(cell))
+                + ("  <- recommended" if cell == self.choice.cell and cell.worth else "")
             )
         lines += ["", f"recommended: {self.choice.reason}."]
         if self.rounds is not None:
             lines.append(str(self.rounds))
-        settings = "\n".join(f"  {name}: {value}" for name, value in self.settings().items())
-        return "\n".join([*lines, "", f"the settings of TRL and podsrl for it:\n{settings}"])
+        if settings := [f"  {name}: {value}" for name, value in self.settings().items()]:
+            lines += ["\nthe settings of TRL and podsrl for it:", *settings]
+        return "\n".join(lines)
 
     def settings(self) -> dict[str, Any]:
-        """What to write into a config: rows per device x accumulation x processes = prompts x m."""
+        """What to write into a config: rows per device x accumulation x processes = prompts x m.
+
+        Empty where there is nothing to choose by.
+        """
+        if not self.choice.cell.worth:
+            return {}
         sizes = self.choice.cell.sizes
         batch = self.batch.of_rows(sizes.rows)
         across = {"selection_scope": "batch"} if sizes.m == 1 else {}
@@ -92,6 +113,7 @@ class Advice:
         choice = self.choice
         return {
             "rows": self.now.rows,
+            "timed_at": self.costs.timed_at,
             "variances": asdict(self.variances),
             "recommended": choice.cell.sizes._asdict()
             | {"reason": choice.reason, "settings": self.settings()},
@@ -118,12 +140,16 @@ def advise(
 ) -> Advice:
     """Compare the ways to spend the rows of the present sizes, `now`, with n and m as in `splits`.
 
-    The present m is always in. batch: the rows of a step as TRL counts them now.
+    The present m is always in, and larger n where the largest is best, unless n is given. batch:
+    the rows of a step as TRL counts them now.
     """
     kept = {*m, now.m} if m else ()
     sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
     cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), variances)
+    if not n:
+        cells = widened(cells, population, costs, variances, min(8 * now.rows, _MOST_ROLLOUTS))
     plain = grid(population, costs, [now.plain], variances)[0]
-    choice = recommend(cells, plain)
-    rounds = best_rounds(population, costs, choice.cell.sizes)
+    teaches = any(cell.worth for cell in cells)
+    choice = recommend(cells if teaches else grid(population, costs, [now]), plain, costs)
+    rounds = best_rounds(population, costs, choice.cell.sizes) if teaches else None
     return Advice(now, costs, variances, cells, plain, choice, rounds, batch or Batch(now.rows))

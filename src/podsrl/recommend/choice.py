@@ -67,7 +67,7 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
 
     Args:
         rows: prompts x m.
-        n: to compare; default: m, 2m, 4m and 8m. n = m, plain GRPO, is always in.
+        n: to compare; default: m, 2m, 4m, 8m (see also `widened`). n = m, plain GRPO, is always in.
         m: to compare; default: 1 (across the batch), all even ones, and `rows` itself.
 
     Raises:
@@ -103,17 +103,66 @@ def grid(
     return cells
 
 
-def best(cells: Sequence[Cell]) -> Cell:
-    """The one from which most is learned per second; of nearly equal ones the shortest step."""
-    most = max(cell.per_second for cell in cells)
-    good = [cell for cell in cells if cell.per_second >= (1 - WITHIN) * most]
+def widened(
+    cells: Sequence[Cell], population: Population, costs: Costs, variances: Variances, most: int
+) -> list[Cell]:
+    """The cells, and for each m twice its largest n, up to `most`, as long as that is its best."""
+    found, seconds = [], costs.ends[-1].seconds
+    for m in dict.fromkeys(cell.sizes.m for cell in cells):
+        row = [cell for cell in cells if cell.sizes.m == m]
+        while best(row, [one.worth / seconds(one.sizes) for one in row]) == row[-1]:
+            twice = row[-1].sizes._replace(n=2 * row[-1].sizes.n)
+            if twice.n > most:
+                break
+            row += grid(population, costs, [twice], variances)
+        found += row
+    return found
+
+
+def best(cells: Sequence[Cell], values: Sequence[float] = ()) -> Cell:
+    """Of greatest value, by default learned per second; of nearly equal ones the shortest step."""
+    values = values or [cell.per_second for cell in cells]
+    good = [cell for cell, v in zip(cells, values, strict=True) if v >= (1 - WITHIN) * max(values)]
     return min(good, key=lambda cell: (cell.seconds, cell.sizes.n))
 
 
-def recommend(cells: Sequence[Cell], plain: Cell) -> Choice:
-    """The `best` cell, and why, for one who would otherwise run the cell `plain`, GRPO."""
-    choice = best(cells)
-    return Choice(choice, _reason(cells, choice, plain))
+def relative(cell: Cell, plain: Cell, costs: Costs) -> list[float]:
+    """Learned per second in units of plain GRPO's, at each end of the costs; NaN if that is 0."""
+    seconds = [end.seconds for end in costs.ends]
+    both = [(cell.worth / at(cell.sizes), plain.worth / at(plain.sizes)) for at in seconds]
+    return [own / unit if unit else float("nan") for own, unit in both]
+
+
+def recommend(cells: Sequence[Cell], plain: Cell, costs: Costs | None = None) -> Choice:
+    """The `best` cell, and why, for one who would otherwise run the cell `plain`, GRPO.
+
+    costs: of the cells. If they were timed at one size, the cell that loses least at either end of
+        them. Seconds are linear in the fixed part of a call, so it does so between the ends, too.
+    """
+    if costs is None or costs.timed_at is None or not plain.worth:
+        choice = best(cells)
+        return Choice(choice, _reason(cells, choice, plain))
+    at = {cell: relative(cell, plain, costs) for cell in cells}
+    ends = list(zip(*at.values(), strict=True))
+    worst = [
+        min(value / max(end) for value, end in zip(by, ends, strict=True)) for by in at.values()
+    ]
+    choice = best(cells, worst)
+    text = (
+        f"{choice.sizes} learns {min(at[choice]):.2f} to {max(at[choice]):.2f} times as much per"
+        f" second as plain GRPO with {plain.sizes}. Generation was timed at one size,"
+        f" {costs.timed_at:g} rollouts: how much of its time is fixed is not known"
+    )
+    if worst[cells.index(choice)] >= 1 - WITHIN:
+        return Choice(choice, f"{text}. Either way this is within {WITHIN:.0%} of the best")
+    none, all_ = (best(cells, end) for end in ends)
+    return Choice(
+        choice,
+        f"{text}, and decides. If none, {none.sizes} is best, {at[none][0]:.2f} times. If all,"
+        f" {all_.sizes} is, {at[all_][1]:.2f} times. {choice.sizes} loses least if it is wrong. To"
+        " know, run `pods recommend --config FILE`, which times several sizes, or give a second run"
+        " of another size",
+    )
 
 
 def speedup(
@@ -160,8 +209,8 @@ def best_rounds(population: Population, costs: Costs, sizes: Sizes) -> Rounds | 
 def _reason(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
     if not any(cell.worth for cell in cells):
         return (
-            f"{choice.sizes}. All rewards of each prompt are equal, so there is nothing to learn"
-            " from and nothing to choose by"
+            f"{choice.sizes}, nothing else: all rewards of each prompt are equal, so there is"
+            " nothing to learn from and nothing to choose by"
         )
     if choice == plain:
         return f"{choice.sizes}, plain GRPO as it is: nothing else pays here"

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ class Sizes(NamedTuple):
 class Timing(NamedTuple):
     """One measured optimiser step: rollouts generated, rows trained, seconds by phase, and tokens.
 
-    score: and selecting. tokens: mean of a rollout.
+    Further passes over its rows are part of it. score: and selecting. tokens: mean of a rollout.
     """
 
     rollouts: float
@@ -97,11 +97,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of an optimiser step: generate and score its rollouts, update on its rows."""
+    """Seconds of an optimiser step: generate and score its rollouts, update on its rows.
+
+    timed_at: rollouts of the only size that was measured; None: several were, or costs are given.
+    """
 
     generate: Line
     update: Line
     score: Line = Line(0.0, 0.0)
+    timed_at: float | None = None
 
     @classmethod
     def of_rollouts(cls, generate: float, update: float, score: float = 0.0) -> "Costs":
@@ -112,7 +116,8 @@ class Costs:
         """
         if not generate + score + update > 0:
             raise InvalidInputError("at least one phase must take time")
-        return cls(*(Line.through({1: given}) for given in (generate, update, score)))
+        lines = [Line.through({1: given}) for given in (generate, update, score)]
+        return cls(lines[0], lines[1], lines[2])
 
     @classmethod
     def of_timings(cls, timings: Sequence[Timing]) -> "Costs":
@@ -134,10 +139,18 @@ class Costs:
             generate=_line(sizes, [t.generate * f for t, f in zip(timings, longer, strict=True)]),
             update=_line(rows, [t.update * f for t, f in zip(timings, longer, strict=True)]),
             score=_line(sizes, [t.score for t in timings]),
+            timed_at=sizes[0] if len(set(sizes)) == 1 else None,
         )
         if not any(line(1) for line in (costs.generate, costs.update, costs.score)):
             raise InvalidInputError("the measured steps took no time")
         return costs
+
+    @property
+    def ends(self) -> "list[Costs]":
+        """Between which the truth lies: one size measured leaves open what of a call is fixed."""
+        if self.timed_at is None:
+            return [self]
+        return [self, replace(self, generate=Line(self.generate(self.timed_at), 0.0))]
 
     def phases(self, sizes: Sizes) -> dict[str, float]:
         """Seconds per step, by phase."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -29,11 +30,12 @@ def draw(advice: Advice) -> Figure:
         for m, colour in zip(sorted({c.sizes.m for c in advice.cells}), COLOURS * 9, strict=False):
             cells = [cell for cell in advice.cells if cell.sizes.m == m]
             n, label = [cell.sizes.n for cell in cells], f"m = {m}, P = {cells[0].sizes.prompts}"
-            learned = [advice.relative(cell) for cell in cells]
-            axes.plot(n, learned, color=colour, marker="o", label=label)
+            learned = np.array([advice.relative(cell) for cell in cells])
+            axes.plot(n, learned[:, 0], color=colour, marker="o", label=label)
+            axes.fill_between(n, learned[:, 0], learned[:, -1], color=colour, alpha=0.15, lw=0)
         axes.plot(
-            best.sizes.n, advice.relative(best), "*", ms=15, mec="black", mfc="#F0E442", zorder=5,
-            label=f"star: {best.sizes}",
+            best.sizes.n, advice.relative(best)[0], "*", ms=15, mec="black", mfc="#F0E442",
+            zorder=5, label=f"star: {best.sizes}",
         )  # fmt: skip
         axes.axhline(1.0, color="#8A8A8A", lw=1.0, ls=(0, (4, 3)))
         sizes = sorted({cell.sizes.n for cell in advice.cells})
@@ -42,7 +44,8 @@ def draw(advice: Advice) -> Figure:
         axes.xaxis.set_minor_locator(NullLocator())
         ylabel = f"plain GRPO with {advice.plain.sizes} is 1"
         axes.set(xlabel="n, rollouts generated per prompt", ylabel=ylabel)
-        axes.set_title("Learned per second (predicted)")
+        shaded = "" if advice.costs.timed_at is None else "; shaded: if generating has fixed costs"
+        axes.set_title(f"Learned per second (predicted{shaded})")
         axes.set_ylim(bottom=0.0)
         axes.legend(fontsize=8)
     return figure

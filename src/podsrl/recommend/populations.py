@@ -45,7 +45,7 @@ class _Counted(ABC):
         """The exact sum over K; across prompts by simulation."""
         if m == 1:
             shares, random = self.counts(n), np.random.default_rng(n)
-            right_D = random.choice(n + 1, _DRAWS // prompts * prompts, p=shares / shares.sum())
+            right_D = random.choice(n + 1, _batches(prompts) * prompts, p=shares / shares.sum())
             return _signal_across((np.arange(n) < right_D[:, None]).astype(float), prompts)
         of_count, counts = contrasts(n, m), self.counts(n)
         differ, square = counts @ (of_count > 0), counts @ of_count**2
@@ -172,7 +172,8 @@ class ResampledRewards:
     def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
         """Mean and share above zero of the kept rewards' standard deviation."""
         random = np.random.default_rng([self.seed, n])
-        draws = max(8, _DRAWS // len(self.rewards_G))
+        across = _batches(prompts) * prompts if m == 1 else 0
+        draws = max(8, _DRAWS // len(self.rewards_G), -(-across // len(self.rewards_G)))
         drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
         rewards_D_N = np.concatenate(drawn)
         if m == 1:
@@ -184,6 +185,11 @@ class ResampledRewards:
 
     def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
         """Not known: when a kept set can't improve depends on the range of the rewards."""
+
+
+def _batches(prompts: int) -> int:
+    """Simulated: at least 8."""
+    return max(8, _DRAWS // prompts)
 
 
 def _signal_across(rewards_D_N: Floats, prompts: int) -> Signal:

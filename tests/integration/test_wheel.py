@@ -26,8 +26,8 @@ trove_classifiers = pytest.importorskip("trove_classifiers")
 ROOT = Path(__file__).parents[2]
 TRIAL = ROOT / "tests" / "support" / "wheel_trial.py"
 #: The wheel's lines of Python. The aim is 12,000 (CONTRIBUTING.md). This number goes down, and up
-#: only for what CONTRIBUTING.md allows: last by 130, for defects that lost a user's run.
-MAX_LINES = 18_520
+#: only for what CONTRIBUTING.md allows: last by 210, for answers run as Python and wrong numbers.
+MAX_LINES = 18_730
 DATA = {".py", ".yaml", ".css", ".js", ".j2"}
 
 

@@ -210,7 +210,7 @@ HEAD = """# Foreseen: prompts, n and m by the model, and as measured
 model](../signal.md), and `python -m benchmarks.evidence.foreseen` writes this page.
 
 **The two numbers**, of the embedded model before training, from {prompts} prompts with {kept} of
-{generated} rollouts kept: the variance between prompts is {between}, that within a prompt
+{generated} rollouts kept. The variance between prompts is {between}, that within a prompt
 {within} (95 % intervals over prompts). The gradients of two halves of a prompt's rows have a
 mean cosine of {halves:.2f}, those of two prompts {across:.3f}.
 
@@ -231,8 +231,8 @@ TAIL = """## Where it is wrong
 
 ## What was known before
 
-What a step is worth is the square of a cosine if each arm's learning rate is tuned, as it was,
-and the cosine itself if all have one rate
+What a step is worth is the square of a cosine where each arm's learning rate is tuned, as it was.
+It is the cosine itself where all have one rate
 ([derivation](../signal.md#from-gradient-to-progress)). The square was taken for that reason. But
 the probes were known by then, so this is no blind choice. With the cosine the four rank
 correlations of the probes would be 0.58, 0.20, 0.80 and 0.40 in place of 0.72, 0.73, 1.00 and

@@ -13,7 +13,7 @@ import pytest
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.grading.unscorable import COUNTS, UnscorableError, UnscorableWatch
 from podsrl.grading.workers.pool import GradingPool, shared_pool
-from podsrl.grading.workers.process import GradingProcessError
+from podsrl.grading.workers.process import GradingProcessError, usable_cores
 
 GRADERS = str(Path(__file__).with_name("graders_for_tests.py"))
 
@@ -247,3 +247,12 @@ def test_an_answer_too_long_to_be_sent_is_none(pool):
 def test_settings_that_make_no_sense_are_refused(settings):
     with pytest.raises(InvalidInputError):
         GradingPool(**settings)
+
+
+def test_the_ranks_of_a_machine_share_its_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(96)), raising=False)
+    assert usable_cores() == 96
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    assert usable_cores() == 12
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "128")
+    assert usable_cores() == 1

@@ -135,7 +135,6 @@ def encode(function: str, arguments: tuple[Any, ...], deadline: float) -> bytes 
 
 
 def usable_cores() -> int:
-    """How many cores this process may run on (a job's share of a machine may be less than all)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """How many cores are this process's: of its job's share, as torchrun's ranks divide it."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (there or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))

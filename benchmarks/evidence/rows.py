@@ -282,10 +282,10 @@ def section(name: str, found: Mapping[str, Any]) -> str:
         " | times as fast | median over seeds | at the authors' costs | whole run | predicted |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
+    columns = [("measured", with_interval), ("measured", words.median)]
+    columns += [("at_costs", with_interval), ("at_costs_whole", with_interval)]
     for arm, one in found["arms"].items():
         prompts, n, m = one["sizes"]
-        columns = [("measured", with_interval), ("measured", words.median)]
-        columns += [("at_costs", with_interval), ("at_costs_whole", with_interval)]
         speeds = [
             "reference" if one[clock] is None else show(_speedup(found, [arm], clock))
             for clock, show in columns

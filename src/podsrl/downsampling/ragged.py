@@ -36,9 +36,10 @@ def downsample_ragged(
     kept = [list(range(len(group))) for group in rewards]
     by_size: dict[int, list[int]] = defaultdict(list)
     for i, group in enumerate(rewards):
-        refuse_infinite(np.asarray(group, dtype=np.float64))
         if len(group) > m:
             by_size[len(group)].append(i)
+        else:
+            refuse_infinite(np.asarray(group, dtype=np.float64))
     for where in by_size.values():
         rewards_P_N = np.array([rewards[i] for i in where], dtype=np.float64)
         for i, kept_M in zip(where, downsample(rewards_P_N, m, rule, seed).tolist(), strict=True):
@@ -66,12 +67,12 @@ def downsample_ragged_batch(
     there_P_N = np.zeros(rewards_P_N.shape, dtype=bool)
     for i, group in enumerate(rewards):
         rewards_P_N[i, : len(group)], there_P_N[i, : len(group)] = group, True
-    refuse_infinite(rewards_P_N)
     scorable_P_N = ~np.isnan(rewards_P_N)
     spare = rows - int(scorable_P_N.sum())
     if spare < 0:
         kept_P_N = downsample_batch(rewards_P_N, rows, seed)
     else:  # unscorable ones too, never the places that a shorter group has not
+        refuse_infinite(rewards_P_N)
         kept_P_N = scorable_P_N.copy()
         places = np.argwhere(there_P_N & ~scorable_P_N)[:spare]
         kept_P_N[tuple(places.T)] = True

@@ -1,7 +1,6 @@
 """Where in a completion its answer stands. Every function here takes time linear in the text."""
 
 import re
-import sys
 
 #: An answer longer than this is not read: no gold answer comes near it.
 MAX_ANSWER = 2_000
@@ -63,8 +62,8 @@ def boxes(text: str) -> list[tuple[int, int, str]]:
     closed, position = closing_braces(text, offset), offset
     while match := _BOX.search(text, position):
         position = match.end()
-        end = closed.get(position - 1, sys.maxsize)
-        if end - position <= MAX_ANSWER:
+        end = closed.get(position - 1)
+        if end is not None and end - position <= MAX_ANSWER:
             found.append((match.start(), end + 1, text[position:end].strip()))
             position = end + 1
     return found

@@ -61,16 +61,16 @@ class Advice:
 
     def table(self) -> str:
         """The grid, one cell per line, the one recommendation, and its settings."""
+        fixed, head = "", ""
+        if self.costs.timed_at is not None:
+            fixed, head = " fixed: if generating took as long at every size.", "    fixed"
         lines = [
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
             "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
             " mean over rows. equal: rows of prompts whose kept rewards are all equal.",
-            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.",
-            "\nprompts    n    m   seconds  generate    update     std   equal  learned",
+            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.{fixed}\n",
+            f"prompts    n    m   seconds  generate    update     std   equal  learned{head}",
         ]
-        if self.costs.timed_at is not None:
-            lines[2] += " fixed: if generating took as long at every size."
-            lines[3] += "    fixed"
         for cell in self.cells:
             phases, (prompts, n, m) = self.costs.phases(cell.sizes), cell.sizes
             equal = abs(1 - cell.signal.chance)

@@ -183,10 +183,10 @@ def _make(dataset: str, config: str, size: int, seed: int) -> Any:
         raise UnknownNameError(
             f"reasoning-gym has no dataset {dataset!r}; it has {', '.join(sorted(names))}"
         )
+    from reasoning_gym.factory import create_dataset
+
     try:
-        return sys.modules["reasoning_gym"].create_dataset(
-            dataset, **{**json.loads(config), "size": size, "seed": seed}
-        )
+        return create_dataset(dataset, **{**json.loads(config), "size": size, "seed": seed})
     except (AttributeError, TypeError, ValueError, AssertionError) as error:
         raise InvalidInputError(f"reasoning-gym's {dataset} with {config}: {error}") from error
 

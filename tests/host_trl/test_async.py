@@ -3,9 +3,11 @@
 import asyncio
 import inspect
 import itertools
+import math
 import os
 import queue
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +29,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 )
 
 from podsrl.downsampling import register_rule
-from podsrl.errors import PodsError
+from podsrl.errors import InvalidInputError, PodsError
 from podsrl.runs.folder import RunFolder
 from podsrl.trl import PODSRolloutWorker
 from podsrl.trl.rollout_loop import SelectingLoop
@@ -246,6 +248,17 @@ def test_a_rule_of_ones_own_is_taken_along_to_the_other_process(worker, loop_of)
 def test_a_reward_function_that_fails_is_named_with_the_step(worker, loop_of):
     with pytest.raises(PodsError, match=r"'down' failed at step 1: OSError: the grader is down"):
         sent(loop_of(worker(down)), group_of(TEXTS))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # of TRL, which subtracts it
+def test_an_infinite_reward_is_refused_also_where_another_one_selects(worker, loop_of):
+    loop = loop_of(worker(letters, selection_weights={"letters": 1.0}))
+    loop.reward_func_names.append("score")  # of the rollout function
+    loop._provides_rollout_reward = True
+    scores = [0.5] * (N - 1)
+    assert sent(loop, replace(group_of(TEXTS), rollout_rewards=[*scores, 0.0]))
+    with pytest.raises(InvalidInputError, match="infinite"):
+        sent(loop, replace(group_of(TEXTS), rollout_rewards=[*scores, math.inf]))
 
 
 # ---- the whole -----------------------------------------------------------------------------------

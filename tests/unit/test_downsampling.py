@@ -4,6 +4,7 @@ import itertools
 import math
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -251,6 +252,12 @@ def test_a_rule_of_ones_own_is_a_callable_a_registered_name_or_a_path(tmp_path):
         assert podsrl.downsample(rewards, 2, rule="lowest") == expected
         with pytest.raises(InvalidInputError, match="taken"):
             podsrl.register_rule("lowest", lambda r, m, s: r)
+        again = types.FunctionType(lowest.__code__, globals(), "lowest")
+        podsrl.register_rule("lowest", again)  # a cell of a notebook that is run once more
+        assert podsrl.RULES["lowest"] is again is not lowest
+        for name in ("max_variance", "lowest"):
+            with pytest.raises(InvalidInputError, match="taken"):
+                podsrl.register_rule(name, podsrl.RULES["random"])
     finally:
         del podsrl.RULES["lowest"]
     (tmp_path / "mine.py").write_text(

@@ -159,7 +159,9 @@ def test_ever_more_rollouts_are_compared_while_the_largest_number_is_the_best(ra
     tried = [cell.sizes.n for cell in advice.cells if cell.sizes.m == 1]
     assert tried[-1] > n
     assert max(cell.sizes.n for cell in advice.cells) == 128  # 8 times the rows
+    assert "no larger n" not in advice.table()
     only = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8])
+    assert "no larger n than 8 was compared" in only.table()
     assert {cell.sizes.n for cell in only.cells if cell.sizes.m < 4} == {2, 4, 8}
 
 

@@ -30,7 +30,8 @@ def register_rule(name: str, rule: Rule) -> None:
     """Make `rule` known under `name` everywhere a rule's name is accepted.
 
     Args:
-        name: a new name; those in `RULES` are taken.
+        name: a new name; those in `RULES` are taken. A definition that is run once more, as a cell
+            of a notebook, replaces the former one.
         rule: called as rule(rewards_P_N, m, seed), returns kept_P_M: m different indices per group.
 
     Raises:
@@ -46,9 +47,16 @@ def register_rule(name: str, rule: Rule) -> None:
     """
     if not callable(rule):
         raise InvalidInputError(f"a rule is a callable (rewards_P_N, m, seed); got {rule!r}")
-    if RULES.get(name, rule) is not rule:
+    if not _same(RULES.get(name, rule), rule):
         raise InvalidInputError(f"the rule name {name!r} is taken; choose another than {_names()}")
     RULES[name] = rule
+
+
+def _same(old: Rule, new: Rule) -> bool:
+    """Are they one function, or one definition of a module that was run twice?"""
+    name = getattr(new, "__qualname__", "<unknown>")
+    same_place = name == getattr(old, "__qualname__", "") and new.__module__ == old.__module__
+    return old is new or (same_place and "<" not in name)
 
 
 def resolve_rule(rule: str | Rule) -> Rule:

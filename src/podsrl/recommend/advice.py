@@ -81,6 +81,9 @@ class Advice:
                 + ("  <- recommended" if cell == self.choice.cell and cell.worth else "")
             )
         lines += ["", f"recommended: {self.choice.reason}."]
+        _, n, m = (best := self.choice.cell).sizes
+        if best.worth and n == max(cell.sizes.n for cell in self.cells if cell.sizes.m == m) > m:
+            lines.append(f"no larger n than {n} was compared; --n compares others")
         if self.rounds is not None:
             lines.append(str(self.rounds))
         if settings := [f"  {name}: {value}" for name, value in self.settings().items()]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trl import GRPOConfig
 
 from podsrl.advantages import BASELINES
-from podsrl.downsampling import RULES, register_rule, resolve_rule
+from podsrl.downsampling import register_rule, resolve_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.options import SCOPES, Options, check_rounds
 from podsrl.trl.clock import CLOCKS
@@ -145,8 +145,6 @@ class PODSConfig(GRPOConfig):
             if qualified is None:
                 raise InvalidInputError(f"a rule is a function with a name; got {rule!r}")
             name = f"{rule.__module__}:{qualified}"
-            if "<" not in qualified:  # a notebook's cell that was run once more
-                RULES.pop(name, None)
             register_rule(name, rule)
             self.downsampling_rule = name
         if self.num_rollouts is None and isinstance(self.num_generations, int):

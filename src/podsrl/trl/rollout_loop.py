@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 from trl.experimental.async_grpo.async_rollout_worker import (
     RolloutGroup,
     RolloutSample,
@@ -20,6 +21,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 )
 
 from podsrl.downsampling.ragged import downsample_ragged
+from podsrl.downsampling.registry import refuse_infinite
 from podsrl.options import Options
 from podsrl.trl.rewards import checked
 
@@ -71,6 +73,7 @@ class SelectingLoop(_AsyncRolloutLoop):
         self, rewards_N: Sequence[float], parts_N: Sequence[Mapping[str, float]], group_id: int
     ) -> list[int]:
         options = self._options
+        refuse_infinite(np.array([list(parts.values()) for parts in parts_N]))
         scores = [options.selected_by(*one) for one in zip(rewards_N, parts_N, strict=True)]
         seed = options.seed_of(group_id)
         return downsample_ragged([scores], options.m, options.rule, seed)[0]

@@ -21,8 +21,10 @@ from podsrl.analysis.figures import LINES
 from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.analysis.statistics import Speedup, mean_over_seeds, speed_up
 from podsrl.analysis.summary import interval, median, speed
+from podsrl.errors import InvalidInputError
 from podsrl.experiments.measured_run import Measured, read_measured
-from podsrl.recommend import Sizes, speedup
+from podsrl.recommend import MEASURED as VARIANCES
+from podsrl.recommend import Costs, Population, Sizes, Variances, grid
 from podsrl.runs.folder import find_runs
 
 #: Arms by the (n, m) that they train with.
@@ -35,6 +37,26 @@ MEASURED = "measured"
 #: both arms get to. The last one counts where there is one number.
 LEVELS = (0.25, 0.5, 0.75, 0.95)
 LEVEL = LEVELS[-1]
+
+
+def speedup(
+    population: Population,
+    costs: Costs,
+    arm: Sizes,
+    reference: Sizes,
+    variances: Variances = VARIANCES,
+) -> float:
+    """Predicted speed-up of one arm over another: the ratio of what they learn per second.
+
+    >>> from podsrl.recommend import KnownRates
+    >>> costs = Costs.of_rollouts(generate=0.05, update=0.42)
+    >>> round(speedup(KnownRates((0.1,)), costs, Sizes(8, 8, 2), Sizes(1, 16, 16)), 2)
+    2.11
+    """
+    one, other = grid(population, costs, (arm, reference), variances)
+    if not other.worth:
+        raise InvalidInputError(f"{reference} learns nothing of these prompts: no speed-up over it")
+    return one.per_second / other.per_second
 
 
 @dataclass(frozen=True)

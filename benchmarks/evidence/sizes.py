@@ -10,10 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import bootstrap
 
-from benchmarks.evidence.cells import equally_long, mean_accuracy, times_sooner, typical_factor
+from benchmarks.evidence.cells import (
+    equally_long,
+    mean_accuracy,
+    speedup,
+    times_sooner,
+    typical_factor,
+)
 from podsrl.analysis.load_runs import Comparison
 from podsrl.experiments.measured_run import read_measured
-from podsrl.recommend import Sizes, speedup
+from podsrl.recommend import Sizes
 
 REFERENCE = "grpo"
 AUTO = "auto"

@@ -1,6 +1,7 @@
 """What a published speed-up consists of: answers, their form, and both, beside each other."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def remarks(comparison: Comparison) -> Iterable[str]:
 
 def _beside(reference: ArmCurves, arm: ArmCurves) -> Iterable[str]:
     for measure in reference.measures:
-        own, other = arm.by(measure), reference.by(measure)
+        own, other = (replace(of, accuracy=of.measures[measure]) for of in (arm, reference))
         found = speed_up(other, own)
         yield (
             f"By {_NAMES[measure]}: best {_best(own)} with {arm.arm}, {_best(other)} with"

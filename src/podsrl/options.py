@@ -3,17 +3,23 @@
 import math
 import operator
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
 
 from podsrl.advantages import BASELINES
-from podsrl.downsampling import Rule, resolve_rule
+from podsrl.downsampling import Rule, refuse_outside, resolve_rule
+from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
 from podsrl.errors import InvalidInputError
 
 SCOPES = ("prompt", "batch")
+
+
+def described(value: Any, meaning: str) -> Any:
+    """A field of a dataclass with this default and this help on the command line."""
+    return field(default=value, metadata={"help": meaning})
 
 
 def kept_in_words(m: int, n: int, scope: str) -> str:
@@ -77,6 +83,28 @@ class Options:
         weights = np.array(list(self.selection_weights.values()), dtype=np.float64)
         values = values[weights != 0] * weights[weights != 0]
         return math.nan if np.isnan(values).all() else float(np.nansum(values))
+
+    def select(
+        self, groups: Sequence[Iterable[tuple[float, Mapping[str, Any]]]], *step: int
+    ) -> list[list[int]]:
+        """Which rollouts of each group are kept, ascending; a rollout is its reward and its parts.
+
+        Args:
+            groups: of any sizes.
+            step: with a seed each step draws again.
+
+        Raises:
+            InvalidInputError: infinite rewards, or as `selected_by`; a rule of the user's own that
+                returns nonsense.
+            RewardError: a reward outside `reward_range`.
+        """
+        scores = [[self.selected_by(*rollout) for rollout in group] for group in groups]
+        if self.reward_range is not None:
+            refuse_outside(np.concatenate(scores), self.reward_range, *step)
+        seed = self.seed_of(*step)
+        if self.scope == "batch":
+            return downsample_ragged_batch(scores, self.m * len(scores), seed)
+        return downsample_ragged(scores, self.m, self.rule, seed)
 
 
 def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> Options:

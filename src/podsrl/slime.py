@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.options import Options, check_options, kept_in_words
 
@@ -47,17 +46,8 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     options = _read_options(args)
     _check_global_batch_size(args, options.m)
     rewards = [np.array([_reward(args, sample) for sample in group]) for group in data]
-    scores = [
-        [
-            options.selected_by(reward, _parts(sample))
-            for reward, sample in zip(rewards_N, group, strict=True)
-        ]
-        for rewards_N, group in zip(rewards, data, strict=True)
-    ]
-    if options.scope == "batch":
-        kept = downsample_ragged_batch(scores, options.m * len(data), options.seed_of())
-    else:
-        kept = downsample_ragged(scores, options.m, options.rule, options.seed_of())
+    parts = [map(_parts, group) for group in data]
+    kept = options.select([zip(*both, strict=True) for both in zip(rewards, parts, strict=True)])
     for group, rewards_N, ks in zip(data, rewards, kept, strict=True):
         advantages = group_advantages(
             rewards_N,

@@ -12,7 +12,7 @@ import pytest
 
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.grading.unscorable import COUNTS, UnscorableError, UnscorableWatch
-from podsrl.grading.workers.pool import GradingPool, shared_pool
+from podsrl.grading.workers.pool import GradingPool
 from podsrl.grading.workers.process import GradingProcessError, usable_cores
 
 GRADERS = str(Path(__file__).with_name("graders_for_tests.py"))
@@ -20,9 +20,9 @@ GRADERS = str(Path(__file__).with_name("graders_for_tests.py"))
 
 @pytest.fixture
 def pool():
-    with_all_failures_allowed = GradingPool(2, deadline=2.0, max_unscorable=1.0)
-    yield with_all_failures_allowed
-    with_all_failures_allowed.close()
+    made = GradingPool(2, deadline=2.0)
+    yield made
+    made.close()
 
 
 def run(pool, function, *items):
@@ -208,28 +208,22 @@ def test_what_a_grader_prints_disturbs_nothing(pool, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_too_many_failures_stop_the_run_with_the_reason():
-    pool = GradingPool(2, max_unscorable=0.5)
-    with pytest.raises(UnscorableError, match="I don't like it") as error:
-        pool.run(f"{GRADERS}:complain", [(i,) for i in range(100)])
-    assert isinstance(error.value, PodsError)
-    assert isinstance(error.value, RuntimeError)
-    assert "max_unscorable = 50%" in str(error.value)
-    pool.close()
+def test_no_share_of_failures_stops_a_pool_and_each_is_counted(pool):
+    before = COUNTS.copy()
+    assert run(pool, "complain", *((i,) for i in range(100))) == [None] * 100
+    assert COUNTS - before == {"graded": 100, "errors": 100}
 
 
-def test_the_pool_of_tasks_leaves_it_to_them_when_to_stop():
-    pool = shared_pool(2.0, GRADERS)
-    assert pool.run(f"{GRADERS}:complain", [(i,) for i in range(100)]) == [None] * 100
-
-
-def test_a_watch_looks_at_the_last_gradings_only():
+def test_a_watch_looks_at_the_last_gradings_only(monkeypatch):
+    monkeypatch.setitem(COUNTS, "timeouts", 7)
     watch = UnscorableWatch(0.2, window=100, at_least=10)
     watch.record([True] * 9)  # too few to judge
     watch.record([False] * 91)
     watch.record([True] * 20)  # 9 have left the window, 20 of 100 are not more than the limit
-    with pytest.raises(UnscorableError, match="21 of the last 100"):
+    with pytest.raises(UnscorableError, match=r"21 of the last 100.* 7 timeouts") as error:
         watch.record([True])
+    assert isinstance(error.value, PodsError)
+    assert isinstance(error.value, RuntimeError)
     UnscorableWatch(1.0, at_least=1).record([True] * 1000)
 
 
@@ -243,10 +237,12 @@ def test_an_answer_too_long_to_be_sent_is_none(pool):
     assert run(pool, "double", ("x" * 1_000_000,), ("ab",)) == [None, "abab"]
 
 
-@pytest.mark.parametrize("settings", [{"workers": 0}, {"deadline": 0}, {"max_unscorable": 2}])
+@pytest.mark.parametrize("settings", [{"workers": 0}, {"deadline": 0}])
 def test_settings_that_make_no_sense_are_refused(settings):
     with pytest.raises(InvalidInputError):
         GradingPool(**settings)
+    with pytest.raises(InvalidInputError, match="max_unscorable"):
+        UnscorableWatch(2)
 
 
 def test_the_ranks_of_a_machine_share_its_cores(monkeypatch):

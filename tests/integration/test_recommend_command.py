@@ -12,12 +12,13 @@ import yaml
 
 pytest.importorskip("trl")
 
+from benchmarks.evidence.cells import speedup
 from podsrl.analysis.load_runs import Choices, load_comparison
 from podsrl.analysis.summary import summarise
 from podsrl.cli import main
 from podsrl.experiments.config_file import read_config
 from podsrl.experiments.measured_run import read_measured
-from podsrl.recommend import Costs, MeasuredRates, Sizes, parse_pass_rates, speedup
+from podsrl.recommend import Costs, MeasuredRates, Sizes, parse_pass_rates
 from podsrl.runs.folder import RunFolder, find_runs
 from support.synthetic_runs import rollouts, write_metrics, write_run
 from support.tiny_run import TINY_RUN

@@ -86,7 +86,7 @@ def wrong_values(field: Field) -> Iterator[str]:
     """Texts that a field must not take."""
     kinds = set(field.kinds) - {"None"}
     bounds = BOUNDS.get(field.name, Bounds())
-    if kinds <= {"int", "float", "NumRollouts"}:
+    if kinds <= {"int", "float"} or field.name == "num_rollouts":
         whole = not kinds <= {"float"}
         for text in (*_NUMBERS, f"{bounds.most + 1}" if bounds.most < 1e9 else "-inf"):
             try:

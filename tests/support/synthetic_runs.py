@@ -56,6 +56,7 @@ def write_metrics(run, steps, n, m, seconds_per_step=1.0, rewards=(0.25,), **mor
                 "step": step,
                 "reward": rewards[(step - 1) * len(rewards) // steps],
                 "pods/kept_reward": 0.5,
+                "pods/dropped_reward": None if n == m else (0.25 * n - 0.5 * m) / (n - m),
                 "pods/seconds_generate": 0.4 * seconds_per_step,
                 "pods/seconds_score": 0.1 * seconds_per_step,
                 "pods/seconds_select": 0.0,

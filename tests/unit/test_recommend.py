@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.evidence.cells import speedup
 from podsrl.errors import InvalidInputError
 from podsrl.recommend import (
     MEASURED,
@@ -14,19 +15,16 @@ from podsrl.recommend import (
     Costs,
     KnownRates,
     Line,
-    MeasuredRates,
     ResampledRewards,
     Sizes,
     Timing,
     grid,
     parse_pass_rates,
     recommend,
-    speedup,
     splits,
 )
 from podsrl.recommend.advice import Batch, advise
 from podsrl.recommend.choice import best, best_rounds
-from podsrl.recommend.signal import kept_right
 
 
 def test_a_cost_is_a_line_that_never_falls():
@@ -308,9 +306,6 @@ def test_rounds_pay_where_a_call_costs_little_by_itself():
         (lambda: parse_pass_rates("0.5,1.5"), r"numbers in 0..1; got \(0.5, 1.5\)"),
         (lambda: parse_pass_rates("beta:1"), "or a Beta distribution"),
         (lambda: parse_pass_rates("beta:0,1"), "above 0"),
-        (lambda: kept_right(4, 5), "allowed is 1 <= m <= n"),
-        (lambda: MeasuredRates((3,), (2,)), "0 <= right <= rollouts"),
-        (lambda: ResampledRewards([[]]), "at least one reward"),
         (lambda: Costs.of_rollouts(0.0, 0.0), "at least one phase"),
     ],
 )

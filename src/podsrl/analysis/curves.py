@@ -111,10 +111,6 @@ class ArmCurves:
             measures=measures,
         )
 
-    def by(self, measure: str) -> "ArmCurves":
-        """The same evaluations by another of their measures."""
-        return replace(self, accuracy=self.measures[measure])
-
     def replay(self, clock: Clock) -> "ArmCurves":
         """The same learning curves, with modelled training time.
 

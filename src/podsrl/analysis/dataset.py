@@ -17,20 +17,11 @@ from podsrl.runs.json_files import write_whole
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TELLS = {
-    "arm": "algorithm of the run; its settings stand above",
-    "seed": "of the run",
-    "step": "optimiser step that it was generated for, from 1",
-    "group": "which prompt of the step, from 0",
-    "rollout": "which rollout of the group, from 0",
-    "prompt": "as the model read it",
-    "completion": "what the model wrote; of a conversation, its last message",
-    "reward": "weighted sum over the reward functions; null: could not be scored",
-    "kept": "whether the update saw it",
-    "advantage": "its weight in the update; null: dropped",
-    "tokens": "of the completion",
-    "answer": "the right answer, where the data has one",
-    "turns": "of a rollout with tools: its turns as JSON; null: one answer",
+_COLUMNS = {
+    "arm": ("string", "algorithm of the run; its settings stand above"),
+    "seed": ("int64", "of the run"),
+    **ROLLOUT_COLUMNS,
+    **OPTIONAL_COLUMNS,
 }
 
 
@@ -64,9 +55,8 @@ def write_dataset(runs: Sequence[Run], folder: str | Path, title: str) -> int:
     columns = dict.fromkeys(
         name for run, step in steps for name in run.folder.rollout_columns(step)
     )
-    kinds = {"arm": "string", "seed": "int64", **ROLLOUT_COLUMNS, **OPTIONAL_COLUMNS}
     schema = pa.schema(
-        [(name, pa.type_for_alias(kind)) for name, kind in kinds.items()]
+        [(name, pa.type_for_alias(kind)) for name, (kind, _) in _COLUMNS.items()]
         + [(name, pa.float64()) for name in columns if name.startswith(REWARD_PREFIX)]
     )
     kept = []
@@ -127,7 +117,7 @@ def _mean(rewards: np.ndarray) -> str:
 
 def _card(title: str, runs: Sequence[Run], columns: list[str], kept: list[dict[str, Any]]) -> str:
     by_function = "what this reward function gave; null: nothing"
-    tells = [by_function if n.startswith(REWARD_PREFIX) else _TELLS[n] for n in columns]
+    tells = [by_function if n.startswith(REWARD_PREFIX) else _COLUMNS[n][1] for n in columns]
     described = table(("column", [f"`{name}`" for name in columns]), ("holds", tells))
     counted = table(*((name, [str(row[name]) for row in kept]) for name in kept[0]))
     return f"""---

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from scipy import optimize
 
 INK, SOFT, GRID = "#1f2933", "#5f6b76", "#e3e6e8"
 #: What figures lie on where the page is dark, as page.css has it.
@@ -149,14 +150,9 @@ def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
     >>> [round(x, 2) for x in spread([0.5, 0.5, 0.9], [0.1, 0.1, 0.1])]
     [0.45, 0.55, 0.9]
     """
-    # least squares under order constraints: pool neighbours that overlap
+    # least squares under order constraints
     offsets = np.concatenate([[0.0], np.cumsum((np.array(heights[:-1]) + heights[1:]) / 2)])
-    pools: list[list[float]] = []
-    for value in np.array(wanted) - offsets[: len(wanted)]:
-        pools.append([float(value)])
-        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
-    level = np.concatenate([np.full(len(pool), np.mean(pool)) for pool in pools])
+    level = optimize.isotonic_regression(np.array(wanted) - offsets[: len(wanted)]).x
     highest = 1.0 - heights[-1] / 2 - offsets[len(wanted) - 1]
     return (np.minimum(level, highest) + offsets[: len(wanted)]).tolist()
 

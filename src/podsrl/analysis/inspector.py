@@ -39,7 +39,8 @@ def pack_rollouts(runs: Sequence[Run], limit: int) -> PackedRollouts:
     file is damaged are left out with a `DamagedFileWarning`.
     """
     packed = PackedRollouts()
-    counts = [{step: run.folder.rollout_count(step) for step in _steps(run)} for run in runs]
+    folders = [run.folder for run in runs]
+    counts = [{step: one.rollout_count(step) for step in one.rollout_steps()} for one in folders]
     total = sum(sum(of_run.values()) for of_run in counts)
     shown = 0
     ends: list[float] = []
@@ -72,10 +73,6 @@ def pack_rollouts(runs: Sequence[Run], limit: int) -> PackedRollouts:
             " pods report --rollouts"
         )
     return packed
-
-
-def _steps(run: Run) -> list[int]:
-    return run.folder.rollout_steps()
 
 
 def _choose(counts: dict[int, int], share: float) -> list[int]:

@@ -347,18 +347,15 @@ def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> A
             f"no training time in {', '.join(run.name for run in runs)}: log pods/training_seconds,"
             " the seconds of training so far, in every row of metrics.jsonl that has a reward"
         )
-    memory = [row["pods/peak_memory"] for rows in metrics for row in rows if _memory(row)]
+    logged = [row.get("pods/peak_memory") for rows in metrics for row in rows]
+    memory = [used for used in logged if isinstance(used, (int, float))]
     config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
     return Arm(
         curves=curves,
         config={**config, "seed": ", ".join(str(seed) for seed in curves.seeds)},
-        log=read_training_log(metrics, config, clock),
+        log=read_training_log(metrics, clock),
         peak_memory=max(memory, default=None),
     )
-
-
-def _memory(row: Mapping[str, Any]) -> bool:
-    return isinstance(row.get("pods/peak_memory"), (int, float))
 
 
 def _common(values: Iterable[Any]) -> Any:

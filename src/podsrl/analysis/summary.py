@@ -19,6 +19,7 @@ from podsrl.analysis.statistics import (
     rise,
     speed_up,
 )
+from podsrl.runs import cards
 from podsrl.runs.durations import duration
 
 NOT_REACHED = "not reached"
@@ -260,12 +261,9 @@ def as_markdown(comparison: Comparison, summaries: list[ArmSummary]) -> str:
     lines += [f"* **{ratio}**: {text}" for ratio, text in verdicts(comparison, summaries)]
     lines += [f"* {remark}" for remark in comparison.remarks]
     lines += [f"* Note: {note}." for note in comparison.notes]
-    rows = [("", [s.arm for s in summaries]), *table(comparison, summaries)]
-    cells = [[name.strip(), *values] for name, values in rows]
-    cells = [[cell.replace("|", r"\|") for cell in row] for row in cells]
-    text = ["| " + " | ".join(row) + " |" for row in cells]
-    rule = "|" + " --- |" * len(cells[0])
-    return "\n".join([*lines, "", text[0], rule, *text[1:], ""])
+    names, rows = zip(*table(comparison, summaries), strict=True)
+    columns = [(s.arm, [row[i] for row in rows]) for i, s in enumerate(summaries)]
+    return "\n".join([*lines, "", cards.table(("", list(names)), *columns), ""])
 
 
 def heading(comparison: Comparison) -> str:

@@ -38,15 +38,12 @@ class TrainingLog:
 
 def read_training_log(
     metrics: Sequence[Sequence[Mapping[str, Any]]],
-    config: Mapping[str, Any],
     clock: Clock | None = None,
 ) -> TrainingLog | None:
     """The log of an arm; None if its runs logged no training time, or no rollouts for a clock.
 
     Args:
         metrics: the rows of metrics.jsonl, for each seed.
-        config: with num_rollouts (n) and num_generations (m), from which the mean dropped reward
-            follows where it was not logged: (n x mean of all - m x mean of the kept) / (n - m).
         clock: replaces the measured seconds.
     """
     times = "pods/training_seconds" if clock is None else "pods/rollouts_generated"
@@ -77,7 +74,7 @@ def read_training_log(
         seconds=means(seconds),
         reward=means(_column(rows, "reward")),
         kept_reward=means(_column(rows, "pods/kept_reward")),
-        dropped_reward=means(np.array([_dropped(row, config) for row in rows])),
+        dropped_reward=means(_column(rows, "pods/dropped_reward")),
         drives=_named(rows, "pods/drives/", means),
         drives_all=_named(rows, "pods/drives_all/", means),
         shaping_only=means(_column(rows, "pods/shaping_only_groups")),
@@ -131,16 +128,6 @@ def reward_curves(arm: str, metrics: Mapping[int, Sequence[Mapping[str, Any]]]) 
         length=table("completions/mean_length", _mean),
         answers=np.full(reward.shape, np.nan),
     )
-
-
-def _dropped(row: Mapping[str, Any], config: Mapping[str, Any]) -> float:
-    if row.get("pods/dropped_reward") is not None:
-        return float(row["pods/dropped_reward"])
-    n, m = config.get("num_rollouts"), config.get("num_generations")
-    mean, kept = row.get("reward"), row.get("pods/kept_reward")
-    if not isinstance(n, int) or not isinstance(m, int) or n <= m or mean is None or kept is None:
-        return float("nan")
-    return float((n * mean - m * kept) / (n - m))
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsrl.errors import InvalidInputError
+from podsrl.experiments.bounds import Bounds, number
 from podsrl.experiments.config_file import read_config
 from podsrl.experiments.preflight import check_run
 from podsrl.runs.json_files import refuse_unwritable
@@ -44,7 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " measured ones",
     )
     parser.add_argument(
-        "--rows", type=_rows, help="of the update per step, prompts x m (as now; 16 of given costs)"
+        "--rows",
+        type=number(int, Bounds(2)),
+        help="of the update per step, prompts x m (as now; 16 of given costs)",
     )
     parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m, 2m, 4m, 8m ...)")
     parser.add_argument(
@@ -174,12 +177,6 @@ def _sizes(text: str) -> list[int]:
     if not all(size.isdecimal() and int(size) for size in sizes):
         raise argparse.ArgumentTypeError(f"give whole numbers such as 2,4,8; got {text!r}")
     return [int(size) for size in sizes]
-
-
-def _rows(text: str) -> int:
-    if not text.isdecimal() or int(text) < 2:
-        raise argparse.ArgumentTypeError(f"rows are a number of 2 or more; got {text!r}")
-    return int(text)
 
 
 def _variances(text: str) -> "Variances":

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,13 +34,6 @@ class Sampling:
     min_p: float | None = None
     repetition_penalty: float = 1.0
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.temperature < 0 or self.max_new_tokens < 1 or self.batch_size < 1:
-            raise InvalidInputError(
-                "sampling needs temperature >= 0, max_new_tokens >= 1 and batch_size >= 1; got"
-                f" {self.temperature}, {self.max_new_tokens} and {self.batch_size}"
-            )
 
 
 class Graded(NamedTuple):
@@ -96,7 +90,8 @@ def sample_and_grade(
         raise InvalidInputError(
             f"an evaluation needs at least one row and one repeat; got {len(rows)} and {repeats}"
         )
-    texts = [render(tokenizer, task.prompt(row), sampling.chat_template_kwargs) for row in rows]
+    template = {"tokenize": False, "add_generation_prompt": True, **sampling.chat_template_kwargs}
+    texts = [tokenizer.apply_chat_template(task.prompt(row), **template) for row in rows]
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
     # every repeat of every row, longest prompts first: less padding, and a full memory fails early
     jobs = [(i, k) for k in range(repeats) for i in range(len(rows))]
@@ -126,20 +121,11 @@ def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
     spread = right_P_K.mean(axis=1).std(ddof=1) if problems > 1 else 0.0
     return Scores(
         answer_accuracy=right_P_K.mean(axis=0).tolist(),
-        format_accuracy=[_share(g.format for g in grades) for grades in by_repeat],
-        both_accuracy=[_share(bool(g.answer) and g.format for g in gs) for gs in by_repeat],
+        format_accuracy=[fmean(g.format for g in grades) for grades in by_repeat],
+        both_accuracy=[fmean(bool(g.answer) and g.format for g in gs) for gs in by_repeat],
         mean_length=[sum(g.length for g in grades) / problems for grades in by_repeat],
         standard_error=float(spread / problems**0.5),
         unscorable=sum(g.answer is None for grades in by_repeat for g in grades),
-    )
-
-
-def render(tokenizer: Any, messages: Any, template_kwargs: Mapping[str, Any]) -> str:
-    """The text a model sees for a conversation, up to where it begins to answer."""
-    return str(
-        tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, **template_kwargs
-        )
     )
 
 
@@ -192,8 +178,3 @@ def _evaluating(model: Any, seed: int) -> Iterator[None]:
             yield
         finally:
             model.train(training)
-
-
-def _share(flags: Iterable[bool]) -> float:
-    values = list(flags)
-    return sum(values) / len(values)

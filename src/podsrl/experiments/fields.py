@@ -39,8 +39,6 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "dict": ("a mapping", (dict,)),
     "None": ("none", (type(None),)),
 }
-#: Another kind, such as an int or a word: what it takes is known by its range and its words.
-_OTHER = ("text", (int, str))
 _BOOLEANS = {
     **dict.fromkeys(("true", "yes", "t", "y", "1"), True),
     **dict.fromkeys(("false", "no", "f", "n", "0"), False),
@@ -226,7 +224,7 @@ def _converted(field: Field, value: Any) -> Any:
         if isinstance(found, list) and field.name in ("reward_weights", "reward_range"):
             _check_numbers(field.name, found)
         return found
-    wanted = [_KINDS[kind][0] for kind in field.kinds if kind in _KINDS] or [_OTHER[0]]
+    wanted = [_KINDS[kind][0] for kind in field.kinds if kind in _KINDS]
     raise InvalidInputError(f"{field.name} must be {' or '.join(wanted)}; got {value!r}")
 
 
@@ -236,15 +234,12 @@ def _as(kind: str, value: Any) -> Any:
     Raises:
         ValueError, KeyError: it is none.
     """
-    if type(value) not in _KINDS.get(kind, _OTHER)[1]:
+    if type(value) not in _KINDS.get(kind, ("", ()))[1]:
         raise ValueError
     if kind == "bool":
         return _BOOLEANS[str(value).lower()]
     if kind == "str" and isinstance(value, dict):
         return json.dumps(value)
-    if kind not in _KINDS:
-        with suppress(ValueError):
-            return int(value)
     return {"int": int, "float": float}.get(kind, lambda same: same)(value)
 
 

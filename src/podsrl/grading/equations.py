@@ -148,7 +148,7 @@ def _term(term: str) -> tuple[int, Species]:
 
 
 def _species(formula: str) -> Species:
-    if formula[0] == "(" and formula[-1] == ")" and _closes_at(formula) == len(formula) - 1:
+    if closing_braces(formula, pair="()").get(0) == len(formula) - 1:
         formula = formula[1:-1]
     charge, body = 0, formula
     if match := _CHARGE.search(formula):
@@ -165,15 +165,6 @@ def _species(formula: str) -> Species:
     elif body == "e-":
         body, charge = "e", -1
     return Species(body, tuple(sorted(atoms.items())), charge)
-
-
-def _closes_at(formula: str) -> int:
-    depth = 0
-    for i, char in enumerate(formula):
-        depth += {"(": 1, ")": -1}.get(char, 0)
-        if depth == 0:
-            return i
-    return -1
 
 
 def _atoms(formula: str) -> Counter[str]:

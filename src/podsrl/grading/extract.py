@@ -7,7 +7,6 @@ MAX_ANSWER = 2_000
 #: What is read of a completion without tags: its end.
 MAX_TAIL = 20_000
 
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{")
 _BETWEEN_BOXES = re.compile(r"\b(?:and|or)\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]")
 _HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
@@ -32,8 +31,8 @@ def answer_tag(text: str) -> str | None:
     return text[start + len("<answer>") :].partition("</answer>")[0].strip() if start >= 0 else None
 
 
-def closing_braces(text: str, start: int = 0) -> dict[int, int]:
-    """Where each brace that is opened from `start` on is closed, by its own place.
+def closing_braces(text: str, start: int = 0, pair: str = "{}") -> dict[int, int]:
+    """Where each brace of a pair that is opened from `start` on is closed, by its own place.
 
     An escaped brace, as in a set, counts for nothing.
 
@@ -41,10 +40,10 @@ def closing_braces(text: str, start: int = 0) -> dict[int, int]:
     {2: 4, 0: 5}
     """
     opened, closed = [], {}
-    for match in _BRACE.finditer(text, start):
-        if match[0] == "{":
+    for match in re.compile(rf"\\.|[{pair}]", re.DOTALL).finditer(text, start):
+        if match[0] == pair[0]:
             opened.append(match.start())
-        elif match[0] == "}" and opened:
+        elif match[0] == pair[1] and opened:
             closed[opened.pop()] = match.start()
     return closed
 

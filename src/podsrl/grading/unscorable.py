@@ -20,22 +20,17 @@ class UnscorableWatch:
         share: the largest share that is fine, in [0, 1]; 1 never raises.
         window: how many gradings are looked back on.
         at_least: gradings there must be before anything is said.
-        advice: ends the message.
     """
 
-    def __init__(
-        self, share: float, window: int = 1024, at_least: int = 64, advice: str = ""
-    ) -> None:
+    def __init__(self, share: float, window: int = 1024, at_least: int = 64) -> None:
         if not 0 <= share <= 1:
             raise InvalidInputError(f"max_unscorable must be in [0, 1]; got {share}")
         self.share = share
         self.at_least = min(at_least, window)
-        self.advice = advice
-        self.last_reason = ""
         self._recent: deque[bool] = deque(maxlen=window)
         self._bad = 0
 
-    def record(self, unscorable: Iterable[bool], reason: str = "") -> None:
+    def record(self, unscorable: Iterable[bool]) -> None:
         """Note gradings, True for one that could not be made.
 
         Raises:
@@ -46,14 +41,15 @@ class UnscorableWatch:
                 self._bad -= self._recent[0]
             self._recent.append(bad)
             self._bad += bad
-        self.last_reason = reason or self.last_reason
         count = len(self._recent)
         if count >= self.at_least and self._bad > self.share * count:
             failed, self._bad = self._bad, 0
             self._recent.clear()
+            counts = ", ".join(f"{times} {what}" for what, times in COUNTS.items())
             raise UnscorableError(
                 f"{failed} of the last {count} answers could not be graded"
                 f" ({failed / count:.0%}, the limit is max_unscorable = {self.share:.0%})."
-                f"{' The last reason: ' + self.last_reason + '.' if self.last_reason else ''}"
-                f"{' ' + self.advice if self.advice else ''}"
+                f" The grading processes so far: {counts or 'not used'}."
+                " Look at those completions and at the gold answers (`pods tasks check`); the"
+                " task's max_unscorable sets the share that is tolerated"
             )

@@ -8,7 +8,6 @@ from podsrl.recommend.choice import (
     Choice,
     grid,
     recommend,
-    speedup,
     splits,
 )
 from podsrl.recommend.costs import Costs, Line, Sizes, Timing
@@ -46,6 +45,5 @@ __all__ = [
     "measured",
     "parse_pass_rates",
     "recommend",
-    "speedup",
     "splits",
 ]

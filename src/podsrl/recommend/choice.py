@@ -165,26 +165,6 @@ def recommend(cells: Sequence[Cell], plain: Cell, costs: Costs | None = None) ->
     )
 
 
-def speedup(
-    population: Population,
-    costs: Costs,
-    arm: Sizes,
-    reference: Sizes,
-    variances: Variances = MEASURED,
-) -> float:
-    """Predicted speed-up of one arm over another: the ratio of what they learn per second.
-
-    >>> from podsrl.recommend import KnownRates
-    >>> costs = Costs.of_rollouts(generate=0.05, update=0.42)
-    >>> round(speedup(KnownRates((0.1,)), costs, Sizes(8, 8, 2), Sizes(1, 16, 16)), 2)
-    2.11
-    """
-    one, other = grid(population, costs, (arm, reference), variances)
-    if not other.worth:
-        raise InvalidInputError(f"{reference} learns nothing of these prompts: no speed-up over it")
-    return one.per_second / other.per_second
-
-
 def best_rounds(population: Population, costs: Costs, sizes: Sizes) -> Rounds | None:
     """The first round that saves most time; None where it isn't known which prompts need more.
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special, stats
@@ -21,19 +21,6 @@ _DRAWS = 4096  # resampled groups of an estimate
 _MOST_GROUPS = 512
 
 
-class Population(Protocol):
-    """A distribution of prompts."""
-
-    def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
-        """What an update on m of n rollouts per prompt sees, on average over the prompts.
-
-        m = 1: as many rows as prompts, chosen across batches of so many prompts.
-        """
-
-    def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
-        """Generated per prompt in two rounds (docs/rounds.md); None where that isn't known."""
-
-
 class _Counted(ABC):
     """Binary rewards and max_variance: all that matters is the number right among n."""
 
@@ -42,7 +29,10 @@ class _Counted(ABC):
         """Probability of K right among n rollouts of a random prompt, K = 0..n."""
 
     def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
-        """The exact sum over K; across prompts by simulation."""
+        """What an update on m of n rollouts per prompt sees: the exact sum over K.
+
+        m = 1: as many rows as prompts, chosen across batches of so many prompts, by simulation.
+        """
         if m == 1:
             shares, random = self.counts(n), np.random.default_rng(n)
             right_D = random.choice(n + 1, _batches(prompts) * prompts, p=shares / shares.sum())
@@ -53,7 +43,9 @@ class _Counted(ABC):
         return Signal(contrast, float(differ), m, float(square), float(square) - contrast**2)
 
     def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
-        """`first`, and the others unless m/2 are right and m/2 wrong: `can_improve` of the rule."""
+        """Generated per prompt in two rounds (docs/rounds.md): `first`, and the others unless m/2
+        are right and m/2 wrong, as `can_improve` says; None for odd m, where that isn't known.
+        """
         if m % 2:
             return None
         enough = float(self.counts(first)[m // 2 : first - m // 2 + 1].sum())
@@ -123,14 +115,6 @@ class MeasuredRates(_Counted):
     right_G: tuple[int, ...]
     rollouts_G: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        pairs = list(zip(self.right_G, self.rollouts_G, strict=True))
-        if not pairs or not all(0 <= k <= n and n >= 1 for k, n in pairs):
-            raise InvalidInputError(
-                "measured groups need 0 <= right <= rollouts and at least one rollout each;"
-                f" got {pairs[:3]!r}"
-            )
-
     @cached_property
     def fitted(self) -> BetaRates:
         """The Beta that extends groups."""
@@ -166,8 +150,6 @@ class ResampledRewards:
         step = -(-len(rewards_G) // _MOST_GROUPS)
         self.rewards_G = [np.asarray(rewards, float) for rewards in rewards_G[::step]]
         self.rule, self.seed = rule, seed
-        if not self.rewards_G or not all(len(rewards) for rewards in self.rewards_G):
-            raise InvalidInputError("measured groups need at least one reward each")
 
     def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
         """Mean and share above zero of the kept rewards' standard deviation."""
@@ -185,6 +167,10 @@ class ResampledRewards:
 
     def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
         """Not known: when a kept set can't improve depends on the range of the rewards."""
+
+
+#: A distribution of prompts.
+Population = _Counted | ResampledRewards
 
 
 def _batches(prompts: int) -> int:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from podsrl.errors import InvalidInputError
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
@@ -19,16 +17,9 @@ def kept_right(n: int, m: int) -> Integers:
     Shape (n + 1,). For odd m, (m - 1)/2 and (m + 1)/2 are equally good, and the rule takes the
     first where it can.
 
-    Raises:
-        InvalidInputError: not 1 <= m <= n.
-
     >>> kept_right(6, 4).tolist()
     [0, 1, 2, 2, 2, 3, 4]
     """
-    if not 1 <= m <= n:
-        raise InvalidInputError(
-            f"m = {m} rollouts can't be kept of n = {n}; allowed is 1 <= m <= n"
-        )
     right = np.arange(n + 1)
     return np.maximum(m - (n - right), np.minimum(m // 2, right))
 

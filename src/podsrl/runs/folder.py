@@ -49,20 +49,20 @@ PHASES = ("generate", "score", "select", "update")
 
 #: The columns of a rollout file, beside one "rewards/<function>" per reward function.
 ROLLOUT_COLUMNS = {
-    "step": "int64",  # optimiser step that it was generated for, from 1
-    "group": "int64",  # which prompt of the step, from 0
-    "rollout": "int64",  # which rollout of the group, from 0
-    "prompt": "string",  # as the model read it
-    "completion": "string",  # of a conversation, the model's last message
-    "reward": "float64",  # weighted sum over the reward functions; null: could not be scored
-    "kept": "bool",
-    "advantage": "float64",  # null: dropped
-    "tokens": "int64",  # of the completion
+    "step": ("int64", "optimiser step that it was generated for, from 1"),
+    "group": ("int64", "which prompt of the step, from 0"),
+    "rollout": ("int64", "which rollout of the group, from 0"),
+    "prompt": ("string", "as the model read it"),
+    "completion": ("string", "what the model wrote; of a conversation, its last message"),
+    "reward": ("float64", "weighted sum over the reward functions; null: could not be scored"),
+    "kept": ("bool", "whether the update saw it"),
+    "advantage": ("float64", "its weight in the update; null: dropped"),
+    "tokens": ("int64", "of the completion"),
 }
 #: May be left out.
 OPTIONAL_COLUMNS = {
-    "answer": "string",  # the right one to the prompt, where the data has one
-    "turns": "string",  # of a conversation, as JSON: see `podsrl.turns`
+    "answer": ("string", "the right answer, where the data has one"),
+    "turns": ("string", "of a rollout with tools: its turns as JSON; null: one answer"),
 }
 REWARD_PREFIX = "rewards/"
 
@@ -281,7 +281,7 @@ class RunFolder:
         columns = {"step": [step] * rows, **columns}
         rewards = [name for name in columns if name.startswith(REWARD_PREFIX)]
         optional = {name: kind for name, kind in OPTIONAL_COLUMNS.items() if name in columns}
-        types = ROLLOUT_COLUMNS | optional | dict.fromkeys(rewards, "float64")
+        types = ROLLOUT_COLUMNS | optional | dict.fromkeys(rewards, ("float64", ""))
         if set(columns) != set(types) or any(len(values) != rows for values in columns.values()):
             given = ", ".join(f"{name} ({len(values)})" for name, values in columns.items())
             raise InvalidInputError(
@@ -291,7 +291,7 @@ class RunFolder:
         table = pa.table(
             {
                 name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
-                for name, kind in types.items()
+                for name, (kind, _) in types.items()
             }
         )
         buffer = io.BytesIO()

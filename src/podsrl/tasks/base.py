@@ -157,17 +157,11 @@ def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
     return [{k: v[i] for k, v in lists.items()} for i in range(count)]
 
 
-_ADVICE = (
-    "Look at those completions and at the gold answers (`pods tasks check`); the task's"
-    " max_unscorable sets the share that is tolerated."
-)
-
-
 def paper_rewards(task: Task, form: str) -> list[RewardFunction]:
     """The three reward functions of `Task.rewards`, which grade every batch once between them."""
     every = check_choice("form", form, FORMS) == "every"
     last: list[Any] = [None, None]  # the batch graded last, and its grades
-    watch = UnscorableWatch(task.max_unscorable, advice=_ADVICE)
+    watch = UnscorableWatch(task.max_unscorable)
     one_at_a_time = threading.Lock()  # TRL's asynchronous worker calls all three at once
 
     def grades(

@@ -1,8 +1,6 @@
 """The files that a PODS checkpoint holds beyond TRL's, so that a resumed run continues exactly."""
 
-import json
 import os
-import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from transformers import trainer
-
-_FOLDER = re.compile(r"checkpoint-(\d+)")
+from transformers import TrainerState, trainer
 
 
 @contextmanager
@@ -66,16 +62,8 @@ def read(folder: Path, rank: int, device: torch.device) -> dict[str, Any] | None
 
 
 def step_of(folder: str | Path) -> int:
-    """The optimiser step of a checkpoint folder: what it says itself, else its name; else 0.
-
-    >>> step_of("runs/demo/checkpoint-40")
-    40
-    """
-    state = Path(folder) / "trainer_state.json"
-    if state.is_file():  # a checkpoint may have been renamed
-        return int(json.loads(state.read_text(encoding="utf-8"))["global_step"])
-    match = _FOLDER.fullmatch(Path(folder).name)
-    return int(match.group(1)) if match else 0
+    """The optimiser step of a complete checkpoint, whatever its folder is called."""
+    return TrainerState.load_from_json(str(Path(folder) / "trainer_state.json")).global_step
 
 
 def last_complete(output_dir: str | Path) -> Path | None:

@@ -1,15 +1,15 @@
 """`PODSConfig`: TRL's `GRPOConfig` with how many rollouts to generate and which to keep."""
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from trl import GRPOConfig
 
 from podsrl.advantages import BASELINES
 from podsrl.downsampling import register_rule, resolve_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.options import SCOPES, Options, check_rounds
+from podsrl.options import SCOPES, Options, check_rounds, described
 from podsrl.trl.clock import CLOCKS
 
 AUTO = "auto"
@@ -21,17 +21,6 @@ _OPTIONS = {
     "baseline": "advantage_baseline",
     "scope": "selection_scope",
 }
-
-if TYPE_CHECKING:
-    NumRollouts = int | str | None
-else:
-
-    def NumRollouts(text: str) -> int | str:  # noqa: N802
-        """The field's type for argument parsers, which of a union would see one member only."""
-        try:
-            return int(text)
-        except ValueError:
-            return text  # "auto", or refused by PODSConfig
 
 
 @dataclass
@@ -47,95 +36,68 @@ class PODSConfig(GRPOConfig):
             defined meaning.
     """
 
-    num_rollouts: NumRollouts = field(
-        default=None,
-        metadata={
-            "help": "n: completions per prompt that are generated and scored; n >= num_generations"
-            " (m, what the update sees). Default: 4 x num_generations. 'auto' measures in the first"
-            " steps and chooses."
-        },
+    num_rollouts: int | str | None = described(
+        None,
+        "n: completions per prompt that are generated and scored; n >= num_generations"
+        " (m, what the update sees). Default: 4 x num_generations. 'auto' measures in the first"
+        " steps and chooses.",
     )
-    max_num_rollouts: int = field(
-        default=128, metadata={"help": "The largest n that num_rollouts='auto' considers."}
+    max_num_rollouts: int = described(128, "The largest n that num_rollouts='auto' considers.")
+    downsampling_rule: str = described(
+        "max_variance",
+        "Which m of n to keep: max_variance, max_reward, random, percentile, a name you"
+        " registered, 'file.py:function' or 'module:function'.",
     )
-    downsampling_rule: str = field(
-        default="max_variance",
-        metadata={
-            "help": "Which m of n to keep: max_variance, max_reward, random, percentile, a name you"
-            " registered, 'file.py:function' or 'module:function'."
-        },
+    advantage_baseline: str = described(
+        "kept",
+        "Rewards that advantages are normalised with: 'kept' (the m kept ones, as in"
+        " the paper) or 'group' (all n).",
     )
-    advantage_baseline: str = field(
-        default="kept",
-        metadata={
-            "help": "Rewards that advantages are normalised with: 'kept' (the m kept ones, as in"
-            " the paper) or 'group' (all n)."
-        },
+    selection_weights: list[float] | None = described(
+        None,
+        "Weight of each reward function when choosing what to keep, in their order;"
+        " training still uses reward_weights. Default: the same weights.",
     )
-    selection_weights: list[float] | None = field(
-        default=None,
-        metadata={
-            "help": "Weight of each reward function when choosing what to keep, in their order;"
-            " training still uses reward_weights. Default: the same weights."
-        },
+    selection_scope: str = described(
+        "prompt",
+        "'prompt': num_generations rollouts of each prompt; 'batch': as many in all,"
+        " any number of each prompt, where rewards differ most. With num_generations = 1 there"
+        " are as many prompts as rows, and those with the clearest contrast are trained on.",
     )
-    selection_scope: str = field(
-        default="prompt",
-        metadata={
-            "help": "'prompt': num_generations rollouts of each prompt; 'batch': as many in all,"
-            " any number of each prompt, where rewards differ most. With num_generations = 1 there"
-            " are as many prompts as rows, and those with the clearest contrast are trained on."
-        },
+    rollouts_per_round: int | None = described(
+        None,
+        "r: generate r rollouts of each prompt, and the other n - r only where the m"
+        " that are kept can still improve; m <= r < n. Default: all n at once.",
     )
-    rollouts_per_round: int | None = field(
-        default=None,
-        metadata={
-            "help": "r: generate r rollouts of each prompt, and the other n - r only where the m"
-            " that are kept can still improve; m <= r < n. Default: all n at once."
-        },
+    reward_range: list[float] | None = described(
+        None,
+        "With rollouts_per_round: the lowest and the highest reward there can be (of"
+        " the weighted sum), such as 0 1. The stop is exact with it.",
     )
-    reward_range: list[float] | None = field(
-        default=None,
-        metadata={
-            "help": "With rollouts_per_round: the lowest and the highest reward there can be (of"
-            " the weighted sum), such as 0 1. The stop is exact with it."
-        },
+    stop_at: float | None = described(
+        None,
+        "With rollouts_per_round: stop at this share of the largest possible standard"
+        " deviation of the kept rewards. The kept rows' distribution is then approximate.",
     )
-    stop_at: float | None = field(
-        default=None,
-        metadata={
-            "help": "With rollouts_per_round: stop at this share of the largest possible standard"
-            " deviation of the kept rewards. The kept rows' distribution is then approximate."
-        },
+    rollout_log: bool = described(
+        True, "Write every rollout, kept or not, to parquet under output_dir/rollouts."
     )
-    rollout_log: bool = field(
-        default=True,
-        metadata={
-            "help": "Write every rollout, kept or not, to parquet under output_dir/rollouts."
-        },
+    rollout_log_max_rows: int = described(
+        1_000_000,
+        "Bound of the rollout log: above it every second logged step is deleted, so"
+        " that the log still spans the whole run.",
     )
-    rollout_log_max_rows: int = field(
-        default=1_000_000,
-        metadata={
-            "help": "Bound of the rollout log: above it every second logged step is deleted, so"
-            " that the log still spans the whole run."
-        },
+    training_clock: str = described(
+        "wall",
+        "What training time is measured in: 'wall', or 'cpu', the seconds that this"
+        " process computed. 'cpu' is for comparisons on a shared machine, in one thread and"
+        " without a GPU.",
     )
-    training_clock: str = field(
-        default="wall",
-        metadata={
-            "help": "What training time is measured in: 'wall', or 'cpu', the seconds that this"
-            " process computed. 'cpu' is for comparisons on a shared machine, in one thread and"
-            " without a GPU."
-        },
-    )
-    fast_generation: bool | None = field(
-        default=None,
-        metadata={
-            "help": "Generate with transformers so that each prompt is read once and ended rows"
-            " leave the batch: the same distribution, other random numbers than TRL's. By default"
-            " where n > m; n = m without it is GRPOTrainer bit for bit."
-        },
+    fast_generation: bool | None = described(
+        None,
+        "Generate with transformers so that each prompt is read once and ended rows"
+        " leave the batch: the same distribution, other random numbers than TRL's. By default"
+        " where n > m; n = m without it is GRPOTrainer bit for bit.",
     )
 
     def __post_init__(self) -> None:
@@ -147,6 +109,8 @@ class PODSConfig(GRPOConfig):
             name = f"{rule.__module__}:{qualified}"
             register_rule(name, rule)
             self.downsampling_rule = name
+        if isinstance(self.num_rollouts, str) and self.num_rollouts.isdecimal():
+            self.num_rollouts = int(self.num_rollouts)  # from a command line
         if self.num_rollouts is None and isinstance(self.num_generations, int):
             self.num_rollouts = 4 * self.num_generations
         self._check_sizes()

@@ -123,11 +123,11 @@ def rollout_columns(batch: Batch, tokenizer: Any, names_F: Sequence[str]) -> dic
         "completion": [text_of(completion) for completion in completions],
         "answer": [None if answer is None else str(answer) for answer in answers],
         "turns": [turns_of(completion) for completion in completions],
-        "reward": _or_none(batch.rewards_P_N.flatten()[places].tolist()),
+        "reward": batch.rewards_P_N.flatten()[places].tolist(),
         "kept": [place in advantages for place in places],
         "advantage": [advantages.get(place) for place in places],
         "tokens": [len(ids) for ids in rollouts["completion_ids"] or ()],
-        **{f"rewards/{f}": _or_none(r) for f, r in zip(names_F, by_func, strict=True)},
+        **{f"rewards/{f}": r for f, r in zip(names_F, by_func, strict=True)},
     }
 
 
@@ -137,7 +137,3 @@ def _prompts(prompt_ids: Sequence[Any], tokenizer: Any) -> list[str]:
     distinct = list(dict.fromkeys(ids))
     texts = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
     return [texts[prompt] for prompt in ids]
-
-
-def _or_none(values: Sequence[float]) -> list[float | None]:
-    return [None if v != v else v for v in values]

@@ -20,7 +20,6 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
-from podsrl.downsampling.ragged import downsample_ragged
 from podsrl.downsampling.registry import refuse_infinite
 from podsrl.options import Options
 from podsrl.trl.rewards import checked
@@ -72,11 +71,8 @@ class SelectingLoop(_AsyncRolloutLoop):
     def _select(
         self, rewards_N: Sequence[float], parts_N: Sequence[Mapping[str, float]], group_id: int
     ) -> list[int]:
-        options = self._options
         refuse_infinite(np.array([list(parts.values()) for parts in parts_N]))
-        scores = [options.selected_by(*one) for one in zip(rewards_N, parts_N, strict=True)]
-        seed = options.seed_of(group_id)
-        return downsample_ragged([scores], options.m, options.rule, seed)[0]
+        return self._options.select([zip(rewards_N, parts_N, strict=True)], group_id)[0]
 
     async def _score_again(
         self, group: RolloutGroup, parts_M: Sequence[Mapping[str, float]]

@@ -8,8 +8,6 @@ from typing import Any, Literal
 import numpy as np
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling import refuse_outside
-from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
 from podsrl.drives import drive_metrics, shaping_only
 from podsrl.errors import InvalidInputError
 from podsrl.options import Options, as_number, is_number
@@ -123,20 +121,8 @@ def select(
     """
     if order is not None:
         groups = sorted(groups, key=lambda group: order[group.uid])
-    seed = options.seed_of(step)
-    scores = [
-        [
-            options.selected_by(*rollout)
-            for rollout in zip(group.rewards_N, group.parts_N, strict=True)
-        ]
-        for group in groups
-    ]
-    if options.reward_range is not None:
-        refuse_outside(np.concatenate(scores), options.reward_range, step)
-    if options.scope == "batch":
-        kept = downsample_ragged_batch(scores, options.m * len(groups), seed)
-    else:
-        kept = downsample_ragged(scores, options.m, options.rule, seed)
+    rollouts = [zip(group.rewards_N, group.parts_N, strict=True) for group in groups]
+    kept = options.select(rollouts, step)
     return [replace(group, kept=tuple(ks)) for group, ks in zip(groups, kept, strict=True)]
 
 

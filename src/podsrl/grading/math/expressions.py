@@ -102,12 +102,7 @@ def _braced(text: str, opener: str) -> str:
     """`opener`(...) as `opener`{...}."""
     position = 0
     while (found := text.find(opener + "(", position)) >= 0:
-        start = found + len(opener)
-        depth = 0
-        for i in range(start, len(text)):
-            depth += {"(": 1, ")": -1}.get(text[i], 0)
-            if depth == 0:
-                text = f"{text[:start]}{{{text[start + 1 : i]}}}{text[i + 1 :]}"
-                break
-        position = start
+        position = start = found + len(opener)
+        if end := closing_braces(text, start, "()").get(start):
+            text = f"{text[:start]}{{{text[start + 1 : end]}}}{text[end + 1 :]}"
     return text

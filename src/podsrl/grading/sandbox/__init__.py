@@ -7,13 +7,12 @@ system-call filter of the first. `inside` is the program that runs in the sandbo
 from podsrl.errors import MissingDependencyError
 from podsrl.grading.sandbox.bubblewrap import Bubblewrap, why_no_bubblewrap
 from podsrl.grading.sandbox.fusion import SandboxFusion
-from podsrl.grading.sandbox.job import Limits, Result, Sandbox
+from podsrl.grading.sandbox.job import Limits, Result
 
 __all__ = [
     "Bubblewrap",
     "Limits",
     "Result",
-    "Sandbox",
     "SandboxFusion",
     "find_sandbox",
     "why_no_bubblewrap",
@@ -26,7 +25,7 @@ _HOW_TO = (
 )
 
 
-def find_sandbox(url: str | None = None) -> Sandbox:
+def find_sandbox(url: str | None = None) -> Bubblewrap | SandboxFusion:
     """SandboxFusion at `url`, or else bubblewrap.
 
     Raises:

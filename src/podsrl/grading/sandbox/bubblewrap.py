@@ -42,7 +42,7 @@ class Bubblewrap:
     """Each run in a new bubblewrap sandbox."""
 
     def run(self, code: str, tests: str, limits: Limits) -> Result:
-        """Run `code`, then `tests`; see `Sandbox`."""
+        """Run `code`, then `tests` in the same namespace; passed if nothing was raised."""
         token = secrets.token_hex(16)
         with _filter_file() as filter_fd:
             try:

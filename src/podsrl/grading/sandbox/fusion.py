@@ -26,7 +26,7 @@ class SandboxFusion:
         self._url = url.rstrip("/") + "/run_code"
 
     def run(self, code: str, tests: str, limits: Limits) -> Result:
-        """Run `code`, then `tests`; see `podsrl.grading.sandbox.job.Sandbox`."""
+        """Run `code`, then `tests` in the same namespace; passed if nothing was raised."""
         token = secrets.token_hex(16)
         body = {
             "language": "python",

@@ -3,7 +3,6 @@
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 #: The program that runs in the sandbox.
 PROGRAM = (Path(__file__).parent / "inside.py").read_text(encoding="utf-8")
@@ -36,14 +35,6 @@ class Result:
 
     status: str
     output: str
-
-
-class Sandbox(Protocol):
-    """Runs code with tests."""
-
-    def run(self, code: str, tests: str, limits: Limits) -> Result:
-        """Run `code`, then `tests` in the same namespace; passed if nothing was raised."""
-        ...
 
 
 def standard_input(code: str, tests: str, limits: Limits, token: str) -> str:

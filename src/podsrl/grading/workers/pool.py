@@ -14,14 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.grading.unscorable import COUNTS, UnscorableWatch
+from podsrl.grading.unscorable import COUNTS
 from podsrl.grading.workers.process import Worker, encode, usable_cores
 
 _CACHED = 20_000
-_ADVICE = (
-    "Look at those completions; a longer deadline for each answer may help, and max_unscorable"
-    " sets the share that is tolerated."
-)
 
 
 class GradingPool:
@@ -37,7 +33,6 @@ class GradingPool:
         workers: processes; None means one per core, at most 8.
         deadline: seconds for one answer.
         memory: bytes of memory that grading one answer may take.
-        max_unscorable: the share of recent gradings that may fail before `run` raises.
         preload: modules whose import takes long.
     """
 
@@ -46,7 +41,6 @@ class GradingPool:
         workers: int | None = None,
         deadline: float = 5.0,
         memory: int = 2 << 30,
-        max_unscorable: float = 0.5,
         preload: Sequence[str] = (),
     ) -> None:
         if workers is not None and workers < 1:
@@ -56,7 +50,6 @@ class GradingPool:
         self.deadline = deadline
         count = workers or min(8, usable_cores())
         self._workers = [Worker(tuple(preload), memory) for _ in range(count)]
-        self._watch = UnscorableWatch(max_unscorable, window=256, advice=_ADVICE)
         self._cache: dict[bytes, Any] = {}
         self._all_are_idle()
         _POOLS.add(self)
@@ -70,15 +63,13 @@ class GradingPool:
             items: the arguments of each call.
 
         Raises:
-            UnscorableError: more than `max_unscorable` of the recent gradings failed.
             GradingProcessError: the processes can't be started.
         """
         lines = [encode(function, item, self.deadline) for item in items]
         answers: dict[bytes | None, Any] = {None: None}
         wanted = []
         with self._lock:
-            if None in lines:
-                self._unscorable("errors", "an answer is too long to be sent", lines.count(None))
+            COUNTS["errors"] += lines.count(None)  # too long to be sent
             for line in dict.fromkeys(filter(None, lines)):
                 if (key := _key(line)) in self._cache:
                     answers[line] = self._cache[key]
@@ -133,22 +124,13 @@ class GradingPool:
     def _outcome(self, message: dict[str, Any], line: bytes) -> Any:
         COUNTS["graded"] += 1
         if "value" in message:
-            self._watch.record([False])
             self._cache[_key(line)] = message["value"]
             while len(self._cache) > _CACHED:
                 del self._cache[next(iter(self._cache))]
             return message["value"]
-        if "error" in message:
-            self._unscorable("errors", str(message["error"]))
-        elif message["died"] == signal.SIGALRM:
-            self._unscorable("timeouts", f"no result after {self.deadline:g} s")
-        else:
-            self._unscorable("crashes", f"the grading process died (signal {message['died']})")
+        died = "timeouts" if message.get("died") == signal.SIGALRM else "crashes"
+        COUNTS["errors" if "error" in message else died] += 1
         return None
-
-    def _unscorable(self, kind: str, reason: str, count: int = 1) -> None:
-        COUNTS[kind] += count
-        self._watch.record([True] * count, reason)
 
     def _all_are_idle(self) -> None:
         self._lock = threading.Lock()
@@ -164,11 +146,8 @@ def _key(line: bytes) -> bytes:
 
 @functools.cache
 def shared_pool(deadline: float, preload: str) -> GradingPool:
-    """The pool of every task with this deadline whose grader takes long to import `preload`.
-
-    It stops for no share of failures: those who reward with a task watch over all its completions.
-    """
-    return GradingPool(deadline=deadline, preload=(preload,), max_unscorable=1.0)
+    """The pool of every task with this deadline whose grader takes long to import `preload`."""
+    return GradingPool(deadline=deadline, preload=(preload,))
 
 
 _POOLS: weakref.WeakSet[GradingPool] = weakref.WeakSet()

@@ -37,7 +37,7 @@ SETTINGS: dict[str, Any] = {
     "temperature": 0.9,
     "loss_type": "grpo",
     "beta": 0.0,
-    "learning_rate": 5e-6,
+    "learning_rate": 7.5e-6,  # 1.5 times the paper's: the rows come from many prompts
     "lr_scheduler_type": "constant",
     "max_grad_norm": 0.1,
     "max_steps": 1000,

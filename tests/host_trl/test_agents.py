@@ -11,6 +11,7 @@ import pytest
 from transformers import GenerationConfig
 from trl import GRPOTrainer
 
+import podsrl
 import podsrl.trl
 from podsrl.errors import RewardError, UnsupportedError
 from podsrl.generation import can_share
@@ -126,6 +127,34 @@ def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, 
     assert sum(len(kwargs["input_ids"]) for kwargs in seen) == 3 * 2 * M
 
 
+@pytest.mark.parametrize("scenario", ["tools", "environments"])
+def test_rollouts_of_agents_are_chosen_across_the_batch_as_others_are(scenario, tmp_path):
+    trainer = agent_trainer(
+        3, tmp_path, **SCENARIOS[scenario],
+        num_generations=1, selection_scope="batch", per_device_train_batch_size=8, max_steps=2,
+    )  # fmt: skip
+    chosen, seen = [], []
+
+    def record(model: Any, args: Any, kwargs: Any) -> None:
+        chosen.append((trainer._batch.rewards_P_N, trainer._batch.kept_P_N))
+        seen.append(len(kwargs["input_ids"]))
+
+    trainer.model.register_forward_pre_hook(record, with_kwargs=True)
+    trainer.train()
+    assert seen == [8, 8]
+    for rewards_P_N, kept_P_N in chosen:
+        assert rewards_P_N.shape == (8, 3)
+        rewards_P_N = rewards_P_N.double().numpy()
+        best_P_N = podsrl.downsample_batch(rewards_P_N, 8)
+        assert kept_P_N.sum() == best_P_N.sum() == 8
+        scatter = [
+            sum(np.var(r[k]) * k.sum() for r, k in zip(rewards_P_N, kept, strict=True) if k.any())
+            for kept in (kept_P_N.numpy(), best_P_N)
+        ]
+        assert scatter[0] == pytest.approx(scatter[1])
+        assert scatter[0] > 0
+
+
 def patches(out: dict[str, Any], count: int) -> list[int]:
     """For each picture the first one whose pixels are the same."""
     per_image = [p.flatten().tolist() for p in out["pixel_values"].chunk(count)]
@@ -232,14 +261,14 @@ def test_an_environment_that_raises_stops_training_and_loses_no_finished_step(
 
 
 def test_the_example_of_the_docs_plays_as_printed(tmp_path, monkeypatch):
-    """With a tiny model that guesses 1, 2, ..., 9, 1, ... in the rollouts of a prompt."""
+    """With a tiny model that guesses 1, 2, ..., 9, 1, ... in the rollouts of eight prompts."""
     page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
     code = page.split("```python\n")[1].split("```")[0]
 
     def trainer(model: str, args: dict[str, Any], **given: Any) -> Any:
         assert model == "Qwen/Qwen3-0.6B"
-        n, m = args.pop("num_rollouts"), args["num_generations"]
-        one_step = {"max_steps": 1, "per_device_train_batch_size": m}
+        n = args.pop("num_rollouts")
+        one_step = {"max_steps": 1, "per_device_train_batch_size": 8}
         return agent_trainer(n, tmp_path, reply, **args, **one_step, **given)
 
     def reply(read: str, row: int) -> str:
@@ -249,9 +278,11 @@ def test_the_example_of_the_docs_plays_as_printed(tmp_path, monkeypatch):
     monkeypatch.setattr(podsrl.trl, "PODSTrainer", trainer)
     exec(code, {"__name__": "page"})
     table = RunFolder(tmp_path).rollouts(1).to_pydict()
-    assert table["reward"] == [float(row % 9 == 0) for row in range(32)]  # the secret is 1
+    right = [row % 9 == row // 4 for row in range(32)]  # the secrets are 1, ..., 8
+    assert table["reward"] == [float(one) for one in right]
+    # five prompts have a right answer: of four of them it is kept with a wrong one
     assert sum(table["kept"]) == 8
-    assert [table["kept"][row] for row in (0, 9, 18, 27)] == [True] * 4
+    assert sum(kept and one for kept, one in zip(table["kept"], right, strict=True)) == 4
     assert "Call guess until you are right." in table["prompt"][0]
     assert json.loads(table["turns"][1])[1] == {"role": "tool", "name": "guess", "text": "lower"}
 

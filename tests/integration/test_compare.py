@@ -346,4 +346,9 @@ def test_a_dry_run_prints_every_arm_and_makes_nothing(comparison, tmp_path, caps
     assert "grpo, grpo_ga, pods x 2 seeds, 60 training_seconds each" in printed
     assert "1 prompts x 8 rollouts" in printed
     assert "6 runs, 6 min of training time in all" in printed
+    assert "keep        all 8 rollouts (n = m: plain GRPO): the update sees 8 rows" in printed
     assert not (tmp_path / "runs").exists()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "config.yaml").touch()  # of `pods train`
+    assert main(["compare", "--config", path, "--dry-run"]) == 2
+    assert "holds files that are no comparison's" in capsys.readouterr().err

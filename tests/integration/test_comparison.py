@@ -12,6 +12,7 @@ from podsrl.experiments.comparison import (
     open_comparison,
     parse_comparison,
     read_comparison,
+    refuse_foreign,
 )
 from podsrl.experiments.config_file import CONFIGS, read_config
 
@@ -55,14 +56,16 @@ def test_an_ablation_is_a_few_lines(comparison):
     assert spec.run_spec(RunOf("more", 0)).training.learning_rate == 5e-4
 
 
-def test_where_prompts_get_one_row_on_average_grpo_has_two_of_each(comparison):
+def test_where_prompts_get_one_row_on_average_grpo_needs_a_size_of_its_own(comparison):
     fields = {"num_rollouts": 3, "num_generations": 1, "selection_scope": "batch"}
-    arms = {"pods": {}, "grpo": {}, "grpo_ga": {}, "two": {"like": "grpo", "num_generations": 1}}
+    arms = {"pods": {}, "grpo": {"num_generations": 4}, "grpo_ga": {}}
     spec = parse_comparison(comparison(fields, arms=arms), "x")
     assert sizes(spec, "pods") == (3, 1, 4, 1)
-    assert sizes(spec, "grpo") == (2, 2, 4, 1)
+    assert sizes(spec, "grpo") == (4, 4, 4, 1)
     assert sizes(spec, "grpo_ga") == (3, 3, 4, 3)
-    assert sizes(spec, "two") == (2, 2, 4, 1)
+    for arms in ({"grpo": {}}, {"two": {"like": "grpo", "num_generations": 1}}):
+        with pytest.raises(InvalidInputError, match="give this arm a number of its own, such as 8"):
+            parse_comparison(comparison(fields, arms=arms), "x")
 
 
 def test_grpo_ga_may_spread_its_rollouts_over_more_prompts_but_not_be_fewer(comparison):
@@ -148,6 +151,13 @@ def test_a_folder_with_another_comparison_is_refused_and_may_only_grow(compariso
         with pytest.raises(InvalidInputError, match="holds another comparison"):
             open_comparison(parse_comparison(other, "x"))
     assert (tmp_path / "runs" / "comparison.yaml").read_bytes() == before
+    refuse_foreign(tmp_path / "runs")
+    (tmp_path / "other").mkdir()
+    refuse_foreign(tmp_path / "other")
+    (tmp_path / "other" / "file").touch()
+    for path in (tmp_path / "other", tmp_path / "other" / "file"):
+        with pytest.raises(InvalidInputError, match="holds files that are no comparison's"):
+            refuse_foreign(path)
     arms = {"random": {"downsampling_rule": "random"}}
     grown = open_comparison(parse_comparison(comparison(arms=arms, seeds=[0, 5]), "x"))
     assert list(grown.arms) == ["grpo", "grpo_ga", "pods", "random"]

@@ -38,7 +38,7 @@ def test_a_notebook_runs_from_its_first_cell_to_its_last(path, tmp_path, monkeyp
     assert (run / "rollouts" / "step_000002.parquet").is_file()
     assert (run / "finished.json").is_file()
     expected = {
-        "quickstart": ["kept: [0, 1, 2, 7] with rewards [0, 0, 1, 1]", "of 64"],
+        "quickstart": ["kept: [0, 1, 2, 7] with rewards [0, 0, 1, 1]", "advantage"],
         "your_own_task": ["256 of 256 gold answers pass", "after ", "advantage"],
     }
     assert [words for words in expected[path.stem] if words not in said] == []

@@ -131,7 +131,7 @@ def _refuse_unknown(fields: Sequence[str], own: Sequence[str], takes_fields: boo
     from podsrl.experiments.fields import refuse_unknown
 
     with needed("trl"):
-        refuse_unknown([], [name.replace("-", "_") for name in names], [one[2:] for one in own])
+        refuse_unknown([], names, [one[2:] for one in own])
 
 
 def _quiet_dependencies() -> None:

@@ -33,7 +33,12 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
 
     with needed("trl"):
-        from podsrl.experiments.comparison import Shard, comparing, parse_comparison
+        from podsrl.experiments.comparison import (
+            Shard,
+            comparing,
+            parse_comparison,
+            refuse_foreign,
+        )
         from podsrl.experiments.config_file import read_config
 
         shard = Shard.parse(args.shard)
@@ -49,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.dry_run:
         print(_preview(spec))
+        refuse_foreign(spec.folder)  # as a start would
         return 0
     with comparing(spec, shard) as spec:
         print(_heading(spec), flush=True)

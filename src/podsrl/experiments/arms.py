@@ -57,7 +57,7 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     """The settings of an arm.
 
     * `pods`: the base's n = num_rollouts and m = num_generations.
-    * `grpo`: n = m (2 where m is 1), all else equal.
+    * `grpo`: n = m, all else equal. Where m is 1 it needs a `num_generations` of its own.
     * `grpo_ga`: as many rollouts per optimiser step as PODS generates, all of them trained: groups
       of n, and n / m times the gradient accumulation at the same micro-batch.
 
@@ -85,7 +85,12 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     if kind != "pods":  # n = m, in one round
         derived |= dict.fromkeys(("rollouts_per_round", "reward_range", "stop_at"))
     if kind == "grpo":
-        size = max(2, int(own.pop("num_generations", m) or 0))
+        size = own.pop("num_generations", m)
+        if size == 1:
+            raise InvalidInputError(
+                f"arm {name!r}: GRPO needs groups, and num_generations is 1: give this arm a number"
+                " of its own, such as 8, and its own learning_rate"
+            )
         derived |= {"num_rollouts": size, "num_generations": size}
     elif kind == "grpo_ga":
         if isinstance(n, str):

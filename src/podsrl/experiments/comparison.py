@@ -252,23 +252,27 @@ def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
         InvalidInputError: the folder holds another comparison.
     """
     path = spec.folder / "comparison.yaml"
+    refuse_foreign(spec.folder)
     if path.is_file():
         spec = _joined(read_comparison(spec.folder), spec)
-    elif not _is_free(spec.folder):
-        raise InvalidInputError(
-            f"{spec.folder} holds files that are no comparison's: choose another output_dir"
-        )
     text = yaml.safe_dump(spec.as_mapping(), sort_keys=False, allow_unicode=True)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         files.write_whole(path, text.encode())
     return spec
 
 
-def _is_free(folder: Path) -> bool:
-    """Nothing is there but what another shard, starting now, is about to write."""
-    if not folder.exists():
-        return True
-    return folder.is_dir() and all(path.suffix == ".part" for path in folder.iterdir())
+def refuse_foreign(folder: Path) -> None:
+    """Refuse a folder that holds other things than a comparison, or what a shard begins to write.
+
+    Raises:
+        InvalidInputError: it does.
+    """
+    if not folder.exists() or (folder / "comparison.yaml").is_file():
+        return
+    if not folder.is_dir() or any(path.suffix != ".part" for path in folder.iterdir()):
+        raise InvalidInputError(
+            f"{folder} holds files that are no comparison's: choose another output_dir"
+        )
 
 
 def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:
@@ -338,11 +342,7 @@ def _base(config: Mapping[str, Any], budget: Mapping[str, float], evaluations: i
 
 
 def _check_schedule(arm: str, own: Settings, unit: str) -> None:
-    """A schedule must not need to know the number of steps, but where the budget is one of steps.
-
-    Raises:
-        InvalidInputError: it does.
-    """
+    """Refuse a schedule that needs to know the number of steps, where the budget is another."""
     from podsrl.experiments.spec import parse
 
     training = parse(dict(own)).training

@@ -141,13 +141,14 @@ def refuse_unknown(
         if name not in known:
             near = suggestion(name, known, "`pods train --help` lists them")
             raise InvalidInputError(f"unknown config key {name!r}; {near}")
-    for name in flags:
+    for flag in flags:
+        name = flag.replace("-", "_")
         switched = known.get(name.removeprefix("no_"))
         switches_off = switched is not None and name.startswith("no_") and switched.default is True
         if name not in known and not switches_off:
             options = [f"--{one}" for one in (*also, *known)]
             near = suggestion(f"--{name}", options, "`pods train --help` lists them")
-            raise InvalidInputError(f"unknown flag --{name}; {near}")
+            raise InvalidInputError(f"unknown flag --{flag}; {near}")
 
 
 def check(config: Mapping[str, Any], flags: Sequence[str] = ()) -> dict[str, Any]:

@@ -104,6 +104,8 @@ class Preview:
         kept = f"{args.num_generations} of {n} per prompt by {args.downsampling_rule}"
         if args.selection_scope == "batch":
             kept = f"the best {self.rows} of all {self.rollouts} rollouts"
+        if args.most_rollouts == args.num_generations:
+            kept = f"all {self.rollouts} rollouts (n = m: plain GRPO)"
         lines = [
             f"task        {run.task} {run.task_options or ''}".rstrip(),
             f"model       {spec.model.model_name_or_path}",

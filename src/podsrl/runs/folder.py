@@ -381,7 +381,7 @@ def find_runs(folder: str | Path) -> list[RunFolder]:
     ]
     if not runs:
         raise InvalidInputError(
-            f"no run in {folder}: a run is a folder with config.yaml and evaluations.jsonl, as"
-            " `pods train` and `pods compare` write it"
+            f"no run in {folder}: there is no config.yaml in it or below. PODSTrainer, `pods train`"
+            " and `pods compare` write it; give the output_dir of one of them"
         )
     return runs

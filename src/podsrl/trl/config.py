@@ -32,8 +32,8 @@ class PODSConfig(GRPOConfig):
     TRL's is changed; the paper's settings are in `podsrl/configs/paper`.
 
     Raises:
-        InvalidInputError: m > n, m < 2, an unknown rule or baseline, a combination that has no
-            defined meaning.
+        InvalidInputError: m > n, m < 2 (m < 1 with `selection_scope="batch"`), an unknown rule or
+            baseline, a combination that has no defined meaning.
     """
 
     num_rollouts: int | str | None = described(
@@ -143,13 +143,15 @@ class PODSConfig(GRPOConfig):
         try:
             super().__post_init__()
         except ValueError as error:
-            if m == 1 and (rows := self.generation_batch_size or 0) % 2:
-                raise InvalidInputError(
-                    "num_generations=1 needs an even number of rows per generation, because prompts"
-                    f" are trained on in pairs of rows; got {rows} ="
-                    " per_device_train_batch_size x steps_per_generation x processes"
-                ) from error
-            raise
+            rows, least = self.generation_batch_size or 0, self.num_generations
+            if rows % least == 0 or "num_generations" not in str(error):
+                raise
+            pairs = ", because prompts are trained on in pairs of rows" if m == 1 else ""
+            raise InvalidInputError(
+                f"num_generations={m} needs a multiple of {least} rows per generation{pairs}; got"
+                f" {rows} = per_device_train_batch_size x steps_per_generation (by default"
+                " gradient_accumulation_steps) x processes. Change one of these, or num_generations"
+            ) from error
         self.num_generations, self.num_generations_eval = m, evaluated
 
     def _check_sizes(self) -> None:
@@ -207,7 +209,8 @@ class PODSConfig(GRPOConfig):
     def _check_advantages(self) -> None:
         if self.advantage_baseline not in BASELINES:
             raise InvalidInputError(
-                f"unknown advantage_baseline {self.advantage_baseline!r}; allowed: {BASELINES}"
+                f"unknown advantage_baseline {self.advantage_baseline!r}; allowed:"
+                f" {', '.join(BASELINES)}"
             )
         if self.advantage_baseline == "group" and (
             self.scale_rewards == "batch"
@@ -256,7 +259,9 @@ def check_arguments(
     if hasattr(dataset, "__len__") and len(dataset) < prompts:
         raise InvalidInputError(
             f"train_dataset has {len(dataset)} prompts, and one generation takes {prompts}"
-            " (generation_batch_size / num_generations): TRL would train on nothing"
+            " (rows per generation / num_generations): TRL would train on nothing. Give more"
+            " prompts, lower per_device_train_batch_size or gradient_accumulation_steps, or raise"
+            " num_generations"
         )
     functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
     weights = args.selection_weights

@@ -1,5 +1,6 @@
 """The launch script for eight GPUs: verl accepts it, and it trains what its comments say."""
 
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`"
 
 import hydra
 from cpu_run import SCRIPT
+from verl.trainer.ppo.reward import get_custom_reward_fn
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.trainer.ppo.v1 import get_trainer_cls
 from verl.utils.config import validate_config
@@ -44,6 +46,30 @@ def test_verl_and_we_accept_the_config_of_the_script(tmp_path):
     assert f"the update sees {rows} rows" in SCRIPT.read_text()
     with trainer._pods_update_sees_m():
         assert rows % trainer._get_required_batch_multiple(dp_size=8) == 0  # nothing is padded
+
+
+@pytest.mark.filterwarnings("ignore:Disabled critic:UserWarning")
+def test_the_papers_sizes_are_those_of_the_comment(tmp_path):
+    comment = SCRIPT.read_text().split("# The data and the reward")[0]
+    given = re.findall(r"[a-z_0-9.]+=(?:\d+|prompt)(?= |$)", comment.replace(" \\\n", " "), re.M)
+    *_, m, scope, n, prompts, batch = arguments(tmp_path, *given)
+    assert (m, scope) == ("trainer.v1.pods_sync.m=32", "trainer.v1.pods_sync.scope=prompt")
+    with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+        config = hydra.compose("ppo_trainer", arguments(tmp_path, *given)[2:])
+    trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
+    assert (trainer.pods_options.m, config.actor_rollout_ref.rollout.n) == (32, 128)
+    assert config.data.train_batch_size == config.actor_rollout_ref.actor.ppo_mini_batch_size == 16
+    assert (n, prompts, batch) == tuple(given[2:])
+
+
+def test_verl_takes_a_reward_function_by_the_key_of_the_docs(tmp_path):
+    page = SCRIPT.parents[1] / "docs" / "tasks.md"
+    key = re.search(r"# verl: (\S+)=this_file.py", page.read_text(encoding="utf-8"))[1]
+    file = tmp_path / "mine.py"
+    file.write_text("def compute_score(data_source, solution_str, **_):\n    return 0.25\n")
+    with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+        config = hydra.compose("ppo_trainer", [f"{key}={file}"])
+    assert get_custom_reward_fn(config)(data_source="x", solution_str="y") == 0.25
 
 
 def test_verls_own_reward_function_knows_gsm8k():

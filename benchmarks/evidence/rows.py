@@ -218,6 +218,8 @@ def measure(name: str) -> dict[str, Any]:
             "at_costs": asdict(speed_up(*equally_long(*pair))) if arm.name != grpo else None,
             "at_costs_whole": asdict(speed_up(*pair)) if arm.name != grpo else None,
             "predicted": predicted[arm.name],
+            "filler_share": logged(name, arm.name, "pods/filler_rows") / sizes[arm.name].rows,
+            "saved": logged(name, arm.name, "pods/rollouts_saved"),
         }
     drawn = draw(comparison, summaries)["accuracy"]
     write_whole(RESULTS / f"rows-{name}.png", render(drawn, "png"))
@@ -229,6 +231,12 @@ def measure(name: str) -> dict[str, Any]:
         "arms": arms,
         "rates": tried(name),
     }
+
+
+def logged(name: str, arm: str, metric: str) -> float:
+    """A metric's mean over all steps of an arm's runs."""
+    rows = [row for run in find_runs(RUNS / f"rows-{name}" / arm) for row in run.metrics()]
+    return float(np.mean([row[metric] for row in rows if metric in row]))
 
 
 def page(found: Mapping[str, Any]) -> str:
@@ -279,8 +287,9 @@ def section(name: str, found: Mapping[str, Any]) -> str:
         f"## {setting.what.capitalize()}, {setting.rows} rows per step\n",
         f"`--settings {name}`, {found['seconds']} s a run, {SEEDS} seeds; {found['made']}.\n",
         "| arm | prompts | n → m | learning rate | steps | mean over the run | at the end"
-        " | times as fast | median over seeds | at the authors' costs | whole run | predicted |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        " | times as fast | median over seeds | at the authors' costs | whole run | predicted"
+        " | rows that teach nothing | rollouts saved |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     columns = [("measured", with_interval), ("measured", words.median)]
     columns += [("at_costs", with_interval), ("at_costs_whole", with_interval)]
@@ -293,7 +302,8 @@ def section(name: str, found: Mapping[str, Any]) -> str:
         lines.append(
             f"| {WORDS[arm]} | {prompts} | {n} → {m} | {one['learning_rate']:.3g} |"
             f" {one['steps']:.0f} | {mean_and_spread(one['over_run'])} | {one['end']} |"
-            f" {' | '.join(speeds)} | {one['predicted']:.2f} |"
+            f" {' | '.join(speeds)} | {one['predicted']:.2f} | {one['filler_share']:.0%} |"
+            f" {one['saved']:.0%} |"
         )
     predicted = {arm: one["predicted"] for arm, one in found["arms"].items()}
     over_run = {arm: float(np.mean(one["over_run"])) for arm, one in found["arms"].items()}

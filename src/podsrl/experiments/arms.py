@@ -80,16 +80,15 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     base_spec = parse(dict(base))
     pods = base_spec.training
     n, m, accumulation = pods.num_rollouts, pods.num_generations, pods.gradient_accumulation_steps
-    # generation as fast in every arm, or the comparison would be unfair
-    derived: Settings = {"fast_generation": pods.fast_generation}
+    derived: Settings = {"fast_generation": pods.fast_generation}  # equally fast, to be fair
     if kind != "pods":  # n = m, in one round
         derived |= dict.fromkeys(("rollouts_per_round", "reward_range", "stop_at"))
     if kind == "grpo":
         size = own.pop("num_generations", m)
         if size == 1:
             raise InvalidInputError(
-                f"arm {name!r}: GRPO needs groups, and num_generations is 1: give this arm a number"
-                " of its own, such as 8, and its own learning_rate"
+                f"arm {name!r}: plain GRPO compares rollouts of a prompt, and num_generations is 1:"
+                " give this arm a number of its own, such as 8, and its own learning_rate"
             )
         derived |= {"num_rollouts": size, "num_generations": size}
     elif kind == "grpo_ga":

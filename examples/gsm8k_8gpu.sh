@@ -8,13 +8,14 @@
 #                      without the "+" of the options below:
 #                        trainer.v1.pods_sync.m=32 trainer.v1.pods_sync.scope=prompt \
 #                        actor_rollout_ref.rollout.n=128 data.train_batch_size=16 \
-#                        actor_rollout_ref.actor.ppo_mini_batch_size=16
+#                        actor_rollout_ref.actor.ppo_mini_batch_size=16 \
+#                        actor_rollout_ref.actor.optim.lr=5e-6
 #
 # The data and the reward function are verl's own:
 #
 #   git clone --branch v0.9.1 https://github.com/verl-project/verl
 #   python verl/examples/data_preprocess/gsm8k.py --local_save_dir ~/data/gsm8k
-#   pip install 'podsrl[verl]' 'verl[vllm]==0.9.1'
+#   pip install '.[verl]' 'verl[vllm]==0.9.1'
 #   bash examples/gsm8k_8gpu.sh
 #
 # The first step must say, somewhere in the log:

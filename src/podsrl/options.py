@@ -91,7 +91,7 @@ class Options:
 
         Args:
             groups: of any sizes.
-            step: with a seed each step draws again.
+            step: with a seed each step draws again; needed with `reward_range`.
 
         Raises:
             InvalidInputError: infinite rewards, or as `selected_by`; a rule of the user's own that

@@ -169,7 +169,7 @@ def test_with_n_equal_to_m_either_scope_is_grpo_bit_for_bit(make_trainer):
         ({**BATCH, **MEAN, "num_rollouts": 1}, "selection_scope='batch' and n >= 2"),
         (
             {**BATCH, **MEAN, "per_device_train_batch_size": 5},
-            "num_generations=1 needs a multiple of 2 rows .* in pairs .* got 5 = per_device",
+            "num_generations=1 needs a multiple of 2 rows .* in pairs .* got 5. Rows are gener",
         ),
     ],
 )

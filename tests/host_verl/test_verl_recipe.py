@@ -51,15 +51,18 @@ def test_verl_and_we_accept_the_config_of_the_script(tmp_path):
 @pytest.mark.filterwarnings("ignore:Disabled critic:UserWarning")
 def test_the_papers_sizes_are_those_of_the_comment(tmp_path):
     comment = SCRIPT.read_text().split("# The data and the reward")[0]
-    given = re.findall(r"[a-z_0-9.]+=(?:\d+|prompt)(?= |$)", comment.replace(" \\\n", " "), re.M)
-    *_, m, scope, n, prompts, batch = arguments(tmp_path, *given)
+    given = re.findall(
+        r"[a-z_0-9.]+=(?:\d+|prompt|5e-6)(?= |$)", comment.replace(" \\\n", " "), re.M
+    )
+    m, scope, *others = given
     assert (m, scope) == ("trainer.v1.pods_sync.m=32", "trainer.v1.pods_sync.scope=prompt")
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
         config = hydra.compose("ppo_trainer", arguments(tmp_path, *given)[2:])
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
     assert (trainer.pods_options.m, config.actor_rollout_ref.rollout.n) == (32, 128)
     assert config.data.train_batch_size == config.actor_rollout_ref.actor.ppo_mini_batch_size == 16
-    assert (n, prompts, batch) == tuple(given[2:])
+    assert len(others) == 4
+    assert config.actor_rollout_ref.actor.optim.lr == 5e-6
 
 
 def test_verl_takes_a_reward_function_by_the_key_of_the_docs(tmp_path):

@@ -161,7 +161,7 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ({"num_generations": 0}, "num_generations must be a whole number of at least 1; got 0"),
         ({"num_generations": 1}, "allowed: m >= 2, or with selection_scope='batch' and n >= 2"),
         ({"num_rollouts": "many"}, "num_rollouts"),
-        ({"per_device_train_batch_size": 7}, "rows per generation; got 7 = per_device_train"),
+        ({"per_device_train_batch_size": 7}, "rows per generation; got 7. Rows are generation"),
         ({"downsampling_rule": "best"}, "unknown rule 'best'"),
         ({"task": "sudoku"}, "unknown task 'sudoku'; the tasks are arithmetic, gsm8k"),
         ({"task_options": {"digits": 3}}, "digits"),

@@ -1,5 +1,6 @@
 """The rules against brute force, independent references and laws."""
 
+import functools
 import itertools
 import math
 import subprocess
@@ -255,9 +256,14 @@ def test_a_rule_of_ones_own_is_a_callable_a_registered_name_or_a_path(tmp_path):
         again = types.FunctionType(lowest.__code__, globals(), "lowest")
         podsrl.register_rule("lowest", again)  # a cell of a notebook that is run once more
         assert podsrl.RULES["lowest"] is again is not lowest
-        for name in ("max_variance", "lowest"):
+        wrapped = functools.wraps(lowest)(lambda r, m, s: r)
+        best = functools.wraps(podsrl.RULES["max_variance"])(lambda r, m, s: r)
+        for name, other in (
+            *(("max_variance", best), ("lowest", wrapped), ("lowest", np.ndarray.argsort)),
+            *((name, podsrl.RULES["random"]) for name in ("max_variance", "lowest")),
+        ):
             with pytest.raises(InvalidInputError, match="taken"):
-                podsrl.register_rule(name, podsrl.RULES["random"])
+                podsrl.register_rule(name, other)
     finally:
         del podsrl.RULES["lowest"]
     (tmp_path / "mine.py").write_text(

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.dry_run:
         print(_preview(spec))
-        refuse_foreign(spec.folder)  # as a start would
+        refuse_foreign(spec.folder)  # a start does so, too
         return 0
     with comparing(spec, shard) as spec:
         print(_heading(spec), flush=True)

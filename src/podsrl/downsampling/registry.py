@@ -3,6 +3,7 @@
 import inspect
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,11 @@ def register_rule(name: str, rule: Rule) -> None:
 
 
 def _same(old: Rule, new: Rule) -> bool:
-    """Are they one function, or one definition of a module that was run twice?"""
-    name = getattr(new, "__qualname__", "<unknown>")
-    same_place = name == getattr(old, "__qualname__", "") and new.__module__ == old.__module__
-    return old is new or (same_place and "<" not in name)
+    """Are they one rule, or one function's definition that was run twice?"""
+    if old in _BUILT_IN or not isinstance(old, FunctionType) or not isinstance(new, FunctionType):
+        return old == new
+    here, there = ((one.__module__, one.__qualname__) for one in (old, new))
+    return old is new or (here == there and "<" not in here[1] and not hasattr(new, "__wrapped__"))
 
 
 def resolve_rule(rule: str | Rule) -> Rule:

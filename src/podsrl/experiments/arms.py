@@ -84,7 +84,7 @@ def arm_settings(base: Mapping[str, Any], name: str, own: Mapping[str, Any]) -> 
     if kind != "pods":  # n = m, in one round
         derived |= dict.fromkeys(("rollouts_per_round", "reward_range", "stop_at"))
     if kind == "grpo":
-        size = own.pop("num_generations", m)
+        size = int(own.pop("num_generations", None) or m or 0)
         if size == 1:
             raise InvalidInputError(
                 f"arm {name!r}: plain GRPO compares rollouts of a prompt, and num_generations is 1:"

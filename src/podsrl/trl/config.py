@@ -144,13 +144,13 @@ class PODSConfig(GRPOConfig):
             super().__post_init__()
         except ValueError as error:
             rows, least = self.generation_batch_size or 0, self.num_generations
-            if rows % least == 0 or "num_generations" not in str(error):
+            if rows % least == 0 or "divisible by num_generations" not in str(error):
                 raise
             pairs = ", because prompts are trained on in pairs of rows" if m == 1 else ""
             raise InvalidInputError(
                 f"num_generations={m} needs a multiple of {least} rows per generation{pairs}; got"
-                f" {rows} = per_device_train_batch_size x steps_per_generation (by default"
-                " gradient_accumulation_steps) x processes. Change one of these, or num_generations"
+                f" {rows}. Rows are generation_batch_size, by default per_device_train_batch_size x"
+                " gradient_accumulation_steps x processes. Change one of these, or num_generations"
             ) from error
         self.num_generations, self.num_generations_eval = m, evaluated
 

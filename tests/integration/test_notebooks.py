@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("trl")
-nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
+
+import nbformat
 
 from support.notebooks import NOTEBOOKS, execute
 

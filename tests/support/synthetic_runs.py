@@ -57,6 +57,8 @@ def write_metrics(run, steps, n, m, seconds_per_step=1.0, rewards=(0.25,), **mor
                 "reward": rewards[(step - 1) * len(rewards) // steps],
                 "pods/kept_reward": 0.5,
                 "pods/dropped_reward": None if n == m else (0.25 * n - 0.5 * m) / (n - m),
+                "pods/filler_rows": 0.25 * m,
+                "pods/rollouts_saved": 0.0,
                 "pods/seconds_generate": 0.4 * seconds_per_step,
                 "pods/seconds_score": 0.1 * seconds_per_step,
                 "pods/seconds_select": 0.0,

@@ -298,6 +298,7 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     # these runs have one prompt per step, so one of GRPO's takes as long as 13 across the batch
     whole = 40 * 16 * (0.05 + 0.42) / (20 * (3 * 0.05 + 0.42))
     assert f"| nothing learned | {whole:.2f}x (" in across
+    assert across.endswith("| 2% | 0% |")  # a quarter of a row, of 16 prompts with one each
     assert "hard-16" in page.rpartition("Not run so far")[2]
     assert (results / "rows.png").is_file()
     before = page

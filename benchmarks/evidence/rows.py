@@ -284,7 +284,7 @@ def section(name: str, found: Mapping[str, Any]) -> str:
     """One setting: every arm beside the best GRPO, by measured time and at the authors' costs."""
     setting = SETTINGS[name]
     lines = [
-        f"## {setting.what.capitalize()}, {setting.rows} rows per step\n",
+        f"## {setting.what[0].upper()}{setting.what[1:]}, {setting.rows} rows per step\n",
         f"`--settings {name}`, {found['seconds']} s a run, {SEEDS} seeds; {found['made']}.\n",
         "| arm | prompts | n → m | learning rate | steps | mean over the run | at the end"
         " | times as fast | median over seeds | at the authors' costs | whole run | predicted"

@@ -12,6 +12,7 @@ import numpy as np
 from podsrl.advantages import BASELINES
 from podsrl.downsampling import Rule, refuse_outside, resolve_rule
 from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
+from podsrl.downsampling.registry import refuse_infinite
 from podsrl.errors import InvalidInputError
 
 SCOPES = ("prompt", "batch")
@@ -98,7 +99,9 @@ class Options:
                 returns nonsense.
             RewardError: a reward outside `reward_range`.
         """
-        scores = [[self.selected_by(*rollout) for rollout in group] for group in groups]
+        rollouts = [list(group) for group in groups]
+        refuse_infinite(np.array([reward for group in rollouts for reward, _ in group], float))
+        scores = [[self.selected_by(*rollout) for rollout in group] for group in rollouts]
         if self.reward_range is not None:
             refuse_outside(np.concatenate(scores), self.reward_range, *step)
         seed = self.seed_of(*step)

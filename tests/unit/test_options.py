@@ -106,3 +106,13 @@ def test_a_rule_of_ones_own_that_raises_or_takes_other_arguments_is_named(tmp_pa
         resolve_rule(f"{path}:takes_two")
     with pytest.raises(InvalidInputError, match=r"must take \(rewards_P_N, m, seed\)"):
         downsample([0.0, 1.0, 2.0], 2, rule=lambda rewards: rewards)
+
+
+@pytest.mark.parametrize("scope", ["prompt", "batch"])
+def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects(scope):
+    options = Options(m=2, selection_weights={"acc": 1.0}, scope=scope)
+    group = [(1.0, {"acc": 1.0}), (0.0, {"acc": 0.0}), (math.nan, {"acc": 0.0})]
+    assert options.select([iter(group)]) == [[0, 1]]
+    for reward in (math.inf, -math.inf):
+        with pytest.raises(InvalidInputError, match="infinite"):
+            options.select([[*group, (reward, {"acc": 0.5})]])

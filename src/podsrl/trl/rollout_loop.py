@@ -13,14 +13,12 @@ from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 from trl.experimental.async_grpo.async_rollout_worker import (
     RolloutGroup,
     RolloutSample,
     _AsyncRolloutLoop,
 )
 
-from podsrl.downsampling.registry import refuse_infinite
 from podsrl.options import Options
 from podsrl.trl.rewards import checked
 
@@ -71,7 +69,6 @@ class SelectingLoop(_AsyncRolloutLoop):
     def _select(
         self, rewards_N: Sequence[float], parts_N: Sequence[Mapping[str, float]], group_id: int
     ) -> list[int]:
-        refuse_infinite(np.array([list(parts.values()) for parts in parts_N]))
         return self._options.select([zip(rewards_N, parts_N, strict=True)], group_id)[0]
 
     async def _score_again(

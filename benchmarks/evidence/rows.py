@@ -218,8 +218,8 @@ def measure(name: str) -> dict[str, Any]:
             "at_costs": asdict(speed_up(*equally_long(*pair))) if arm.name != grpo else None,
             "at_costs_whole": asdict(speed_up(*pair)) if arm.name != grpo else None,
             "predicted": predicted[arm.name],
-            "filler_share": logged(name, arm.name, "pods/filler_rows") / sizes[arm.name].rows,
-            "saved": logged(name, arm.name, "pods/rollouts_saved"),
+            "filler_share": logged(comparison, arm.name, "pods/filler_rows") / sizes[arm.name].rows,
+            "saved": logged(comparison, arm.name, "pods/rollouts_saved"),
         }
     drawn = draw(comparison, summaries)["accuracy"]
     write_whole(RESULTS / f"rows-{name}.png", render(drawn, "png"))
@@ -233,9 +233,9 @@ def measure(name: str) -> dict[str, Any]:
     }
 
 
-def logged(name: str, arm: str, metric: str) -> float:
+def logged(comparison: Comparison, arm: str, metric: str) -> float:
     """A metric's mean over all steps of an arm's runs."""
-    rows = [row for run in find_runs(RUNS / f"rows-{name}" / arm) for row in run.metrics()]
+    rows = [row for run in comparison.runs if run.arm == arm for row in run.metrics]
     return float(np.mean([row[metric] for row in rows if metric in row]))
 
 

@@ -55,7 +55,7 @@ def register_rule(name: str, rule: Rule) -> None:
 
 def _same(old: Rule, new: Rule) -> bool:
     """Are they one rule, or one function's definition that was run twice?"""
-    if old in _BUILT_IN or not isinstance(old, FunctionType) or not isinstance(new, FunctionType):
+    if not isinstance(old, FunctionType) or not isinstance(new, FunctionType) or old in _BUILT_IN:
         return old == new
     here, there = ((one.__module__, one.__qualname__) for one in (old, new))
     return old is new or (here == there and "<" not in here[1] and not hasattr(new, "__wrapped__"))

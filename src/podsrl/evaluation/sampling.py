@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -90,8 +91,8 @@ def sample_and_grade(
         raise InvalidInputError(
             f"an evaluation needs at least one row and one repeat; got {len(rows)} and {repeats}"
         )
-    template = {"tokenize": False, "add_generation_prompt": True, **sampling.chat_template_kwargs}
-    texts = [tokenizer.apply_chat_template(task.prompt(row), **template) for row in rows]
+    render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
+    texts = [render(task.prompt(row), **sampling.chat_template_kwargs) for row in rows]
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
     # every repeat of every row, longest prompts first: less padding, and a full memory fails early
     jobs = [(i, k) for k in range(repeats) for i in range(len(rows))]

@@ -235,7 +235,7 @@ def _as(kind: str, value: Any) -> Any:
     Raises:
         ValueError, KeyError: it is none.
     """
-    if type(value) not in _KINDS.get(kind, ("", ()))[1]:
+    if kind not in _KINDS or type(value) not in _KINDS[kind][1]:
         raise ValueError
     if kind == "bool":
         return _BOOLEANS[str(value).lower()]

@@ -8,8 +8,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from benchmarks.part_signals import answer_and_form, mixture_signals
 from podsrl.analysis.drawing import COLOURS, render, style
-from podsrl.recommend.reward_parts import answer_and_form, mixture_signals
 
 OUT = Path(__file__).parents[1] / "docs/results/reward-parts.svg"
 M, FORMED = 16, 0.3

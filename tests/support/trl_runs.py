@@ -100,3 +100,21 @@ def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool
 def logged(trainer: Any) -> list[dict[str, Any]]:
     """What was logged of each optimiser step."""
     return [entry for entry in trainer.state.log_history if "reward" in entry]
+
+
+def trained_rows(trainer: Any) -> list[tuple[tuple[int, ...], float]]:
+    """Train; the completions that the update saw, each with its sampling log-prob."""
+    rows: list[tuple[tuple[int, ...], float]] = []
+    finish = trainer._finish
+
+    def remember(batch: Any, output: dict[str, Any]) -> None:
+        finish(batch, output)
+        columns = (output[k] for k in ("completion_ids", "completion_mask"))
+        for ids, mask, logps in zip(*columns, output["sampling_per_token_logps"], strict=True):
+            kept = mask.bool()
+            assert len(set(logps[kept].tolist())) == 1
+            rows.append((tuple(ids[kept].tolist()), logps[kept][0].item()))
+
+    trainer._finish = remember
+    trainer.train()
+    return rows

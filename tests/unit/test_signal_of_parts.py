@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from podsrl.advantages import group_advantages
-from podsrl.downsampling import downsample
-from podsrl.errors import InvalidInputError
-from podsrl.recommend.reward_parts import (
+from benchmarks.part_signals import (
     Mixture,
     answer_and_form,
     mixture_signals,
     resampled_signals,
 )
+from podsrl.advantages import group_advantages
+from podsrl.downsampling import downsample
+from podsrl.errors import InvalidInputError
 
 WEIGHTS = [1.0, 0.2, 0.0]
 BY_ANSWER = [1.0, 0.0, 0.0]

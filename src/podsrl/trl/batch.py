@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import gather, gather_object
 from trl.trainer.utils import nanstd
 
 from podsrl.advantages import group_advantages
@@ -96,6 +96,21 @@ class Batch:
         copied: Any = copy.deepcopy if apart else dict
         batch.rows = [copied(prompts_P[group]) for group in batch._ask(range(batch.groups), 0)]
         return batch
+
+    def of_this_process(self) -> "Batch":
+        """This rank's share of the groups, equal ones, as if there were no other rank."""
+        own = Batch(self.step, self.index, self.groups // self.world, self.n, self.first, 0, 1)
+        own.rows = self.rows
+        own._ask(range(own.groups), 0)
+        return own
+
+    def join(self, own: "Batch", weights_F: Any) -> None:
+        """Take in every rank's `own`, which `of_this_process` began; `weights_F` of functions."""
+        here, start = own.generated_places, self.rank * own.groups * self.n
+        self.places = gather_object([start + place for place in here])
+        rewards_P_N_F = gather(own.rewards_P_N_F.contiguous())
+        rewards_R_F = rewards_P_N_F.view(-1, rewards_P_N_F.shape[-1])[self.places]
+        self.add_rollouts(select_rows(own.rollouts, here), rewards_R_F, weights_F)
 
     def first_round(
         self, groups: Sequence[int], prompts: Sequence[Any]
@@ -263,11 +278,11 @@ def gather_rows(columns: Mapping[str, Sequence[Any] | None], total: int) -> Colu
     image that several rows or columns of a rank share is sent once. A column that only some ranks
     have, such as the images of a mixed dataset, is None in the rows of the others.
     """
-    shares = gather_object([dict(columns)])
+    shares: list[Columns] = gather_object([dict(columns)])
     rows = [max((len(v) for v in share.values() if v is not None), default=0) for share in shares]
     gathered: Columns = {}
-    for name in columns:
-        parts = [share[name] for share in shares]
+    for name in dict.fromkeys(name for share in shares for name in share):
+        parts = [share.get(name) for share in shares]
         filled = [[None] * n if v is None else v for v, n in zip(parts, rows, strict=True)]
         none = all(v is None for v in parts)
         gathered[name] = None if none else [value for part in filled for value in part][:total]

@@ -9,7 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import torch
 from accelerate import PartialState
+from accelerate.utils import gather_object
 
 from podsrl.downsampling import can_improve, refuse_outside
 from podsrl.trl import vllm
@@ -20,14 +22,17 @@ logger = logging.getLogger(__name__)
 
 
 class Rounds:
-    """Says which prompts of a batch go on. What it is told decides, so all processes agree.
+    """Says which prompts of a batch go on. What it is told decides, so processes agree.
 
     Args:
         args: of the trainer.
 
     Attributes:
-        seen: lowest and highest reward so far; NaN before any.
+        seen: without `reward_range`, lowest and highest reward so far; NaN before any.
+        apart: each of several processes can generate and score its prompts without the others.
     """
+
+    apart = False
 
     def __init__(self, args: PODSConfig) -> None:
         self.args = args
@@ -47,13 +52,14 @@ class Rounds:
         """
         args = self.args
         rewards_P_N = batch.rewards_to_select_by(args.selection_weights).double().cpu().numpy()
-        low, high = self.seen
-        self.seen = (
-            float(np.fmin(low, np.fmin.reduce(rewards_P_N, axis=None))),
-            float(np.fmax(high, np.fmax.reduce(rewards_P_N, axis=None))),
-        )
         if args.reward_range is not None:
             refuse_outside(rewards_P_N, args.reward_range, batch.step + 1)
+        else:
+            low, high = self.seen
+            self.seen = (
+                float(np.fmin(low, np.fmin.reduce(rewards_P_N, axis=None))),
+                float(np.fmax(high, np.fmax.reduce(rewards_P_N, axis=None))),
+            )
         m, limits = int(args.num_generations or 0), args.reward_range or self.seen
         open_P = can_improve(rewards_P_N, m, limits, args.stop_at)
         ended_P = batch.generated_P_N.all(dim=1).cpu().numpy()
@@ -73,43 +79,64 @@ def unlogged(trainer: Any) -> Iterator[None]:
     trainer._metrics["train"]["num_tokens"] = logged["train"]["num_tokens"]
 
 
-def in_any_order(trainer: Any) -> bool:
+def in_any_order(trainer: Any, batch: Batch) -> bool:
     """Does each prompt go on when its own round has ended, and not when those of all have?
 
-    With vLLM, where one process has all rollouts of a prompt and can judge it without the others.
+    With vLLM, where every process has all rollouts of its prompts and can judge them by itself.
     """
+    if trainer.rounds is None or trainer.args.reward_range is None or not trainer.use_vllm:
+        return False
+    world = trainer.accelerator.num_processes
     return (
-        trainer.rounds is not None
-        and trainer.args.reward_range is not None
-        and trainer.use_vllm
-        and trainer.accelerator.num_processes == 1
-        and trainer.rollout_func is None
+        trainer.rollout_func is None
+        and batch.groups % world == 0
+        and (world == 1 or trainer.rounds.apart)
     )
+
+
+def can_be_apart(trainer: Any) -> bool:
+    """Can each of several processes generate and score without the others? Same answer on all.
+
+    A model that gives rewards may be spread over them; so may an engine.
+    """
+    models = any(isinstance(function, torch.nn.Module) for function in trainer.reward_funcs)
+    return trainer.use_vllm and not models and vllm.reached_by_all(trainer.vllm_generation)
 
 
 def generate_in_any_order(
     trainer: Any, batch: Batch, prompts: list[Any], generate: Callable[..., Any]
 ) -> None:
-    """Generate and score a batch in rounds with `generate`, TRL's; no prompt waits for another."""
+    """Generate and score a batch in rounds with `generate`, TRL's; no prompt waits for another.
+
+    Each process does this for its own prompts. They meet when all rounds of all have ended.
+    """
+    own, state = batch.of_this_process(), trainer.state
+    tokens_of_later_rounds = 0.0
 
     def ended(groups: list[int], first: bool) -> list[int]:
+        nonlocal tokens_of_later_rounds
+        before = state.num_input_tokens_seen
         if first:
-            counted = trainer.state.num_input_tokens_seen
             metrics: dict[str, Any] = {"train": defaultdict(list)}
             pending: dict[str, list[Any]] = defaultdict(list)
             with patch.multiple(trainer, _metrics=metrics, _pending_metrics=pending):
-                trainer._generate_round(batch, *batch.first_round(groups, prompts))
-            trainer.state.num_input_tokens_seen = counted  # TRL counts and logs them at the end
+                trainer._generate_round(own, *own.first_round(groups, prompts))
             for name, values in pending.items():  # TRL takes their mean: one for each prompt
                 trainer._pending_metrics[name] += values * len(groups)
         else:
             with unlogged(trainer):
-                trainer._generate_round(batch, *batch.next_round(groups))
-        return [group for group in trainer.rounds.goes_on(batch) if group in groups]
+                trainer._generate_round(own, *own.next_round(groups))
+            tokens_of_later_rounds += state.num_input_tokens_seen - before
+        state.num_input_tokens_seen = before  # TRL counts those of all first rounds at the end
+        return [group for group in trainer.rounds.goes_on(own) if group in groups]
 
     with (
         trainer.clock.phase("generate"),
-        patch.object(trainer, "num_generations", batch.asked),
-        vllm.as_prompts_end(trainer.vllm_generation, batch.n - batch.first, ended),
+        patch.multiple(trainer, num_generations=own.asked, _batch=own),
+        vllm.as_prompts_end(trainer.vllm_generation, own.n - own.first, ended),
     ):
         generate(prompts)
+    with trainer.clock.phase("select"):
+        batch.join(own, trainer.reward_weights)
+        state.num_input_tokens_seen += sum(gather_object([tokens_of_later_rounds]))
+        trainer._metrics["train"]["num_tokens"] = [state.num_input_tokens_seen]

@@ -6,6 +6,7 @@ rounds, when they are made.
 """
 
 import copy
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,7 +14,13 @@ from itertools import count, groupby
 from typing import Any
 from unittest.mock import patch
 
+from accelerate import PartialState
+from accelerate.state import AcceleratorState
+from accelerate.utils import DistributedType, broadcast_object_list, gather_object
+from trl.generation.vllm_client import VLLMClient
 from trl.trainer import grpo_trainer
+
+logger = logging.getLogger(__name__)
 
 _REQUESTS = count()  # names of those to a colocated engine
 MAX_POSTS = 64  # at once; TRL's client keeps as many connections to its server
@@ -107,21 +114,57 @@ def _without_padding(generate: Callable[..., Any], num_prompts: int) -> Callable
 Ended = Callable[[list[int], bool], list[int]]
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, what accelerate does together with other processes this one does for itself."""
+    one = {"distributed_type": DistributedType.NO, "num_processes": 1, "process_index": 0}
+    with (
+        patch.dict(PartialState._shared_state, one),
+        patch.dict(AcceleratorState._shared_state, one),
+    ):
+        yield
+
+
+def reached_by_all(generation: Any) -> bool:
+    """Does every process reach an engine without the others? To a server each gets a client.
+
+    TRL has one in the main process only. The others use theirs to generate, for nothing else.
+    """
+    if generation.mode == "colocate":
+        return bool(generation.tensor_parallel_size == 1)
+    main = PartialState().is_main_process
+    (url,) = broadcast_object_list([generation.vllm_client.base_url if main else None])
+    unreached: list[int] = []
+    if not main:
+        try:
+            generation.vllm_client = VLLMClient(base_url=url)
+        except OSError:  # as when it is that of the main process's own machine
+            unreached = [PartialState().process_index]
+    unreached = gather_object(unreached)
+    if unreached and main:
+        logger.warning(
+            "rollouts_per_round: processes %s can't reach the vLLM server at %s, so every prompt"
+            " waits for the first rounds of all; give vllm_server_base_url an address that all"
+            " machines reach",
+            *(unreached, url),
+        )
+    return not unreached
+
+
 def as_prompts_end(generation: Any, rest: int, ended: Ended) -> AbstractContextManager[Any]:
-    """TRL's `VLLMGeneration.generate`, called inside on one process, makes no prompt wait.
+    """TRL's `VLLMGeneration.generate`, called inside for a process's prompts, makes none wait.
 
     Every prompt is asked for its first round. As soon as that has ended, `ended` is called, and a
     prompt that goes on is asked for its rest, while others are still in their first round. The
-    call returns when all have ended, with the first rounds.
+    call returns when all have ended, with the first rounds. Other processes have their own.
 
     Args:
         generation: the trainer's `vllm_generation`.
         rest: rollouts of a prompt to ask for after its first round.
         ended: called with several prompts where several have ended.
     """
-    if generation.mode == "server":
-        client = generation.vllm_client
-        return patch.object(client, "generate", _posted(client, rest, ended))
+    if generation.mode == "server":  # TRL's gathers all prompts first
+        return patch.object(generation, "generate", _by_server(generation, rest, ended))
     return patch.object(generation.llm, "generate", _in_process(generation, rest, ended))
 
 
@@ -160,7 +203,8 @@ def _in_process(generation: Any, rest: int, ended: Ended) -> Callable[..., Any]:
                 return ended(of, first)
 
         try:
-            return _first_rounds(len(prompts), rest, ask, answers, take)
+            with alone():
+                return _first_rounds(len(prompts), rest, ask, answers, take)
         finally:
             if running:  # a reward function has failed
                 engine.abort_request(list(running))
@@ -168,8 +212,25 @@ def _in_process(generation: Any, rest: int, ended: Ended) -> Callable[..., Any]:
     return generate
 
 
+def _by_server(generation: Any, rest: int, ended: Ended) -> Callable[..., Any]:
+    """For a server: TRL's whole method, with a client that makes a POST for each prompt."""
+    client, whole = generation.vllm_client, generation.generate
+
+    def of_ended(prompts: list[int], first: bool) -> list[int]:
+        with patch.object(generation, "generate", whole):
+            return ended(prompts, first)
+
+    posted = _posted(client, rest, of_ended)
+
+    def generate(**given: Any) -> Any:
+        with alone(), patch.object(client, "generate", posted):
+            return whole(**given)
+
+    return generate
+
+
 def _posted(client: Any, rest: int, ended: Ended) -> Callable[..., Any]:
-    """For a server: a POST for each prompt. Rewards are computed while others are answered."""
+    """A POST for each prompt. Rewards are computed while others are answered."""
     post = client.generate
 
     def generate(prompts: Sequence[Any], **options: Any) -> dict[str, Any]:

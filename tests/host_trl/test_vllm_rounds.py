@@ -164,7 +164,9 @@ def test_images_are_not_sent_to_the_server_again_for_what_has_been_generated():
         return client.generate(prompts=prompts, n=2, features=features)
 
     client, already = Client(), False
-    generation = SimpleNamespace(mode="server", vllm_client=client, generate=generate)
+    generation = SimpleNamespace(
+        mode="server", vllm_client=client, generate=generate, accelerator=None
+    )
 
     def ended(prompts: list[int], first: bool) -> list[int]:
         nonlocal already
@@ -280,6 +282,7 @@ def test_on_two_ranks_no_prompt_waits_for_another_nor_for_the_other_rank(
         assert [len(rank["trained"]) for rank in ranks] == [8, 8]
         tokens = sum(len(prompt) + len(ids) for prompt, ids in rows)
         assert [rank["tokens_seen"] for rank in ranks] == [tokens, tokens]
+        assert [rank["told"] for rank in ranks] == [[[True, 1]], [[False, 1]]]
         entry = ranks[0]["logged"]
         assert entry["num_tokens"] == entry["pods/tokens_generated"] == tokens
         assert entry["reward"] == entry["right"] == pytest.approx(3 / 24)

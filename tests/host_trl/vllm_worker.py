@@ -34,9 +34,16 @@ def reward(completion_ids: list[list[int]], **kwargs: object) -> list[float]:
 
 def main(model_path: str, out: Path, url: str, mode: str, rounds: bool) -> None:
     settings: dict[str, Any] = ROUNDS if rounds else AT_ONCE
+    known = half_of_some(PROMPTS[:1])
+    told: set[tuple[bool, int]] = set()
+
+    def known_and_told(**given: Any) -> list[float]:
+        told.add((PartialState().is_main_process, PartialState().num_processes))
+        return known(**given)
+
     trainer = PODSTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
-        reward_funcs=half_of_some(PROMPTS[:1]) if rounds else reward,
+        reward_funcs=known_and_told if rounds else reward,
         args=PODSConfig(
             output_dir=str(out / mode), num_generations=4, gradient_accumulation_steps=1,
             use_cpu=True, bf16=False, report_to="none", save_strategy="no",
@@ -54,6 +61,7 @@ def main(model_path: str, out: Path, url: str, mode: str, rounds: bool) -> None:
         "trained": [(str(list(ids)), logprob) for ids, logprob in trained_rows(trainer)],
         "tokens_seen": trainer.state.num_input_tokens_seen,
         "logged": logged(trainer)[0],
+        "told": list(told),
     }
     assert trainer._batch is not None
     ids = [trainer._batch.rollouts[name] or () for name in ("prompt_ids", "completion_ids")]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count, groupby
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -116,8 +117,11 @@ Ended = Callable[[list[int], bool], list[int]]
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Inside, what accelerate does together with other processes this one does for itself."""
-    one = {"distributed_type": DistributedType.NO, "num_processes": 1, "process_index": 0}
+    """Inside, what accelerate does together with other processes this one does for itself.
+
+    Its index stays, so that what only the main process may do, such as logging, is left to that.
+    """
+    one = {"distributed_type": DistributedType.NO, "num_processes": 1}
     with (
         patch.dict(PartialState._shared_state, one),
         patch.dict(AcceleratorState._shared_state, one),
@@ -222,8 +226,14 @@ def _by_server(generation: Any, rest: int, ended: Ended) -> Callable[..., Any]:
 
     posted = _posted(client, rest, of_ended)
 
+    as_main = SimpleNamespace(is_main_process=True, process_index=0)  # only that asks the server
+
     def generate(**given: Any) -> Any:
-        with alone(), patch.object(client, "generate", posted):
+        with (
+            alone(),
+            patch.object(generation, "accelerator", as_main),
+            patch.object(client, "generate", posted),
+        ):
             return whole(**given)
 
     return generate

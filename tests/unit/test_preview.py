@@ -65,6 +65,9 @@ def test_the_launch_command_fits_the_gpus():
     )
     lora = spec(processes=8, use_peft=True)
     assert "deepspeed" not in Preview.of(lora).launch(lora, [])
+    assert Preview.of(eight).launch(eight, [], on_cpu=True) == (
+        "torchrun --nproc_per_node 8 -m podsrl.cli train"
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
     here = ["--use_cpu", "true"] if args.dry_run else []
     spec = parse(config, [*args.fields, *here])
     if args.dry_run:
-        print(Preview.of(spec).describe(spec, ["--config", args.config, *args.fields]))
+        on_cpu = bool(config.get("use_cpu")) or "--use_cpu" in args.fields
+        print(Preview.of(spec).describe(spec, ["--config", args.config, *args.fields], on_cpu))
         check_output(config, args.fields)  # what a start would refuse
         return 0
     processes = PartialState()

@@ -62,13 +62,16 @@ class Preview:
         shape = find_shape(spec)
         return None if shape is None else UpdateMemory.of(spec, shape, self.processes)
 
-    def launch(self, spec: Spec, arguments: Sequence[str]) -> str:
+    def launch(self, spec: Spec, arguments: Sequence[str], on_cpu: bool = False) -> str:
         """The command that starts `pods train` with these arguments on the run's GPUs.
 
         Full-parameter training on several GPUs shards gradients and optimiser (DeepSpeed ZeRO-2).
         """
         if self.processes == 1:
             return shlex.join(["pods", "train", *arguments])
+        if on_cpu:
+            words = ["torchrun", "--nproc_per_node", str(self.processes)]
+            return shlex.join([*words, "-m", "podsrl.cli", "train", *arguments])
         words = ["accelerate", "launch", "--num_processes", str(self.processes)]
         if spec.training.bf16:
             words += ["--mixed_precision", "bf16"]
@@ -76,7 +79,7 @@ class Preview:
             words += ["--use_deepspeed", "--zero_stage", "2"]
         return shlex.join([*words, "-m", "podsrl.cli", "train", *arguments])
 
-    def describe(self, spec: Spec, arguments: Sequence[str] = ()) -> str:
+    def describe(self, spec: Spec, arguments: Sequence[str] = (), on_cpu: bool = False) -> str:
         """The run as a few lines of text, with the launch command if its arguments are given."""
         args, run = spec.training, spec.run
         epochs = f"{args.num_train_epochs:g} epoch(s)"
@@ -120,7 +123,7 @@ class Preview:
             f"output      {args.output_dir}",
         ]
         if arguments:
-            lines.append(f"launch      {self.launch(spec, arguments)}")
+            lines.append(f"launch      {self.launch(spec, arguments, on_cpu)}")
         return "\n".join(lines)
 
 

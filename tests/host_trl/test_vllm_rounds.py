@@ -289,16 +289,46 @@ def test_on_two_ranks_no_prompt_waits_for_another_nor_for_the_other_rank(
         assert entry["pods/rollouts_saved"] == pytest.approx(4 / 40)
 
 
+def on_two_ranks(how: str, model: Path, folder: Path, url: str) -> tuple[str, Any, Any]:
+    """Train with a server; what was said, and what each rank wrote down."""
+    process = torchrun(2, folder / "said", WORKER, str(model), str(folder), url, how)
+    assert process.returncode == 0, process.stderr[-3000:]
+    first, second = (json.loads((folder / f"server-{rank}.json").read_text()) for rank in (0, 1))
+    return process.stderr, first, second
+
+
 @pytest.mark.slow
 def test_ranks_that_reach_no_server_leave_it_to_the_main_process(tiny_model, tmp_path, server):
-    process = torchrun(
-        *(2, tmp_path / "said", WORKER, str(tiny_model), str(tmp_path), server.url),
-        *("rounds", "out of reach"),
-    )
-    assert process.returncode == 0, process.stderr[-3000:]
-    assert "processes [1] can't reach the vLLM server" in process.stderr
-    posts = [(len(r["prompt"]), r["n"]) for r in server.requests]
-    assert posts == [(4, 6), (3, 4)]
-    ranks = [json.loads((tmp_path / f"server-{rank}.json").read_text()) for rank in (0, 1)]
-    assert ranks[0]["rows"] == ranks[1]["rows"]
-    assert [len(rank["trained"]) for rank in ranks] == [8, 8]
+    said, first, second = on_two_ranks("out of reach", tiny_model, tmp_path, server.url)
+    assert f"processes [1] can't reach the server at {server.url}" in said
+    assert [(len(r["prompt"]), r["n"]) for r in server.requests] == [(4, 6), (3, 4)]
+    assert first["rows"] == second["rows"]
+    assert (len(first["trained"]), len(second["trained"])) == (8, 8)
+
+
+@pytest.mark.slow
+def test_no_rank_asks_a_server_before_it_has_the_new_weights(tiny_model, tmp_path, server):
+    happened: list[str] = []
+    answer = server.answer
+
+    def remembered(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        happened.append(path)
+        return answer(path, body)
+
+    server.answer = remembered
+    on_two_ranks("late weights", tiny_model, tmp_path, server.url)
+    updates = [i for i, path in enumerate(happened) if path == "/updated"]
+    asked = [i for i, path in enumerate(happened) if path == "/v1/completions"]
+    first_step = [i for i in asked if i < updates[-1]]
+    assert len(updates) == 2
+    assert updates[0] < asked[0]
+    assert len(first_step) == 7  # and those of the second step came after the second update
+
+
+@pytest.mark.slow
+def test_an_error_of_one_rank_ends_all(tiny_model, tmp_path, server):
+    _, first, second = on_two_ranks("bad reward", tiny_model, tmp_path, server.url)
+    assert "a reward of 2 at step 1 is outside reward_range [0, 1]" in second
+    assert first == f"process 1 failed: {second}"
+    for rank, said in enumerate((first, second)):
+        assert json.loads((tmp_path / f"colocate-{rank}.json").read_text()) == said

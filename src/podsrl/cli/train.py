@@ -2,6 +2,7 @@
 
 import argparse
 from functools import cache
+from itertools import pairwise
 
 SUMMARY = "train with GRPO-PODS from a YAML config"
 TAKES_FIELDS = True
@@ -43,7 +44,9 @@ def run(args: argparse.Namespace) -> int:
     here = ["--use_cpu", "true"] if args.dry_run else []
     spec = parse(config, [*args.fields, *here])
     if args.dry_run:
-        on_cpu = bool(config.get("use_cpu")) or "--use_cpu" in args.fields
+        words = [word for field in args.fields for word in field.split("=", 1)]
+        cpu = dict(pairwise(words)).get("--use_cpu", config.get("use_cpu"))
+        on_cpu = str(cpu).lower() in ("true", "1", "yes")
         print(Preview.of(spec).describe(spec, ["--config", args.config, *args.fields], on_cpu))
         check_output(config, args.fields)  # what a start would refuse
         return 0

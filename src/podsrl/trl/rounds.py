@@ -29,10 +29,10 @@ class Rounds:
 
     Attributes:
         seen: without `reward_range`, lowest and highest reward so far; NaN before any.
-        apart: each of several processes can generate and score its prompts without the others.
+        in_any_order: a prompt goes on when its own round has ended, not when those of all have.
     """
 
-    apart = False
+    in_any_order = False
 
     def __init__(self, args: PODSConfig) -> None:
         self.args = args
@@ -79,28 +79,24 @@ def unlogged(trainer: Any) -> Iterator[None]:
     trainer._metrics["train"]["num_tokens"] = logged["train"]["num_tokens"]
 
 
-def in_any_order(trainer: Any, batch: Batch) -> bool:
-    """Does each prompt go on when its own round has ended, and not when those of all have?
+def why_in_order(trainer: Any) -> str | None:
+    """Why a prompt's next round waits for the first rounds of all, in a run with vLLM, if it does.
 
-    With vLLM, where every process has all rollouts of its prompts and can judge them by itself.
+    Without waiting, every process generates and judges its own prompts by itself.
     """
-    if trainer.rounds is None or trainer.args.reward_range is None or not trainer.use_vllm:
-        return False
-    world = trainer.accelerator.num_processes
-    return (
-        trainer.rollout_func is None
-        and batch.groups % world == 0
-        and (world == 1 or trainer.rounds.apart)
-    )
-
-
-def can_be_apart(trainer: Any) -> bool:
-    """Can each of several processes generate and score without the others? Same answer on all.
-
-    A model that gives rewards may be spread over them; so may an engine.
-    """
-    models = any(isinstance(function, torch.nn.Module) for function in trainer.reward_funcs)
-    return trainer.use_vllm and not models and vllm.reached_by_all(trainer.vllm_generation)
+    args, world = trainer.args, trainer.accelerator.num_processes
+    prompts = args.generation_batch_size // trainer.num_generations
+    if args.reward_range is None:
+        return "no reward_range is given"
+    if trainer.rollout_func is not None:
+        return "rollout_func generates"
+    if world == 1:
+        return None
+    if prompts % world:
+        return f"{prompts} prompts can't be shared equally by {world} processes"
+    if any(isinstance(function, torch.nn.Module) for function in trainer.reward_funcs):
+        return "a reward model may be spread over processes"
+    return vllm.why_not_apart(trainer.vllm_generation)
 
 
 def generate_in_any_order(
@@ -111,7 +107,7 @@ def generate_in_any_order(
     Each process does this for its own prompts. They meet when all rounds of all have ended.
     """
     own, state = batch.of_this_process(), trainer.state
-    tokens_of_later_rounds = 0.0
+    tokens_of_later_rounds = 0
 
     def ended(groups: list[int], first: bool) -> list[int]:
         nonlocal tokens_of_later_rounds

@@ -33,13 +33,7 @@ from podsrl.trl.metrics import drives_of, pods_metrics, trl_metrics
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.resumable import ResumableTrainer
 from podsrl.trl.rewards import check_rewards, checked
-from podsrl.trl.rounds import (
-    Rounds,
-    can_be_apart,
-    generate_in_any_order,
-    in_any_order,
-    unlogged,
-)
+from podsrl.trl.rounds import Rounds, generate_in_any_order, unlogged, why_in_order
 from podsrl.trl.step_callback import StepCallback
 
 if TYPE_CHECKING:
@@ -97,8 +91,11 @@ class PODSTrainer(ResumableTrainer):
         self.rollouts_trained = 0
         self.tokens_generated = 0  # of all rollouts, prompts included
         self.rounds = Rounds(args) if args.rollouts_per_round else None
-        if self.rounds is not None and self.accelerator.num_processes > 1:
-            self.rounds.apart = can_be_apart(self)
+        if self.rounds is not None and self.use_vllm:
+            why = why_in_order(self)
+            self.rounds.in_any_order = why is None
+            if why is not None:
+                self._say("every prompt's next round waits for the first rounds of all: %s", why)
         self._rule = resolve_rule(args.downsampling_rule)
         self._drive_watch = DriveWatch(self.reward_func_names, self.reward_weights.tolist())
         self._batch: Batch | None = None  # the one that was generated last
@@ -186,7 +183,7 @@ class PODSTrainer(ResumableTrainer):
         if batch is None or not self.model.training:
             return super()._generate(prompts)
         self._preparing.close()
-        if in_any_order(self, batch):
+        if self.rounds is not None and self.rounds.in_any_order:
             generate_in_any_order(self, batch, prompts, super()._generate)
         else:
             self._generate_round(batch, batch.rows, prompts)

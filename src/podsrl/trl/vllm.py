@@ -6,14 +6,15 @@ rounds, when they are made.
 """
 
 import copy
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count, groupby
+from socket import gethostname
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import urlparse
 
 from accelerate import PartialState
 from accelerate.state import AcceleratorState
@@ -21,10 +22,11 @@ from accelerate.utils import DistributedType, broadcast_object_list, gather_obje
 from trl.generation.vllm_client import VLLMClient
 from trl.trainer import grpo_trainer
 
-logger = logging.getLogger(__name__)
+from podsrl.errors import RewardError
 
 _REQUESTS = count()  # names of those to a colocated engine
 MAX_POSTS = 64  # at once; TRL's client keeps as many connections to its server
+_THIS_MACHINE = ("localhost", "127.0.0.1", "0.0.0.0", "::1")
 MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs above it
 
 
@@ -119,40 +121,56 @@ Ended = Callable[[list[int], bool], list[int]]
 def alone() -> Iterator[None]:
     """Inside, what accelerate does together with other processes this one does for itself.
 
-    Its index stays, so that what only the main process may do, such as logging, is left to that.
+    Its index stays, so that what code leaves to the main process, such as logging, is left to that.
+    All processes leave together, and an error of one is raised in all.
     """
-    one = {"distributed_type": DistributedType.NO, "num_processes": 1}
-    with (
-        patch.dict(PartialState._shared_state, one),
-        patch.dict(AcceleratorState._shared_state, one),
-    ):
+    states: tuple[Any, ...] = (PartialState._shared_state, AcceleratorState._shared_state)
+    names = ("distributed_type", "num_processes")
+    together = [{name: state[name] for name in names} for state in states]
+    own: Exception | None = None
+    for state in states:
+        state.update(zip(names, (DistributedType.NO, 1), strict=True))
+    try:
         yield
+    except Exception as error:  # noqa: BLE001 (raised again, in all processes)
+        own = error
+    finally:
+        for state, before in zip(states, together, strict=True):
+            state.update(before)
+    kind = RewardError if isinstance(own, RewardError) else RuntimeError
+    failed = gather_object([] if own is None else [(kind, PartialState().process_index, str(own))])
+    if own is not None:
+        raise own
+    for kind, process, said in failed:
+        raise kind(f"process {process} failed: {said}")
 
 
-def reached_by_all(generation: Any) -> bool:
-    """Does every process reach an engine without the others? To a server each gets a client.
+def why_not_apart(generation: Any) -> str | None:
+    """Why processes can't generate without each other, if so; for a server each gets a client.
 
     TRL has one in the main process only. The others use theirs to generate, for nothing else.
     """
     if generation.mode == "colocate":
-        return bool(generation.tensor_parallel_size == 1)
-    main = PartialState().is_main_process
-    (url,) = broadcast_object_list([generation.vllm_client.base_url if main else None])
+        shared = generation.tensor_parallel_size > 1
+        return "vllm_tensor_parallel_size is above 1" if shared else None
+    state = PartialState()
+    main = [generation.vllm_client.base_url, gethostname()] if state.is_main_process else [None] * 2
+    url, host = broadcast_object_list(main)
     unreached: list[int] = []
-    if not main:
+    if not state.is_main_process:
         try:
+            if urlparse(url).hostname in _THIS_MACHINE and gethostname() != host:
+                raise ConnectionError("an address on the main process's machine")
             generation.vllm_client = VLLMClient(base_url=url)
-        except OSError:  # as when it is that of the main process's own machine
-            unreached = [PartialState().process_index]
+        except Exception:  # noqa: BLE001 (no server there, or another one)
+            unreached = [state.process_index]
     unreached = gather_object(unreached)
-    if unreached and main:
-        logger.warning(
-            "rollouts_per_round: processes %s can't reach the vLLM server at %s, so every prompt"
-            " waits for the first rounds of all; give vllm_server_base_url an address that all"
-            " machines reach",
-            *(unreached, url),
-        )
-    return not unreached
+    if not unreached:
+        return None
+    return (
+        f"processes {unreached} can't reach the server at {url}; give vllm_server_base_url an"
+        " address that all machines reach"
+    )
 
 
 def as_prompts_end(generation: Any, rest: int, ended: Ended) -> AbstractContextManager[Any]:
@@ -229,6 +247,7 @@ def _by_server(generation: Any, rest: int, ended: Ended) -> Callable[..., Any]:
     as_main = SimpleNamespace(is_main_process=True, process_index=0)  # only that asks the server
 
     def generate(**given: Any) -> Any:
+        PartialState().wait_for_everyone()  # until the main one has updated the server's weights
         with (
             alone(),
             patch.object(generation, "accelerator", as_main),

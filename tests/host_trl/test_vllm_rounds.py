@@ -240,16 +240,21 @@ def test_after_a_reward_function_failed_a_server_is_asked_for_nothing_more(
     failed.set()
 
 
+def on_two_ranks(how: str, model: Path, folder: Path, url: str) -> tuple[str, Any, Any]:
+    """Train with a server; what was said, and what each rank wrote down."""
+    process = torchrun(2, folder / "said", WORKER, str(model), str(folder), url, how)
+    assert process.returncode == 0, process.stderr[-3000:]
+    first, second = (json.loads((folder / f"server-{rank}.json").read_text()) for rank in (0, 1))
+    return process.stderr, first, second
+
+
 @pytest.mark.slow
 def test_on_two_ranks_no_prompt_waits_for_another_nor_for_the_other_rank(
     tiny_model, tmp_path, server
 ):
     """Two prompts on each rank, of which one in all needs no second round."""
     waited = waiting_for_second_rounds(server)
-    process = torchrun(
-        2, tmp_path / "said", WORKER, str(tiny_model), str(tmp_path), server.url, "rounds"
-    )
-    assert process.returncode == 0, process.stderr[-3000:]
+    on_two_ranks("rounds", tiny_model, tmp_path, server.url)
     assert waited == [True]
     posts = [(len(r["prompt"]), r["n"]) for r in server.requests]
     assert sorted(posts) == [(1, 4)] * 3 + [(1, 6)] * 4
@@ -287,14 +292,6 @@ def test_on_two_ranks_no_prompt_waits_for_another_nor_for_the_other_rank(
         assert entry["num_tokens"] == entry["pods/tokens_generated"] == tokens
         assert entry["reward"] == entry["right"] == pytest.approx(3 / 24)
         assert entry["pods/rollouts_saved"] == pytest.approx(4 / 40)
-
-
-def on_two_ranks(how: str, model: Path, folder: Path, url: str) -> tuple[str, Any, Any]:
-    """Train with a server; what was said, and what each rank wrote down."""
-    process = torchrun(2, folder / "said", WORKER, str(model), str(folder), url, how)
-    assert process.returncode == 0, process.stderr[-3000:]
-    first, second = (json.loads((folder / f"server-{rank}.json").read_text()) for rank in (0, 1))
-    return process.stderr, first, second
 
 
 @pytest.mark.slow

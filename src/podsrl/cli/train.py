@@ -2,7 +2,6 @@
 
 import argparse
 from functools import cache
-from itertools import pairwise
 
 SUMMARY = "train with GRPO-PODS from a YAML config"
 TAKES_FIELDS = True
@@ -28,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
         from podsrl.experiments.preflight import check_output, check_run
 
         config = read_config(args.config)
-        check_run(config, args.fields)
+        values = check_run(config, args.fields)
         if not args.dry_run:
             check_output(config, args.fields)
 
@@ -44,10 +43,8 @@ def run(args: argparse.Namespace) -> int:
     here = ["--use_cpu", "true"] if args.dry_run else []
     spec = parse(config, [*args.fields, *here])
     if args.dry_run:
-        words = [word for field in args.fields for word in field.split("=", 1)]
-        cpu = dict(pairwise(words)).get("--use_cpu", config.get("use_cpu"))
-        on_cpu = str(cpu).lower() in ("true", "1", "yes")
-        print(Preview.of(spec).describe(spec, ["--config", args.config, *args.fields], on_cpu))
+        arguments = ["--config", args.config, *args.fields]
+        print(Preview.of(spec).describe(spec, arguments, on_cpu=values["use_cpu"]))
         check_output(config, args.fields)  # what a start would refuse
         return 0
     processes = PartialState()

@@ -71,12 +71,12 @@ class Preview:
             return shlex.join(["pods", "train", *arguments])
         if on_cpu:
             words = ["torchrun", "--nproc_per_node", str(self.processes)]
-            return shlex.join([*words, "-m", "podsrl.cli", "train", *arguments])
-        words = ["accelerate", "launch", "--num_processes", str(self.processes)]
-        if spec.training.bf16:
-            words += ["--mixed_precision", "bf16"]
-        if not spec.model.use_peft:
-            words += ["--use_deepspeed", "--zero_stage", "2"]
+        else:
+            words = ["accelerate", "launch", "--num_processes", str(self.processes)]
+            if spec.training.bf16:
+                words += ["--mixed_precision", "bf16"]
+            if not spec.model.use_peft:
+                words += ["--use_deepspeed", "--zero_stage", "2"]
         return shlex.join([*words, "-m", "podsrl.cli", "train", *arguments])
 
     def describe(self, spec: Spec, arguments: Sequence[str] = (), on_cpu: bool = False) -> str:

@@ -243,7 +243,6 @@ def _by_server(generation: Any, rest: int, ended: Ended) -> Callable[..., Any]:
             return ended(prompts, first)
 
     posted = _posted(client, rest, of_ended)
-
     as_main = SimpleNamespace(is_main_process=True, process_index=0)  # only that asks the server
 
     def generate(**given: Any) -> Any:

@@ -67,15 +67,15 @@ class Rounds:
 
 
 @contextmanager
-def unlogged(trainer: Any) -> Iterator[None]:
+def unlogged(trainer: Any) -> Iterator[dict[str, list[Any]]]:
     """What TRL and reward functions log inside is left out, except for the tokens seen so far.
 
-    Later rounds are of the harder prompts.
+    Later rounds are of the harder prompts. Gives what reward functions logged.
     """
     pending: dict[str, list[Any]] = defaultdict(list)
     logged: dict[str, dict[str, list[Any]]] = {"train": defaultdict(list)}
     with patch.multiple(trainer, _pending_metrics=pending, _metrics=logged):
-        yield
+        yield pending
     trainer._metrics["train"]["num_tokens"] = logged["train"]["num_tokens"]
 
 
@@ -112,16 +112,13 @@ def generate_in_any_order(
     def ended(groups: list[int], first: bool) -> list[int]:
         nonlocal tokens_of_later_rounds
         before = state.num_input_tokens_seen
+        with unlogged(trainer) as pending:
+            rows = own.first_round(groups, prompts) if first else own.next_round(groups)
+            trainer._generate_round(own, *rows)
         if first:
-            metrics: dict[str, Any] = {"train": defaultdict(list)}
-            pending: dict[str, list[Any]] = defaultdict(list)
-            with patch.multiple(trainer, _metrics=metrics, _pending_metrics=pending):
-                trainer._generate_round(own, *own.first_round(groups, prompts))
             for name, values in pending.items():  # TRL takes their mean: one for each prompt
                 trainer._pending_metrics[name] += values * len(groups)
         else:
-            with unlogged(trainer):
-                trainer._generate_round(own, *own.next_round(groups))
             tokens_of_later_rounds += state.num_input_tokens_seen - before
         state.num_input_tokens_seen = before  # TRL counts those of all first rounds at the end
         return [group for group in trainer.rounds.goes_on(own) if group in groups]

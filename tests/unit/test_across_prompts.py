@@ -71,15 +71,22 @@ def test_the_mask_is_the_best_of_all_subsets_on_5000_random_batches():
     assert judged >= 5000
 
 
-def test_one_group_is_down_sampled_as_by_downsample():
+@pytest.mark.parametrize("seed", [None, 5, [1, 2]])
+def test_one_group_is_down_sampled_as_by_downsample(seed):
     rng = np.random.default_rng(1)
     for n in (5, 16, 64):
-        for rewards in (rng.normal(size=n), rng.integers(0, 2, n) * 1.0, rng.integers(0, 5, n) / 4):
+        kinds = [rng.normal(size=n), rng.integers(0, 2, n) * 1.0, rng.integers(0, 5, n) / 4]
+        kinds.append(np.where(rng.random(n) < 0.3, np.nan, kinds[1]))
+        for rewards in kinds:
             for m in range(2, n + 1):
-                mask = podsrl.downsample_batch(rewards[None], m)
-                expected = np.var(rewards[podsrl.downsample(rewards, m)])
-                assert mask.sum() == m
-                assert np.var(rewards[mask[0]]) == pytest.approx(expected, rel=1e-9)
+                (mask,) = podsrl.downsample_batch(rewards[None], m, seed)
+                expected = sorted(podsrl.downsample(rewards, m, seed=seed))
+                assert np.flatnonzero(mask).tolist() == expected
+
+
+def test_no_rows_and_no_prompts():
+    assert podsrl.downsample_batch(np.ones((3, 4)), 0).sum() == 0
+    assert podsrl.downsample_batch(np.zeros((0, 4)), 0).shape == (0, 4)
 
 
 def test_rows_go_two_to_each_prompt_with_contrast_and_none_to_the_others():
@@ -132,13 +139,13 @@ def test_the_kind_of_array_is_kept_and_all_agree():
 @pytest.mark.parametrize("values", [2, 5, 1000])
 def test_large_batches_reach_the_bound_that_prices_give(values, count):
     # for any price c: sum of worths <= sum over groups of max_j(worth(j) - c j) + c rows
-    from podsrl.downsampling.across_prompts import _rank_rollouts, _share_rows
+    from podsrl.downsampling.across_prompts import _share_rows, _worths
     from podsrl.downsampling.ordering import sort_groups
 
     rng = np.random.default_rng(values)
     rewards = np.floor(rng.random((1024, 64)) ** rng.uniform(0.2, 5, (1024, 1)) * values)
     ascending, _, scorable = sort_groups(rewards, None)
-    _, worth = _rank_rollouts(ascending, scorable[:, 0])
+    worth = _worths(ascending, scorable[:, 0])
     shares = _share_rows(worth, count, None)
     assert shares.sum() == count
     reached = worth[np.arange(1024), shares].sum()

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from podsrl.downsampling.ordering import Seed, sort_groups
+from podsrl.downsampling.max_variance import best_of_sorted
+from podsrl.downsampling.ordering import Order, Seed, sort_groups
 from podsrl.downsampling.registry import as_rewards, refuse_infinite
 from podsrl.errors import InvalidInputError
 
@@ -28,7 +29,8 @@ def downsample_batch(rewards_P_N: Any, rows: int, seed: Seed = None) -> Any:
     S_g are the kept rollouts of prompt g, and any number of them may be. Of equal choices (up to
     1e-9 of the widest group's spread) the most even spread over prompts is taken. Exact;
     docs/rules.md has the proof. A group without contrast gets no row while another has one left,
-    and an unscorable rollout is taken last; both have advantage 0.
+    and an unscorable rollout is taken last; both have advantage 0. Of one prompt it keeps what
+    `downsample` keeps.
 
     Args:
         rewards_P_N: rewards, shape (P, n): a numpy array, a torch tensor on any device, or nested
@@ -52,12 +54,14 @@ def downsample_batch(rewards_P_N: Any, rows: int, seed: Seed = None) -> Any:
     refuse_infinite(values)
     rows = _check_rows(rows, values)
     random = np.random.default_rng(seed) if seed is not None else None
-    ascending, rollout, count = sort_groups(values, seed)
-    place_N_P, worth = _rank_rollouts(ascending, count[:, 0])
-    shares = _share_rows(worth, rows, random)
-    of_group, taken = np.nonzero(np.arange(values.shape[1]) < shares[:, None])
+    order = sort_groups(values, seed)
     kept = np.zeros(values.shape, dtype=bool)
-    kept[of_group, rollout[of_group, place_N_P[taken, of_group]]] = True
+    if rows:
+        shares = _share_rows(_worths(order.ascending_P_N, order.count_P_1[:, 0]), rows, random)
+        for share in np.unique(shares[shares > 0]).tolist():
+            groups = np.flatnonzero(shares == share)
+            best = best_of_sorted(Order(*(part[groups] for part in order)), share)
+            kept[groups[:, None], best] = True
     if as_lists:
         return kept.tolist()
     if isinstance(rewards, np.ndarray):
@@ -84,40 +88,34 @@ def _check_rows(rows: int, values: Floats) -> int:
     return rows
 
 
-def _rank_rollouts(ascending_P_N: Floats, count_P: Integers) -> tuple[Integers, Floats]:
-    """Each group's places in the order in which they are taken, and what the first j are worth.
+def _worths(ascending_P_N: Floats, count_P: Integers) -> Floats:
+    """What the best j rollouts of each group are worth, j = 0..n; shape (P, n + 1).
 
     The best j + 1 rollouts of a group are the best j and the one at an end that is farther from
     their mean: the lowest or the highest of those left.
-
-    Returns:
-        place_N_P, and worth_P_J for j = 0..n.
     """
     groups, n = ascending_P_N.shape
     every = np.arange(groups)
     lowest, highest = ascending_P_N[:, 0] / 2, ascending_P_N[every, np.maximum(count_P - 1, 0)] / 2
     half_range = np.nan_to_num(highest - lowest)
-    widest = half_range.max(initial=0.0) or 1.0
+    widest = half_range.max() or 1.0
     x_N_P = np.nan_to_num((ascending_P_N - (lowest + highest)[:, None]) / widest).T.copy()
-    place = np.empty((n, groups), dtype=np.int64)
     squares = np.zeros((n + 1, groups))
     low, high, mean = every.copy(), (count_P - 1) * groups + every, np.zeros(groups)  # places in x
     for j in range(n):
         below = mean - x_N_P.take(low, mode="clip")
         above = x_N_P.take(high, mode="clip") - mean
-        is_high = above > below - _ROUNDING
-        place[j] = np.where(is_high, high, low)
+        is_high = above > below
         step = np.where(is_high, above, -below)
         squares[j + 1] = squares[j] + step * step * (j / (j + 1)) * (j < count_P)
         mean += step / (j + 1)
         low += groups * ~is_high
         high -= groups * is_high
     j_J = np.arange(n + 1)
-    place = np.where(j_J[1:, None] > count_P, j_J[:-1, None], place // max(1, groups))
     flat = _FILLER * (half_range <= 0)[:, None] * j_J
     unscorable = 2 * _FILLER * np.maximum(j_J - count_P[:, None], 0)
-    worth = np.sqrt(squares).T - flat - unscorable - _EQUAL * j_J**2.0
-    return place, worth
+    worths: Floats = np.sqrt(squares).T - flat - unscorable - _EQUAL * j_J**2.0
+    return worths
 
 
 def _share_rows(worth_P_J: Floats, rows: int, random: np.random.Generator | None) -> Integers:

@@ -2,7 +2,7 @@
 
 from array_api_compat import array_namespace
 
-from podsrl.downsampling.ordering import Array, Seed, keep_ends, ramp, sort_groups
+from podsrl.downsampling.ordering import Array, Order, Seed, keep_ends, ramp, sort_groups
 
 # Scaled rewards span 2, so for m > 1 the best sum of squares is at least 2. Sums closer than this
 # differ by rounding only, and count as equal.
@@ -26,9 +26,13 @@ def max_variance(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
     Returns:
         kept_P_M, integer indices, in no particular order.
     """
-    xp = array_namespace(rewards_P_N)
-    order = sort_groups(rewards_P_N, seed)
-    k_K = ramp(xp, m + 1, rewards_P_N)[None, :]
+    return best_of_sorted(sort_groups(rewards_P_N, seed), m)
+
+
+def best_of_sorted(order: Order, m: int) -> Array:
+    """The same of groups that are sorted already."""
+    xp = array_namespace(order.ascending_P_N)
+    k_K = ramp(xp, m + 1, order.ascending_P_N)[None, :]
     highest = xp.take_along_axis(
         order.ascending_P_N, xp.clip(order.count_P_1 - 1 - k_K[..., :m], 0), axis=-1
     )

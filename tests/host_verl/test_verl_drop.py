@@ -128,6 +128,7 @@ def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
         "pods/kept_tokens": 5 + 8 + 9 + 5,
         "pods/dropped_tokens": 6 + 7 + 6 + 7,
         "pods/zero_variance_groups": 1,
+        "pods/filler_rows": 2,
         "pods/short_groups": 0,
         "pods/unscorable": 1,
         "pods/drives/acc": pytest.approx(1.0),  # the reward itself
@@ -258,6 +259,7 @@ def test_a_reward_function_may_say_unscorable_in_place_of_nan(make_trainer, put,
     batch = trainer._balance_batch(put(rewards, unscorable=unscorable), metrics)
     batch = trainer._compute_advantage(batch, metrics)
     assert metrics["pods/unscorable"] == 6
+    assert metrics["pods/filler_rows"] == 2  # of the four that are kept
     data = transfer_queue.kv_batch_get(
         keys=batch.keys, partition_id="train", select_fields=["advantages"]
     )

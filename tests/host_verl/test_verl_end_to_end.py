@@ -15,6 +15,8 @@ pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`"
 import cpu_files
 import cpu_run as run
 
+import podsrl
+
 pytestmark = pytest.mark.slow
 
 M, ROWS = 4, run.PROMPTS * 4
@@ -24,6 +26,7 @@ PODS = "trainer.v1.trainer_mode=pods_sync"
 RUNS = {
     # the script has set m = 1 across the batch
     "half": [PODS, f"++trainer.v1.pods_sync.m={M}", "++trainer.v1.pods_sync.scope=prompt"],
+    "across": [PODS],  # as the script has it
     "whole": [PODS, f"+trainer.v1.pods_sync.m={run.ROLLOUTS}"],
     "sync": ["trainer.v1.trainer_mode=sync"],
     "colocate": [
@@ -70,7 +73,8 @@ def runs(tmp_path_factory):
     files = {"agents": "agents.parquet", "separate": "many.parquet"}
     cpu_files.write_prompts(folder / "many.parquet", 8 * run.PROMPTS)
     with ThreadPoolExecutor(max_workers=2) as pool:
-        scripts = {"half": run.SCRIPT}  # the recipe for eight GPUs, with all that is large swapped
+        # the recipe for eight GPUs, with all that is large swapped
+        scripts = {"half": run.SCRIPT, "across": run.SCRIPT}
         yield {
             name: pool.submit(
                 *(run.train, folder, name, *RUNS[name]),
@@ -85,6 +89,12 @@ def runs(tmp_path_factory):
 def half(runs):
     """PODS with m = 4 of n = 8."""
     return runs["half"].result()
+
+
+@pytest.fixture
+def across(runs):
+    """PODS across the batch, a row per prompt on average."""
+    return runs["across"].result()
 
 
 @pytest.fixture
@@ -140,6 +150,28 @@ def test_the_kept_rollouts_have_the_largest_variance_of_all_subsets(half):
             )
             assert len(kept) == M
             assert np.var(kept) == pytest.approx(best, abs=1e-6)
+
+
+def test_across_the_batch_the_update_sees_a_row_per_prompt_where_they_differ_most(across):
+    assert passes(across.rows) == {(*stage, run.PROMPTS): run.STEPS for stage in EACH_STEP}
+    for rollouts in across.rollouts:
+        groups = defaultdict(list)
+        for row in rollouts:
+            groups[row["input"]].append(row)
+        scores = np.array([[row["score"] for row in group] for group in groups.values()])
+        kept = np.array([[row["kept"] for row in group] for group in groups.values()])
+        best = podsrl.downsample_batch(scores, run.PROMPTS)
+        assert kept.sum() == run.PROMPTS
+        assert deviations(scores, kept) == pytest.approx(deviations(scores, best), abs=1e-6)
+        assert deviations(scores, best) > 0
+    said = "pods_sync: selected 1 of 8 on average in 4 groups; the update sees 4 rows"
+    assert across.log.count(said) == 1
+
+
+def deviations(scores, kept):
+    """What is maximised across the batch."""
+    of_group = [scores[i][kept[i]] for i in range(len(scores)) if kept[i].any()]
+    return sum(np.sqrt(((group - group.mean()) ** 2).sum()) for group in of_group)
 
 
 def test_dropped_rows_leave_the_queue_at_once_and_the_others_after_the_step(half):

@@ -89,15 +89,16 @@ def selection_metrics(
     Args:
         groups: the selected groups of one step.
         tags: verl's tags by key.
-        options: m, and the scope.
+        options: of the selection.
     """
     kept_keys = set().union(*(group.kept_keys for group in groups))
     tokens = {key: tag["seq_len"] for key, tag in tags.items()}
     kept_tokens = sum(tokens[key] for key in kept_keys)
     kept = [group.kept_rewards for group in groups]
     dropped = [np.delete(group.rewards_N, list(group.kept)) for group in groups]
-    flat = [len(r) for r in kept if len(r) and len(np.unique(_scored(r))) < 2]
-    found = {
+    constant = [len(np.unique(_scored(rewards))) < 2 for rewards in kept]
+    by_group = list(zip(kept, constant, strict=True))
+    return {
         "pods/rollouts": sum(len(group.sessions) for group in groups),
         "pods/kept_rollouts": sum(len(group.kept) for group in groups),
         "pods/kept_reward": _mean(np.concatenate(kept)),
@@ -105,13 +106,12 @@ def selection_metrics(
         "pods/kept_reward_std": _std(np.concatenate(kept)),
         "pods/kept_tokens": kept_tokens,
         "pods/dropped_tokens": sum(tokens.values()) - kept_tokens,
-        "pods/zero_variance_groups": len(flat),
+        "pods/zero_variance_groups": sum(bool(r.size) and flat for r, flat in by_group),
+        # their advantages are 0
+        "pods/filler_rows": sum(r.size if flat else int(np.isnan(r).sum()) for r, flat in by_group),
         "pods/short_groups": sum(len(group.sessions) < options.m for group in groups),
         "pods/unscorable": sum(int(np.isnan(group.rewards_N).sum()) for group in groups),
     }
-    if options.scope == "batch":
-        found["pods/filler_rows"] = sum(flat)  # their advantages are 0
-    return found
 
 
 def _scored(rewards: np.ndarray) -> np.ndarray:

@@ -23,8 +23,11 @@ from podsrl.analysis.statistics import Speedup, mean_over_seeds, speed_up
 from podsrl.analysis.summary import interval, median, speed
 from podsrl.errors import InvalidInputError
 from podsrl.experiments.measured_run import Measured, read_measured
-from podsrl.recommend import MEASURED as VARIANCES
-from podsrl.recommend import Costs, Population, Sizes, Variances, grid
+from podsrl.recommend.choice import grid
+from podsrl.recommend.costs import Costs, Sizes
+from podsrl.recommend.populations import Population
+from podsrl.recommend.signal import MEASURED as VARIANCES
+from podsrl.recommend.signal import Variances
 from podsrl.runs.folder import find_runs
 
 #: Arms by the (n, m) that they train with.
@@ -48,7 +51,7 @@ def speedup(
 ) -> float:
     """Predicted speed-up of one arm over another: the ratio of what they learn per second.
 
-    >>> from podsrl.recommend import KnownRates
+    >>> from podsrl.recommend.populations import KnownRates
     >>> costs = Costs.of_rollouts(generate=0.05, update=0.42)
     >>> round(speedup(KnownRates((0.1,)), costs, Sizes(8, 8, 2), Sizes(1, 16, 16)), 2)
     2.11

@@ -14,17 +14,10 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.evidence.variances import RESULT as VARIANCES
-from podsrl.recommend import (
-    Costs,
-    Line,
-    MeasuredRates,
-    Population,
-    Sizes,
-    Variances,
-    grid,
-    parse_pass_rates,
-)
-from podsrl.recommend.choice import Cell, best
+from podsrl.recommend.choice import Cell, best, grid
+from podsrl.recommend.costs import Costs, Line, Sizes
+from podsrl.recommend.populations import MeasuredRates, Population, parse_pass_rates
+from podsrl.recommend.signal import Variances
 from podsrl.runs.json_files import write_whole
 
 PAGE = Path("docs/results/foreseen.md")

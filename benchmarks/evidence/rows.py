@@ -24,6 +24,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.evidence.__main__ import RESULTS, RUNS, best, compare, hardware, mean_and_spread
 from benchmarks.evidence.cells import equally_long, mean_accuracy, with_interval
+from benchmarks.evidence.foreseen import NEAR
 from benchmarks.evidence.rows_settings import (
     ACROSS,
     ARMS,
@@ -46,7 +47,7 @@ from podsrl.analysis.statistics import Speedup, speed_up
 from podsrl.analysis.summary import summarise
 from podsrl.errors import InvalidInputError
 from podsrl.experiments.measured_run import read_measured
-from podsrl.recommend import Sizes
+from podsrl.recommend.costs import Sizes
 from podsrl.runs.folder import find_runs
 from podsrl.runs.json_files import write_json, write_whole
 
@@ -242,6 +243,7 @@ def logged(comparison: Comparison, arm: str, metric: str) -> float:
 def page(found: Mapping[str, Any]) -> str:
     """The whole page, from what `measure` gave of each setting; those not run are named."""
     missing = [name for name in SETTINGS if name not in found]
+    near = sum(how_right(one["arms"])[1] >= NEAR for one in found.values())
     parts = [
         "# Where to spend the rows of an update, measured\n",
         "`python -m benchmarks.evidence.rows`, or `make evidence` with all others; with `--only"
@@ -256,6 +258,8 @@ def page(found: Mapping[str, Any]) -> str:
         " learned per second by [the model](../signal.md), from the pass rates of these runs and"
         " the steps made. What it means: [evidence](../evidence.md).\n",
         "![Speed-up over the best GRPO in every setting](rows.png)\n",
+        f"The arm predicted to be best has at least {NEAR:.0%} of the best mean accuracy in {near}"
+        f" of {len(found)} settings.\n",
         *(section(name, one) for name, one in found.items()),
         rates_table(found),
     ]
@@ -305,10 +309,13 @@ def section(name: str, found: Mapping[str, Any]) -> str:
             f" {' | '.join(speeds)} | {one['predicted']:.2f} | {one['filler_share']:.0%} |"
             f" {one['saved']:.0%} |"
         )
-    predicted = {arm: one["predicted"] for arm, one in found["arms"].items()}
-    over_run = {arm: float(np.mean(one["over_run"])) for arm, one in found["arms"].items()}
+    choice, share, rank = how_right(found["arms"])
+    verdict = (
+        f"Predicted and measured mean accuracy have a rank correlation of {rank:.2f}. The arm"
+        f" predicted to be best, {WORDS[choice]}, has {share:.0%} of the best mean accuracy."
+    )
     figure_line = f"![{found['caption']}](rows-{name}.png)"
-    return "\n".join([*lines, "", how_right(predicted, over_run), "", figure_line, ""])
+    return "\n".join([*lines, "", verdict, "", figure_line, ""])
 
 
 def _speedup(found: Mapping[str, Any], arms: Sequence[str], clock: str) -> Speedup:
@@ -317,15 +324,14 @@ def _speedup(found: Mapping[str, Any], arms: Sequence[str], clock: str) -> Speed
     return Speedup(**found["arms"][arm][clock])
 
 
-def how_right(predicted: Mapping[str, float], measured: Mapping[str, float]) -> str:
-    """Whether the arms predicted come in their measured order, and what the choice has."""
-    rank = spearmanr([*predicted.values()], [measured[arm] for arm in predicted]).statistic
+def how_right(arms: Mapping[str, Any]) -> tuple[str, float, float]:
+    """The arm predicted to be best, what share of the best mean accuracy it has, and the rank
+    correlation of predicted and measured."""
+    predicted = {arm: one["predicted"] for arm, one in arms.items()}
+    measured = {arm: float(np.mean(one["over_run"])) for arm, one in arms.items()}
+    rank = spearmanr([*predicted.values()], [*measured.values()]).statistic
     choice = max(predicted, key=lambda arm: predicted[arm])
-    share = measured[choice] / max(measured[arm] for arm in predicted)
-    return (
-        f"Predicted and measured mean accuracy have a rank correlation of {rank:.2f}. The arm"
-        f" predicted to be best, {WORDS[choice]}, has {share:.0%} of the best mean accuracy."
-    )
+    return choice, measured[choice] / max(measured.values()), float(rank)
 
 
 def rates_table(found: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from benchmarks.evidence.cells import (
 )
 from podsrl.analysis.load_runs import Comparison
 from podsrl.experiments.measured_run import read_measured
-from podsrl.recommend import Sizes
+from podsrl.recommend.costs import Sizes
 
 REFERENCE = "grpo"
 AUTO = "auto"

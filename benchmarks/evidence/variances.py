@@ -26,7 +26,7 @@ from podsrl.errors import InvalidInputError
 from podsrl.experiments.config_file import read_config
 from podsrl.experiments.run import build_trainer, load_data
 from podsrl.experiments.spec import parse
-from podsrl.recommend import Variances
+from podsrl.recommend.signal import Variances
 from podsrl.runs.json_files import write_json
 
 RESULT = Path("docs/results/variances.json")

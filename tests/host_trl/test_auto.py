@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 from trl import TrlParser
 
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import BetaRates, Costs, Sizes, Timing, grid, measured, recommend
+from podsrl.recommend.choice import grid, recommend
+from podsrl.recommend.costs import Costs, Sizes, Timing
+from podsrl.recommend.populations import BetaRates, measured
 from podsrl.trl import PODSConfig, clock
 from podsrl.trl.auto import RolloutChooser, candidates, measuring_schedule
 from support.trl_runs import equal, logged, weights

@@ -18,7 +18,8 @@ from podsrl.analysis.summary import summarise
 from podsrl.cli import main
 from podsrl.experiments.config_file import read_config
 from podsrl.experiments.measured_run import read_measured
-from podsrl.recommend import Costs, MeasuredRates, Sizes, parse_pass_rates
+from podsrl.recommend.costs import Costs, Sizes
+from podsrl.recommend.populations import MeasuredRates, parse_pass_rates
 from podsrl.runs.folder import RunFolder, find_runs
 from support.synthetic_runs import rollouts, write_metrics, write_run
 from support.tiny_run import TINY_RUN
@@ -130,6 +131,17 @@ def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys
     assert "holds what was measured before" in fails(
         ["recommend", "--config", path, "--out", str(out)], capsys
     )
+
+
+def test_a_config_with_rounds_is_measured_without_them(config, tmp_path):
+    from podsrl.experiments.config_file import read_config
+    from podsrl.experiments.measured_run import ShortRun
+
+    path = config(num_generations=2, rollouts_per_round=2, reward_range=[0, 1])
+    flags = ["--rollouts_per_round", "4", "--reward_range", "0", "2", "--num_generations", "4"]
+    short = ShortRun.of(read_config(path), flags, str(tmp_path / "run"))
+    assert short.spec.training.rollouts_per_round is short.spec.training.reward_range is None
+    assert short.spec.training.num_generations == 4
 
 
 def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_path):

@@ -247,7 +247,8 @@ def test_arms_of_the_same_rows_are_put_beside_what_the_model_foresees(
     evidence, tmp_path, monkeypatch
 ):
     from benchmarks.evidence.rows import foreseen
-    from podsrl.recommend import Sizes, measured
+    from podsrl.recommend.costs import Sizes
+    from podsrl.recommend.populations import measured
 
     rising = [0.1, 0.2, 0.4]
     write_comparison(tmp_path / "cell", {"grpo": (4, 4, rising, 1.0), "few": (8, 2, rising, 0.5)})

@@ -9,22 +9,17 @@ from scipy import stats
 
 from benchmarks.evidence.cells import speedup
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import (
-    MEASURED,
-    BetaRates,
-    Costs,
-    KnownRates,
-    Line,
-    ResampledRewards,
-    Sizes,
-    Timing,
-    grid,
-    parse_pass_rates,
-    recommend,
-    splits,
-)
 from podsrl.recommend.advice import Batch, advise
-from podsrl.recommend.choice import best, best_rounds
+from podsrl.recommend.choice import best, best_rounds, grid, recommend, splits
+from podsrl.recommend.costs import Costs, Line, Sizes, Timing
+from podsrl.recommend.populations import (
+    BetaRates,
+    KnownRates,
+    ResampledRewards,
+    measured,
+    parse_pass_rates,
+)
+from podsrl.recommend.signal import MEASURED
 
 
 def test_a_cost_is_a_line_that_never_falls():
@@ -297,6 +292,54 @@ def test_rounds_pay_where_a_call_costs_little_by_itself():
     assert best_rounds(rates, cheap_call, Sizes(8, 9, 3)) is None  # odd m
     graded = ResampledRewards([[0.1, 0.5, 0.9, 0.4]])
     assert best_rounds(graded, cheap_call, sizes) is None
+
+
+def test_across_the_batch_more_than_one_row_per_prompt_teaches_more_than_within_prompts():
+    groups = [[0.0] * 7 + [1.0], [0.0] * 8, [1.0] * 4 + [0.0] * 4, [1.0] * 8]
+    within, across = (measured(groups, across=which).signal(8, 4, 16) for which in (False, True))
+    assert across.chance > within.chance
+    assert across.contrast > within.contrast
+    assert measured(groups, across=True).signal(4, 4, 8).contrast == pytest.approx(
+        measured(groups).signal(4, 4, 8).contrast, rel=0.1
+    )  # n = m is plain GRPO
+
+
+CHEAP_CALL = Costs(Line(0.02, 0.01), Line(0.0, 0.1))
+
+
+def test_the_settings_of_rounds_that_pay_are_ones_that_the_trainer_takes(tmp_path):
+    pytest.importorskip("trl")
+    from podsrl.trl import PODSConfig
+
+    costs = Costs(Line(0.1, 0.05), Line(0.0, 1.0))
+    groups = [[-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0, 1.0, 1.0]]
+    advice = advise(measured(groups), costs, Sizes(8, 8, 2), m=[2])
+    assert advice.rounds is not None
+    assert advice.rounds.pays
+    settings = advice.settings()
+    assert settings["reward_range"] == [-1.0, 1.0]
+    assert "The rewards seen were -1 and 1" in advice.table()
+    args = PODSConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, **settings)
+    assert args.rollouts_per_round == advice.rounds.first
+
+
+def test_where_the_best_can_have_no_rounds_the_best_that_can_is_shown_with_them():
+    advice = advise(BetaRates(1, 1), CHEAP_CALL, Sizes(16, 4, 1))
+    assert advice.choice.cell.sizes.m == 1
+    assert "rollouts_per_round" not in advice.settings()
+    rounds = advice.rounds
+    assert rounds is not None
+    assert rounds.pays
+    assert rounds.sizes.m % 2 == 0
+    cell = next(cell for cell in advice.cells if cell.sizes == rounds.sizes)
+    assert rounds.seconds is not None
+    generate = CHEAP_CALL.generate(cell.sizes.rollouts) * rounds.seconds
+    seconds = generate + CHEAP_CALL.update(cell.sizes.rows)
+    times = cell.worth / seconds / advice.choice.cell.per_second
+    says = f"and it learns {times:.2f} times as much per second as the recommended"
+    assert f"of {rounds.sizes}, rounds of {rounds.first} would" in advice.table()
+    assert says in advice.table()
+    assert advice.as_json()["rounds"]["sizes"]["m"] == rounds.sizes.m
 
 
 @pytest.mark.parametrize(

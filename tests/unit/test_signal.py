@@ -11,16 +11,15 @@ from scipy import stats
 from podsrl import downsample, downsample_batch
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import (
+from podsrl.recommend.costs import Sizes
+from podsrl.recommend.populations import (
     BetaRates,
     KnownRates,
     MeasuredRates,
     ResampledRewards,
-    Sizes,
-    Variances,
     measured,
 )
-from podsrl.recommend.signal import contrasts, kept_right
+from podsrl.recommend.signal import Variances, contrasts, kept_right
 
 SIZES = [(n, m) for n in range(1, 13) for m in range(1, n + 1)]
 RATES = (0.03, 0.2, 0.5, 0.9)

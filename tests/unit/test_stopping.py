@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency
 from podsrl.advantages import group_advantages
 from podsrl.downsampling import can_improve, downsample
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import KnownRates
+from podsrl.recommend.populations import KnownRates
 
 DRAWS = 100_000
 

@@ -11,8 +11,9 @@ from podsrl.experiments.preflight import check_run
 from podsrl.runs.json_files import refuse_unwritable
 
 if TYPE_CHECKING:
-    from podsrl.recommend import Population, Variances
     from podsrl.recommend.advice import Advice
+    from podsrl.recommend.populations import Population
+    from podsrl.recommend.signal import Variances
     from podsrl.runs.folder import RunFolder
 
 SUMMARY = "which prompts, n and m teach most per second, on your model and hardware"
@@ -104,8 +105,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     from podsrl.analysis.curves import Clock
-    from podsrl.recommend import MEASURED, Costs, Sizes, parse_pass_rates
     from podsrl.recommend.advice import advise
+    from podsrl.recommend.costs import Costs, Sizes
+    from podsrl.recommend.populations import parse_pass_rates
+    from podsrl.recommend.signal import MEASURED
 
     costs: Costs | None = None
     population: Population | None = None
@@ -139,6 +142,10 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
             sources.append(
                 f"rewards     {where}: {len(found.rewards_G)} groups, mean reward"
                 f" {found.mean_reward:.3f}"
+            )
+        if now.m > 1 and any(run.config().get("selection_scope") == "batch" for run in runs):
+            sources.append(
+                f"scope       batch is compared with m = 1 only, m = {now.m} as of prompts"
             )
     if args.rows:
         m = now.m if args.rows % now.m == 0 else args.rows
@@ -180,7 +187,7 @@ def _sizes(text: str) -> list[int]:
 
 
 def _variances(text: str) -> "Variances":
-    from podsrl.recommend import Variances
+    from podsrl.recommend.signal import Variances
 
     try:
         between, within = (float(number) for number in text.split(","))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from podsrl.downsampling.registry import downsample
 from podsrl.errors import InvalidInputError, RewardError
 
-_ROUNDING = 1e-6  # of the range: rewards are sums in float32
+_ROUNDING = 1e-6  # of the range: rewards are sums
 
 
 def can_improve(
@@ -44,7 +44,7 @@ def can_improve(
         )
     rewards = np.asarray(rewards_P_N, dtype=np.float64)
     low, high = reward_range
-    near = _ROUNDING * (high - low)
+    near = _near(low, high)
     if stop_at is None:
         lowest, highest = rewards <= low + near, rewards >= high - near
         enough = np.minimum(lowest.sum(axis=1), highest.sum(axis=1)) >= m // 2
@@ -55,6 +55,11 @@ def can_improve(
     return ~enough | (not high > low)
 
 
+def _near(low: float, high: float) -> float:
+    """How far a reward in float32 may lie from an end that it stands for."""
+    return _ROUNDING * (high - low) + float(np.spacing(np.float32(max(abs(low), abs(high)))))
+
+
 def refuse_outside(rewards: Any, reward_range: Sequence[float], step: int) -> None:
     """Check the rewards of a step, from 1, against the range that a stop relies on.
 
@@ -62,7 +67,7 @@ def refuse_outside(rewards: Any, reward_range: Sequence[float], step: int) -> No
         RewardError: one is outside of it.
     """
     low, high = reward_range
-    near = _ROUNDING * (high - low)
+    near = _near(low, high)
     values = np.asarray(rewards, dtype=np.float64)
     outside = values[(values < low - near) | (values > high + near)]
     if outside.size:

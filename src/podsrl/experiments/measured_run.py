@@ -1,5 +1,6 @@
 """What a run has measured of its costs and of its prompts, and a short run to measure it."""
 
+import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,16 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import (
-    MEASURED,
-    Costs,
-    Population,
-    Sizes,
-    Timing,
-    Variances,
-    measured,
-)
 from podsrl.recommend.advice import Batch
+from podsrl.recommend.costs import Costs, Sizes, Timing
+from podsrl.recommend.populations import Population, measured
+from podsrl.recommend.signal import MEASURED, Variances
 from podsrl.runs.folder import PHASES, RunFolder
 
 if TYPE_CHECKING:
@@ -186,6 +181,18 @@ def _rewards(run: RunFolder) -> list[list[float]]:
     return groups
 
 
+def _without_rounds(
+    config: dict[str, Any], flags: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """A config and flags that generate all rollouts at once, whose time is to be measured."""
+    names = ("rollouts_per_round", "reward_range", "stop_at")
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in names:
+        parser.add_argument(f"--{name}", nargs="*")
+    flags = parser.parse_known_args(list(flags))[1]
+    return {name: value for name, value in config.items() if name not in names}, flags
+
+
 @dataclass(frozen=True)
 class ShortRun:
     """A run that only measures: each of several n twice, then the chosen n on more prompts.
@@ -209,6 +216,7 @@ class ShortRun:
         from podsrl.experiments.spec import parse
         from podsrl.trl.auto import candidates, measuring_schedule
 
+        config, flags = _without_rounds(config, flags)
         m = int(parse(config, flags).training.num_generations or 0)
         most = str(8 * m)
         fixed = {

@@ -8,6 +8,7 @@ from podsrl.recommend.choice import (
     Cell,
     Choice,
     Rounds,
+    best,
     best_rounds,
     grid,
     recommend,
@@ -43,7 +44,8 @@ class Advice:
 
     now: the present sizes. cells: what is compared. plain: plain GRPO of the present prompts and m,
         which what is learned is shown relative to. choice: the sizes to take. rounds: whether to
-        generate them in rounds, where that is known. batch: the rows of a step as TRL counts them.
+        generate those, or else the best with an even m, in rounds, where that is known. batch: the
+        rows of a step as TRL counts them.
     """
 
     now: Sizes
@@ -81,11 +83,11 @@ class Advice:
                 + ("  <- recommended" if cell == self.choice.cell and cell.worth else "")
             )
         lines += ["", f"recommended: {self.choice.reason}."]
-        _, n, m = (best := self.choice.cell).sizes
-        if best.worth and n == max(cell.sizes.n for cell in self.cells if cell.sizes.m == m) > m:
+        _, n, m = (taken := self.choice.cell).sizes
+        if taken.worth and n == max(cell.sizes.n for cell in self.cells if cell.sizes.m == m) > m:
             lines.append(f"no larger n than {n} was compared; --n compares others")
         if self.rounds is not None:
-            lines.append(str(self.rounds))
+            lines.append(f"{self.rounds}{self._in_rounds(self.rounds)}")
         if settings := [f"  {name}: {value}" for name, value in self.settings().items()]:
             lines += ["\nthe settings of TRL and podsrl for it:", *settings]
         return "\n".join(lines)
@@ -107,9 +109,25 @@ class Advice:
             "per_device_train_batch_size": batch.rows,
             "gradient_accumulation_steps": batch.accumulation,
         }
-        if self.rounds is not None and self.rounds.pays:
+        if self.rounds is not None and self.rounds.pays and self.rounds.sizes == sizes:
             settings["rollouts_per_round"] = self.rounds.first
+            settings["reward_range"] = list(self.rounds.reward_range)
         return settings
+
+    def _in_rounds(self, rounds: Rounds) -> str:
+        """What follows from rounds that pay."""
+        if rounds.seconds is None or not rounds.pays:
+            return ""
+        if rounds.sizes == self.choice.cell.sizes:
+            low, high = rounds.reward_range
+            return (
+                f". The rewards seen were {low:g} and {high:g}; reward_range must hold all others"
+            )
+        (cell,) = (cell for cell in self.cells if cell.sizes == rounds.sizes)
+        phases = self.costs.phases(cell.sizes)
+        saved = (1 - rounds.seconds) * (phases["generate"] + phases["score"])
+        share = cell.worth / (cell.seconds - saved) / self.choice.cell.per_second
+        return f", and it learns {share:.2f} times as much per second as the recommended"
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values; what is learned per second is absolute."""
@@ -120,7 +138,7 @@ class Advice:
             "variances": asdict(self.variances),
             "recommended": choice.cell.sizes._asdict()
             | {"reason": choice.reason, "settings": self.settings()},
-            "rounds": None if self.rounds is None else asdict(self.rounds),
+            "rounds": self.rounds and asdict(self.rounds) | {"sizes": self.rounds.sizes._asdict()},
             "cells": [
                 {
                     **(cell.sizes._asdict() | asdict(cell.signal)),
@@ -154,5 +172,10 @@ def advise(
     plain = grid(population, costs, [now.plain], variances)[0]
     teaches = any(cell.worth for cell in cells)
     choice = recommend(cells if teaches else grid(population, costs, [now]), plain, costs)
-    rounds = best_rounds(population, costs, choice.cell.sizes) if teaches else None
+    rounds = None
+    if teaches:
+        # the chosen sizes where they can have rounds, or else the best of those that can
+        able = [cell for cell in cells if cell.sizes.m % 2 == 0 and cell.sizes.n > cell.sizes.m]
+        able = [choice.cell] if choice.cell in able else able
+        rounds = best_rounds(population, costs, best(able).sizes) if able else None
     return Advice(now, costs, variances, cells, plain, choice, rounds, batch or Batch(now.rows))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from podsrl.errors import InvalidInputError
 from podsrl.recommend.costs import Costs, Sizes
-from podsrl.recommend.populations import Population
+from podsrl.recommend.populations import Population, ResampledRewards
 from podsrl.recommend.signal import MEASURED, Signal, Variances
 
 #: Sizes this near to the best count as equal, and the one with the shortest step is taken: timings
@@ -41,13 +41,16 @@ class Choice(NamedTuple):
 class Rounds:
     """Generating in two rounds, the second only for prompts whose kept rollouts can improve.
 
-    first: rollouts of each prompt in the first round. fewer: share of rollouts saved. seconds: of
-        generating and scoring, as a share of those without rounds; None: not known.
+    sizes: of the step. first: rollouts of each prompt in the first round. fewer: share of rollouts
+        saved. seconds: of generating and scoring, as a share of those without rounds; None: not
+        known. reward_range: the two rewards that a prompt can have.
     """
 
+    sizes: Sizes
     first: int
     fewer: float
     seconds: float | None
+    reward_range: tuple[float, float]
 
     @property
     def pays(self) -> bool:
@@ -55,7 +58,8 @@ class Rounds:
         return self.seconds is not None and self.seconds < 1 - WITHIN
 
     def __str__(self) -> str:
-        saves = f"rounds of {self.first} would generate {self.fewer:.0%} fewer rollouts"
+        fewer = f"{self.fewer:.0%} fewer rollouts"
+        saves = f"of {self.sizes}, rounds of {self.first} would generate {fewer}"
         if self.seconds is None:
             return f"{saves}; whether that pays can't be said without what a call costs by itself"
         verdict = "pay" if self.pays else "don't pay"
@@ -168,20 +172,22 @@ def recommend(cells: Sequence[Cell], plain: Cell, costs: Costs | None = None) ->
 def best_rounds(population: Population, costs: Costs, sizes: Sizes) -> Rounds | None:
     """The first round that saves most time; None where it isn't known which prompts need more.
 
-    The second round is a second call of the generator: what any call costs is paid twice.
+    That depends on the range of the rewards, and there is none for odd m. The second round is a
+    second call of the generator: what any call costs is paid twice.
     """
     prompts, n, m = sizes
+    if m % 2 or isinstance(population, ResampledRewards):
+        return None
     generate, score = costs.generate, costs.score
     all_at_once = generate(sizes.rollouts) + score(sizes.rollouts)
     found, first = [], m
     while first < n:
         rollouts = population.expected_rollouts(n, m, first)
-        if rollouts is None:
-            return None
         parts = [prompts * first, prompts * (rollouts - first)]
         seconds = sum(generate(part) + score(part) for part in parts if part > 0)
         share = seconds / all_at_once if generate.fixed else None
-        found.append(Rounds(first, 1 - rollouts / n, share))
+        limits = population.reward_range
+        found.append(Rounds(sizes, first, 1 - rollouts / n, share, limits))
         first *= 2
     return min(found, key=lambda one: (one.seconds or 0.0, -one.fewer), default=None)
 

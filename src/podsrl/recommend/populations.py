@@ -22,7 +22,14 @@ _MOST_GROUPS = 512
 
 
 class _Counted(ABC):
-    """Binary rewards and max_variance: all that matters is the number right among n."""
+    """Binary rewards and max_variance: all that matters is the number right among n.
+
+    reward_range: the rewards of a wrong and of a right rollout. across: rows are chosen across the
+        batch for any m, not for m = 1 only.
+    """
+
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    across: bool = False
 
     @abstractmethod
     def counts(self, n: int) -> Floats:
@@ -31,23 +38,21 @@ class _Counted(ABC):
     def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
         """What an update on m of n rollouts per prompt sees: the exact sum over K.
 
-        m = 1: as many rows as prompts, chosen across batches of so many prompts, by simulation.
+        Across batches of so many prompts, as for m = 1, by simulation.
         """
-        if m == 1:
+        if m == 1 or self.across:
             shares, random = self.counts(n), np.random.default_rng(n)
             right_D = random.choice(n + 1, _batches(prompts) * prompts, p=shares / shares.sum())
-            return _signal_across((np.arange(n) < right_D[:, None]).astype(float), prompts)
+            return _signal_across((np.arange(n) < right_D[:, None]).astype(float), prompts, m)
         of_count, counts = contrasts(n, m), self.counts(n)
         differ, square = counts @ (of_count > 0), counts @ of_count**2
         contrast = float(counts @ of_count)
         return Signal(contrast, float(differ), m, float(square), float(square) - contrast**2)
 
-    def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
+    def expected_rollouts(self, n: int, m: int, first: int) -> float:
         """Generated per prompt in two rounds (docs/rounds.md): `first`, and the others unless m/2
-        are right and m/2 wrong, as `can_improve` says; None for odd m, where that isn't known.
+        are right and m/2 wrong, as `can_improve` says. For even m.
         """
-        if m % 2:
-            return None
         enough = float(self.counts(first)[m // 2 : first - m // 2 + 1].sum())
         return first + (n - first) * (1 - enough)
 
@@ -114,6 +119,8 @@ class MeasuredRates(_Counted):
 
     right_G: tuple[int, ...]
     rollouts_G: tuple[int, ...]
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    across: bool = False
 
     @cached_property
     def fitted(self) -> BetaRates:
@@ -145,28 +152,30 @@ class ResampledRewards:
     """
 
     def __init__(
-        self, rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance", seed: int = 0
+        self,
+        rewards_G: Sequence[Sequence[float]],
+        rule: str | Rule = "max_variance",
+        seed: int = 0,
+        across: bool = False,
     ) -> None:
         step = -(-len(rewards_G) // _MOST_GROUPS)
         self.rewards_G = [np.asarray(rewards, float) for rewards in rewards_G[::step]]
-        self.rule, self.seed = rule, seed
+        self.rule, self.seed, self.across = rule, seed, across
 
     def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
         """Mean and share above zero of the kept rewards' standard deviation."""
         random = np.random.default_rng([self.seed, n])
-        across = _batches(prompts) * prompts if m == 1 else 0
-        draws = max(8, _DRAWS // len(self.rewards_G), -(-across // len(self.rewards_G)))
+        across = m == 1 or self.across
+        least = _batches(prompts) * prompts if across else 0
+        draws = max(8, _DRAWS // len(self.rewards_G), -(-least // len(self.rewards_G)))
         drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
         rewards_D_N = np.concatenate(drawn)
-        if m == 1:
-            return _signal_across(random.permutation(rewards_D_N), prompts)
+        if across:
+            return _signal_across(random.permutation(rewards_D_N), prompts, m)
         kept = downsample(rewards_D_N, m, self.rule, seed=[self.seed, n, m])
         mask_D_N = np.zeros(rewards_D_N.shape, dtype=bool)
         np.put_along_axis(mask_D_N, kept, True, axis=-1)
         return _signal_of(rewards_D_N, mask_D_N, m)
-
-    def expected_rollouts(self, n: int, m: int, first: int) -> float | None:
-        """Not known: when a kept set can't improve depends on the range of the rewards."""
 
 
 #: A distribution of prompts.
@@ -178,13 +187,13 @@ def _batches(prompts: int) -> int:
     return max(8, _DRAWS // prompts)
 
 
-def _signal_across(rewards_D_N: Floats, prompts: int) -> Signal:
-    """Of batches of so many prompts, and as many rows, which `downsample_batch` chooses."""
+def _signal_across(rewards_D_N: Floats, prompts: int, m: int) -> Signal:
+    """Of batches of so many prompts, and m times as many rows, which `downsample_batch` chooses."""
     batches = rewards_D_N[: len(rewards_D_N) // prompts * prompts].reshape(
         -1, prompts, rewards_D_N.shape[1]
     )
-    kept = np.concatenate([downsample_batch(batch, prompts, seed=0) for batch in batches])
-    return _signal_of(np.concatenate(batches), kept, 1, prompts)
+    kept = np.concatenate([downsample_batch(batch, prompts * m, seed=0) for batch in batches])
+    return _signal_of(np.concatenate(batches), kept, m, prompts)
 
 
 def _signal_of(rewards_D_N: Floats, kept_D_N: Any, m: int, prompts: int = 1) -> Signal:
@@ -208,13 +217,13 @@ def _draw(random: np.random.Generator, rewards: Floats, n: int, draws: int) -> F
 
 
 def measured(
-    rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance"
+    rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance", across: bool = False
 ) -> MeasuredRates | ResampledRewards:
     """The population that groups of rewards come from; those without any scored reward don't count.
 
     Exact sums where rewards take two values at most and the rule is max_variance, simulation for
     all else. The contrast of binary rewards other than 0 and 1 is in units of their difference.
-    NaN could not be scored.
+    NaN could not be scored. across: rows are chosen across the batch for every m.
 
     Raises:
         InvalidInputError: no reward at all.
@@ -226,11 +235,12 @@ def measured(
         raise InvalidInputError("no rollout has a reward: there is nothing to choose n and m by")
     values = np.unique(np.concatenate(groups))
     if resolve_rule(rule) is not max_variance or len(values) > 2:
-        return ResampledRewards([rewards.tolist() for rewards in groups], rule)
+        return ResampledRewards([rewards.tolist() for rewards in groups], rule, across=across)
     # one value only: whether it means right or wrong makes no difference to the contrast
     high = values[-1] if len(values) == 2 else np.inf
     right = tuple(int((rewards == high).sum()) for rewards in groups)
-    return MeasuredRates(right, tuple(len(rewards) for rewards in groups))
+    limits = (float(values[0]), float(values[-1]))
+    return MeasuredRates(right, tuple(len(rewards) for rewards in groups), limits, across)
 
 
 def parse_pass_rates(text: str) -> KnownRates | BetaRates:

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.recommend import Costs, Sizes, Timing, grid, measured, recommend
+from podsrl.recommend.choice import grid, recommend
+from podsrl.recommend.costs import Costs, Sizes, Timing
+from podsrl.recommend.populations import measured
 from podsrl.runs.folder import PHASES
 
 _MOST_SIZES = 4  # measured: enough for a line through them
@@ -55,6 +57,7 @@ class RolloutChooser:
         most: the largest n to consider.
         prompts: of an optimiser step.
         rule: that keeps them.
+        across: whether rows are chosen across the batch.
 
     Attributes:
         n: rollouts to generate next.
@@ -63,8 +66,15 @@ class RolloutChooser:
         reason: why, in a sentence; until then, what is measured.
     """
 
-    def __init__(self, m: int, most: int, prompts: int = 1, rule: Any = "max_variance") -> None:
-        self.m, self.prompts, self.rule = m, prompts, rule
+    def __init__(
+        self,
+        m: int,
+        most: int,
+        prompts: int = 1,
+        rule: Any = "max_variance",
+        across: bool = False,
+    ) -> None:
+        self.m, self.prompts, self.rule, self.across = m, prompts, rule, across
         self.candidates = candidates(m, most)
         self.schedule = measuring_schedule(self.candidates)
         self.n = self.schedule[0]
@@ -134,7 +144,7 @@ class RolloutChooser:
 
     def _best(self) -> tuple[int, str]:
         try:
-            population = measured(self._rewards, self.rule)
+            population = measured(self._rewards, self.rule, self.across)
         except InvalidInputError as error:  # the trainer warns of each such step
             return self.candidates[0], f"n = {self.candidates[0]}: {error}"
         costs = Costs.of_timings(self._timings)

@@ -63,7 +63,7 @@ canary: ## the newest releases of all: which names that podsrl relies on have mo
 notebooks: $(READY) ## run the notebooks of examples/ and write their outputs into them: 4 minutes
 	cd tests && $(abspath $(BIN))/python -m support.notebooks
 
-evidence: $(READY) ## everything in docs/results on the embedded tasks: about 16 hours on two free cores
+evidence: $(READY) ## everything in docs/results on the embedded tasks: about 20 hours on two free cores
 	$(BIN)/python -m benchmarks.evidence
 	$(BIN)/python -m benchmarks.evidence.reward_parts
 	$(BIN)/python -m benchmarks.evidence.rows

@@ -6,7 +6,9 @@ have ended they leave the batch. The distribution is the same; the random number
 """
 
 import copy
+from contextlib import AbstractContextManager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.distributed.fsdp import FullyShardedDataParallel
@@ -23,7 +25,7 @@ _WHOLE_CALLS_ONLY = (
     *("return_dict_in_generate", "prompt_lookup_num_tokens", "begin_suppress_tokens"),
     *("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty"),
     *("watermarking_config", "guidance_scale", "penalty_alpha", "dola_layers"),
-    "assistant_early_exit",
+    *("assistant_early_exit", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty"),
 )
 #: Architectures that keep a state, or whose caches can't be copied between rows.
 _NO_COPIES = ("rwkv", "mpt", "openai-gpt")
@@ -96,7 +98,7 @@ def can_share(model: Any, generation_config: GenerationConfig) -> bool:
     sampling_only = all((setting(name) or 1) == 1 for name in ("num_beams", "num_return_sequences"))
     whole = any(map(setting, _WHOLE_CALLS_ONLY))
     ends = config.max_new_tokens is not None and config.eos_token_id is not None
-    if not sampling_only or whole or not ends or config.use_cache is False:
+    if not sampling_only or whole or not ends or setting("use_cache") is False:
         return False
     if model.config.model_type in _NO_COPIES:
         return False
@@ -110,6 +112,23 @@ def can_share(model: Any, generation_config: GenerationConfig) -> bool:
         return False  # a DTensor, of FSDP2 or tensor parallelism
     layers = DynamicCache(config=model.config).layers
     return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+
+
+def generating_fast(model: Any) -> AbstractContextManager[Any]:
+    """`model.generate`, called inside as TRL calls it, reads each prompt once.
+
+    Calls with anything else than token ids, their mask and a config go to the model as they are.
+    """
+    model = getattr(model, "_orig_mod", model)  # what torch.compile has wrapped
+    original = model.generate
+
+    def fast(**kwargs: Any) -> Any:
+        if set(kwargs) != {"input_ids", "attention_mask", "generation_config"}:
+            return original(**kwargs)
+        with patch.object(model, "generate", original):
+            return generate(model, **kwargs)
+
+    return patch.object(model, "generate", fast)
 
 
 class _EnoughEnded(StoppingCriteria):

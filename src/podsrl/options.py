@@ -57,12 +57,6 @@ class Options:
     reward_range: Sequence[float] | None = None
     stop_at: float | None = None
 
-    def seed_of(self, *step: int) -> list[int] | None:
-        """What decides ties of a step; None: the rollout's number."""
-        if self.seed is not None:
-            return [self.seed, *step]
-        return None if self.selection_weights is None else [secrets.randbits(32)]
-
     def selected_by(self, reward: float, parts: Mapping[str, Any]) -> float:
         """What a rollout is selected by: its reward, or the weighted sum of its parts.
 
@@ -104,7 +98,9 @@ class Options:
         scores = [[self.selected_by(*rollout) for rollout in group] for group in rollouts]
         if self.reward_range is not None:
             refuse_outside(np.concatenate(scores), self.reward_range, *step)
-        seed = self.seed_of(*step)
+        seed = None if self.selection_weights is None else [secrets.randbits(32)]
+        if self.seed is not None:
+            seed = [self.seed, *step]
         if self.scope == "batch":
             return downsample_ragged_batch(scores, self.m * len(scores), seed)
         return downsample_ragged(scores, self.m, self.rule, seed)
@@ -134,54 +130,63 @@ def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> 
             f"unknown: {', '.join(where + name for name in unknown)}; allowed:"
             f" {', '.join(where + name for name in allowed)}"
         )
-    least = 1 if given.get("scope") == "batch" and n > 1 else 2
-    range_of_m = f"{least} <= m <= {n} ({n_name}, the rollouts generated per prompt)"
-    m = given.get("m")
-    if m is None:
-        raise InvalidInputError(f"{where}m is not set; set it to an integer {range_of_m}")
-    if not _is_integer(m):
-        raise InvalidInputError(f"{where}m={m!r}; allowed: an integer {range_of_m}")
-    if m < least:
-        raise InvalidInputError(
-            f"{where}m={m}; allowed: {range_of_m}. One rollout has no group to be compared with;"
-            f" with {where}scope=batch, where m is a mean over prompts, 1 is allowed"
-        )
-    if m > n:
-        raise InvalidInputError(
-            f"{where}m={m} rollouts can't be kept of {n_name}={n}; allowed: {range_of_m}, or raise"
-            f" {n_name}"
-        )
-    options = Options(**given)
-    resolve_rule(options.rule)
-    if options.baseline not in BASELINES:
-        raise InvalidInputError(
-            f"{where}baseline={options.baseline!r}; allowed: {', '.join(BASELINES)}"
-        )
-    if options.seed is not None and (not _is_integer(options.seed) or options.seed < 0):
-        raise InvalidInputError(f"{where}seed={options.seed!r}; allowed: an integer >= 0, or none")
-    if options.scope not in SCOPES:
-        raise InvalidInputError(f"{where}scope={options.scope!r}; allowed: {', '.join(SCOPES)}")
-    if options.scope == "batch" and options.rule != "max_variance":
-        raise InvalidInputError(
-            f"{where}rule={options.rule!r} chooses within a prompt, and {where}scope=batch has a"
-            " rule of its own: leave the rule out, or set scope=prompt"
-        )
-    _check_weights(options.selection_weights, where)
-    check_rounds(options, n, {"n": n_name, **{name: where + name for name in allowed}})
+    options = Options(**{"m": None, **given})
+    check(options, n, {"n": n_name, **{name: where + name for name in allowed}})
     return options
 
 
-def check_rounds(options: Options, n: Any, names: Mapping[str, str]) -> None:
-    """Check the options of rounds; docs/rounds.md says why each is needed.
+def check(options: Options, n: int, names: Mapping[str, str]) -> None:
+    """Check the values of the options.
 
     Args:
-        options: all of them, otherwise checked.
+        options: as the user set them; selection_weights by name, or None where the host has others.
         n: rollouts generated per prompt at most.
         names: what the host calls each option, and n.
 
     Raises:
-        InvalidInputError: a combination that has no meaning, or no exact stop.
+        InvalidInputError, UnknownNameError: as `check_options`.
     """
+    m, scope = options.m, options.scope
+    if n < 2:
+        raise InvalidInputError(
+            f"{names['n']}={n}; allowed: at least 2, to compare with each other"
+        )
+    least = 1 if scope == "batch" else 2
+    range_of_m = f"{least} <= m <= {n} ({names['n']}, the rollouts generated per prompt)"
+    if m is None:
+        raise InvalidInputError(f"{names['m']} is not set; set it to an integer {range_of_m}")
+    if not _is_integer(m):
+        raise InvalidInputError(f"{names['m']}={m!r}; allowed: an integer {range_of_m}")
+    if m < least:
+        raise InvalidInputError(
+            f"{names['m']}={m}; allowed: {range_of_m}. One rollout has no group to compare with;"
+            f" with {names['scope']}=batch, where m is a mean over prompts, 1 is allowed"
+        )
+    if m > n:
+        raise InvalidInputError(
+            f"{names['m']}={m} rollouts can't be kept of {names['n']}={n}; allowed: {range_of_m},"
+            f" or raise {names['n']}"
+        )
+    resolve_rule(options.rule)
+    for name, allowed in (("baseline", BASELINES), ("scope", SCOPES)):
+        if (given := getattr(options, name)) not in allowed:
+            raise InvalidInputError(f"{names[name]}={given!r}; allowed: {', '.join(allowed)}")
+    if options.seed is not None and (not _is_integer(options.seed) or options.seed < 0):
+        raise InvalidInputError(
+            f"{names['seed']}={options.seed!r}; allowed: an integer >= 0, or none"
+        )
+    if scope == "batch" and options.rule != "max_variance":
+        raise InvalidInputError(
+            f"{names['rule']}={options.rule!r} chooses within a prompt, and {names['scope']}=batch"
+            f" has a rule of its own: leave the rule out, or set {names['scope']}=prompt"
+        )
+    if options.selection_weights is not None:
+        _check_weights(options.selection_weights, names["selection_weights"])
+    _check_rounds(options, n, names)
+
+
+def _check_rounds(options: Options, n: int, names: Mapping[str, str]) -> None:
+    """docs/rounds.md says why each is needed."""
     r, m = options.rollouts_per_round, options.m
     limits, share = options.reward_range, options.stop_at
     name = names["rollouts_per_round"]
@@ -192,10 +197,10 @@ def check_rounds(options: Options, n: Any, names: Mapping[str, str]) -> None:
                 f" round; set {name}, or leave them out"
             )
         return
-    if not _is_integer(n) or not _is_integer(r) or not m <= r < n:
+    if not _is_integer(r) or not m <= r < n:
         raise InvalidInputError(
             f"{name} must be a number from {names['m']} (m = {m}) to less than {names['n']}"
-            f" (n = {n}), which must be a number, too; got {r!r}"
+            f" (n = {n}); got {r!r}"
         )
     if options.rule != "max_variance" or options.scope != "prompt":
         raise InvalidInputError(
@@ -244,9 +249,7 @@ def as_number(value: Any) -> float:
         return math.nan
 
 
-def _check_weights(weights: Any, where: str) -> None:
-    if weights is None:
-        return
+def _check_weights(weights: Any, name: str) -> None:
     allowed = (
         "allowed: numbers by key of the reward function's dictionary, not all 0, such as"
         " {acc: 1.0}; score is the reward itself"
@@ -254,9 +257,9 @@ def _check_weights(weights: Any, where: str) -> None:
     if not isinstance(weights, Mapping) or not all(
         is_number(weight) and math.isfinite(weight) for weight in weights.values()
     ):
-        raise InvalidInputError(f"{where}selection_weights={weights!r}; {allowed}")
+        raise InvalidInputError(f"{name}={weights!r}; {allowed}")
     if not any(weights.values()):
-        raise InvalidInputError(f"{where}selection_weights={dict(weights)!r} are all 0; {allowed}")
+        raise InvalidInputError(f"{name}={dict(weights)!r} are all 0; {allowed}")
 
 
 def _is_integer(value: Any) -> bool:

@@ -36,6 +36,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "beta": {"beta": 0.1, "max_steps": 2},
     "scope": {"selection_scope": "batch", "num_generations": 1, "n": 3, "max_steps": 2},
     "rounds": {"rollouts_per_round": 5, "stop_at": 0.75, "max_steps": 2},
+    "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 2},
     "straight": {"max_steps": 4, "n": 8, "num_iterations": 2},
     "stopped": {
         "max_steps": 4, "n": 8, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1,
@@ -43,7 +44,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
-AGENTS = ("tools", "environment", "images")
+# of rare tool images rank 1 of 2 generates one, and keeps none
+AGENTS = ("tools", "environment", "images", "rare tool images")
 
 
 def settings(name: str, out: Path, model: Path, world: int, **more: Any) -> dict[str, Any]:
@@ -162,6 +164,15 @@ def test_the_kept_set_on_two_ranks_is_the_brute_force_choice(on_ranks):
             kept = group["kept"].to_numpy()
             assert kept.sum() == 4
             assert np.var(rewards[kept]) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_rule_that_draws_at_random_keeps_the_same_rows_on_every_rank(on_ranks):
+    trained = result(on_ranks(2), "own_rule")["tokens_by_rank"]
+    for step in (1, 2):
+        table = RunFolder(on_ranks(2) / "own_rule").rollouts(step).to_pandas()
+        tokens = sorted(tokens for rank in trained for tokens in rank[step - 1])
+        assert sorted(table[table["kept"]]["tokens"]) == tokens
 
 
 @pytest.mark.slow

@@ -150,6 +150,14 @@ def test_the_settings_of_the_model_itself_count_where_none_are_given(model, conf
     assert can_share(other, config)
 
 
+def test_a_model_that_keeps_no_cache_is_left_to_generate(model, config, monkeypatch):
+    monkeypatch.setattr(model.generation_config, "use_cache", False)
+    config.use_cache = None  # as TRL gives it
+    assert not can_share(model, config)
+    config.use_cache = True
+    assert can_share(model, config)
+
+
 def test_prompts_of_one_token_are_left_to_generate(model, tokenizer, config):
     config.update(do_sample=False)
     batch = {name: values[:, :1] for name, values in inputs(tokenizer, ["12+34"], 3).items()}
@@ -190,7 +198,7 @@ def test_a_compiled_model_generates_fast_as_well(make_trainer):
 
 @pytest.mark.slow
 def test_the_trainer_uses_it_where_it_keeps_fewer_than_it_generates(make_trainer, monkeypatch):
-    from podsrl.trl import fast_generation
+    from podsrl import generation as fast_generation
 
     calls = []
     monkeypatch.setattr(
@@ -210,7 +218,7 @@ def test_the_trainer_uses_it_where_it_keeps_fewer_than_it_generates(make_trainer
 
 
 def test_generation_settings_of_the_config_reach_it(make_trainer, monkeypatch):
-    from podsrl.trl import fast_generation
+    from podsrl import generation as fast_generation
 
     seen: list[GenerationConfig] = []
     monkeypatch.setattr(

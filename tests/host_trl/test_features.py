@@ -1,5 +1,6 @@
 """What comes with GRPOTrainer still works."""
 
+import functools
 from typing import Any
 
 import pytest
@@ -56,7 +57,41 @@ def test_evaluation_is_trls_own_and_leaves_training_alone(make_trainer, dataset)
 @pytest.mark.filterwarnings(
     "ignore:You are using 'rollout_func':UserWarning"
 )  # experimental in TRL
-def test_a_rollout_func_may_generate_and_its_columns_reach_the_rewards(make_trainer, tiny_model):
+@pytest.mark.slow
+def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer, dataset):
+    trainer = make_trainer(
+        8, max_steps=1, use_transformers_continuous_batching=True,
+        transformers_continuous_batching_config={"num_blocks": 64, "max_batch_tokens": 256},
+        eval_dataset=dataset.select(range(16)), eval_strategy="steps", eval_steps=1,
+        per_device_eval_batch_size=32, num_generations_eval=4,
+    )  # fmt: skip
+    scored = []
+    calculate = trainer._calculate_rewards
+
+    def counted(inputs, prompts, completions, ids):
+        rewards = calculate(inputs, prompts, completions, ids)
+        scored.append((len(completions), len(rewards)))
+        return rewards
+
+    trainer._calculate_rewards = counted
+    trainer.train()
+    assert scored == [(8, 8), (32, 32), (32, 32)]  # the kept ones, and two evaluation batches
+    assert trainer.rollouts_generated == 16
+
+
+def test_two_reward_functions_of_one_name_are_refused(make_trainer):
+    def contains(completions, what, **kwargs):
+        return [float(what in completion[-1]["content"]) for completion in completions]
+
+    both = [functools.partial(contains, what=digit) for digit in "89"]
+    with pytest.raises(InvalidInputError, match="two reward functions are called 'contains'"):
+        make_trainer(8, reward_funcs=both)
+
+
+def test_a_rollout_func_may_generate_and_its_columns_reach_the_rewards(
+    make_trainer, tiny_model, monkeypatch
+):
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     calls = []
 
@@ -139,11 +174,17 @@ def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"num_rollouts": 4}, r"can't keep num_generations \(m\) = 8 of num_rollouts \(n\) = 4"),
-        ({"num_generations": 1}, "m >= 2, or with selection_scope='batch'"),
+        (
+            {"num_rollouts": 4},
+            "num_generations=8 rollouts can't be kept of num_rollouts=4; allowed: 2 <= m <= 4",
+        ),
+        (
+            {"num_generations": 1},
+            "num_generations=1; allowed: 2 <= m .* with selection_scope=batch",
+        ),
         ({"num_rollouts": 64.5}, "num_rollouts"),
         ({"downsampling_rule": "best"}, "unknown rule 'best'; the rules are max_variance"),
-        ({"advantage_baseline": "mean"}, "unknown advantage_baseline 'mean'"),
+        ({"advantage_baseline": "mean"}, "advantage_baseline='mean'; allowed: kept, group"),
         ({"advantage_baseline": "group", "scale_rewards": "batch"}, "advantage_baseline='group'"),
         ({"rollout_log_max_rows": 0}, "rollout_log_max_rows"),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from safetensors.torch import load_file
+from transformers import AutoTokenizer, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from podsrl.cli import main
 from podsrl.errors import RewardError
@@ -15,7 +16,12 @@ from podsrl.runs import json_files as files
 from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint
 from support.forked import pods
-from support.trl_runs import COMMON, equal, weights
+from support.trl_runs import COMMON, equal, logged, weights
+
+
+def about_half(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+    """Right or wrong, about half of the time each."""
+    return [float(sum(ids) % 2) for ids in completion_ids]
 
 
 @pytest.mark.slow
@@ -26,12 +32,23 @@ from support.trl_runs import COMMON, equal, weights
         {"num_iterations": 2, "steps_per_generation": 2, "gradient_accumulation_steps": 1},
         {"gradient_accumulation_steps": 2, "downsampling_rule": "random"},
         {"selection_scope": "batch", "num_generations": 1, "num_iterations": 2},
-        {"rollouts_per_round": 4, "stop_at": 0.6, "num_iterations": 2},
+        {"rollouts_per_round": 5, "stop_at": 0.5, "num_iterations": 2},
+        {
+            "rollouts_per_round": 4,
+            "reward_range": [0, 1],
+            "num_generations": 2,
+            "num_iterations": 2,
+        },
     ],
 )
 def test_resuming_between_two_generations_continues_exactly(make_trainer, fields):
+    rounds = "rollouts_per_round" in fields
+    fields = {**fields, "reward_funcs": about_half, "temperature": 2.0} if rounds else fields
     straight = make_trainer(8, "straight", max_steps=5, **fields)
     straight.train()
+    if rounds:  # some prompts stop: in the batch that the checkpoint holds, and after it
+        saved = [entry["pods/rollouts_saved"] for entry in logged(straight)]
+        assert min(saved[1:]) > 0
     first = make_trainer(8, "stopped", max_steps=5, save_strategy="steps", save_steps=3, **fields)
     first.train()
     folder = Path(first.args.output_dir)
@@ -42,6 +59,42 @@ def test_resuming_between_two_generations_continues_exactly(make_trainer, fields
     assert equal(weights(straight), weights(second))
     assert second.rollouts_generated == straight.rollouts_generated
     assert second.clock.training_seconds > 0
+
+
+def resumed_equals_straight(make_trainer: Any, **fields: Any) -> bool:
+    """Four steps straight, and two that are gone on from: are the weights equal?"""
+
+    def make(name: str, **saving: Any) -> Any:
+        return make_trainer(8, name, max_steps=4, learning_rate=1e-2, **fields, **saving)
+
+    straight = make("straight")
+    straight.train()
+    first = make("stopped", save_strategy="steps", save_steps=2)
+    first.train()
+    folder = Path(first.args.output_dir)
+    shutil.rmtree(folder / "checkpoint-4")
+    second = make("stopped", save_strategy="steps", save_steps=2)
+    second.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
+    return equal(weights(straight), weights(second))
+
+
+@pytest.mark.slow
+def test_a_reference_that_follows_the_policy_goes_on_from_where_it_was(make_trainer):
+    following = {"sync_ref_model": True, "ref_model_sync_steps": 1, "ref_model_mixup_alpha": 0.6}
+    assert resumed_equals_straight(make_trainer, beta=0.5, **following)
+
+
+@pytest.mark.slow
+def test_a_mixture_of_experts_is_resumed_with_all_its_weights(make_trainer, tiny_model, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    config = Qwen3MoeConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, moe_intermediate_size=32,
+        num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+        num_experts=4, num_experts_per_tok=2, pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
+    )  # fmt: skip
+    Qwen3MoeForCausalLM(config).save_pretrained(tmp_path / "experts")
+    assert resumed_equals_straight(make_trainer, path=tmp_path / "experts")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from test_selection_in_training import count_rows_outside_generation, record_generations
 
-import podsrl.trl.fast_generation as fast
+import podsrl.generation as fast
 from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
 from podsrl.trl import PODSConfig
 from support.agents import agent_trainer, questions, square, vision_model

@@ -154,10 +154,10 @@ def test_with_n_equal_to_m_either_scope_is_grpo_bit_for_bit(make_trainer):
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"selection_scope": "group"}, "unknown selection_scope 'group'; allowed: prompt, batch"),
+        ({"selection_scope": "group"}, "selection_scope='group'; allowed: prompt, batch"),
         (
             {"selection_scope": "batch", "downsampling_rule": "random"},
-            "selection_scope='batch' has its own rule",
+            "downsampling_rule='random' chooses within a prompt, and selection_scope=batch",
         ),
         (
             {
@@ -166,7 +166,7 @@ def test_with_n_equal_to_m_either_scope_is_grpo_bit_for_bit(make_trainer):
             },
             "defined for multi_objective_aggregation='sum_then_normalize'",
         ),
-        ({**BATCH, **MEAN, "num_rollouts": 1}, "selection_scope='batch' and n >= 2"),
+        ({**BATCH, **MEAN, "num_rollouts": 1}, "num_rollouts=1; allowed: at least 2"),
         (
             {**BATCH, **MEAN, "per_device_train_batch_size": 5},
             "num_generations=1 needs a multiple of 2 rows .* in pairs .* got 5. Rows are gener",

@@ -157,14 +157,15 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"num_generations": 16}, "can't keep num_generations (m) = 16 of num_rollouts (n) = 8"),
+        ({"num_generations": 16}, "num_generations=16 rollouts can't be kept of num_rollouts=8"),
         ({"num_generations": 0}, "num_generations must be a whole number of at least 1; got 0"),
-        ({"num_generations": 1}, "allowed: m >= 2, or with selection_scope='batch' and n >= 2"),
+        ({"num_generations": 1}, "num_generations=1; allowed: 2 <= m <= 8"),
         ({"num_rollouts": "many"}, "num_rollouts"),
         ({"per_device_train_batch_size": 7}, "rows per generation; got 7. Rows are generation"),
         ({"downsampling_rule": "best"}, "unknown rule 'best'"),
         ({"task": "sudoku"}, "unknown task 'sudoku'; the tasks are arithmetic, gsm8k"),
         ({"task_options": {"digits": 3}}, "digits"),
+        ({"model_name_or_path": "tiny", "tiny_options": {"nose": 1}}, "argument 'nose'"),
         ({"num_rollout": 8}, "unknown config key 'num_rollout'; did you mean 'num_rollouts'?"),
         ({"evaluation_split": "dev"}, "no split 'dev'; it has train, test"),
         ({"evaluation_problems": -1}, "evaluation_problems must be a whole number of at least 0"),

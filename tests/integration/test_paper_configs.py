@@ -126,7 +126,7 @@ def test_its_comparison_has_the_papers_arms(name):
     else:
         assert sizes == {"grpo": (m, m, 1), "pods": (n, m, 1)}
         assert len(spec.seeds) == 10
-    assert spec.budget == {"training_seconds": 3600 * hours}
+    assert (spec.unit, spec.amount) == ("training_seconds", 3600 * hours)
     minutes = {"c": 10, "e": 2, "f": 2}.get(name[0], 30)
     assert spec.amount / spec.evaluations == 60 * minutes
 

@@ -17,12 +17,12 @@ import pytest
 from podsrl.errors import InvalidInputError, MissingDependencyError
 from podsrl.grading.sandbox import (
     Bubblewrap,
-    Limits,
     SandboxFusion,
     bubblewrap,
     find_sandbox,
     why_no_bubblewrap,
 )
+from podsrl.grading.sandbox.job import Limits
 from podsrl.grading.sandbox.seccomp import seccomp_filter
 from podsrl.tasks import get_task
 

@@ -164,6 +164,18 @@ def reply_with_looks(read: str, row: int) -> str:
     return "done" + "?" * (row % 5)
 
 
+def reply_with_rare_looks(read: str, row: int) -> str:
+    """Rows 1, 2 and 16 take a picture; then the first two say most, and row 16 neither much nor
+    little, so that of groups of 7 it is not kept."""
+    if turns(read):
+        return "done" + "?" * (3 if row_of(read) == 16 else 6)
+    return call("look", shade=row) if row in (1, 2, 16) else "done" + "?" * (row % 7)
+
+
+def last_length(completions: list[Any], **kwargs: Any) -> list[float]:
+    return [float(len(c[-1]["content"])) for c in completions]
+
+
 def length(completions: list[Any], **kwargs: Any) -> list[float]:
     return [float(sum(len(m["content"]) for m in c)) for c in completions]
 
@@ -221,6 +233,10 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
     "tool images": {
         "reply": reply_with_looks, "model": vision_model, "reward_funcs": [length],
+        "tools": [look], "train_dataset": questions(),
+    },
+    "rare tool images": {
+        "reply": reply_with_rare_looks, "model": vision_model, "reward_funcs": [last_length],
         "tools": [look], "train_dataset": questions(),
     },
 }  # fmt: skip

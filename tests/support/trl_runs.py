@@ -64,6 +64,7 @@ def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable
         name: str = "run",
         reward_funcs: Any = digits,
         data: Any = dataset,
+        path: Path = tiny_model,
         **fields: Any,
     ) -> Any:
         trainer_fields = {
@@ -73,7 +74,7 @@ def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable
         }
         options = {**COMMON, **fields, "output_dir": str(tmp_path / name)}
         args = GRPOConfig(**options) if n is None else PODSConfig(num_rollouts=n, **options)
-        model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         return (GRPOTrainer if n is None else PODSTrainer)(
             model=model,
             reward_funcs=reward_funcs,

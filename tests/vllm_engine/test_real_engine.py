@@ -1,6 +1,7 @@
 """PODSTrainer with vLLM's real engine, colocated, on a CPU. `make test-vllm` runs it."""
 
 import itertools
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -20,15 +21,20 @@ import vllm
 from trl.generation import vllm_generation
 
 from podsrl.runs.folder import RunFolder
+from support.torchrun import torchrun
 from support.trl_runs import arithmetic, dataset, make_trainer
 
 __all__ = ["arithmetic", "dataset", "make_trainer"]
 
+WORKER = str(Path(__file__).with_name("worker.py"))
 N, M = 10, 4
+COLOCATED: dict[str, Any] = {
+    "use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 128, "max_steps": 2,
+}  # fmt: skip
+IN_ROUNDS = {**COLOCATED, "rollouts_per_round": 6, "reward_range": [0, 1]}
 
 
-@pytest.fixture
-def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def use_cpu(patch: pytest.MonkeyPatch) -> None:
     """vLLM's engine in this process, with torch's matrix product in place of its packed ones.
 
     The packed weights can't be loaded into again, which is how TRL hands over updated ones.
@@ -39,14 +45,28 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     from vllm.model_executor.layers import utils
 
-    monkeypatch.setattr(utils, "dispatch_cpu_unquantized_gemm", plain)
+    patch.setattr(utils, "dispatch_cpu_unquantized_gemm", plain)
     # vLLM would halve float32's precision, and log-probs could be compared to 0.1 only
-    monkeypatch.setattr(vllm_generation, "LLM", partial(vllm.LLM, dtype="float32"))
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    patch.setattr(vllm_generation, "LLM", partial(vllm.LLM, dtype="float32"))
+    patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    patch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+
+
+@pytest.fixture
+def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_cpu(monkeypatch)
     for variable in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.setenv(variable, "")  # TRL sets them for vLLM; undone after the test
         monkeypatch.delenv(variable)
+
+
+def half_of(known: Any) -> Any:
+    """A reward function: every other rollout of one prompt is right, all others are wrong."""
+
+    def reward(prompts: list[Any], **kwargs: Any) -> list[float]:
+        return [float(prompt == known and i % 2) for i, prompt in enumerate(prompts)]
+
+    return reward
 
 
 def train_and_compare_logprobs(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> list[float]:
@@ -68,9 +88,7 @@ def train_and_compare_logprobs(trainer: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
-    trainer = make_trainer(
-        N, use_vllm=True, vllm_mode="colocate", vllm_max_model_length=128, max_steps=2
-    )
+    trainer = make_trainer(N, **COLOCATED)
     engine = trainer.vllm_generation.llm
     asked: list[list[tuple[tuple[int, ...], int]]] = []
     generate = engine.generate
@@ -97,16 +115,10 @@ def test_in_rounds_the_real_engine_takes_a_prompts_rest_while_others_are_generat
     make_trainer, dataset, on_cpu, monkeypatch
 ):
     data = dataset.select(range(4))
-    easy = data[0]["prompt"]
-
-    def reward(prompts: list[Any], **kwargs: Any) -> list[float]:
-        return [float(prompt == easy and i % 2) for i, prompt in enumerate(prompts)]
-
+    reward = half_of(data[0]["prompt"])
     trainer = make_trainer(
-        N, use_vllm=True, vllm_mode="colocate", vllm_max_model_length=128, max_steps=2,
-        reward_funcs=reward, data=data, per_device_train_batch_size=4 * M,
-        rollouts_per_round=6, reward_range=[0, 1],
-    )  # fmt: skip
+        N, reward_funcs=reward, data=data, per_device_train_batch_size=4 * M, **IN_ROUNDS
+    )
     engine = trainer.vllm_generation.llm.llm_engine
     log: list[tuple[str, str]] = []
     sizes: dict[str, int] = {}
@@ -135,6 +147,23 @@ def test_in_rounds_the_real_engine_takes_a_prompts_rest_while_others_are_generat
     assert asked[4] < last_of_first_round
     assert max(differences) < 1e-4, differences
     assert not engine.has_unfinished_requests()
+
+
+@pytest.mark.slow
+def test_two_processes_with_an_engine_each_ask_for_second_rounds_by_themselves(
+    tiny_model, tmp_path
+):
+    process = torchrun(2, tmp_path / "said", WORKER, str(tiny_model), str(tmp_path))
+    assert process.returncode == 0, process.stderr[-3000:]
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
+    for rank in ranks:  # two of the four prompts, in each of two steps
+        assert rank["asked"][:2] == [6, 6]
+        assert rank["asked"].count(6) == 4
+        assert max(rank["differences"]) < 1e-4
+    again = [rank["asked"].count(4) for rank in ranks]
+    assert [len(rank["asked"]) - 4 for rank in ranks] == again
+    assert sum(again) == 6  # one prompt of four has its contrast in the first round
+    assert ranks[0]["tokens"] == ranks[1]["tokens"] > 0
 
 
 def assert_kept_rows_have_the_largest_variance(folder: Path | os.PathLike[str]) -> None:

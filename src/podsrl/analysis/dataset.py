@@ -53,7 +53,7 @@ def write_dataset(runs: Sequence[Run], folder: str | Path, title: str) -> int:
             "the runs hold no rollouts; they are written with rollout_log, which is on by default"
         )
     columns = dict.fromkeys(
-        name for run, step in steps for name in run.folder.rollout_columns(step)
+        name for run, step in steps for name in run.folder.rollout_sizes(step)[1]
     )
     schema = pa.schema(
         [(name, pa.type_for_alias(kind)) for name, (kind, _) in _COLUMNS.items()]

@@ -5,8 +5,8 @@ import io
 import re
 import textwrap
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import matplotlib as mpl
@@ -70,11 +70,9 @@ class Label(NamedTuple):
     color: str
 
 
-@contextmanager
-def style() -> Iterator[None]:
+def style() -> AbstractContextManager[None]:
     """The looks that all figures of the project share."""
-    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
-        yield
+    return mpl.rc_context(_STYLE)  # type: ignore[arg-type]
 
 
 def render(figure: Figure, kind: str) -> bytes:

@@ -40,7 +40,7 @@ def pack_rollouts(runs: Sequence[Run], limit: int) -> PackedRollouts:
     """
     packed = PackedRollouts()
     folders = [run.folder for run in runs]
-    counts = [{step: one.rollout_count(step) for step in one.rollout_steps()} for one in folders]
+    counts = [{step: one.rollout_sizes(step)[0] for step in one.rollout_steps()} for one in folders]
     total = sum(sum(of_run.values()) for of_run in counts)
     shown = 0
     ends: list[float] = []

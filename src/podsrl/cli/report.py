@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from podsrl.experiments.bounds import Bounds, number
+from podsrl.runs.folder import ACCURACIES
 from podsrl.runs.json_files import refuse_unwritable
 
-_MEASURE = "answer_accuracy"
 SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
 
 
@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--measure",
-        default=_MEASURE,
-        choices=("answer_accuracy", "format_accuracy", "both_accuracy"),
+        default="answer_accuracy",
+        choices=ACCURACIES,
         help="what to compare (default: %(default)s)",
     )
     parser.add_argument(

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         config = read_config(args.config)
         values = check_run(config, args.fields)
         if not args.dry_run:
-            check_output(config, args.fields)
+            check_output(values)
 
         from accelerate import PartialState
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         arguments = ["--config", args.config, *args.fields]
         print(Preview.of(spec).describe(spec, arguments, on_cpu=values["use_cpu"]))
-        check_output(config, args.fields)  # what a start would refuse
+        check_output(values)  # what a start would refuse
         return 0
     processes = PartialState()
     data = experiment.load_data(spec)

@@ -22,12 +22,12 @@ from podsrl.runs.folder import RunFolder
 if TYPE_CHECKING:
     from podsrl.experiments.spec import Spec
 
-#: Units of a budget, and the field of a run that holds it.
+#: Units of a budget; the field of a run that holds it, and the metric that counts what is spent.
 UNITS = {
-    "training_seconds": "max_training_seconds",
-    "steps": "max_steps",
-    "rollouts": "max_rollouts",
-    "tokens": "max_tokens",
+    "training_seconds": ("max_training_seconds", "pods/training_seconds"),
+    "steps": ("max_steps", "step"),
+    "rollouts": ("max_rollouts", "pods/rollouts_generated"),
+    "tokens": ("max_tokens", "pods/tokens_generated"),
 }
 _KEYS = ("config", "settings", "arms", "seeds", "budget", "evaluations", "output_dir", "launch")
 _WAIT = 30.0  # seconds for a killed comparison's last process to notice
@@ -46,7 +46,7 @@ class ComparisonSpec:
     """Arms x seeds at one budget.
 
     arms: the settings of each, complete except for the seed and the folder.
-    budget: one unit of `UNITS` and how much of it.
+    unit: of the budget, one of `UNITS`, the same for all runs. amount: that each run may spend.
     evaluations: points of the budget at which every run is evaluated, besides before it.
     launch: words before `-m podsrl.experiments.comparison_process`; () runs Python.
     """
@@ -54,19 +54,10 @@ class ComparisonSpec:
     folder: Path
     arms: Mapping[str, Settings]
     seeds: tuple[int, ...]
-    budget: Mapping[str, float]
+    unit: str
+    amount: float
     evaluations: int
     launch: tuple[str, ...] = ()
-
-    @property
-    def unit(self) -> str:
-        """What is the same for all runs: seconds of training time, steps, rollouts or tokens."""
-        return next(iter(self.budget))
-
-    @property
-    def amount(self) -> float:
-        """How much of `unit` each run may spend."""
-        return self.budget[self.unit]
 
     def runs(self) -> list[RunOf]:
         """All runs, seed by seed, so that an unfinished comparison has whole seeds."""
@@ -88,7 +79,7 @@ class ComparisonSpec:
         return {
             "arms": {name: dict(own) for name, own in self.arms.items()},
             "seeds": list(self.seeds),
-            "budget": dict(self.budget),
+            "budget": {self.unit: self.amount},
             "evaluations": self.evaluations,
             "launch": list(self.launch),
         }
@@ -146,7 +137,7 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
             f"unknown key {unknown[0]!r} in a comparison, where settings of runs belong under"
             f" settings (for all arms) or under an arm; {suggestion(unknown[0], _KEYS)}"
         )
-    budget = _budget(config.get("budget"))
+    unit, amount = _budget(config.get("budget"))
     evaluations = config.get("evaluations", 8)
     if not isinstance(evaluations, int) or isinstance(evaluations, bool) or evaluations < 1:
         raise InvalidInputError(f"evaluations must be 1 or more; got {evaluations!r}")
@@ -156,17 +147,18 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
     seeds = _seeds(config.get("seeds"))
     folder = Path(str(config.get("output_dir") or f"runs/{name}"))
     files.refuse_unwritable(folder)
-    base = _base(config, budget, evaluations)
+    base = _base(config, unit, amount, evaluations)
     arms = _arms(config.get("arms"), base)
     # from here on TRL is imported
     settled = {name: arm_settings(base, name, own) for name, own in arms.items()}
     for name, own in settled.items():
-        _check_schedule(name, own, next(iter(budget)))
+        _check_schedule(name, own, unit)
     return ComparisonSpec(
         folder=folder,
         arms=settled,
         seeds=seeds,
-        budget=budget,
+        unit=unit,
+        amount=amount,
         evaluations=evaluations,
         launch=tuple(str(word) for word in launch),
     )
@@ -182,15 +174,17 @@ def read_comparison(folder: Path) -> ComparisonSpec:
     if value is None:
         raise InvalidInputError(f"{folder} holds no comparison: no comparison.yaml")
     try:
+        ((unit, amount),) = value["budget"].items()
         return ComparisonSpec(
             folder=folder,
             arms=value["arms"],
             seeds=value["seeds"],
-            budget=dict(value["budget"]),
+            unit=unit,
+            amount=amount,
             evaluations=value["evaluations"],
             launch=tuple(value["launch"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(f"{folder}/comparison.yaml is damaged: {error!r}") from error
 
 
@@ -278,7 +272,7 @@ def refuse_foreign(folder: Path) -> None:
 def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:
     changed = [
         f"{what}: {getattr(there, what)!r} -> {getattr(new, what)!r}"
-        for what in ("budget", "evaluations")
+        for what in ("unit", "amount", "evaluations")
         if getattr(there, what) != getattr(new, what)
     ]
     for arm in there.arms.keys() & new.arms.keys():
@@ -300,7 +294,7 @@ def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:
     )
 
 
-def _budget(value: Any) -> dict[str, float]:
+def _budget(value: Any) -> tuple[str, float]:
     if (
         not isinstance(value, dict)
         or len(value) != 1
@@ -316,10 +310,10 @@ def _budget(value: Any) -> dict[str, float]:
     unit = next(iter(value))
     if unit != "training_seconds" and amount != int(amount):
         raise InvalidInputError(f"a budget of {unit} must be a whole number; got {amount!r}")
-    return {unit: amount if unit == "training_seconds" else int(amount)}
+    return unit, amount if unit == "training_seconds" else int(amount)
 
 
-def _base(config: Mapping[str, Any], budget: Mapping[str, float], evaluations: int) -> Settings:
+def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int) -> Settings:
     given = config.get("settings") or {}
     if not isinstance(given, dict):
         raise InvalidInputError(f"settings must be a mapping; got {given!r}")
@@ -331,8 +325,8 @@ def _base(config: Mapping[str, Any], budget: Mapping[str, float], evaluations: i
         )
     base = read_config(config["config"]) if config.get("config") else {}
     base = {k: v for k, v in base.items() if k not in DECIDED}
-    unit, amount = next(iter(budget.items()))
-    base = {**base, **given, "evaluations": evaluations, "max_steps": NO_LIMIT, UNITS[unit]: amount}
+    base = {**base, **given, "evaluations": evaluations, "max_steps": NO_LIMIT}
+    base[UNITS[unit][0]] = amount
     values = check_run(base)
     if not values["evaluation_problems"]:
         raise InvalidInputError("evaluation_problems is 0: a comparison needs evaluations")

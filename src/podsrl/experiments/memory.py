@@ -150,15 +150,13 @@ def find_shape(spec: "Spec") -> ModelShape | None:
     """The shape of the run's model, if its config is on this machine or the model is known."""
     from transformers import AutoConfig
 
-    from podsrl.experiments.config_file import parse_options
-    from podsrl.tiny import TinySettings
     from podsrl.tiny.tokenizer import build_tokenizer
 
     name = str(spec.model.model_name_or_path)
     if name in SHAPES:
         return SHAPES[name]
     if name == "tiny":
-        tiny = TinySettings(**parse_options(spec.run.tiny_options))
+        tiny = spec.tiny_settings
         return ModelShape(
             hidden=tiny.hidden_size,
             intermediate=tiny.intermediate_size,

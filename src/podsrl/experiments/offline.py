@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from podsrl.downsampling import downsample
+from podsrl.downsampling.ragged import downsample_ragged
 from podsrl.errors import InvalidInputError
 from podsrl.runs.folder import ROLLOUT_COLUMNS
 from podsrl.tasks.data_files import read_jsonl
@@ -126,9 +126,7 @@ def select_rollouts(
         rewards.append(reward)
         key = json.dumps([row[field] for field in fields], sort_keys=True, default=str)
         groups.setdefault(key, []).append(i)
-    kept: list[int] = []
-    for members in groups.values():
-        size = min(m, len(members))
-        chosen = downsample([rewards[i] for i in members], size, rule, seed)
-        kept.extend(members[j] for j in chosen)
+    members = list(groups.values())
+    chosen = downsample_ragged([[rewards[i] for i in group] for group in members], m, rule, seed)
+    kept = [group[j] for group, js in zip(members, chosen, strict=True) for j in js]
     return sorted(kept), len(groups)

@@ -44,13 +44,12 @@ def check_run(config: Mapping[str, Any], flags: Sequence[str] = ()) -> dict[str,
     return values
 
 
-def check_output(config: Mapping[str, Any], flags: Sequence[str] = ()) -> None:
-    """Check that a run may start in its folder.
+def check_output(values: Mapping[str, Any]) -> None:
+    """Check that a run with these values of its fields may start in its folder.
 
     Raises:
         InvalidInputError: see `refuse_taken`.
     """
-    values = fields.check(config, flags)
     if os.environ.get("RANK", "0") == "0":  # of several processes one makes the folder
         folder = Path(values["output_dir"] or "trainer_output")
         refuse_taken(folder, values["resume"], values["overwrite"])

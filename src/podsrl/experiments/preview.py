@@ -57,11 +57,6 @@ class Preview:
             processes=processes,
         )
 
-    def memory(self, spec: Spec) -> UpdateMemory | None:
-        """An estimate of the update's memory on each GPU; None where the model isn't known."""
-        shape = find_shape(spec)
-        return None if shape is None else UpdateMemory.of(spec, shape, self.processes)
-
     def launch(self, spec: Spec, arguments: Sequence[str], on_cpu: bool = False) -> str:
         """The command that starts `pods train` with these arguments on the run's GPUs.
 
@@ -97,7 +92,9 @@ class Preview:
             budget = " and ".join(limits)
         elif limits:
             budget += f", at most {' and '.join(limits)}"
-        memory = self.memory(spec) or "unknown: the model's config is not on this machine"
+        memory = "unknown: the model's config is not on this machine"
+        if (shape := find_shape(spec)) is not None:
+            memory = str(UpdateMemory.of(spec, shape, self.processes))
         passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
         chosen = args.num_rollouts == AUTO
         n = f"at most {args.most_rollouts}" if chosen else args.num_rollouts

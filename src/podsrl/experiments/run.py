@@ -15,7 +15,6 @@ from podsrl.errors import InvalidInputError, PodsError
 from podsrl.evaluation.sampling import Progress, Scores
 from podsrl.experiments.budget import Budget
 from podsrl.experiments.callbacks import Evaluator, Interruption
-from podsrl.experiments.config_file import parse_options
 from podsrl.experiments.output_folder import Start
 from podsrl.experiments.preflight import reward_functions, task_of
 from podsrl.experiments.spec import Spec
@@ -195,8 +194,6 @@ def model_path(spec: Spec, progress: Callable[[str], Progress]) -> str:
     name = str(spec.model.model_name_or_path)
     if name != "tiny":
         return name
-    try:
-        settings = tiny.TinySettings(**parse_options(spec.run.tiny_options))
-    except TypeError as error:
-        raise InvalidInputError(f"tiny_options: {error}") from error
-    return str(tiny.get_model(settings, progress=progress("warm-starting the tiny model")))
+    return str(
+        tiny.get_model(spec.tiny_settings, progress=progress("warm-starting the tiny model"))
+    )

@@ -15,20 +15,13 @@ from statistics import fmean
 from filelock import Timeout
 
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.experiments.comparison import ComparisonSpec, RunOf, Shard, lock_of
+from podsrl.experiments.comparison import UNITS, ComparisonSpec, RunOf, Shard, lock_of
 from podsrl.experiments.comparison_process import PARENT_GONE, USER_ERROR
 from podsrl.runs.folder import RunFolder
 from podsrl.trl import checkpoint
 
 _POLL = 0.5  # seconds
 _INTERRUPTED_WAIT = 120.0  # seconds for an interrupted run to save its last step
-#: The metric that counts what each unit of a budget has spent.
-_COUNTERS = {
-    "training_seconds": "pods/training_seconds",
-    "steps": "step",
-    "rollouts": "pods/rollouts_generated",
-    "tokens": "pods/tokens_generated",
-}
 
 
 @dataclass
@@ -171,7 +164,7 @@ def _share(spec: ComparisonSpec, folder: RunFolder) -> float:
         last = json.loads(lines[-1]) if lines else {}
     except json.JSONDecodeError:  # a line longer than what was read
         return 0.0
-    return min(1.0, float(last.get(_COUNTERS[spec.unit]) or 0.0) / spec.amount)
+    return min(1.0, float(last.get(UNITS[spec.unit][1]) or 0.0) / spec.amount)
 
 
 def _points_problem(spec: ComparisonSpec, run: RunOf) -> str | None:

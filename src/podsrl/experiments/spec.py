@@ -10,8 +10,10 @@ from trl import ModelConfig, TrlParser
 from podsrl.errors import InvalidInputError
 from podsrl.evaluation.sampling import Sampling
 from podsrl.experiments import fields
+from podsrl.experiments.config_file import parse_options
 from podsrl.experiments.preflight import RUN_DEFAULTS
 from podsrl.experiments.run_arguments import RunArguments
+from podsrl.tiny import TinySettings
 from podsrl.trl import PODSConfig
 
 
@@ -39,6 +41,14 @@ class Spec:
             repetition_penalty=self.training.repetition_penalty,
             chat_template_kwargs=template,
         )
+
+    @property
+    def tiny_settings(self) -> TinySettings:
+        """Of the embedded model."""
+        try:
+            return TinySettings(**parse_options(self.run.tiny_options))
+        except TypeError as error:
+            raise InvalidInputError(f"tiny_options: {error}") from error
 
     def flat(self) -> dict[str, Any]:
         """All settings as one mapping of plain values, for config.yaml."""

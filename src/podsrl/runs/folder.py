@@ -31,15 +31,6 @@ from podsrl.runs.json_files import DamagedFileWarning
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "ACCURACIES",
-    "PHASES",
-    "DamagedFileWarning",
-    "Evaluation",
-    "RunFolder",
-    "find_runs",
-]
-
 #: The measures of an `Evaluation` that are shares of problems.
 ACCURACIES = ("answer_accuracy", "format_accuracy", "both_accuracy")
 _LISTS = (*ACCURACIES, "mean_length")
@@ -326,25 +317,16 @@ class RunFolder:
         warnings.warn(f"{path} is damaged and was skipped: {problem}", DamagedFileWarning, 2)
         return None
 
-    def rollout_count(self, step: int) -> int:
-        """How many rollouts of a step were written; 0 if the file can't be read."""
+    def rollout_sizes(self, step: int) -> tuple[int, list[str]]:
+        """How many rollouts of a step were written, and their columns; 0 and [] if damaged."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         try:
-            return int(pq.read_metadata(self.rollout_path(step)).num_rows)
+            metadata = pq.read_metadata(self.rollout_path(step))
         except (pa.ArrowInvalid, OSError):  # `rollouts` tells
-            return 0
-
-    def rollout_columns(self, step: int) -> list[str]:
-        """The columns of a step's rollouts; [] if the file can't be read."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            return list(pq.read_schema(self.rollout_path(step)).names)
-        except (pa.ArrowInvalid, OSError):  # `rollouts` tells
-            return []
+            return 0, []
+        return metadata.num_rows, list(metadata.schema.names)
 
     def finish(self, arm: str, seed: int, steps: int, training_seconds: float) -> None:
         """Write finished.json: this run is complete."""

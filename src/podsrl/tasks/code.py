@@ -7,7 +7,8 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.grading.extract import answer_tag
-from podsrl.grading.sandbox import Limits, find_sandbox
+from podsrl.grading.sandbox import find_sandbox
+from podsrl.grading.sandbox.job import Limits
 from podsrl.grading.workers.pool import shared_pool
 from podsrl.grading.workers.process import encode, usable_cores
 from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format

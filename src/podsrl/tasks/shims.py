@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.tasks.base import Grade, Row, Task, in_format
+from podsrl.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.tasks.by_name import get_task
 
 
@@ -100,9 +100,8 @@ class RewardTask(Task):
         style: str = "trl",
         threshold: float = 0.5,
     ) -> None:
-        if style not in ("trl", "verl"):
-            raise InvalidInputError(f"style {style!r} is unknown; allowed are trl, verl")
-        self._reward, self._load, self._style, self._threshold = reward, load, style, threshold
+        self._style = check_choice("style", style, ("trl", "verl"))
+        self._reward, self._load, self._threshold = reward, load, threshold
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """The rows that your `load` gives."""

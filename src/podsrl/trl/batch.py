@@ -158,7 +158,7 @@ class Batch:
         self.generated_P_N.view(-1)[self.places] = True
         by_place = self.rewards_P_N_F.view(-1, rewards_R_F.shape[1])
         by_place[self.places] = rewards_R_F[: len(self.places)]
-        self.rewards_P_N = self.weighted_sums(weights_F)
+        self.rewards_P_N = weighted_sums(self.rewards_P_N_F, weights_F)
 
     def keep(self, kept_P_N: torch.Tensor) -> Columns:
         """Select the rollouts where `kept_P_N` is True; the rows that this rank trains on."""
@@ -174,10 +174,7 @@ class Batch:
         if weights_F is None:
             return self.rewards_P_N
         weights = torch.tensor(weights_F, device=self.rewards_P_N_F.device)
-        parts_P_N_F = self.rewards_P_N_F[..., weights != 0]
-        unscorable = torch.isnan(parts_P_N_F).all(dim=-1)
-        weighted = parts_P_N_F * weights[weights != 0]
-        return weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
+        return weighted_sums(self.rewards_P_N_F[..., weights != 0], weights[weights != 0])
 
     def own_advantages(self, baseline: str, scale_rewards: str) -> torch.Tensor:
         """Advantages of the kept rollouts, shape (K,), for groups of any size.
@@ -218,12 +215,6 @@ class Batch:
         places: list[int] = self.generated_P_N.flatten().nonzero()[:, 0].tolist()
         return places
 
-    def weighted_sums(self, weights_F: torch.Tensor) -> torch.Tensor:
-        """Rewards summed as TRL does, shape (P, N); NaN where no function gave one."""
-        weighted = self.rewards_P_N_F * weights_F.to(self.rewards_P_N_F.device)
-        unscorable = torch.isnan(self.rewards_P_N_F).all(dim=-1)
-        return weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
-
     @property
     def share(self) -> slice:
         """Which of the kept rollouts this rank trains on."""
@@ -231,20 +222,17 @@ class Batch:
         return slice(self.rank * rows, (self.rank + 1) * rows)
 
     @property
-    def kept_rewards_per_func(self) -> torch.Tensor:
-        """Rewards of the kept rollouts by function, shape (K, F), groups contiguous."""
-        return self.rewards_P_N_F[self.kept_P_N]
-
-    @property
-    def any_scorable(self) -> bool:
-        """Did any rollout get a reward?"""
-        return not bool(torch.isnan(self.rewards_P_N).all())
-
-    @property
     def tokens(self) -> list[int]:
         """Prompt and completion tokens of every rollout, by place; 0 where there is none."""
         ids, prompt_ids = self.rollouts["completion_ids"] or (), self.rollouts["prompt_ids"] or ()
         return [len(c or ()) + len(p or ()) for c, p in zip(ids, prompt_ids, strict=True)]
+
+
+def weighted_sums(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch.Tensor:
+    """Rewards summed as TRL does, shape (P, N); NaN where no function gave one."""
+    weighted = rewards_P_N_F * weights_F.to(rewards_P_N_F.device)
+    unscorable = torch.isnan(rewards_P_N_F).all(dim=-1)
+    return weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
 
 
 def columns_of(

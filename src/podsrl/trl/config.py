@@ -6,10 +6,9 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from podsrl.advantages import BASELINES
-from podsrl.downsampling import register_rule, resolve_rule
+from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.options import SCOPES, Options, check_rounds, described
+from podsrl.options import Options, check, described
 from podsrl.trl.clock import CLOCKS
 
 AUTO = "auto"
@@ -114,6 +113,7 @@ class PODSConfig(GRPOConfig):
         if self.num_rollouts is None and isinstance(self.num_generations, int):
             self.num_rollouts = 4 * self.num_generations
         self._check_sizes()
+        self._check_options()
         if self.training_clock not in CLOCKS:
             raise InvalidInputError(
                 f"unknown training_clock {self.training_clock!r}; allowed: {', '.join(CLOCKS)}"
@@ -121,10 +121,7 @@ class PODSConfig(GRPOConfig):
         if self.fast_generation is None:
             self.fast_generation = self.most_rollouts > (self.num_generations or 0)
         self._check_as_grpo()
-        resolve_rule(self.downsampling_rule)
-        self._check_selection()
-        self._check_advantages()
-        self._check_rounds()
+        self._check_combinations()
 
     @property
     def most_rollouts(self) -> int:
@@ -155,31 +152,24 @@ class PODSConfig(GRPOConfig):
         self.num_generations, self.num_generations_eval = m, evaluated
 
     def _check_sizes(self) -> None:
-        m, n = self.num_generations, self.most_rollouts
         n_name = "max_num_rollouts" if self.num_rollouts == AUTO else "num_rollouts"
         for name in (n_name, "num_generations", "rollout_log_max_rows"):
             if not isinstance(getattr(self, name), int):
                 also = " or 'auto'" if name == "num_rollouts" else ""
                 given = getattr(self, name)
                 raise InvalidInputError(f"{name} must be an integer{also}; got {given!r}")
-        least = 1 if self.selection_scope == "batch" and n > 1 else 2
-        if m is None or m < least:
-            raise InvalidInputError(
-                f"num_generations (m) = {m} rollouts show no contrast; allowed: m >= 2, or with"
-                " selection_scope='batch' and n >= 2, where m is a mean over prompts, m >= 1"
-            )
-        if n < m:
-            raise InvalidInputError(
-                f"can't keep num_generations (m) = {m} of {n_name} (n) = {n};"
-                f" allowed: 2 <= m <= n. Set {n_name}={m} or more (n = m is plain GRPO)."
-            )
         if self.rollout_log_max_rows < 1:
             raise InvalidInputError(
                 f"rollout_log_max_rows = {self.rollout_log_max_rows} must be at least 1;"
                 " rollout_log=False switches the log off"
             )
 
-    def _check_selection(self) -> None:
+    def _check_options(self) -> None:
+        own = {name: name for name in ("rollouts_per_round", "reward_range", "stop_at")}
+        names = {**own, **_OPTIONS}
+        given: Any = {option: getattr(self, name) for option, name in names.items()}
+        n_name = "max_num_rollouts" if self.num_rollouts == AUTO else "num_rollouts"
+        check(Options(**given), self.most_rollouts, {**names, "n": n_name})
         weights = self.selection_weights
         if weights is not None and not (
             isinstance(weights, list)
@@ -190,44 +180,26 @@ class PODSConfig(GRPOConfig):
                 "selection_weights must be a list with one finite number per reward function, not"
                 f" all of them 0; got {weights!r}"
             )
-        if self.selection_scope not in SCOPES:
-            raise InvalidInputError(
-                f"unknown selection_scope {self.selection_scope!r}; allowed: {', '.join(SCOPES)}"
-            )
-        across, aggregation = self.selection_scope == "batch", self.multi_objective_aggregation
-        if across and self.downsampling_rule != "max_variance":
-            raise InvalidInputError(
-                "selection_scope='batch' has its own rule: it is defined for downsampling_rule"
-                f"='max_variance', got {self.downsampling_rule!r}"
-            )
-        if across and aggregation != "sum_then_normalize":
+        if self.rollouts_per_round is not None and self.num_rollouts == AUTO:
+            raise InvalidInputError("rollouts_per_round needs a number as num_rollouts, not 'auto'")
+
+    def _check_combinations(self) -> None:
+        """Of our fields with TRL's."""
+        aggregation = self.multi_objective_aggregation
+        if self.selection_scope == "batch" and aggregation != "sum_then_normalize":
             raise InvalidInputError(
                 "selection_scope='batch' is defined for multi_objective_aggregation"
                 f"='sum_then_normalize', got {aggregation!r}"
             )
-
-    def _check_advantages(self) -> None:
-        if self.advantage_baseline not in BASELINES:
-            raise InvalidInputError(
-                f"unknown advantage_baseline {self.advantage_baseline!r}; allowed:"
-                f" {', '.join(BASELINES)}"
-            )
         if self.advantage_baseline == "group" and (
-            self.scale_rewards == "batch"
-            or self.multi_objective_aggregation != "sum_then_normalize"
+            self.scale_rewards == "batch" or aggregation != "sum_then_normalize"
         ):
             raise InvalidInputError(
                 "advantage_baseline='group' is defined for scale_rewards 'group' or 'none' with"
                 " multi_objective_aggregation 'sum_then_normalize'; got"
-                f" {self.scale_rewards!r} and {self.multi_objective_aggregation!r}. Use"
+                f" {self.scale_rewards!r} and {aggregation!r}. Use"
                 " advantage_baseline='kept' with those."
             )
-
-    def _check_rounds(self) -> None:
-        own = {name: name for name in ("rollouts_per_round", "reward_range", "stop_at")}
-        names = {**own, **_OPTIONS}
-        given: Any = {option: getattr(self, name) for option, name in names.items()}
-        check_rounds(Options(**given), self.num_rollouts, {**names, "n": "num_rollouts"})
         if self.rollouts_per_round is not None and "seed" in (self.generation_kwargs or {}):
             raise InvalidInputError(
                 "with a seed in generation_kwargs a prompt's second round would repeat its first;"

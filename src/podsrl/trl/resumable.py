@@ -1,5 +1,6 @@
 """TRL's trainer with checkpoints that a run goes on from exactly."""
 
+import logging
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from podsrl.trl import checkpoint
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.recorder import RunRecorder
 
+logger = logging.getLogger(__name__)
+
 
 class ResumableTrainer(GRPOTrainer):
     """What `PODSTrainer` adds to TRL's checkpoints: its own state, and where the sampler was."""
@@ -17,6 +20,8 @@ class ResumableTrainer(GRPOTrainer):
     args: PODSConfig
     recorder: RunRecorder
     _sampler: Any = None  # TRL's, unless the dataset is iterable
+    _in_a_step = False  # between the micro-batches of one
+    _not_loaded = False  # of a checkpoint's weights
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -31,6 +36,7 @@ class ResumableTrainer(GRPOTrainer):
         state = checkpoint.read(folder, self.accelerator.process_index, self.accelerator.device)
         if state is not None:
             self.load_state_dict(state)
+            self._load_reference(folder)
 
     def save_last_step(self) -> None:
         """Save a checkpoint of the last finished step, after an error while generating or scoring.
@@ -39,7 +45,7 @@ class ResumableTrainer(GRPOTrainer):
         their gradients would be missing.
         """
         step = self.state.global_step
-        if self._step % self.args.gradient_accumulation_steps:
+        if self._in_a_step:
             return
         folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
         saved = checkpoint.state_file(folder, self.accelerator.process_index).is_file()
@@ -54,9 +60,49 @@ class ResumableTrainer(GRPOTrainer):
             if not rank:  # its file makes the checkpoint complete
                 self.accelerator.wait_for_everyone()
             folder = Path(self._get_output_dir(trial=trial)) / name
-            checkpoint.write(self.state_dict(), folder, rank)
+            state, reference = self.state_dict(), self._reference()
+            if reference is not None and not rank:
+                state["reference"] = reference.state_dict()
+            checkpoint.write(state, folder, rank)
             if rank:
                 self.accelerator.wait_for_everyone()
+
+    def _reference(self) -> Any:
+        """The reference model, where it follows the policy and every process has the whole."""
+        sharded = self.is_deepspeed_enabled or self.is_fsdp_enabled
+        if self.ref_model is None or not self.args.sync_ref_model or sharded:
+            return None
+        return self.accelerator.unwrap_model(self.ref_model)
+
+    def _load_reference(self, folder: Path) -> None:
+        reference = self._reference()
+        if reference is not None:
+            first = checkpoint.read(folder, 0, self.accelerator.device) or {}
+            reference.load_state_dict(first.get("reference", reference.state_dict()))
+        elif self.ref_model is not None and self.args.sync_ref_model:
+            logger.warning("with sharded weights sync_ref_model begins anew from the first model")
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """transformers' own, and what it leaves out.
+
+        Mixtures of experts and some vision models are saved by the names that the hub has, and
+        transformers' trainer does not translate them back.
+        """
+        self._not_loaded = False
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if self._not_loaded:
+            whole = self.accelerator.unwrap_model(self.model if model is None else model)
+            saved = type(whole).from_pretrained(resume_from_checkpoint, dtype=whole.dtype)
+            whole.load_state_dict(saved.state_dict())
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Weights are missing, unless they are tied to others that were loaded."""
+        state = self.accelerator.unwrap_model(self.model).state_dict()
+        missing = set(load_result.missing_keys) & set(state)
+        loaded = {weight.data_ptr() for name, weight in state.items() if name not in missing}
+        self._not_loaded |= any(state[name].data_ptr() not in loaded for name in missing)
+        if not self._not_loaded:
+            super()._issue_warnings_after_load(load_result)
 
     def _load_optimizer_and_scheduler(self, folder: str | None) -> None:
         super()._load_optimizer_and_scheduler(folder)

@@ -64,6 +64,19 @@ def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) 
         )
 
 
+def refuse_twice(names_F: Sequence[str]) -> None:
+    """Names of reward functions tell their metrics and columns apart.
+
+    Raises:
+        InvalidInputError: two of one name, as of two `functools.partial` of one function.
+    """
+    if twice := sorted({name for name in names_F if names_F.count(name) > 1}):
+        raise InvalidInputError(
+            f"two reward functions are called {twice[0]!r}, and metrics and logged columns tell"
+            " them apart by name only; give each its own __name__"
+        )
+
+
 @contextmanager
 def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
     try:

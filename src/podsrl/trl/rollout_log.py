@@ -22,7 +22,7 @@ class RolloutLog:
         self.run = run
         self.max_rows = max_rows
         self.stride = 1
-        self._rows = {s: run.rollout_count(s) for s in run.rollout_steps()}
+        self._rows = {s: run.rollout_sizes(s)[0] for s in run.rollout_steps()}
         self._unsynced: set[int] = set()
         self._open: tuple[int, dict[str, list[Any]]] = (0, {})  # the step being logged
         while len(self._rows) > 1 and all((s - 1) % (2 * self.stride) == 0 for s in self._rows):
@@ -48,7 +48,9 @@ class RolloutLog:
         self._unsynced.add(step)
         while sum(self._rows.values()) > self.max_rows and len(self._rows) > 1:
             self.stride *= 2
-            self._drop([s for s in self._rows if (s - 1) % self.stride])
+            for dropped in [s for s in self._rows if (s - 1) % self.stride]:
+                self.run.rollout_path(dropped).unlink(missing_ok=True)
+                del self._rows[dropped]
 
     def sync(self) -> None:
         """Wait until all that was logged is on the disk, as before a checkpoint counts as saved.
@@ -58,8 +60,3 @@ class RolloutLog:
         """
         self.run.sync_rollouts(sorted(self._unsynced))
         self._unsynced.clear()
-
-    def _drop(self, steps: list[int]) -> None:
-        for step in steps:
-            self.run.rollout_path(step).unlink(missing_ok=True)
-            del self._rows[step]

@@ -54,7 +54,8 @@ class SelectingLoop(_AsyncRolloutLoop):
             }
             for one in rows_N
         ]
-        kept = self._select(rewards_N, parts_N, group.group_id)
+        rollouts = zip(rewards_N, parts_N, strict=True)
+        kept = self._options.select([rollouts], group.group_id)[0]
         if len(kept) < len(rows_N):
             if self._options.baseline == "group":
                 samples = [row for i in kept for row in rows_N[i]]
@@ -65,11 +66,6 @@ class SelectingLoop(_AsyncRolloutLoop):
                 row.metrics.update(of_all_n)
         self._send(group, rows_N, rewards_N, parts_N, kept, samples)
         return samples
-
-    def _select(
-        self, rewards_N: Sequence[float], parts_N: Sequence[Mapping[str, float]], group_id: int
-    ) -> list[int]:
-        return self._options.select([zip(rewards_N, parts_N, strict=True)], group_id)[0]
 
     async def _score_again(
         self, group: RolloutGroup, parts_M: Sequence[Mapping[str, float]]

@@ -25,6 +25,7 @@ from podsrl.trl.batch import Batch
 from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import drives_of, pods_metrics
 from podsrl.trl.recorder import rollout_columns
+from podsrl.trl.rewards import refuse_twice
 from podsrl.trl.rollout_log import RolloutLog
 from podsrl.trl.rollout_loop import SCORED, SelectingLoop
 
@@ -273,12 +274,7 @@ def _checked_options(args: AsyncGRPOConfig, n: int, given: Mapping[str, Any]) ->
 
 def _check_names(functions: Sequence[Any], environments: Any, options: Options) -> None:
     names = [get_callable_name(function) for function in functions]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InvalidInputError(
-            f"two reward functions are called {twice[0]!r}, and TRL's worker tells them apart by"
-            " name only; rename one"
-        )
+    refuse_twice(names)
     unknown = sorted(set(options.selection_weights or ()) - {*names, "score"})
     if unknown and environments is None:  # whose own rewards go by the names of their classes
         raise InvalidInputError(

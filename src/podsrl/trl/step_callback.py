@@ -41,11 +41,14 @@ class StepCallback(TrainerCallback):
         if trainer.auto is not None and trainer.auto.chosen is None:
             self._choose(trainer.auto)
         trainer._in_step.clear()
+        trainer._in_a_step = False
 
     def _choose(self, auto: Any) -> None:
         """Tell what the step generated, and what it took the main process, on every process."""
         trainer = self.trainer
-        rewards = [group for b in trainer._in_step for group in b.rewards_P_N.double().tolist()]
+        weights, batches = trainer.args.selection_weights, trainer._in_step
+        selected_by = [batch.rewards_to_select_by(weights).double().tolist() for batch in batches]
+        rewards = [group for groups in selected_by for group in groups]
         lengths = [len(ids) for b in trainer._in_step for ids in b.rollouts["completion_ids"] or ()]
         seconds = [trainer.clock.last_step]
         if trainer.accelerator.num_processes > 1:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import broadcast, gather_object
 from trl.models import unwrap_model_for_generation
 
 from podsrl.downsampling import downsample, downsample_batch, resolve_rule
 from podsrl.drives import DriveWatch
 from podsrl.errors import UnsupportedError
+from podsrl.generation import generating_fast
 from podsrl.options import kept_in_words
 from podsrl.runs.cards import PAPER
 from podsrl.trl import vllm
@@ -27,12 +28,11 @@ from podsrl.trl.batch import (
 )
 from podsrl.trl.clock import PhaseClock
 from podsrl.trl.config import AUTO, PODSConfig, check_arguments
-from podsrl.trl.fast_generation import generating_fast
 from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import drives_of, pods_metrics, trl_metrics
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.resumable import ResumableTrainer
-from podsrl.trl.rewards import check_rewards, checked
+from podsrl.trl.rewards import check_rewards, checked, refuse_twice
 from podsrl.trl.rounds import Rounds, generate_in_any_order, unlogged, why_in_order
 from podsrl.trl.step_callback import StepCallback
 
@@ -83,6 +83,7 @@ class PODSTrainer(ResumableTrainer):
         with vllm.sized_for_rollouts(args.most_rollouts, int(args.num_generations or 0)):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
         check_arguments(args, self.reward_funcs, tools)
+        refuse_twice(self.reward_func_names)
         show_messages()
         self.clock = PhaseClock(args.training_clock)
         self.auto = self._rollout_chooser()
@@ -120,7 +121,8 @@ class PODSTrainer(ResumableTrainer):
         rows = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
         prompts = max(1, rows // self.num_generations)
         most, rule = args.max_num_rollouts, args.downsampling_rule
-        auto = RolloutChooser(self.num_generations, most, prompts, rule)
+        across = args.selection_scope == "batch"
+        auto = RolloutChooser(self.num_generations, most, prompts, rule, across)
         self._say("num_rollouts auto: %s", auto.reason)
         return auto
 
@@ -157,7 +159,10 @@ class PODSTrainer(ResumableTrainer):
         that again, and a selection after this method would pay for log-probs of all n.
         """
         if not self.model.training:
-            return super()._generate_and_score_completions(inputs)
+            with patch.object(self, "_batch", None):
+                output = super()._generate_and_score_completions(inputs)
+            self.model.eval()  # TRL's continuous batching leaves it in training mode
+            return output
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         rows = enumerate(inputs, rank * len(inputs))
         prompts_P = gather_object([row for i, row in rows if i % self.num_generations == 0])
@@ -167,7 +172,7 @@ class PODSTrainer(ResumableTrainer):
             *(prompts_P, n, first, step, self._batch, rank, world),
             apart=self.environment_factories is not None,
         )
-        with ExitStack() as self._preparing:
+        with ExitStack() as self._preparing, patch.object(self, "log_multimodal", False):
             self._preparing.enter_context(self.clock.phase("generate"))
             output = super()._generate_and_score_completions(batch.rows)
         with self.clock.phase("select"):
@@ -180,7 +185,7 @@ class PODSTrainer(ResumableTrainer):
         `prompts` and the batch's rows are shortened in place: the caller goes on with these lists.
         """
         batch = self._batch
-        if batch is None or not self.model.training:
+        if batch is None:  # an evaluation
             return super()._generate(prompts)
         self._preparing.close()
         if self.rounds is not None and self.rounds.in_any_order:
@@ -200,6 +205,9 @@ class PODSTrainer(ResumableTrainer):
                 live = getattr(self, name, None)  # TRL sets what this run uses
                 setattr(self, name, None if live is None else batch.here(live))
         images = kept_images(kept["images"], given is not None)
+        if self._is_vlm and self.args.log_multimodal:  # TRL's own gathers where a rank has images
+            shown = gather_object(images or [None] * len(prompts))
+            self._logs["images"].extend(shown if any(shown) else [])
         return (*(kept[name] for name in GENERATED[:5]), {}, images, kept["tool_images"] or [])
 
     def _generate_round(self, batch: Batch, rows: list[Any], prompts: list[Any]) -> None:
@@ -224,7 +232,7 @@ class PODSTrainer(ResumableTrainer):
         once: AbstractContextManager[Any] = nullcontext()
         if self.use_vllm:
             several = kwargs.get("num_generations", args[-1]) > 1
-            if self.model.training and self._batch is not None and several:
+            if self._batch is not None and several:
                 asked = self._batch.asked
                 prompts = len(self._batch.places) // asked
                 once = vllm.one_request_per_prompt(self.vllm_generation, prompts, asked)
@@ -235,10 +243,10 @@ class PODSTrainer(ResumableTrainer):
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
         """The kept rollouts' rewards, already known; TRL's own method in evaluation."""
-        if self._batch is None or not self.model.training:
+        if self._batch is None:
             with self._checked_rewards():
                 return super()._calculate_rewards(inputs, prompts, completions, ids)
-        return self._batch.kept_rewards_per_func
+        return self._batch.rewards_P_N_F[self._batch.kept_P_N]
 
     def _checked_rewards(self) -> AbstractContextManager[Any]:
         """Inside, a reward function that fails is named."""
@@ -261,6 +269,7 @@ class PODSTrainer(ResumableTrainer):
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """TRL's step; remembers whether the gradients so far rest on any scored rollout."""
         loss = super().training_step(*args, **kwargs)
+        self._in_a_step = True
         self._scorable_gradients |= self._scorable
         return loss
 
@@ -326,6 +335,8 @@ class PODSTrainer(ResumableTrainer):
         if self.args.selection_scope == "batch":
             return downsample_batch(rewards_P_N, rows, seed)
         kept_P_M = downsample(rewards_P_N, m, self._rule, seed)
+        # a rule of the user's may draw other random numbers on each rank
+        kept_P_M = broadcast(torch.as_tensor(kept_P_M))
         return torch.zeros_like(rewards_P_N, dtype=torch.bool).scatter(1, kept_P_M, True)
 
     def _finish(self, batch: Batch, output: dict[str, Any]) -> None:
@@ -345,7 +356,7 @@ class PODSTrainer(ResumableTrainer):
             batch.advantages_K = self.accelerator.gather(output["advantages"])
         self._log_metrics(batch)
         self._in_step.append(batch)
-        self._scorable = batch.any_scorable
+        self._scorable = not bool(torch.isnan(batch.rewards_P_N).all())
         self.rollouts_generated += len(batch.generated_places)
         self.rollouts_trained += len(batch.kept_places)
         self.tokens_generated += sum(batch.tokens)

@@ -25,18 +25,24 @@ def read_options(config: Mapping[str, Any], mode: str) -> Options:
     given = dict(config["trainer"]["v1"].get(mode) or {})
     options = check_options(given, n, where, "actor_rollout_ref.rollout.n")
     _check_mini_batch(config, options.m, where)
-    if options.baseline == "group":
-        _check_group_baseline(config["algorithm"], where)
+    algorithm = config["algorithm"]
+    for name, value, other in (("baseline", "group", "kept"), ("scope", "batch", "prompt")):
+        if getattr(options, name) == value and algorithm["adv_estimator"] != "grpo":
+            raise UnsupportedError(
+                f"{where}{name}={value} needs algorithm.adv_estimator=grpo; got"
+                f" {algorithm['adv_estimator']}. Use {name}={other}, which works with every"
+                " estimator"
+            )
+    if options.baseline == "group" and algorithm.get("use_kl_in_reward"):
+        raise UnsupportedError(
+            f"{where}baseline=group can't be used with algorithm.use_kl_in_reward=True: dropped"
+            " rollouts have no reference log-probs, so no reward of this kind. Use baseline=kept,"
+            " or actor_rollout_ref.actor.use_kl_loss=True in place of KL in the reward"
+        )
     if options.rollouts_per_round is not None and options.reward_range is None:
         raise InvalidInputError(
             f"{where}rollouts_per_round needs {where}reward_range, such as [0, 1]: each worker sees"
             " the rewards of its own prompts only"
-        )
-    if options.scope == "batch" and config["algorithm"]["adv_estimator"] != "grpo":
-        raise UnsupportedError(
-            f"{where}scope=batch needs algorithm.adv_estimator=grpo; got"
-            f" {config['algorithm']['adv_estimator']}. Use scope=prompt, which works with every"
-            " estimator"
         )
     return options
 
@@ -60,17 +66,3 @@ def _check_mini_batch(config: Mapping[str, Any], m: int, where: str) -> None:
         f" rollouts are {prompts * m} rows, which {ranks} data-parallel ranks can't share equally;"
         f" the nearest ppo_mini_batch_size is {nearest}"
     )
-
-
-def _check_group_baseline(algorithm: Mapping[str, Any], where: str) -> None:
-    if algorithm["adv_estimator"] != "grpo":
-        raise UnsupportedError(
-            f"{where}baseline=group needs algorithm.adv_estimator=grpo; got"
-            f" {algorithm['adv_estimator']}. Use baseline=kept, which works with every estimator"
-        )
-    if algorithm.get("use_kl_in_reward"):
-        raise UnsupportedError(
-            f"{where}baseline=group can't be used with algorithm.use_kl_in_reward=True: dropped"
-            " rollouts have no reference log-probs, so no reward of this kind. Use baseline=kept,"
-            " or actor_rollout_ref.actor.use_kl_loss=True in place of KL in the reward"
-        )

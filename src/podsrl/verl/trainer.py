@@ -73,14 +73,13 @@ class _DownSampling(PPOTrainer):
     """Leaves m of the n rollouts of each prompt when verl balances the batch."""
 
     pods_mode: ClassVar[str]  # our name, and our section under trainer.v1
-    host_mode: ClassVar[str]  # the mode of verl that we are
 
     def __init__(self, config: Any) -> None:
         self.pods_options = read_options(config, self.pods_mode)
         if self.pods_options.rollouts_per_round is not None:
             in_rounds(config, self.pods_mode)
         # verl chooses the replay buffer and more by comparing this name with "sync".
-        config.trainer.v1.trainer_mode = self.host_mode
+        config.trainer.v1.trainer_mode = self.pods_mode.removeprefix("pods_")
         super().__init__(config)
         self._pods_step: list[_Selected] = []  # of the step so far; the last one is being trained
         self._pods_dumping = False
@@ -276,7 +275,8 @@ class _DownSampling(PPOTrainer):
         every = groups = self._pods_step[-1].groups
         if baseline == "kept":
             groups = [group for group in every if (group.kept_rewards != group.kept_rewards).any()]
-            single = [group for group in every if self._pods_is_single(group)]
+            across = self.pods_options.scope == "batch"
+            single = [group for group in every if across and len(group.kept) == 1]
             if groups and algorithm.adv_estimator != "grpo":
                 raise UnsupportedError(
                     f"{len(groups)} groups have fewer than m = {self.pods_options.m} rollouts that"
@@ -290,9 +290,6 @@ class _DownSampling(PPOTrainer):
         for group in groups:
             advantages |= advantages_of(group, baseline, scale, _EPS)
         return advantages
-
-    def _pods_is_single(self, group: Group) -> bool:
-        return self.pods_options.scope == "batch" and len(group.kept) == 1
 
     def _pods_overwrite(self, advantages: dict[str, float], partition_id: str) -> None:
         keys = list(advantages)
@@ -345,7 +342,6 @@ class PODSTrainerSync(_DownSampling, PPOTrainerSync):
     """verl's `sync` trainer on m of n rollouts."""
 
     pods_mode = "pods_sync"
-    host_mode = "sync"
 
 
 @register_trainer("pods_separate_async")
@@ -356,7 +352,6 @@ class PODSTrainerSeparateAsync(_DownSampling, PPOTrainerSeparateAsync):
     """
 
     pods_mode = "pods_separate_async"
-    host_mode = "separate_async"
 
 
 @register_trainer("pods_colocate_async")
@@ -364,4 +359,3 @@ class PODSTrainerColocateAsync(_DownSampling, PPOTrainerColocateAsync):
     """verl's `colocate_async` trainer on m of n rollouts."""
 
     pods_mode = "pods_colocate_async"
-    host_mode = "colocate_async"

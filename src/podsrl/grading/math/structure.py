@@ -114,7 +114,7 @@ def _read(text: str, depth: int) -> Node:
             return Node(kind, _flat(tuple(_read(part, depth + 1) for part in parts)))
     parts = _split(text, _RELATION)
     if len(parts) > 1:
-        operators = [op.strip() for op in _separators(text, _RELATION)]
+        operators = [text[start:end].strip() for start, end in _places(text, _RELATION)]
         children = tuple(_read(part, depth + 1) for part in parts)
         if operators == ["="] and re.fullmatch("[a-zA-Z]", children[1].label):
             named = re.match(r"\\?[a-zA-Z]", children[0].label)
@@ -224,10 +224,6 @@ def _split(text: str, separator: re.Pattern[str]) -> list[str]:
         parts.append(text[position:start])
         position = end
     return [*parts, text[position:]]
-
-
-def _separators(text: str, separator: re.Pattern[str]) -> list[str]:
-    return [text[start:end] for start, end in _places(text, separator)]
 
 
 def assigned_name(node: Node) -> str | None:

@@ -7,16 +7,6 @@ system-call filter of the first. `inside` is the program that runs in the sandbo
 from podsrl.errors import MissingDependencyError
 from podsrl.grading.sandbox.bubblewrap import Bubblewrap, why_no_bubblewrap
 from podsrl.grading.sandbox.fusion import SandboxFusion
-from podsrl.grading.sandbox.job import Limits, Result
-
-__all__ = [
-    "Bubblewrap",
-    "Limits",
-    "Result",
-    "SandboxFusion",
-    "find_sandbox",
-    "why_no_bubblewrap",
-]
 
 _HOW_TO = (
     "Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install"

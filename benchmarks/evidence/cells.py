@@ -40,6 +40,8 @@ MEASURED = "measured"
 #: both arms get to. The last one counts where there is one number.
 LEVELS = (0.25, 0.5, 0.75, 0.95)
 LEVEL = LEVELS[-1]
+#: How near to the best measured a choice is counted as right.
+NEAR = 0.9
 
 
 def speedup(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from benchmarks.evidence.cells import NEAR
 from benchmarks.evidence.variances import RESULT as VARIANCES
 from podsrl.recommend.choice import Cell, best, grid
 from podsrl.recommend.costs import Costs, Line, Sizes
@@ -23,8 +24,6 @@ from podsrl.runs.json_files import write_whole
 PAGE = Path("docs/results/foreseen.md")
 #: Of the authors' runs: seconds per step, and accuracy every half hour.
 PUBLISHED = Path(__file__).parent / "published_scaling.json"
-#: How near to the best measured a choice is counted as right.
-NEAR = 0.9
 #: Share of the way from the untrained accuracy to the lowest peak of all arms compared.
 LEVEL = 0.95
 HOURS = 0.5  # between two published checkpoints

@@ -23,8 +23,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.evidence.__main__ import RESULTS, RUNS, best, compare, hardware, mean_and_spread
-from benchmarks.evidence.cells import equally_long, mean_accuracy, with_interval
-from benchmarks.evidence.foreseen import NEAR
+from benchmarks.evidence.cells import NEAR, equally_long, mean_accuracy, with_interval
 from benchmarks.evidence.rows_settings import (
     ACROSS,
     ARMS,
@@ -143,7 +142,7 @@ def tuning(name: str, rates: Mapping[str, Sequence[float]], tuning_seeds: int) -
 def tried(name: str) -> dict[str, dict[float, list[float]]]:
     """Of each arm, by learning rate: each run's accuracy, on average over its time."""
     scores: dict[str, dict[float, list[float]]] = {}
-    for arm in _load(f"rows-{name}-rates").arms:
+    for arm in _load(name, rates=True).arms:
         kind, rate = arm.name.split("-", 1)
         scores.setdefault(kind, {})[float(rate)] = mean_accuracy(arm.curves).tolist()
     return scores
@@ -155,6 +154,7 @@ def final(name: str) -> dict[str, Any]:
     rate = {arm: best(of_arm) for arm, of_arm in found.items()}
     rate |= {arm: rate[like] for arm, like in SAME_UPDATE.items()}
     left_out = {arm for family in FAMILIES for arm in family} - {"grpo16"}
+    left_out |= SETTINGS[name].without
     for family in FAMILIES:
         left_out.discard(max(family, key=lambda arm: float(np.mean(found[arm][rate[arm]]))))
     arms = {
@@ -163,14 +163,21 @@ def final(name: str) -> dict[str, Any]:
     return _comparison(name, arms, SEEDS, 1.0)
 
 
-def _load(name: str, *references: str, clock: Clock | None = None) -> Comparison:
-    first = next(iter(find_runs(RUNS / name))).config()["arm"]
-    return load_comparison([RUNS / name], Choices(references=references or (first,), clock=clock))
+def _load(
+    name: str, *references: str, clock: Clock | None = None, rates: bool = False
+) -> Comparison:
+    """The runs of a setting, or those that chose its learning rates."""
+    folder = RUNS / f"rows-{name}{'-rates' if rates else ''}"
+    first = next(iter(find_runs(folder))).config()["arm"]
+    choices = Choices(
+        references=references or (first,), clock=clock, measure=SETTINGS[name].measure
+    )
+    return load_comparison([folder], choices)
 
 
 def reference(name: str) -> str:
     """The arm of GRPO that learned most over its time: what the others are measured against."""
-    arms = {arm.name: arm.curves for arm in _load(f"rows-{name}").arms if arm.name in GRPO}
+    arms = {arm.name: arm.curves for arm in _load(name).arms if arm.name in GRPO}
     return max(arms, key=lambda arm: float(mean_accuracy(arms[arm]).mean()))
 
 
@@ -196,8 +203,8 @@ def condense(names: Sequence[str]) -> None:
 def measure(name: str) -> dict[str, Any]:
     """What the runs of a setting show, as plain values; its figure is written."""
     grpo, setting = reference(name), SETTINGS[name]
-    comparison = _load(f"rows-{name}", grpo)
-    modelled = _load(f"rows-{name}", grpo, clock=AUTHORS)
+    comparison = _load(name, grpo)
+    modelled = _load(name, grpo, clock=AUTHORS)
     sizes = {}
     for arm in comparison.arms:
         n, m = arm.config["num_rollouts"], arm.config["num_generations"]

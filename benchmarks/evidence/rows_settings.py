@@ -54,7 +54,8 @@ EXPENSIVE = {"num_iterations": 2, "gradient_checkpointing": True}
 class Setting:
     """One setting: rows per step, seconds of processor time for each run, and what is trained.
 
-    start: the learning rate to try first.
+    start: the learning rate to try first. measure: what counts as right. without: arms that are not
+        run.
     """
 
     what: str
@@ -62,6 +63,8 @@ class Setting:
     seconds: int
     settings: Mapping[str, Any] = field(default_factory=dict)
     start: float = 1e-4
+    measure: str = "answer_accuracy"
+    without: frozenset[str] = frozenset()
 
 
 def _sums(columns: int, noise: float) -> dict[str, Any]:
@@ -80,6 +83,17 @@ _SPELLING = {
     "max_completion_length": 40,
 }
 _LONG_SPELLING = {**_SPELLING, "task_options": {"config": {"min_word_len": 8, "max_word_len": 9}}}
+#: A small reward for the form, to all rollouts or to those with wrong answers, as in the paper's
+#: settings (c) and (a). One sample in three is well formed at the start.
+_FORM = {
+    "task_options": {"min_columns": 2, "max_columns": 7, "mode": "lenient"},
+    "tiny_options": {"min_columns": 2, "max_columns": 7, "noise": 0.3, "form_noise": 0.24}
+    | {"steps": 500},
+}
+_EVERY = {**_FORM, "form_reward": "every", "reward_weights": [1.0, 0.1, 0.1]}
+_WRONG = {**_FORM, "form_reward": "wrong", "reward_weights": [1.0, 1.0, 1.0]}
+#: Rounds stop where rewards are at the ends of their range, which the form prevents.
+_PARTS: dict[str, Any] = {"measure": "both_accuracy", "without": frozenset({"rounds"})}
 _HARD = {"tiny_options": {"min_columns": 2, "max_columns": 7, "noise": 0.5, "steps": 500}}
 _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
@@ -99,4 +113,6 @@ SETTINGS = {
     "words-hard-16": Setting(
         "long words, expensive update", 16, 25, {**_LONG_SPELLING, **EXPENSIVE}, 2e-4
     ),
+    "form-16": Setting("a small reward for the form", 16, 40, _EVERY, **_PARTS),
+    "form-wrong-16": Setting("wrong answers are paid for their form", 16, 40, _WRONG, **_PARTS),
 }

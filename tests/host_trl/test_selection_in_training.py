@@ -274,3 +274,25 @@ def test_a_rule_may_be_defined_anew_and_needs_a_name(tmp_path):
 
 def test_digits_reward_has_the_spread_these_tests_need():
     assert digits([[{"content": "135"}], [{"content": "24"}]]) == [0.75, 0.0]
+
+
+@pytest.mark.slow
+def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
+    trainer = make_trainer(
+        8, max_steps=1, mask_truncated_completions=True, max_completion_length=20, temperature=1.5
+    )
+    finish, seen = trainer._finish, {}
+
+    def look(batch, output):
+        seen["cut"], seen["kept"] = batch.cut_off, batch.kept_P_N
+        seen["masked"] = int((output["completion_mask"].sum(dim=1) == 0).sum())
+        finish(batch, output)
+
+    trainer._finish = look
+    trainer.train()
+    finished = (~seen["cut"]).sum(dim=1)
+    left_out = (seen["cut"] & seen["kept"]).sum(dim=1)
+    assert 0 < finished.sum() < 16
+    assert left_out.tolist() == (4 - finished).clamp(min=0).tolist()
+    assert seen["masked"] == left_out.sum()
+    assert logged(trainer)[0]["pods/filler_rows"] >= left_out.sum()

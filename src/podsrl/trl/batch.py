@@ -47,6 +47,8 @@ class Batch:
         kept_P_N: True for the kept rollouts.
         kept_places: their places, ascending; empty until they are selected.
         advantages_K: theirs, in the same order.
+        ends: tokens that end a completion, where TRL's loss leaves out those that were cut off
+            (`mask_truncated_completions`); otherwise empty.
     """
 
     step: int
@@ -66,6 +68,7 @@ class Batch:
     kept_P_N: torch.Tensor = field(init=False)
     kept_places: list[int] = field(init=False, default_factory=list)
     advantages_K: torch.Tensor = field(init=False)
+    ends: frozenset[int] = field(init=False, default=frozenset())
 
     @classmethod
     def begin(
@@ -100,7 +103,7 @@ class Batch:
     def of_this_process(self) -> "Batch":
         """This rank's share of the groups, equal ones, as if there were no other rank."""
         own = Batch(self.step, self.index, self.groups // self.world, self.n, self.first, 0, 1)
-        own.rows = self.rows
+        own.rows, own.ends = self.rows, self.ends
         own._ask(range(own.groups), 0)
         return own
 
@@ -169,12 +172,22 @@ class Batch:
     def rewards_to_select_by(self, weights_F: Sequence[float] | None) -> torch.Tensor:
         """Rewards for the rule, shape (P, N): `rewards_P_N`, or sums with weights of their own.
 
-        A function of weight 0 has no part in it: not by a tie, nor by what it could not score.
+        A function of weight 0 has no part in it: not by a tie, nor by what it could not score. What
+        the loss leaves out counts as unscorable: it is taken last.
         """
-        if weights_F is None:
-            return self.rewards_P_N
-        weights = torch.tensor(weights_F, device=self.rewards_P_N_F.device)
-        return weighted_sums(self.rewards_P_N_F[..., weights != 0], weights[weights != 0])
+        rewards_P_N = self.rewards_P_N
+        if weights_F is not None:
+            weights = torch.tensor(weights_F, device=rewards_P_N.device)
+            parts_P_N_F = self.rewards_P_N_F[..., weights != 0]
+            rewards_P_N = weighted_sums(parts_P_N_F, weights[weights != 0])
+        return rewards_P_N.masked_fill(self.cut_off, torch.nan)
+
+    @property
+    def cut_off(self) -> torch.Tensor:
+        """Rollouts that TRL's loss leaves out as they did not end by themselves, shape (P, N)."""
+        ids = self.rollouts["completion_ids"] or ()
+        cut = [bool(self.ends and one) and one[-1] not in self.ends for one in ids]
+        return torch.tensor(cut, device=self.rewards_P_N.device).view(self.rewards_P_N.shape)
 
     def own_advantages(self, baseline: str, scale_rewards: str) -> torch.Tensor:
         """Advantages of the kept rollouts, shape (K,), for groups of any size.

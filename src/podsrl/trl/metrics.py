@@ -34,7 +34,7 @@ def pods_metrics(batch: Batch) -> dict[str, float]:
     rewards, kept, generated = batch.rewards_P_N, batch.kept_P_N, batch.generated_P_N
     kept_rewards = rewards.masked_fill(~kept, torch.nan)
     constant_P = _constant(kept_rewards)
-    teaches_nothing = constant_P[:, None] | torch.isnan(rewards)
+    teaches_nothing = constant_P[:, None] | torch.isnan(rewards) | batch.cut_off
     tokens = batch.tokens
     kept_tokens = sum(tokens[place] for place in batch.kept_places)
     return {

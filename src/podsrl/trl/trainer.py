@@ -172,6 +172,8 @@ class PODSTrainer(ResumableTrainer):
             *(prompts_P, n, first, step, self._batch, rank, world),
             apart=self.environment_factories is not None,
         )
+        if self.mask_truncated_completions:
+            batch.ends = frozenset([*self.eos_token_ids, self._tokenizer.pad_token_id])
         with ExitStack() as self._preparing, patch.object(self, "log_multimodal", False):
             self._preparing.enter_context(self.clock.phase("generate"))
             output = super()._generate_and_score_completions(batch.rows)

@@ -4,6 +4,7 @@ import inspect
 import subprocess
 import sys
 import tomllib
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ def test_the_installed_trl_is_of_the_tested_range():
         ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
+        ("_load_from_checkpoint", ["self", "resume_from_checkpoint", "model"]),
+        ("_issue_warnings_after_load", ["self", "load_result"]),
         ("_push_from_checkpoint", ["self", "checkpoint_folder"]),
         ("_get_train_sampler", ["self", "dataset"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
@@ -166,9 +169,11 @@ def test_the_attributes_that_are_read_or_written_exist(make_trainer):
     for name in (
         "num_generations", "num_iterations", "scale_rewards", "reward_func_names",
         "reward_weights", "_tokenizer", "_step", "_buffered_inputs", "_pending_extra_logs",
+        "log_multimodal", "_is_vlm", "eos_token_ids", "mask_truncated_completions", "ref_model",
     ):  # fmt: skip
         assert hasattr(trainer, name), CHANGED.format(name)
     assert trainer._step == 1
+    assert trainer._logs["images"] == deque(maxlen=trainer._logs["prompt"].maxlen)
     assert trainer._logs["prompt"].maxlen == trainer.args.generation_batch_size == 8
     for name in ("reward", "reward_std", "frac_reward_zero_std", "rewards/digits/mean"):
         assert name in trainer.state.log_history[0]

@@ -39,6 +39,7 @@ def test_the_installed_trl_is_of_the_tested_range():
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
         ("_load_from_checkpoint", ["self", "resume_from_checkpoint", "model"]),
+        ("_load_best_model", ["self"]),
         ("_issue_warnings_after_load", ["self", "load_result"]),
         ("_push_from_checkpoint", ["self", "checkpoint_folder"]),
         ("_get_train_sampler", ["self", "dataset"]),

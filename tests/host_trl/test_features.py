@@ -54,9 +54,6 @@ def test_evaluation_is_trls_own_and_leaves_training_alone(make_trainer, dataset)
     assert not any(name.startswith("eval_pods/") for e in evaluations for name in e)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:You are using 'rollout_func':UserWarning"
-)  # experimental in TRL
 @pytest.mark.slow
 def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer, dataset):
     trainer = make_trainer(

@@ -138,13 +138,13 @@ def test_a_config_with_rounds_is_measured_without_them(config, tmp_path):
     from podsrl.experiments.measured_run import ShortRun
 
     path = config(num_generations=2, rollouts_per_round=2, reward_range=[0, 1])
-    flags = ["--rollouts_per_round", "4", "--reward_range", "0", "2", "--num_generations", "4"]
+    flags = ["--rollouts-per-round", "4", "--reward_range", "0", "2", "--num_generations", "4"]
     short = ShortRun.of(read_config(path), flags, str(tmp_path / "run"))
     assert short.spec.training.rollouts_per_round is short.spec.training.reward_range is None
     assert short.spec.training.num_generations == 4
 
 
-def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_path):
+def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_path, monkeypatch):
     assert main(["train", "--config", config()]) == 0
     run = RunFolder(tmp_path / "run")
     found = read_measured(run)
@@ -166,6 +166,14 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
     printed = capsys.readouterr().out
     assert "3 generations of 16 rollouts, one size\n" in printed
     assert "pass rates  given: 0.5" in printed
+    # what it selects by counts
+    parts = [name for name in run.rollouts(1).column_names if name.startswith("rewards/")]
+    weighted = {**run.config(), "selection_weights": [2.0] + [0.0] * (len(parts) - 1)}
+    monkeypatch.setattr(RunFolder, "config", lambda run: weighted)
+    tables = [run.rollouts(step) for step in run.rollout_steps()]
+    first = np.concatenate([table[parts[0]].to_numpy() for table in tables])
+    assert read_measured(run).mean_reward == pytest.approx(2 * first.mean())
+    assert len(parts) > 1
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,7 @@ def test_rounds_pay_where_a_call_costs_little_by_itself():
     assert best_rounds(rates, cheap_call, Sizes(8, 9, 3)) is None  # odd m
     graded = ResampledRewards([[0.1, 0.5, 0.9, 0.4]])
     assert best_rounds(graded, cheap_call, sizes) is None
+    assert best_rounds(measured([[1.0, 1.0]]), cheap_call, sizes) is None  # one reward only
 
 
 def test_across_the_batch_more_than_one_row_per_prompt_teaches_more_than_within_prompts():

@@ -14,7 +14,7 @@ from podsrl.recommend.advice import Batch
 from podsrl.recommend.costs import Costs, Sizes, Timing
 from podsrl.recommend.populations import Population, measured
 from podsrl.recommend.signal import MEASURED, Variances
-from podsrl.runs.folder import PHASES, RunFolder
+from podsrl.runs.folder import PHASES, REWARD_PREFIX, RunFolder
 
 if TYPE_CHECKING:
     from podsrl.evaluation.sampling import Progress
@@ -170,13 +170,19 @@ def _timing(rows: list[dict[str, Any]], before: dict[str, Any], passes: int) -> 
 
 
 def _rewards(run: RunFolder) -> list[list[float]]:
-    groups = []
+    """Of each group what its rollouts are selected by: the reward, or a sum of its own weights."""
+    groups, weights = [], np.array(run.config().get("selection_weights") or ())
     for step in run.rollout_steps():
         table = run.rollouts(step)
         if table is None:
             continue
         group = table["group"].to_numpy()
         rewards = table["reward"].to_numpy().astype(float)  # null: NaN
+        names = [name for name in table.column_names if name.startswith(REWARD_PREFIX)]
+        if weights.any() and len(names) == len(weights):
+            parts = np.stack([table[name].to_numpy().astype(float) for name in names])[weights != 0]
+            summed = np.nansum(parts * weights[weights != 0, None], axis=0)
+            rewards = np.where(np.isnan(parts).all(axis=0), np.nan, summed)
         groups += [rewards[group == one].tolist() for one in np.unique(group)]
     return groups
 
@@ -188,7 +194,7 @@ def _without_rounds(
     names = ("rollouts_per_round", "reward_range", "stop_at")
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in names:
-        parser.add_argument(f"--{name}", nargs="*")
+        parser.add_argument(f"--{name}", f"--{name.replace('_', '-')}", nargs="*")
     flags = parser.parse_known_args(list(flags))[1]
     return {name: value for name, value in config.items() if name not in names}, flags
 

@@ -178,6 +178,9 @@ def best_rounds(population: Population, costs: Costs, sizes: Sizes) -> Rounds | 
     prompts, n, m = sizes
     if m % 2 or isinstance(population, ResampledRewards):
         return None
+    limits = population.reward_range
+    if limits[0] == limits[1]:  # only one reward was seen
+        return None
     generate, score = costs.generate, costs.score
     all_at_once = generate(sizes.rollouts) + score(sizes.rollouts)
     found, first = [], m
@@ -186,7 +189,6 @@ def best_rounds(population: Population, costs: Costs, sizes: Sizes) -> Rounds | 
         parts = [prompts * first, prompts * (rollouts - first)]
         seconds = sum(generate(part) + score(part) for part in parts if part > 0)
         share = seconds / all_at_once if generate.fixed else None
-        limits = population.reward_range
         found.append(Rounds(sizes, first, 1 - rollouts / n, share, limits))
         first *= 2
     return min(found, key=lambda one: (one.seconds or 0.0, -one.fewer), default=None)

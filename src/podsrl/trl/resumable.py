@@ -2,9 +2,12 @@
 
 import logging
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from trl import GRPOTrainer
 
 from podsrl.trl import checkpoint
@@ -12,6 +15,8 @@ from podsrl.trl.config import PODSConfig
 from podsrl.trl.recorder import RunRecorder
 
 logger = logging.getLogger(__name__)
+
+REFERENCE = "pods_reference.pt"  # in a checkpoint: the weights of a reference that moves
 
 
 class ResumableTrainer(GRPOTrainer):
@@ -60,10 +65,10 @@ class ResumableTrainer(GRPOTrainer):
             if not rank:  # its file makes the checkpoint complete
                 self.accelerator.wait_for_everyone()
             folder = Path(self._get_output_dir(trial=trial)) / name
-            state, reference = self.state_dict(), self._reference()
+            reference = self._reference()
             if reference is not None and not rank:
-                state["reference"] = reference.state_dict()
-            checkpoint.write(state, folder, rank)
+                torch.save(reference.state_dict(), folder / REFERENCE)
+            checkpoint.write(self.state_dict(), folder, rank)
             if rank:
                 self.accelerator.wait_for_everyone()
 
@@ -75,25 +80,36 @@ class ResumableTrainer(GRPOTrainer):
         return self.accelerator.unwrap_model(self.ref_model)
 
     def _load_reference(self, folder: Path) -> None:
-        reference = self._reference()
-        if reference is not None:
-            first = checkpoint.read(folder, 0, self.accelerator.device) or {}
-            reference.load_state_dict(first.get("reference", reference.state_dict()))
+        reference, path = self._reference(), folder / REFERENCE
+        if reference is not None and path.is_file():
+            reference.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
         elif self.ref_model is not None and self.args.sync_ref_model:
-            logger.warning("with sharded weights sync_ref_model begins anew from the first model")
+            logger.warning(
+                "the checkpoint holds no reference (sharded weights, or sync_ref_model is new):"
+                " it begins anew"
+            )
 
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """transformers' own, and what it leaves out.
+    @contextmanager
+    def _loads_all(self, folder: str | None) -> Iterator[None]:
+        """Inside, transformers loads weights from a folder; then what it has left out is loaded.
 
         Mixtures of experts and some vision models are saved by the names that the hub has, and
         transformers' trainer does not translate them back.
         """
         self._not_loaded = False
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
-        if self._not_loaded:
-            whole = self.accelerator.unwrap_model(self.model if model is None else model)
-            saved = type(whole).from_pretrained(resume_from_checkpoint, dtype=whole.dtype)
+        yield
+        if self._not_loaded and folder is not None:
+            whole = self.accelerator.unwrap_model(self.model)
+            saved = type(whole).from_pretrained(folder, dtype=whole.dtype)
             whole.load_state_dict(saved.state_dict())
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        with self._loads_all(resume_from_checkpoint):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_best_model(self) -> None:
+        with self._loads_all(self.state.best_model_checkpoint):
+            super()._load_best_model()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         """Weights are missing, unless they are tied to others that were loaded."""

@@ -46,7 +46,7 @@ from support.vllm_stand_in import serving
             {"selection_weights": {"acc": 1.0}}, InvalidInputError,
             r"names 'acc', which is no reward function; allowed: letters",
         ),
-        ({"reward_funcs": [letters, letters]}, InvalidInputError, r"'letters', .* rename one"),
+        ({"reward_funcs": [letters, letters]}, InvalidInputError, "two reward functions are"),
         ({"args": None}, InvalidInputError, r"needs args=AsyncGRPOConfig\(...\), got NoneType"),
         ({"train_dataset": None}, InvalidInputError, r"train_dataset is required without"),
     ],

@@ -178,7 +178,7 @@ def test_auto_is_a_word_of_the_config_in_python_yaml_and_flags(tmp_path):
         ({"num_rollouts": "car"}, "num_rollouts must be an integer or 'auto'; got 'car'"),
         (
             {"num_rollouts": "auto", "max_num_rollouts": 6},
-            r"num_generations \(m\) = 8 of max_num_rollouts \(n\) = 6",
+            "num_generations=8 rollouts can't be kept of max_num_rollouts=6",
         ),
         ({"num_rollouts": "auto", "max_num_rollouts": 0.5}, "max_num_rollouts must be an integer"),
     ],

@@ -11,7 +11,7 @@ import torch
 
 from podsrl.errors import RewardError
 from podsrl.trl.rewards import checked
-from support.trl_runs import equal, logged, weights
+from support.trl_runs import digits, equal, logged, weights
 
 
 def table_of(trainer: Any, step: int = 1) -> Any:
@@ -181,7 +181,8 @@ def test_a_failing_reward_function_is_named_with_step_and_completion_and_stops_t
     make_trainer, kind
 ):
     # TRL starts a loop for async functions where it is given one
-    trainer = make_trainer(12, reward_funcs=[odd, odd if kind == "sync" else length], max_steps=1)
+    second = digits if kind == "sync" else length
+    trainer = make_trainer(12, reward_funcs=[odd, second], max_steps=1)
     before = weights(trainer)
     for function, says in FAILURES.items():
         trainer.reward_funcs[1] = function if kind == "sync" else as_async(function)

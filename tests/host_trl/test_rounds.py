@@ -193,7 +193,7 @@ def test_a_reward_outside_the_given_range_stops_the_run(make_trainer):
         ({"reward_range": None}, r"can't stop exactly with rewards of unknown range"),
         ({"advantage_baseline": "group"}, r"can't stop exactly with advantage_baseline=group"),
         ({"num_generations": 3}, r"can't stop exactly with an odd num_generations \(m = 3\)"),
-        ({"num_rollouts": "auto"}, r"less than num_rollouts \(n = auto\), which must be a number"),
+        ({"num_rollouts": "auto"}, "needs a number as num_rollouts, not 'auto'"),
         ({"num_rollouts": 4}, r"from num_generations \(m = 4\) to less than num_rollouts \(n = 4"),
         ({"rollouts_per_round": 3}, r"from num_generations \(m = 4\).* got 3"),
         ({"rollouts_per_round": None}, r"reward_range and stop_at say .* set rollouts_per_round"),

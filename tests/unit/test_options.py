@@ -57,7 +57,7 @@ def test_a_weight_for_what_the_reward_function_does_not_give_lists_what_it_gives
         ({"m": 65}, r"m=65 rollouts can't be kept of rollout\.n=64; .* raise rollout\.n"),
         ({"m": 1}, r"m=1; allowed: 2 <= m <= 64 .* with trainer\.v1\.pods_sync\.scope=batch"),
         ({"m": 0, "scope": "batch"}, "m=0; allowed: 1 <= m <= 64"),
-        ({"m": 1, "n": 1, "scope": "batch"}, "m=1; allowed: 2 <= m <= 1 "),
+        ({"m": 1, "n": 1, "scope": "batch"}, r"rollout\.n=1; allowed: at least 2"),
         ({"m": 0}, "m=0; allowed: 2 <= m"),
         ({"m": 16.0}, r"m=16\.0; allowed: an integer"),
         ({"m": "16"}, "m='16'; allowed: an integer"),

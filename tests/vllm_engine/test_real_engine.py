@@ -26,7 +26,7 @@ from support.trl_runs import arithmetic, dataset, make_trainer
 
 __all__ = ["arithmetic", "dataset", "make_trainer"]
 
-WORKER = str(Path(__file__).with_name("worker.py"))
+WORKER = str(Path(__file__).with_name("engine_worker.py"))
 N, M = 10, 4
 COLOCATED: dict[str, Any] = {
     "use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 128, "max_steps": 2,

@@ -185,9 +185,12 @@ class Batch:
     @property
     def cut_off(self) -> torch.Tensor:
         """Rollouts that TRL's loss leaves out as they did not end by themselves, shape (P, N)."""
-        ids = self.rollouts["completion_ids"] or ()
-        cut = [bool(self.ends and one) and one[-1] not in self.ends for one in ids]
-        return torch.tensor(cut, device=self.rewards_P_N.device).view(self.rewards_P_N.shape)
+        cut_P_N = torch.zeros_like(self.rewards_P_N, dtype=torch.bool)
+        if self.ends:
+            ids = self.rollouts["completion_ids"] or ()
+            cut = [bool(one) and one[-1] not in self.ends for one in ids]
+            cut_P_N.view(-1)[:] = torch.tensor(cut)
+        return cut_P_N
 
     def own_advantages(self, baseline: str, scale_rewards: str) -> torch.Tensor:
         """Advantages of the kept rollouts, shape (K,), for groups of any size.

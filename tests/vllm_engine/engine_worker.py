@@ -1,4 +1,4 @@
-"""One rank that trains in rounds with vLLM's real engine. Run by torchrun: worker.py MODEL OUT."""
+"""One rank in rounds with vLLM's real engine. Run by torchrun: engine_worker.py MODEL OUT."""
 
 import json
 import os

@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,6 @@ import vllm
 from trl.generation import vllm_generation
 
 from podsrl.runs.folder import RunFolder
-from support.torchrun import torchrun
 from support.trl_runs import arithmetic, dataset, make_trainer
 
 __all__ = ["arithmetic", "dataset", "make_trainer"]
@@ -153,7 +154,13 @@ def test_in_rounds_the_real_engine_takes_a_prompts_rest_while_others_are_generat
 def test_two_processes_with_an_engine_each_ask_for_second_rounds_by_themselves(
     tiny_model, tmp_path
 ):
-    process = torchrun(2, tmp_path / "said", WORKER, str(tiny_model), str(tmp_path))
+    # not forked from here, where engines have started threads
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", WORKER]
+    tests = Path(__file__).parents[1]
+    process = subprocess.run(
+        [*command, str(tiny_model), str(tmp_path)], env={**os.environ, "PYTHONPATH": str(tests)},
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
     assert process.returncode == 0, process.stderr[-3000:]
     ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
     for rank in ranks:  # two of the four prompts, in each of two steps

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from podsrl.advantages import BASELINES
 from podsrl.downsampling import Rule, refuse_outside, resolve_rule
@@ -16,6 +17,8 @@ from podsrl.downsampling.registry import refuse_infinite
 from podsrl.errors import InvalidInputError
 
 SCOPES = ("prompt", "batch")
+
+Floats = npt.NDArray[np.float64]
 
 
 def described(value: Any, meaning: str) -> Any:
@@ -76,8 +79,7 @@ class Options:
                 )
         values = np.array([as_number(parts[name]) for name in self.selection_weights])
         weights = np.array(list(self.selection_weights.values()), dtype=np.float64)
-        values = values[weights != 0] * weights[weights != 0]
-        return math.nan if np.isnan(values).all() else float(np.nansum(values))
+        return float(weighted_sums(values, weights))
 
     def select(
         self, groups: Sequence[Iterable[tuple[float, Mapping[str, Any]]]], *step: int
@@ -239,6 +241,13 @@ def _check_rounds(options: Options, n: int, names: Mapping[str, str]) -> None:
 def is_number(value: Any) -> bool:
     """Is it a real number (or a boolean), NaN included?"""
     return isinstance(value, (bool, int, float, np.number, np.bool_))
+
+
+def weighted_sums(parts_F: Floats, weights_F: Floats) -> Floats:
+    """Sums over the last axis; NaN where every part whose weight isn't 0 is NaN."""
+    parts_F, weights_F = parts_F[..., weights_F != 0], weights_F[weights_F != 0]
+    sums = np.nansum(parts_F * weights_F, axis=-1)
+    return np.where(np.isnan(parts_F).all(axis=-1), np.nan, sums)
 
 
 def as_number(value: Any) -> float:

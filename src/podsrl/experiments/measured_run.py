@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podsrl.errors import InvalidInputError
+from podsrl.options import weighted_sums
 from podsrl.recommend.advice import Batch
 from podsrl.recommend.costs import Costs, Sizes, Timing
 from podsrl.recommend.populations import Population, measured
@@ -180,9 +181,8 @@ def _rewards(run: RunFolder) -> list[list[float]]:
         rewards = table["reward"].to_numpy().astype(float)  # null: NaN
         names = [name for name in table.column_names if name.startswith(REWARD_PREFIX)]
         if weights.any() and len(names) == len(weights):
-            parts = np.stack([table[name].to_numpy().astype(float) for name in names])[weights != 0]
-            summed = np.nansum(parts * weights[weights != 0, None], axis=0)
-            rewards = np.where(np.isnan(parts).all(axis=0), np.nan, summed)
+            parts = [table[name].to_numpy().astype(float) for name in names]
+            rewards = weighted_sums(np.stack(parts, axis=-1), weights)
         groups += [rewards[group == one].tolist() for one in np.unique(group)]
     return groups
 

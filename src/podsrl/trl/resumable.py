@@ -25,7 +25,7 @@ class ResumableTrainer(GRPOTrainer):
     args: PODSConfig
     recorder: RunRecorder
     _sampler: Any = None  # TRL's, unless the dataset is iterable
-    _in_a_step = False  # between the micro-batches of one
+    _between_micro_batches = False  # of one optimiser step
     _not_loaded = False  # of a checkpoint's weights
 
     @abstractmethod
@@ -50,7 +50,7 @@ class ResumableTrainer(GRPOTrainer):
         their gradients would be missing.
         """
         step = self.state.global_step
-        if self._in_a_step:
+        if self._between_micro_batches:
             return
         folder = Path(str(self.args.output_dir)) / f"checkpoint-{step}"
         saved = checkpoint.state_file(folder, self.accelerator.process_index).is_file()

@@ -41,7 +41,7 @@ class StepCallback(TrainerCallback):
         if trainer.auto is not None and trainer.auto.chosen is None:
             self._choose(trainer.auto)
         trainer._in_step.clear()
-        trainer._in_a_step = False
+        trainer._between_micro_batches = False
 
     def _choose(self, auto: Any) -> None:
         """Tell what the step generated, and what it took the main process, on every process."""

@@ -271,7 +271,7 @@ class PODSTrainer(ResumableTrainer):
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """TRL's step; remembers whether the gradients so far rest on any scored rollout."""
         loss = super().training_step(*args, **kwargs)
-        self._in_a_step = True
+        self._between_micro_batches = True
         self._scorable_gradients |= self._scorable
         return loss
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from podsrl.advantages import BASELINES
 from podsrl.downsampling import Rule, refuse_outside, resolve_rule
@@ -17,8 +16,6 @@ from podsrl.downsampling.registry import refuse_infinite
 from podsrl.errors import InvalidInputError
 
 SCOPES = ("prompt", "batch")
-
-Floats = npt.NDArray[np.float64]
 
 
 def described(value: Any, meaning: str) -> Any:
@@ -243,7 +240,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, np.number, np.bool_))
 
 
-def weighted_sums(parts_F: Floats, weights_F: Floats) -> Floats:
+def weighted_sums(parts_F: np.ndarray, weights_F: np.ndarray) -> np.ndarray:
     """Sums over the last axis; NaN where every part whose weight isn't 0 is NaN."""
     parts_F, weights_F = parts_F[..., weights_F != 0], weights_F[weights_F != 0]
     sums = np.nansum(parts_F * weights_F, axis=-1)

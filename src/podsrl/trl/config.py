@@ -112,7 +112,6 @@ class PODSConfig(GRPOConfig):
             self.num_rollouts = int(self.num_rollouts)  # from a command line
         if self.num_rollouts is None and isinstance(self.num_generations, int):
             self.num_rollouts = 4 * self.num_generations
-        self._check_sizes()
         self._check_options()
         if self.training_clock not in CLOCKS:
             raise InvalidInputError(
@@ -151,24 +150,21 @@ class PODSConfig(GRPOConfig):
             ) from error
         self.num_generations, self.num_generations_eval = m, evaluated
 
-    def _check_sizes(self) -> None:
+    def _check_options(self) -> None:
         n_name = "max_num_rollouts" if self.num_rollouts == AUTO else "num_rollouts"
         for name in (n_name, "num_generations", "rollout_log_max_rows"):
             if not isinstance(getattr(self, name), int):
                 also = " or 'auto'" if name == "num_rollouts" else ""
-                given = getattr(self, name)
-                raise InvalidInputError(f"{name} must be an integer{also}; got {given!r}")
+                got = getattr(self, name)
+                raise InvalidInputError(f"{name} must be an integer{also}; got {got!r}")
         if self.rollout_log_max_rows < 1:
             raise InvalidInputError(
                 f"rollout_log_max_rows = {self.rollout_log_max_rows} must be at least 1;"
                 " rollout_log=False switches the log off"
             )
-
-    def _check_options(self) -> None:
         own = {name: name for name in ("rollouts_per_round", "reward_range", "stop_at")}
         names = {**own, **_OPTIONS}
         given: Any = {option: getattr(self, name) for option, name in names.items()}
-        n_name = "max_num_rollouts" if self.num_rollouts == AUTO else "num_rollouts"
         check(Options(**given), self.most_rollouts, {**names, "n": n_name})
         weights = self.selection_weights
         if weights is not None and not (

@@ -14,13 +14,10 @@ from podsrl.cli import main
 from podsrl.experiments.fields import own_fields
 from podsrl.runs.folder import RunFolder
 from support.data import SAMPLE
-from support.synthetic_runs import rollouts, write_run
 from support.tiny_run import TINY_RUN
 
 pytest.importorskip("trl")
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 GSM8K = SAMPLE / "gsm8k"
 
@@ -234,6 +231,18 @@ def test_a_folder_with_another_run_is_not_overwritten_by_accident(config, capsys
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
 
+def test_a_run_in_the_folder_where_one_is(config, capsys, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    train = ["train", "--config", config(max_steps=1, save_steps=1), "--output_dir", "."]
+    assert main(train) == 0
+    assert main([*train, "--resume", "--max_steps", "2"]) == 0
+    assert [row["step"] for row in RunFolder(tmp_path / "here").metrics()] == [1, 2]
+    assert main([*train, "--overwrite"]) == 0
+    assert [row["step"] for row in RunFolder(tmp_path / "here").metrics()] == [1]
+    assert not list(tmp_path.glob(".*"))
+
+
 def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -306,77 +315,17 @@ def test_evaluate_names_a_missing_model_task_or_split(capsys, tmp_path, tiny_mod
     assert "no split 'dev'" in fails(["evaluate", str(tiny_model), *flags], capsys)
 
 
-def write_rollouts(path: Path, rewards: dict[str, list[Any]]) -> list[str]:
-    lines = [
-        json.dumps({"prompt": prompt, "reward": reward, "text": f"{prompt}{i}"}, indent=None)
-        for prompt, values in rewards.items()
-        for i, reward in enumerate(values)
-    ]
-    path.write_text("\n".join(lines) + "\n")
-    return lines
-
-
-def test_select_keeps_the_lines_that_a_rule_chooses(capsys, tmp_path):
-    path = tmp_path / "rollouts.jsonl"
-    lines = write_rollouts(path, {"a": [0, 0, 1, 0.5, None], "b": [3, 1, 2], "c": [7]})
-    assert main(["select", str(path), "--keep", "2"]) == 0
-    printed = capsys.readouterr()
-    assert printed.out.splitlines() == [lines[i] for i in (0, 2, 5, 6, 8)]
-    assert "kept 5 of 9 rollouts in 3 groups" in printed.err
-    out = tmp_path / "kept.jsonl"
-    flags = ["--keep", "2", "--rule", "max_reward", "--output", str(out)]
-    assert main(["select", str(path), *flags]) == 0
-    assert out.read_text().splitlines() == [lines[i] for i in (2, 3, 5, 7, 8)]
-    assert "exists" in fails(["select", str(path), *flags], capsys)
-
-
-def test_select_reads_parquet_or_a_runs_folder_and_writes_parquet(capsys, tmp_path):
-    run = write_run(tmp_path / "run", "pods", 0, (0.1, 0.5))
-    for step in (1, 2):
-        run.write_rollouts(step, rollouts(groups=3, n=8, m=4))
-    tables = [run.rollouts(step) for step in (1, 2)]
-    kept = [t.filter(t["kept"]) for t in tables if t is not None]  # those of the largest variance
-    for where, expected in ((run.path, pa.concat_tables(kept)), (run.rollout_path(2), kept[1])):
-        out = tmp_path / f"{expected.num_rows}.parquet"
-        assert main(["select", str(where), "--keep", "4", "--output", str(out)]) == 0
-        assert pq.read_table(out).equals(expected)
-    assert "kept 12 of 24 rollouts in 3 groups" in capsys.readouterr().err
-    assert "--output" in fails(["select", str(run.path), "--keep", "4"], capsys)
-    run.rollout_path(1).write_bytes(b"PAR1 no")
-    flags = ["--keep", "4", "--output", str(tmp_path / "x.parquet")]
-    assert "step_000001.parquet is damaged" in fails(["select", str(run.path), *flags], capsys)
-    assert not (tmp_path / "x.parquet").exists()
-
-
 def test_a_field_and_its_value_may_stand_apart_before_a_verbs_own_words(config, capsys):
     apart = fails(["recommend", "--config", config(), "--num_rollouts", "1"], capsys)
     assert "num_rollouts must be a whole number of at least 2; got 1" in apart
     assert apart == fails(["recommend", "--num_rollouts=1", "--config", config()], capsys)
 
 
-def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
-    path = tmp_path / "rollouts.jsonl"
-    write_rollouts(path, {"a": [0, "good"]})
-    assert "rollout 2: 'reward' must be a number" in fails(
-        ["select", str(path), "--keep", "1"], capsys
-    )
-    write_rollouts(path, {"a": [0, 1]})
-    assert "argument --keep: must be a whole number of at least 1; got '0'" in fails(
-        ["select", str(path), "--keep", "0"], capsys
-    )
-    assert "unknown rule" in fails(["select", str(path), "--keep", "1", "--rule", "x"], capsys)
-    assert "no field 'question'" in fails(
-        ["select", str(path), "--keep", "1", "--group_by", "question"], capsys
-    )
-    path.write_text('{"prompt": "a", "reward": 1}\n{broken\n')
-    assert "line 2" in fails(["select", str(path), "--keep", "1"], capsys)
-
-
 @pytest.mark.slow
 def test_the_demo_leaves_everything_it_names_and_a_second_one_goes_beside_it(
     tiny_model, capsys, tmp_path
 ):
-    flags = ["--output_dir", str(tmp_path / "demo"), "--model_name_or_path", str(tiny_model)]
+    flags = ["--output-dir", str(tmp_path / "demo"), "--model_name_or_path", str(tiny_model)]
     flags += ["--task_options", '{"min_columns": 2, "max_columns": 2}', "--num_rollouts", "8"]
     flags += ["--num_generations", "4", "--per_device_train_batch_size", "8", "--max_steps", "2"]
     flags += ["--evaluation_problems", "8", "--evaluation_steps", "1", "--save_steps", "1"]

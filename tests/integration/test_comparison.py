@@ -120,7 +120,14 @@ def test_grpo_ga_may_spread_its_rollouts_over_more_prompts_but_not_be_fewer(comp
             "warmup_steps 0.05 is a share of the steps",
         ),
         ({"arms": {"pods": {"temperature": 1.3}}}, InvalidInputError, "set evaluation_temperature"),
-        ({"arms": {"pods": {"top_p": 0.9}}}, InvalidInputError, "evaluated at temperature and top"),
+        ({"arms": {"pods": {"top_p": 0.9}}}, InvalidInputError, "another top_p than the others"),
+        (
+            {"arms": {"pods": {"top_k": 20, "repetition_penalty": 1.2}}},
+            InvalidInputError,
+            "another top_k and repetition_penalty than the others: 20 and 0, 1.2 and 1.0",
+        ),
+        ({"arms": {"pods": {"training_clock": "cpu"}}}, InvalidInputError, "all arms must share"),
+        ({"budget": {"steps": 2}, "evaluations": 4}, InvalidInputError, "no room for 4 evaluat"),
     ],
 )
 def test_a_wrong_comparison_is_refused_with_what_is_allowed(comparison, keys, error, says):
@@ -138,6 +145,13 @@ def test_every_shipped_comparison_on_a_cpu_loads(name):
     assert list(spec.arms) == list(config["arms"])
     for run in spec.runs():
         assert spec.run_spec(run).run.arm == run.arm
+
+
+def test_the_home_folder_is_the_same_for_a_comparison_and_its_runs(comparison, monkeypatch):
+    monkeypatch.setenv("HOME", "/tmp/at-home")
+    spec = parse_comparison(comparison() | {"output_dir": "~/x"}, "x")
+    (run, *_) = spec.runs()
+    assert spec.run_spec(run).training.output_dir == str(spec.run_folder(run).path)
 
 
 # ---- the folder and its parts ------------------------------------------------------------------

@@ -214,6 +214,15 @@ def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
     assert speedup(found.population, found.costs, pods, grpo) == pytest.approx(worth[0] / worth[1])
 
 
+def test_rows_that_the_processes_of_a_run_cannot_share_are_refused(capsys, tmp_path):
+    config = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+    run = write_run(tmp_path / "run", "pods", 0, [0.1, 0.4], n=32, m=16, config=config)
+    run.write_rollouts(1, rollouts(groups=1, n=32, m=16))
+    plan = ["recommend", str(run.path), "--out", str(tmp_path / "plan"), "--rows"]
+    assert "--rows 5 can't be shared by the 2 processes of the run" in fails([*plan, "5"], capsys)
+    assert main([*plan, "6"]) == 0
+
+
 @pytest.mark.parametrize(("generations", "passes", "steps"), [(1, 2, 2), (2, 2, 4), (2, 1, 2)])
 @pytest.mark.parametrize("cut", [0, 1])
 def test_rows_and_costs_are_of_a_step_with_all_its_passes(

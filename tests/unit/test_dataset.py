@@ -15,6 +15,7 @@ from support.synthetic_runs import rollouts, write_run, write_training
 
 HOME = {
     "model_name_or_path": "/home/someone/secret/Qwen2.5-3B-Instruct",
+    "downsampling_rule": "/home/someone/secret/rules.py:mine",
     "output_dir": "/home/someone/secret/out",
     "hub_token": "hf_secret",
     "temperature": 0.7,
@@ -71,6 +72,7 @@ def test_the_card_tells_settings_columns_and_what_was_kept_but_no_folder_and_no_
     assert "| `num_rollouts` | 2 | 4 |" in card
     assert "| `temperature` | 0.7 | 0.7 |" in card
     assert "| `model_name_or_path` | Qwen2.5-3B-Instruct | Qwen2.5-3B-Instruct |" in card
+    assert "| `downsampling_rule` | rules.py:mine | rules.py:mine |" in card
     assert "secret" not in card
     # rewards of four rollouts are 1, 2/3, 1/3 and 0; the first and the last are kept
     (counted,) = re.findall(r"\| pods, seed 3 \|(.*)\|", card)
@@ -79,6 +81,18 @@ def test_the_card_tells_settings_columns_and_what_was_kept_but_no_folder_and_no_
     ]
     described = {"arm", "seed", *ROLLOUT_COLUMNS, *OPTIONAL_COLUMNS}
     assert all(f"| `{name}` |" in card for name in described | {"rewards/form"})
+
+
+def test_the_card_tells_what_differs_between_the_seeds_of_an_arm(tmp_path):
+    for seed, rate in enumerate([1e-5, 9e-4]):
+        run = write_run(
+            tmp_path / str(seed), "pods", seed, (0.1, 0.5), config={"learning_rate": rate}
+        )
+        run.write_rollouts(1, rollouts())
+    pods_report(tmp_path, "--out", tmp_path / "report", "--dataset", tmp_path / "d")
+    card = (tmp_path / "d" / "README.md").read_text(encoding="utf-8")
+    assert r"| `learning_rate` | 1e-05 \| 0.0009 |" in card
+    assert "| `seed` | 0, 1 |" in card
 
 
 def test_a_run_of_the_trainer_alone_is_shared_too_and_a_damaged_step_is_left_out(tmp_path):

@@ -109,6 +109,14 @@ def test_runs_without_evaluations_are_shown_by_their_rewards(tmp_path):
         numbers(tmp_path, references=["a"])
 
 
+def test_a_run_that_has_just_begun_does_not_shorten_the_others_of_its_arm(tmp_path):
+    for seed, rewards in enumerate([(0.2, 0.4, 0.6), (0.1,)]):
+        run = write_training(tmp_path / f"seed-{seed}", rewards)
+        run.write_config({**run.config(), "seed": seed})
+    arms = load_comparison([tmp_path], Choices()).arms
+    assert [(arm.name, arm.curves.steps[0, -1]) for arm in arms] == [("seed-0", 30), ("seed-1", 10)]
+
+
 def test_runs_that_logged_nothing_are_refused_or_left_out(tmp_path):
     RunFolder(tmp_path / "b").write_config({"arm": "pods", "seed": 0})
     with pytest.raises(InvalidInputError, match=r"no evaluation in .*, and no rewards in its metr"):

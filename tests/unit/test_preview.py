@@ -130,6 +130,8 @@ def test_memory_grows_with_the_rows_that_are_trained_and_not_with_those_generate
     assert total(per_device_train_batch_size=64) > total()
     assert total(gradient_checkpointing=False) > total()
     assert total(use_peft=True) < total()
+    one = total(use_peft=True, lora_target_modules=["q_proj"])  # which TRL makes a word
+    assert one > total(use_peft=True, lora_target_modules=["k_proj"])
     assert total(use_peft=True, load_in_4bit=True) < total(use_peft=True)
     assert total(beta=0.1) == pytest.approx(total() + 4 * shape.parameters)  # a reference model
     assert total(processes=8) < total()

@@ -61,8 +61,7 @@ class Clock:
         }
 
     def __str__(self) -> str:
-        costs = {"generate": self.generate, "score": self.score, "update": self.update}
-        return ", ".join(f"{phase} {cost:g} s" for phase, cost in costs.items() if cost)
+        return ", ".join(f"{phase} {cost:g} s" for phase, cost in vars(self).items() if cost)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """The rollouts of runs as a folder for a data set repository: parquet files and their card."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from podsrl import __version__
-from podsrl.analysis.load_runs import Run
+from podsrl.analysis.load_runs import Arm, Comparison, Run
 from podsrl.errors import InvalidInputError
 from podsrl.runs.cards import PAPER, table, told
 from podsrl.runs.folder import OPTIONAL_COLUMNS, REWARD_PREFIX, ROLLOUT_COLUMNS
@@ -31,7 +31,7 @@ def refuse_used(folder: Path) -> None:
         raise InvalidInputError(f"--dataset {folder} is not empty; name a folder that is new")
 
 
-def write_dataset(runs: Sequence[Run], folder: str | Path, title: str) -> int:
+def write_dataset(comparison: Comparison, folder: str | Path, title: str) -> int:
     """Write data/*.parquet, one file per run, and a card; `datasets.load_dataset` reads the folder.
 
     A file is written step by step, so that memory holds one step. Steps whose file is damaged are
@@ -45,7 +45,7 @@ def write_dataset(runs: Sequence[Run], folder: str | Path, title: str) -> int:
     """
     import pyarrow as pa
 
-    folder = Path(folder)
+    folder, runs = Path(folder), comparison.runs
     refuse_used(folder)
     steps = [(run, step) for run in runs for step in run.folder.rollout_steps()]
     if not steps:
@@ -64,7 +64,7 @@ def write_dataset(runs: Sequence[Run], folder: str | Path, title: str) -> int:
         path = folder / "data" / f"{number:02}-{slug(run.arm)}-seed-{run.seed}.parquet"
         kept.append(_write_run(run, path, schema))
     total = sum(row["rollouts"] for row in kept)
-    write_whole(folder / "README.md", _card(title, runs, schema.names, kept).encode())
+    write_whole(folder / "README.md", _card(title, comparison.arms, schema.names, kept).encode())
     return total
 
 
@@ -115,7 +115,7 @@ def _mean(rewards: np.ndarray) -> str:
     return f"{scored.mean():.3f}" if len(scored) else "none"
 
 
-def _card(title: str, runs: Sequence[Run], columns: list[str], kept: list[dict[str, Any]]) -> str:
+def _card(title: str, arms: Sequence[Arm], columns: list[str], kept: list[dict[str, Any]]) -> str:
     by_function = "what this reward function gave; null: nothing"
     tells = [by_function if n.startswith(REWARD_PREFIX) else _COLUMNS[n][1] for n in columns]
     described = table(("column", [f"`{name}`" for name in columns]), ("holds", tells))
@@ -145,7 +145,7 @@ Prompts and answers come from the task's data: keep to its licence when you publ
 
 ## Settings
 
-{_settings(runs)}
+{_settings(arms)}
 
 ## What was kept
 
@@ -159,17 +159,11 @@ Steps are those in the log, which holds every second or fourth step of a long ru
 """
 
 
-def _settings(runs: Sequence[Run]) -> str:
-    """A column for each arm; of several seeds all are named."""
-    arms: dict[str, Mapping[str, str]] = {}
-    for run in runs:
-        arms[run.arm] = told(run.config) | {"seed": ""}
-    seeds = {arm: ", ".join(str(run.seed) for run in runs if run.arm == arm) for arm in arms}
-    names = dict.fromkeys(name for settings in arms.values() for name in settings)
-    values = [
-        (arm, [seeds[arm] if name == "seed" else settings.get(name, "") for name in names])
-        for arm, settings in arms.items()
-    ]
+def _settings(arms: Sequence[Arm]) -> str:
+    """A column for each arm, with all that differed between its runs."""
+    by_arm = {arm.name: told(arm.config) for arm in arms}
+    names = dict.fromkeys(name for settings in by_arm.values() for name in settings)
+    values = [(arm, [settings.get(name, "") for name in names]) for arm, settings in by_arm.items()]
     return table(("setting", [f"`{name}`" for name in names]), *values)
 
 

@@ -78,8 +78,8 @@ def describe(name: str, comparison: Comparison) -> str:
         f" {band}",
         "seconds_per_step": "Seconds per step, by phase where that was logged; mean over all steps"
         " and seeds.",
-        "tokens": "Completion tokens that were trained on and that were dropped, per generation (a"
-        " step, where num_iterations is 1); mean over all generations and seeds.",
+        "tokens": "Tokens of prompts and completions that were trained on and that were dropped,"
+        " per generation (a step, where num_iterations is 1); mean over all generations and seeds.",
         "length": f"Completion length in tokens over training time. {band}",
         "kept_and_dropped": "Mean reward of kept, all and dropped rollouts over training time; mean"
         " over seeds and stretches of steps.",
@@ -264,7 +264,7 @@ def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -
 def _tokens(comparison: Comparison) -> Figure:
     tokens = [{} if arm.log is None else arm.log.tokens for arm in comparison.arms]
     parts = {kind: [of_arm.get(kind, np.nan) for of_arm in tokens] for kind in ("kept", "dropped")}
-    return _bars(comparison, "Completion tokens per generation", "tokens", parts)
+    return _bars(comparison, "Tokens per generation", "tokens", parts)
 
 
 def _grid(comparison: Comparison, number: int, height: float) -> tuple[Figure, Any, float]:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 class PackedRollouts:
     """What the rollout inspector of a page needs.
 
-    index: {"runs": [{"name", "steps": [{"step", "rollouts", "kept", "chunk"}]}],
-        "range": [the lowest reward, the highest]}.
+    index: {"runs": [{"name", "steps": [{"step", "chunk"}]}], "range": [lowest reward, highest]}.
     chunks: by the name in the index, gzip of JSON in base64.
     note: what was left out, in words.
     """
@@ -58,8 +57,7 @@ def pack_rollouts(runs: Sequence[Run], limit: int) -> PackedRollouts:
                 message = f"{path} is damaged and was skipped: its turns are no JSON ({error})"
                 warnings.warn(message, DamagedFileWarning, 2)
                 continue
-            kept = sum(table.column("kept").to_pylist())
-            steps.append({"step": step, "rollouts": table.num_rows, "kept": kept, "chunk": name})
+            steps.append({"step": step, "chunk": name})
             shown += table.num_rows
             found = [value for value in table.column("reward").to_pylist() if value is not None]
             ends = [min(ends + found), max(ends + found)] if found else ends

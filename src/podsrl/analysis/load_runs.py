@@ -124,7 +124,8 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     measure = choices.measure
     if not any(run.evaluations for run in runs) and not (choices.task or choices.references):
         runs, measure = _without_evaluations(runs, notes, choices.partial), REWARD
-        what, details = _training_title(runs), ""
+        tasks = sorted({str(run.config["task"]) for run in runs if run.config.get("task")})
+        what, details = ", ".join(tasks) or "Training", ""
     else:
         expected = [pair for root in roots for pair in _expected(root)]
         what, details, runs = _on_one_task(runs, choices.task)
@@ -153,7 +154,7 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
 
 
 def _without_evaluations(runs: list[Run], notes: list[str], partial: bool) -> list[Run]:
-    """Runs that logged training alone, each named by its folder where names are not unique."""
+    """Runs that logged training alone, each named by its folder where seeds don't fit together."""
     shown = []
     for run in runs:
         rewards = [row["reward"] for row in run.metrics if "reward" in row]
@@ -169,15 +170,12 @@ def _without_evaluations(runs: list[Run], notes: list[str], partial: bool) -> li
             notes.append(f"{run.name} was left out: {why}")
     if not (runs := shown):
         raise InvalidInputError(f"there is nothing to show: {'; '.join(notes)}")
-    if len({(run.arm, run.seed) for run in runs}) == len(runs):
+    ends = {(run.arm, run.metrics[-1]["step"]) for run in runs}
+    arms, alone = {run.arm for run in runs}, {(run.arm, run.seed) for run in runs}
+    if len(alone) == len(runs) and len(ends) == len(arms):  # seeds of an arm that are as long
         return runs
     top = Path(os.path.commonpath([run.folder.path.resolve() for run in runs]))
     return [run._replace(arm=str(run.folder.path.resolve().relative_to(top))) for run in runs]
-
-
-def _training_title(runs: Sequence[Run]) -> str:
-    tasks = sorted({str(run.config["task"]) for run in runs if run.config.get("task")})
-    return ", ".join(tasks) or "Training"
 
 
 def _arm_order(name: str) -> tuple[int, list[tuple[int, str]]]:

@@ -22,7 +22,7 @@ class TrainingLog:
     drives, drives_all: over the same stretches, how closely the kept advantages follow each reward
         function, and what those of all n would; {} where there is one function or none was logged.
     shaping_only: share of groups whose kept rollouts differ in no outcome reward.
-    tokens: completion tokens per step, "kept" and "dropped"; {} where nothing is dropped.
+    tokens: of prompts and completions, per step, "kept" and "dropped"; {} where nothing is dropped.
     """
 
     phase_seconds: Mapping[str, float]

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     for failed, problem in status.failed.items():
         print(f"failed: {failed.arm} seed {failed.seed}: {problem}", file=sys.stderr)
     if status.failed:
-        print(f"pods compare: {len(status.failed)} runs failed; start it again to retry them")
+        print(f"pods compare: {len(status.failed)} runs failed; a new start retries the unfinished")
         return 1
     print(f"{status.done} runs finished in {spec.folder}")
     print(f"report      pods report {spec.folder} --out {spec.folder / 'report'}")

@@ -11,7 +11,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; every other --field is one of the config's."""
     parser.usage = "pods demo [--any_field value ...]"
     parser.epilog = "The settings are those of the shipped config 'arithmetic'."
-    parser.add_argument("--output_dir", default="runs/demo", help="(runs/demo)")
+    parser.add_argument("--output_dir", "--output-dir", default="runs/demo", help="(runs/demo)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -65,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--out",
+        type=lambda text: Path(text).expanduser(),
         default="recommendation",
         metavar="FOLDER",
         help="where to write (default: %(default)s)",
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
             "--costs needs both generate and update, such as generate=0.05,update=0.42; got"
             f" {args.costs!r}"
         )
-    refuse_unwritable(Path(args.out))
+    refuse_unwritable(args.out)
     if args.config:
         check_run(read_config(args.config), args.fields)
 
@@ -148,6 +149,11 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
                 f"scope       batch is compared with m = 1 only, m = {now.m} as of prompts"
             )
     if args.rows:
+        if batch and args.rows % batch.processes:
+            raise InvalidInputError(
+                f"--rows {args.rows} can't be shared by the {batch.processes} processes of the run;"
+                " give a multiple of their number"
+            )
         m = now.m if args.rows % now.m == 0 else args.rows
         now = Sizes(args.rows // m, max(now.n, m), m)
     of_what, variances = "given", args.variances
@@ -163,7 +169,7 @@ def _measure(args: argparse.Namespace) -> "RunFolder":
     """The short run of a config, announced before it starts."""
     from podsrl.cli.needs import needed
 
-    folder = Path(args.out) / "run"
+    folder = args.out / "run"
     if (folder / "config.yaml").is_file():
         raise InvalidInputError(
             f"{folder} holds what was measured before: `pods recommend {folder}` uses it; to"

@@ -84,6 +84,6 @@ def run(args: argparse.Namespace) -> int:
         print(as_markdown(comparison, list(summaries)))
     print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
     if args.dataset is not None:
-        total = write_dataset(comparisons[0].runs, args.dataset, title)
+        total = write_dataset(comparisons[0], args.dataset, title)
         print(f"wrote {total:,} rollouts and their card to {args.dataset}")
     return 0

@@ -26,7 +26,7 @@ SHARED = DECIDED | {
     *("task", "task_options", "data_path", "train_split", "model_name_or_path", "tiny_options"),
     *("evaluation_split", "evaluation_problems", "evaluation_repeats", "evaluation_path"),
     *("evaluation_temperature", "max_completion_length", "logging_steps", "logging_strategy"),
-    *("data_seed", "processes"),
+    *("data_seed", "processes", "training_clock"),
 }
 
 
@@ -128,17 +128,13 @@ def _accumulated(name: str, n: int, m: int, accumulation: int, own: Settings) ->
 
 
 def _check_sampling(name: str, arm: "Spec", base: "Spec") -> None:
-    if _sampled(arm) != _sampled(base):
+    own, others = vars(arm.evaluation_sampling), vars(base.evaluation_sampling)
+    if differ := [key for key in own if key != "batch_size" and own[key] != others[key]]:
         raise InvalidInputError(
-            f"arm {name!r} would be evaluated at temperature and top_p {_sampled(arm)}, the others"
-            f" at {_sampled(base)}: set evaluation_temperature under settings, and top_p there for"
-            " all arms or none"
+            f"arm {name!r} would be evaluated with another {' and '.join(differ)} than the others:"
+            f" {', '.join(f'{own[key]!r} and {others[key]!r}' for key in differ)}; set"
+            " evaluation_temperature under settings, and the rest there for all arms or none"
         )
-
-
-def _sampled(spec: "Spec") -> tuple[float, float]:
-    """Temperature and top_p of evaluations."""
-    return spec.evaluation_sampling.temperature, spec.evaluation_sampling.top_p
 
 
 def _per_step(args: Any) -> float:

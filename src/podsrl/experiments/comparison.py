@@ -141,11 +141,16 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
     evaluations = config.get("evaluations", 8)
     if not isinstance(evaluations, int) or isinstance(evaluations, bool) or evaluations < 1:
         raise InvalidInputError(f"evaluations must be 1 or more; got {evaluations!r}")
+    if unit == "steps" and amount < evaluations:
+        raise InvalidInputError(
+            f"a budget of {amount:g} steps has no room for {evaluations} evaluations, one after"
+            " each step at most: ask for fewer evaluations or more steps"
+        )
     launch = config.get("launch") or []
     if not isinstance(launch, list):
         raise InvalidInputError(f"launch must be a list of words; got {launch!r}")
     seeds = _seeds(config.get("seeds"))
-    folder = Path(str(config.get("output_dir") or f"runs/{name}"))
+    folder = Path(str(config.get("output_dir") or f"runs/{name}")).expanduser()
     files.refuse_unwritable(folder)
     base = _base(config, unit, amount, evaluations)
     arms = _arms(config.get("arms"), base)

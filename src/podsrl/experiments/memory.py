@@ -127,7 +127,8 @@ class UpdateMemory:
         stored = 2 if model.dtype in ("bfloat16", "float16") else 4
         state = 2 if "8bit" in str(args.optim) else 8
         if model.use_peft:
-            targets = tuple(model.lora_target_modules or ("q_proj", "v_proj"))
+            targets: Any = model.lora_target_modules or ("q_proj", "v_proj")  # TRL unpacks one
+            targets = (targets,) if isinstance(targets, str) else tuple(targets)
             trained = shape.lora_parameters(model.lora_r, targets)
             # 4-bit weights come with scales; adapters are kept in float32
             weights = shape.parameters * (0.56 if model.load_in_4bit else stored) + 4.0 * trained

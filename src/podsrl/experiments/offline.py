@@ -37,6 +37,7 @@ class Rollouts:
     def write(self, path: Path, kept: Sequence[int]) -> None:
         """Write these rollouts to a file of the same kind."""
         text = self.text(kept)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if text is not None:
             path.write_text(text, encoding="utf-8")
         else:
@@ -82,7 +83,8 @@ def _read_parquet(where: Path, files: Sequence[Path]) -> Rollouts:
     ours = {*ROLLOUT_COLUMNS} <= {*table.column_names}
     cheap = [name for name in table.column_names if name != "completion"]
     rows = table.select(cheap).to_pylist()
-    return Rollouts(where, ("step", "group") if ours else ("prompt",), rows, table)
+    groups = [name for name in ("arm", "seed", "step", "group") if name in table.column_names]
+    return Rollouts(where, tuple(groups) if ours else ("prompt",), rows, table)
 
 
 def select_rollouts(

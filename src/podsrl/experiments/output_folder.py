@@ -28,7 +28,7 @@ MAY_CHANGE = frozenset(
 class Start(TrainerCallback):
     """From the check of a run's folder to the end of its first step.
 
-    What was in the folder is kept beside it until then, and put back if the start fails.
+    What was in the folder is kept in or beside it until then, and put back if the start fails.
 
     Args:
         path: the run's folder.
@@ -45,10 +45,11 @@ class Start(TrainerCallback):
         self, path: Path, config: Mapping[str, Any], resume: bool, overwrite: bool
     ) -> None:
         refuse_taken(path, resume, overwrite)
-        self._path, self._aside = path, path.with_name(f".{path.name}.before")
-        self._made = missing_folders(path)
+        self._path, self._made = path, missing_folders(path)
         holds_run = (path / "config.yaml").is_file()
         self._resumes = holds_run and resume
+        # to resume needs no rights beside the folder, such as where it is a mounted volume
+        self._aside = path / ".before" if self._resumes else path.with_name(f".{path.name}.before")
         self.under_way = False
         if self._resumes:
             _refuse_other_settings(RunFolder(path), config)

@@ -116,8 +116,8 @@ def _check_reporters(asked: Any) -> None:
         package = _PACKAGES.get(str(name), str(name))
         if name not in (None, "none", "all") and find_spec(package) is None:
             raise MissingDependencyError(
-                f"report_to {name} needs the package {package}, which is not installed: pip install"
-                f" {package}, or --report_to none"
+                f"report_to {name} needs the package {package}, which is not installed: install it"
+                " if the name is right, or --report_to none"
             )
 
 

@@ -99,6 +99,8 @@ def train(
             f" --processes {args.world_size} they run here, with batches of another size"
         )
     folder = Path(str(args.output_dir))
+    if not folder.name:  # "." has no folder beside it to set things aside in
+        args.output_dir = str(folder := folder.absolute())
     config = spec.flat()  # building the trainer changes the settings
     processes = PartialState()
     if not processes.is_main_process:

@@ -32,11 +32,12 @@ SETTINGS = (
 
 def told(config: Mapping[str, Any]) -> dict[str, str]:
     """The settings of a run that a card tells, those that were given a value."""
-    found = {name: config[name] for name in SETTINGS if config.get(name) is not None}
-    model = found.get("model_name_or_path")
-    if model is not None and PurePath(model).is_absolute():  # a folder of the author's machine
-        found["model_name_or_path"] = PurePath(model).name
-    return {name: str(value) for name, value in found.items()}
+    found = {name: str(config[name]) for name in SETTINGS if config.get(name) is not None}
+    # no folder of the author's machine
+    return {
+        name: PurePath(value).name if PurePath(value).is_absolute() else value
+        for name, value in found.items()
+    }
 
 
 def table(*columns: tuple[str, list[str]]) -> str:

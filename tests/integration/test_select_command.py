@@ -1,0 +1,96 @@
+"""`pods select`: saved rollouts, or a file of the user's own, down-sampled."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from podsrl.cli import main
+from support.synthetic_runs import rollouts, write_run
+
+
+def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(argv) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return said
+
+
+def write_rollouts(path: Path, rewards: dict[str, list[Any]]) -> list[str]:
+    lines = [
+        json.dumps({"prompt": prompt, "reward": reward, "text": f"{prompt}{i}"}, indent=None)
+        for prompt, values in rewards.items()
+        for i, reward in enumerate(values)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return lines
+
+
+def test_select_keeps_the_lines_that_a_rule_chooses(capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    lines = write_rollouts(path, {"a": [0, 0, 1, 0.5, None], "b": [3, 1, 2], "c": [7]})
+    assert main(["select", str(path), "--keep", "2"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [lines[i] for i in (0, 2, 5, 6, 8)]
+    assert "kept 5 of 9 rollouts in 3 groups" in printed.err
+    out = tmp_path / "kept.jsonl"
+    flags = ["--keep", "2", "--rule", "max_reward", "--output", str(out)]
+    assert main(["select", str(path), *flags]) == 0
+    assert out.read_text().splitlines() == [lines[i] for i in (2, 3, 5, 7, 8)]
+    assert "exists" in fails(["select", str(path), *flags], capsys)
+    assert main(["select", str(path), *flags[:-1], str(tmp_path / "new" / "kept.jsonl")]) == 0
+    assert (tmp_path / "new" / "kept.jsonl").read_bytes() == out.read_bytes()
+
+
+def test_select_reads_parquet_or_a_runs_folder_and_writes_parquet(capsys, tmp_path):
+    run = write_run(tmp_path / "run", "pods", 0, (0.1, 0.5))
+    for step in (1, 2):
+        run.write_rollouts(step, rollouts(groups=3, n=8, m=4))
+    tables = [run.rollouts(step) for step in (1, 2)]
+    kept = [t.filter(t["kept"]) for t in tables if t is not None]  # those of the largest variance
+    for where, expected in ((run.path, pa.concat_tables(kept)), (run.rollout_path(2), kept[1])):
+        out = tmp_path / f"{expected.num_rows}.parquet"
+        assert main(["select", str(where), "--keep", "4", "--output", str(out)]) == 0
+        assert pq.read_table(out).equals(expected)
+    assert "kept 12 of 24 rollouts in 3 groups" in capsys.readouterr().err
+    assert "--output" in fails(["select", str(run.path), "--keep", "4"], capsys)
+    run.rollout_path(1).write_bytes(b"PAR1 no")
+    flags = ["--keep", "4", "--output", str(tmp_path / "x.parquet")]
+    assert "step_000001.parquet is damaged" in fails(["select", str(run.path), *flags], capsys)
+    assert not (tmp_path / "x.parquet").exists()
+
+
+def test_groups_of_the_runs_that_a_report_has_shared_stay_apart(capsys, tmp_path):
+    for seed in (0, 1):
+        write_run(tmp_path / "runs" / str(seed), "pods", seed, (0.1, 0.5)).write_rollouts(
+            1, rollouts()
+        )
+    shared = tmp_path / "shared"
+    assert (
+        main(["report", str(tmp_path / "runs"), "--out", str(tmp_path), "--dataset", str(shared)])
+        == 0
+    )
+    flags = ["--keep", "2", "--output", str(tmp_path / "kept.parquet")]
+    assert main(["select", str(shared / "data"), *flags]) == 0
+    assert "kept 8 of 16 rollouts in 4 groups" in capsys.readouterr().err
+
+
+def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    write_rollouts(path, {"a": [0, "good"]})
+    assert "rollout 2: 'reward' must be a number" in fails(
+        ["select", str(path), "--keep", "1"], capsys
+    )
+    write_rollouts(path, {"a": [0, 1]})
+    assert "argument --keep: must be a whole number of at least 1; got '0'" in fails(
+        ["select", str(path), "--keep", "0"], capsys
+    )
+    assert "unknown rule" in fails(["select", str(path), "--keep", "1", "--rule", "x"], capsys)
+    assert "no field 'question'" in fails(
+        ["select", str(path), "--keep", "1", "--group_by", "question"], capsys
+    )
+    path.write_text('{"prompt": "a", "reward": 1}\n{broken\n')
+    assert "line 2" in fails(["select", str(path), "--keep", "1"], capsys)

@@ -14,7 +14,7 @@ from, in how many rollouts are generated for each, and in how they are chosen.
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +26,7 @@ from benchmarks.evidence.__main__ import RESULTS, RUNS, best, compare, hardware,
 from benchmarks.evidence.cells import NEAR, equally_long, mean_accuracy, with_interval
 from benchmarks.evidence.rows_settings import (
     ACROSS,
+    ANSWERS,
     ARMS,
     FAMILIES,
     FIRST_TUNING_SEED,
@@ -53,7 +54,7 @@ from podsrl.runs.json_files import write_json, write_whole
 #: Of the figure: title, the arms of which one was run, and the clock.
 PANELS = (
     ("Across the batch", ACROSS, "measured"),
-    ("Across the batch, modelled costs", ACROSS, "at_costs"),
+    ("At the authors' costs", ACROSS, "at_costs"),
     ("4 → 2", ("few",), "measured"),
     ("The paper's 64 → 16", ("pods",), "measured"),
 )
@@ -163,21 +164,17 @@ def final(name: str) -> dict[str, Any]:
     return _comparison(name, arms, SEEDS, 1.0)
 
 
-def _load(
-    name: str, *references: str, clock: Clock | None = None, rates: bool = False
-) -> Comparison:
-    """The runs of a setting, or those that chose its learning rates."""
+def _load(name: str, *references: str, rates: bool = False, **choices: Any) -> Comparison:
+    """The runs of a setting, or those that chose its learning rates; by default by its measure."""
     folder = RUNS / f"rows-{name}{'-rates' if rates else ''}"
     first = next(iter(find_runs(folder))).config()["arm"]
-    choices = Choices(
-        references=references or (first,), clock=clock, measure=SETTINGS[name].measure
-    )
-    return load_comparison([folder], choices)
+    choices = {"references": references or (first,), "measure": SETTINGS[name].measure} | choices
+    return load_comparison([folder], Choices(**choices))
 
 
-def reference(name: str) -> str:
+def reference(name: str, **choices: Any) -> str:
     """The arm of GRPO that learned most over its time: what the others are measured against."""
-    arms = {arm.name: arm.curves for arm in _load(name).arms if arm.name in GRPO}
+    arms = {arm.name: arm.curves for arm in _load(name, **choices).arms if arm.name in GRPO}
     return max(arms, key=lambda arm: float(mean_accuracy(arms[arm]).mean()))
 
 
@@ -237,7 +234,22 @@ def measure(name: str) -> dict[str, Any]:
         "reference": grpo,
         "caption": describe("accuracy", comparison),
         "arms": arms,
+        "answers": {} if setting.measure == ANSWERS else by_answers(name),
         "rates": tried(name),
+    }
+
+
+def by_answers(name: str) -> dict[str, Any]:
+    """Each arm by right answers alone, beside the GRPO that is best by these."""
+    grpo = reference(name, measure=ANSWERS)
+    comparison = _load(name, grpo, measure=ANSWERS)
+    return {
+        arm.name: {
+            "over_run": mean_accuracy(arm.curves).tolist(),
+            "end": words.percent(summary.final),
+            "measured": asdict(summary.speedups[grpo]) if arm.name != grpo else None,
+        }
+        for arm, summary in zip(comparison.arms, summarise(comparison), strict=True)
     }
 
 
@@ -306,10 +318,7 @@ def section(name: str, found: Mapping[str, Any]) -> str:
     columns += [("at_costs", with_interval), ("at_costs_whole", with_interval)]
     for arm, one in found["arms"].items():
         prompts, n, m = one["sizes"]
-        speeds = [
-            "reference" if one[clock] is None else show(_speedup(found, [arm], clock))
-            for clock, show in columns
-        ]
+        speeds = [_shown(one[clock], show) for clock, show in columns]
         lines.append(
             f"| {WORDS[arm]} | {prompts} | {n} → {m} | {one['learning_rate']:.3g} |"
             f" {one['steps']:.0f} | {mean_and_spread(one['over_run'])} | {one['end']} |"
@@ -322,7 +331,28 @@ def section(name: str, found: Mapping[str, Any]) -> str:
         f" predicted to be best, {WORDS[choice]}, has {share:.0%} of the best mean accuracy."
     )
     figure_line = f"![{found['caption']}](rows-{name}.png)"
-    return "\n".join([*lines, "", verdict, "", figure_line, ""])
+    return "\n".join([*lines, "", verdict, "", *answers_table(found), figure_line, ""])
+
+
+def answers_table(found: Mapping[str, Any]) -> list[str]:
+    """By right answers alone, where the measure is another."""
+    if not found.get("answers"):
+        return []
+    return [
+        "The numbers above count answers that are right and well formed. By right answers alone:\n",
+        "| arm | mean over the run | at the end | times as fast |",
+        "|---|---|---|---|",
+        *(
+            f"| {WORDS[arm]} | {mean_and_spread(one['over_run'])} | {one['end']} |"
+            f" {_shown(one['measured'], with_interval)} |"
+            for arm, one in found["answers"].items()
+        ),
+        "",
+    ]
+
+
+def _shown(values: Mapping[str, Any] | None, show: Callable[[Speedup], str]) -> str:
+    return "reference" if values is None else show(Speedup(**values))
 
 
 def _speedup(found: Mapping[str, Any], arms: Sequence[str], clock: str) -> Speedup:

@@ -47,6 +47,7 @@ RATES = (
 )
 FIRST_TUNING_SEED = 100
 SEEDS = 5
+ANSWERS = "answer_accuracy"
 EXPENSIVE = {"num_iterations": 2, "gradient_checkpointing": True}
 
 
@@ -63,7 +64,7 @@ class Setting:
     seconds: int
     settings: Mapping[str, Any] = field(default_factory=dict)
     start: float = 1e-4
-    measure: str = "answer_accuracy"
+    measure: str = ANSWERS
     without: frozenset[str] = frozenset()
 
 

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 from benchmarks.evidence.cells import LEVEL, MEASURED, REFERENCES, Cell
 from podsrl.analysis.drawing import INK, style
-from podsrl.analysis.figures import WIDTH
 from podsrl.analysis.statistics import Speedup
 from podsrl.analysis.summary import NOT_LEARNED, interval, median, speed
 
@@ -19,7 +18,7 @@ COLORS = {FASTER: "#0072B2", OPEN: "#7F7F7F", SLOWER: "#D55E00", NOT_LEARNED: "#
 NAMES = {"grpo": "GRPO 16/16", "grpo_ga": "GRPO-GA 64/64"}
 LABEL = "speed-up of PODS 64 → 16 to 99 % of the reference's best"
 #: Where "not reached" is drawn, left of every ratio.
-NEVER = 0.28
+NEVER = 0.2
 
 
 def verdict(found: Speedup) -> str:
@@ -76,32 +75,34 @@ def _loud(found: Speedup) -> str:
 
 
 def figure(panels: Mapping[str, Mapping[str, Speedup]], label: str) -> Figure:
-    """Speed-ups with their intervals: one panel per title, one line per setting."""
+    """Speed-ups with their intervals: one panel per title, side by side, one line per setting."""
     settings = list(next(iter(panels.values())))
     with style():
         drawn = Figure(
-            figsize=(WIDTH, 1.1 + (0.25 + 0.45 * len(settings)) * len(panels)), layout="constrained"
+            figsize=(2.0 + 2.0 * len(panels), 1.1 + 0.38 * len(settings)), layout="constrained"
         )
-        rows = np.atleast_1d(drawn.subplots(len(panels), 1, sharex=True, sharey=True))
-        for axes, (title, of_setting) in zip(rows, panels.items(), strict=True):
-            for row, found in enumerate(of_setting.values()):
+        row = np.atleast_1d(drawn.subplots(1, len(panels), sharex=True, sharey=True))
+        for axes, (title, of_setting) in zip(row, panels.items(), strict=True):
+            for line, found in enumerate(of_setting.values()):
                 color = COLORS[verdict(found)]
                 ends = [max(end or 0.0, NEVER) for end in (found.low, found.high)]
-                axes.plot(ends, [row, row], color=color, lw=2.0)
-                axes.plot(found.ratio or NEVER, row, "o" if found.ratio else "x", color=color)
+                axes.plot(ends, [line, line], color=color, lw=2.0)
+                axes.plot(found.ratio or NEVER, line, "o" if found.ratio else "x", color=color)
                 if not found.ratio:
-                    look: dict[str, Any] = {"color": color, "weight": "bold", "fontsize": 9.5}
-                    place, by = (max(ends), row), (6, -3)
+                    look: dict[str, Any] = {"color": color, "weight": "bold", "fontsize": 8}
+                    place, by = (NEVER, line), (6, 4)
                     axes.annotate(speed(found), place, by, textcoords="offset points", **look)
             axes.axvline(1.0, color=INK, lw=1.0)
             axes.tick_params(axis="y", labelsize=8.5, labelcolor=INK)
-            axes.set_title(title)
-        rows[0].set_xscale("log", base=2)
-        rows[0].set_xticks([NEVER, 0.5, 1.0, 2.0], ["never", "0.5x", "1x", "2x"])
-        rows[0].set_xlim(NEVER * 0.9, 3.0)
-        rows[0].set_yticks(
-            range(len(settings)), ["\n".join(textwrap.wrap(one, 28)) for one in settings]
+            axes.set_title(title, fontsize=10)
+            axes.tick_params(axis="x", labelsize=8.5)
+        row[0].set_xscale("log", base=2)
+        row[0].set_xticks([NEVER, 0.5, 1.0, 2.0, 4.0], ["never", "0.5x", "1x", "2x", "4x"])
+        row[0].set_xlim(NEVER * 0.9, 4.4)
+        row[0].set_yticks(
+            range(len(settings)), ["\n".join(textwrap.wrap(one, 33)) for one in settings]
         )
-        rows[0].set_ylim(len(settings) - 0.5, -0.5)
-        drawn.supxlabel(f"{label}\n(line: 95 % interval over seeds)", fontsize="medium")
+        row[0].set_ylim(len(settings) - 0.5, -0.7)
+        meaning = "(line: 95 % interval over seeds; blue: above 1, orange: below 1)"
+        drawn.supxlabel(f"{label}\n{meaning}", fontsize="medium")
     return drawn

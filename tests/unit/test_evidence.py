@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -283,12 +284,12 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     slow, fast = [0.1, 0.2, 0.3, 0.4, 0.5], [0.1, 0.4, 0.5, 0.6, 0.7]
     arms = {"grpo16": (16, 16, slow, 1.0), "pods": (64, 16, slow, 1.0), "few": (4, 2, fast, 1.0)}
     arms["across3"] = (3, 1, fast, 1.0)
-    for name in ("mixed-16", "long-16"):
+    for name in ("mixed-16", "long-16", "form-16"):
         config = {"learning_rate": 1e-4, "gradient_accumulation_steps": 1}
         write_comparison(runs / f"rows-{name}", arms, config)
         tried = {f"{arm}-{rate}": own for arm, own in arms.items() for rate in ("5e-05", "0.0001")}
         write_comparison(runs / f"rows-{name}-rates", tried)
-    for name in ("long-16", "mixed-16"):
+    for name in ("form-16", "long-16", "mixed-16"):
         rows.condense([name])
     page = (results / "rows.md").read_text()
     assert page.index("## Mixed difficulty, 16 rows") < page.index("3 times as long, 16 rows")
@@ -301,6 +302,11 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     assert across.endswith("| 2% | 0% |")  # a quarter of a row, of 16 prompts with one each
     assert "hard-16" in page.rpartition("Not run so far")[2]
     assert (results / "rows.png").is_file()
+    # of a reward of two parts both are counted together, and the answers alone
+    together, alone = page.partition("## A small reward for the form")[2].split("answers alone")
+    assert re.search(r"GRPO, 16 of each prompt \|.* 48\.0.*\| reference", together)
+    assert re.search(r"GRPO, 16 of each prompt \|.* 50\.0.*\| reference", alone)
+    assert page.count("By right answers alone") == 1
     before = page
     rows.condense([])
     assert (results / "rows.md").read_text() == before

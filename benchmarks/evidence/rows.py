@@ -58,6 +58,7 @@ PANELS = (
     ("4 → 2", ("few",), "measured"),
     ("The paper's 64 → 16", ("pods",), "measured"),
 )
+_place = list(ARMS).index
 #: The authors' L40S: seconds to generate a rollout, and to update on one.
 AUTHORS = Clock(generate=0.05, update=0.42)
 
@@ -211,7 +212,7 @@ def measure(name: str) -> dict[str, Any]:
     arms = {}
     summaries = summarise(comparison)
     pairs = zip(comparison.arms, summaries, strict=True)
-    for arm, summary in sorted(pairs, key=lambda pair: list(ARMS).index(pair[0].name)):
+    for arm, summary in sorted(pairs, key=lambda pair: _place(pair[0].name)):
         pair = modelled.arm(grpo).curves, modelled.arm(arm.name).curves
         arms[arm.name] = {
             "sizes": sizes[arm.name],
@@ -345,7 +346,7 @@ def answers_table(found: Mapping[str, Any]) -> list[str]:
         *(
             f"| {WORDS[arm]} | {mean_and_spread(one['over_run'])} | {one['end']} |"
             f" {_shown(one['measured'], with_interval)} |"
-            for arm, one in found["answers"].items()
+            for arm, one in sorted(found["answers"].items(), key=lambda pair: _place(pair[0]))
         ),
         "",
     ]

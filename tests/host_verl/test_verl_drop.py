@@ -365,7 +365,14 @@ def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_adva
     for key, advantages in zip(batch.keys, data["advantages"].unbind(), strict=True):
         expected = (rewards[key] - 0.5) / (0.5**0.5 + 1e-6)
         assert advantages.tolist() == pytest.approx([expected] * len(advantages))
-    trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.scope=batch", "data.train_batch_size=2")
+
+
+@pytest.mark.parametrize("scope", ["prompt", "batch"])
+def test_of_a_prompt_with_one_rollout_left_its_reward_is_no_advantage(
+    make_trainer, put, transfer_queue, scope
+):
+    overrides = f"+trainer.v1.pods_sync.scope={scope}", "data.train_batch_size=2"
+    trainer = make_trainer(*SYNC, *overrides)
     one = {"a_0_0": 0.0, "a_1_0": 1.0, "b_0_0": 0.7}
     batch = trainer._pods_drop_rows(put(one), {})
     trainer._compute_advantage(batch, {})

@@ -107,6 +107,19 @@ def test_a_rollout_that_fails_is_no_evidence_and_the_prompt_is_published_as_fail
     asyncio.run(scenario())
 
 
+def test_an_infinite_reward_leaves_no_rollout_waiting(compose, monkeypatch):
+    bed = Bed(compose(*OURS, "+trainer.v1.pods_sync.stop_at=0.95"), monkeypatch)
+
+    async def scenario():
+        prompt = bed.run("one")
+        await bed.end("one", s0=float("inf"), s1=0.0, s2=0.0, s3=0.0)
+        assert bed.began[4:] == [("one", i) for i in range(4, 8)]
+        await bed.end("one", s4=1.0, s5=1.0, s6=1.0, s7=1.0)
+        await asyncio.wait_for(prompt, 60)  # the update then refuses it
+
+    asyncio.run(scenario())
+
+
 def test_validation_generates_at_once(bed):
     async def scenario():
         OmegaConf.update(bed.worker.config, "actor_rollout_ref.rollout.val_kwargs.n", 6)

@@ -44,6 +44,10 @@ RIGHT = [
     f"<answer>\n```python\n{ADD.replace('+', '-')}```\nNo, wrong:\n```python\n{ADD}```\n</answer>",
     fenced("def add(a, b):\r\n    return a + b\r\n"),
     fenced("def add(a, b):\n\treturn a + b"),
+    fenced(ADD).replace("\n", "\r\n"),
+    "<answer>\n```python\ndef add(a, b):\n    return a + b```\n</answer>",
+    f"<answer>\n```{{python}}\n{ADD}```\n</answer>",
+    "<answer>\n1. Add:\n   ```python\n   def add(a, b):\n       return a + b\n   ```\n</answer>",
     fenced(
         "import functools\n@functools.lru_cache(maxsize=None)\ndef add(a, b):\n    return a + b"
     ),

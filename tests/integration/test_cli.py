@@ -207,6 +207,13 @@ def test_a_damaged_data_file_is_named_with_its_line(config, capsys, tmp_path, li
     assert says in fails(["train", "--config", path], capsys)
 
 
+def test_a_file_to_train_on_is_not_evaluated_on(config, capsys, tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"question": "1+1?", "answer": "#### 2"}\n')
+    data = {"task": "gsm8k", "task_options": {}, "data_path": str(tmp_path / "train.jsonl")}
+    said = fails(["train", "--config", config(**data)], capsys)
+    assert "are problems to train on, too: name a file of other problems" in said
+
+
 def test_a_folder_with_another_run_is_not_overwritten_by_accident(config, capsys, tmp_path):
     path = config(max_steps=1)
     assert main(["train", "--config", path]) == 0

@@ -35,10 +35,20 @@ def test_mbpp_and_humaneval_rows_in_their_original_form_pass_with_their_gold_cod
     for split in ("train", "humaneval"):
         (row,) = task.load(split, str(tmp_path))
         assert task.grade(task.gold_completion(row), row) == (True, True)
+    future = "from __future__ import annotations\n"  # after the row's own imports
+    assert task.grade(task.gold_completion({"answer": future + row["answer"]}), row).answer is True
     wrong = "<answer>```python\ndef total(xs: List[int]) -> int:\n    return 0\n```</answer>"
     assert task.grade(wrong, row).answer is False
     with pytest.raises(InvalidInputError, match=r"no task_id in 11\.\.510"):
         task.load("test", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "options", [{"cpu_seconds": 2.5}, {"cpu_seconds": 0}, {"memory_mb": 0}, {"seconds": 0}]
+)
+def test_limits_with_which_no_answer_could_be_right_are_refused(options):
+    with pytest.raises(InvalidInputError, match=f"{next(iter(options))} must be"):
+        get_task("code", **options)
 
 
 def test_a_batch_runs_equal_code_once_and_keeps_the_order():

@@ -71,6 +71,27 @@ def test_gold_answers_of_every_dataset_pass_but_for_the_listed_ones():
     assert failed == NO_GOLD - {"composite"}
 
 
+@pytest.mark.parametrize(
+    ("name", "answers"),
+    [
+        ("game_of_life_halting", ["banana", "it halts"]),
+        ("complex_arithmetic", ["nan", "NaN"]),
+        ("puzzle24", ["6*4*1*1", "8*3*1*1"]),
+        ("coin_flip", ["0", "1e400", "nan"]),
+        ("prime_factorization", ["I don't know", "2 * 2 * 7"]),
+    ],
+)
+def test_what_is_no_answer_is_wrong_for_every_problem(name, answers):
+    task = get_task(f"reasoning_gym:{name}", size=20)
+    rows = task.load("train")
+    for answer in answers:
+        found = [grade.answer for grade in task.grade_batch([answered(answer)] * 20, rows)]
+        assert None not in found
+        assert sum(map(bool, found)) <= 4  # of a few problems it is the answer
+    golds = task.grade_batch([task.gold_completion(row) for row in rows], rows)
+    assert [grade.answer for grade in golds] == [True] * 20
+
+
 def test_training_and_testing_problems_are_disjoint_and_seeded():
     task = get_task("reasoning_gym:chain_sum", size=300)
     train, test = ({row["question"] for row in task.load(split)} for split in ("train", "test"))

@@ -12,6 +12,7 @@ from podsrl.grading.extract import (
 
 
 def test_a_box_ends_at_its_own_brace():
+    assert declared_answer(r"<answer>\boxed{\boxed{72}}</answer>") == "72"
     assert last_boxes(r"\boxed{\frac{1}{2}}") == r"\frac{1}{2}"
     assert last_boxes(r"\boxed{\{1, \{2\}\}}") == r"\{1, \{2\}\}"
     assert last_boxes(r"\boxed {a_{b_{c}}} \text{ done}") == "a_{b_{c}}"
@@ -64,6 +65,8 @@ def test_hashes_and_phrases_declare_an_answer():
     assert answer_phrase("Answer: 5 apples.\n") == "5 apples"
     assert answer_phrase("the answer is 3.5. I am sure.") == "3.5"
     assert answer_phrase("I have no answer") is None
+    assert answer_phrase("**Final Answer:**\n\n$72$\nDone.") == "$72$"
+    assert answer_phrase("The answer is $5! = 120$! Yes.") == "$5! = 120$"
 
 
 def test_an_answer_too_long_to_be_one_is_none():

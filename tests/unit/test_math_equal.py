@@ -7,6 +7,14 @@ from podsrl.grading.workers.pool import GradingPool
 from podsrl.tasks import get_task
 
 SAME = [
+    ("2,-2", "x = 2, -2"),
+    ("2,-2", "x=2 or -2"),
+    ("x=2,-2", "-2,2"),
+    ("x = -2, 2", "x=2, x=-2"),
+    ("10^{20}", "10^20"),
+    ("odd", "Odd."),
+    ("Yes", "yes"),
+    ("12", "\u200b12\ufeff"),
     ("30^\\circ", "\\angle A = 30^\\circ"),
     ("5", "5_{10}"),
     (r"2\sqrt{3}", r"2\sqrt{3} \text{ square units}"),
@@ -131,6 +139,12 @@ SAME = [
     (r"2\sqrt{3}", r"\text{The length is } 2\sqrt{3} \text{ cm}"),
 ]
 DIFFERENT = [
+    ("2,-2", "x = 2, y = -2"),
+    ("2,-2", "x = 2, 3"),
+    ("x=2,-2", "y = 2, -2"),
+    ("10^{20}", "10^21"),
+    ("no", "yes"),
+    ("even", "odd"),
     ("5", "5!"),
     ("5", "the square root of 5"),
     ("5", "5 over two"),

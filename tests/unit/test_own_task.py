@@ -57,6 +57,12 @@ MISTAKES = {
     ),
     "grade raises": (RETURN, "        return Grade(row['gold'], True)", "line 13: grade failed on"),
     "no grade returned": (RETURN, "        return True", "must return Grade(answer, format)"),
+    "no grades returned": (
+        "    def gold_completion(",
+        "    def grade_batch(self, completions, rows):\n        return [True]\n\n"
+        "    def gold_completion(",
+        "grade_batch must return one Grade(answer, format) for each",
+    ),
     "gold raises": (
         '        return row["answer"]',
         "        return 1 / 0",

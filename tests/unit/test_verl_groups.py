@@ -29,11 +29,30 @@ def test_a_key_of_another_form_is_an_error(key):
         parse_key(key)
 
 
-def test_groups_keep_their_order_unless_one_is_given():
+def test_groups_are_in_the_given_order_or_in_that_of_their_uids():
     groups = group_rows([f"{uid}_{i}_0" for uid in "cab" for i in range(3)], [0.0] * 9)
-    assert [group.uid for group in select(groups, Options(m=2), step=1)] == list("cab")
-    chosen = select(groups, Options(m=2), step=1, order={"a": 0, "b": 1, "c": 2})
-    assert [group.uid for group in chosen] == list("abc")
+    assert [group.uid for group in select(groups, Options(m=2), step=1)] == list("abc")
+    chosen = select(groups, Options(m=2), step=1, order={"a": 1, "b": 0, "c": 2})
+    assert [group.uid for group in chosen] == list("bac")
+
+
+def test_equal_choices_do_not_go_to_the_rollouts_that_end_first():
+    keys = [f"{uid}_{session}_0" for uid in "cafebd" for session in range(4)]
+    rewards = [float(key[2] == "0") for key in keys]
+    for scope in ("batch", "prompt"):
+        options = Options(m=1, scope=scope) if scope == "batch" else Options(m=2)
+        chosen = [
+            select(group_rows(keys[::way], rewards[::way]), options, step=1) for way in (1, -1)
+        ]
+        first, last = ({group.uid: group.kept for group in groups} for groups in chosen)
+        assert first == last
+        assert sum(map(len, first.values())) == 6 * options.m
+
+
+def test_an_order_of_mixed_kinds_is_an_order():
+    groups = group_rows(["a_0_0", "b_0_0", "c_0_0"], [0.0, 0.0, 0.0])
+    order = {"a": "x1", "b": 7, "c": None}
+    assert [group.uid for group in select(groups, Options(m=2), 1, order)] == ["b", "c", "a"]
 
 
 def test_each_step_draws_anew_from_one_seed():

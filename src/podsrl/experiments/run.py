@@ -53,10 +53,17 @@ def load_data(spec: Spec) -> Data:
     run = spec.run
     task = task_of(vars(run))
     held_out: list[Row] = []
+    path = run.evaluation_path or run.data_path
     if run.evaluation_problems:
-        path = run.evaluation_path or run.data_path
         held_out = task.load(run.evaluation_split, path)[: run.evaluation_problems]
-    return Data(task, task.load(run.train_split, run.data_path), held_out)
+    train = task.load(run.train_split, run.data_path)
+    asked = {row["question"] for row in held_out}
+    if path and asked and asked <= {row["question"] for row in train}:
+        raise InvalidInputError(
+            f"all problems to evaluate on, from {path}, are problems to train on, too: name a file"
+            " of other problems with evaluation_path, or set evaluation_problems to 0"
+        )
+    return Data(task, train, held_out)
 
 
 def to_dataset(task: Task, rows: Sequence[Row]) -> Dataset:

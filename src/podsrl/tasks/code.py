@@ -1,6 +1,7 @@
 """Python functions with unit tests: MBPP (arXiv 2108.07732) and HumanEval+ (arXiv 2305.01210)."""
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,7 +17,11 @@ from podsrl.tasks.data_files import find_file, load_from_hub, read_jsonl
 
 #: Longer code is no answer.
 MAX_CODE = 50_000
-_FENCE = re.compile(r"^[ \t]{0,9}```[a-zA-Z0-9+]{0,20}[ \t]{0,9}\n(.*?)^[ \t]{0,9}```", re.S | re.M)
+_FENCE = re.compile(
+    r"^[ \t]{0,9}```[a-zA-Z0-9+{}.]{0,20}[ \t]{0,9}\n(.*?)(?:^[ \t]{0,9}```|```[ \t]{0,9}$)",
+    re.S | re.M,
+)
+_FUTURE = re.compile(r"^from __future__ import .*$", re.M)
 _DEFINES = re.compile(r"^(?:async )?(?:def|class) |^\w+(?::[^=\n]*)? = lambda\b", re.M)
 _PARSER = "podsrl.grading.python_source"
 #: The published split of MBPP's one file, by task_id (first, last).
@@ -56,6 +61,11 @@ class Code(Task):
         cpu_seconds: int = 5,
         memory_mb: int = 1024,
     ) -> None:
+        for name, value in {"cpu_seconds": cpu_seconds, "memory_mb": memory_mb}.items():
+            if not isinstance(value, int) or value < 1:
+                raise InvalidInputError(f"{name} must be a whole number from 1; got {value!r}")
+        if not seconds > 0:
+            raise InvalidInputError(f"seconds must be above 0; got {seconds!r}")
         self._sandbox = find_sandbox(sandbox_url)
         self._limits = Limits(seconds=seconds, cpu=cpu_seconds, memory=memory_mb << 20)
         self._same_python = sandbox_url is None  # what doesn't parse here, doesn't run there
@@ -128,7 +138,8 @@ class Code(Task):
 
 
 def _program(code: str, row: Mapping[str, Any]) -> str:
-    return f"{row.get('setup') or ''}\n{code}"
+    first = "\n".join(_FUTURE.findall(code))  # Python wants these before all else
+    return f"{first}\n{row.get('setup') or ''}\n{_FUTURE.sub('', code)}"
 
 
 def extract_code(completion: str) -> str | None:
@@ -148,7 +159,7 @@ def extract_code(completion: str) -> str | None:
     text = rest if tag is None else tag
     if len(text) > 4 * MAX_CODE:
         return None
-    blocks = _FENCE.findall(f"{text}\n")
+    blocks = [textwrap.dedent(block) for block in _FENCE.findall(text.replace("\r\n", "\n") + "\n")]
     defining = [block for block in blocks if _DEFINES.search(block)]
     code = (defining or blocks)[-1] if blocks else tag
     return code if code and len(code) <= MAX_CODE else None

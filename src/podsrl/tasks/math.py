@@ -26,8 +26,8 @@ _HUB = {"math500": ("HuggingFaceH4/MATH-500", "test"), "amc23": ("zwhe99/amc23",
 _FILES = {
     "train": ("train.jsonl",),
     "test": ("test.jsonl",),
-    "math500": ("math500.jsonl", "math500/test.jsonl", "test.jsonl"),
-    "amc23": ("amc23.jsonl", "amc23/test.jsonl", "test.jsonl"),
+    "math500": ("math500.jsonl", "math500/test.jsonl"),
+    "amc23": ("amc23.jsonl", "amc23/test.jsonl"),
 }
 
 
@@ -114,7 +114,9 @@ def _find(path: str, split: str) -> Path:
             f"{path} holds one JSON file per problem; give one JSONL file with the fields problem"
             " and solution"
         )
-    return find_file(path, _FILES[split])
+    # a folder with a file to train on holds MATH itself, whose test.jsonl is another set
+    own = split in _HUB and not (Path(path).expanduser() / "train.jsonl").is_file()
+    return find_file(path, [*_FILES[split], *["test.jsonl"] * own])
 
 
 def _row(row: Mapping[str, Any], where: str) -> Row:

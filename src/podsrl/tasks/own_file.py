@@ -83,7 +83,13 @@ class _Told(Task):
         self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[Grade]:
         with user_code(self.file, "grade_batch failed"):
-            return super().grade_batch(completions, rows)
+            grades = list(super().grade_batch(completions, rows))
+        if len(grades) != len(rows) or not all(isinstance(grade, Grade) for grade in grades):
+            raise InvalidInputError(
+                f"{self.file}: grade_batch must return one Grade(answer, format) for each of"
+                f" {len(rows)} completions; it returned {str(grades)[:80]}"
+            )
+        return grades
 
     def prompt(self, row: Mapping[str, Any]) -> Messages:
         with user_code(self.file, "prompt failed"):

@@ -140,9 +140,9 @@ def _task(task: str | Task, options: Mapping[str, Any]) -> Task:
 
 
 def _row(gold: Any, extra: Any) -> Row:
+    row = dict(extra) if isinstance(extra, Mapping) else {}
+    told = gold
     if isinstance(gold, str) and gold.startswith("{"):
         with contextlib.suppress(ValueError):  # a gold answer may begin with a brace: a set
-            gold = json.loads(gold)
-    row = dict(extra) if isinstance(extra, Mapping) else {}
-    row |= gold if isinstance(gold, Mapping) else {"answer": gold}
-    return row
+            told = json.loads(gold)
+    return row | dict(told if isinstance(told, Mapping) and told else {"answer": gold})

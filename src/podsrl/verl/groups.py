@@ -112,15 +112,15 @@ def select(
         groups: from `group_rows`.
         options: m, rule, seed, scope and selection_weights.
         step: training step; with a seed each step draws again.
-        order: what to sort the groups by, by uid. verl draws uids at random and its rows arrive in
-            any order, so only with an order of its own does a seed give the same choice again.
+        order: what to sort the groups by, by uid. Without one they are sorted by their uids, which
+            verl draws at random: its rows arrive as they end, and the short ones must not win ties.
 
     Raises:
         InvalidInputError: infinite rewards, or a rule of the user's own that returns nonsense.
         RewardError: a reward outside `options.reward_range`.
     """
-    if order is not None:
-        groups = sorted(groups, key=lambda group: order[group.uid])
+    order = order or {}
+    groups = sorted(groups, key=lambda group: (str(order.get(group.uid, "")), group.uid))
     rollouts = [zip(group.rewards_N, group.parts_N, strict=True) for group in groups]
     kept = options.select(rollouts, step)
     return [replace(group, kept=tuple(ks)) for group, ks in zip(groups, kept, strict=True)]

@@ -79,7 +79,9 @@ class FirstRound:
         if self._running == 0:
             options = self.options
             low, high = options.reward_range or ()
-            open_P = can_improve(self.scores_N[None], options.m, (low, high), options.stop_at)
+            # an infinite reward is refused where the update is made, not in this process
+            scores_1_N = np.where(np.isinf(self.scores_N), math.nan, self.scores_N)[None]
+            open_P = can_improve(scores_1_N, options.m, (low, high), options.stop_at)
             self._decided.set_result(bool(open_P[0]))
 
     async def goes_on(self) -> bool:

@@ -267,17 +267,17 @@ class _DownSampling(PPOTrainer):
         """Advantages by row where verl's own are not the ones asked for.
 
         With baseline="kept" those are the groups with a kept rollout that could not be scored (it
-        has advantage 0 and counts in no mean; verl would make the whole group NaN), and with
-        scope="batch" also those of which one was kept (verl would take its reward for advantage).
+        has advantage 0 and counts in no mean; verl would make the whole group NaN), and those of
+        which one was kept (GRPO in verl would take its reward for advantage).
         """
         algorithm = self.config.algorithm
         baseline = self.pods_options.baseline
         every = groups = self._pods_step[-1].groups
         if baseline == "kept":
             groups = [group for group in every if (group.kept_rewards != group.kept_rewards).any()]
-            across = self.pods_options.scope == "batch"
-            single = [group for group in every if across and len(group.kept) == 1]
-            if groups and algorithm.adv_estimator != "grpo":
+            grpo = algorithm.adv_estimator == "grpo"
+            single = [group for group in every if grpo and len(group.kept) == 1]
+            if groups and not grpo:
                 raise UnsupportedError(
                     f"{len(groups)} groups have fewer than m = {self.pods_options.m} rollouts that"
                     " could be scored (the reward function returned NaN); only"

@@ -93,13 +93,14 @@ def _check_readable(node: Node) -> None:
 
 
 def _unassigned(node: Node) -> tuple[str | None, Node]:
-    """x and 5 of "x = 5"; also where every part of a list says it of the same x."""
+    """x and 5 of "x = 5"; also of a list, "x = 5, 6", that names no other variable than x."""
     if name := assigned_name(node):
         return name, node.children[-1]
     if node.kind == "list":
-        names = {assigned_name(child) for child in node.children}
-        if len(names) == 1 and None not in names:
-            return names.pop(), Node("list", tuple(child.children[-1] for child in node.children))
+        names = {assigned_name(child) for child in node.children} - {None}
+        if len(names) == 1:
+            parts = tuple(c.children[-1] if assigned_name(c) else c for c in node.children)
+            return names.pop(), Node("list", parts)
     return None, node
 
 
@@ -168,7 +169,7 @@ def _as_words(text: str) -> str | None:
     plain = words(cleaned)
     if re.fullmatch(r"\\(?:text|mbox|textbf)\s?\{[^{}]*\}", cleaned):
         return plain.strip()
-    word_first = r"[A-Za-z]{4,}(?:[ -][A-Za-z]+)*(?: [0-9]+)?"
+    word_first = r"(?:[A-Za-z]{4,}|(?i:yes|no|odd))(?:[ -][A-Za-z]+)*(?: [0-9]+)?"
     return plain if re.fullmatch(word_first, plain) else None
 
 

@@ -12,6 +12,7 @@ from podsrl.grading.extract import DELIMITERS
 #: Full-width characters, minus signs and dashes, the commonest one-character fractions.
 _CHARACTERS: dict[int, str] = {0xFF01 + i: chr(0x21 + i) for i in range(94)}
 _CHARACTERS |= {ord(a): "-" for a in "\u2212\u2013\u2014\ufe63"}
+_CHARACTERS |= dict.fromkeys([0x200B, 0x2060, 0xFEFF], "")  # without a width
 _CHARACTERS |= {0xBD: " 1/2", 0xBC: " 1/4", 0xBE: " 3/4", 0x2153: " 1/3", 0x2154: " 2/3"}
 _CHARACTERS |= {
     ord(a): b

@@ -142,7 +142,7 @@ def test_settings_for_eight_processes_are_not_run_on_one_by_accident(capsys, tmp
     flags += ["--data_path", str(tmp_path), "--use_cpu", "true", "--bf16", "false"]
     row = '{"question": "1+1?", "answer": "#### 2"}\n'
     for split in ("train", "test"):
-        (tmp_path / f"{split}.jsonl").write_text(row * 40)
+        (tmp_path / f"{split}.jsonl").write_text(row.replace("1?", f"1? ({split})") * 40)
     assert main(["train", "--config", "paper/e-gsm8k-8xh100", *flags]) == 2
     assert "meant for 8 processes" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

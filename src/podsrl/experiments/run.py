@@ -58,7 +58,8 @@ def load_data(spec: Spec) -> Data:
         held_out = task.load(run.evaluation_split, path)[: run.evaluation_problems]
     train = task.load(run.train_split, run.data_path)
     asked = {row["question"] for row in held_out}
-    if path and asked and asked <= {row["question"] for row in train}:
+    other = path and run.train_split != run.evaluation_split
+    if other and asked and asked <= {row["question"] for row in train}:
         raise InvalidInputError(
             f"all problems to evaluate on, from {path}, are problems to train on, too: name a file"
             " of other problems with evaluation_path, or set evaluation_problems to 0"

@@ -324,8 +324,8 @@ def test_grpo_ga_needs_a_number_and_other_arms_take_auto(capsys, tmp_path, confi
     base = yaml.safe_load(Path(config(num_rollouts="auto")).read_text())
     base = {key: value for key, value in base.items() if key not in ("output_dir", "max_steps")}
     spec = {
-        "settings": base, "arms": {"pods": {}, "grpo": {}}, "seeds": 1, "budget": {"steps": 2}, "evaluations": 2,
-        "output_dir": str(tmp_path / "runs"),
+        "settings": base, "arms": {"pods": {}, "grpo": {}}, "seeds": 1, "budget": {"steps": 2},
+        "evaluations": 2, "output_dir": str(tmp_path / "runs"),
     }  # fmt: skip
     path = tmp_path / "comparison.yaml"
     path.write_text(yaml.safe_dump(spec))

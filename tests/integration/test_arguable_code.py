@@ -44,6 +44,7 @@ RIGHT = [
     f"<answer>\n```python\n{ADD.replace('+', '-')}```\nNo, wrong:\n```python\n{ADD}```\n</answer>",
     fenced("def add(a, b):\r\n    return a + b\r\n"),
     fenced("def add(a, b):\n\treturn a + b"),
+    fenced("def add(a, b):\n    '''Gives ```a + b```\n    '''\n    return a + b"),
     fenced(ADD).replace("\n", "\r\n"),
     "<answer>\n```python\ndef add(a, b):\n    return a + b```\n</answer>",
     f"<answer>\n```{{python}}\n{ADD}```\n</answer>",

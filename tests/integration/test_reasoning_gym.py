@@ -76,7 +76,7 @@ def test_gold_answers_of_every_dataset_pass_but_for_the_listed_ones():
     [
         ("game_of_life_halting", ["banana", "it halts"]),
         ("complex_arithmetic", ["nan", "NaN"]),
-        ("puzzle24", ["6*4*1*1", "8*3*1*1"]),
+        ("puzzle24", ["6*4*1*1", "8*3*1*1", "1+3+5+9+pi+pi", "7+4+4+1+E+E+E"]),
         ("coin_flip", ["0", "1e400", "nan"]),
         ("prime_factorization", ["I don't know", "2 * 2 * 7"]),
     ],

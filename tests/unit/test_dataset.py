@@ -85,14 +85,14 @@ def test_the_card_tells_settings_columns_and_what_was_kept_but_no_folder_and_no_
 
 def test_the_card_tells_what_differs_between_the_seeds_of_an_arm(tmp_path):
     for seed, rate in enumerate([1e-5, 9e-4]):
-        run = write_run(
-            tmp_path / str(seed), "pods", seed, (0.1, 0.5), config={"learning_rate": rate}
-        )
+        config = {"learning_rate": rate, "model_name_or_path": f"/home/someone/model-{seed}"}
+        run = write_run(tmp_path / str(seed), "pods", seed, (0.1, 0.5), config=config)
         run.write_rollouts(1, rollouts())
     pods_report(tmp_path, "--out", tmp_path / "report", "--dataset", tmp_path / "d")
     card = (tmp_path / "d" / "README.md").read_text(encoding="utf-8")
     assert r"| `learning_rate` | 1e-05 \| 0.0009 |" in card
     assert "| `seed` | 0, 1 |" in card
+    assert r"| `model_name_or_path` | model-0 \| model-1 |" in card
 
 
 def test_a_run_of_the_trainer_alone_is_shared_too_and_a_damaged_step_is_left_out(tmp_path):

@@ -13,6 +13,7 @@ from podsrl.grading.extract import (
 
 def test_a_box_ends_at_its_own_brace():
     assert declared_answer(r"<answer>\boxed{\boxed{72}}</answer>") == "72"
+    assert declared_answer(r"<answer>\boxed{-\boxed{5}}</answer>") == r"-\boxed{5}"
     assert last_boxes(r"\boxed{\frac{1}{2}}") == r"\frac{1}{2}"
     assert last_boxes(r"\boxed{\{1, \{2\}\}}") == r"\{1, \{2\}\}"
     assert last_boxes(r"\boxed {a_{b_{c}}} \text{ done}") == "a_{b_{c}}"
@@ -65,6 +66,9 @@ def test_hashes_and_phrases_declare_an_answer():
     assert answer_phrase("Answer: 5 apples.\n") == "5 apples"
     assert answer_phrase("the answer is 3.5. I am sure.") == "3.5"
     assert answer_phrase("I have no answer") is None
+    assert answer_phrase("The answer is 7.\n\nLet me verify the answer:\n3 + 5 - 1") == "7"
+    assert answer_phrase("Here is how I found my answer:\n1. Add") is None
+    assert answer_phrase("Answer:\n$$\n5\n$$") == "5"
     assert answer_phrase("**Final Answer:**\n\n$72$\nDone.") == "$72$"
     assert answer_phrase("The answer is $5! = 120$! Yes.") == "$5! = 120$"
 

@@ -115,6 +115,10 @@ def test_a_run_that_has_just_begun_does_not_shorten_the_others_of_its_arm(tmp_pa
         run.write_config({**run.config(), "seed": seed})
     arms = load_comparison([tmp_path], Choices()).arms
     assert [(arm.name, arm.curves.steps[0, -1]) for arm in arms] == [("seed-0", 30), ("seed-1", 10)]
+    for step in range(11, 29):  # nearly as long as the other
+        run.append_metrics({**run.metrics()[-1], "step": step})
+    (arm,) = load_comparison([tmp_path], Choices()).arms
+    assert arm.curves.seeds == (0, 1)
 
 
 def test_runs_that_logged_nothing_are_refused_or_left_out(tmp_path):

@@ -37,6 +37,7 @@ def test_verl_may_hand_over_the_whole_row():
     extra = {"choices": ["CC", "CCO"]}
     assert compute_score("x", "<answer>CCO</answer>", "B", extra)["score"] == 1.0
     assert verl_compute_score("math")("x", r"\boxed{\{1,2\}}", r"{1,2", None)["score"] == 0.0
+    assert verl_compute_score("gsm8k")("x", RIGHT, {}, {"answer": "72"})["score"] == 1.0
     assert verl_compute_score("math")("x", r"\boxed{3}", "{}", None)["score"] == 0.0  # a set
 
 

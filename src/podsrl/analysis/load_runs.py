@@ -23,6 +23,9 @@ REFERENCES = ("grpo", "grpo_ga")
 #: What is shown of runs without evaluations, as `PODSTrainer` writes them by itself.
 REWARD = "reward"
 
+#: Seeds without evaluations make one arm where none has a smaller share of the longest one's steps.
+_AS_LONG = 0.9
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -170,9 +173,11 @@ def _without_evaluations(runs: list[Run], notes: list[str], partial: bool) -> li
             notes.append(f"{run.name} was left out: {why}")
     if not (runs := shown):
         raise InvalidInputError(f"there is nothing to show: {'; '.join(notes)}")
-    ends = {(run.arm, run.metrics[-1]["step"]) for run in runs}
-    arms, alone = {run.arm for run in runs}, {(run.arm, run.seed) for run in runs}
-    if len(alone) == len(runs) and len(ends) == len(arms):  # seeds of an arm that are as long
+    steps: dict[str, list[int]] = defaultdict(list)
+    for run in runs:
+        steps[run.arm].append(run.metrics[-1]["step"])
+    as_long = all(min(of_arm) >= _AS_LONG * max(of_arm) for of_arm in steps.values())
+    if as_long and len({(run.arm, run.seed) for run in runs}) == len(runs):
         return runs
     top = Path(os.path.commonpath([run.folder.path.resolve() for run in runs]))
     return [run._replace(arm=str(run.folder.path.resolve().relative_to(top))) for run in runs]

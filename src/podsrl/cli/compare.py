@@ -63,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
     for failed, problem in status.failed.items():
         print(f"failed: {failed.arm} seed {failed.seed}: {problem}", file=sys.stderr)
     if status.failed:
-        print(f"pods compare: {len(status.failed)} runs failed; a new start retries the unfinished")
+        print(
+            f"pods compare: {len(status.failed)} runs failed; the same command runs the unfinished"
+        )
         return 1
     print(f"{status.done} runs finished in {spec.folder}")
     print(f"report      pods report {spec.folder} --out {spec.folder / 'report'}")

@@ -1,6 +1,7 @@
 """`pods recommend`: which prompts, n and m, by a short measured run, a saved one or given costs."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--out",
-        type=lambda text: Path(text).expanduser(),
+        type=lambda text: Path(os.path.expanduser(text)),
         default="recommendation",
         metavar="FOLDER",
         help="where to write (default: %(default)s)",

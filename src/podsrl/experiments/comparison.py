@@ -1,5 +1,6 @@
 """What is to be compared: arms, seeds and budget, checked before anything runs."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -150,7 +151,7 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
     if not isinstance(launch, list):
         raise InvalidInputError(f"launch must be a list of words; got {launch!r}")
     seeds = _seeds(config.get("seeds"))
-    folder = Path(str(config.get("output_dir") or f"runs/{name}")).expanduser()
+    folder = Path(os.path.expanduser(str(config.get("output_dir") or f"runs/{name}")))
     files.refuse_unwritable(folder)
     base = _base(config, unit, amount, evaluations)
     arms = _arms(config.get("arms"), base)

@@ -54,7 +54,8 @@ class Start(TrainerCallback):
         if self._resumes:
             _refuse_other_settings(RunFolder(path), config)
         if holds_run:
-            shutil.rmtree(self._aside, ignore_errors=True)  # of a start that was killed
+            for left in (self._aside, path.with_name(f".{path.name}.before")):
+                shutil.rmtree(left, ignore_errors=True)  # of a start that was killed
             if resume:  # a resumed run replaces these files, and writes into none of them
                 skip = shutil.ignore_patterns("checkpoint-*")
                 shutil.copytree(path, self._aside, copy_function=_link, ignore=skip)

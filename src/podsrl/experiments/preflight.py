@@ -117,7 +117,7 @@ def _check_reporters(asked: Any) -> None:
         if name not in (None, "none", "all") and find_spec(package) is None:
             raise MissingDependencyError(
                 f"report_to {name} needs the package {package}, which is not installed: install it"
-                " if the name is right, or --report_to none"
+                " if the name is right, or set --report_to none"
             )
 
 

@@ -57,9 +57,10 @@ def load_data(spec: Spec) -> Data:
     if run.evaluation_problems:
         held_out = task.load(run.evaluation_split, path)[: run.evaluation_problems]
     train = task.load(run.train_split, run.data_path)
-    asked = {row["question"] for row in held_out}
-    other = path and run.train_split != run.evaluation_split
-    if other and asked and asked <= {row["question"] for row in train}:
+    if path and run.train_split != run.evaluation_split and held_out:
+        trained = set(map(repr, train))
+        if any(repr(row) not in trained for row in held_out):
+            return Data(task, train, held_out)
         raise InvalidInputError(
             f"all problems to evaluate on, from {path}, are problems to train on, too: name a file"
             " of other problems with evaluation_path, or set evaluation_problems to 0"

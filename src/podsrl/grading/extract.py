@@ -13,6 +13,7 @@ _HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
 _PHRASE = re.compile(
     r"\banswer\b(?:\s{1,9}is\b\s{0,9}:?|\s{0,9}\**[:=])[\s*]{0,9}(.*)", re.IGNORECASE
 )
+_HEADING = re.compile(r"[\s#*]*(?:(?:so|thus|therefore|the|my|final|correct),?\s)*", re.IGNORECASE)
 _LAST_NUMBER = re.compile(r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,50})(?:\.[0-9]{1,50})?")
 _SENTENCE_END = re.compile(r"[.!?](?:\s(?!\s?=)|$)")  # but not in "5! = 120"
 
@@ -77,7 +78,7 @@ def last_boxes(text: str) -> str | None:
     found = boxes(text)
     if not found:
         return None
-    answer = last_boxes(found[-1][2]) or found[-1][2]
+    answer = unwrapped(found[-1][2])
     for (_, end, content), (start, _, _) in zip(found[-2::-1], found[:0:-1], strict=True):
         if start - end > 40 or _BETWEEN_BOXES.sub("", text[end:start]):
             break
@@ -114,19 +115,20 @@ def hashes(text: str) -> str | None:
 def answer_phrase(text: str) -> str | None:
     """What follows the last "answer is" or "answer:", to the end of its sentence or line.
 
-    Where nothing follows on its line, it is the next line.
+    Where a heading says no more than "Answer:", it is the next line.
 
     >>> answer_phrase("The answer is 7? No. So the final answer is: **8.5 cm**. Done.")
     '8.5 cm'
     """
     tail = text[-MAX_TAIL:]
     found = None
-    lines = [line for line in tail.splitlines() if line.strip()]
+    lines = [line for line in tail.splitlines() if line.strip(" $\\[")]
     for line, after in zip(lines, [*lines[1:], ""], strict=False):
         starts = [m.start() for m in re.finditer(r"\banswer\b", line, re.IGNORECASE)]
         for start in starts[-1:]:
             match = _PHRASE.match(line, start)
-            if match and (rest := match.group(1) or after):
+            heading = _HEADING.fullmatch(line, 0, start)
+            if match and (rest := match.group(1) or (after if heading else "")):
                 found = _SENTENCE_END.split(rest, maxsplit=1)[0].strip(" *")
     return found or None
 

@@ -33,11 +33,12 @@ SETTINGS = (
 def told(config: Mapping[str, Any]) -> dict[str, str]:
     """The settings of a run that a card tells, those that were given a value."""
     found = {name: str(config[name]) for name in SETTINGS if config.get(name) is not None}
-    # no folder of the author's machine
-    return {
-        name: PurePath(value).name if PurePath(value).is_absolute() else value
-        for name, value in found.items()
-    }
+    return {name: " | ".join(map(_named, text.split(" | "))) for name, text in found.items()}
+
+
+def _named(value: str) -> str:
+    """Without a folder of the author's machine."""
+    return PurePath(value).name if PurePath(value).is_absolute() else value
 
 
 def table(*columns: tuple[str, list[str]]) -> str:

@@ -17,11 +17,10 @@ from podsrl.tasks.data_files import find_file, load_from_hub, read_jsonl
 
 #: Longer code is no answer.
 MAX_CODE = 50_000
-_FENCE = re.compile(
-    r"^[ \t]{0,9}```[a-zA-Z0-9+{}.]{0,20}[ \t]{0,9}\n(.*?)(?:^[ \t]{0,9}```|```[ \t]{0,9}$)",
-    re.S | re.M,
-)
-_FUTURE = re.compile(r"^from __future__ import .*$", re.M)
+_OPENED = r"^[ \t]{0,9}```[a-zA-Z0-9+{}.]{0,20}[ \t]{0,9}\n"
+_FENCE = re.compile(_OPENED + r"(.*?)^[ \t]{0,9}```", re.S | re.M)
+_CLOSED_LATE = re.compile(_OPENED + r"(.*?)```[ \t]{0,9}$", re.S | re.M)  # at the end of a line
+_FUTURE = re.compile(r"^from __future__ import [\w, ]+$", re.M)
 _DEFINES = re.compile(r"^(?:async )?(?:def|class) |^\w+(?::[^=\n]*)? = lambda\b", re.M)
 _PARSER = "podsrl.grading.python_source"
 #: The published split of MBPP's one file, by task_id (first, last).
@@ -159,7 +158,9 @@ def extract_code(completion: str) -> str | None:
     text = rest if tag is None else tag
     if len(text) > 4 * MAX_CODE:
         return None
-    blocks = [textwrap.dedent(block) for block in _FENCE.findall(text.replace("\r\n", "\n") + "\n")]
+    text = text.replace("\r\n", "\n") + "\n"
+    found = _FENCE.findall(text) or _CLOSED_LATE.findall(text)
+    blocks = [textwrap.dedent(block) if block[:1].isspace() else block for block in found]
     defining = [block for block in blocks if _DEFINES.search(block)]
     code = (defining or blocks)[-1] if blocks else tag
     return code if code and len(code) <= MAX_CODE else None

@@ -31,10 +31,10 @@ PARSED = (
 CHECKED: dict[str, Callable[[str, Mapping[str, Any]], bool]] = {
     "coin_flip": lambda text, entry: abs(_fraction(text) - _fraction(entry["answer"])) <= 1e-4,
     "complex_arithmetic": lambda text, entry: "nan" not in text.lower(),
-    "game_of_life_halting": lambda text, entry: text.strip() == str(entry["answer"]),
-    "puzzle24": lambda text, entry: (
-        sorted(map(int, re.findall("[0-9]+", text))) == sorted(entry["metadata"]["numbers"])
+    "game_of_life_halting": lambda text, entry: (
+        text.strip(" \n.'\"").lower() == str(entry["answer"]).lower()
     ),
+    "puzzle24": lambda text, entry: _makes_24(text, entry["metadata"]["numbers"]),
 }
 #: A formula without attributes, text or names from which anything else could be reached.
 _FORMULA = re.compile(
@@ -173,8 +173,22 @@ def score(dataset: str, config: str, problem: str, answer: str) -> float:
     try:
         found = float(_make(dataset, config, 1, 0).score_answer(answer, entry))
         return found if dataset not in CHECKED or CHECKED[dataset](answer, entry) else 0.0
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # no answer of the right kind
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ):  # no answer of the right kind
         return 0.0
+
+
+def _makes_24(text: str, numbers: Sequence[int]) -> bool:
+    from sympy.parsing.sympy_parser import parse_expr
+
+    used = sorted(map(int, re.findall("[0-9]+", text)))
+    plain = re.fullmatch(r"[0-9\s+*/()-]+", text) is not None
+    return plain and used == sorted(numbers) and bool(parse_expr(text.strip()) == 24)
 
 
 def _fraction(text: str) -> Fraction:

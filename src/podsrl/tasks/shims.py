@@ -141,8 +141,7 @@ def _task(task: str | Task, options: Mapping[str, Any]) -> Task:
 
 def _row(gold: Any, extra: Any) -> Row:
     row = dict(extra) if isinstance(extra, Mapping) else {}
-    told = gold
-    if isinstance(gold, str) and gold.startswith("{"):
+    if isinstance(gold, str) and gold.startswith("{") and gold != "{}":
         with contextlib.suppress(ValueError):  # a gold answer may begin with a brace: a set
-            told = json.loads(gold)
-    return row | dict(told if isinstance(told, Mapping) and told else {"answer": gold})
+            gold = json.loads(gold)
+    return row | (dict(gold) if isinstance(gold, Mapping) else {"answer": gold})

@@ -57,5 +57,5 @@ def test_tokens_are_those_of_a_generation(tmp_path):
     )
     (axes,) = figures_of(run.path)["tokens"].axes
     assert [bar.get_width() for bar in axes.patches] == [90.0, 270.0]  # not half of it, per step
-    assert axes.get_title(loc="left") == "Completion tokens per generation"
+    assert axes.get_title(loc="left") == "Tokens per generation"
     assert "per generation" in describe("tokens", load_comparison([run.path], Choices()))

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 TRIAL = ROOT / "tests" / "support" / "wheel_trial.py"
 #: The wheel's lines of Python. The aim is 12,000 (CONTRIBUTING.md). This number goes down, and up
 #: only for what CONTRIBUTING.md allows.
-MAX_LINES = 18_540
+MAX_LINES = 18_535
 DATA = {".py", ".yaml", ".css", ".js", ".j2"}
 
 

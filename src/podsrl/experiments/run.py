@@ -59,12 +59,11 @@ def load_data(spec: Spec) -> Data:
     train = task.load(run.train_split, run.data_path)
     if path and run.train_split != run.evaluation_split and held_out:
         trained = set(map(repr, train))
-        if any(repr(row) not in trained for row in held_out):
-            return Data(task, train, held_out)
-        raise InvalidInputError(
-            f"all problems to evaluate on, from {path}, are problems to train on, too: name a file"
-            " of other problems with evaluation_path, or set evaluation_problems to 0"
-        )
+        if all(repr(row) in trained for row in held_out):
+            raise InvalidInputError(
+                f"all problems to evaluate on, from {path}, are problems to train on, too: name a"
+                " file of other problems with evaluation_path, or set evaluation_problems to 0"
+            )
     return Data(task, train, held_out)
 
 

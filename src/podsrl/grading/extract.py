@@ -127,8 +127,10 @@ def answer_phrase(text: str) -> str | None:
         starts = [m.start() for m in re.finditer(r"\banswer\b", line, re.IGNORECASE)]
         for start in starts[-1:]:
             match = _PHRASE.match(line, start)
-            heading = _HEADING.fullmatch(line, 0, start)
-            if match and (rest := match.group(1) or (after if heading else "")):
+            rest = match.group(1) if match else None
+            if rest == "" and _HEADING.fullmatch(line, 0, start):
+                rest = after
+            if rest:
                 found = _SENTENCE_END.split(rest, maxsplit=1)[0].strip(" *")
     return found or None
 

@@ -173,14 +173,8 @@ def score(dataset: str, config: str, problem: str, answer: str) -> float:
     try:
         found = float(_make(dataset, config, 1, 0).score_answer(answer, entry))
         return found if dataset not in CHECKED or CHECKED[dataset](answer, entry) else 0.0
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ):  # no answer of the right kind
-        return 0.0
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return 0.0  # it is no answer of the right kind
 
 
 def _makes_24(text: str, numbers: Sequence[int]) -> bool:

@@ -60,10 +60,10 @@ def break_notation(text: str, r: R) -> str:
 
 def grade_pairs(pairs: list[Pair], deadline: float = 10.0) -> list[bool | None]:
     """What the grader says of each pair."""
-    from podsrl.grading.math.answers import grade_answers
-    from podsrl.grading.workers.pool import GradingPool
+    from podslab.grading.math.answers import grade_answers
+    from podslab.grading.workers.pool import GradingPool
 
-    pool = GradingPool(deadline=deadline, preload=("podsrl.grading.math.warm",))
+    pool = GradingPool(deadline=deadline, preload=("podslab.grading.math.warm",))
     try:
         return grade_answers([(pair.gold, pair.answer) for pair in pairs], pool)
     finally:

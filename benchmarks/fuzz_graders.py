@@ -160,7 +160,7 @@ def golds_of() -> dict[str, tuple[str, dict[str, Any], Any]]:
 
 def grader(name: str) -> Callable[[list[str], R], list[Any]]:
     """Grade a list of completions, each against one of the grader's rows."""
-    from podsrl.tasks import get_task
+    from podslab.tasks import get_task
 
     task_name, options, rows = golds_of()[name]
     task = get_task(task_name, **options)
@@ -183,8 +183,8 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=512)
     arguments = parser.parse_args()
     from podsrl.errors import PodsError
-    from podsrl.grading.unscorable import COUNTS
-    from podsrl.grading.workers.pool import shared_pool
+    from podslab.grading.unscorable import COUNTS
+    from podslab.grading.workers.pool import shared_pool
 
     made: dict[str, Callable[[list[str], R], list[Any]]] = {}
     for name in golds_of():
@@ -217,7 +217,7 @@ def main() -> int:
             f" crashes, {COUNTS['errors']} errors)",
             flush=True,
         )
-    shared_pool(1.0, "podsrl.grading.math.warm").close()  # so that its memory can be read
+    shared_pool(1.0, "podslab.grading.math.warm").close()  # so that its memory can be read
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"memory: this process grew by {grown:.0f} MiB, largest child {children:.0f} MiB")

@@ -134,7 +134,7 @@ def benches() -> dict[str, tuple[str, Callable[..., Batch]]]:
 
 def measured_share(folder: str) -> str:
     """What grading took of a run's steps, from its metrics; the first step starts processes."""
-    from podsrl.runs.folder import RunFolder
+    from podsrl.rollout_log.run_folder import RunFolder
 
     phases = ("generate", "score", "select", "update")
     steps = [
@@ -158,7 +158,7 @@ def main() -> int:
     parser.add_argument("--run", help="a run's folder, whose measured share is printed, too")
     arguments = parser.parse_args()
     from podsrl.errors import PodsError
-    from podsrl.tasks import get_task
+    from podslab.tasks import get_task
 
     modelled = arguments.prompts * (ROLLOUTS * GENERATE + KEPT * UPDATE)
     for name, (task_name, make) in benches().items():

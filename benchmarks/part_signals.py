@@ -13,7 +13,7 @@ from scipy import stats
 from podsrl.advantages import group_advantages
 from podsrl.downsampling import Rule, downsample
 from podsrl.errors import InvalidInputError
-from podsrl.recommend.signal import Floats, Integers
+from podslab.recommend.signal import Floats, Integers
 
 _MOST_COUNTS = 2_000_000  # of rollouts by level, that a sum may run over
 _EPS = 1e-4  # TRL's, added to the standard deviation

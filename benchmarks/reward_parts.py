@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from benchmarks.part_signals import answer_and_form, mixture_signals
-from podsrl.analysis.drawing import COLOURS, render, style
+from podslab.report.drawing import COLOURS, render, style
 
 OUT = Path(__file__).parents[1] / "docs/results/reward-parts.svg"
 M, FORMED = 16, 0.3

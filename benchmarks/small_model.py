@@ -1,6 +1,6 @@
 """An embedded model that is built in about 6 s on two cores: for tests and for trials."""
 
-from podsrl.tiny import TinySettings
+from podslab.models.tiny import TinySettings
 
 #: A tenth of the usual size, for sums of two columns.
 SMALL = TinySettings(

@@ -21,7 +21,7 @@ from typing import Any
 from datasets import Dataset
 from peft import LoraConfig
 
-from podsrl.tasks import get_task
+from podslab.tasks import get_task
 from podsrl.trl import PODSConfig, PODSTrainer
 
 MODEL = "Qwen/Qwen2.5-3B-Instruct"

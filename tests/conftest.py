@@ -24,6 +24,6 @@ def tiny_model() -> Path:
     """
     pytest.importorskip("transformers")
     from benchmarks.small_model import SMALL
-    from podsrl.tiny import get_model
+    from podslab.models.tiny import get_model
 
     return get_model(SMALL, cache_dir=CACHE)

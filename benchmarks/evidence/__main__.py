@@ -25,14 +25,14 @@ from benchmarks.evidence import cells as evidence_map
 from benchmarks.evidence import gradients as evidence_gradients
 from benchmarks.evidence import sizes as evidence_sizes
 from benchmarks.evidence import verdict as evidence_verdict
-from podsrl.analysis.drawing import render
-from podsrl.analysis.figures import describe, draw
-from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
-from podsrl.analysis.summary import as_markdown, summarise
+from podslab.report.drawing import render
+from podslab.report.figures import describe, draw
+from podslab.report.load_runs import Choices, Comparison, load_comparison
+from podslab.report.summary import as_markdown, summarise
 from podsrl.errors import InvalidInputError
-from podsrl.experiments.config_file import read_config
-from podsrl.runs.folder import find_runs
-from podsrl.runs.json_files import write_json, write_whole
+from podslab.training.config_file import read_config
+from podsrl.rollout_log.run_folder import find_runs
+from podsrl.rollout_log.files import write_json, write_whole
 
 RUNS, RESULTS = Path("runs/evidence"), Path("docs/results")
 CONFIGS = Path(__file__).parent / "configs"

@@ -15,20 +15,20 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from scipy.stats import bootstrap
 
-from podsrl.analysis.curves import ArmCurves, Clock
-from podsrl.analysis.drawing import Label, label_ends, look, style
-from podsrl.analysis.figures import LINES
-from podsrl.analysis.load_runs import Choices, load_comparison
-from podsrl.analysis.statistics import Speedup, mean_over_seeds, speed_up
-from podsrl.analysis.summary import interval, median, speed
+from podslab.report.curves import ArmCurves, Clock
+from podslab.report.drawing import Label, label_ends, look, style
+from podslab.report.figures import LINES
+from podslab.report.load_runs import Choices, load_comparison
+from podslab.report.statistics import Speedup, mean_over_seeds, speed_up
+from podslab.report.summary import interval, median, speed
 from podsrl.errors import InvalidInputError
-from podsrl.experiments.measured_run import Measured, read_measured
-from podsrl.recommend.choice import grid
-from podsrl.recommend.costs import Costs, Sizes
-from podsrl.recommend.populations import Population
-from podsrl.recommend.signal import MEASURED as VARIANCES
-from podsrl.recommend.signal import Variances
-from podsrl.runs.folder import find_runs
+from podslab.recommend.measured_run import Measured, read_measured
+from podslab.recommend.choice import grid
+from podslab.recommend.costs import Costs, Sizes
+from podslab.recommend.populations import Population
+from podslab.recommend.signal import MEASURED as VARIANCES
+from podslab.recommend.signal import Variances
+from podsrl.rollout_log.run_folder import find_runs
 
 #: Arms by the (n, m) that they train with.
 ARMS = {"grpo": (16, 16), "grpo_ga": (64, 64), "pods": (64, 16)}
@@ -53,7 +53,7 @@ def speedup(
 ) -> float:
     """Predicted speed-up of one arm over another: the ratio of what they learn per second.
 
-    >>> from podsrl.recommend.populations import KnownRates
+    >>> from podslab.recommend.populations import KnownRates
     >>> costs = Costs.of_rollouts(generate=0.05, update=0.42)
     >>> round(speedup(KnownRates((0.1,)), costs, Sizes(8, 8, 2), Sizes(1, 16, 16)), 2)
     2.11

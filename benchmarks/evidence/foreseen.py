@@ -15,11 +15,11 @@ from scipy.stats import spearmanr
 
 from benchmarks.evidence.cells import NEAR
 from benchmarks.evidence.variances import RESULT as VARIANCES
-from podsrl.recommend.choice import Cell, best, grid
-from podsrl.recommend.costs import Costs, Line, Sizes
-from podsrl.recommend.populations import MeasuredRates, Population, parse_pass_rates
-from podsrl.recommend.signal import Variances
-from podsrl.runs.json_files import write_whole
+from podslab.recommend.choice import Cell, best, grid
+from podslab.recommend.costs import Costs, Line, Sizes
+from podslab.recommend.populations import MeasuredRates, Population, parse_pass_rates
+from podslab.recommend.signal import Variances
+from podsrl.rollout_log.files import write_whole
 
 PAGE = Path("docs/results/foreseen.md")
 #: Of the authors' runs: seconds per step, and accuracy every half hour.

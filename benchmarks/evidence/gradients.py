@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, stats
 
-from podsrl.runs.folder import RunFolder, find_runs
+from podsrl.rollout_log.run_folder import RunFolder, find_runs
 
 Floats = npt.NDArray[np.float64]
 #: Of a run's training time, while the policies of all arms are still alike.

@@ -6,9 +6,9 @@ For `pods train --task benchmarks/evidence/misleading_task.py`.
 from collections.abc import Sequence
 from typing import Any
 
-from podsrl.tasks.arithmetic import Arithmetic
-from podsrl.tasks.base import RewardFunction
-from podsrl.turns import text_of
+from podslab.tasks.arithmetic import Arithmetic
+from podslab.tasks.base import RewardFunction
+from podsrl.rollout_log.turns import text_of
 
 LONGEST = 112  # tokens of the longest completion; one character each, except for the tags
 

@@ -25,12 +25,12 @@ from benchmarks.evidence.__main__ import (
     with_rates,
 )
 from benchmarks.evidence.cells import mean_accuracy, with_interval
-from podsrl.analysis.drawing import render
-from podsrl.analysis.figures import draw
-from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
-from podsrl.analysis.summary import MEASURES, ArmSummary, summarise
+from podslab.report.drawing import render
+from podslab.report.figures import draw
+from podslab.report.load_runs import Choices, Comparison, load_comparison
+from podslab.report.summary import MEASURES, ArmSummary, summarise
 from podsrl.errors import InvalidInputError
-from podsrl.runs.json_files import write_whole
+from podsrl.rollout_log.files import write_whole
 
 BOTH = "both_accuracy"
 #: Each comparison, with what it is and where its learning rates come from.

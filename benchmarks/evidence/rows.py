@@ -38,18 +38,18 @@ from benchmarks.evidence.rows_settings import (
     WORDS,
 )
 from benchmarks.evidence.verdict import figure
-from podsrl.analysis import summary as words
-from podsrl.analysis.curves import Clock
-from podsrl.analysis.drawing import render
-from podsrl.analysis.figures import describe, draw
-from podsrl.analysis.load_runs import Choices, Comparison, load_comparison
-from podsrl.analysis.statistics import Speedup, speed_up
-from podsrl.analysis.summary import summarise
+from podslab.report import summary as words
+from podslab.report.curves import Clock
+from podslab.report.drawing import render
+from podslab.report.figures import describe, draw
+from podslab.report.load_runs import Choices, Comparison, load_comparison
+from podslab.report.statistics import Speedup, speed_up
+from podslab.report.summary import summarise
 from podsrl.errors import InvalidInputError
-from podsrl.experiments.measured_run import read_measured
-from podsrl.recommend.costs import Sizes
-from podsrl.runs.folder import find_runs
-from podsrl.runs.json_files import write_json, write_whole
+from podslab.recommend.measured_run import read_measured
+from podslab.recommend.costs import Sizes
+from podsrl.rollout_log.run_folder import find_runs
+from podsrl.rollout_log.files import write_json, write_whole
 
 #: Of the figure: title, the arms of which one was run, and the clock.
 PANELS = (

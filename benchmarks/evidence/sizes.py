@@ -17,9 +17,9 @@ from benchmarks.evidence.cells import (
     times_sooner,
     typical_factor,
 )
-from podsrl.analysis.load_runs import Comparison
-from podsrl.experiments.measured_run import read_measured
-from podsrl.recommend.costs import Sizes
+from podslab.report.load_runs import Comparison
+from podslab.recommend.measured_run import read_measured
+from podslab.recommend.costs import Sizes
 
 REFERENCE = "grpo"
 AUTO = "auto"

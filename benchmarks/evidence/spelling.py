@@ -18,12 +18,12 @@ from filelock import FileLock
 from tokenizers import AddedToken
 from transformers import Qwen2Tokenizer
 
-from podsrl.tiny import build as build_module
-from podsrl.tiny import tokenizer as tokenizer_module
-from podsrl.tiny.build import Lesson, build
-from podsrl.tiny.cache import default_cache_dir
-from podsrl.tiny.settings import TinySettings
-from podsrl.tiny.tokenizer import build_tokenizer
+from podslab.models.tiny import build as build_module
+from podslab.models.tiny import tokenizer as tokenizer_module
+from podslab.models.tiny.build import Lesson, build
+from podslab.models.tiny.cache import default_cache_dir
+from podslab.models.tiny.settings import TinySettings
+from podslab.models.tiny.tokenizer import build_tokenizer
 
 #: What the task writes before each word.
 ASKED = "Spell this word backward (example: sun -> nus): "

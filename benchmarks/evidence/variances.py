@@ -23,11 +23,11 @@ import torch
 from benchmarks.evidence.rows import settings_of
 from benchmarks.evidence.rows_settings import SETTINGS
 from podsrl.errors import InvalidInputError
-from podsrl.experiments.config_file import read_config
-from podsrl.experiments.run import build_trainer, load_data
-from podsrl.experiments.spec import parse
-from podsrl.recommend.signal import Variances
-from podsrl.runs.json_files import write_json
+from podslab.training.config_file import read_config
+from podslab.training.run import build_trainer, load_data
+from podslab.training.spec import parse
+from podslab.recommend.signal import Variances
+from podsrl.rollout_log.files import write_json
 
 RESULT = Path("docs/results/variances.json")
 #: Rows of each prompt, kept of four times as many and split into two halves.

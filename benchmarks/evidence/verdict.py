@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.evidence.cells import LEVEL, MEASURED, REFERENCES, Cell
-from podsrl.analysis.drawing import INK, style
-from podsrl.analysis.statistics import Speedup
-from podsrl.analysis.summary import NOT_LEARNED, interval, median, speed
+from podslab.report.drawing import INK, style
+from podslab.report.statistics import Speedup
+from podslab.report.summary import NOT_LEARNED, interval, median, speed
 
 #: What the interval of a speed-up says, and its colour.
 FASTER, OPEN, SLOWER = "faster", "undecided", "slower"

@@ -69,7 +69,7 @@ def main() -> int:
     warnings.simplefilter("ignore", FutureWarning)  # TRL uses transformers' older names
 
     from benchmarks.gpu.report import Results, archive
-    from podsrl.runs.environment import describe_environment
+    from podsrl.rollout_log.environment import describe_environment
 
     results = Results(args.output)
     if args.report:
@@ -218,7 +218,7 @@ def not_interrupted() -> Iterator[None]:
 
 def report(results: Any, folders: list[Path]) -> int:
     """Several sessions' runs as one; the rest of the page is that of the last session."""
-    from podsrl.runs.json_files import read_json
+    from podsrl.rollout_log.files import read_json
 
     results.values |= read_json(results.folder / "summary.json")
     results.read_runs(folders)

@@ -19,14 +19,14 @@ import torch
 from benchmarks.gpu.budget import Deadline, Rounds, share_out
 from benchmarks.gpu.model import longest
 from benchmarks.gpu.sizes import Size
-from podsrl.experiments import run as experiment
-from podsrl.experiments.comparison import (
+from podslab.training import run as experiment
+from podslab.comparison.comparison import (
     ComparisonSpec,
     RunOf,
     open_comparison,
     parse_comparison,
 )
-from podsrl.runs.folder import PHASES, RunFolder
+from podsrl.rollout_log.run_folder import PHASES, RunFolder
 
 ARMS = ("grpo", "grpo_ga", "pods")
 #: What each comparison sets over the common settings.

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from podsrl.evaluation.sampling import Sampling, sample_and_grade
-from podsrl.tasks.arithmetic import Arithmetic
-from podsrl.tiny import TinySettings
-from podsrl.tiny.build import build
+from podslab.evaluation.sampling import Sampling, sample_and_grade
+from podslab.tasks.arithmetic import Arithmetic
+from podslab.models.tiny import TinySettings
+from podslab.models.tiny.build import build
 
 _TRIAL_STEPS, _UNTIMED = 10, 3
 #: A comparison starts from at least so much, averaged over its difficulties.

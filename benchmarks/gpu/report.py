@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.comparison import ARMS, COMPARISONS, phases
-from podsrl.analysis.drawing import render
-from podsrl.analysis.figures import draw
-from podsrl.analysis.load_runs import Choices, load_comparison
-from podsrl.analysis.summary import as_json, as_markdown, memory, summarise
+from podslab.report.drawing import render
+from podslab.report.figures import draw
+from podslab.report.load_runs import Choices, load_comparison
+from podslab.report.summary import as_json, as_markdown, memory, summarise
 from podsrl.errors import PodsError
-from podsrl.runs.json_files import write_json, write_whole
+from podsrl.rollout_log.files import write_json, write_whole
 
 _TITLES = {
     "main": "GRPO, GRPO-GA and PODS at equal training time",

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from podsrl import RULES, downsample
+from podsrl import RULES
+from podsrl import downsample
 
 _MOST_SECONDS = 1.5  # of each timing
 

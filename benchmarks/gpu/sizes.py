@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from benchmarks.small_model import SMALL
-from podsrl.tiny import TinySettings
+from podslab.models.tiny import TinySettings
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.published.result_files import read_published
-from podsrl.analysis.curves import Clock
-from podsrl.analysis.summary import as_markdown
-from podsrl.analysis.write_report import write_report
+from podslab.report.curves import Clock
+from podslab.report.summary import as_markdown
+from podslab.report.write_report import write_report
 from podsrl.errors import PodsError
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from podsrl.analysis.curves import ArmCurves, Floats
-from podsrl.analysis.load_runs import Comparison
-from podsrl.analysis.statistics import best_point, mean_over_seeds, speed_up
-from podsrl.analysis.summary import interval, speed
+from podslab.report.curves import ArmCurves, Floats
+from podslab.report.load_runs import Comparison
+from podslab.report.statistics import best_point, mean_over_seeds, speed_up
+from podslab.report.summary import interval, speed
 
 _NAMES = {"answer_accuracy": "answers", "format_accuracy": "form", "both_accuracy": "both at once"}
 #: A difference in form that is so many times that in answers is called the larger part.

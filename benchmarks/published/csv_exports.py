@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from podsrl.analysis.curves import ArmCurves, Floats
-from podsrl.analysis.load_runs import Arm, Comparison
+from podslab.report.curves import ArmCurves, Floats
+from podslab.report.load_runs import Arm, Comparison
 from podsrl.errors import InvalidInputError
 
 #: The authors read every curve at the recorded point nearest to 0, 2, ..., 30 minutes.

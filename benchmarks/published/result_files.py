@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.published.by_measure import remarks
 from benchmarks.published.csv_exports import read_multi_gpu
-from podsrl.analysis.curves import ArmCurves, Clock
-from podsrl.analysis.load_runs import Arm, Comparison
+from podslab.report.curves import ArmCurves, Clock
+from podslab.report.load_runs import Arm, Comparison
 from podsrl.errors import InvalidInputError
 
 _RUN = re.compile(

@@ -15,10 +15,10 @@ from benchmarks.speed import parts
 from benchmarks.speed.parts import Part
 from benchmarks.speed.scale import Scale
 from benchmarks.speed.tables import Table
-from podsrl.cli import progress
-from podsrl.runs.durations import duration
-from podsrl.runs.json_files import write_json, write_whole
-from podsrl.tiny import get_model
+from podslab.cli import progress
+from podslab.report.durations import duration
+from podsrl.rollout_log.files import write_json, write_whole
+from podslab.models.tiny import get_model
 
 PARTS = ("selection", "step", "growth", "generation")
 

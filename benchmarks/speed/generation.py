@@ -9,9 +9,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from benchmarks.speed.scale import Report, Scale
 from benchmarks.speed.tables import Bar, Table, with_quartiles
 from benchmarks.speed.timings import ratio, spread, time_in_turns
-from podsrl import generation
-from podsrl.tasks import get_task
-from podsrl.tiny import TinySettings, get_model
+from podslab.evaluation import fast_generation as generation
+from podslab.tasks import get_task
+from podslab.models.tiny import TinySettings
+from podslab.models.tiny import get_model
 
 FASTER = 2.0
 NAMES = {"plain": "model.generate on n copies of each prompt", "shared": "podsrl's generate"}

@@ -12,7 +12,7 @@ from benchmarks.speed.step import whole
 from benchmarks.speed.tables import Bar, Table
 from benchmarks.speed.timings import growth, ratio, spread
 from benchmarks.speed.trainers import Setting
-from podsrl.runs.durations import duration
+from podslab.report.durations import duration
 
 #: An update must not notice n; nothing may grow faster than what it is given.
 FLAT, LINEAR = 0.1, 1.1

@@ -11,8 +11,8 @@ import torch
 from benchmarks.speed import generation, growth, selection, step
 from benchmarks.speed.scale import Report, Scale
 from benchmarks.speed.tables import Table
-from podsrl.runs.environment import describe_environment
-from podsrl.runs.json_files import plain, read_json, write_json
+from podsrl.rollout_log.environment import describe_environment
+from podsrl.rollout_log.files import plain, read_json, write_json
 
 Measured = Mapping[str, Any]  # what a part measured, as JSON has it
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from benchmarks.small_model import SMALL
-from podsrl.tiny import TinySettings
+from podslab.models.tiny import TinySettings
 
 #: report(done, total, what): how far a part has come.
 Report = Callable[[int, int, str], None]

@@ -12,8 +12,9 @@ from benchmarks.speed import naive
 from benchmarks.speed.scale import Report, Scale
 from benchmarks.speed.tables import Bar, Table, with_quartiles
 from benchmarks.speed.timings import Seconds, growth, ratio, spread, time_in_turns
-from podsrl import downsample, downsample_batch
-from podsrl.runs.durations import duration
+from podsrl import downsample
+from podsrl import downsample_batch
+from podslab.report.durations import duration
 
 KINDS = ("numpy", "torch")
 RIVALS = {

@@ -10,7 +10,7 @@ from benchmarks.speed.scale import Report, Scale
 from benchmarks.speed.tables import Bar, Table, megabytes, with_quartiles
 from benchmarks.speed.timings import ratio, spread
 from benchmarks.speed.trainers import VARIANTS, Setting
-from podsrl.runs.durations import duration
+from podslab.report.durations import duration
 
 ARMS = ("grpo", "grpo_ga", "pods")
 UPDATE_OF_GA, UPDATE_OF_GRPO, MEMORY, SHARE = 0.30, 1.10, 1.10, 0.02

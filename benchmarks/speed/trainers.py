@@ -7,8 +7,8 @@ from peft import LoraConfig
 from transformers import PrinterCallback, ProgressCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from podsrl.experiments.run import to_dataset
-from podsrl.tasks import get_task
+from podslab.training.run import to_dataset
+from podslab.tasks import get_task
 from podsrl.trl import PODSConfig, PODSTrainer
 
 #: Variant: what differs from the base.

@@ -17,10 +17,10 @@ from tqdm import tqdm
 from transformers import ProgressCallback
 
 from podsrl.cli import main as pods
-from podsrl.runs.folder import RunFolder
-from podsrl.tiny import TinySettings
-from podsrl.tiny.build import build
-from podsrl.tiny.tokenizer import build_tokenizer
+from podsrl.rollout_log.run_folder import RunFolder
+from podslab.models.tiny import TinySettings
+from podslab.models.tiny.build import build
+from podslab.models.tiny.tokenizer import build_tokenizer
 from podsrl.trl import PODSConfig, PODSTrainer
 
 TEXT = "Find the gold in boxes 1 to {} with open."

@@ -16,7 +16,7 @@ import numpy as np
 
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.options import Options, check_options, kept_in_words
+from podsrl.selection import Options, check_options, kept_in_words
 
 __all__ = ["post_process_rewards", "select_rollouts"]
 

@@ -18,7 +18,7 @@ import yaml
 from accelerate.commands.config.config_args import load_config_from_file
 from safetensors.torch import load_file
 
-from podsrl.runs.folder import RunFolder
+from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 from podsrl.trl.batch import share_of_rows
 from support.torchrun import start, torchrun

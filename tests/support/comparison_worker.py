@@ -12,8 +12,8 @@ import threading
 from pathlib import Path
 
 from podsrl.errors import InvalidInputError
-from podsrl.experiments import comparison_process
-from podsrl.experiments.comparison import RunOf, lock_of, read_comparison
+from podslab.comparison import comparison_process
+from podslab.comparison.comparison import RunOf, lock_of, read_comparison
 from support.synthetic_runs import evaluation
 
 

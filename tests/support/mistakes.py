@@ -18,8 +18,9 @@ from typing import Any
 
 import yaml
 
-from podsrl.cli import VERBS, main
-from podsrl.experiments.fields import BOUNDS, Bounds, Field, known_fields
+from podsrl.cli import VERBS
+from podsrl.cli import main
+from podslab.training.fields import BOUNDS, Bounds, Field, known_fields
 from support.synthetic_runs import rollouts, write_run
 from support.tiny_run import TINY_RUN
 

@@ -1,6 +1,6 @@
 """Run folders with known numbers, written by the library's own writer."""
 
-from podsrl.runs.folder import Evaluation, RunFolder
+from podsrl.rollout_log.run_folder import Evaluation, RunFolder
 
 
 def evaluation(step, seconds, accuracy, n=16, m=16, **changes):

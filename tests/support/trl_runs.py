@@ -13,8 +13,8 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
-from podsrl.experiments.run import to_dataset
-from podsrl.tasks import get_task
+from podslab.training.run import to_dataset
+from podslab.tasks import get_task
 from podsrl.trl import PODSConfig, PODSTrainer
 
 COMMON: dict[str, Any] = {

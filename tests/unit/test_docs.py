@@ -46,7 +46,7 @@ def known_flags(verb: str) -> frozenset[str]:
     if getattr(importlib.import_module(f"podsrl.cli.{verb}"), "TAKES_FIELDS", False):
         from trl import ModelConfig
 
-        from podsrl.experiments.spec import RunArguments
+        from podslab.training.spec import RunArguments
         from podsrl.trl import PODSConfig
 
         flags |= {f"--{f.name}" for t in (RunArguments, PODSConfig, ModelConfig) for f in fields(t)}

@@ -6,7 +6,7 @@ import pytest
 
 from podsrl.downsampling import downsample, resolve_rule
 from podsrl.errors import InvalidInputError, UnknownNameError
-from podsrl.options import Options, check_options
+from podsrl.selection import Options, check_options
 
 
 def check(n=64, **given):

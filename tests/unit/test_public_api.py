@@ -8,7 +8,7 @@ import pytest
 
 import podsrl
 from podsrl.errors import InvalidInputError
-from podsrl.tasks import Task
+from podslab.tasks import Task
 
 PUBLIC = {
     "podsrl": {
@@ -42,7 +42,7 @@ PUBLIC = {
         "post_process_rewards": "(args, samples)",
         "select_rollouts": "(args, data)",
     },
-    "podsrl.tasks": {
+    "podslab.tasks": {
         "TASKS": "dict",
         "Grade": "(answer, format)",
         "Task": "()",

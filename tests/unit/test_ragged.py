@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsrl import downsample, downsample_batch
+from podsrl import downsample
+from podsrl import downsample_batch
 from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
 
 groups = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=9), max_size=6)

@@ -7,7 +7,7 @@ from typing import get_type_hints
 
 import pytest
 
-from podsrl.runs.folder import OPTIONAL_COLUMNS, ROLLOUT_COLUMNS
+from podsrl.rollout_log.run_folder import OPTIONAL_COLUMNS, ROLLOUT_COLUMNS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def rows_of(heading, *, end="\n#"):
 def kinds():
     """The three kinds of settings of a run, by name."""
     pytest.importorskip("trl")
-    from podsrl.experiments.spec import Spec
+    from podslab.training.spec import Spec
 
     return get_type_hints(Spec)
 

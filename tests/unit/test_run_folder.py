@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from podsrl.errors import InvalidInputError
-from podsrl.runs.environment import git_state
-from podsrl.runs.folder import DamagedFileWarning, Evaluation, RunFolder, find_runs
+from podsrl.rollout_log.environment import git_state
+from podsrl.rollout_log.run_folder import DamagedFileWarning, Evaluation, RunFolder, find_runs
 
 
 def evaluation(step, seconds=None, accuracy=(0.5, 0.7), task="arithmetic", split="test"):
@@ -238,7 +238,7 @@ def test_git_state_tells_the_commit_and_uncommitted_changes(tmp_path):
 
 def test_records_import_neither_torch_nor_pyarrow():
     code = (
-        "import sys, podsrl.runs.folder;"
+        "import sys, podsrl.rollout_log.run_folder;"
         "assert not {'torch', 'pyarrow', 'pandas', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

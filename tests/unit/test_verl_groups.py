@@ -7,7 +7,7 @@ from podsrl.advantages import group_advantages
 from podsrl.downsampling import downsample
 from podsrl.drives import drive_metrics
 from podsrl.errors import InvalidInputError
-from podsrl.options import Options
+from podsrl.selection import Options
 from podsrl.verl.groups import group_rows, metrics_of_parts, parse_key, select
 
 

@@ -22,7 +22,7 @@ import torch
 import vllm
 from trl.generation import vllm_generation
 
-from podsrl.runs.folder import RunFolder
+from podsrl.rollout_log.run_folder import RunFolder
 from support.trl_runs import arithmetic, dataset, make_trainer
 
 __all__ = ["arithmetic", "dataset", "make_trainer"]

@@ -20,7 +20,7 @@ from accelerate import PartialState
 from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.vllm_client import VLLMClient
 
-from podsrl.runs.folder import RunFolder
+from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSRolloutWorker
 from support.agents import questions, text_model
 from support.async_runs import NoTransfer, letters, on_cpu

@@ -128,7 +128,7 @@ def _refuse_unknown(fields: Sequence[str], own: Sequence[str], takes_fields: boo
         near = suggestion(f"--{names[0]}", own, "the command's --help lists the options")
         raise InvalidInputError(f"unknown option --{names[0]}; {near}")
     from podsrl.cli.needs import needed
-    from podsrl.experiments.fields import refuse_unknown
+    from podslab.training.fields import refuse_unknown
 
     with needed("trl"):
         refuse_unknown([], names, [one[2:] for one in own])

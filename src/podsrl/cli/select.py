@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from podsrl.experiments.bounds import COUNT, Bounds, number
+from podsrl.cli.bounds import COUNT, Bounds, number
 
 SUMMARY = "keep m rollouts of each group in a file, by a rule"
 
@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
     from podsrl.downsampling import resolve_rule
     from podsrl.errors import InvalidInputError
-    from podsrl.experiments.offline import read_rollouts, select_rollouts
-    from podsrl.runs.json_files import refuse_unwritable
+    from podsrl.rollout_log.offline import read_rollouts, select_rollouts
+    from podsrl.rollout_log.files import refuse_unwritable
 
     output = Path(args.output) if args.output else None
     if output and output.exists():

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from podsrl.runs.folder import PHASES
+from podsrl.rollout_log.run_folder import PHASES
 
 #: What training time is measured in: seconds on the wall, or of this process's work on the CPU.
 CLOCKS = ("wall", "cpu")

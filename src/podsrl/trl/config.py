@@ -8,7 +8,7 @@ from trl import GRPOConfig
 
 from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.options import Options, check, described
+from podsrl.selection import Options, check, described
 from podsrl.trl.clock import CLOCKS
 
 AUTO = "auto"

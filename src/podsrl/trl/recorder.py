@@ -8,14 +8,14 @@ from typing import Any
 from accelerate import PartialState
 from transformers import TrainerCallback
 
-from podsrl.runs.cards import selection_of_model
-from podsrl.runs.folder import RunFolder
-from podsrl.runs.json_files import write_whole
+from podsrl.trl.model_card import selection_of_model
+from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.rollout_log.files import write_whole
 from podsrl.trl.batch import Batch, select_rows
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.rollout_log import RolloutLog
 from podsrl.trl.tracking import log_table, wants_tables
-from podsrl.turns import text_of, turns_of
+from podsrl.rollout_log.turns import text_of, turns_of
 
 logger = logging.getLogger(__name__)
 

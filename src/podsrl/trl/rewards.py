@@ -10,7 +10,7 @@ import torch
 from trl.trainer.utils import is_async_callable
 
 from podsrl.errors import InvalidInputError, PodsError, RewardError
-from podsrl.turns import text_of
+from podsrl.rollout_log.turns import text_of
 
 _SHOWN = 200  # characters of a completion
 _ALLOWED = "allowed are finite numbers, and None or NaN for a completion that could not be scored"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from podsrl.runs.folder import RunFolder
+from podsrl.rollout_log.run_folder import RunFolder
 
 
 class RolloutLog:

@@ -19,7 +19,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
-from podsrl.options import Options
+from podsrl.selection import Options
 from podsrl.trl.rewards import checked
 
 logger = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from trl.trainer.utils import get_callable_name
 from podsrl.downsampling import resolve_rule
 from podsrl.drives import DriveWatch
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.options import Options, check_options
-from podsrl.runs.folder import RunFolder
+from podsrl.selection import Options, check_options
+from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl.batch import Batch
 from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import drives_of, pods_metrics
@@ -67,7 +67,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         rollout_log: write every rollout, kept or not, to parquet under args.output_dir/rollouts.
         rollout_log_max_rows: bound of that log, as in `PODSConfig`.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
-            the reward function), as in `podsrl.options.Options`.
+            the reward function), as in `podsrl.selection.Options`.
 
     Raises:
         InvalidInputError: m > n, m < 2, an unknown option, a wrong value.

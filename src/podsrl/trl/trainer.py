@@ -13,9 +13,9 @@ from trl.models import unwrap_model_for_generation
 from podsrl.downsampling import downsample, downsample_batch, resolve_rule
 from podsrl.drives import DriveWatch
 from podsrl.errors import UnsupportedError
-from podsrl.generation import generating_fast
-from podsrl.options import kept_in_words
-from podsrl.runs.cards import PAPER
+from podslab.evaluation.fast_generation import generating_fast
+from podsrl.selection import kept_in_words
+from podsrl.trl.model_card import PAPER
 from podsrl.trl import vllm
 from podsrl.trl.batch import (
     GENERATED,

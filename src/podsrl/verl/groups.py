@@ -10,7 +10,7 @@ import numpy as np
 from podsrl.advantages import group_advantages
 from podsrl.drives import drive_metrics, shaping_only
 from podsrl.errors import InvalidInputError
-from podsrl.options import Options, as_number, is_number
+from podsrl.selection import Options, as_number, is_number
 
 # numbers in a reward function's dictionary that are no parts of the reward
 _NOT_PARTS = ("score", "unscorable")

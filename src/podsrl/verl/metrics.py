@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from verl.protocol import DataProto
 from verl.trainer.ppo.metric_utils import compute_data_metrics, compute_timing_metrics
 
-from podsrl.options import Options
+from podsrl.selection import Options
 from podsrl.verl.groups import Group
 
 # What verl.trainer.ppo.metric_utils says about rollouts. The rest of what it reports (advantages,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.options import Options, check_options
+from podsrl.selection import Options, check_options
 
 
 def read_options(config: Mapping[str, Any], mode: str) -> Options:

@@ -1,7 +1,7 @@
 """verl's v1 trainers with rows dropped between the rewards and everything that costs memory.
 
 Nothing of verl is copied: its methods are wrapped. What they rely on is pinned by
-tests/host_verl/test_verl_contract.py.
+tests/verl/test_verl_contract.py.
 """
 
 import logging
@@ -27,7 +27,7 @@ from verl.trainer.ppo.v1 import (
 
 from podsrl.drives import DriveWatch, FittedWeights
 from podsrl.errors import UnsupportedError
-from podsrl.options import kept_in_words
+from podsrl.selection import kept_in_words
 from podsrl.verl.groups import (
     Group,
     advantages_of,

@@ -1,0 +1,136 @@
+"""`pods compare`: arms x seeds at one budget, from one YAML file."""
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from podslab.report.durations import duration
+
+if TYPE_CHECKING:
+    from podslab.comparison.comparison import ComparisonSpec
+    from podslab.comparison.run_comparison import Status
+
+SUMMARY = "compare algorithms at equal training time, steps or tokens, over seeds"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.epilog = (
+        "It may be stopped at any time: started again, it goes on, and finished runs stay as they"
+        " are."
+    )
+    parser.add_argument(
+        "--config", required=True, help="a YAML file, or the name of a shipped comparison"
+    )
+    parser.add_argument("--output_dir", help="another folder than the config's")
+    parser.add_argument("--shard", default="1/1", metavar="i/k", help="run only part i of k (1/1)")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what is not finished; 0 if then all is."""
+    from podsrl.cli.needs import needed
+
+    with needed("trl"):
+        from podslab.comparison.comparison import (
+            Shard,
+            comparing,
+            parse_comparison,
+            refuse_foreign,
+        )
+        from podslab.training.config_file import read_config
+
+        shard = Shard.parse(args.shard)
+        config = read_config(args.config, "compare")
+        if args.output_dir:
+            config["output_dir"] = args.output_dir
+        if args.dry_run and isinstance(given := config.get("settings") or {}, dict):
+            config["settings"] = {**given, "use_cpu": True}  # it must not need the runs' GPUs
+        name = args.config.rpartition("/")[2].removesuffix(".yaml")
+        spec = parse_comparison(config, name)
+
+        from podslab.comparison.run_comparison import compare
+
+    if args.dry_run:
+        print(_preview(spec))
+        refuse_foreign(spec.folder)  # a start does so, too
+        return 0
+    with comparing(spec, shard) as spec:
+        print(_heading(spec), flush=True)
+        with LiveLine() as line:
+            status = compare(spec, shard, line.show)
+    for failed, problem in status.failed.items():
+        print(f"failed: {failed.arm} seed {failed.seed}: {problem}", file=sys.stderr)
+    if status.failed:
+        print(
+            f"pods compare: {len(status.failed)} runs failed; the same command runs the unfinished"
+        )
+        return 1
+    print(f"{status.done} runs finished in {spec.folder}")
+    print(f"report      pods report {spec.folder} --out {spec.folder / 'report'}")
+    return 0
+
+
+def _heading(spec: "ComparisonSpec") -> str:
+    arms, seeds = ", ".join(spec.arms), len(spec.seeds)
+    return (
+        f"{arms} x {seeds} seeds, {spec.amount:g} {spec.unit} each,"
+        f" {spec.evaluations} evaluations, in {spec.folder}"
+    )
+
+
+def _preview(spec: "ComparisonSpec") -> str:
+    from podslab.comparison.comparison import RunOf
+    from podslab.training.preview import Preview
+
+    parts = [_heading(spec)]
+    for arm in spec.arms:
+        run_spec = spec.run_spec(RunOf(arm, spec.seeds[0]))
+        parts.append(f"\n{arm}\n{Preview.of(run_spec).describe(run_spec)}")
+    if spec.unit == "training_seconds":
+        total = len(spec.runs()) * spec.amount
+        parts.append(f"\n{len(spec.runs())} runs, {duration(total)} of training time in all")
+    return "\n".join(parts)
+
+
+class LiveLine:
+    """One line that says what runs, what is done, and the time left; a log where no one looks."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._last = ""
+        self._last_time = 0.0
+
+    def __enter__(self) -> "LiveLine":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live and self._last:
+            print(file=sys.stderr)
+
+    def show(self, status: "Status") -> None:
+        """Redraw the line; into a file, print it when a run changes or each minute."""
+        text = describe(status)
+        if self._live:
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+        else:
+            what, now = f"{status.current}{status.done}", time.monotonic()
+            if what == self._last and now - self._last_time < 60:
+                return
+            self._last_time = now
+            print(text, file=sys.stderr, flush=True)
+            text = what
+        self._last = text
+
+
+def describe(status: "Status") -> str:
+    """The status as one line."""
+    parts = [f"[{status.done}/{status.total}]"]
+    if status.current is not None:
+        parts.append(f"{status.current.arm} seed {status.current.seed} {100 * status.share:.0f} %")
+    if status.failed:
+        parts.append(f"{len(status.failed)} failed")
+    if status.seconds_left is not None:
+        parts.append(f"about {duration(status.seconds_left)} left")
+    return "  ".join(parts)

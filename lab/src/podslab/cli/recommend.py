@@ -1,0 +1,205 @@
+"""`pods recommend`: which prompts, n and m, by a short measured run, a saved one or given costs."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from podsrl.errors import InvalidInputError
+from podsrl.cli.bounds import Bounds, number
+from podslab.training.config_file import read_config
+from podslab.training.preflight import check_run
+from podsrl.rollout_log.files import refuse_unwritable
+
+if TYPE_CHECKING:
+    from podslab.recommend.advice import Advice
+    from podslab.recommend.populations import Population
+    from podslab.recommend.signal import Variances
+    from podsrl.rollout_log.run_folder import RunFolder
+
+SUMMARY = "which prompts, n and m teach most per second, on your model and hardware"
+TAKES_FIELDS = True
+_ROWS = 16  # where only costs are given
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb; with --config every other --field is one of the config's."""
+    parser.usage = (
+        "pods recommend (RUN... | --config FILE [--any_field value ...] |"
+        " --costs ... --pass_rates ...) [--rows 16] [--n 4,8,16] [--m 2,4] [--out FOLDER]"
+    )
+    parser.epilog = "docs/signal.md derives what is predicted, and says what is left out."
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="saved runs, or folders of runs, of one setting"
+    )
+    parser.add_argument(
+        "--config", help="measure now: a YAML file, or the name of a shipped config"
+    )
+    parser.add_argument(
+        "--costs",
+        metavar="generate=S,update=S",
+        help="in seconds per rollout (also: score=S), instead of measured ones",
+    )
+    parser.add_argument(
+        "--pass_rates",
+        metavar="RATES",
+        help="0.1,0.5,0.9 or beta:0.5,0.5: how often prompts are answered right, instead of"
+        " measured ones",
+    )
+    parser.add_argument(
+        "--rows",
+        type=number(int, Bounds(2)),
+        help="of the update per step, prompts x m (as now; 16 of given costs)",
+    )
+    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m, 2m, 4m, 8m ...)")
+    parser.add_argument(
+        "--m",
+        type=_sizes,
+        default=[],
+        help="m to compare (1, which is across the batch, all even ones that fit, and rows)",
+    )
+    parser.add_argument(
+        "--variances",
+        type=_variances,
+        metavar="BETWEEN,WITHIN",
+        help="of the gradients of prompts and of rollouts, instead of measured ones",
+    )
+    parser.add_argument(
+        "--out",
+        type=lambda text: Path(os.path.expanduser(text)),
+        default="recommendation",
+        metavar="FOLDER",
+        help="where to write (default: %(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure if need be, predict, and print the table with the recommendation."""
+    given = bool(args.costs and args.pass_rates)
+    if (args.runs and args.config) or not (args.runs or args.config or given):
+        raise InvalidInputError(
+            "give a run's folder, or --config FILE to measure now, or both --costs and --pass_rates"
+        )
+    if args.fields and not args.config:
+        raise InvalidInputError(f"unknown arguments: {' '.join(args.fields)}")
+    if args.costs and not {"generate", "update"} <= {
+        part.partition("=")[0].strip() for part in args.costs.split(",")
+    }:
+        raise InvalidInputError(
+            "--costs needs both generate and update, such as generate=0.05,update=0.42; got"
+            f" {args.costs!r}"
+        )
+    refuse_unwritable(args.out)
+    if args.config:
+        check_run(read_config(args.config), args.fields)
+
+    from podsrl.cli.needs import needed
+
+    with needed("report"):
+        from podslab.recommend.figure import write_recommendation
+
+        advice, source = _advise(args)
+    print(f"{source}\n\n{advice.table()}\n")
+    files = write_recommendation(advice, args.out, source)
+    print(f"wrote {', '.join(str(path) for path in files)}")
+    return 0
+
+
+def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
+    from podslab.report.curves import Clock
+    from podslab.recommend.advice import advise
+    from podslab.recommend.costs import Costs, Sizes
+    from podslab.recommend.populations import parse_pass_rates
+    from podslab.recommend.signal import MEASURED
+
+    costs: Costs | None = None
+    population: Population | None = None
+    now, batch = Sizes(max(1, (args.rows or _ROWS) // _ROWS), 4 * _ROWS, _ROWS), None
+    own: Variances | None = None
+    where, sources = "", []
+    if args.costs:
+        clock = Clock.parse(args.costs)
+        costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
+        sources.append(f"costs       given: {clock} per rollout")
+    if args.pass_rates:
+        population = parse_pass_rates(args.pass_rates)
+        sources.append(f"pass rates  given: {args.pass_rates}")
+    if costs is None or population is None or args.runs or args.config:
+        from podslab.recommend.measured_run import read_measured
+        from podsrl.rollout_log.run_folder import find_runs
+
+        runs = [run for folder in args.runs for run in find_runs(folder)] or [_measure(args)]
+        found = read_measured(*runs)
+        now, batch, own = found.now, found.batch, found.variances
+        where = str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
+        if costs is None:
+            costs = found.costs
+            sizes = ", ".join(f"{size:g}" for size in found.rollouts)
+            more = "" if costs.timed_at is None else ", one size"
+            sources.append(
+                f"costs       {where}: {found.generations} generations of {sizes} rollouts{more}"
+            )
+        if population is None:
+            population = found.population
+            sources.append(
+                f"rewards     {where}: {len(found.rewards_G)} groups, mean reward"
+                f" {found.mean_reward:.3f}"
+            )
+        if now.m > 1 and any(run.config().get("selection_scope") == "batch" for run in runs):
+            sources.append(
+                f"scope       batch is compared with m = 1 only, m = {now.m} as of prompts"
+            )
+    if args.rows:
+        if batch and args.rows % batch.processes:
+            raise InvalidInputError(
+                f"--rows {args.rows} can't be shared by the {batch.processes} processes of the run;"
+                " give a multiple of their number"
+            )
+        m = now.m if args.rows % now.m == 0 else args.rows
+        now = Sizes(args.rows // m, max(now.n, m), m)
+    of_what, variances = "given", args.variances
+    if variances is None:
+        of_what, variances = (where, own) if own else ("of the embedded model", MEASURED)
+    between, within = f"{variances.between:.3g} between prompts", f"{variances.within:.3g} within"
+    sources.append(f"variances   {of_what}: {between}, {within}")
+    advice = advise(population, costs, now, args.n, args.m, variances, batch)
+    return advice, "\n".join(sources)
+
+
+def _measure(args: argparse.Namespace) -> "RunFolder":
+    """The short run of a config, announced before it starts."""
+    from podsrl.cli.needs import needed
+
+    folder = args.out / "run"
+    if (folder / "config.yaml").is_file():
+        raise InvalidInputError(
+            f"{folder} holds what was measured before: `pods recommend {folder}` uses it; to"
+            " measure again, choose another --out"
+        )
+    with needed("trl"):
+        from podslab.cli import progress
+        from podslab.recommend.measured_run import ShortRun
+
+    short = ShortRun.of(read_config(args.config), args.fields, str(folder))
+    print(short.describe(), flush=True)
+    with progress.TrainingBar() as training_bar:
+        return short.run([training_bar], progress.bar)
+
+
+def _sizes(text: str) -> list[int]:
+    sizes = text.split(",")
+    if not all(size.isdecimal() and int(size) for size in sizes):
+        raise argparse.ArgumentTypeError(f"give whole numbers such as 2,4,8; got {text!r}")
+    return [int(size) for size in sizes]
+
+
+def _variances(text: str) -> "Variances":
+    from podslab.recommend.signal import Variances
+
+    try:
+        between, within = (float(number) for number in text.split(","))
+    except ValueError:
+        between = within = -1.0
+    if not (0 <= between < float("inf") and 0 <= within < float("inf")):
+        raise argparse.ArgumentTypeError(f"give two numbers >= 0 such as 18,23; got {text!r}")
+    return Variances(between, within)

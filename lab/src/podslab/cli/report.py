@@ -1,0 +1,89 @@
+"""`pods report`: figures, a table and one page, from saved runs."""
+
+import argparse
+from pathlib import Path
+
+from podsrl.cli.bounds import Bounds, number
+from podsrl.rollout_log.run_folder import ACCURACIES
+from podsrl.rollout_log.files import refuse_unwritable
+
+SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `pods report`."""
+    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="runs, or folders of runs")
+    parser.add_argument(
+        "--out", default="report", metavar="FOLDER", help="where to write (default: %(default)s)"
+    )
+    parser.add_argument("--title", help="of the page")
+    parser.add_argument(
+        "--reference",
+        action="append",
+        default=[],
+        metavar="ARM",
+        help="the arm to measure speed-ups against; may be given again (default: grpo, grpo_ga)",
+    )
+    parser.add_argument(
+        "--task", metavar="NAME[/SPLIT]", help="which task, if runs were evaluated on several"
+    )
+    parser.add_argument(
+        "--measure",
+        default="answer_accuracy",
+        choices=ACCURACIES,
+        help="what to compare (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--clock",
+        metavar="generate=S,update=S",
+        help="replay the curves on modelled time, in seconds per rollout (also: score=S); update is"
+        " paid for each pass: twice where num_iterations is 2",
+    )
+    parser.add_argument(
+        "--partial",
+        action="store_true",
+        help="leave out unfinished runs, and seeds that not every arm has",
+    )
+    parser.add_argument(
+        "--rollouts",
+        type=number(int, Bounds()),
+        default=100_000,
+        metavar="N",
+        help="rollouts on the page at most; 0 for none (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dataset",
+        type=Path,
+        metavar="FOLDER",
+        help="also write all rollouts there, ready for a dataset repository: parquet and a card",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the report and print its table."""
+    refuse_unwritable(Path(args.out))
+    if args.dataset is not None:
+        refuse_unwritable(args.dataset)
+    from podsrl.cli.needs import needed
+
+    with needed("report"):
+        from podslab.report.curves import Clock
+        from podslab.report.dataset import refuse_used, write_dataset
+        from podslab.report.load_runs import Choices, load_comparison
+        from podslab.report.summary import as_markdown
+        from podslab.report.write_report import write_report
+
+    if args.dataset is not None:
+        refuse_used(args.dataset)
+    clock = Clock.parse(args.clock) if args.clock else None
+    choices = Choices(args.reference, args.task, args.measure, clock, args.partial)
+    comparisons = [load_comparison(args.folders, choices)]
+    title = args.title or "PODS: comparison of runs"
+    report = write_report(comparisons, args.out, title, args.rollouts)
+    for comparison, summaries in zip(report.comparisons, report.summaries, strict=True):
+        print(as_markdown(comparison, list(summaries)))
+    print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
+    if args.dataset is not None:
+        total = write_dataset(comparisons[0], args.dataset, title)
+        print(f"wrote {total:,} rollouts and their card to {args.dataset}")
+    return 0

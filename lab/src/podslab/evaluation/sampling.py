@@ -1,0 +1,181 @@
+"""Measuring a model on a task: sample, grade, count; k times over the same problems."""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from podslab.evaluation import fast_generation as generation
+from podsrl.errors import InvalidInputError
+from podslab.tasks import Task
+
+Progress = Callable[[Iterable[Any]], Iterable[Any]]  # such as tqdm
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How completions are sampled for an evaluation.
+
+    temperature 0 is greedy decoding; max_new_tokens and batch_size are per completion and per call.
+    top_k 0 and min_p None leave all tokens. chat_template_kwargs: for the tokenizer's template.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_new_tokens: int = 512
+    batch_size: int = 64
+    seed: int = 0
+    top_k: int = 0
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Graded(NamedTuple):
+    """One completion's grade, and its length in tokens."""
+
+    answer: bool | None
+    format: bool
+    length: int
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Shares of problems and mean completion length in tokens, one entry per repeat.
+
+    standard_error: of the mean answer accuracy, over problems (repeats of one problem are not
+    independent): the standard deviation of the problems' means over the root of their number.
+    """
+
+    answer_accuracy: list[float]
+    format_accuracy: list[float]
+    both_accuracy: list[float]
+    mean_length: list[float]
+    standard_error: float
+    unscorable: int
+
+
+def sample_and_grade(
+    model: Any,
+    tokenizer: Any,
+    task: Task,
+    rows: Sequence[Mapping[str, Any]],
+    repeats: int,
+    sampling: Sampling,
+    progress: Progress = iter,
+) -> list[list[Graded]]:
+    """For every row its `repeats` graded completions, which `score` counts.
+
+    The model is left in the mode it was in, and the global random state as it was, so that an
+    evaluation in the middle of a training run does not change the run.
+
+    Args:
+        model: a causal language model of transformers.
+        tokenizer: its tokenizer, with a chat template.
+        task: gives the prompts and grades.
+        rows: from `task.load`, or a process's share of them.
+        repeats: completions per row, k >= 1.
+        sampling: how to sample.
+        progress: wraps the batches, such as tqdm.
+
+    Raises:
+        InvalidInputError: no rows, or repeats < 1.
+    """
+    if not rows or repeats < 1:
+        raise InvalidInputError(
+            f"an evaluation needs at least one row and one repeat; got {len(rows)} and {repeats}"
+        )
+    render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
+    texts = [render(task.prompt(row), **sampling.chat_template_kwargs) for row in rows]
+    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    # every repeat of every row, longest prompts first: less padding, and a full memory fails early
+    jobs = [(i, k) for k in range(repeats) for i in range(len(rows))]
+    jobs.sort(key=lambda job: -len(ids[job[0]]))
+    batches = [jobs[i : i + sampling.batch_size] for i in range(0, len(jobs), sampling.batch_size)]
+    completions: dict[tuple[int, int], list[int]] = {}
+    with _evaluating(model, sampling.seed):
+        for batch in progress(batches):
+            done = generate(model, tokenizer, [ids[i] for i, _ in batch], sampling)
+            completions.update(zip(batch, done, strict=True))
+    graded: list[list[Graded]] = [[] for _ in rows]
+    for k in range(repeats):
+        lengths = [len(completions[i, k]) for i in range(len(rows))]
+        texts = tokenizer.batch_decode(
+            [completions[i, k] for i in range(len(rows))], skip_special_tokens=True
+        )
+        for i, grade in enumerate(task.grade_batch(texts, rows)):
+            graded[i].append(Graded(grade.answer, grade.format, lengths[i]))
+    return graded
+
+
+def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
+    """Count the grades of P problems, k completions each; one that is None is not right."""
+    by_repeat = list(zip(*graded_P_K, strict=True))
+    right_P_K = np.array([[bool(g.answer) for g in row] for row in graded_P_K], dtype=float)
+    problems = len(graded_P_K)
+    spread = right_P_K.mean(axis=1).std(ddof=1) if problems > 1 else 0.0
+    return Scores(
+        answer_accuracy=right_P_K.mean(axis=0).tolist(),
+        format_accuracy=[fmean(g.format for g in grades) for grades in by_repeat],
+        both_accuracy=[fmean(bool(g.answer) and g.format for g in gs) for gs in by_repeat],
+        mean_length=[sum(g.length for g in grades) / problems for grades in by_repeat],
+        standard_error=float(spread / problems**0.5),
+        unscorable=sum(g.answer is None for grades in by_repeat for g in grades),
+    )
+
+
+@torch.no_grad()
+def generate(
+    model: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], sampling: Sampling
+) -> list[list[int]]:
+    """One completion of each prompt, as token ids, without what follows the end token."""
+    padded = tokenizer.pad(
+        {"input_ids": [list(ids) for ids in prompts]}, padding_side="left", return_tensors="pt"
+    ).to(model.device)
+    config = copy.deepcopy(model.generation_config)
+    config.update(
+        max_new_tokens=sampling.max_new_tokens,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=_end_tokens(model, tokenizer),
+        do_sample=sampling.temperature > 0,
+        temperature=sampling.temperature or None,
+        top_p=sampling.top_p if sampling.temperature else None,
+        top_k=sampling.top_k if sampling.temperature else None,
+        min_p=sampling.min_p if sampling.temperature else None,
+        repetition_penalty=sampling.repetition_penalty,  # the model's own is not what training has
+    )
+    out = generation.generate(model, padded["input_ids"], padded["attention_mask"], config)
+    new = out[:, padded["input_ids"].shape[1] :].tolist()
+    return [list(_until(ids, set(config.eos_token_id))) for ids in new]
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    declared = model.generation_config.eos_token_id
+    declared = declared if isinstance(declared, list) else [declared]
+    return [i for i in (*declared, tokenizer.eos_token_id) if i is not None]
+
+
+def _until(ids: Sequence[int], ends: set[int]) -> Iterator[int]:
+    for token in ids:
+        yield token
+        if token in ends:
+            return
+
+
+@contextmanager
+def _evaluating(model: Any, seed: int) -> Iterator[None]:
+    training = model.training
+    devices = [model.device] if model.device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        model.eval()
+        try:
+            yield
+        finally:
+            model.train(training)

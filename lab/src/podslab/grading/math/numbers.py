@@ -1,0 +1,217 @@
+"""Parsing, first part: the number that a short answer states.
+
+Exact: no floats, nothing is worked out; in time linear in the text.
+"""
+
+import functools
+import re
+from fractions import Fraction
+from typing import NamedTuple
+
+from podslab.grading.math.normalise import clean, mark_text
+from podslab.grading.math.units import SUPERSCRIPTS, read_unit
+
+#: A longer answer states no number: it is a text.
+MAX_NUMBER = 300
+
+
+class Number(NamedTuple):
+    """A number as it was stated.
+
+    value: what stands before the percent sign or the unit.
+    percent: whether a percent sign follows.
+    unit: a known unit in its canonical spelling, or "".
+    base: of a number such as 52_8; `value` is then made of its digits as they stand.
+    name: the variable that it was said to be ("x = 5"), or "".
+    """
+
+    value: Fraction
+    percent: bool = False
+    unit: str = ""
+    base: int | None = None
+    name: str = ""
+
+
+_GROUPS = "|".join(f"[0-9]{{1,3}}(?:{s}[0-9]{{3}})+(?![0-9])" for s in (",", " "))
+_NUMBER = re.compile(
+    rf"(?P<sign>(?<![\w)\]}}.\u00bb])[-+]\s?)?(?:(?P<currency>[$\u20ac\u00a3\u00a5])\s?(?P<sign2>-)?)?"
+    rf"(?:(?P<whole>{_GROUPS}|[0-9]+)(?P<decimals>\.[0-9]+)?"
+    rf"|(?<![0-9])(?P<bare>\.[0-9]+))(?:\.?\\overline\{{(?P<repeated>[0-9]{{1,20}})\}})?"
+    r"(?:_\{?(?P<base>[0-9]{1,2})\}?"
+    r"|\s?(?:\\times|\\cdot|[*x])\s?10\s?\^\s?\{?\s?(?P<power>-?[0-9]{1,3})\}?(?![0-9])"
+    r"|[eE](?P<exponent>[-+]?[0-9]{1,3})(?![0-9])"
+    r"|\s?/\s?(?P<denominator>[0-9]+(?![0-9.]))"
+    r"|\s+(?P<top>[0-9]+)\s?/\s?(?P<bottom>[0-9]+))?"
+)
+_FRACTION = re.compile(r"\\frac\s?\{\s?(-?[0-9]+)\s?\}\s?\{\s?([0-9]+)\s?\}")
+_MINUS_BELOW = re.compile(r"\\frac\s?\{\s?([0-9]+)\s?\}\s?\{\s?-\s?([0-9]+)\s?\}")
+_TEN_TO = re.compile(
+    r"(?P<factor>\\times\s?|\\cdot\s?|[*x^}.0-9]\s?)?"
+    r"(?<![0-9])10\s?\^\s?(?:\{\s?(-?[0-9]{1,3})\s?\}|(-?[0-9]{1,3}))(?![0-9])"
+)
+_UNIT_POWER = re.compile(r"(?<=[a-zA-Z\u00bb])\s?\^\s?(?:\{\s?([23])\s?\}|([23])(?![0-9]))")
+_MAGNITUDES = {
+    "k": 10**3,
+    "dozen": 12,
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+_MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})s?(?![a-zA-Z])", re.IGNORECASE)
+_EQUALS = re.compile(r"(?<![<>!~:=\\])=(?!=)")
+_NAME = re.compile(r"(?:m?\\angle\s?)?\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")
+_VARIABLE = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
+_OTHER_RELATION = re.compile(r"[<>~\u2248]|\\(?:le|ge|ne|approx|sim|equiv|in)(?![a-zA-Z])")
+_SEVERAL = re.compile(r",(?![0-9]{3})|;|\b(?:and|or)\b")
+#: Words around the number (@) with which it is another number, or none.
+_CHANGES_IT = re.compile(
+    r"\b(?:not|never|wrong|incorrect|false|minus|negative|cannot|n[eo]ither|nor|[a-z]+n't|half|halves"
+    r"|quarters?|thirds?|plus|divided|multiplied|modulo)\b"
+    r"|\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|over"
+    r"|under|above|below|up to|between|almost|nearly|twice|double|triple|(?:root|reciprocal|inverse"
+    r"|factorial|log|logarithm|(?:co)?sine|tangent)(?: of)?)\s*[-$\u20ac\u00a3\u00a5]?\s*@"
+    r"|@\s*(?:squared|cubed|factorial|over|choose|mod|to the)\b"
+    r"|@\s*(?:times|point|and) (?:two|three|four|five|six|seven|eight|nine|ten)\b",
+    re.IGNORECASE,
+)
+
+
+@functools.lru_cache(maxsize=4096)  # the rollouts of a group often say the same
+def read_number(text: str, prose: bool = False) -> Number | None:
+    r"""The one number that a short answer states, with any words around it.
+
+    It reads thousands separators, decimals (repeating ones too), fractions, mixed numbers, powers
+    of ten, currency, percent signs, magnitude words ("2 million"), bases (52_8), LaTeX, and units;
+    of an equation it takes what follows the last "=". None when the text states no number, several
+    different ones, or something that is no number worked out (an expression, "at least 5").
+
+    Args:
+        text: the answer.
+        prose: a single letter after a space is a unit ("5 m"), not a variable.
+
+    >>> read_number(r"x = 1\frac{1}{2}\text{ cm}")
+    Number(value=Fraction(3, 2), percent=False, unit='centimeter', base=None, name='x')
+    >>> read_number("5 or 6"), read_number("2^5"), read_number("5 + x"), read_number(r"2\pi")
+    (None, None, None, None)
+    """
+    if len(text) > MAX_NUMBER:
+        return None
+    name, side = _equation(mark_text(clean(text)), prose)
+    if side is None or any(side.count(a) != side.count(b) for a, b in ("()", "[]", "{}")):
+        return None
+    text = _FRACTION.sub(r" \1/\2 ", _MINUS_BELOW.sub(r"\\frac{-\1}{\2}", side))
+    text = _TEN_TO.sub(lambda m: m[0] if m["factor"] else f"1e{m[2] or m[3]}", text)
+    text = _UNIT_POWER.sub(lambda m: SUPERSCRIPTS[m[1] or m[2]], text)
+    text = _without_brackets(re.sub("\u00b0\\s?[CF](?![a-zA-Z])", "\u00b0", text))
+    numbers, rest, position = [], [], 0
+    for match in _NUMBER.finditer(text):
+        number, end = _number(match, text, prose)
+        if number is None:
+            return None
+        numbers.append(number)
+        rest.append(text[position : match.start()])
+        position = end
+    rest.append(text[position:])
+    if len(numbers) != 1 or _CHANGES_IT.search("@".join(rest)):
+        return None
+    units = [read_unit(part, prose) for part in rest]
+    if None in units:
+        return None
+    unit = numbers[0].unit or next((unit for unit in units if unit), "")
+    percent = unit == "%"
+    return numbers[0]._replace(percent=percent, unit="" if percent else unit, name=name)
+
+
+def states_number(gold: Number, answer: str, prose: bool = False) -> bool:
+    r"""Does the answer state this number; once, or in several forms joined by "or"?
+
+    >>> states_number(Number(Fraction(1, 2)), r"\frac{1}{2} or 0.5"), states_number(
+    ...     Number(Fraction(1, 2)), "1/2 or 2")
+    (True, False)
+    """
+    if len(answer) > 4 * MAX_NUMBER:
+        return False
+    stated = [read_number(part, prose) for part in re.split(r"\bor\b", answer)]
+    return all(number is not None and same_number(gold, number) for number in stated)
+
+
+def same_number(gold: Number, answer: Number) -> bool:
+    """Is it the same number, if a unit, a percent sign or a base may be left out?
+
+    Stated units, and the names in "x = 5", must agree. 50% is 50 with its sign left out, and 1/2;
+    where the two readings could be confused (0.5% and 0.5), only the second holds. The base may be
+    left out of an answer.
+    """
+    if gold.unit and answer.unit and gold.unit != answer.unit:
+        return False
+    if gold.name and answer.name and gold.name != answer.name:
+        return False
+    if answer.base not in (None, gold.base, 10 if gold.base is None else gold.base):
+        return False
+    if gold.percent == answer.percent:
+        return gold.value == answer.value
+    ratio, other = (gold, answer) if gold.percent else (answer, gold)
+    return ratio.value / 100 == other.value or (ratio.value == other.value and abs(other.value) > 1)
+
+
+def _equation(text: str, prose: bool) -> tuple[str, str | None]:
+    """The name on the left of "=", if there is one, and the right side; None if it is no number."""
+    *left, right = _EQUALS.split(text)
+    if len(left) == 1 and re.fullmatch(r"\s?[a-zA-Z]", right) and re.search("[0-9]", left[0]):
+        left, right = [right], left[0]  # 5 = x
+    if _OTHER_RELATION.search(text) or any(_SEVERAL.search(side) for side in left):
+        return "", None
+    if left and _NAME.fullmatch(left[0].strip()):
+        return left[0].replace(" ", ""), right.strip()
+    if not prose and any(_VARIABLE.search(side) for side in left):
+        return "", None  # an equation, not the value of something
+    return "", right.strip()
+
+
+def _without_brackets(text: str) -> str:
+    for opening, closing in ("()", "{}", "[]"):
+        inside = text[1:-1]
+        if text.startswith(opening) and text.endswith(closing) and "," not in inside:
+            text = inside.strip()
+    return text
+
+
+def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None, int]:
+    """The number of a match and where it ends, magnitude word included."""
+    before, end = text[match.start() - 1 : match.start()] if match.start() else "", match.end()
+    after = text[end : end + 1]
+    value = _value(match)
+    if value is None or before.isalnum() or after in ("^", "_", "\\"):
+        return None, end
+    if not prose and after in ("!", "'"):
+        return None, end  # a factorial, a derivative
+    if before and (before in "_^.\\}!" or (before in "([{" and "," in match.group())):
+        return None, end  # part of an expression; or a pair, not thousands
+    magnitude = _MAGNITUDE.match(text, end)
+    if magnitude and (prose or len(magnitude[1]) > 1):  # in mathematics 2k is twice k
+        value *= _MAGNITUDES[magnitude.group(1).lower()]
+        end = magnitude.end()
+    unit = "dollar" if (match["currency"] or "").strip() == "$" else ""
+    return Number(value, unit=unit, base=int(match["base"]) if match["base"] else None), end
+
+
+def _value(match: re.Match[str]) -> Fraction | None:
+    whole = re.sub(r"[^0-9]", "", match["whole"] or "0")
+    decimals = match["decimals"] or match["bare"] or ""
+    value = Fraction(whole + decimals)
+    if match["repeated"]:
+        places = 10 ** (len(decimals) - 1 if decimals else 0)
+        value += Fraction(int(match["repeated"]), (10 ** len(match["repeated"]) - 1) * places)
+        if "." not in match.group():
+            return None
+    top, bottom = match["top"], match["bottom"] or match["denominator"]
+    if bottom is not None:
+        if int(bottom) == 0 or (decimals and top):
+            return None
+        value = value + Fraction(int(top), int(bottom)) if top else value / int(bottom)
+    if power := match["power"] or match["exponent"]:
+        value *= Fraction(10) ** int(power)
+    negative = ((match["sign"] or "").strip() == "-") != (match["sign2"] is not None)
+    return -value if negative else value

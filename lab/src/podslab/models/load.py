@@ -1,0 +1,34 @@
+"""Loading what is to be measured."""
+
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from podslab.models import tiny
+from podsrl.errors import InvalidInputError
+from podslab.evaluation.sampling import Progress
+
+
+def load_model(name: str, progress: Progress = iter) -> tuple[Any, Any]:
+    """A causal language model and its tokenizer, on the GPU where there is one.
+
+    Args:
+        name: a folder, a name on the hub, a LoRA checkpoint (its base model is loaded too), or
+            "tiny" for the embedded model.
+        progress: shown while the embedded model is built.
+
+    Raises:
+        InvalidInputError: there is no such model.
+    """
+    path = str(tiny.get_model(progress=progress)) if name == "tiny" else name
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left")
+        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype="auto")
+    except (OSError, ValueError) as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise InvalidInputError(f"can't load the model {name!r}: {first_line}") from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model.to(device), tokenizer

@@ -1,0 +1,145 @@
+"""Building the embedded model and warm-starting it on sloppy working."""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
+
+from podslab.tasks.arithmetic import draw_problem, worked_sum
+from podslab.tasks.base import TAGS
+from podslab.models.tiny.settings import TinySettings
+from podslab.models.tiny.tokenizer import build_tokenizer
+
+Progress = Callable[[Iterable[int]], Iterable[int]]
+#: Draws an example as pieces of text, each with whether the model learns to write it.
+Lesson = Callable[[random.Random], Sequence[tuple[str, bool]]]
+_IGNORED = -100  # the label that the cross-entropy of torch and transformers leaves out
+
+
+def build(
+    settings: TinySettings,
+    progress: Progress = iter,
+    device: str | torch.device = "cpu",
+    tokenizer: Qwen2Tokenizer | None = None,
+    lesson: Lesson | None = None,
+) -> tuple[Qwen2ForCausalLM, Qwen2Tokenizer]:
+    """A new model, warm-started on a device, and its tokenizer.
+
+    Args:
+        settings: size and warm start; on a CPU the same give the same weights on one machine with
+            one number of threads.
+        progress: wraps the range of steps, as `tqdm` does; it may end them early.
+        device: where the warm start runs and the model stays; on a GPU forward and backward are in
+            bfloat16, over weights in float32.
+        tokenizer: `build_tokenizer()` unless given.
+        lesson: what the model learns to write; the sloppy working of sums unless given.
+    """
+    tokenizer = tokenizer or build_tokenizer()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        model = Qwen2ForCausalLM(_config(settings, tokenizer))
+    model.to(device)  # type: ignore[arg-type] # transformers wraps torch's method without its types
+    _warm_start(model, tokenizer, settings, progress, lesson or _sums(tokenizer, settings))
+    return model.eval(), tokenizer
+
+
+def sloppy_example(
+    draw: random.Random, columns: int, noise: float, form_noise: float = 0.0
+) -> tuple[str, str]:
+    """A training sum and its working, with slips.
+
+    Each column's digit is wrong with probability `noise`. Each of the four tags is left out with
+    probability `form_noise`; one inside the text leaves a line break, so that the answer still
+    stands alone.
+    """
+    a, b = draw_problem(draw, columns, "train")
+    slips = [draw.randint(1, 9) if draw.random() < noise else 0 for _ in range(columns)]
+    working = worked_sum(a, b, slips)
+    if form_noise:  # else no number is drawn: the weights without it stay what they were
+        for tag in TAGS:
+            if draw.random() < form_noise:
+                working = working.replace(tag, "\n")
+    return f"{a}+{b}", working.strip("\n")
+
+
+def _sums(tokenizer: Qwen2Tokenizer, settings: TinySettings) -> Lesson:
+    def lesson(draw: random.Random) -> list[tuple[str, bool]]:
+        columns = draw.randint(settings.min_columns, settings.max_columns)
+        question, working = sloppy_example(draw, columns, settings.noise, settings.form_noise)
+        asked = [{"role": "user", "content": question}]
+        prompt = tokenizer.apply_chat_template(asked, tokenize=False)
+        return [(str(prompt), False), (working + tokenizer.eos_token, True)]
+
+    return lesson
+
+
+def _config(settings: TinySettings, tokenizer: Qwen2Tokenizer) -> Qwen2Config:
+    return Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=settings.hidden_size,
+        intermediate_size=settings.intermediate_size,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        num_key_value_heads=settings.key_value_heads,
+        max_position_embeddings=4096,
+        # For sequences of some dozen tokens the usual 10,000 takes several times as many steps to
+        # learn to copy digits.
+        initializer_range=settings.initializer_range,
+        rope_parameters={"rope_type": "default", "rope_theta": 100.0},
+        tie_word_embeddings=True,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+
+
+def _warm_start(
+    model: Qwen2ForCausalLM,
+    tokenizer: Qwen2Tokenizer,
+    settings: TinySettings,
+    progress: Progress,
+    lesson: Lesson,
+) -> None:
+    draw = random.Random(settings.seed)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), weight_decay=0.0
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: min(
+            (step + 1) / (settings.warmup_steps + 1),
+            (settings.steps - step) / max(1, settings.steps - settings.warmup_steps),
+        ),
+    )
+    model.train()
+    device = model.device
+    mixed = torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type != "cpu")
+    for _ in progress(range(settings.steps)):
+        batch = _batch(tokenizer, draw, settings.batch_size, lesson)
+        input_ids, labels = (part.to(device) for part in batch)
+        with mixed:
+            loss = model(input_ids=input_ids, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+
+
+def _batch(
+    tokenizer: Qwen2Tokenizer, draw: random.Random, size: int, lesson: Lesson
+) -> tuple[torch.Tensor, torch.Tensor]:
+    examples = [lesson(draw) for _ in range(size)]
+    ids = iter(tokenizer([text for pieces in examples for text, _ in pieces])["input_ids"])
+    inputs, labels = [], []
+    for pieces in examples:
+        learned = [(next(ids), learns) for _, learns in pieces]
+        inputs.append(torch.tensor([i for part, _ in learned for i in part]))
+        labels.append(torch.tensor([i if yes else _IGNORED for part, yes in learned for i in part]))
+    # padded on the right, where causal attention sees none of it, so that no mask is needed
+    pad = torch.nn.utils.rnn.pad_sequence
+    return (
+        pad(inputs, batch_first=True, padding_value=float(tokenizer.pad_token_id or 0)),
+        pad(labels, batch_first=True, padding_value=_IGNORED),
+    )

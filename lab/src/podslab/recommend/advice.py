@@ -1,0 +1,181 @@
+"""What to generate and keep of how many prompts: as a table, as settings, as plain values."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from podslab.recommend.choice import (
+    Cell,
+    Choice,
+    Rounds,
+    best,
+    best_rounds,
+    grid,
+    recommend,
+    relative,
+    splits,
+    widened,
+)
+from podslab.recommend.costs import Costs, Sizes
+from podslab.recommend.populations import Population
+from podslab.recommend.signal import MEASURED, Variances
+
+#: n, where more than 8m are compared: what is simulated has to fit into memory.
+_MOST_ROLLOUTS = 1024
+
+
+class Batch(NamedTuple):
+    """How TRL counts the rows of a step: rows of a process at once, accumulation, processes."""
+
+    rows: int
+    accumulation: int = 1
+    processes: int = 1
+
+    def of_rows(self, rows: int) -> "Batch":
+        """Rows per step on the same processes, at most as many at once; the rest accumulates."""
+        own = rows // self.processes
+        at_once = max(one for one in range(1, self.rows + 1) if own % one == 0)
+        return Batch(at_once, own // at_once, self.processes)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to generate and what to keep.
+
+    now: the present sizes. cells: what is compared. plain: plain GRPO of the present prompts and m,
+        which what is learned is shown relative to. choice: the sizes to take. rounds: whether to
+        generate those, or else the best with an even m, in rounds, where that is known. batch: the
+        rows of a step as TRL counts them.
+    """
+
+    now: Sizes
+    costs: Costs
+    variances: Variances
+    cells: Sequence[Cell]
+    plain: Cell
+    choice: Choice
+    rounds: Rounds | None
+    batch: Batch
+
+    def relative(self, cell: Cell) -> list[float]:
+        """What is learned per second over plain GRPO's, the predicted speed-up, as `relative`."""
+        return relative(cell, self.plain, self.costs)
+
+    def table(self) -> str:
+        """The grid, one cell per line, the one recommendation, and its settings."""
+        fixed, head = "", ""
+        if self.costs.timed_at is not None:
+            fixed, head = " fixed: if generating took as long at every size.", "    fixed"
+        lines = [
+            f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
+            "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
+            " mean over rows. equal: rows of prompts whose kept rewards are all equal.",
+            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.{fixed}\n",
+            f"prompts    n    m   seconds  generate    update     std   equal  learned{head}",
+        ]
+        for cell in self.cells:
+            phases, (prompts, n, m) = self.costs.phases(cell.sizes), cell.sizes
+            equal = abs(1 - cell.signal.chance)
+            lines.append(
+                f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
+                f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
+                + "".join(f"{times:9.2f}".replace("nan", "  —") for times in self.relative(cell))
+                + ("  <- recommended" if cell == self.choice.cell and cell.worth else "")
+            )
+        lines += ["", f"recommended: {self.choice.reason}."]
+        _, n, m = (taken := self.choice.cell).sizes
+        if taken.worth and n == max(cell.sizes.n for cell in self.cells if cell.sizes.m == m) > m:
+            lines.append(f"no larger n than {n} was compared; --n compares others")
+        if self.rounds is not None:
+            lines.append(f"{self.rounds}{self._in_rounds(self.rounds)}")
+        if settings := [f"  {name}: {value}" for name, value in self.settings().items()]:
+            lines += ["\nthe settings of TRL and podsrl for it:", *settings]
+        return "\n".join(lines)
+
+    def settings(self) -> dict[str, Any]:
+        """What to write into a config: rows per device x accumulation x processes = prompts x m.
+
+        Empty where there is nothing to choose by.
+        """
+        if not self.choice.cell.worth:
+            return {}
+        sizes = self.choice.cell.sizes
+        batch = self.batch.of_rows(sizes.rows)
+        across = {"selection_scope": "batch"} if sizes.m == 1 else {}
+        settings: dict[str, Any] = {
+            "num_rollouts": sizes.n,
+            "num_generations": sizes.m,
+            **across,
+            "per_device_train_batch_size": batch.rows,
+            "gradient_accumulation_steps": batch.accumulation,
+        }
+        if self.rounds is not None and self.rounds.pays and self.rounds.sizes == sizes:
+            settings["rollouts_per_round"] = self.rounds.first
+            settings["reward_range"] = list(self.rounds.reward_range)
+        return settings
+
+    def _in_rounds(self, rounds: Rounds) -> str:
+        """What follows from rounds that pay."""
+        if rounds.seconds is None or not rounds.pays:
+            return ""
+        if rounds.sizes == self.choice.cell.sizes:
+            low, high = rounds.reward_range
+            return (
+                f". The rewards seen were {low:g} and {high:g}; reward_range must hold all others"
+            )
+        (cell,) = (cell for cell in self.cells if cell.sizes == rounds.sizes)
+        phases = self.costs.phases(cell.sizes)
+        saved = (1 - rounds.seconds) * (phases["generate"] + phases["score"])
+        share = cell.worth / (cell.seconds - saved) / self.choice.cell.per_second
+        return f", and it learns {share:.2f} times as much per second as the recommended"
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain values; what is learned per second is absolute."""
+        choice = self.choice
+        return {
+            "rows": self.now.rows,
+            "timed_at": self.costs.timed_at,
+            "variances": asdict(self.variances),
+            "recommended": choice.cell.sizes._asdict()
+            | {"reason": choice.reason, "settings": self.settings()},
+            "rounds": self.rounds and asdict(self.rounds) | {"sizes": self.rounds.sizes._asdict()},
+            "cells": [
+                {
+                    **(cell.sizes._asdict() | asdict(cell.signal)),
+                    **{"seconds": cell.seconds, "phases": self.costs.phases(cell.sizes)},
+                    **{"worth": cell.worth, "learned_per_second": cell.per_second},
+                }
+                for cell in self.cells
+            ],
+        }
+
+
+def advise(
+    population: Population,
+    costs: Costs,
+    now: Sizes,
+    n: Sequence[int] = (),
+    m: Sequence[int] = (),
+    variances: Variances = MEASURED,
+    batch: Batch | None = None,
+) -> Advice:
+    """Compare the ways to spend the rows of the present sizes, `now`, with n and m as in `splits`.
+
+    The present m is always in, and larger n where the largest is best, unless n is given. batch:
+    the rows of a step as TRL counts them now.
+    """
+    kept = {*m, now.m} if m else ()
+    sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
+    cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), variances)
+    if not n:
+        cells = widened(cells, population, costs, variances, min(8 * now.rows, _MOST_ROLLOUTS))
+    plain = grid(population, costs, [now.plain], variances)[0]
+    teaches = any(cell.worth for cell in cells)
+    choice = recommend(cells if teaches else grid(population, costs, [now]), plain, costs)
+    rounds = None
+    if teaches:
+        # the chosen sizes where they can have rounds, or else the best of those that can
+        able = [cell for cell in cells if cell.sizes.m % 2 == 0 and cell.sizes.n > cell.sizes.m]
+        able = [choice.cell] if choice.cell in able else able
+        rounds = best_rounds(population, costs, best(able).sizes) if able else None
+    return Advice(now, costs, variances, cells, plain, choice, rounds, batch or Batch(now.rows))

@@ -1,0 +1,186 @@
+"""Learning curves of one arm over seeds, and the what-if clock that replays them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.run_folder import ACCURACIES, Evaluation
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Modelled seconds per rollout, in place of the measured ones.
+
+    generate and score count for every rollout generated, update for every rollout trained and each
+    pass over it: where num_iterations is 2, twice. All passes count from the first one on.
+    """
+
+    generate: float = 0.0
+    score: float = 0.0
+    update: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> "Clock":
+        """Read "generate=0.05,update=0.42"; a phase that isn't named costs nothing.
+
+        Raises:
+            InvalidInputError: another phase, no number >= 0, or all phases free.
+
+        >>> Clock.parse("generate=0.05,update=0.42")
+        Clock(generate=0.05, score=0.0, update=0.42)
+        """
+        costs: dict[str, float] = {}
+        for part in text.split(","):
+            phase, _, number = part.strip().partition("=")
+            try:
+                cost = float(number)
+            except ValueError:
+                cost = -1.0
+            if phase not in ("generate", "score", "update") or phase in costs or not cost >= 0:
+                raise InvalidInputError(
+                    f"clock {text!r}: {part.strip()!r} is not understood; give seconds per rollout:"
+                    " generate=0.05,update=0.42 (and score=..., if scoring takes time)"
+                )
+            costs[phase] = cost
+        if not any(costs.values()) or not np.isfinite(sum(costs.values())):
+            raise InvalidInputError(f"clock {text!r}: at least one phase must take time")
+        return cls(**costs)
+
+    def phases(self, generated: float, trained: float) -> dict[str, float]:
+        """Modelled seconds of each phase for these numbers of rollouts."""
+        return {
+            "generate": self.generate * generated,
+            "score": self.score * generated,
+            "select": 0.0,
+            "update": self.update * trained,
+        }
+
+    def __str__(self) -> str:
+        return ", ".join(f"{phase} {cost:g} s" for phase, cost in vars(self).items() if cost)
+
+
+@dataclass(frozen=True)
+class ArmCurves:
+    """The evaluations of one arm: S seeds, ascending, by T evaluation points.
+
+    All arrays have shape (S, T); NaN is a point that a run doesn't have or a count not known.
+    seconds is training time. accuracy is in 0..1, length in tokens, both means over repeats.
+    answers: how many were graded for each accuracy (problems x repeats). measures: all accuracies
+    that there are, by name; the one compared is among them.
+    """
+
+    arm: str
+    seeds: tuple[int, ...]
+    steps: Floats
+    seconds: Floats
+    generated: Floats
+    trained: Floats
+    accuracy: Floats
+    length: Floats
+    answers: Floats
+    measures: Mapping[str, Floats] = field(default_factory=dict)
+
+    @classmethod
+    def stack(cls, arm: str, runs: Mapping[int, Sequence[Evaluation]], measure: str) -> "ArmCurves":
+        """The curves of runs by seed, which must have been checked by `check_points`."""
+        seeds = tuple(sorted(runs))
+
+        def table(field: str) -> Floats:
+            return np.array([[getattr(e, field) for e in runs[seed]] for seed in seeds], float)
+
+        def means(name: str) -> Floats:
+            return np.array([[e.mean(name) for e in runs[seed]] for seed in seeds], float)
+
+        measures = {name: means(name) for name in ACCURACIES}
+        return cls(
+            arm=arm,
+            seeds=seeds,
+            steps=table("step"),
+            seconds=table("training_seconds"),
+            generated=table("rollouts_generated"),
+            trained=table("rollouts_trained"),
+            accuracy=measures[measure],
+            length=means("mean_length"),
+            answers=table("problems") * table("repeats"),
+            measures=measures,
+        )
+
+    def replay(self, clock: Clock) -> "ArmCurves":
+        """The same learning curves, with modelled training time.
+
+        Raises:
+            InvalidInputError: the numbers of rollouts are not known.
+        """
+        if np.isnan((self.generated + self.trained)[~np.isnan(self.accuracy)]).any():
+            raise InvalidInputError(
+                f"arm {self.arm!r} can't be replayed on another clock: its results don't say how"
+                " many rollouts were generated and trained"
+            )
+        seconds = (clock.generate + clock.score) * self.generated + clock.update * self.trained
+        return replace(self, seconds=seconds)
+
+
+def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:
+    """Refuse runs that weren't evaluated at the same points.
+
+    The i-th points of all runs are the same if they agree in the step, in the rollouts or tokens
+    generated, in the rollouts trained, or in training time. Apart from steps they can't agree
+    exactly, as an evaluation waits for its step to end: they agree when no run is off by more than
+    half the usual way from one point to the next, or by more than the longest of its own steps.
+
+    Args:
+        runs: the evaluations of each run, in order, by a name to call the run.
+
+    Raises:
+        InvalidInputError: the points differ, or a run has none; the message says what to do.
+    """
+    most = max(runs, key=lambda name: len(runs[name]))
+    for name, points in runs.items():
+        if len(points) != len(runs[most]) or not points:
+            last = f", the last at step {points[-1].step}" if points else ""
+            raise InvalidInputError(
+                f"unequal evaluation points: {name} has {len(points)}{last}; {most} has"
+                f" {len(runs[most])}. Let the run finish (`pods compare` continues where it was"
+                " stopped), or leave unfinished runs out with --partial"
+            )
+    if all(points[-1].training_seconds == 0 for points in runs.values()):
+        raise InvalidInputError(
+            "there is only the evaluation of the untrained model so far; let the runs go on, and"
+            " report them then"
+        )
+    if any(_agree(runs, field) for field in _POINTS):
+        return
+    seconds, middle, off = _distances(runs, "training_seconds")
+    row, column = np.unravel_index(np.argmax(off), off.shape)
+    raise InvalidInputError(
+        f"unequal evaluation points: {list(runs)[row]} made evaluation {column + 1} after"
+        f" {seconds[row, column]:.4g} s of training, most runs after {middle[column]:.4g} s;"
+        " evaluate all arms and seeds at the same steps or times, or report them apart"
+    )
+
+
+_POINTS = ("step", "training_seconds", "rollouts_generated", "rollouts_trained", "tokens_generated")
+
+
+def _distances(
+    runs: Mapping[str, Sequence[Evaluation]], field: str
+) -> tuple[Floats, Floats, Floats]:
+    """The runs' points, the median ones, and how far each is from those."""
+    values = np.array([[getattr(e, field) for e in points] for points in runs.values()], float)
+    middle = np.median(values, axis=0)
+    return values, middle, np.abs(values - middle)
+
+
+def _agree(runs: Mapping[str, Sequence[Evaluation]], field: str) -> bool:
+    values, middle, off = _distances(runs, field)
+    if field == "step" or len(middle) == 1:
+        return not off.any() and bool(values.any() or field == "step")
+    steps, _, _ = _distances(runs, "step")
+    own_step = (np.diff(values) / np.maximum(1, np.diff(steps))).max(axis=1)
+    allowed = np.maximum(0.5 * np.median(np.diff(middle)), own_step)
+    return bool(middle[-1] > middle[0] and (off <= allowed[:, None]).all())

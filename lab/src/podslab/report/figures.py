@@ -1,0 +1,358 @@
+"""The figures of a report."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from podslab.report.curves import ArmCurves, Floats
+from podslab.report.drawing import (
+    COLOURS,
+    SOFT,
+    Label,
+    Look,
+    label_ends,
+    look,
+    looks,
+    plain,
+    style,
+)
+from podslab.report.load_runs import REWARD, Arm, Comparison
+from podslab.report.statistics import error_over_seeds, mean_over_seeds
+from podslab.report.summary import MEASURES, ArmSummary, digits
+from podslab.report.training_log import TrainingLog
+from podslab.report.durations import time_unit
+from podsrl.rollout_log.run_folder import PHASES
+
+#: Inches; the text of a figure of this width can be read on a phone.
+WIDTH = 4.9
+#: Lines in one panel at most; more arms become more panels, each with the references.
+LINES = 6
+_HATCHES = ("", "////", "xxxx", "....")
+_PARTS = (COLOURS[5], COLOURS[4], "#6f6f6f", COLOURS[3])
+_KINDS = {"kept": "-", "all": (0, (5, 1.5)), "dropped": (0, (1, 1))}
+
+
+def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, Figure]:
+    """The figures of a comparison by name; those whose data the results don't hold are left out."""
+    logs = [arm.log for arm in comparison.arms if arm.log is not None]
+    with style():
+        figures = {
+            "reward" if comparison.measure == REWARD else "accuracy": _main(comparison, summaries)
+        }
+        if any(len(arm.curves.measures) > 1 for arm in comparison.arms):
+            figures["measures"] = _measures(comparison)
+        if any(_known([*log.reward, *log.kept_reward]) for log in logs):
+            figures["kept_and_dropped"] = _kept_and_dropped(comparison)
+        if any(log.drives for log in logs):
+            figures["drives"] = _drives(comparison)
+        if any(_known(log.shaping_only) for log in logs):
+            figures["shaping_only"] = _shaping_only(comparison)
+        figures["seconds_per_step"] = _seconds_per_step(comparison, summaries)
+        if any(log.tokens for log in logs):
+            figures["tokens"] = _tokens(comparison)
+        if any(_known(arm.curves.length) for arm in comparison.arms):
+            what, unit = "Completion length", "tokens per completion"
+            figures["length"] = _lines(comparison, what, unit, lambda curves: curves.length, 0.0)
+    return figures
+
+
+def _known(values: Any) -> bool:
+    return not np.isnan(values).all()
+
+
+def describe(name: str, comparison: Comparison) -> str:
+    """The caption of a figure: what it shows, in which units, and what its bands are."""
+    seeds = max(len(arm.curves.seeds) for arm in comparison.arms)
+    mean = f"mean over {seeds} seeds" if seeds > 1 else "one seed"
+    band = f"Line: {mean}" + ("; band: ± 1.96 standard errors." if seeds > 1 else ".")
+    measure = MEASURES[comparison.measure]
+    what = {
+        "accuracy": f"Accuracy ({measure}, %) over training time. {band} Across: 99 % of the best"
+        " of the arm to compare with.",
+        "reward": f"{measure.capitalize()} over training time, in stretches of steps. {band}",
+        "measures": "Answers right, in the asked format, and both at once (%), over training time."
+        f" {band}",
+        "seconds_per_step": "Seconds per step, by phase where that was logged; mean over all steps"
+        " and seeds.",
+        "tokens": "Tokens of prompts and completions that were trained on and that were dropped,"
+        " per generation (a step, where num_iterations is 1); mean over all generations and seeds.",
+        "length": f"Completion length in tokens over training time. {band}",
+        "kept_and_dropped": "Mean reward of kept, all and dropped rollouts over training time; mean"
+        " over seeds and stretches of steps.",
+        "drives": "How closely the advantages follow each reward function (correlation, -1 to 1)"
+        " over training time: those of the kept rollouts, and what all n would give.",
+        "shaping_only": "Share of prompts whose kept rollouts differ in a reward, but in none for"
+        " the outcome (%), over training time.",
+    }[name]
+    return what + (f" Modelled time: {comparison.clock} per rollout." if comparison.clock else "")
+
+
+def _panels(
+    comparison: Comparison, title: str, rows: int, height: float
+) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(WIDTH, height * rows + 0.35), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(rows, 1, sharex=True, sharey=True)).tolist()
+    axes[0].set_title(title)
+    if comparison.clock is not None:
+        label = f"modelled: {comparison.clock} per rollout"
+        figure.supxlabel(label, fontsize=8, color="#A04000", ha="left", x=0.02)
+    return figure, axes
+
+
+def _time(comparison: Comparison) -> tuple[str, float, float]:
+    """The label of the axis of training time, its unit in seconds, and its end."""
+    longest = max(float(np.nanmax(arm.curves.seconds)) for arm in comparison.arms)
+    unit, size = time_unit(longest)
+    kind = "modelled training time" if comparison.clock else "training time"
+    return f"{kind} ({unit})", size, 1.02 * longest / size
+
+
+def _shares(comparison: Comparison) -> list[list[Arm]]:
+    """The arms of each panel: the references in all of them, the others spread evenly."""
+    arms = list(comparison.arms)
+    if len(arms) <= LINES:
+        return [arms]
+    fixed = [arm for arm in arms if arm.name in comparison.references][: LINES - 1]
+    others = [arm for arm in arms if arm not in fixed]
+    panels = -(-len(others) // (LINES - len(fixed)))
+    return [
+        fixed + [others[i] for i in part] for part in np.array_split(range(len(others)), panels)
+    ]
+
+
+def _curve(axes: Axes, name: str, seconds_T: Floats, values_S_T: Floats, look: Look) -> Label:
+    """Draw a mean and its band over seeds; returns the label of its end."""
+    mean_T, error_T = mean_over_seeds(values_S_T), np.nan_to_num(error_over_seeds(values_S_T))
+    there = ~np.isnan(mean_T)
+    axes.plot(seconds_T, mean_T, color=look.color, ls=look.dashes, marker=look.marker)
+    axes.fill_between(
+        seconds_T, mean_T - error_T, mean_T + error_T, color=look.color, alpha=0.15, lw=0
+    )
+    return Label(plain(name), float(seconds_T[there][-1]), float(mean_T[there][-1]), look.color)
+
+
+def _lines(
+    comparison: Comparison,
+    title: str,
+    unit: str,
+    values: Callable[[ArmCurves], Floats],
+    least: float,
+    levels: Mapping[str, float] | None = None,
+) -> Figure:
+    """A line for each arm; least: the smallest span of the axis, so that noise stays small.
+
+    levels: lines across, by the arm that they belong to.
+    """
+    shares = _shares(comparison)
+    figure, panels = _panels(comparison, title, len(shares), 3.1)
+    label, size, end = _time(comparison)
+    panels[-1].set(xlabel=label, xlim=(0.0, end))
+    own = looks(arm.name for arm in comparison.arms)
+    low, high = _limits([values(arm.curves) for arm in comparison.arms], least)
+    figure.supylabel(unit, fontsize="medium")
+    for axes, arms in zip(panels, shares, strict=True):
+        axes.set_ylim(low, high)
+        labels = [
+            _curve(
+                axes,
+                arm.name,
+                mean_over_seeds(arm.curves.seconds) / size,
+                values(arm.curves),
+                own[arm.name],
+            )
+            for arm in arms
+            if _known(values(arm.curves))
+        ]
+        for name, level in (levels or {}).items():
+            axes.axhline(level, color=own[name].color, lw=1.0, ls=(0, (2, 2)))
+            text = plain(f"99 % of {name}")
+            labels.append(Label(text, axes.get_xlim()[1], level, own[name].color))
+        label_ends(axes, labels)
+    return figure
+
+
+def _limits(values: Sequence[Floats], least: float, most: float = np.inf) -> tuple[float, float]:
+    """Ends of an axis on which all means and bands lie: from 0 if that is near, never narrow."""
+    values = [v for v in values if _known(v)]
+    means = [mean_over_seeds(v) for v in values]
+    errors = [np.nan_to_num(error_over_seeds(v)) for v in values]
+    low = min(float(np.nanmin(m - e)) for m, e in zip(means, errors, strict=True))
+    high = max(float(np.nanmax(m + e)) for m, e in zip(means, errors, strict=True))
+    least = max(least, 0.25 * max(abs(low), abs(high)), 1e-9)
+    if high - low < least:
+        low, high = (low + high - least) / 2, (low + high + least) / 2
+    if 0 <= low < 0.4 * high or (low < 0 and min(map(np.nanmin, means)) >= 0):
+        low = 0.0
+    margin = 0.04 * (high - low)
+    return low - (margin if low else 0.0), min(high + margin, most)
+
+
+def _main(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
+    if comparison.measure == REWARD:
+        unit = "mean reward of all rollouts"
+        return _lines(comparison, "Reward over training time", unit, lambda c: c.accuracy, 0.0)
+    speedups = summaries[0].speedups
+    levels = {name: 100.0 * found.threshold for name, found in speedups.items() if found.learned}
+    unit = f"{MEASURES[comparison.measure]} (%)"
+    return _lines(
+        comparison, "Accuracy over training time", unit, lambda c: 100.0 * c.accuracy, 20.0, levels
+    )
+
+
+def _measures(comparison: Comparison) -> Figure:
+    """A panel for each measure, with the arms of the first panel of the accuracies."""
+    names = list(MEASURES)[:3]
+    figure, panels = _panels(comparison, "", len(names), 2.1)
+    label, size, end = _time(comparison)
+    panels[-1].set(xlabel=label, xlim=(0.0, end))
+    own = looks(arm.name for arm in comparison.arms)
+    arms = _shares(comparison)[0]
+    values = {m: [100.0 * arm.curves.measures[m] for arm in arms] for m in names}
+    limits = _limits([v for of_measure in values.values() for v in of_measure], 20.0, 102.0)
+    for axes, measure in zip(panels, names, strict=True):
+        axes.set(title=MEASURES[measure].capitalize(), ylim=limits, ylabel="%")
+        pairs = zip(arms, values[measure], strict=True)
+        label_ends(
+            axes,
+            [
+                _curve(axes, a.name, mean_over_seeds(a.curves.seconds) / size, v, own[a.name])
+                for a, v in pairs
+            ],
+        )
+    return figure
+
+
+def _bars(
+    comparison: Comparison, title: str, unit: str, parts: Mapping[str, Sequence[float]]
+) -> Figure:
+    """A row for each arm, made up of parts, with its total at the end."""
+    arms = [arm.name for arm in comparison.arms]
+    figure, (axes,) = _panels(comparison, title, 1, 1.1 + 0.34 * len(arms))
+    rows, left = np.arange(len(arms)), np.zeros(len(arms))
+    for (name, widths), colour, hatch in zip(parts.items(), _PARTS, _HATCHES, strict=False):
+        width = np.nan_to_num(np.array(widths))
+        look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "#ffffff", "lw": 0.0}
+        axes.barh(rows, width, left=left, height=0.62, label=name, **look)
+        left += width
+    for row, total in zip(rows, left, strict=True):
+        axes.annotate(digits(total), (total, row), (4, 0), textcoords="offset points", va="center")
+    axes.set_yticks(rows, [plain(name) for name in arms])
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlim(0.0, 1.22 * float(left.max()) or 1.0)
+    axes.set_xlabel(unit)
+    if len(parts) > 1:
+        figure.legend(
+            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9.5
+        )
+    return figure
+
+
+def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
+    logs = [arm.log for arm in comparison.arms]
+    parts: dict[str, list[float]] = {"all": [summary.seconds_per_step for summary in summaries]}
+    if all(log is not None and _known([*log.phase_seconds.values()]) for log in logs):
+        parts = {p: [log.phase_seconds[p] for log in logs if log is not None] for p in PHASES}
+    unit = "modelled seconds per step" if comparison.clock else "seconds per step"
+    return _bars(comparison, "Seconds per step", unit, parts)
+
+
+def _tokens(comparison: Comparison) -> Figure:
+    tokens = [{} if arm.log is None else arm.log.tokens for arm in comparison.arms]
+    parts = {kind: [of_arm.get(kind, np.nan) for of_arm in tokens] for kind in ("kept", "dropped")}
+    return _bars(comparison, "Tokens per generation", "tokens", parts)
+
+
+def _grid(comparison: Comparison, number: int, height: float) -> tuple[Figure, Any, float]:
+    """Small panels over time, two in a row; also the unit of time."""
+    columns = min(2, number)
+    rows = -(-number // columns)
+    figure = Figure(figsize=(WIDTH, height * rows + 0.6), layout="constrained")
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes in panels.flat[number:]:
+        axes.set_visible(False)
+    label, size, end = _time(comparison)
+    panels[0, 0].set_xlim(0.0, end)
+    figure.supxlabel(label, fontsize="medium")
+    return figure, panels, size
+
+
+def _kept_and_dropped(comparison: Comparison) -> Figure:
+    """A panel for each arm; where nothing is dropped there is one line."""
+    logs = {n: o for n, o in _logs(comparison).items() if _known([*o.reward, *o.kept_reward])}
+    figure, panels, size = _grid(comparison, len(logs), 2.0 if len(logs) > 1 else 2.8)
+    own = looks(arm.name for arm in comparison.arms)
+    handles: set[str] = set()
+    drawn: list[Floats] = []
+    for axes, (name, log) in zip(panels.flat, logs.items(), strict=False):
+        axes.set_title(plain(name, 22))
+        values = {"kept": log.kept_reward, "all": log.reward, "dropped": log.dropped_reward}
+        if not _known(log.dropped_reward):
+            values = {"all": log.reward}
+        for kind, line in values.items():
+            there = ~np.isnan(line)
+            handles.add(kind)
+            axes.plot(
+                log.seconds[there] / size, line[there], color=own[name].color, ls=_KINDS[kind]
+            )
+            drawn.append(line[None, there])
+    panels[0, 0].set_ylim(*_limits(drawn, 0.2))
+    figure.supylabel("mean reward", fontsize="medium")
+    kinds = [kind for kind in _KINDS if kind in handles]
+    lines = [Line2D([], [], color=SOFT, ls=_KINDS[kind]) for kind in kinds]
+    figure.legend(lines, kinds, loc="outside upper center", ncols=3, fontsize=9.5)
+    return figure
+
+
+def _logs(comparison: Comparison) -> dict[str, TrainingLog]:
+    return {arm.name: arm.log for arm in comparison.arms if arm.log is not None}
+
+
+def _drives(comparison: Comparison) -> Figure:
+    """Kept rollouts and all n beside each other, a row for each arm; a line for each function."""
+    logs = {name: log for name, log in _logs(comparison).items() if log.drives}
+    figure, panels, size = _grid(comparison, 2 * len(logs), 2.0 if len(logs) > 1 else 2.6)
+    functions = list(dict.fromkeys(f for log in logs.values() for f in log.drives))[:LINES]
+    own = {name: look(len(COLOURS) - 1 - i) for i, name in enumerate(functions)}
+    panels[0, 0].set_ylim(-1.05, 1.05)
+    for row, (arm, log) in zip(panels, logs.items(), strict=True):
+        for axes, what, values in zip(
+            row, ("kept", "all n"), (log.drives, log.drives_all), strict=True
+        ):
+            axes.set_title(plain(f"{arm}: {what}", 24))
+            axes.axhline(0.0, color=SOFT, lw=0.8)
+            ends = []
+            for name in (name for name in functions if name in values):
+                seconds, line = log.seconds / size, values[name]
+                there = ~np.isnan(line)
+                style_of = {"color": own[name].color, "ls": own[name].dashes}
+                axes.plot(seconds[there], line[there], **style_of)
+                ends.append(
+                    Label(plain(name, 14), seconds[there][-1], line[there][-1], own[name].color)
+                )
+        label_ends(row[-1], ends)
+    figure.supylabel("drive (correlation)", fontsize="medium")
+    return figure
+
+
+def _shaping_only(comparison: Comparison) -> Figure:
+    """A line for each arm, at most `LINES`."""
+    logs = {n: log for n, log in _logs(comparison).items() if _known(log.shaping_only)}
+    figure, panels, size = _grid(comparison, 1, 2.4)
+    own = looks(arm.name for arm in comparison.arms)
+    axes = panels[0, 0]
+    axes.set(
+        title="Groups that only shaping rewards tell apart", ylim=(0.0, 100.0), ylabel="% of groups"
+    )
+    ends = []
+    for name, log in list(logs.items())[:LINES]:
+        there = ~np.isnan(log.shaping_only)
+        seconds, share = log.seconds[there] / size, 100.0 * log.shaping_only[there]
+        axes.plot(seconds, share, color=own[name].color, ls=own[name].dashes)
+        ends.append(Label(plain(name), seconds[-1], share[-1], own[name].color))
+    label_ends(axes, ends)
+    return figure

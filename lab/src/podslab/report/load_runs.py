@@ -1,0 +1,367 @@
+"""Reading saved runs into arms that may be compared, and refusing those that may not."""
+
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from podslab.report.curves import ArmCurves, Clock, check_points
+from podslab.report.training_log import TrainingLog, read_training_log, reward_curves
+from podsrl.errors import InvalidInputError, UnknownNameError
+from podslab.report.comparison_file import read_comparison_file
+from podsrl.rollout_log.run_folder import ACCURACIES, Evaluation, RunFolder, find_runs
+from podsrl.rollout_log.files import damage_as_notes
+
+#: Arms that others are measured against, if no reference is asked for.
+REFERENCES = ("grpo", "grpo_ga")
+#: What is shown of runs without evaluations, as `PODSTrainer` writes them by itself.
+REWARD = "reward"
+
+#: Seeds without evaluations make one arm where none has a smaller share of the longest one's steps.
+_AS_LONG = 0.9
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What a report shows of one arm.
+
+    log and peak_memory (bytes) are None where the results don't hold them.
+    """
+
+    curves: ArmCurves
+    config: Mapping[str, Any]
+    log: TrainingLog | None = None
+    peak_memory: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The arm's name."""
+        return self.curves.arm
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arms measured on the same problems at the same points.
+
+    title: what was compared, details: on what. measure: one of `ACCURACIES`, or `REWARD` for runs
+    without evaluations, whose curves are of the logged rewards and have no references.
+    clock: None for measured time. references: names of arms.
+    base: the first points are of the untrained model, measured by each run on its "own", or once
+    and "shared" by all; or "unknown". runs: where the rollouts lie. notes: what the reader must
+    know of the data; remarks: what else they show.
+    """
+
+    title: str
+    measure: str
+    arms: tuple[Arm, ...]
+    references: tuple[str, ...]
+    clock: Clock | None = None
+    base: Literal["own", "shared", "unknown"] = "own"
+    runs: tuple["Run", ...] = ()
+    notes: tuple[str, ...] = ()
+    details: str = ""
+    remarks: tuple[str, ...] = ()
+
+    def arm(self, name: str) -> Arm:
+        """The arm of that name."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+
+class Run(NamedTuple):
+    """A run folder, read."""
+
+    arm: str
+    seed: int
+    folder: RunFolder
+    config: dict[str, Any]
+    environments: list[dict[str, Any]]
+    evaluations: list[Evaluation]
+    metrics: list[dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """The run's folder, as messages call it."""
+        return str(self.folder.path)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What of the runs to report, as asked for on the command line.
+
+    references: arms to measure against; () takes those of `REFERENCES` that there are.
+    task: "name" or "name/split", where runs were evaluated on several.
+    measure: one of `ACCURACIES`.
+    partial: leave out unfinished runs and seeds that not every arm has, with a note.
+    """
+
+    references: Sequence[str] = ()
+    task: str | None = None
+    measure: str = "answer_accuracy"
+    clock: Clock | None = None
+    partial: bool = False
+
+
+def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparison:
+    """Read the runs in folders and below, and check that their arms may be compared.
+
+    Raises:
+        InvalidInputError: damaged files, mixed tasks, missing arms or seeds, unequal evaluation
+            points, two runs of one arm and seed; the message says what to do.
+        UnknownNameError: a reference that is no arm.
+    """
+    if choices.measure not in ACCURACIES:
+        raise UnknownNameError(
+            f"unknown measure {choices.measure!r}; allowed: {', '.join(ACCURACIES)}"
+        )
+    roots = [Path(folder) for folder in folders]
+    notes: list[str] = []
+    paths = {run.path.resolve(): run for root in roots for run in find_runs(root)}
+    with damage_as_notes(notes):
+        runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
+    measure = choices.measure
+    if not any(run.evaluations for run in runs) and not (choices.task or choices.references):
+        runs, measure = _without_evaluations(runs, notes, choices.partial), REWARD
+        tasks = sorted({str(run.config["task"]) for run in runs if run.config.get("task")})
+        what, details = ", ".join(tasks) or "Training", ""
+    else:
+        expected = [pair for root in roots for pair in _expected(root)]
+        what, details, runs = _on_one_task(runs, choices.task)
+        runs = _paired(runs, expected, notes, choices.partial)
+        check_points({run.name: run.evaluations for run in runs})
+    by_arm: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_arm[run.arm].append(run)
+    notes += [f"{run.name} is not finished" for run in runs if run.folder.finished() is None]
+    notes += _hardware(runs) if choices.clock is None else []
+    own = all(run.evaluations[:1] == [] or run.evaluations[0].step == 0 for run in runs)
+    return Comparison(
+        title=what,
+        details=details,
+        measure=measure,
+        arms=tuple(
+            _arm(name, by_arm[name], measure, choices.clock)
+            for name in sorted(by_arm, key=_arm_order)
+        ),
+        references=() if measure == REWARD else _references(choices.references, by_arm),
+        clock=choices.clock,
+        base="own" if own else "unknown",
+        runs=tuple(sorted(runs, key=lambda run: (_arm_order(run.arm), run.seed))),
+        notes=tuple(notes),
+    )
+
+
+def _without_evaluations(runs: list[Run], notes: list[str], partial: bool) -> list[Run]:
+    """Runs that logged training alone, each named by its folder where seeds don't fit together."""
+    shown = []
+    for run in runs:
+        rewards = [row["reward"] for row in run.metrics if "reward" in row]
+        if any(reward is not None for reward in rewards):
+            shown.append(run)
+        elif not rewards and not partial:
+            raise InvalidInputError(
+                f"no evaluation in {run.name}, and no rewards in its metrics.jsonl: let it log a"
+                " step, or leave it out with --partial"
+            )
+        else:
+            why = "all its rewards are null" if rewards else "it has logged no reward"
+            notes.append(f"{run.name} was left out: {why}")
+    if not (runs := shown):
+        raise InvalidInputError(f"there is nothing to show: {'; '.join(notes)}")
+    steps: dict[str, list[int]] = defaultdict(list)
+    for run in runs:
+        steps[run.arm].append(run.metrics[-1]["step"])
+    as_long = all(min(of_arm) >= _AS_LONG * max(of_arm) for of_arm in steps.values())
+    if as_long and len({(run.arm, run.seed) for run in runs}) == len(runs):
+        return runs
+    top = Path(os.path.commonpath([run.folder.path.resolve() for run in runs]))
+    return [run._replace(arm=str(run.folder.path.resolve().relative_to(top))) for run in runs]
+
+
+def _arm_order(name: str) -> tuple[int, list[tuple[int, str]]]:
+    """The three usual arms first, then by name, with numbers in it by their size."""
+    usual = (*REFERENCES, "pods")
+    parts = re.split(r"(\d+)", name)
+    return (
+        usual.index(name) if name in usual else len(usual),
+        [(int(part), "") if part.isdigit() else (-1, part) for part in parts],
+    )
+
+
+def _read(folder: RunFolder) -> Run:
+    config = folder.config()
+    for key, kind in (("arm", str), ("seed", int)):
+        if not isinstance(config.get(key), kind):
+            raise InvalidInputError(
+                f"{folder.path / 'config.yaml'} must say the run's {key}; got {config.get(key)!r}"
+            )
+    return Run(
+        str(config["arm"]),
+        int(config["seed"]),
+        folder,
+        config,
+        folder.environments(),
+        folder.evaluations(),
+        folder.metrics(),
+    )
+
+
+def _expected(folder: Path) -> list[tuple[str, int]]:
+    """The (arm, seed) pairs of the comparison that `pods compare` makes here; [] if none."""
+    spec = read_comparison_file(folder)
+    return [(arm, seed) for arm in spec["arms"] for seed in spec["seeds"]] if spec else []
+
+
+def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, str, list[Run]]:
+    """The task and its details in words, and the runs with only their evaluations on it."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    chosen = []
+    for run in runs:
+        mine = [e for e in run.evaluations if task in (None, e.task, f"{e.task}/{e.split}")]
+        chosen.append(run._replace(evaluations=sorted(mine, key=lambda e: e.step)))
+        for words in {_problems(run, e) for e in mine}:
+            found[words].append(run.name)
+    if not found:
+        given = "" if task is None else f" of task {task!r}"
+        raise InvalidInputError(f"no evaluation{given} in {', '.join(run.name for run in runs)}")
+    if len(found) > 1:
+        lines = "; ".join(f"{', '.join(key)} (as in {found[key][0]})" for key in sorted(found))
+        several = len({name for name, _ in found}) > 1
+        choose = "choose one with --task NAME or NAME/SPLIT, or " if several else ""
+        raise InvalidInputError(
+            f"mixed {'tasks' if several else 'problems of one task'}: {lines}. Accuracies on"
+            f" different problems can't be compared: {choose}report the folders apart"
+        )
+    return *next(iter(found)), chosen
+
+
+def _problems(run: Run, evaluation: Evaluation) -> tuple[str, str]:
+    """What an evaluation is of, in words: the task, and its problems and options."""
+    name = evaluation.task + ("" if evaluation.split == "test" else f" {evaluation.split}")
+    repeats = f", {evaluation.repeats} answers to each" if evaluation.repeats > 1 else ""
+    words = f"{evaluation.problems:,} {evaluation.split} problems{repeats}"
+    options = run.config.get("task_options") if evaluation.task == run.config.get("task") else None
+    if isinstance(options, str):
+        try:
+            options = json.loads(options)
+        except json.JSONDecodeError:
+            options = {"options": options}
+    for key, value in (options or {}).items():
+        words += f"; {key.replace('_', ' ')} {value}"
+    return name, words
+
+
+def _paired(
+    runs: list[Run], expected: list[tuple[str, int]], notes: list[str], partial: bool
+) -> list[Run]:
+    """The runs, checked to be one for every arm and seed."""
+    there: dict[tuple[str, int], Run] = {}
+    for run in runs:
+        other = there.setdefault((run.arm, run.seed), run)
+        if other is not run:
+            raise InvalidInputError(
+                f"{other.name} and {run.name} are both arm {run.arm!r} with seed {run.seed}; report"
+                " them apart"
+            )
+    if partial:
+        most = max(len(run.evaluations) for run in runs)
+        for run in runs:
+            if len(run.evaluations) < most:
+                del there[run.arm, run.seed]
+                notes.append(f"{run.name} is not finished and was left out")
+    arms = {run.arm for run in runs} | {arm for arm, _ in expected}
+    seeds = {run.seed for run in runs} | {seed for _, seed in expected}
+    missing = [(arm, seed) for arm in arms for seed in seeds if (arm, seed) not in there]
+    if not missing:
+        return list(there.values())
+    begun = {(run.arm, run.seed) for run in runs}
+    words = "missing runs: " + ", ".join(
+        f"{arm} seed {seed}" + " (unfinished)" * ((arm, seed) in begun)
+        for arm, seed in sorted(missing)
+    )
+    kept = [run for run in there.values() if run.seed not in {seed for _, seed in missing}]
+    if not partial or not kept:
+        raise InvalidInputError(
+            f"{words}. Arms are compared over the same seeds: run them (`pods"
+            " compare` continues where it was stopped)"
+            + (
+                "; even with --partial no seed is left that every arm has"
+                if partial
+                else ", or report the seeds that every arm has with --partial"
+            )
+        )
+    notes.append(f"{words}; only seeds that every arm has are reported")
+    return kept
+
+
+def _references(asked: Sequence[str], arms: Iterable[str]) -> tuple[str, ...]:
+    arms = sorted(arms, key=_arm_order)
+    for name in asked:
+        if name not in arms:
+            raise UnknownNameError(f"no arm {name!r} to compare with; there are {', '.join(arms)}")
+    if asked:
+        return tuple(dict.fromkeys(asked))
+    if len(arms) == 1:
+        return ()
+    usual = tuple(name for name in REFERENCES if name in arms)
+    if not usual:
+        raise InvalidInputError(
+            f"which of the arms {', '.join(arms)} is the one to compare with? Say --reference ARM"
+        )
+    return usual
+
+
+def _hardware(runs: Sequence[Run]) -> list[str]:
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for run in runs:
+        for environment in run.environments:
+            gpus = ", ".join(environment.get("gpus") or ()) or "no GPU"
+            cpu = environment.get("cpu", "unknown CPU")
+            kind = f"{cpu}, {environment.get('cores', '?')} cores, {gpus}"
+            kinds[kind] = [*dict.fromkeys([*kinds[kind], run.name])]
+    if len(kinds) == 1:
+        return []
+    lines = "; ".join(f"{kind}: {', '.join(kinds[kind])}" for kind in sorted(kinds))
+    return [f"the runs were made on different hardware, so times don't compare well. {lines}"]
+
+
+def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
+    metrics = [run.metrics for run in runs]
+    if clock is not None:
+        passes = {run.config.get("num_iterations") or 1 for run in runs}
+        if len(passes) > 1:
+            raise InvalidInputError(
+                f"arm {name!r} can't be replayed on another clock: num_iterations must be the same"
+                f" for all its runs; got {sorted(passes)}. Report the folders apart"
+            )
+        clock = replace(clock, update=clock.update * passes.pop())
+    if measure == REWARD:
+        curves = reward_curves(name, {run.seed: run.metrics for run in runs})
+    else:
+        curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, measure)
+    curves = curves.replay(clock) if clock else curves
+    if np.isnan(curves.seconds[~np.isnan(curves.accuracy)]).any():
+        raise InvalidInputError(
+            f"no training time in {', '.join(run.name for run in runs)}: log pods/training_seconds,"
+            " the seconds of training so far, in every row of metrics.jsonl that has a reward"
+        )
+    logged = [row.get("pods/peak_memory") for rows in metrics for row in rows]
+    memory = [used for used in logged if isinstance(used, (int, float))]
+    config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
+    return Arm(
+        curves=curves,
+        config={**config, "seed": ", ".join(str(seed) for seed in curves.seeds)},
+        log=read_training_log(metrics, clock),
+        peak_memory=max(memory, default=None),
+    )
+
+
+def _common(values: Iterable[Any]) -> Any:
+    """The value if all seeds share it, else all of them."""
+    different = list(dict.fromkeys(map(str, seen := list(values))))
+    return seen[0] if len(different) == 1 else " | ".join(different)

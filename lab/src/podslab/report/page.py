@@ -1,0 +1,110 @@
+"""One self-contained page: figures, tables, configs, and the rollout inspector.
+
+The page asks for nothing over the network and runs no script but its own: its content security
+policy names that script and its style sheet by their hashes.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from podslab.report.drawing import with_dark_variant
+from podslab.report.figures import describe
+from podsrl.rollout_log.inspector import PackedRollouts
+from podslab.report.load_runs import Comparison
+from podslab.report.summary import ArmSummary, heading, headline, table, verdicts
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Section:
+    """A comparison as the page shows it; figures are SVG, by name."""
+
+    comparison: Comparison
+    summaries: Sequence[ArmSummary]
+    figures: Mapping[str, bytes]
+
+
+def render_page(title: str, sections: Sequence[Section], rollouts: PackedRollouts) -> str:
+    """The page, as HTML.
+
+    Everything that comes from runs is escaped, or is data that the script shows as text only.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    script = (_HERE / "inspector.js").read_text(encoding="utf-8")
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}';"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return environment.get_template("page.html.j2").render(
+        title=title,
+        sections=[_section(section) for section in sections],
+        rollouts=rollouts,
+        style=Markup(style),
+        script=Markup(script),
+        policy=policy,
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _section(section: Section) -> dict[str, Any]:
+    comparison, summaries = section.comparison, section.summaries
+    configs = {arm.name: arm.config for arm in comparison.arms}
+    keys = list(dict.fromkeys(key for config in configs.values() for key in config))
+    rows = [(key, [_text(config.get(key)) for config in configs.values()]) for key in keys]
+    return {
+        "heading": heading(comparison),
+        "headline": headline(comparison, list(summaries)),
+        "details": comparison.details,
+        "remarks": comparison.remarks,
+        "modelled": None if comparison.clock is None else str(comparison.clock),
+        "notes": comparison.notes,
+        "verdicts": verdicts(comparison, list(summaries)),
+        "figures": [
+            (describe(name, comparison), base64.b64encode(with_dark_variant(svg)).decode())
+            for name, svg in section.figures.items()
+        ],
+        "arms": [summary.arm for summary in summaries],
+        "table": table(comparison, list(summaries)),
+        "different": [row for row in rows if len(set(row[1])) > 1],
+        "same": [(key, values[0]) for key, values in rows if len(set(values)) == 1],
+        "environments": _environments(comparison),
+    }
+
+
+def _environments(comparison: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What the runs ran on, where they agree once for all."""
+    found: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for run in comparison.runs:
+        for start, environment in enumerate(run.environments):
+            facts = {k: v for k, v in environment.items() if k not in ("started", "command")}
+            facts |= facts.pop("versions", None) or {}
+            key = tuple((name, _text(value)) for name, value in facts.items())
+            resumed = " (resumed)" if start else ""
+            found.setdefault(key, []).append(f"{run.arm} seed {run.seed}{resumed}")
+    return [(", ".join(names), list(facts)) for facts, names in found.items() if facts]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_text(item) for item in value)
+    return "—" if value is None else str(value)

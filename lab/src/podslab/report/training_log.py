@@ -1,0 +1,139 @@
+"""What the logged metrics of an arm tell: seconds by phase, kept and dropped rewards over time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from podslab.report.curves import ArmCurves, Clock, Floats
+from podsrl.rollout_log.run_folder import PHASES
+
+_STRETCHES = 40
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """The logged metrics of one arm, over all its seeds.
+
+    phase_seconds: seconds per step, by phase.
+    seconds, reward, kept_reward, dropped_reward: means of the logged steps in equal stretches of
+        training time; NaN where nothing was dropped, or could be scored.
+    drives, drives_all: over the same stretches, how closely the kept advantages follow each reward
+        function, and what those of all n would; {} where there is one function or none was logged.
+    shaping_only: share of groups whose kept rollouts differ in no outcome reward.
+    tokens: of prompts and completions, per step, "kept" and "dropped"; {} where nothing is dropped.
+    """
+
+    phase_seconds: Mapping[str, float]
+    seconds: Floats
+    reward: Floats
+    kept_reward: Floats
+    dropped_reward: Floats
+    drives: Mapping[str, Floats]
+    drives_all: Mapping[str, Floats]
+    shaping_only: Floats
+    tokens: Mapping[str, float]
+
+
+def read_training_log(
+    metrics: Sequence[Sequence[Mapping[str, Any]]],
+    clock: Clock | None = None,
+) -> TrainingLog | None:
+    """The log of an arm; None if its runs logged no training time, or no rollouts for a clock.
+
+    Args:
+        metrics: the rows of metrics.jsonl, for each seed.
+        clock: replaces the measured seconds.
+    """
+    times = "pods/training_seconds" if clock is None else "pods/rollouts_generated"
+    by_seed = [[row for row in rows if row.get(times) is not None] for rows in metrics]
+    rows = [row for of_seed in by_seed for row in of_seed]
+    if not rows:
+        return None
+    seconds = _column(rows, "pods/training_seconds")
+    phases = {phase: _mean(_column(rows, f"pods/seconds_{phase}")) for phase in PHASES}
+    if clock is not None:
+        generated = _column(rows, "pods/rollouts_generated")
+        trained = _column(rows, "pods/rollouts_trained")
+        seconds = (clock.generate + clock.score) * generated + clock.update * trained
+        last = [of_seed[-1] for of_seed in by_seed if of_seed]
+        steps = _mean(_column(last, "step"))
+        phases = clock.phases(
+            _mean(_column(last, "pods/rollouts_generated")) / steps,
+            _mean(_column(last, "pods/rollouts_trained")) / steps,
+        )
+    edges = np.linspace(0.0, float(np.nanmax(seconds)), _STRETCHES + 1)[1:-1]
+    stretch = np.digitize(seconds, edges)
+
+    def means(values: Floats) -> Floats:
+        return np.array([_mean(values[stretch == i]) for i in np.unique(stretch)])
+
+    return TrainingLog(
+        phase_seconds=phases,
+        seconds=means(seconds),
+        reward=means(_column(rows, "reward")),
+        kept_reward=means(_column(rows, "pods/kept_reward")),
+        dropped_reward=means(_column(rows, "pods/dropped_reward")),
+        drives=_named(rows, "pods/drives/", means),
+        drives_all=_named(rows, "pods/drives_all/", means),
+        shaping_only=means(_column(rows, "pods/shaping_only_groups")),
+        tokens=_tokens(rows),
+    )
+
+
+def _named(
+    rows: Sequence[Mapping[str, Any]], prefix: str, means: Callable[[Floats], Floats]
+) -> dict[str, Floats]:
+    names = dict.fromkeys(name for row in rows for name in row if name.startswith(prefix))
+    found = {name.removeprefix(prefix): means(_column(rows, name)) for name in names}
+    return {name: values for name, values in found.items() if not np.isnan(values).all()}
+
+
+def _tokens(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    means = {kind: _mean(_column(rows, f"pods/{kind}_tokens")) for kind in ("kept", "dropped")}
+    return {kind: mean for kind, mean in means.items() if not np.isnan(mean)}
+
+
+def reward_curves(arm: str, metrics: Mapping[int, Sequence[Mapping[str, Any]]]) -> ArmCurves:
+    """The logged rewards of runs, by seed, in the place of evaluations.
+
+    Each point is the mean over a stretch of logged steps, and stands at its end.
+    """
+    seeds = tuple(sorted(metrics))
+    rows = [[row for row in metrics[seed] if "reward" in row] for seed in seeds]
+    points = min(_STRETCHES // 2, *map(len, rows))
+    parts = [np.array_split(np.arange(len(of_seed)), points) for of_seed in rows]
+
+    def table(name: str, pick: Callable[[Floats], float]) -> Floats:
+        return np.array(
+            [
+                [pick(_column([of_seed[i] for i in part], name)) for part in of_parts]
+                for of_seed, of_parts in zip(rows, parts, strict=True)
+            ]
+        )
+
+    def last(values: Floats) -> float:
+        return float(values[-1])
+
+    reward = table("reward", _mean)
+    return ArmCurves(
+        arm=arm,
+        seeds=seeds,
+        steps=table("step", last),
+        seconds=table("pods/training_seconds", last),
+        generated=table("pods/rollouts_generated", last),
+        trained=table("pods/rollouts_trained", last),
+        accuracy=reward,
+        length=table("completions/mean_length", _mean),
+        answers=np.full(reward.shape, np.nan),
+    )
+
+
+def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:
+    return np.array([row.get(name) for row in rows], dtype=float)  # None: NaN
+
+
+def _mean(values: Floats) -> float:
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if there.size else float("nan")

@@ -1,0 +1,154 @@
+"""Sums of two numbers, generated: a task with known answers and a dial for its difficulty."""
+
+import hashlib
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from podsrl.errors import InvalidInputError
+from podslab.grading.extract import MAX_TAIL, answer_tag
+from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
+
+_NUMBERS = re.compile(r"[+-]?[0-9]++")
+# sign, and digits without leading zeros; possessive, so that a text of many zeros takes linear time
+_INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)")
+
+
+class Arithmetic(Task):
+    """`47+85`, with as many columns of digits as asked for.
+
+    A hash of the problem decides its split, so that train and test share none, whatever the seed
+    and the sizes.
+
+    Args:
+        min_columns, max_columns: digits of both numbers; rows go through all of them in turn.
+        train_size, test_size: rows of each split.
+        seed: of the draw; the same seed gives the same rows.
+        mode: "strict": the answer stands between <answer> tags. "lenient": without them the last
+            integer of the completion counts.
+    """
+
+    name = "arithmetic"
+    summary = "sums of two numbers, generated; harder with every column of digits"
+    source = "generated here; graded by exact comparison of integers"
+    example: ClassVar[Row] = {"question": "47+85", "answer": "132", "columns": 2}
+    example_right = "<think>\n7+5=12\n4+8+1=13\n</think>\n<answer>\n132\n</answer>"
+    example_wrong = "<think>\n7+5=13\n4+8+1=13\n</think>\n<answer>\n133\n</answer>"
+
+    def __init__(
+        self,
+        min_columns: int = 4,
+        max_columns: int = 4,
+        train_size: int = 4096,
+        test_size: int = 256,
+        seed: int = 0,
+        mode: str = "strict",
+    ) -> None:
+        self.mode = check_choice("mode", mode, ("strict", "lenient"))
+        if not 1 <= min_columns <= max_columns:
+            raise InvalidInputError(
+                f"min_columns = {min_columns}, max_columns = {max_columns}; allowed is"
+                " 1 <= min_columns <= max_columns"
+            )
+        sizes = {"train": train_size, "test": test_size}
+        if min(sizes.values()) < 1:
+            raise InvalidInputError(
+                f"train_size = {train_size}, test_size = {test_size}; both must be at least 1"
+            )
+        self.columns = range(min_columns, max_columns + 1)
+        self.sizes = sizes
+        self.seed = seed
+
+    def load(self, split: str, path: str | None = None) -> list[Row]:
+        """Rows of a split: `question`, `answer`, and `columns` for a look at each difficulty.
+
+        Raises:
+            InvalidInputError: an unknown split, a path, or more rows than there are problems.
+        """
+        check_choice("split", split, self.splits)
+        if path is not None:
+            raise InvalidInputError(f"arithmetic is generated and reads no data; got path {path!r}")
+        draw = random.Random(f"{self.seed}/{split}")
+        seen: set[tuple[int, int]] = set()
+        rows = []
+        for index in range(self.sizes[split]):
+            columns = self.columns[index % len(self.columns)]
+            a, b = self._unseen(draw, split, columns, seen)
+            rows.append({"question": f"{a}+{b}", "answer": str(a + b), "columns": columns})
+        return rows
+
+    def _unseen(
+        self, draw: random.Random, split: str, columns: int, seen: set[tuple[int, int]]
+    ) -> tuple[int, int]:
+        for _ in range(10_000):
+            problem = draw_problem(draw, columns, split)
+            if problem not in seen:
+                seen.add(problem)
+                return problem
+        raise InvalidInputError(
+            f"{self.sizes[split]} rows are more {split} problems than {columns} columns have; ask"
+            f" for fewer ({split}_size) or for more columns"
+        )
+
+    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
+        """Right if the answer that is given is the integer `row["answer"]`, and nothing else."""
+        declared = answer_tag(completion)
+        if declared is None and self.mode == "lenient":
+            declared = next(iter(_NUMBERS.findall(completion[-MAX_TAIL:])[::-1]), None)
+        right = declared is not None and _canonical(declared) == _canonical(str(row["answer"]))
+        return Grade(right, in_format(completion))
+
+    def gold_completion(self, row: Mapping[str, Any]) -> str:
+        """The sum worked column by column, from the units up."""
+        a, b = str(row["question"]).split("+")
+        return worked_sum(int(a), int(b))
+
+
+def _canonical(text: str) -> tuple[bool, str] | None:
+    # compared as text: Python refuses to read integers of more than 4300 digits
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        return None
+    sign, digits = match.groups()
+    return sign == "-" and digits != "", digits
+
+
+def split_of(a: int, b: int) -> str:
+    """The split that a problem belongs to: one in eight is for testing."""
+    return "test" if hashlib.sha256(f"{a}+{b}".encode()).digest()[0] % 8 == 0 else "train"
+
+
+def draw_problem(draw: random.Random, columns: int, split: str) -> tuple[int, int]:
+    """Two numbers of `columns` digits each, uniform over the problems of the split."""
+    low, high = 10 ** (columns - 1), 10**columns
+    while True:
+        a, b = draw.randrange(low, high), draw.randrange(low, high)
+        if split_of(a, b) == split:
+            return a, b
+
+
+def worked_sum(a: int, b: int, slips: Sequence[int] = ()) -> str:
+    """The working of a + b, one line for each column from the units up, and the answer it gives.
+
+    Args:
+        slips: added, modulo 10, to the last digit of each column's result; the answer follows from
+            the slipped digits. With any slip in 1..9 the answer is wrong.
+
+    >>> worked_sum(47, 85)
+    '<think>7+5=12\\n4+8+1=13</think><answer>132</answer>'
+    >>> worked_sum(47, 85, slips=[9])
+    '<think>7+5=11\\n4+8+1=13</think><answer>131</answer>'
+    """
+    width = len(str(max(a, b)))
+    slips = [*slips, *[0] * width]
+    lines, digits, carry = [], "", 0
+    for x, y, slip in zip(f"{a:0{width}}"[::-1], f"{b:0{width}}"[::-1], slips, strict=False):
+        tens, digit = divmod(int(x) + int(y) + carry, 10)
+        digit = (digit + slip) % 10
+        lines.append(f"{x}+{y}{'+1' if carry else ''}={tens or ''}{digit}")
+        digits = f"{digit}{digits}"
+        carry = tens
+    working = "\n".join(lines)
+    answer = f"{carry or ''}{digits}"
+    return f"<think>{working}</think><answer>{answer}</answer>"

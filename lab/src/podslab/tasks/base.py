@@ -1,0 +1,210 @@
+"""What a task is: rows with an answer, a prompt for each, and a grade for each completion."""
+
+import re
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from podsrl.errors import InvalidInputError
+from podslab.grading.unscorable import COUNTS, UnscorableWatch
+from podsrl.rollout_log.turns import text_of
+
+Row = dict[str, Any]
+Messages = list[dict[str, str]]
+RewardFunction = Callable[..., list[float | None]]
+
+SYSTEM_PROMPT = """Think step by step first, then give the final answer. Write exactly:
+<think>
+your reasoning
+</think>
+<answer>
+your final answer, nothing else
+</answer>"""
+
+TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+#: Who gets the rewards for the form: wrong answers only, or every rollout.
+FORMS = ("wrong", "every")
+_MIDDLE = re.compile(r"</think>[ \n]?<answer>")
+
+
+class Grade(NamedTuple):
+    """What a grader says of one completion.
+
+    answer: is the answer right? None means that it could not be graded (never count it as wrong).
+    format: is the completion in the form that the prompt asks for?
+    """
+
+    answer: bool | None
+    format: bool
+
+
+class Task(ABC):
+    """A dataset with its prompt and its graders.
+
+    A subclass gives the class attributes, `load` and `grade`; `prompt` and `rewards` have defaults.
+    Options of a task are keyword arguments of its constructor.
+    """
+
+    name: ClassVar[str]
+    #: One line for `pods tasks`.
+    summary: ClassVar[str]
+    #: Where the data comes from, and a link to the official grader.
+    source: ClassVar[str]
+    #: A row with a right and a wrong completion; `pods tasks check` grades both.
+    example: ClassVar[Row]
+    example_right: ClassVar[str]
+    example_wrong: ClassVar[str]
+    splits: ClassVar[tuple[str, ...]] = ("train", "test")
+    #: The rewards raise when more than this share of the last 1,024 completions is unscorable.
+    max_unscorable: float = 0.25
+
+    @abstractmethod
+    def load(self, split: str, path: str | None = None) -> list[Row]:
+        """Rows of a split, each with at least `question` and `answer`.
+
+        Args:
+            split: one of `splits`.
+            path: a local file or folder in the dataset's original form; None loads from the hub.
+        """
+
+    @abstractmethod
+    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
+        """Grade one completion against one row. Must not raise for any completion."""
+
+    def grade_batch(
+        self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    ) -> list[Grade]:
+        """Grade many completions, each against its own row."""
+        return [self.grade(c, row) for c, row in zip(completions, rows, strict=True)]
+
+    def prompt(self, row: Mapping[str, Any]) -> Messages:
+        """The conversation that asks for `row`'s answer in the <think>/<answer> form."""
+        return [
+            {"role": "system", "content": SYSTEM_PROMPT},
+            {"role": "user", "content": str(row["question"])},
+        ]
+
+    def gold_completion(self, row: Mapping[str, Any]) -> str:
+        """A completion that must be graded right: the gold answer in the asked form."""
+        return f"<think>\nas given\n</think>\n<answer>\n{row['answer']}\n</answer>"
+
+    def examples(self) -> tuple[Row, str, str]:
+        """A row with a right and a wrong completion, which `pods tasks check` grades."""
+        return self.example, self.example_right, self.example_wrong
+
+    def rewards(self, form: str = "wrong") -> list[RewardFunction]:
+        """Reward functions for TRL: correctness, form and tags, as in the authors' code.
+
+        Correctness is 1 for a right answer, else 0. The form gives up to 0.1 (0.001 less for each
+        character outside it), each of the four tags that occurs exactly once 0.025. Scale them with
+        `reward_weights`; each completion that can't be graded gets None from all three.
+
+        Args:
+            form: who gets the rewards for form and tags. "wrong": wrong answers only, as in the
+                first release of the authors' code (github.com/YixuanEvenXu/pods, commit 3fc107e,
+                utils/data.py). "every": every rollout, as later (commit 0c453d2, there at a tenth
+                of the size: reward_weights 1, 0.1, 0.1).
+
+        Raises:
+            InvalidInputError: another `form`.
+        """
+        return paper_rewards(self, form)
+
+
+def format_span(completion: str) -> tuple[int, int] | None:
+    """Where the completion's <think>...</think><answer>...</answer> starts and ends, if anywhere.
+
+    The longest such stretch, which `<think>.*</think>[ \\n]?<answer>.*</answer>` would find too,
+    but in linear time: on a text of many tags that regular expression takes hours.
+    """
+    start, end = completion.find("<think>"), completion.rfind("</answer>")
+    if start < 0 or _MIDDLE.search(completion, start + len("<think>"), max(end, 0)) is None:
+        return None
+    return start, end + len("</answer>")
+
+
+def in_format(completion: str) -> bool:
+    """Is the completion <think>...</think><answer>...</answer>, with each tag once?
+
+    A space or a line break is allowed between the two parts, before and after them.
+
+    >>> in_format("<think>1 + 1</think>\\n<answer>2</answer>"), in_format("<answer>2</answer>")
+    (True, False)
+    """
+    span = format_span(completion)
+    if span is None or any(completion.count(tag) != 1 for tag in TAGS):
+        return False
+    outside = completion[: span[0]], completion[span[1] :]
+    return all(text in ("", " ", "\n") for text in outside)
+
+
+def check_choice(what: str, given: str, allowed: Sequence[str]) -> str:
+    """`given`, if it is one of `allowed`.
+
+    Raises:
+        InvalidInputError: it is not; the message lists what is.
+    """
+    if given not in allowed:
+        raise InvalidInputError(f"{what} {given!r} is unknown; allowed are {', '.join(allowed)}")
+    return given
+
+
+def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
+    """TRL hands the dataset's columns to a reward function as lists; this makes rows of them."""
+    lists = {k: v for k, v in columns.items() if isinstance(v, list) and len(v) == count}
+    return [{k: v[i] for k, v in lists.items()} for i in range(count)]
+
+
+def paper_rewards(task: Task, form: str) -> list[RewardFunction]:
+    """The three reward functions of `Task.rewards`, which grade every batch once between them."""
+    every = check_choice("form", form, FORMS) == "every"
+    last: list[Any] = [None, None]  # the batch graded last, and its grades
+    watch = UnscorableWatch(task.max_unscorable)
+    one_at_a_time = threading.Lock()  # TRL's asynchronous worker calls all three at once
+
+    def grades(
+        completions: Sequence[Any], columns: Mapping[str, Any]
+    ) -> tuple[list[str], list[Grade]]:
+        texts = [text_of(completion) for completion in completions]
+        rows = rows_of(columns, len(texts))
+        with one_at_a_time:
+            if last[0] != (texts, rows):
+                started, timeouts = time.perf_counter(), COUNTS["timeouts"]
+                last[:] = [(texts, rows), task.grade_batch(texts, rows)]
+                failed = [grade.answer is None for grade in last[1]]
+                if log_metric := columns.get("log_metric"):
+                    log_metric("grading/unscorable", sum(failed) / max(1, len(failed)))
+                    log_metric("grading/timeouts", COUNTS["timeouts"] - timeouts)
+                    log_metric("grading/seconds", time.perf_counter() - started)
+                watch.record(failed)
+            return texts, last[1]
+
+    def shaped(grade: Grade, score: Callable[[str], float], text: str) -> float | None:
+        if grade.answer is None:
+            return None
+        return score(text) if every or not grade.answer else 0.0
+
+    def correctness(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        _, graded = grades(completions, columns)
+        return [None if g.answer is None else float(g.answer) for g in graded]
+
+    def format(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        texts, graded = grades(completions, columns)
+        return [shaped(g, _form_score, t) for t, g in zip(texts, graded, strict=True)]
+
+    def tags(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        texts, graded = grades(completions, columns)
+        return [shaped(g, _tag_score, t) for t, g in zip(texts, graded, strict=True)]
+
+    return [correctness, format, tags]
+
+
+def _form_score(text: str) -> float:
+    span = format_span(text)
+    return max(0.0, 0.1 - 0.001 * (len(text) - (span[1] - span[0]))) if span else 0.0
+
+
+def _tag_score(text: str) -> float:
+    return 0.025 * sum(text.count(tag) == 1 for tag in TAGS)

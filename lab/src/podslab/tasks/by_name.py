@@ -1,0 +1,63 @@
+"""Tasks by name."""
+
+import inspect
+from typing import Any
+
+from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
+from podsrl.plugins import import_module_or_file
+from podslab.tasks.base import Task
+from podslab.tasks.own_file import task_class_in
+
+#: name -> "module:class"; modules are imported when the task is asked for.
+TASKS: dict[str, str] = {
+    "arithmetic": "podslab.tasks.arithmetic:Arithmetic",
+    "gsm8k": "podslab.tasks.gsm8k:GSM8K",
+    "math": "podslab.tasks.math:Math",
+    "sciknoweval": "podslab.tasks.sciknoweval:SciKnowEval",
+    "code": "podslab.tasks.code:Code",
+    "reasoning_gym": "podslab.tasks.reasoning_gym:ReasoningGym",
+}
+
+
+def get_task(name: str, **options: Any) -> Task:
+    """The task of that name.
+
+    Args:
+        name: a name in `TASKS`, one with an argument ("reasoning_gym:chain_sum"), or the path of a
+            Python file that defines one `Task` subclass.
+        options: keyword arguments of the task's constructor.
+
+    Raises:
+        UnknownNameError: no such task; the message lists those there are.
+        InvalidInputError: options that the task does not have; a file of yours with a mistake.
+    """
+    cls = task_class(name)
+    argument = name.partition(":")[2]
+    positional = [argument] if argument and not name.endswith(".py") else []
+    signature = inspect.signature(cls)
+    try:
+        signature.bind(*positional, **options)
+    except TypeError as error:
+        takes = ", ".join(signature.parameters) or "no options"
+        raise InvalidInputError(f"task {name!r}: {error}; it takes {takes}") from error
+    return cls(*positional, **options)
+
+
+def task_class(name: str) -> type[Task]:
+    """The class of a task; see `get_task`.
+
+    Raises:
+        UnknownNameError: no such task; the message lists those there are.
+    """
+    if name.endswith(".py"):
+        return task_class_in(name)
+    base = name.partition(":")[0]
+    if base not in TASKS:
+        all_of_them = (
+            f"the tasks are {', '.join(TASKS)}, and your own is given as the path of its file,"
+            " './mytask.py'"
+        )
+        raise UnknownNameError(f"unknown task {name!r}; {suggestion(base, TASKS, all_of_them)}")
+    module, _, attribute = TASKS[base].partition(":")
+    cls: type[Task] = getattr(import_module_or_file(module), attribute)
+    return cls

@@ -1,0 +1,204 @@
+"""Python functions with unit tests: MBPP (arXiv 2108.07732) and HumanEval+ (arXiv 2305.01210)."""
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from podsrl.errors import InvalidInputError
+from podslab.grading.extract import answer_tag
+from podslab.grading.sandbox import find_sandbox
+from podslab.grading.sandbox.job import Limits
+from podslab.grading.workers.pool import shared_pool
+from podslab.grading.workers.process import encode, usable_cores
+from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
+from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
+
+#: Longer code is no answer.
+MAX_CODE = 50_000
+_OPENED = r"^[ \t]{0,9}```[a-zA-Z0-9+{}.]{0,20}[ \t]{0,9}\n"
+_FENCE = re.compile(_OPENED + r"(.*?)^[ \t]{0,9}```", re.S | re.M)
+_CLOSED_LATE = re.compile(_OPENED + r"(.*?)```[ \t]{0,9}$", re.S | re.M)  # at the end of a line
+_FUTURE = re.compile(r"^from __future__ import [\w, ]+$", re.M)
+_DEFINES = re.compile(r"^(?:async )?(?:def|class) |^\w+(?::[^=\n]*)? = lambda\b", re.M)
+_PARSER = "podslab.grading.python_source"
+#: The published split of MBPP's one file, by task_id (first, last).
+_MBPP_SPLITS = {"train": (601, 974), "test": (11, 510)}
+
+
+class Code(Task):
+    """Write a Python function; right if its unit tests pass in a sandbox.
+
+    Args:
+        sandbox_url: a SandboxFusion server; None runs the code in bubblewrap.
+        seconds: for one answer with its tests; cpu_seconds: of them, on the processor (an endless
+            loop costs these); memory_mb: for the same.
+    """
+
+    name = "code"
+    summary = "Python functions with unit tests (MBPP); evaluation split humaneval (HumanEval+)"
+    source = (
+        "hub: google-research-datasets/mbpp, evalplus/humanevalplus; official graders:"
+        " github.com/google-research/google-research, mbpp; github.com/evalplus/evalplus"
+    )
+    example = {  # noqa: RUF012
+        "question": "Write a function to add two numbers.\n\nIt must pass this test:\n"
+        "assert add(1, 2) == 3",
+        "answer": "def add(a, b):\n    return a + b",
+        "tests": "assert add(1, 2) == 3\nassert add(-1, 1) == 0",
+        "setup": "",
+    }
+    example_right = "<think>\n+\n</think>\n<answer>\ndef add(a, b):\n    return b + a\n</answer>"
+    example_wrong = "<think>\n3\n</think>\n<answer>\ndef add(a, b):\n    return 3\n</answer>"
+    splits = ("train", "test", "humaneval")
+
+    def __init__(
+        self,
+        sandbox_url: str | None = None,
+        seconds: float = 10.0,
+        cpu_seconds: int = 5,
+        memory_mb: int = 1024,
+    ) -> None:
+        for name, value in {"cpu_seconds": cpu_seconds, "memory_mb": memory_mb}.items():
+            if not isinstance(value, int) or value < 1:
+                raise InvalidInputError(f"{name} must be a whole number from 1; got {value!r}")
+        if not seconds > 0:
+            raise InvalidInputError(f"seconds must be above 0; got {seconds!r}")
+        self._sandbox = find_sandbox(sandbox_url)
+        self._limits = Limits(seconds=seconds, cpu=cpu_seconds, memory=memory_mb << 20)
+        self._same_python = sandbox_url is None  # what doesn't parse here, doesn't run there
+
+    def load(self, split: str, path: str | None = None) -> list[Row]:
+        """Rows with `question`, `answer` (the gold code), `tests` and `setup` (code run first)."""
+        check_choice("split", split, self.splits)
+        if split == "humaneval":
+            made = _humaneval_row
+            rows: Any = (
+                load_from_hub("evalplus/humanevalplus", "test")
+                if path is None
+                else read_jsonl(find_file(path, ["humanevalplus.jsonl", "HumanEvalPlus.jsonl"]))
+            )
+        else:
+            made = _mbpp_row
+            rows = (
+                load_from_hub("google-research-datasets/mbpp", split, config="full")
+                if path is None
+                else _mbpp_split(split, path)
+            )
+        return [
+            made(row, f"{path or self.name}, {split}, row {number}")
+            for number, row in enumerate(rows, start=1)
+        ]
+
+    def gold_completion(self, row: Mapping[str, Any]) -> str:
+        """The gold code, fenced."""
+        return super().gold_completion({"answer": f"```python\n{row['answer']}\n```"})
+
+    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
+        """Run the completion's code and then the tests; None if the sandbox itself failed."""
+        code = extract_code(completion)
+        answer = False if code is None else self._run(_program(code, row), str(row["tests"]))
+        return Grade(answer, in_format(completion))
+
+    def grade_batch(
+        self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    ) -> list[Grade]:
+        """As many sandboxes at a time as there are cores; equal programs run once."""
+        codes = [extract_code(text) for text in completions]
+        pairs = [
+            None if code is None else (_program(code, row), str(row["tests"]))
+            for code, row in zip(codes, rows, strict=True)
+        ]
+        keys = self._fingerprints([pair[0] for pair in pairs if pair])
+        first = {(keys[pair[0]], pair[1]): pair for pair in pairs if pair and keys[pair[0]]}
+        with ThreadPoolExecutor(usable_cores()) as threads:
+            done = threads.map(lambda pair: self._run(*pair), first.values())
+            answers: dict[Any, bool | None] = dict(zip(first, done, strict=True))
+        return [
+            Grade(answers.get((keys[pair[0]], pair[1]), False) if pair else False, in_format(text))
+            for pair, text in zip(pairs, completions, strict=True)
+        ]
+
+    def _run(self, program: str, tests: str) -> bool | None:
+        result = self._sandbox.run(program, tests, self._limits)
+        return None if result.status == "broken" else result.status == "passed"
+
+    def _fingerprints(self, programs: Sequence[str]) -> dict[str, str]:
+        """program -> what is the same for equal programs; "" if it is not Python."""
+        unique = list(dict.fromkeys(programs))
+        if not self._same_python or not unique:
+            return {program: program for program in unique}
+        pool = shared_pool(5.0, _PARSER)
+        parse = f"{_PARSER}:fingerprint"
+        short = [(p,) for p in unique if encode(parse, (p,), pool.deadline) is not None]
+        found = {p: key for (p,), key in zip(short, pool.run(parse, short), strict=True)}
+        return {p: p if found.get(p) is None else found[p] for p in unique}
+
+
+def _program(code: str, row: Mapping[str, Any]) -> str:
+    first = "\n".join(_FUTURE.findall(code))  # Python wants these before all else
+    return f"{first}\n{row.get('setup') or ''}\n{_FUTURE.sub('', code)}"
+
+
+def extract_code(completion: str) -> str | None:
+    """The code that a completion answers with, or None.
+
+    The last fenced block of the answer tag (without a tag: of what follows the reasoning) that
+    defines something: a block after it shows how to use it, or what it prints. If none does, the
+    last one; if there is no fence, all of the tag.
+
+    >>> extract_code("<answer>```python\\nx = 1\\n```</answer>")
+    'x = 1\\n'
+    >>> extract_code("x = 1") is None
+    True
+    """
+    tag = answer_tag(completion)
+    rest = completion.rpartition("</think>")[2].partition("<think>")[0]
+    text = rest if tag is None else tag
+    if len(text) > 4 * MAX_CODE:
+        return None
+    text = text.replace("\r\n", "\n") + "\n"
+    found = _FENCE.findall(text) or _CLOSED_LATE.findall(text)
+    blocks = [textwrap.dedent(block) if block[:1].isspace() else block for block in found]
+    defining = [block for block in blocks if _DEFINES.search(block)]
+    code = (defining or blocks)[-1] if blocks else tag
+    return code if code and len(code) <= MAX_CODE else None
+
+
+def _mbpp_split(split: str, path: str) -> list[Row]:
+    file = find_file(path, [f"{split}.jsonl", "mbpp.jsonl"])
+    rows: list[Row] = list(read_jsonl(file, required=("code", "test_list")))
+    if file.name == "mbpp.jsonl":
+        first, last = _MBPP_SPLITS[split]
+        rows = [row for row in rows if first <= int(row["task_id"]) <= last]
+        if not rows:
+            raise InvalidInputError(f"{file} has no task_id in {first}..{last}, its {split} split")
+    return rows
+
+
+def _mbpp_row(row: Mapping[str, Any], where: str) -> Row:
+    text = row.get("text") or row.get("prompt")
+    if not text or not row.get("code") or not row.get("test_list"):
+        raise InvalidInputError(f"{where}: no field 'text', 'code' or 'test_list'")
+    tests = [str(test) for test in row["test_list"]]
+    setup = row.get("test_setup_code") or "\n".join(row.get("test_imports") or ())
+    return {
+        "question": f"{text}\n\nIt must pass tests such as this:\n{tests[0]}",
+        "answer": str(row["code"]).replace("\r\n", "\n"),
+        "tests": "\n".join(tests),
+        "setup": str(setup),
+    }
+
+
+def _humaneval_row(row: Mapping[str, Any], where: str) -> Row:
+    for field in ("prompt", "canonical_solution", "test", "entry_point"):
+        if not row.get(field):
+            raise InvalidInputError(f"{where}: no field {field!r}")
+    prompt = str(row["prompt"])
+    return {
+        "question": f"Complete this Python function. Give all of it.\n\n{prompt}",
+        "answer": prompt + str(row["canonical_solution"]),
+        "tests": f"{row['test']}\ncheck({row['entry_point']})",
+        "setup": prompt[: prompt.index("def ")] if "def " in prompt else "",
+    }

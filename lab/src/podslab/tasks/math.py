@@ -1,0 +1,133 @@
+"""MATH: competition problems with free-form answers (Hendrycks et al., arXiv 2103.03874)."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from podsrl.errors import InvalidInputError
+from podslab.grading.extract import declared_answer, last_boxes, possible_answers
+from podslab.grading.math.answers import grade_answers
+from podslab.grading.workers.pool import shared_pool
+from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
+from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
+
+_SUBJECTS = (
+    "algebra",
+    "counting_and_probability",
+    "geometry",
+    "intermediate_algebra",
+    "number_theory",
+    "prealgebra",
+    "precalculus",
+)
+#: split -> (dataset on the hub, its split)
+_HUB = {"math500": ("HuggingFaceH4/MATH-500", "test"), "amc23": ("zwhe99/amc23", "test")}
+_FILES = {
+    "train": ("train.jsonl",),
+    "test": ("test.jsonl",),
+    "math500": ("math500.jsonl", "math500/test.jsonl"),
+    "amc23": ("amc23.jsonl", "amc23/test.jsonl"),
+}
+
+
+class Math(Task):
+    """Competition problems; trained on MATH, evaluated on MATH-500 or AMC 2023.
+
+    Args:
+        mode: "strict": the answer that the completion declares must be the gold answer. "lenient":
+            the tag's content, the last number or the whole text may match, as in the paper's code.
+        deadline: seconds for grading one answer; after that it is unscorable.
+    """
+
+    name = "math"
+    summary = "competition mathematics (MATH); evaluation splits math500 and amc23"
+    source = (
+        "hub: EleutherAI/hendrycks_math, HuggingFaceH4/MATH-500, zwhe99/amc23; official grader:"
+        " github.com/hendrycks/math, modeling/math_equivalence.py"
+    )
+    example = {  # noqa: RUF012
+        "question": r"Convert the point $(0,3)$ in rectangular coordinates to polar coordinates.",
+        "answer": r"\left( 3, \frac{\pi}{2} \right)",
+    }
+    example_right = "<think>\nr = 3\n</think>\n<answer>\n$(3, \\pi/2)$\n</answer>"
+    example_wrong = "<think>\nr = 3\n</think>\n<answer>\n$(3, \\pi)$\n</answer>"
+    splits = ("train", "test", "math500", "amc23")
+
+    def __init__(self, mode: str = "strict", deadline: float = 5.0) -> None:
+        self.mode = check_choice("mode", mode, ("strict", "lenient"))
+        self.deadline = deadline
+
+    def load(self, split: str, path: str | None = None) -> list[Row]:
+        """Rows with `question`, `answer` (LaTeX), and what else the dataset says of them."""
+        check_choice("split", split, self.splits)
+        if path is not None:
+            file = _find(path, split)
+            return [_row(row, f"{file}, line {row.line}") for row in read_jsonl(file)]
+        if split in _HUB:
+            name, hub_split = _HUB[split]
+            rows = load_from_hub(name, hub_split)
+        else:
+            rows = itertools.chain.from_iterable(
+                load_from_hub("EleutherAI/hendrycks_math", split, config=subject)
+                for subject in _SUBJECTS
+            )
+        return [_row(row, f"{split}, row {number}") for number, row in enumerate(rows)]
+
+    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
+        """Compare the declared answer with the gold answer; see `podslab.grading.math.answers`."""
+        return self.grade_batch([completion], [row])[0]
+
+    def grade_batch(
+        self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    ) -> list[Grade]:
+        """Grade a batch, in parallel and without repeating equal pairs."""
+        candidates = [self._candidates(text) for text in completions]
+        pairs = [
+            (str(row["answer"]), candidate)
+            for texts, row in zip(candidates, rows, strict=True)
+            for candidate in texts
+        ]
+        verdicts = iter(
+            grade_answers(pairs, shared_pool(self.deadline, "podslab.grading.math.warm"))
+        )
+        return [
+            Grade(_any(list(itertools.islice(verdicts, len(texts)))), in_format(completion))
+            for texts, completion in zip(candidates, completions, strict=True)
+        ]
+
+    def _candidates(self, completion: str) -> list[str]:
+        if self.mode == "lenient":
+            return possible_answers(completion)
+        answer = declared_answer(completion)
+        return [] if answer is None else [answer]
+
+
+def _any(verdicts: list[bool | None]) -> bool | None:
+    """True if one is right; None if none is and one could not be graded."""
+    return True if True in verdicts else None if None in verdicts else False
+
+
+def _find(path: str, split: str) -> Path:
+    if split == "train" and (Path(path).expanduser() / "algebra").is_dir():
+        raise InvalidInputError(
+            f"{path} holds one JSON file per problem; give one JSONL file with the fields problem"
+            " and solution"
+        )
+    # a folder with a file to train on holds MATH itself, whose test.jsonl is another set
+    own = split in _HUB and not (Path(path).expanduser() / "train.jsonl").is_file()
+    return find_file(path, [*_FILES[split], *["test.jsonl"] * own])
+
+
+def _row(row: Mapping[str, Any], where: str) -> Row:
+    question = row.get("problem") or row.get("question")
+    answer = row.get("answer")
+    if answer is None and row.get("solution"):
+        answer = last_boxes(str(row["solution"]))
+    if isinstance(answer, float) and answer.is_integer():
+        answer = int(answer)
+    for field, value in (("problem", question), ("answer", answer)):
+        if value in (None, ""):
+            raise InvalidInputError(f"{where}: no field {field!r}")
+    kept = {key: row[key] for key in ("solution", "subject", "level") if key in row}
+    return {"question": str(question), "answer": str(answer), **kept}

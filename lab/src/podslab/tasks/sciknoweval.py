@@ -1,0 +1,135 @@
+"""SciKnowEval, chemistry L3: multiple choice, and balancing equations (arXiv 2406.09098)."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from podsrl.errors import InvalidInputError
+from podslab.grading.equations import NotAnEquationError, balances
+from podslab.grading.extract import declared_answer
+from podslab.grading.multiple_choice import read_choice
+from podslab.tasks.base import Grade, Messages, Row, Task, check_choice, in_format
+from podslab.tasks.data_files import load_from_hub, read_jsonl
+
+SUBTASKS = (
+    "balancing_chemical_equation",
+    "molar_weight_calculation",
+    "molecular_property_calculation",
+    "molecule_structure_prediction",
+    "reaction_prediction",
+    "retrosynthesis",
+)
+_CHOICE_PROMPT = "\n\nIn the answer, give the letter of the right option only."
+_EQUATION_PROMPT = (
+    "\n\nIn the answer, give the balanced equation only, with whole numbers and the substances as"
+    " they are given."
+)
+
+
+class SciKnowEval(Task):
+    """Six kinds of chemistry questions; one in five, by a hash of its text, is for testing.
+
+    The dataset has no training split; equal questions are always on the same side.
+
+    Args:
+        subtask: one of `SUBTASKS`, or "all".
+    """
+
+    name = "sciknoweval"
+    summary = "chemistry (SciKnowEval L3): multiple choice, and balancing equations"
+    source = (
+        "hub: hicai-zju/SciKnowEval; files: github.com/HICAI-ZJU/SciKnowEval,"
+        " raw_data/Chemistry/L3/*.jsonl; official grader: evaluation/ there"
+    )
+    example = {  # noqa: RUF012
+        "question": "Here is a unbalanced chemical equation:\nBa(NO3)2 + H2SO4 = BaSO4 + HNO3\n"
+        "The balanced chemical equation is:",
+        "answer": "Ba(NO3)2 + H2SO4 = BaSO4 + 2HNO3",
+        "choices": [],
+    }
+    example_right = (
+        "<think>\n2 N\n</think>\n<answer>\nH2SO4 + Ba(NO3)2 -> BaSO4 + 2 HNO3\n</answer>"
+    )
+    example_wrong = "<think>\n2 N\n</think>\n<answer>\nBa(NO3)2 + H2SO4 = BaSO4 + HNO3\n</answer>"
+
+    def __init__(self, subtask: str = "all") -> None:
+        self.subtasks = (
+            SUBTASKS if subtask == "all" else (check_choice("subtask", subtask, SUBTASKS),)
+        )
+
+    def load(self, split: str, path: str | None = None) -> list[Row]:
+        """Rows with `question`, `answer` (a letter or an equation), `choices` and `subtask`."""
+        check_choice("split", split, self.splits)
+        rows = list(self._from_hub() if path is None else self._from_files(Path(path).expanduser()))
+        kept = [row for row in rows if _is_for_testing(row) == (split == "test")]
+        if not kept:
+            raise InvalidInputError(f"no row of {path or 'the dataset'} is in the split {split!r}")
+        return kept
+
+    def prompt(self, row: Mapping[str, Any]) -> Messages:
+        """Asks for a letter, or for an equation."""
+        end = _CHOICE_PROMPT if row.get("choices") else _EQUATION_PROMPT
+        return super().prompt({"question": f"{row['question']}{end}"})
+
+    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
+        """A letter (or its option's text), or an equation that balances atoms and charge."""
+        answer = declared_answer(completion)
+        if answer is None:
+            return Grade(False, in_format(completion))
+        return Grade(_is_right(answer, row), in_format(completion))
+
+    def _from_files(self, path: Path) -> Iterable[Row]:
+        files = [path] if path.is_file() else [path / f"{name}.jsonl" for name in self.subtasks]
+        files = [file for file in files if file.is_file()]
+        if not files:
+            raise InvalidInputError(
+                f"{path} is no file, and no folder with {' or '.join(self.subtasks)} (.jsonl)"
+            )
+        for file in files:
+            for row in read_jsonl(file, required=("question",)):
+                yield _row(row, f"{file}, line {row.line}")
+
+    def _from_hub(self) -> Iterable[Row]:
+        for number, row in enumerate(load_from_hub("hicai-zju/SciKnowEval", "test")):
+            details = row.get("details") or {}
+            if row.get("domain") != "Chemistry" or details.get("level") != "L3":
+                continue
+            made = _row(row, f"hicai-zju/SciKnowEval, row {number}")
+            if made["subtask"] in self.subtasks:
+                yield made
+
+
+def _row(row: Mapping[str, Any], where: str) -> Row:
+    choices = row.get("choices") or {}
+    texts, labels = list(choices.get("text", ())), list(choices.get("label", ()))
+    question, answer = str(row["question"]), row.get("answerKey") or row.get("answer")
+    if not answer:
+        raise InvalidInputError(f"{where}: no field 'answer' or 'answerKey'")
+    if texts:
+        if answer not in labels or len(labels) != len(texts):
+            raise InvalidInputError(f"{where}: the answer {answer!r} is no label of {labels}")
+        options = zip(labels, texts, strict=True)
+        question += "".join(f"\n{label}) {text}" for label, text in options)
+    subtask = (row.get("details") or {}).get("task", "")
+    # The published rows of this file carry another name than the file.
+    subtask = {"molecular_property_prediction": "molecular_property_calculation"}.get(
+        subtask, subtask
+    )
+    return {"question": question, "answer": str(answer), "choices": texts, "subtask": subtask}
+
+
+def _is_right(answer: str, row: Mapping[str, Any]) -> bool | None:
+    gold, choices = str(row["answer"]), row.get("choices")
+    if choices:
+        return read_choice(answer, "ABCDEFGHIJ"[: len(choices)], choices) == gold
+    if "".join(answer.split()) == "".join(gold.split()):
+        return True
+    try:
+        return balances(answer, gold)
+    except NotAnEquationError:
+        return None  # the gold equation can't be read, so no other can be judged
+
+
+def _is_for_testing(row: Row) -> bool:
+    return hashlib.sha256(row["question"].encode()).digest()[0] % 5 == 0

@@ -1,0 +1,181 @@
+"""What happens beside training: evaluations, and stopping on time."""
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list, gather_object
+from transformers import TrainerCallback
+
+from podslab.evaluation.sampling import Progress, Scores, sample_and_grade, score
+from podslab.training.budget import Budget, Spent
+from podslab.training.spec import Spec
+from podsrl.rollout_log.run_folder import Evaluation, RunFolder
+from podslab.tasks import Task
+from podslab.tasks.base import Row
+from podsrl.trl import PODSTrainer
+
+logger = logging.getLogger(__name__)
+
+
+class Evaluator(TrainerCallback):
+    """Evaluates before, during and after training, outside training time, and stops on time."""
+
+    def __init__(
+        self,
+        trainer: PODSTrainer,
+        run: RunFolder,
+        spec: Spec,
+        task: Task,
+        rows: list[Row],
+        progress: Progress = iter,
+    ) -> None:
+        self.trainer, self.run, self.spec = trainer, run, spec
+        self.task, self.rows, self.progress = task, rows, progress
+        self.scores: dict[int, Scores] = {}  # by optimiser step
+        self.at_work = False
+        self._evaluated: set[int] = set()
+        self._budget = Budget()
+        self._last_seconds = 0.0
+        self._last_point = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Measure the model before the first step."""
+        self._evaluated = {evaluation.step for evaluation in self.run.evaluations()}
+        self._budget = Budget.of(self.spec, state.max_steps)
+        spent = self.spent()
+        self._last_seconds, self._last_point = spent.training_seconds, self._point(spent)
+        if state.global_step == 0:
+            self._evaluate(0)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Evaluate when a step, a time or a point of the budget is due; stop when it is spent."""
+        spent, run = self.spent(), self.spec.run
+        seconds, point = spent.training_seconds, self._point(spent)
+        every_steps, every_seconds = run.evaluation_steps, run.evaluation_seconds
+        due = bool(every_steps) and state.global_step % int(every_steps or 1) == 0
+        if every_seconds:
+            due |= seconds // every_seconds > self._last_seconds // every_seconds
+        ends = self._budget.is_spent(spent)
+        due |= ends or point > self._last_point
+        self._last_seconds, self._last_point = seconds, point
+        if due:  # before the step's checkpoint is saved, so that none lacks its evaluation
+            self._evaluate(state.global_step)
+        if ends:
+            control.should_training_stop = True
+            control.should_save = args.save_strategy != "no"
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Measure the trained model."""
+        self._evaluate(state.global_step)
+
+    def spent(self) -> Spent:
+        """The same on every process, whose clocks differ a little, so that all stop together."""
+        mine = [Spent.by(self.trainer)]
+        broadcast_object_list(mine)
+        return mine[0]
+
+    def _point(self, spent: Spent) -> int:
+        """How many of the evaluations over the budget are due."""
+        points = self.spec.run.evaluations
+        return self._budget.points(spent, points) if points else 0
+
+    def _evaluate(self, step: int) -> None:
+        run, trainer = self.spec.run, self.trainer
+        if step in self._evaluated or not self.rows:
+            return
+        self.at_work = True
+        self.scores[step] = scores = self._measure()
+        self.at_work = False
+        self._evaluated.add(step)
+        if not trainer.accelerator.is_main_process:
+            return
+        self.run.append_evaluation(
+            Evaluation(
+                step=step,
+                training_seconds=trainer.clock.training_seconds,
+                rollouts_generated=trainer.rollouts_generated,
+                rollouts_trained=trainer.rollouts_trained,
+                tokens_generated=trainer.tokens_generated,
+                task=run.task,
+                split=run.evaluation_split,
+                problems=len(self.rows),
+                repeats=run.evaluation_repeats,
+                answer_accuracy=scores.answer_accuracy,
+                format_accuracy=scores.format_accuracy,
+                both_accuracy=scores.both_accuracy,
+                mean_length=scores.mean_length,
+            )
+        )
+
+    def _measure(self) -> Scores:
+        """Every process samples and grades its share of the problems."""
+        trainer = self.trainer
+        rank, world = trainer.accelerator.process_index, trainer.accelerator.num_processes
+        sampling = self.spec.evaluation_sampling
+        share = self.rows[rank::world]
+        # with sharded weights generation is collective: every process makes as many calls
+        padded = share + self.rows[:1] * (len(self.rows[::world]) - len(share))
+        with trainer.model_for_generation() as model:
+            mine = sample_and_grade(
+                model,
+                trainer.processing_class,
+                self.task,
+                padded,
+                self.spec.run.evaluation_repeats,
+                replace(sampling, seed=sampling.seed + rank),
+                self.progress if rank == 0 else iter,
+            )
+        everyone = gather_object(mine[: len(share)])
+        return score(everyone)
+
+
+class Interruption(TrainerCallback):
+    """Ctrl-C ends a run with the checkpoint of a whole step; a second one ends it at once.
+
+    In the middle of a step gradients are half accumulated and rollouts half used: a checkpoint of
+    that could not be resumed exactly. Added after `Evaluator`, so that the step has its evaluation.
+    Where no checkpoints are to be saved, the first Ctrl-C ends the run at once. Several processes
+    stop after the same step, whichever of them was told first; torchrun waits 30 s for them.
+    """
+
+    def __init__(self, saves: bool) -> None:
+        self.saves = saves
+        self.asked = False  # this process was told
+        self.stopping = False  # all processes have agreed on it
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Catch Ctrl-C, unless somebody else does, or this is not the main thread."""
+        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if not ours or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signal.signal(signal.SIGINT, self._ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _ask(self, *received: Any) -> None:
+        if self.asked or not self.saves:
+            raise KeyboardInterrupt
+        self.asked = True
+        logger.warning("interrupted: stopping after this step; Ctrl-C again stops at once")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Ask for a checkpoint."""
+        self.stopping = any(gather_object([self.asked]))
+        control.should_save |= self.stopping
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Stop, now that the step is logged and saved."""
+        if self.stopping:
+            PartialState().wait_for_everyone()  # a process that left would end the others' saving
+            logger.warning("step %d is saved: resuming goes on from there", state.global_step)
+            raise KeyboardInterrupt

@@ -1,0 +1,209 @@
+"""One run: load, train, evaluate, record; resumable at any point."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+from datasets import Dataset
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback
+from trl import get_peft_config, get_quantization_config
+
+from podslab.models import tiny
+from podsrl.errors import InvalidInputError, PodsError
+from podslab.evaluation.sampling import Progress, Scores
+from podslab.training.budget import Budget
+from podslab.training.callbacks import Evaluator, Interruption
+from podslab.training.output_folder import Start
+from podslab.training.preflight import reward_functions, task_of
+from podslab.training.spec import Spec
+from podsrl.rollout_log.run_folder import RunFolder
+from podslab.tasks import Task
+from podslab.tasks.base import Row
+from podsrl.trl import PODSTrainer, checkpoint
+
+
+@dataclass(frozen=True)
+class Data:
+    """A run's task with its rows."""
+
+    task: Task
+    train: list[Row]
+    held_out: list[Row]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: its folder, last checkpoint, and scores by optimiser step."""
+
+    run: RunFolder
+    checkpoint: Path | None
+    scores: dict[int, Scores]
+    steps: int
+    training_seconds: float
+
+
+def load_data(spec: Spec) -> Data:
+    """The rows that a run trains on and those it is evaluated on.
+
+    Raises:
+        PodsError: unknown task or split, damaged or empty data.
+    """
+    run = spec.run
+    task = task_of(vars(run))
+    held_out: list[Row] = []
+    path = run.evaluation_path or run.data_path
+    if run.evaluation_problems:
+        held_out = task.load(run.evaluation_split, path)[: run.evaluation_problems]
+    train = task.load(run.train_split, run.data_path)
+    if path and run.train_split != run.evaluation_split and held_out:
+        trained = set(map(repr, train))
+        if all(repr(row) in trained for row in held_out):
+            raise InvalidInputError(
+                f"all problems to evaluate on, from {path}, are problems to train on, too: name a"
+                " file of other problems with evaluation_path, or set evaluation_problems to 0"
+            )
+    return Data(task, train, held_out)
+
+
+def to_dataset(task: Task, rows: Sequence[Row]) -> Dataset:
+    """Rows as TRL takes them: the task's prompt beside the row's own columns.
+
+    Raises:
+        InvalidInputError: there are no rows.
+    """
+    if not rows:
+        raise InvalidInputError(f"task {task.name!r} has no rows to train on: the dataset is empty")
+    return Dataset.from_list([{**row, "prompt": task.prompt(row)} for row in rows])
+
+
+def train(
+    spec: Spec,
+    data: Data,
+    callbacks: Sequence[TrainerCallback] = (),
+    progress: Callable[[str], Progress] = lambda what: iter,
+) -> Result:
+    """Run the settings to their end and record everything in `output_dir`.
+
+    A run that Ctrl-C interrupts ends after its step, with a checkpoint. One that a failing reward
+    function stops ends before its step; on one process it saves a checkpoint, too.
+
+    Args:
+        spec: the settings.
+        data: from `load_data`.
+        callbacks: of transformers, such as a progress bar.
+        progress: for long work, called with what it is; gives a wrapper such as tqdm.
+
+    Raises:
+        PodsError: the output folder is taken, there is no checkpoint to resume from, a reward
+            function fails, ...
+    """
+    args = spec.training
+    if spec.run.processes not in (None, args.world_size):
+        raise InvalidInputError(
+            f"these settings are meant for {spec.run.processes} processes, and this is one of"
+            f" {args.world_size}: `pods train --dry-run` prints the command that starts them. With"
+            f" --processes {args.world_size} they run here, with batches of another size"
+        )
+    folder = Path(str(args.output_dir))
+    if not folder.name:  # "." has no folder beside it to set things aside in
+        args.output_dir = str(folder := folder.absolute())
+    config = spec.flat()  # building the trainer changes the settings
+    processes = PartialState()
+    if not processes.is_main_process:
+        processes.wait_for_everyone()  # until the main process has looked at the folder
+        return _train(spec, data, config, callbacks, progress)
+    with Start(folder, config, spec.run.resume, spec.run.overwrite) as start:
+        processes.wait_for_everyone()
+        return _train(spec, data, config, [*callbacks, start], progress)
+
+
+def _train(
+    spec: Spec,
+    data: Data,
+    config: dict[str, Any],
+    callbacks: Sequence[TrainerCallback],
+    progress: Callable[[str], Progress],
+) -> Result:
+    args, processes = spec.training, PartialState()
+    run = RunFolder(str(args.output_dir))
+    resume_from = _where_to_resume(run) if spec.run.resume else None
+    if spec.run.resume and resume_from is None and processes.is_main_process:
+        run.truncate_after(-1)  # it ended before its first checkpoint, and starts again
+    trainer = build_trainer(spec, data, progress)
+    trainer.recorder.config = config
+    evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
+    alone = processes.num_processes == 1  # other ranks can't be waited for
+    interruption = Interruption(saves=args.save_strategy != "no")
+    for own in (evaluator, interruption, *callbacks):
+        trainer.add_callback(own)
+    try:
+        with interruption.watching():
+            if resume_from is not None and _ended_at(resume_from, trainer, evaluator, spec):
+                trainer.recorder.begin(trainer.state.global_step)
+                trainer.recorder.finish(trainer.state.global_step, trainer.clock.training_seconds)
+            else:
+                trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+    except PodsError:
+        if alone and not evaluator.at_work:
+            trainer.save_last_step()
+        raise
+    steps, seconds = trainer.state.global_step, trainer.clock.training_seconds
+    processes.wait_for_everyone()
+    return Result(run, checkpoint.last_complete(run.path), evaluator.scores, steps, seconds)
+
+
+def _where_to_resume(run: RunFolder) -> Path | None:
+    last = checkpoint.last_complete(run.path)
+    if last is None and run.metrics():
+        raise InvalidInputError(
+            f"{run.path} has steps but no complete checkpoint to resume from: --overwrite starts"
+            " again"
+        )
+    return last
+
+
+def _ended_at(folder: Path, trainer: PODSTrainer, evaluator: Evaluator, spec: Spec) -> bool:
+    """Was the budget spent at this checkpoint? TRL would then train one step more."""
+    trainer.load_checkpoint(folder)
+    trainer.state.global_step = checkpoint.step_of(folder)
+    return Budget.of(spec).is_spent(evaluator.spent())
+
+
+def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -> PODSTrainer:
+    """The trainer for a run, without TRL's own progress bar and printed logs."""
+    args, model = spec.training, spec.model
+    quantization = get_quantization_config(model)
+    options: dict[str, Any] = {"revision": model.model_revision, "dtype": model.dtype}
+    if model.attn_implementation is not None:
+        options["attn_implementation"] = model.attn_implementation
+    if quantization is not None:
+        options["quantization_config"] = quantization
+    given: Any = args.model_init_kwargs or {}
+    args.model_init_kwargs = {**options, **given}
+    name = model_path(spec, progress)
+    try:
+        trainer = PODSTrainer(
+            model=name,
+            reward_funcs=reward_functions(data.task, spec.run.form_reward),
+            args=args,
+            train_dataset=to_dataset(data.task, data.train),
+            peft_config=get_peft_config(model),
+        )
+    except OSError as error:  # what transformers raises for a model that is not there
+        first_line = str(error).strip().splitlines()[0]
+        raise InvalidInputError(f"can't load the model {name!r}: {first_line}") from error
+    trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def model_path(spec: Spec, progress: Callable[[str], Progress]) -> str:
+    """Where the model is: a name on the hub, a folder, or the embedded model, built if need be."""
+    name = str(spec.model.model_name_or_path)
+    if name != "tiny":
+        return name
+    return str(
+        tiny.get_model(spec.tiny_settings, progress=progress("warm-starting the tiny model"))
+    )

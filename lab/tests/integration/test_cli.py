@@ -1,0 +1,354 @@
+"""The command `pods` as a user types it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podsrl.cli import main
+from podslab.training.fields import own_fields
+from podsrl.rollout_log.run_folder import RunFolder
+from support.data import SAMPLE
+from support.tiny_run import TINY_RUN
+
+pytest.importorskip("trl")
+
+
+GSM8K = SAMPLE / "gsm8k"
+
+
+@pytest.fixture
+def config(tiny_model: Path, tmp_path: Path) -> Any:
+    """config(field=value, ...): the path of a YAML file for a run of seconds."""
+
+    def write(**fields: Any) -> str:
+        path = tmp_path / "config.yaml"
+        settings = {
+            **TINY_RUN,
+            "model_name_or_path": str(tiny_model),
+            "output_dir": str(tmp_path / "run"),
+            **fields,
+        }
+        path.write_text(yaml.safe_dump(settings))
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tasks"],
+        ["recommend", "--costs", "generate=1,update=1", "--pass_rates", "0.5", "--out", "plan"],
+    ],
+)
+def test_a_reader_that_goes_away_ends_a_command_quietly(words, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "podsrl.cli", *words]
+    out = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+    )
+    os.close(writer)
+    assert (out.returncode, out.stderr) == (141, "")
+
+
+def test_help_lists_the_verbs_without_importing_torch():
+    code = (
+        "import sys; from podsrl.cli import main\n"
+        "for words in (['--help'], ['train', '--help']):\n"
+        "    try: main(words)\n"
+        "    except SystemExit: pass\n"
+        "print([m for m in ('torch', 'transformers', 'trl') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    verbs = ("demo", "train", "recommend", "compare", "evaluate", "report", "tasks", "select")
+    for verb in verbs:
+        assert f"\n    {verb} " in out.stdout
+    own = [field.name for owner in ("RunArguments", "PODSConfig") for field in own_fields(owner)]
+    assert {"task", "evaluation_repeats", "num_rollouts", "downsampling_rule"} <= set(own)
+    for name in own:
+        assert f"\n  --{name} " in out.stdout
+    assert out.stdout.strip().endswith("[]")
+
+
+def test_train_leaves_a_run_that_evaluate_can_measure(config, capsys, tmp_path):
+    assert main(["train", "--config", config(), "--learning_rate", "1e-3"]) == 0
+    printed = capsys.readouterr().out
+    assert "2 prompts x 8 rollouts = 16 rollouts" in printed
+    assert "keep        4 of 8 per prompt by max_variance: the update sees 8 rows" in printed
+    assert "after    answer" in printed
+    run = RunFolder(tmp_path / "run")
+    assert run.config()["learning_rate"] == 1e-3
+    assert run.config()["num_rollouts"] == 8
+    assert [row["step"] for row in run.metrics()] == [1, 2, 3]
+    assert [e.step for e in run.evaluations()] == [0, 3]
+    assert run.finished() is not None
+    assert run.environment()["versions"]["torch"]
+    table = run.rollouts(2)
+    assert table is not None
+    assert table.num_rows == 16
+
+    checkpoint = str(tmp_path / "run" / "checkpoint-3")
+    flags = ["--task", "arithmetic", "--task_options", json.dumps(TINY_RUN["task_options"])]
+    flags += ["--repeats", "3", "--max_completion_length", "32", "--json"]
+    assert main(["evaluate", checkpoint, *flags]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["problems"] == 8
+    assert len(scores["answer_accuracy"]) == 3
+    assert 0 <= min(scores["both_accuracy"]) <= max(scores["answer_accuracy"]) <= 1
+
+
+def test_a_dry_run_prints_without_loading_anything(config, capsys):
+    path = config(model_name_or_path="no/such-model", max_steps=-1, num_train_epochs=3)
+    assert main(["train", "--config", path, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "the update sees 8 rows" in printed
+    assert "length      3 epoch(s)" in printed
+
+
+def test_a_dry_run_says_what_a_start_would_refuse(config, capsys, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    assert main(["train", "--config", config(), "--dry-run"]) == 2
+    output = capsys.readouterr()
+    assert "the update sees 8 rows" in output.out
+    assert "holds files that are not a run's" in output.err
+
+
+def test_gsm8k_trains_on_its_real_questions_and_is_evaluated(config, capsys, tmp_path):
+    path = config(task="gsm8k", task_options={}, data_path=str(GSM8K), max_steps=3)
+    assert main(["train", "--config", path]) == 0
+    table = RunFolder(tmp_path / "run").rollouts(1)
+    assert table is not None
+    first = json.loads((GSM8K / "train.jsonl").read_text().split("\n")[0])["question"]
+    questions = (GSM8K / "train.jsonl").read_text()
+    assert all(
+        json.dumps(prompt.strip(), ensure_ascii=ascii_only)[1:-1] in questions
+        for prompt in set(table["prompt"].to_pylist())
+        for ascii_only in [not any(ord(c) > 127 for c in questions)]
+    ), first
+    checkpoint = str(tmp_path / "run" / "checkpoint-3")
+    flags = ["--task", "gsm8k", "--data_path", str(GSM8K), "--problems", "4"]
+    assert main(["evaluate", checkpoint, *flags, "--max_completion_length", "16"]) == 0
+    assert "4 problems x 1" in capsys.readouterr().out
+
+
+def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that must fail as a user's error; its one line, after any progress bar."""
+    capsys.readouterr()
+    assert main(argv) == 2
+    err = capsys.readouterr().err.replace("\x1b[A", "\n")  # a bar below another moves up
+    assert "Traceback" not in err
+    lines = [line for line in err.splitlines() if line.startswith("pods ")]
+    assert err.strip().splitlines()[-1:] == lines
+    assert lines[0].startswith(f"pods {argv[0]}: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"num_generations": 16}, "num_generations=16 rollouts can't be kept of num_rollouts=8"),
+        ({"num_generations": 0}, "num_generations must be a whole number of at least 1; got 0"),
+        ({"num_generations": 1}, "num_generations=1; allowed: 2 <= m <= 8"),
+        ({"num_rollouts": "many"}, "num_rollouts"),
+        ({"per_device_train_batch_size": 7}, "rows per generation; got 7. Rows are generation"),
+        ({"downsampling_rule": "best"}, "unknown rule 'best'"),
+        ({"task": "sudoku"}, "unknown task 'sudoku'; the tasks are arithmetic, gsm8k"),
+        ({"task_options": {"digits": 3}}, "digits"),
+        ({"model_name_or_path": "tiny", "tiny_options": {"nose": 1}}, "argument 'nose'"),
+        ({"num_rollout": 8}, "unknown config key 'num_rollout'; did you mean 'num_rollouts'?"),
+        ({"evaluation_split": "dev"}, "no split 'dev'; it has train, test"),
+        ({"evaluation_problems": -1}, "evaluation_problems must be a whole number of at least 0"),
+        ({"model_name_or_path": None}, "model_name_or_path is missing"),
+        ({"model_name_or_path": "no/such-model"}, "can't load the model 'no/such-model'"),
+    ],
+)
+def test_a_wrong_setting_gets_one_clear_line_and_makes_nothing(
+    config, capsys, tmp_path, fields, says
+):
+    assert says in fails(["train", "--config", config(**fields)], capsys)
+    assert not (tmp_path / "run").exists()
+
+
+def test_unknown_flags_and_missing_or_broken_configs_get_one_clear_line(config, capsys, tmp_path):
+    path = config()
+    said = fails(["train", "--config", path, "--seeds", "1"], capsys)
+    assert "unknown flag --seeds; did you mean '--seed'?" in said
+    assert "arithmetic" in fails(["train", "--config", "no-such-config"], capsys)
+    (tmp_path / "broken.yaml").write_text("a: [1\nb")
+    assert "is not YAML" in fails(["train", "--config", str(tmp_path / "broken.yaml")], capsys)
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    assert "YAML mapping" in fails(["train", "--config", str(tmp_path / "list.yaml")], capsys)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ('{"question": "1+1?", "answer": "#### 2"}\n{"question": ', "train.jsonl, line 2"),
+        ('{"question": "1+1?"}\n', "answer"),
+        ("", "empty"),
+    ],
+)
+def test_a_damaged_data_file_is_named_with_its_line(config, capsys, tmp_path, lines, says):
+    (tmp_path / "train.jsonl").write_text(lines)
+    path = config(
+        task="gsm8k",
+        task_options={},
+        data_path=str(tmp_path / "train.jsonl"),
+        evaluation_problems=0,
+    )
+    assert says in fails(["train", "--config", path], capsys)
+
+
+def test_a_file_to_train_on_is_not_evaluated_on(config, capsys, tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"question": "1+1?", "answer": "#### 2"}\n')
+    data = {"task": "gsm8k", "task_options": {}, "data_path": str(tmp_path / "train.jsonl")}
+    said = fails(["train", "--config", config(**data)], capsys)
+    assert "are problems to train on, too: name a file of other problems" in said
+
+
+def test_a_folder_with_another_run_is_not_overwritten_by_accident(config, capsys, tmp_path):
+    path = config(max_steps=1)
+    assert main(["train", "--config", path]) == 0
+    capsys.readouterr()
+    before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
+    assert "--resume to go on with it" in fails(["train", "--config", path], capsys)
+    said = fails(["train", "--config", path, "--resume", "true", "--num_rollouts", "16"], capsys)
+    assert "num_rollouts: 8 -> 16" in said
+    for left in (tmp_path / "run").glob("checkpoint-*/pods_state_*"):
+        left.unlink()  # as if killed while saving
+        before.pop(left)
+    said = fails(["train", "--config", path, "--resume", "true"], capsys)
+    assert "no complete checkpoint to resume from: --overwrite" in said
+    assert before == {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
+    assert main(["train", "--config", path, "--overwrite", "true", "--num_rollouts", "16"]) == 0
+    assert RunFolder(tmp_path / "run").config()["num_rollouts"] == 16
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    flags = ["--output_dir", str(tmp_path / "mine"), "--overwrite", "true"]
+    assert "files that are not a run's" in fails(["train", "--config", path, *flags], capsys)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_a_run_in_the_folder_where_one_is(config, capsys, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    train = ["train", "--config", config(max_steps=1, save_steps=1), "--output_dir", "."]
+    assert main(train) == 0
+    assert main([*train, "--resume", "--max_steps", "2"]) == 0
+    assert [row["step"] for row in RunFolder(tmp_path / "here").metrics()] == [1, 2]
+    assert main([*train, "--overwrite"]) == 0
+    assert [row["step"] for row in RunFolder(tmp_path / "here").metrics()] == [1]
+    assert not list(tmp_path.glob(".*"))
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+def test_a_start_that_fails_leaves_the_disk_as_it_was(config, capsys, tmp_path):
+    task, broken = tmp_path / "mytask.py", tmp_path / "broken"
+    task.write_text(
+        "from pathlib import Path\n"
+        "from podslab.tasks.arithmetic import Arithmetic as Base\n"
+        "class Mine(Base):\n"
+        "    name = 'mine'\n"
+        "    def grade_batch(self, completions, rows):\n"
+        f"        if Path({str(broken)!r}).exists():\n"
+        "            raise OSError('grader is down')\n"
+        "        return super().grade_batch(completions, rows)\n"
+    )
+    folder = tmp_path / "new" / "run"
+    flags = {"task": str(task), "max_steps": 1, "save_steps": 1, "output_dir": str(folder)}
+    train = ["train", "--config", config(**flags)]
+    broken.touch()
+    assert "grader is down" in fails(train, capsys)
+    assert not (tmp_path / "new").exists()
+    folder.mkdir(parents=True)
+    assert "grader is down" in fails([*train, "--evaluation_problems", "0"], capsys)
+    assert list(folder.iterdir()) == []
+    broken.unlink()
+    assert main(train) == 0  # not told that the folder holds another run
+
+    before = contents(tmp_path / "new")
+    assert folder / "checkpoint-1" / "pods_state_0.pt" in before
+    broken.touch()
+    for how in ("--overwrite", "--resume"):
+        assert "grader is down" in fails([*train, how, "--max_steps", "2"], capsys)
+        assert contents(tmp_path / "new") == before
+        assert [path.name for path in (tmp_path / "new").iterdir()] == ["run"]
+    broken.unlink()
+    assert main([*train, "--resume", "--max_steps", "2"]) == 0
+    assert [row["step"] for row in RunFolder(folder).metrics()] == [1, 2]
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["run"]
+
+
+def test_a_failing_grader_of_ones_own_task_leaves_a_checkpoint(config, capsys, tmp_path):
+    task = tmp_path / "mytask.py"
+    task.write_text(
+        "from podslab.tasks.arithmetic import Arithmetic as Base\n"
+        "class Mine(Base):\n"
+        "    name = 'mine'\n"
+        "    calls = 0\n"
+        "    def grade_batch(self, completions, rows):\n"
+        "        Mine.calls += 1\n"
+        "        if Mine.calls > 2:\n"
+        "            raise OSError('grader is down')\n"
+        "        return super().grade_batch(completions, rows)\n"
+    )
+    path = config(task=str(task), max_steps=5, evaluation_problems=0)
+    said = fails(["train", "--config", path], capsys)
+    assert "mytask.py, line 8: grade_batch failed: OSError: grader is down" in said
+    assert "reward function 'correctness' failed at step 3" in said
+    assert (tmp_path / "run" / "checkpoint-2" / "pods_state_0.pt").is_file()
+    assert [row["step"] for row in RunFolder(tmp_path / "run").metrics()] == [1, 2]
+
+
+def test_evaluate_names_a_missing_model_task_or_split(capsys, tmp_path, tiny_model):
+    (tmp_path / "empty").mkdir()
+    said = fails(["evaluate", str(tmp_path / "empty"), "--task", "arithmetic"], capsys)
+    assert "holds no model" in said
+    assert "unknown task" in fails(["evaluate", str(tiny_model), "--task", "x"], capsys)
+    flags = ["--task", "arithmetic", "--split", "dev"]
+    assert "no split 'dev'" in fails(["evaluate", str(tiny_model), *flags], capsys)
+
+
+def test_a_field_and_its_value_may_stand_apart_before_a_verbs_own_words(config, capsys):
+    apart = fails(["recommend", "--config", config(), "--num_rollouts", "1"], capsys)
+    assert "num_rollouts must be a whole number of at least 2; got 1" in apart
+    assert apart == fails(["recommend", "--num_rollouts=1", "--config", config()], capsys)
+
+
+@pytest.mark.slow
+def test_the_demo_leaves_everything_it_names_and_a_second_one_goes_beside_it(
+    tiny_model, capsys, tmp_path
+):
+    flags = ["--output-dir", str(tmp_path / "demo"), "--model_name_or_path", str(tiny_model)]
+    flags += ["--task_options", '{"min_columns": 2, "max_columns": 2}', "--num_rollouts", "8"]
+    flags += ["--num_generations", "4", "--per_device_train_batch_size", "8", "--max_steps", "2"]
+    flags += ["--evaluation_problems", "8", "--evaluation_steps", "1", "--save_steps", "1"]
+    assert main(["demo", *flags]) == 0
+    printed = capsys.readouterr().out
+    for line in ("before   answer", "after    answer", "+-", "report.html"):
+        assert line in printed
+    folder = tmp_path / "demo"
+    for name in (
+        "config.yaml", "metrics.jsonl", "evaluations.jsonl", "rollouts/step_000001.parquet",
+        "figures/accuracy.png", "report.html", "checkpoint-2/model.safetensors", "finished.json",
+    ):  # fmt: skip
+        assert (folder / name).stat().st_size > 0, name
+        assert name.split("/")[0] in printed or name in ("evaluations.jsonl", "finished.json")
+    before = (folder / "metrics.jsonl").read_bytes()
+    assert main(["demo", *flags]) == 0
+    assert f"this one goes to {tmp_path / 'demo-2'}" in capsys.readouterr().out
+    assert (tmp_path / "demo-2" / "finished.json").is_file()
+    assert (folder / "metrics.jsonl").read_bytes() == before

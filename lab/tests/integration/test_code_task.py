@@ -1,0 +1,133 @@
+"""The task `code`: its data, and what of a batch is run at all, in real runs of the sandbox."""
+
+import json
+
+import pytest
+
+from podsrl.errors import InvalidInputError
+from podslab.grading.sandbox import why_no_bubblewrap
+from podslab.grading.unscorable import COUNTS
+from podslab.tasks import get_task
+
+pytestmark = pytest.mark.skipif(bool(why_no_bubblewrap()), reason=why_no_bubblewrap())
+
+MBPP = {
+    "text": "Write a function to find the larger of two numbers.",
+    "code": "def larger(a, b):\r\n  return max(a, b)",
+    "task_id": 601,
+    "test_setup_code": "import math",
+    "test_list": ["assert larger(1, 2) == 2", "assert larger(math.inf, 2) == math.inf"],
+    "challenge_test_list": [],
+}
+HUMANEVAL = {
+    "task_id": "HumanEval/x",
+    "prompt": "from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    # sum\n",
+    "entry_point": "total",
+    "canonical_solution": "    return sum(xs)\n",
+    "test": "import numpy as np\ndef check(f):\n    assert f([1, 2]) == np.int64(3)\n",
+}
+
+
+def test_mbpp_and_humaneval_rows_in_their_original_form_pass_with_their_gold_code(tmp_path):
+    (tmp_path / "mbpp.jsonl").write_text(json.dumps(MBPP) + "\n")
+    (tmp_path / "humanevalplus.jsonl").write_text(json.dumps(HUMANEVAL) + "\n")
+    task = get_task("code")
+    for split in ("train", "humaneval"):
+        (row,) = task.load(split, str(tmp_path))
+        assert task.grade(task.gold_completion(row), row) == (True, True)
+    future = "from __future__ import annotations\n"  # after the row's own imports
+    assert task.grade(task.gold_completion({"answer": future + row["answer"]}), row).answer is True
+    wrong = "<answer>```python\ndef total(xs: List[int]) -> int:\n    return 0\n```</answer>"
+    assert task.grade(wrong, row).answer is False
+    with pytest.raises(InvalidInputError, match=r"no task_id in 11\.\.510"):
+        task.load("test", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "options", [{"cpu_seconds": 2.5}, {"cpu_seconds": 0}, {"memory_mb": 0}, {"seconds": 0}]
+)
+def test_limits_with_which_no_answer_could_be_right_are_refused(options):
+    with pytest.raises(InvalidInputError, match=f"{next(iter(options))} must be"):
+        get_task("code", **options)
+
+
+def test_a_batch_runs_equal_code_once_and_keeps_the_order():
+    task = get_task("code")
+    right, wrong = task.example_right, task.example_wrong
+    texts = [right, wrong, "no code", right.replace("<think>", "")] * 8
+    grades = task.grade_batch(texts, [task.example] * len(texts))
+    assert [g.answer for g in grades] == [True, False, False, True] * 8
+    assert [g.format for g in grades[:4]] == [True, True, False, False]
+
+
+class _Counting:
+    """The real sandbox, which says what it was asked to run."""
+
+    def __init__(self, sandbox):
+        self.sandbox, self.programs = sandbox, []
+
+    def run(self, code, tests, limits):
+        self.programs.append(code.strip())
+        return self.sandbox.run(code, tests, limits)
+
+
+def answer(code):
+    return f"<answer>\n```python\n{code}\n```\n</answer>"
+
+
+def test_a_batch_starts_no_sandbox_for_what_is_not_python_nor_twice_for_the_same_program():
+    task = get_task("code")
+    task._sandbox = counting = _Counting(task._sandbox)
+    codes = [
+        "def add(a, b):\n    return a + b",
+        "def add(a, b): return a + b  # again",
+        "def add(a, b) return a + b",
+        "I would add them.",
+        "def add(a, b):\n    return a - b",
+    ]
+    grades = task.grade_batch([answer(code) for code in codes], [task.example] * len(codes))
+    assert [g.answer for g in grades] == [True, True, False, False, False]
+    assert sorted(counting.programs) == sorted([codes[1], codes[4]])
+
+
+def test_the_same_program_with_other_tests_or_another_setup_is_run_again():
+    task = get_task("code")
+    rows = [
+        {"tests": "assert f() == 1", "setup": "one = 1"},
+        {"tests": "assert f() == 2", "setup": "one = 1"},
+        {"tests": "assert f() == 1", "setup": "one = 3"},
+    ]
+    grades = task.grade_batch([answer("def f():\n    return one")] * 3, rows)
+    assert [g.answer for g in grades] == [True, False, False]
+
+
+def test_a_batch_and_one_at_a_time_agree_on_odd_programs():
+    task = get_task("code")
+    add = "def add(a, b):\n    return a + b\n"
+    codes = [
+        *(add, add + "return 1", add + "x = 0x" + "f" * 9_000, add + "x = " + "-" * 200 + "1"),
+        *(add + "\x00", add + "# \ud800", add + "yield 1", add + "break", add + "print('\\d')"),
+        *(
+            add + "x = '\ud800'",
+            add.replace("a", "\uff41"),
+            "\ufeff" + add,
+            add.replace("\n", "\r\n"),
+        ),
+        *(
+            add + "1" * 5_000,
+            add + "+".join("1" * 9_000),
+            add + "f" + "()" * 5_000,
+            "\tif 1:\n" + add,
+        ),
+    ]
+    texts = [answer(code) for code in codes]
+    together = [g.answer for g in task.grade_batch(texts, [task.example] * len(codes))]
+    assert together == [task.grade(text, task.example).answer for text in texts]
+    assert set(together) == {True, False}
+
+
+def test_a_program_too_long_for_the_parser_is_still_run():
+    task, before = get_task("code"), COUNTS["errors"]
+    text = answer("def add(a, b):\n    return a + b\n# " + "é" * 40_000)
+    assert [g.answer for g in task.grade_batch([text], [task.example])] == [True]
+    assert COUNTS["errors"] == before

@@ -1,0 +1,354 @@
+"""`pods compare`: equal budgets, one process per run, killed and continued."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("trl")
+
+from podslab.report.curves import check_points
+from podslab.report.load_runs import Choices, load_comparison
+from podsrl.cli import main
+from podslab.cli.compare import describe
+from podsrl.errors import InvalidInputError, RewardError
+from podslab.comparison import comparison_process as worker
+from podslab.training import run as experiment
+from podslab.training.callbacks import Evaluator
+from podslab.comparison.comparison import (
+    ComparisonSpec,
+    RunOf,
+    Shard,
+    comparing,
+    lock_of,
+    open_comparison,
+    parse_comparison,
+)
+from podslab.comparison.comparison_process import work
+from podslab.comparison.run_comparison import Status, compare
+from podslab.grading.unscorable import UnscorableError
+from podslab.grading.workers.process import GradingProcessError
+from podsrl.rollout_log.run_folder import RunFolder, find_runs
+from podsrl.trl import PODSTrainer
+from support.forked import Forked, pods
+from support.synthetic_runs import write_run
+
+
+def write(path: Path, config: dict[str, Any]) -> str:
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return str(path)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_the_live_line_says_what_runs_what_is_done_and_the_time_left():
+    status = Status(6, 2, {RunOf("grpo", 0): "x"}, RunOf("pods", 1), 0.421, 754.0)
+    assert describe(status) == "[2/6]  pods seed 1 42 %  1 failed  about 12.6 min left"
+
+
+# ---- running -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
+    budget = {"training_seconds": 3.0}
+    path = write(tmp_path / "c.yaml", comparison(budget=budget, evaluations=2))
+    assert main(["compare", "--config", path]) == 0
+    assert "3 runs finished" in capsys.readouterr().out
+    for run in find_runs(tmp_path / "runs"):
+        metrics, evaluations = run.metrics(), run.evaluations()
+        last = metrics[-1]
+        phases = ("generate", "score", "select", "update")
+        step = sum(last[f"pods/seconds_{phase}"] for phase in phases)
+        total = last["pods/training_seconds"]
+        assert total - step < 3.0 <= total  # without its last step it would have been too short
+        # evaluations took their time, too, but the steps' phases alone make up the training time
+        spent = sum(row[f"pods/seconds_{phase}"] for row in metrics for phase in phases)
+        assert spent == pytest.approx(total)
+        assert [e.step for e in evaluations] == [0, evaluations[1].step, last["step"]]
+        assert run.environment()["versions"]["trl"]
+        assert run.config()["arm"] == run.path.parent.name
+    report = load_comparison([tmp_path / "runs"], Choices())
+    assert [arm.name for arm in report.arms] == ["grpo", "grpo_ga", "pods"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["rollouts", "tokens"])
+def test_a_budget_of_rollouts_or_tokens_is_equal_to_one_step(comparison, unit):
+    # a step generates 4 rollouts (grpo) or 8 (pods), of about 25 tokens each
+    budget, arms = {"rollouts": 32} if unit == "rollouts" else {"tokens": 800}, ["grpo", "pods"]
+    runs = train_here(open_comparison(parse_comparison(comparison(budget=budget, arms=arms), "x")))
+    for run in runs:
+        counts = [row[f"pods/{unit}_generated"] for row in run.metrics()]
+        assert counts[-2] < budget[unit] <= counts[-1]
+        assert [len(run.evaluations()), run.evaluations()[-1].step] == [3, len(counts)]
+    check_points({str(run.path): run.evaluations() for run in runs})
+
+
+def train_here(spec: ComparisonSpec) -> list[RunFolder]:
+    """Every run, in this process: what a run records does not depend on who started it."""
+    for run in spec.runs():
+        run_spec = spec.run_spec(run)
+        experiment.train(run_spec, experiment.load_data(run_spec))
+    return [spec.run_folder(run) for run in spec.runs()]
+
+
+# ---- processes: killed, crashing, side by side ---------------------------------------------------
+# Where training itself is not looked at, the runs' processes are those of
+# support/comparison_worker.py, which write a run's files and import no torch.
+
+WITHOUT_TORCH = [sys.executable, str(Path(__file__).parents[1] / "support/comparison_worker.py")]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("podslab.comparison.run_comparison._POLL", 0.02)
+    tests = str(Path(__file__).parents[1])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([tests, os.environ["PYTHONPATH"]]))
+
+
+def behave(tmp_path: Path, **arms: str) -> None:
+    (tmp_path / "behave.json").write_text(json.dumps(arms))
+
+
+def started(path: str, log: Path, *flags: str) -> Forked:
+    return pods(["compare", "--config", path, *flags], log)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("save", ["no", "steps"])
+def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
+    comparison, tmp_path, save, quick
+):
+    settings = {"save_strategy": save, "save_steps": 2, "evaluation_problems": 2}
+    config = comparison(settings, arms=["grpo", "pods"], budget={"steps": 40}, evaluations=4)
+    if save == "no":  # nothing is resumed: any process will do
+        config["launch"] = WITHOUT_TORCH
+        behave(tmp_path, pods="hold")
+    path, log = write(tmp_path / "c.yaml", config), tmp_path / "log"
+    first, second = (RunFolder(tmp_path / "runs" / arm / "seed-0") for arm in ("grpo", "pods"))
+
+    process = started(path, log)
+    process.wait_for(lambda: first.finished() and len(second.metrics()) >= 5)
+    process.send(signal.SIGKILL)  # as if the machine had gone down
+    before, steps = contents(first.path), second.metrics()
+    assert second.finished() is None
+    behave(tmp_path)
+
+    assert started(path, log).wait() == 0, log.read_text()
+    assert contents(first.path) == before
+    if save == "steps":  # with checkpoints every 2 steps at least the first 4 of 5 were kept
+        assert second.metrics()[:4] == steps[:4]
+        assert second.rollout_steps() == list(range(1, 41))
+    else:
+        assert "resumed" not in second.environment()
+    assert [row["step"] for row in second.metrics()] == list(range(1, 41))
+    assert [e.step for e in second.evaluations()] == [0, 10, 20, 30, 40]
+    assert second.finished() == {
+        "arm": "pods",
+        "seed": 0,
+        "steps": 40,
+        "training_seconds": second.metrics()[-1]["pods/training_seconds"],
+    }
+
+    before = contents(tmp_path / "runs")  # and a third time there is nothing to do
+    assert main(["compare", "--config", path]) == 0
+    assert contents(tmp_path / "runs") == before
+
+
+def test_a_run_that_crashes_hurts_no_other_and_is_retried(comparison, tmp_path, capsys, quick):
+    config = comparison(arms=["grpo", "pods"], evaluations=1, launch=WITHOUT_TORCH)
+    path = write(tmp_path / "c.yaml", config)
+    behave(tmp_path, grpo="kill")
+    assert main(["compare", "--config", path]) == 1
+    assert "grpo seed 0: killed by signal 9" in capsys.readouterr().err
+    assert RunFolder(tmp_path / "runs" / "pods" / "seed-0").finished()
+    behave(tmp_path)
+    assert main(["compare", "--config", path]) == 0
+
+
+def test_a_users_error_in_a_run_ends_the_comparison_and_leaves_nothing(
+    comparison, tmp_path, capsys, quick
+):
+    config = comparison(arms=["grpo", "pods"], launch=WITHOUT_TORCH)
+    config["output_dir"] = str(tmp_path / "new" / "runs")
+    path = write(tmp_path / "c.yaml", config)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "behave.json").write_text('{"grpo": "mistake"}')
+    before = contents(tmp_path)
+    assert main(["compare", "--config", path]) == 2
+    assert "grpo seed 0: the model 'no/such' is nowhere" in capsys.readouterr().err
+    assert contents(tmp_path) == before
+    assert not (tmp_path / "new" / "runs").exists()  # the corrected comparison may start there
+    (tmp_path / "new" / "behave.json").unlink()
+    config["budget"] = {"steps": 3}
+    assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
+    finished = contents(tmp_path / "new")  # what is there is not touched by a later mistake
+    config["arms"] = {"grpo": {}, "pods": {}, "max_reward": {"downsampling_rule": "max_reward"}}
+    (tmp_path / "new" / "behave.json").write_text('{"max_reward": "mistake"}')
+    assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 2
+    (tmp_path / "new" / "behave.json").unlink()
+    there = contents(tmp_path / "new")
+    assert {path: there[path] for path in finished if path.name != "comparison.yaml"} == {
+        path: data for path, data in finished.items() if path.name != "comparison.yaml"
+    }
+
+
+def test_a_model_that_is_nowhere_is_named(comparison):
+    config = comparison({"model_name_or_path": "no/such-folder"}, arms=["pods"])
+    spec = open_comparison(parse_comparison(config, "x"))
+    with pytest.raises(InvalidInputError, match="no/such-folder"):
+        work(spec.folder, "pods", 0)
+    with pytest.raises(InvalidInputError, match="min_columns = 3"):
+        parse_comparison(comparison({"task_options": {"min_columns": 3, "max_columns": 2}}), "x")
+
+
+@pytest.mark.slow
+def test_steps_longer_than_the_way_between_evaluations_are_named(comparison, tmp_path, capsys):
+    config = comparison(arms=["grpo", "pods"], budget={"rollouts": 16}, evaluations=4)
+    path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
+    train_here(open_comparison(parse_comparison(config, "x")))
+    before = contents(folder)
+    assert main(["compare", "--config", path]) == 1
+    said = capsys.readouterr().err
+    assert "pods seed 0: evaluated 3 times instead of 5: a step took longer than 4 roll" in said
+    assert f"Delete {folder / 'pods' / 'seed-0'} to run it again" in said
+    assert "grpo" not in said.split("failed: ")[1]  # its steps generate 4, so it has all five
+    assert contents(folder) == before  # and it neither stops nor changes the others
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_left_as_it_is(
+    comparison, tmp_path, monkeypatch
+):
+    spec = open_comparison(parse_comparison(comparison(arms=["pods"]), "x"))
+    run = spec.run_folder(RunOf("pods", 0))
+
+    class Finishing:
+        """The other process: it lets go of the lock when the run is finished."""
+
+        def __init__(self, folder: RunFolder) -> None:
+            write_run(folder.path, "pods", 0, (0.1, 0.5, 0.8))
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *error: object) -> None:
+            self.before = contents(run.path)
+
+    def not_again(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the finished run was started again")
+
+    locks = []
+    monkeypatch.setattr(
+        "podslab.comparison.run_comparison.lock_of",
+        lambda f: locks.append(Finishing(f)) or locks[-1],
+    )
+    monkeypatch.setattr(subprocess, "Popen", not_again)
+    assert compare(spec, Shard(1, 1)) == Status(1, 1)
+    assert contents(run.path) == locks[0].before
+    # and a worker that was started before the run was finished does nothing either
+    work(spec.folder, "pods", 0)
+    assert contents(run.path) == locks[0].before
+
+
+def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsys):
+    def fails(error: type[Exception]) -> int:
+        def work(*args: object) -> None:
+            raise error("why")
+
+        monkeypatch.setattr(worker, "work", work)
+        monkeypatch.setattr(worker, "_end_with_parent", lambda: None)
+        monkeypatch.setattr(sys, "argv", ["worker", "folder", "pods", "0"])
+        return worker.main()
+
+    own = (RewardError, UnscorableError, GradingProcessError)
+    assert [fails(error) for error in (*own, InvalidInputError)] == [1, 1, 1, 2]
+    assert capsys.readouterr().err == "why\n" * 4
+
+
+@pytest.mark.slow
+def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
+    config = comparison(arms=["grpo", "pods"], seeds=2, evaluations=1, launch=WITHOUT_TORCH)
+    path, folder, log = write(tmp_path / "c.yaml", config), tmp_path / "runs", tmp_path / "log"
+    open_comparison(parse_comparison(config, "x"))
+    parts = [started(path, log, "--shard", f"{i}/2") for i in (1, 2)]
+    assert [part.wait() for part in parts] == [0, 0], log.read_text()
+    runs = find_runs(folder)
+    assert [str(run.path.relative_to(folder)) for run in runs] == [
+        "grpo/seed-0", "grpo/seed-1", "pods/seed-0", "pods/seed-1"
+    ]  # fmt: skip
+    assert all(run.finished() and "resumed" not in run.environment() for run in runs)
+    before = contents(folder)
+    assert main(["compare", "--config", path]) == 0
+    assert contents(folder) == before
+
+
+def test_a_shard_that_ends_early_leaves_what_another_is_starting(comparison, tmp_path):
+    spec = parse_comparison(comparison(arms=["grpo", "pods"], seeds=2), "x")
+    second = spec.run_folder(RunOf("pods", 1))
+
+    def left_by(shard: Shard, at_work: bool) -> list[str]:
+        def interrupted() -> None:
+            with comparing(spec, shard):
+                with lock_of(second) as lock:  # as the other's process before its first step
+                    second.path.with_name("seed-1.log").write_text("loading the model")
+                    if at_work:
+                        lock.acquire()
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        return sorted(path.name for path in contents(tmp_path / "runs"))
+
+    everything = ["comparison.yaml", "seed-1.lock", "seed-1.log"]
+    assert left_by(Shard(1, 2), at_work=False) == everything
+    assert left_by(Shard(2, 2), at_work=False) == ["comparison.yaml"]
+    assert left_by(Shard(2, 2), at_work=True) == everything
+
+
+@pytest.mark.slow
+def test_evaluations_and_checkpoints_are_outside_training_time(comparison, tmp_path, monkeypatch):
+    """2 seconds of each are slept: were any inside, training time would hold them."""
+    spec = parse_comparison(comparison({"save_strategy": "steps", "save_steps": 1}), "x")
+    run_spec = spec.run_spec(RunOf("pods", 0))
+    measure, save = Evaluator._measure, PODSTrainer._save_checkpoint
+
+    def slowly(method: Any) -> Any:
+        def slow(self: Any, *args: Any, **kwargs: Any) -> Any:
+            time.sleep(2)
+            return method(self, *args, **kwargs)
+
+        return slow
+
+    monkeypatch.setattr(Evaluator, "_measure", slowly(measure))
+    monkeypatch.setattr(PODSTrainer, "_save_checkpoint", slowly(save))
+    began = time.monotonic()
+    result = experiment.train(run_spec, experiment.load_data(run_spec))
+    wall = time.monotonic() - began
+    evaluations, checkpoints = 3, 2  # two steps
+    assert len(result.run.evaluations()) == evaluations
+    assert wall - result.training_seconds >= 2 * (evaluations + checkpoints)
+
+
+def test_a_dry_run_prints_every_arm_and_makes_nothing(comparison, tmp_path, capsys):
+    path = write(tmp_path / "c.yaml", comparison(seeds=2, budget={"training_seconds": 60}))
+    assert main(["compare", "--config", path, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "grpo, grpo_ga, pods x 2 seeds, 60 training_seconds each" in printed
+    assert "1 prompts x 8 rollouts" in printed
+    assert "6 runs, 6 min of training time in all" in printed
+    assert "keep        all 8 rollouts (n = m: plain GRPO): the update sees 8 rows" in printed
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "config.yaml").touch()  # of `pods train`
+    assert main(["compare", "--config", path, "--dry-run"]) == 2
+    assert "holds files that are no comparison's" in capsys.readouterr().err

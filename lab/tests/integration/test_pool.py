@@ -1,0 +1,254 @@
+import asyncio
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from podsrl.errors import InvalidInputError, PodsError
+from podslab.grading.unscorable import COUNTS, UnscorableError, UnscorableWatch
+from podslab.grading.workers.pool import GradingPool
+from podslab.grading.workers.process import GradingProcessError, usable_cores
+
+GRADERS = str(Path(__file__).with_name("graders_for_tests.py"))
+
+
+@pytest.fixture
+def pool():
+    made = GradingPool(2, deadline=2.0)
+    yield made
+    made.close()
+
+
+def run(pool, function, *items):
+    return pool.run(f"{GRADERS}:{function}", list(items))
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+
+
+def wait_until_gone(pid):
+    end = time.monotonic() + 30
+    while not gone(pid):
+        assert time.monotonic() < end, f"process {pid} is still there"
+        time.sleep(0.02)
+
+
+def test_answers_come_back_in_order(pool):
+    items = [(i % 97,) for i in range(512)]
+    assert run(pool, "double", *items) == [2 * i for (i,) in items]
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        ("tower", "timeouts"),  # inside one C call, which never looks at Python signals
+        ("kill_itself", "crashes"),
+        ("segfault", "crashes"),
+        ("leave", "crashes"),
+        ("fill_memory", "errors"),
+        ("complain", "errors"),
+    ],
+)
+def test_what_cannot_be_graded_is_none_is_counted_and_harms_no_other(pool, function, kind):
+    before = COUNTS[kind]
+    arguments = (9,) if function == "tower" else ()
+    assert run(pool, function, arguments) == [None]
+    assert COUNTS[kind] == before + 1
+    assert run(pool, "double", (1,), (2,), (3,)) == [2, 4, 6]
+
+
+def test_a_slow_answer_is_none_among_quick_ones(pool):
+    assert run(pool, "sleep", (0.01,), (60,), (0.02,)) == [0.01, None, 0.02]
+
+
+def test_workers_killed_between_runs_are_replaced_and_no_answer_is_lost(pool):
+    for k in range(3):
+        assert run(pool, "double", (k,), (k + 0.5,)) == [2 * k, 2 * k + 1]
+        for pid in pool.pids():
+            os.killpg(pid, signal.SIGKILL)
+
+
+def test_an_answer_that_takes_its_whole_worker_down_is_none_and_harms_no_other(pool):
+    before = COUNTS["crashes"]
+    assert run(pool, "kill_the_group", ()) == [None]
+    assert COUNTS["crashes"] == before + 1
+    assert run(pool, "double", (4,)) == [8]
+
+
+def test_a_stopped_worker_is_killed_and_replaced(pool):
+    (child,) = run(pool, "process_id", ())
+    (worker,) = pool.pids()
+    os.kill(worker, signal.SIGSTOP)
+    os.kill(child, signal.SIGSTOP)
+    assert run(pool, "double", (5,)) == [None]
+    wait_until_gone(worker)
+    wait_until_gone(child)
+    assert run(pool, "double", (6,)) == [12]
+
+
+@pytest.fixture
+def ctrl_c_interrupts():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_after_ctrl_c_no_late_answer_is_taken_for_another(pool, ctrl_c_interrupts):
+    assert run(pool, "double", (1,), (2,)) == [2, 4]
+    before = pool.pids()
+    with pytest.raises(KeyboardInterrupt):
+        run(pool, "interrupt", (os.getpid(), True), (os.getpid(), False))
+    assert all(gone(pid) for pid in before if pid not in pool.pids())
+    assert run(pool, "double", (3,), (4,)) == [6, 8]
+
+
+def test_it_works_in_threads(pool):
+    found = {}
+    threads = [
+        threading.Thread(target=lambda k=k: found.update({k: run(pool, "double", (k,), (-k,))}))
+        for k in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {k: [2 * k, -2 * k] for k in range(8)}
+
+
+def test_it_works_inside_async_code(pool):
+    async def both():
+        direct = run(pool, "double", (1,))
+        in_threads = await asyncio.gather(
+            *(asyncio.to_thread(run, pool, "double", (k,)) for k in range(4))
+        )
+        return direct, in_threads
+
+    assert asyncio.run(both()) == ([2], [[0], [2], [4], [6]])
+
+
+def _in_child(pool, connection):
+    connection.send((pool.pids(), run(pool, "double", (21,))))
+    pool.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # what is tested
+def test_it_works_after_a_fork_in_child_and_parent(pool):
+    assert run(pool, "double", (1,)) == [2]
+    parents = pool.pids()
+    ours, theirs = multiprocessing.Pipe()
+    # A daemonic process, as in multiprocessing.Pool, may have no multiprocessing children.
+    child = multiprocessing.get_context("fork").Process(
+        target=_in_child, args=(pool, theirs), daemon=True
+    )
+    child.start()
+    assert ours.recv() == ([], [42])
+    child.join()
+    assert pool.pids() == parents
+    assert run(pool, "double", (2,)) == [4]
+
+
+def test_the_main_script_is_not_run_again_and_no_process_is_left_behind(tmp_path):
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import os\n"
+        "from podslab.grading.workers.pool import GradingPool\n"
+        "open('started', 'a').write('once ')\n"
+        "pool = GradingPool(2)\n"
+        f"assert pool.run({GRADERS + ':double'!r}, [(1,), (2,)]) == [2, 4]\n"
+        "print(*pool.pids())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (tmp_path / "started").read_text() == "once "
+    assert all(gone(int(pid)) for pid in done.stdout.split())
+
+
+def test_no_process_outlives_a_parent_that_was_killed(tmp_path):
+    script = (
+        "from podslab.grading.workers.pool import GradingPool\n"
+        "pool = GradingPool(1, deadline=1.0)\n"
+        f"pool.run({GRADERS + ':double'!r}, [(1,)])\n"
+        "print(*pool.pids(), flush=True)\n"
+        f"pool.run({GRADERS + ':tower'!r}, [(9,)])\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    wait_until_gone(worker)
+
+
+def test_workers_import_no_torch(pool):
+    (modules,) = run(pool, "modules", ())
+    assert "podsrl" in modules
+    assert not {"torch", "transformers", "trl"} & set(modules)
+
+
+def test_what_a_grader_prints_disturbs_nothing(pool, capfd):
+    assert run(pool, "chatter", ()) == ["done"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_no_share_of_failures_stops_a_pool_and_each_is_counted(pool):
+    before = COUNTS.copy()
+    assert run(pool, "complain", *((i,) for i in range(100))) == [None] * 100
+    assert COUNTS - before == {"graded": 100, "errors": 100}
+
+
+def test_a_watch_looks_at_the_last_gradings_only(monkeypatch):
+    monkeypatch.setitem(COUNTS, "timeouts", 7)
+    watch = UnscorableWatch(0.2, window=100, at_least=10)
+    watch.record([True] * 9)  # too few to judge
+    watch.record([False] * 91)
+    watch.record([True] * 20)  # 9 have left the window, 20 of 100 are not more than the limit
+    with pytest.raises(UnscorableError, match=r"21 of the last 100.* 7 timeouts") as error:
+        watch.record([True])
+    assert isinstance(error.value, PodsError)
+    assert isinstance(error.value, RuntimeError)
+    UnscorableWatch(1.0, at_least=1).record([True] * 1000)
+
+
+def test_a_grader_that_cannot_be_imported_is_said_once_and_clearly():
+    pool = GradingPool(1, preload=("no_such_module_of_graders",))
+    with pytest.raises(GradingProcessError, match="no_such_module_of_graders"):
+        pool.run(f"{GRADERS}:double", [(1,)])
+
+
+def test_an_answer_too_long_to_be_sent_is_none(pool):
+    assert run(pool, "double", ("x" * 1_000_000,), ("ab",)) == [None, "abab"]
+
+
+@pytest.mark.parametrize("settings", [{"workers": 0}, {"deadline": 0}])
+def test_settings_that_make_no_sense_are_refused(settings):
+    with pytest.raises(InvalidInputError):
+        GradingPool(**settings)
+    with pytest.raises(InvalidInputError, match="max_unscorable"):
+        UnscorableWatch(2)
+
+
+def test_the_ranks_of_a_machine_share_its_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(96)), raising=False)
+    assert usable_cores() == 96
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    assert usable_cores() == 12
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "128")
+    assert usable_cores() == 1

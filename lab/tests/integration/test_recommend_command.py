@@ -1,0 +1,367 @@
+"""`pods recommend`, and `auto` in `pods train` and `pods compare`, as a user types them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("trl")
+
+from benchmarks.evidence.cells import speedup
+from podslab.report.load_runs import Choices, load_comparison
+from podslab.report.summary import summarise
+from podsrl.cli import main
+from podslab.training.config_file import read_config
+from podslab.recommend.measured_run import read_measured
+from podslab.recommend.costs import Costs, Sizes
+from podslab.recommend.populations import MeasuredRates, parse_pass_rates
+from podsrl.rollout_log.run_folder import RunFolder, find_runs
+from support.synthetic_runs import rollouts, write_metrics, write_run
+from support.tiny_run import TINY_RUN
+
+TINY: dict[str, Any] = {**TINY_RUN, "learning_rate": 1e-3, "reward_weights": [1.0, 0.0, 0.0]}
+GIVEN = ["recommend", "--costs", "generate=0.05,update=0.42"]
+
+
+@pytest.fixture
+def config(tiny_model: Path, tmp_path: Path) -> Any:
+    def write(**fields: Any) -> str:
+        path = tmp_path / "config.yaml"
+        model = {"model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run")}
+        path.write_text(yaml.safe_dump({**TINY, **model, **fields}))
+        return str(path)
+
+    return write
+
+
+def fails(arguments: list[str], capsys: Any) -> str:
+    assert main(arguments) == 2
+    return capsys.readouterr().err
+
+
+def recommendation_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "recommendation.json").read_text())
+
+
+def test_given_costs_and_pass_rates_give_a_table_a_figure_and_a_recommendation(capsys, tmp_path):
+    out = tmp_path / "plan"
+    flags = ["--pass_rates", "0.02,0.97", "--n", "16,64", "--m", "8,16", "--out", str(out)]
+    assert main([*GIVEN, *flags]) == 0
+    printed = capsys.readouterr().out
+    assert "recommended: 2 prompts, 64 -> 8 learns" in printed
+    assert printed.count("recommended") == 2  # in its row of the table, and with its reason
+    assert "times as much per second as plain GRPO with 1 prompt, 16 -> 16" in printed
+    assert "  num_rollouts: 64\n  num_generations: 8\n" in printed
+    assert "  per_device_train_batch_size: 16\n  gradient_accumulation_steps: 1\n" in printed
+    plan = recommendation_of(out)
+    assert [(c["prompts"], c["n"], c["m"]) for c in plan["cells"]] == [
+        (2, 8, 8), (2, 16, 8), (2, 64, 8), (1, 16, 16), (1, 64, 16),
+    ]  # fmt: skip
+    cells = {(c["n"], c["m"]): c for c in plan["cells"]}
+    assert cells[64, 8]["seconds"] == pytest.approx(2 * (64 * 0.05 + 8 * 0.42))
+    ratio = [cells[size]["learned_per_second"] for size in ((64, 8), (16, 16))]
+    costs = Costs.of_rollouts(generate=0.05, update=0.42)
+    sizes = Sizes(2, 64, 8), Sizes(1, 16, 16)
+    expected = speedup(parse_pass_rates("0.02,0.97"), costs, *sizes)
+    assert ratio[0] / ratio[1] == pytest.approx(expected)
+    for name in ("recommendation.png", "recommendation.svg"):
+        assert (out / name).stat().st_size > 10_000
+
+
+def test_rows_and_variances_can_be_given(capsys, tmp_path):
+    flags = ["--pass_rates", "0.5", "--out", str(tmp_path), "--rows", "128"]
+    assert main([*GIVEN, *flags]) == 0
+    assert "recommended: 128 prompts, 2 -> 1 across the batch" in capsys.readouterr().out
+    found = recommendation_of(tmp_path)["recommended"]
+    assert (found["prompts"], found["settings"]["selection_scope"]) == (128, "batch")
+    assert main([*GIVEN, *flags[:-2], "--m", "1", "--n", "1,4"]) == 0
+    assert "recommended: 16 prompts, 4 -> 1 across the batch" in capsys.readouterr().out
+    # where all prompts push alike and rollouts hardly differ, the cheapest step is best
+    assert main([*GIVEN, *flags, "--variances", "0,0.1"]) == 0
+    assert "more rollouts don't pay here" in capsys.readouterr().out
+    assert recommendation_of(tmp_path)["variances"] == {"between": 0.0, "within": 0.1}
+
+
+@pytest.mark.slow
+def test_a_plan_from_given_costs_needs_neither_torch_nor_trl(tmp_path):
+    code = (
+        "import sys; from podsrl.cli import main\n"
+        f"main([*{GIVEN!r}, '--pass_rates', 'beta:1,1', '--out', {str(tmp_path)!r}])\n"
+        "print([m for m in ('torch', 'trl', 'transformers') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip().endswith("[]")
+
+
+@pytest.mark.slow
+def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys, tmp_path):
+    out = tmp_path / "plan"
+    path = config(max_steps=500, evaluation_steps=1)
+    assert main(["recommend", "--config", path, "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    # 2 prompts per step: 8 generations of the sizes, and then up to 32 prompts
+    assert "16 training steps at learning rate 0" in printed
+    assert "2 prompts x 32, 4, 16, 8 rollouts" in printed
+    assert "16 generations of 8, 16, 32, 64 rollouts" in printed
+    assert "Ways to spend 8 rows per step" in printed
+    assert "recommended: " in printed
+    run = RunFolder(out / "run")
+    sizes = [int(row["pods/num_rollouts"]) for row in run.metrics()]
+    assert sizes[:8] == [32, 32, 4, 4, 16, 16, 8, 8]
+    assert len(sizes) == 16
+    assert {row["learning_rate"] for row in run.metrics()} == {0.0}  # the model stays as it is
+    gradients = json.loads((run.path / "gradients.json").read_text())
+    assert gradients["steps"] == list(range(1, 17))
+    norms = [row["grad_norm"] ** 2 for row in run.metrics()]
+    squares = [row[i] for i, row in enumerate(gradients["products"])]
+    assert squares == pytest.approx(norms, rel=1e-3, abs=1e-9)
+    assert run.evaluations() == []
+    assert not list(run.path.glob("checkpoint-*"))
+    first = recommendation_of(out)
+    assert {cell["m"] for cell in first["cells"]} == {1, 2, 4, 8}
+    assert first["recommended"]["settings"]["per_device_train_batch_size"] == 8
+
+    assert main(["recommend", str(run.path), "--out", str(tmp_path / "again")]) == 0
+    assert recommendation_of(tmp_path / "again")["cells"] == first["cells"]
+    assert "holds what was measured before" in fails(
+        ["recommend", "--config", path, "--out", str(out)], capsys
+    )
+
+
+def test_a_config_with_rounds_is_measured_without_them(config, tmp_path):
+    from podslab.training.config_file import read_config
+    from podslab.recommend.measured_run import ShortRun
+
+    path = config(num_generations=2, rollouts_per_round=2, reward_range=[0, 1])
+    flags = ["--rollouts-per-round", "4", "--reward_range", "0", "2", "--num_generations", "4"]
+    short = ShortRun.of(read_config(path), flags, str(tmp_path / "run"))
+    assert short.spec.training.rollouts_per_round is short.spec.training.reward_range is None
+    assert short.spec.training.num_generations == 4
+
+
+def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_path, monkeypatch):
+    assert main(["train", "--config", config()]) == 0
+    run = RunFolder(tmp_path / "run")
+    found = read_measured(run)
+    assert (found.now, found.rollouts, found.generations) == (Sizes(2, 8, 4), (16.0,), 3)
+    assert (len(found.rewards_G), found.batch) == (6, (8, 1, 1))
+    assert isinstance(found.population, MeasuredRates)
+    right = sum(found.population.right_G)
+    assert found.mean_reward == pytest.approx(right / 48)
+    rows = run.metrics()
+    lengths = [row["completions/mean_length"] for row in rows]
+    mean = sum(lengths) / 3
+    updates = [
+        row["pods/seconds_update"] * mean / length
+        for row, length in zip(rows, lengths, strict=True)
+    ]
+    assert found.costs.update(8) == pytest.approx(sorted(updates)[1])  # the median of three
+    flags = ["--pass_rates", "0.5", "--out", str(tmp_path / "plan")]
+    assert main(["recommend", str(run.path), *flags]) == 0
+    printed = capsys.readouterr().out
+    assert "3 generations of 16 rollouts, one size\n" in printed
+    assert "pass rates  given: 0.5" in printed
+    # what it selects by counts
+    parts = [name for name in run.rollouts(1).column_names if name.startswith("rewards/")]
+    weighted = {**run.config(), "selection_weights": [2.0] + [0.0] * (len(parts) - 1)}
+    monkeypatch.setattr(RunFolder, "config", lambda run: weighted)
+    tables = [run.rollouts(step) for step in run.rollout_steps()]
+    first = np.concatenate([table[parts[0]].to_numpy() for table in tables])
+    assert read_measured(run).mean_reward == pytest.approx(2 * first.mean())
+    assert len(parts) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["recommend"], "give a run's folder, or --config FILE"),
+        ([*GIVEN], "or both --costs and --pass_rates"),
+        (
+            ["recommend", "runs/a", "--config", "arithmetic"],
+            "give a run's folder, or --config FILE",
+        ),
+        ([*GIVEN, "--pass_rates", "0.5", "--learning_rate", "1"], "unknown arguments: --learning"),
+        ([*GIVEN, "--pass_rates", "often"], "pass rates 'often' are not understood"),
+        (["recommend", "--costs", "x=1", "--pass_rates", "0.5"], "needs both generate and update"),
+        (["recommend", "nowhere"], "no run in nowhere"),
+        ([*GIVEN, "--pass_rates", "0.5", "--m", "3"], "m must divide the 16 rows per step; got 3"),
+        ([*GIVEN, "--pass_rates", "0.5", "--m", "two"], "give whole numbers such as 2,4,8; got"),
+    ],
+)
+def test_a_users_errors_are_one_line(arguments, says, capsys):
+    assert says in fails(arguments, capsys)
+
+
+def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
+    """The cell of a map: predicted speed-ups of its arms from what they measured."""
+    # 0.4 s to generate and 0.5 s to update, whatever the sizes: an update of 64 costs no more
+    for arm, n, m in [("grpo", 16, 16), ("pods", 64, 16), ("grpo_ga", 64, 64)]:
+        run = write_run(tmp_path / arm / "seed-0", arm, 0, [0.1, 0.4], n=n, m=m)
+        run.write_rollouts(1, rollouts(groups=3, n=n, m=m))
+    assert main(["recommend", str(tmp_path), "--out", str(tmp_path / "plan")]) == 0
+    assert "3 runs: 30 generations of 16, 64 rollouts" in capsys.readouterr().out
+    found = read_measured(*find_runs(tmp_path))
+    grpo, pods, grpo_ga = Sizes(1, 16, 16), Sizes(1, 64, 16), Sizes(1, 64, 64)
+    assert (found.now.rows, found.batch) == (16, (16, 1, 1))
+    for sizes in (grpo, pods, grpo_ga):
+        assert found.costs.seconds(sizes) == pytest.approx(1.0)
+    worth = [found.population.signal(one.n, one.m).worth(1) for one in (pods, grpo)]
+    assert speedup(found.population, found.costs, pods, grpo) == pytest.approx(worth[0] / worth[1])
+
+
+def test_rows_that_the_processes_of_a_run_cannot_share_are_refused(capsys, tmp_path):
+    config = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+    run = write_run(tmp_path / "run", "pods", 0, [0.1, 0.4], n=32, m=16, config=config)
+    run.write_rollouts(1, rollouts(groups=1, n=32, m=16))
+    plan = ["recommend", str(run.path), "--out", str(tmp_path / "plan"), "--rows"]
+    assert "--rows 5 can't be shared by the 2 processes of the run" in fails([*plan, "5"], capsys)
+    assert main([*plan, "6"]) == 0
+
+
+@pytest.mark.parametrize(("generations", "passes", "steps"), [(1, 2, 2), (2, 2, 4), (2, 1, 2)])
+@pytest.mark.parametrize("cut", [0, 1])
+def test_rows_and_costs_are_of_a_step_with_all_its_passes(
+    tmp_path, generations, passes, steps, cut
+):
+    """One generation lasts for `steps`: batches of 16 rows of it, each of them `passes` times."""
+    batches = steps // passes
+    run = RunFolder(tmp_path)
+    config = {"num_generations": 2, "num_rollouts": 8, "num_iterations": passes}
+    accumulated = {"gradient_accumulation_steps": 4, "per_device_train_batch_size": 4}
+    run.write_config({**config, **accumulated, "steps_per_generation": 4 * batches})
+    for step in range(generations * steps + cut):
+        first = step % steps == 0
+        run.append_metrics(
+            {
+                "step": step + 1,
+                "pods/seconds_generate": 3.0 * batches * first,
+                "pods/seconds_update": 1.0,
+                "pods/rollouts_generated": 64 * batches * (step // steps + 1),
+                "pods/rollouts_trained": 16 * batches * (step // steps + 1),
+                **({"completions/mean_length": 10.0} if first else {}),
+            }
+        )
+    run.write_rollouts(1, rollouts(groups=8, n=8, m=2))
+    found = read_measured(run)
+    assert (found.now, found.batch) == (Sizes(8, 8, 2), (4, 4, 1))
+    assert (found.rollouts, found.generations) == ((64.0,), generations)
+    assert found.costs.phases(found.now) == pytest.approx(
+        {"generate": 3.0, "score": 0.0, "update": passes}
+    )
+
+
+def test_one_run_alone_does_not_say_that_more_rollouts_do_not_pay(capsys, tmp_path):
+    run = write_run(tmp_path / "run", "grpo", 0, [0.1, 0.4])  # 0.4 s to generate, 0.5 s to update
+    run.write_rollouts(1, rollouts(groups=3, n=16, m=16))
+    assert main(["recommend", str(run.path), "--out", str(tmp_path / "plan")]) == 0
+    printed = capsys.readouterr().out
+    assert "10 generations of 16 rollouts, one size\n" in printed
+    assert "learned    fixed\n" in printed
+    assert "Generation was timed at one size, 16 rollouts" in printed
+    assert "don't pay here" not in printed
+    plan = recommendation_of(tmp_path / "plan")
+    assert plan["timed_at"] == 16
+
+
+def test_gradients_of_a_short_run_tell_how_different_prompts_are(tmp_path):
+    """Twice the variances of the embedded model: 2 x 19 - 1 between prompts, 2 x 23 within."""
+    random, (steps, n, size) = np.random.default_rng(3), (400, 8, 300)
+    right = random.binomial(n, 0.5, steps)
+    shared = random.normal(size=size) / size**0.5  # of length 1
+    spread = np.sqrt(right / n * (1 - right / n))
+    own = shared + random.normal(size=(steps, size)) * (37 / size) ** 0.5
+    noise = random.normal(size=(steps, size)) * (46 / n / size) ** 0.5 * (spread > 0)[:, None]
+    gradients = 0.1 * (spread[:, None] * own + noise)
+    run = RunFolder(tmp_path / "run")
+    config = {"num_generations": n, "num_rollouts": "auto", "downsampling_rule": "max_variance"}
+    run.write_config(config)
+    write_metrics(run, steps, n, n, **{"pods/num_rollouts": float(n)})
+    rewards = [float(i < k) for k in right for i in range(n)]
+    groups = [g for g in range(steps) for _ in range(n)]
+    columns = rollouts(groups=steps, n=n, m=n)
+    run.write_rollouts(1, {**columns, "group": groups, "reward": rewards})
+    assert read_measured(run).variances is None
+    found = {"steps": list(range(1, steps + 1)), "products": (gradients @ gradients.T).tolist()}
+    (run.path / "gradients.json").write_text(json.dumps(found))
+    variances = read_measured(run).variances
+    assert variances is not None
+    assert variances.within / (1 + variances.between) == pytest.approx(23 / 19)
+    assert variances.between == pytest.approx(37, rel=0.15)
+    # gradients that share nothing say nothing
+    found["products"] = np.diag(np.diag(found["products"])).tolist()
+    (run.path / "gradients.json").write_text(json.dumps(found))
+    assert read_measured(run).variances is None
+
+
+def test_a_run_without_rollouts_or_steps_says_what_to_do(capsys, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    run.write_config({"arm": "pods", "seed": 0, "num_generations": 4, "num_rollouts": 8})
+    assert "holds no timed steps" in fails(["recommend", str(run.path)], capsys)
+    counts = {"pods/rollouts_generated": 8.0, "pods/rollouts_trained": 4.0}
+    seconds = {"pods/seconds_update": 1.0, "pods/seconds_generate": 1.0}
+    run.append_metrics({"step": 1, **seconds, **counts})
+    assert "give --pass_rates" in fails(["recommend", str(run.path)], capsys)
+
+
+def test_train_takes_auto_from_a_file_and_keeps_the_word(config, capsys, tmp_path):
+    path = config(num_rollouts="auto", max_num_rollouts=8, max_steps=5)
+    assert main(["train", "--config", path, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "2 prompts x at most 8 rollouts = 16 rollouts; n is measured" in printed
+    assert main(["train", "--config", path]) == 0
+    run = RunFolder(tmp_path / "run")
+    assert run.config()["num_rollouts"] == "auto"
+    assert [row["pods/num_rollouts"] for row in run.metrics()][:4] == [8, 8, 4, 4]
+    assert run.rollouts(5) is not None
+
+
+def test_grpo_ga_needs_a_number_and_other_arms_take_auto(capsys, tmp_path, config):
+    base = yaml.safe_load(Path(config(num_rollouts="auto")).read_text())
+    base = {key: value for key, value in base.items() if key not in ("output_dir", "max_steps")}
+    spec = {
+        "settings": base, "arms": {"pods": {}, "grpo": {}}, "seeds": 1, "budget": {"steps": 2},
+        "evaluations": 2, "output_dir": str(tmp_path / "runs"),
+    }  # fmt: skip
+    path = tmp_path / "comparison.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    assert main(["compare", "--config", str(path), "--dry-run"]) == 0
+    assert "keep        4 of at most 128 per prompt" in capsys.readouterr().out
+    path.write_text(yaml.safe_dump({**spec, "arms": {"grpo_ga": {}}}))
+    assert "num_rollouts=auto leaves open" in fails(["compare", "--config", str(path)], capsys)
+
+
+@pytest.mark.slow
+def test_the_comparison_of_auto_with_fixed_n_runs(tiny_model, capsys, tmp_path):
+    """The shipped arms, on a small model and for a budget of a few steps."""
+    shipped = read_config("compare/arithmetic")
+    small = {
+        "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 64, "test_size": 8},
+        "model_name_or_path": str(tiny_model), "max_completion_length": 32,
+        "evaluation_problems": 4, "evaluation_repeats": 1,
+    }  # fmt: skip
+    # time as shipped, but less of it; steps, so that auto gets to its choice on any machine
+    shipped |= {"settings": small, "seeds": 1, "budget": {"steps": 9}, "evaluations": 2}
+    arms = {"auto": shipped["arms"]["auto"]}
+    path = tmp_path / "auto.yaml"
+    path.write_text(yaml.safe_dump({**shipped, "arms": arms, "output_dir": str(tmp_path / "c")}))
+    assert main(["compare", "--config", str(path)]) == 0
+    run = RunFolder(tmp_path / "c" / "auto" / "seed-0")
+    sizes = [int(row["pods/num_rollouts"]) for row in run.metrics()]
+    assert sizes[:8] == [128, 128, 16, 16, 64, 64, 32, 32]
+    assert (
+        "num_rollouts auto: num_rollouts = " in (tmp_path / "c" / "auto" / "seed-0.log").read_text()
+    )
+    comparison = load_comparison([tmp_path / "c"], Choices())
+    assert [summary.arm for summary in summarise(comparison)] == ["auto"]
+
+
+def test_a_report_of_auto_needs_no_number_for_n(tmp_path):
+    config = {"num_rollouts": "auto"}
+    run = write_run(tmp_path / "seed-0", "auto", 0, [0.1, 0.4], config=config)
+    comparison = load_comparison([run.path], Choices())
+    assert [arm.name for arm in comparison.arms] == ["auto"]

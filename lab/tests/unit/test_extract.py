@@ -1,0 +1,88 @@
+import pytest
+
+from podslab.grading.extract import (
+    MAX_ANSWER,
+    answer_phrase,
+    answer_tag,
+    boxes,
+    declared_answer,
+    hashes,
+    last_boxes,
+)
+
+
+def test_a_box_ends_at_its_own_brace():
+    assert declared_answer(r"<answer>\boxed{\boxed{72}}</answer>") == "72"
+    assert declared_answer(r"<answer>\boxed{-\boxed{5}}</answer>") == r"-\boxed{5}"
+    assert last_boxes(r"\boxed{\frac{1}{2}}") == r"\frac{1}{2}"
+    assert last_boxes(r"\boxed{\{1, \{2\}\}}") == r"\{1, \{2\}\}"
+    assert last_boxes(r"\boxed {a_{b_{c}}} \text{ done}") == "a_{b_{c}}"
+    assert last_boxes(r"\boxed{\frac{1}{2}") is None
+
+
+def test_a_box_inside_a_box_belongs_to_it():
+    assert [content for _, _, content in boxes(r"\boxed{1 + \boxed{2}}")] == [r"1 + \boxed{2}"]
+
+
+def test_an_unclosed_box_hides_no_later_one():
+    assert last_boxes(r"\boxed{1 and then \boxed{2}") == "2"
+
+
+def test_an_unclosed_box_around_a_closed_one_hides_nothing():
+    assert declared_answer(r"\boxed{\boxed{x}" * 3) == "x"
+
+
+def test_neighbouring_boxes_are_one_list_and_others_are_not():
+    assert last_boxes(r"$x=\boxed{1}$, $y=\boxed{2}$ and $\boxed{3}$") == "1, 2, 3"
+    assert last_boxes(r"\boxed{\frac12}, or $\boxed{0.5}$ inches") == r"\frac12 or 0.5"
+    assert last_boxes(r"\boxed{1} is wrong, so \boxed{2}") == "2"
+
+
+def test_the_last_closed_tag_counts():
+    assert answer_tag("<answer>1</answer><answer>2</answer><answer>3") == "2"
+    assert answer_tag("</answer><answer>") is None
+    assert answer_tag("<answer></answer>") == ""
+
+
+def test_what_follows_the_first_closing_tag_is_no_answer():
+    assert answer_tag("<answer>5</answer> I am sure. </answer>") == "5"
+    assert answer_tag("<answer>5\n</answer></answer>\n</answer>") == "5"
+    assert answer_tag("<answer>4</answer> or <answer>5</answer> so 6</answer>") == "5"
+    assert answer_tag("</answer> <answer>5</answer>") == "5"
+    assert answer_tag("<answer>4 <answer>5</answer>") == "5"
+
+
+def test_an_empty_tag_is_no_answer_even_beside_a_box():
+    assert declared_answer(r"\boxed{5} <answer></answer>") is None
+
+
+def test_reasoning_is_not_searched_for_the_answer():
+    assert declared_answer(r"<think>the answer is 4, \boxed{4}</think> so") is None
+    assert declared_answer(r"<think>\boxed{4}</think> so \boxed{5}") == "5"
+
+
+def test_hashes_and_phrases_declare_an_answer():
+    assert hashes("1 + 1\n#### 2\n") == "2"
+    assert answer_phrase("Answer: 5 apples.\n") == "5 apples"
+    assert answer_phrase("the answer is 3.5. I am sure.") == "3.5"
+    assert answer_phrase("I have no answer") is None
+    assert answer_phrase("The answer is 7.\n\nLet me verify the answer:\n3 + 5 - 1") == "7"
+    assert answer_phrase("Here is how I found my answer:\n1. Add") is None
+    assert answer_phrase("Answer:\n$$\n5\n$$") == "5"
+    assert answer_phrase("**Final Answer:**\n\n$72$\nDone.") == "$72$"
+    assert answer_phrase("The answer is $5! = 120$! Yes.") == "$5! = 120$"
+
+
+def test_an_answer_too_long_to_be_one_is_none():
+    assert declared_answer(f"<answer>{'1' * (MAX_ANSWER + 1)}</answer>") is None
+
+
+@pytest.mark.parametrize(
+    "part", [r"\boxed{", "<answer>", "answer is ", "#### ", "{", "\\", "answer"]
+)
+def test_a_megabyte_of_openings_is_read_in_linear_time(part):
+    # A quadratic scan of this would take minutes; the suite would time out.
+    assert declared_answer(part * (1_000_000 // len(part))) is None or part in (
+        "answer is ",
+        "#### ",
+    )

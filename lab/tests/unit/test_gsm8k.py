@@ -1,0 +1,196 @@
+import itertools
+import json
+
+import pytest
+
+from podsrl.errors import InvalidInputError
+from podslab.tasks import get_task
+from podslab.tasks.base import format_span
+from tests.support.data import SAMPLE, sample_and_complete
+
+
+def answered(content: str) -> str:
+    return f"<think>\nso\n</think>\n<answer>\n{content}\n</answer>"
+
+
+def write(path, *lines):
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@sample_and_complete("gsm8k", "all 7,473 and 1,319 gold answers pass their own grader")
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("mode", ["strict", "lenient"])
+def test_every_gold_answer_of_gsm8k_passes_its_own_grader(split, mode, data):
+    task = get_task("gsm8k", mode=mode)
+    rows = task.load(split, str(data))
+    assert len(rows) == (10 if data == SAMPLE / "gsm8k" else {"train": 7473, "test": 1319}[split])
+    wrong = [row for row in rows if task.grade(task.gold_completion(row), row) != (True, True)]
+    assert wrong == []
+
+
+@sample_and_complete("gsm8k", "none of 1,200 gold answers passes as its neighbour's")
+def test_no_gold_answer_of_gsm8k_passes_as_its_neighbour(data):
+    task = get_task("gsm8k")
+    rows = task.load("test", str(data))
+    pairs = [(a, b) for a, b in itertools.pairwise(rows) if a["answer"] != b["answer"]]
+    assert len(pairs) > 0.75 * len(rows)
+    assert not any(task.grade(task.gold_completion(a), b).answer for a, b in pairs)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "1080",
+        "1,080",
+        "$1,080",
+        "1080.00 dollars per day",
+        r"\boxed{1080}",
+        r"$\boxed{1{,}080}$",
+        "x = 1080",
+        "2160/2",
+        "1 080",
+        "**1080**",
+        "The total is 1080.",
+        r"\$1,\!080",
+        "1.08k",
+    ],
+)
+def test_strict_mode_reads_a_number_however_it_is_written(content):
+    assert get_task("gsm8k").grade(answered(content), {"answer": "1,080"}).answer is True
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "1081",
+        "-1080",
+        "1080 or 1081",
+        "not 1080",
+        "at least 1080",
+        "1080^2",
+        "1080\u00b2",
+        "1080x",
+        "",
+        "one",
+        "1080/0",
+        "10,80",
+        "1080 thousand",
+        "1080.5",
+        "540 * 2",
+        "1080 and a half",
+    ],
+)
+def test_strict_mode_refuses_what_is_not_that_number(content):
+    assert get_task("gsm8k").grade(answered(content), {"answer": "1,080"}).answer is False
+
+
+@pytest.mark.parametrize("content", ["3 times", "3 times a week", "3 dollars/day", "3 more", "3 m"])
+def test_words_beside_the_number_do_no_harm(content):
+    assert get_task("gsm8k").grade(answered(content), {"answer": "3"}).answer is True
+
+
+def test_strict_mode_wants_a_declared_answer_and_lenient_mode_the_last_number():
+    strict, lenient = get_task("gsm8k"), get_task("gsm8k", mode="lenient")
+    row = {"answer": "72"}
+    rambling = "She sold 48 and then 24, which makes 72"
+    assert strict.grade(rambling, row).answer is False
+    assert lenient.grade(rambling, row).answer is True
+    assert lenient.grade(rambling + " in 2 months", row).answer is False
+    assert lenient.grade("<answer>72", row).answer is True  # cut off before the closing tag
+    assert strict.grade("<answer>72", row).answer is False
+
+
+@pytest.mark.parametrize(
+    ("completion", "right"),
+    [
+        ("<answer>71</answer> no, <answer>72</answer>", True),
+        ("<answer>72</answer> no, <answer>71</answer>", False),
+        (r"<think>\boxed{72}</think><answer>71</answer>", False),
+        (r"so \boxed{71}, no, \boxed{72}.", True),
+        (r"so \boxed{71} or \boxed{72}", False),
+        ("48 + 24 = 72\n#### 72", True),
+        ("The answer is 72.", True),
+        ("The answer is 72. Or is the answer 71?", False),
+    ],
+)
+def test_the_last_declaration_counts(completion, right):
+    assert get_task("gsm8k").grade(completion, {"answer": "72"}).answer is right
+
+
+def test_a_row_whose_gold_answer_is_no_number_is_unscorable_not_wrong():
+    assert get_task("gsm8k").grade(answered("72"), {"answer": "seventy"}).answer is None
+
+
+def test_the_untouched_answer_field_of_the_dataset_is_a_gold_answer_too():
+    row = {"answer": "48 + 24 = <<48+24=72>>72\n#### 72"}
+    assert get_task("gsm8k").grade(answered("72"), row).answer is True
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (['{"question": "q", "answer": "#### 1"}', '{"question": '], "line 2: not JSON"),
+        (
+            ['{"question": "q", "answer": "#### 1"}', '{"question": "q"}'],
+            "line 2: no field 'answer'",
+        ),
+        (['{"question": "q", "answer": "#### 1"}', "", "[1]"], "line 3: not a JSON object"),
+        (['{"question": "q", "answer": "1"}'], "line 1: the field 'answer' has no '####"),
+        (['{"question": "q", "answer": "#### one"}'], "'one' is not a number"),
+        ([""], "the dataset is empty"),
+    ],
+)
+def test_a_bad_data_file_is_refused_with_the_line(tmp_path, lines, words):
+    path = write(tmp_path / "train.jsonl", *lines)
+    with pytest.raises(InvalidInputError, match=r"train\.jsonl") as error:
+        get_task("gsm8k").load("train", path)
+    assert words in str(error.value)
+
+
+def test_bytes_that_are_not_utf8_are_refused_with_the_line(tmp_path):
+    good = json.dumps({"question": "q", "answer": "#### 1"}).encode()
+    (tmp_path / "train.jsonl").write_bytes(good + b'\n{"question": "\xff\xfe"}\n')
+    with pytest.raises(InvalidInputError, match="line 2: not JSON"):
+        get_task("gsm8k").load("train", str(tmp_path))
+
+
+def test_a_missing_file_mode_or_split_is_refused():
+    with pytest.raises(InvalidInputError, match=r"no folder with train\.jsonl"):
+        get_task("gsm8k").load("train", "/nowhere")
+    with pytest.raises(InvalidInputError, match="allowed are train, test"):
+        get_task("gsm8k").load("validation", "/nowhere")
+    with pytest.raises(InvalidInputError, match="allowed are strict, lenient"):
+        get_task("gsm8k", mode="kind")
+
+
+def test_the_hub_out_of_reach_says_how_to_use_a_local_copy(monkeypatch):
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InvalidInputError, match="--data_path"):
+        get_task("gsm8k").load("test")
+
+
+def test_the_rewards_are_those_of_the_paper():
+    correctness, form, tags = get_task("gsm8k").rewards()
+    texts = [answered("72"), answered("71"), answered("71") + "!" * 30, "71"]
+    columns = {"answer": ["72"] * 4}
+    assert correctness(completions=texts, **columns) == [1, 0, 0, 0]
+    # wrong answers get 0.1 for the form, less 0.001 for each character outside it, ...
+    assert form(completions=texts, **columns) == pytest.approx([0, 0.1, 0.07, 0])
+    # ... and 0.025 for each tag
+    assert tags(completions=texts, **columns) == pytest.approx([0, 0.1, 0.1, 0])
+
+
+def test_the_format_is_found_in_linear_time_and_as_the_regular_expression_finds_it():
+    import re
+
+    slow = re.compile(r"<think>.*</think>[ \n]?<answer>.*</answer>", re.DOTALL)
+    parts = ["<think>", "</think>", "<answer>", "</answer>", "\n", "x"]
+    for i in range(6**6):
+        text = "".join(parts[i // 6**k % 6] for k in range(6))
+        match = slow.search(text)
+        assert format_span(text) == (match and match.span())
+    assert format_span("<think></think>" * 100_000 + "<answer>" * 100_000) is None

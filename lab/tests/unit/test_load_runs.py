@@ -1,0 +1,385 @@
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+
+from podslab.report.curves import Clock
+from podslab.report.load_runs import Choices, load_comparison
+from podslab.report.summary import as_json, as_markdown, summarise
+from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.rollout_log.run_folder import RunFolder
+from support.synthetic_runs import evaluation, write_run, write_training
+
+SLOW = (0.1, 0.4, 0.6, 0.8)  # 99 % of 0.8 at the third evaluation, 30 steps of 1 s
+FAST = (0.1, 0.8, 0.8, 0.8)  # at the first, 10 steps of 1.5 s: 30 s / 15 s = 2x
+
+
+def write_comparison(folder, seeds=(0, 1)):
+    for seed in seeds:
+        write_run(folder / "grpo" / f"seed-{seed}", "grpo", seed, SLOW)
+        write_run(folder / "pods" / f"seed-{seed}", "pods", seed, FAST, n=64, seconds_per_step=1.5)
+    return folder
+
+
+def numbers(*folders, **choices):
+    comparison = load_comparison(folders, Choices(**choices))
+    return as_json(comparison, summarise(comparison))
+
+
+def test_a_known_comparison_gives_exactly_the_known_numbers(tmp_path):
+    grpo, pods = numbers(write_comparison(tmp_path))["arms"]
+    assert (grpo["arm"], pods["arm"]) == ("grpo", "pods")
+    assert pods["seeds"] == (0, 1)
+    assert grpo["base"]["mean"] == pytest.approx(0.1)
+    assert grpo["peak"] == {"mean": pytest.approx(0.8), "error": pytest.approx(0.0), "seeds": 2}
+    assert grpo["peak_seconds"] == 30.0
+    assert (pods["steps"], pods["seconds_per_step"], pods["training_seconds"]) == (30, 1.5, 45.0)
+    assert (pods["generated"], pods["trained"]) == (30 * 64, 30 * 16)
+    assert pods["peak_memory"] == 2**30
+    speedup = pods["speedups"]["grpo"]
+    assert (speedup["reference_seconds"], speedup["seconds"], speedup["ratio"]) == (30.0, 15.0, 2.0)
+    assert (speedup["low"], speedup["high"], speedup["median"]) == (2.0, 2.0, 2.0)
+
+
+def test_reordering_folders_seeds_and_names_changes_nothing(tmp_path):
+    write_comparison(tmp_path / "a", seeds=(0, 1, 2))
+    run = tmp_path / "a" / "pods" / "seed-1"
+    shutil.rmtree(run)
+    write_run(run, "pods", 1, (0.1, 0.3, 0.8, 0.9), n=64, seconds_per_step=1.5)
+    first = numbers(tmp_path / "a")
+    for i, path in enumerate(sorted((tmp_path / "a").glob("*/*"), reverse=True)):
+        shutil.copytree(path, tmp_path / "b" / f"{i}-renamed")
+    folders = sorted((tmp_path / "b").iterdir(), reverse=True)
+    assert numbers(*folders) == first
+    assert numbers(*folders[::2], *folders[1::2], folders[0]) == first  # one of them given twice
+
+
+def test_the_measure_can_be_chosen(tmp_path):
+    pods = numbers(write_comparison(tmp_path), measure="both_accuracy")["arms"][1]
+    assert pods["peak"]["mean"] == pytest.approx(0.78)  # 0.02 less than the answers alone
+    with pytest.raises(UnknownNameError, match="allowed: answer_accuracy"):
+        numbers(tmp_path, measure="accuracy")
+
+
+def test_a_comparison_in_which_nobody_learned_has_no_ratio_anywhere(tmp_path):
+    for arm in ("grpo", "pods"):
+        for seed in (0, 1):
+            write_run(tmp_path / arm / f"seed-{seed}", arm, seed, (0.06, 0.07, 0.05, 0.06))
+    comparison = load_comparison([tmp_path], Choices())
+    summaries = summarise(comparison)
+    found = as_json(comparison, summaries)["arms"][1]
+    assert (found["rise"]["learned"], found["speedups"]["grpo"]["learned"]) == (False, False)
+    assert (found["speedups"]["grpo"]["ratio"], found["speedups"]["grpo"]["median"]) == (None, None)
+    text = as_markdown(comparison, summaries)
+    assert "**6.0 % → 6.0 %** pods: answers right, in 30 steps (30 s of training time)." in text
+    assert "* **nothing learned**: grpo did not learn: its best is 1 points above its start" in text
+    assert "no speed-up over it is given; nobody learned." in text
+    assert "| speed-up over grpo | reference | nothing learned |" in text
+    assert not re.search(r"\d\.\d+x", text)
+
+
+def test_an_arm_that_learned_beside_a_reference_that_did_not_is_named(tmp_path):
+    write_run(tmp_path / "grpo", "grpo", 0, (0.1, 0.1, 0.1))
+    write_run(tmp_path / "pods", "pods", 0, (0.1, 0.8, 0.8))
+    comparison = load_comparison([tmp_path], Choices())
+    text = as_markdown(comparison, summarise(comparison))
+    assert "**10 % → 80 %** pods" in text
+    assert "no speed-up over it is given; pods did learn." in text
+
+
+def test_runs_without_evaluations_are_shown_by_their_rewards(tmp_path):
+    for name, rewards in (("a", (0.2, 0.4, 0.6)), ("b", (0.1, 0.3, 0.9))):
+        write_training(tmp_path / name, rewards)
+    comparison = load_comparison([tmp_path], Choices())
+    assert [arm.name for arm in comparison.arms] == ["a", "b"]  # both say that they are pods, 42
+    text = as_markdown(comparison, summarise(comparison))
+    assert text.startswith("## Training: mean reward of all rollouts")
+    assert "**0.1 → 0.9** b: mean reward of all rollouts, in 30 steps (30 s" in text
+    assert "| reward at the start | 0.2 | 0.1 |" in text
+    assert "speed-up" not in text
+    assert "nothing learned" not in text
+    alone = load_comparison([tmp_path / "a"], Choices(clock=Clock(generate=1.0)))
+    assert [arm.name for arm in alone.arms] == ["pods"]
+    assert alone.arms[0].curves.seconds.shape == (1, 20)
+    assert alone.arms[0].curves.seconds[0, -1] == 30 * 64.0
+    with pytest.raises(InvalidInputError, match="no evaluation in"):
+        numbers(tmp_path, references=["a"])
+
+
+def test_a_run_that_has_just_begun_does_not_shorten_the_others_of_its_arm(tmp_path):
+    for seed, rewards in enumerate([(0.2, 0.4, 0.6), (0.1,)]):
+        run = write_training(tmp_path / f"seed-{seed}", rewards)
+        run.write_config({**run.config(), "seed": seed})
+    arms = load_comparison([tmp_path], Choices()).arms
+    assert [(arm.name, arm.curves.steps[0, -1]) for arm in arms] == [("seed-0", 30), ("seed-1", 10)]
+    for step in range(11, 29):  # nearly as long as the other
+        run.append_metrics({**run.metrics()[-1], "step": step})
+    (arm,) = load_comparison([tmp_path], Choices()).arms
+    assert arm.curves.seeds == (0, 1)
+
+
+def test_runs_that_logged_nothing_are_refused_or_left_out(tmp_path):
+    RunFolder(tmp_path / "b").write_config({"arm": "pods", "seed": 0})
+    with pytest.raises(InvalidInputError, match=r"no evaluation in .*, and no rewards in its metr"):
+        numbers(tmp_path)
+    with pytest.raises(
+        InvalidInputError, match=r"nothing to show: .*b was left out: it has logged"
+    ):
+        numbers(tmp_path, partial=True)
+    write_training(tmp_path / "a", (0.2, 0.4))
+    with pytest.raises(InvalidInputError, match=r"no evaluation in .*b, .*--partial"):
+        numbers(tmp_path)
+    found = numbers(tmp_path, partial=True)
+    assert [arm["arm"] for arm in found["arms"]] == ["pods"]
+    assert found["notes"] == [f"{tmp_path / 'b'} was left out: it has logged no reward"]
+
+
+def test_a_run_whose_rewards_are_all_null_is_left_out_with_a_note(tmp_path):
+    write_training(tmp_path / "null", (None,))
+    with pytest.raises(InvalidInputError, match=r"nothing to show: .*null was left out: all its r"):
+        numbers(tmp_path)
+    write_training(tmp_path / "a", (0.2, 0.4))
+    found = numbers(tmp_path)
+    assert [arm["arm"] for arm in found["arms"]] == ["pods"]
+    assert found["notes"] == [f"{tmp_path / 'null'} was left out: all its rewards are null"]
+
+
+def test_first_rewards_that_are_null_are_shown_as_not_known(tmp_path):
+    write_training(tmp_path, (None, 0.3, 0.4))
+    comparison = load_comparison([tmp_path], Choices())
+    text = as_markdown(comparison, summarise(comparison))
+    assert "**— → 0.4** pods" in text
+    assert "| reward at the start | — |" in text
+    assert "nan" not in text
+    write_training(tmp_path / "b", (0.1, 0.2, 0.3)).write_config({"arm": "pods", "seed": 43})
+    (arm,) = numbers(tmp_path)["arms"]  # no two seeds have a start
+    assert arm["final"]["mean"] == pytest.approx(0.35)
+
+
+def test_rewards_without_training_time_are_refused_saying_what_to_log(tmp_path):
+    write_training(tmp_path, (0.2, 0.4), **{"pods/training_seconds": None})
+    with pytest.raises(InvalidInputError, match=r"log pods/training_seconds, the seconds of train"):
+        numbers(tmp_path)
+    assert numbers(tmp_path, clock=Clock(generate=1.0))["arms"][0]["training_seconds"] == 20 * 64
+
+
+def test_mixed_tasks_are_refused_and_can_be_chosen_from(tmp_path):
+    write_comparison(tmp_path)
+    for run in ("grpo/seed-0", "grpo/seed-1", "pods/seed-0", "pods/seed-1"):
+        for step in (0, 10, 20, 30):
+            other = evaluation(step, step, 0.3, task="gsm8k")
+            RunFolder(tmp_path / run).append_evaluation(other)
+    with pytest.raises(InvalidInputError, match=r"mixed tasks: arithmetic.*gsm8k.*--task"):
+        numbers(tmp_path)
+    assert numbers(tmp_path, task="gsm8k/test")["arms"][0]["peak"]["mean"] == pytest.approx(0.3)
+    assert numbers(tmp_path, task="arithmetic")["arms"][0]["peak"]["mean"] == pytest.approx(0.8)
+    with pytest.raises(InvalidInputError, match="no evaluation of task 'math'"):
+        numbers(tmp_path, task="math")
+
+
+def test_runs_on_different_problems_of_one_task_are_mixed_tasks(tmp_path):
+    write_comparison(tmp_path)
+    path = tmp_path / "grpo" / "seed-0" / "evaluations.jsonl"
+    path.write_text(path.read_text().replace('"problems": 100', '"problems": 200'))
+    with pytest.raises(InvalidInputError, match=r"100 test problems.*200 test problems") as found:
+        numbers(tmp_path)
+    assert "--task" not in str(found.value)  # it can't choose one of these
+    assert str(found.value).endswith("can't be compared: report the folders apart")
+
+
+def test_other_options_of_one_task_are_mixed_tasks(tmp_path):
+    for arm, options in (("grpo", '{"max_columns": 7}'), ("pods", '{"max_columns": 6}')):
+        write_run(tmp_path / arm, arm, 0, SLOW, config={"task_options": options})
+    with pytest.raises(InvalidInputError, match=r"mixed.*; max columns 6 .*; max columns 7 "):
+        numbers(tmp_path)
+
+
+def test_runs_that_are_not_finished_are_named_even_if_all_stand_at_the_same_point(tmp_path):
+    write_comparison(tmp_path, seeds=(0,))
+    assert numbers(tmp_path)["notes"] == []
+    for arm in ("grpo", "pods"):
+        (tmp_path / arm / "seed-0" / "finished.json").unlink()
+    notes = numbers(tmp_path)["notes"]
+    assert [note.endswith("seed-0 is not finished") for note in notes] == [True, True]
+
+
+def test_an_evaluation_of_the_untrained_model_alone_is_no_curve(tmp_path):
+    write_run(tmp_path / "pods", "pods", 0, (0.1,))
+    with pytest.raises(InvalidInputError, match="only the evaluation of the untrained model"):
+        numbers(tmp_path)
+
+
+def test_a_run_that_was_resumed_elsewhere_was_made_on_both_machines(tmp_path):
+    write_comparison(tmp_path, seeds=(0,))
+    one, other = ({"cpu": name, "cores": 2, "gpus": []} for name in ("A", "B"))
+    for arm in ("grpo", "pods"):
+        path = tmp_path / arm / "seed-0" / "environment.json"
+        path.write_text(json.dumps({**one, "resumed": [other] if arm == "pods" else []}))
+    (note,) = numbers(tmp_path)["notes"]
+    assert "A, 2 cores, no GPU: " in note
+    assert note.endswith("B, 2 cores, no GPU: " + str(tmp_path / "pods" / "seed-0"))
+
+
+def test_a_missing_seed_is_refused_and_left_out_of_a_partial_report(tmp_path):
+    write_comparison(tmp_path, seeds=(0, 1, 2))
+    shutil.rmtree(tmp_path / "pods" / "seed-2")
+    with pytest.raises(InvalidInputError, match=r"missing runs: pods seed 2\..*pods compare"):
+        numbers(tmp_path)
+    found = numbers(tmp_path, partial=True)
+    assert [arm["seeds"] for arm in found["arms"]] == [(0, 1), (0, 1)]
+    assert "pods seed 2" in found["notes"][0]
+
+
+def test_an_arm_that_the_spec_names_and_nobody_ran_is_refused(tmp_path):
+    write_comparison(tmp_path)
+    spec = {"arms": {"grpo": {}, "pods": {}, "grpo_ga": {"n": 64}}, "seeds": [0, 1]}
+    (tmp_path / "comparison.yaml").write_text(yaml.safe_dump(spec))
+    with pytest.raises(InvalidInputError, match=r"missing runs: grpo_ga seed 0, grpo_ga seed"):
+        numbers(tmp_path)
+    with pytest.raises(InvalidInputError, match="no seed is left"):
+        numbers(tmp_path, partial=True)
+    (tmp_path / "comparison.yaml").write_text("seeds: 2")
+    with pytest.raises(InvalidInputError, match=r"comparison\.yaml is damaged"):
+        numbers(tmp_path)
+
+
+def test_unequal_evaluation_points_are_refused_and_unfinished_runs_can_be_left_out(tmp_path):
+    write_comparison(tmp_path, seeds=(0, 1, 2))
+    path = tmp_path / "pods" / "seed-2" / "evaluations.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    with pytest.raises(InvalidInputError, match=r"unequal evaluation points: .*pods/seed-2 has 2"):
+        numbers(tmp_path)
+    found = numbers(tmp_path, partial=True)
+    assert [arm["seeds"] for arm in found["arms"]] == [(0, 1), (0, 1)]
+    assert "pods/seed-2 is not finished" in found["notes"][0]
+    assert found["notes"][1].startswith(
+        "missing runs: pods seed 2 (unfinished); only seeds that every arm"
+    )
+    shutil.rmtree(tmp_path / "grpo" / "seed-0")
+    shutil.rmtree(tmp_path / "grpo" / "seed-1")
+    both = r"^missing runs: grpo seed 0, grpo seed 1, pods seed 2 \(unfinished\)\..*no seed is left"
+    with pytest.raises(InvalidInputError, match=both):
+        numbers(tmp_path, partial=True)
+
+
+def test_two_runs_of_one_arm_and_seed_are_refused(tmp_path):
+    write_comparison(tmp_path)
+    shutil.copytree(tmp_path / "pods" / "seed-0", tmp_path / "again")
+    with pytest.raises(InvalidInputError, match=r"both arm 'pods' with seed 0"):
+        numbers(tmp_path)
+
+
+def test_a_half_written_evaluation_is_named_in_the_notes(tmp_path):
+    write_comparison(tmp_path)
+    with (tmp_path / "pods" / "seed-0" / "evaluations.jsonl").open("a") as file:
+        file.write('{"step": 40, "trai')
+    found = numbers(tmp_path)
+    assert "evaluations.jsonl, line 5 is half-written and was skipped" in found["notes"][0]
+    assert found["arms"][1]["speedups"]["grpo"]["ratio"] == 2.0
+
+
+def test_damaged_files_are_refused_by_name(tmp_path):
+    write_comparison(tmp_path)
+    path = tmp_path / "pods" / "seed-0" / "metrics.jsonl"
+    path.write_text("x" + path.read_text())
+    with pytest.raises(InvalidInputError, match=r"pods/seed-0/metrics\.jsonl, line 1 is damaged"):
+        numbers(tmp_path)
+
+
+def test_a_config_without_arm_or_seed_is_refused(tmp_path):
+    RunFolder(tmp_path).write_config({"arm": "pods", "seed": "one"})
+    with pytest.raises(InvalidInputError, match="must say the run's seed; got 'one'"):
+        numbers(tmp_path)
+
+
+def test_the_reference_must_be_an_arm_and_clear(tmp_path):
+    write_run(tmp_path / "a", "max_variance", 0, FAST)
+    write_run(tmp_path / "b", "random", 0, SLOW)
+    with pytest.raises(InvalidInputError, match="--reference"):
+        numbers(tmp_path)
+    with pytest.raises(UnknownNameError, match="there are max_variance, random"):
+        numbers(tmp_path, references=["pods"])
+    arms = numbers(tmp_path, references=["random"])["arms"]
+    assert arms[0]["speedups"]["random"]["ratio"] == 3.0  # 30 s / 10 s
+    assert numbers(tmp_path / "a")["arms"][0]["speedups"] == {}  # an arm alone needs none
+
+
+def test_arms_are_in_the_usual_order_and_by_the_numbers_in_their_names(tmp_path):
+    for arm in ("n = 256", "pods", "n = 32", "grpo_ga", "grpo"):
+        write_run(tmp_path / arm, arm, 0, SLOW)
+    arms = [arm["arm"] for arm in numbers(tmp_path)["arms"]]
+    assert arms == ["grpo", "grpo_ga", "pods", "n = 32", "n = 256"]
+
+
+def test_runs_from_different_machines_are_pointed_out_for_measured_time_only(tmp_path):
+    write_comparison(tmp_path)
+    for arm, gpu in (("grpo", "L40S"), ("pods", "H100")):
+        for seed in (0, 1):
+            facts = {"cpu": "X", "cores": 8, "gpus": [gpu]}
+            path = tmp_path / arm / f"seed-{seed}" / "environment.json"
+            path.write_text(json.dumps(facts))
+    (note,) = numbers(tmp_path)["notes"]
+    assert "different hardware" in note
+    assert "H100" in note
+    assert numbers(tmp_path, clock=Clock(update=1.0))["notes"] == []
+
+
+def test_modelled_time_is_labelled_everywhere_and_holds_no_measured_second(tmp_path):
+    comparison = load_comparison([write_comparison(tmp_path)], Choices(clock=Clock(0.05, 0, 0.42)))
+    summaries = summarise(comparison)
+    found = as_json(comparison, summaries)
+    assert (found["time"], found["clock"]) == (
+        "modelled",
+        {"generate": 0.05, "score": 0, "update": 0.42},
+    )
+    # a step: grpo 16 * 0.05 + 16 * 0.42 = 7.52 s; pods 64 * 0.05 + 16 * 0.42 = 9.92 s
+    grpo, pods = summaries
+    assert (grpo.seconds_per_step, pods.seconds_per_step) == pytest.approx((7.52, 9.92))
+    speedup = pods.speedups["grpo"]
+    assert speedup.ratio == pytest.approx(30 * 7.52 / (10 * 9.92))
+    phases = comparison.arm("pods").log.phase_seconds
+    assert phases == pytest.approx({"generate": 3.2, "score": 0, "select": 0, "update": 6.72})
+    assert comparison.arm("pods").log.seconds.max() <= 30 * 9.92
+    text = as_markdown(comparison, summaries)
+    for line in text.splitlines():
+        if any(word in line for word in ("time", "seconds", "speed-up")):
+            assert "modelled" in line.lower(), line
+
+
+def test_a_second_pass_over_the_rollouts_is_paid_too(tmp_path):
+    for arm, seed, passes in (("grpo", 0, None), ("pods", 0, 2)):
+        write_run(tmp_path / arm, arm, seed, SLOW, config={"num_iterations": passes})
+    clock = Clock(generate=0.05, update=0.42)
+    comparison = load_comparison([tmp_path], Choices(clock=clock))
+    # a step: 16 * 0.05 + 16 * 0.42 = 7.52 s in one pass, 16 * 0.05 + 2 * 16 * 0.42 = 14.24 in two
+    found = [summary.seconds_per_step for summary in summarise(comparison)]
+    assert found == pytest.approx([7.52, 14.24])
+    log = comparison.arm("pods").log
+    assert log.phase_seconds["update"] == pytest.approx(2 * 16 * 0.42)
+    assert log.seconds[-1] == pytest.approx(30 * 14.24)
+    assert comparison.clock == clock  # what was asked for is what is shown
+    write_run(tmp_path / "other", "pods", 1, SLOW, config={"num_iterations": 1})
+    write_run(tmp_path / "grpo-1", "grpo", 1, SLOW)
+    with pytest.raises(InvalidInputError, match=r"'pods'.*num_iterations must be the same.*apart"):
+        load_comparison([tmp_path], Choices(clock=clock))
+
+
+def test_the_training_log_splits_steps_into_phases_and_rewards_into_kept_and_dropped(tmp_path):
+    comparison = load_comparison([write_comparison(tmp_path)], Choices())
+    log = comparison.arm("pods").log
+    assert log.phase_seconds == pytest.approx(
+        {"generate": 0.6, "score": 0.15, "select": 0.0, "update": 0.75}
+    )
+    # of 64 rollouts with mean 0.25 the 16 kept have 0.5: the rest (16 - 8) / 48
+    assert set(log.dropped_reward) == {8 / 48}
+    assert np.isnan(comparison.arm("grpo").log.dropped_reward).all()  # nothing is dropped
+
+
+def test_a_comparison_does_not_change_when_read_twice(tmp_path):
+    write_comparison(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    numbers(tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

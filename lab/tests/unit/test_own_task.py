@@ -1,0 +1,129 @@
+"""A task file with a mistake in it: the user reads one line with the file, and the line in it."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from podsrl.cli import main
+from podsrl.errors import InvalidInputError
+from podslab.tasks import Grade
+from podslab.tasks import get_task
+
+GOOD = """
+from podslab.tasks import Grade
+from podslab.tasks import Task
+
+class Echo(Task):
+    name = "echo"
+    example = {"question": "say a", "answer": "a"}
+    example_right, example_wrong = "a", "b"
+
+    def load(self, split, path=None):
+        return [{"question": f"say {c}", "answer": c} for c in "abc"]
+
+    def grade(self, completion, row):
+        return Grade(completion.strip().endswith(row["answer"]), True)
+
+    def gold_completion(self, row):
+        return row["answer"]
+"""
+RETURN = '        return Grade(completion.strip().endswith(row["answer"]), True)'
+
+#: what is changed, into what, and what the message says beside the file
+MISTAKES = {
+    "syntax": ("class Echo(Task):", "class Echo(Task:", "line 4: can't be imported: SyntaxError"),
+    "indent": ("    name =", "      name =", "can't be imported: IndentationError"),
+    "import": (
+        "from podslab.tasks import Grade, Task",
+        "import no_such_package",
+        "line 2: can't be imported: ModuleNotFoundError: No module named 'no_such_package'",
+    ),
+    "at import": ("class Echo", "x = 1 / 0\nclass Echo", "line 4: can't be imported: ZeroDivision"),
+    "no class": ("class Echo(Task)", "class Echo", "it has none"),
+    "two classes": (
+        "class Echo",
+        "class Other(Task):\n    load = grade = None\nclass Echo",
+        "Other",
+    ),
+    "no grade": ("    def grade(", "    def grades(", "it has none; Echo lacks grade"),
+    "no name": ('    name = "echo"', "", "Echo has no name"),
+    "no example": ("    example = ", "    exampel = ", "Echo has no example"),
+    "no question": ('{"question": f"say {c}", ', "{", "row 1 of load('train') has no 'question'"),
+    "no rows": ('for c in "abc"', 'for c in ""', "load('train') returned no list of rows"),
+    "rows that are text": ('{"question": f"say {c}", "answer": c}', "c", "no 'question' and no"),
+    "load raises": (
+        "        return [",
+        "        open('/no/file')\n        return [",
+        "line 10: load(",
+    ),
+    "grade raises": (RETURN, "        return Grade(row['gold'], True)", "line 13: grade failed on"),
+    "no grade returned": (RETURN, "        return True", "must return Grade(answer, format)"),
+    "no grades returned": (
+        "    def gold_completion(",
+        "    def grade_batch(self, completions, rows):\n        return [True]\n\n"
+        "    def gold_completion(",
+        "grade_batch must return one Grade(answer, format) for each",
+    ),
+    "gold raises": (
+        '        return row["answer"]',
+        "        return 1 / 0",
+        "gold_completion failed",
+    ),
+    "a missing wrong example": (', example_wrong = "a", "b"', ' = "a"', "examples failed"),
+}
+
+
+@pytest.mark.parametrize("mistake", list(MISTAKES))
+def test_a_mistake_in_a_task_file_is_one_line_with_the_file_and_no_traceback(
+    mistake, tmp_path, capsys
+):
+    old, new, said = MISTAKES[mistake]
+    assert GOOD.count(old) == 1
+    file = tmp_path / "echo.py"
+    file.write_text(GOOD.replace(old, new))
+    assert main(["tasks", "check", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(file) in line
+    assert said in line
+
+
+def test_the_same_file_without_a_mistake_passes(tmp_path, capsys):
+    file = tmp_path / "echo.py"
+    file.write_text(GOOD)
+    assert main(["tasks", "check", str(file)]) == 0
+    assert "train: 3 of 3 gold answers pass" in capsys.readouterr().out
+    task = get_task(str(file))
+    assert task.grade_batch(["a"], [{"answer": "a"}]) == [Grade(True, True)]
+
+
+def test_a_task_may_refuse_its_data_in_its_own_words(tmp_path):
+    file = tmp_path / "echo.py"
+    refusal = "        from podsrl.errors import InvalidInputError as E; raise E('no such planet')"
+    file.write_text(GOOD.replace("        return [{", f"{refusal}\n        return [{{"))
+    with pytest.raises(InvalidInputError, match=r"^no such planet$"):
+        get_task(str(file)).load("train")
+
+
+def test_a_grader_that_fails_in_training_names_its_file_line_and_the_completion(tmp_path):
+    file = tmp_path / "echo.py"
+    file.write_text(GOOD.replace(RETURN, "        return Grade(row['gold'], True)"))
+    correctness = get_task(str(file)).rewards()[0]
+    with pytest.raises(InvalidInputError, match=r"line 13: grade failed on .* 'a b c': KeyError"):
+        correctness(completions=["a b c"], answer=["a"])
+
+
+def test_rewards_that_are_asked_for_at_once_grade_once():
+    """As TRL's asynchronous worker asks: each function in a thread of its own."""
+    task, graded = get_task("gsm8k"), []
+
+    def grade_slowly(completions, rows):
+        graded.append(len(completions))
+        time.sleep(0.2)
+        return [Grade(True, True)] * len(completions)
+
+    task.grade_batch = grade_slowly
+    with ThreadPoolExecutor(3) as threads:
+        done = [threads.submit(f, completions=["a"], answer=["1"]) for f in task.rewards()]
+    assert [future.result() for future in done] == [[1.0], [0.0], [0.0]]
+    assert graded == [1]

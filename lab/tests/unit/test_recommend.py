@@ -1,0 +1,358 @@
+"""What steps cost, and the choice of prompts, n and m by that and the signal."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.evidence.cells import speedup
+from podsrl.errors import InvalidInputError
+from podslab.recommend.advice import Batch, advise
+from podslab.recommend.choice import best, best_rounds, grid, recommend, splits
+from podslab.recommend.costs import Costs, Line, Sizes, Timing
+from podslab.recommend.populations import (
+    BetaRates,
+    KnownRates,
+    ResampledRewards,
+    measured,
+    parse_pass_rates,
+)
+from podslab.recommend.signal import MEASURED
+
+
+def test_a_cost_is_a_line_that_never_falls():
+    line = Line.through({64: 2.5, 16: 1.0})
+    assert (line(40), line(128), line(8)) == pytest.approx((1.75, 4.5, 0.75))
+    # the line would start below 0, or fall
+    assert Line.through({16: 1.0, 32: 3.0}).fixed == 0.0
+    assert Line.through({16: 1.0, 32: 0.9}).each == 0.0
+    # what was measured more often counts more
+    often = Line.through({16: 1.0, 32: 0.9}, {16: 1, 32: 9})
+    assert 0.9 < often(32) < Line.through({16: 1.0, 32: 0.9})(32)
+    assert Line.through({16: 0.0, 32: 0.0}) == Line(0.0, 0.0)
+    for bad in ({}, {0: 1.0}, {4: -1.0}, {4: float("nan")}):
+        with pytest.raises(InvalidInputError, match=r"a cost needs seconds >= 0"):
+            Line.through(bad)
+
+
+def timing(rollouts: int, generate: float, update: float = 1.0, tokens: float = 10.0) -> Timing:
+    return Timing(rollouts, 16, generate, 0.0, update, tokens)
+
+
+def test_slow_first_calls_count_little_and_length_is_accounted_for():
+    costs = Costs.of_timings(
+        [
+            timing(64, 99.0, 99.0), timing(64, 4.0, 4.0, tokens=20.0),
+            timing(16, 9.0, 3.0), timing(16, 1.0, 1.0),
+        ]
+    )  # fmt: skip
+    # a rollout has (10 + 20 + 10 + 10) / 4 = 12.5 tokens
+    assert costs.generate(64) == pytest.approx(4.0 * 12.5 / 20)
+    assert costs.generate(16) == pytest.approx(1.0 * 12.5 / 10)
+    # a token's update took 9.9, 0.2, 0.3 and 0.1 s
+    assert costs.update(16) == pytest.approx(0.2 * 12.5)
+    assert costs.update(8) == pytest.approx(0.1 * 12.5)
+    alone = Costs.of_timings([timing(64, 8.0)])
+    assert (alone.generate(16), alone.update(16)) == (2.0, 1.0)
+    for bad in ([], [timing(4, 0.0, 0.0)]):
+        with pytest.raises(InvalidInputError, match=r"no step was measured|took no time"):
+            Costs.of_timings(bad)
+
+
+def test_one_hiccup_among_a_few_timings_decides_nothing():
+    few = [timing(n, 1.0 + n / 16) for n in (16, 32, 64, 128) for _ in range(2)]
+    few[2:4] = [timing(32, 6.0), timing(32, 6.5)]  # instead of 3
+    assert Costs.of_timings(few).generate(32) == pytest.approx(3.0, rel=0.35)
+    assert Costs.of_timings(few[:2] + few[4:]).generate(32) == pytest.approx(3.0)
+
+
+def test_given_costs_are_those_of_a_step():
+    costs = Costs.of_rollouts(generate=0.05, update=0.42, score=0.01)
+    assert costs.phases(Sizes(2, 64, 16)) == pytest.approx(
+        {"generate": 6.4, "score": 1.28, "update": 13.44}
+    )
+    assert costs.seconds(Sizes(2, 64, 16)) == pytest.approx(21.12)
+
+
+EXPENSIVE_UPDATE = Costs.of_rollouts(generate=0.05, update=0.42)
+EXPENSIVE_GENERATION = Costs.of_rollouts(generate=0.4, update=0.05)
+NOW = Sizes(1, 64, 16)
+
+
+def test_the_ways_to_spend_rows_are_all_that_divide_them():
+    ways = splits(12)
+    assert {(one.prompts, one.m) for one in ways} == {(1, 12), (2, 6), (3, 4), (6, 2), (12, 1)}
+    assert all(one.rows == 12 and one.n in (one.m, 2 * one.m, 4 * one.m, 8 * one.m) for one in ways)
+    assert min(one.n for one in ways) == 2
+    assert [str(one) for one in splits(16, n=[8, 32], m=[4, 16])] == [
+        "4 prompts, 4 -> 4", "4 prompts, 8 -> 4", "4 prompts, 32 -> 4",
+        "1 prompt, 16 -> 16", "1 prompt, 32 -> 16",
+    ]  # fmt: skip
+    with pytest.raises(InvalidInputError, match="m must divide the 16 rows per step; got 5"):
+        splits(16, m=[4, 5])
+
+
+@pytest.mark.parametrize("rows", [16, 128])
+@pytest.mark.parametrize("costs", [EXPENSIVE_UPDATE, EXPENSIVE_GENERATION])
+@pytest.mark.parametrize("rates", [(0.02, 0.97), (0.5,), (0.1, 0.3, 0.8)])
+def test_what_is_recommended_is_the_best_of_the_grid_by_brute_force(rows, costs, rates):
+    def learned(prompts, n, m):
+        """Per second, written out anew: every number right of every rate."""
+        mean = square = differ = 0.0
+        for rate in rates:
+            for right in range(n + 1):
+                chance = stats.binom.pmf(right, n, rate) / len(rates)
+                ends = [min(right, most) for most in range(m + 1) if m - most <= n - right]
+                kept = max({e for e in ends if m - e <= n - right}, key=lambda j: j * (m - j))
+                share = kept / m
+                mean += chance * (share * (1 - share)) ** 0.5
+                square += chance * share * (1 - share)
+                differ += chance * (0 < kept < m)
+        noise = 19.0 * square - mean**2 + 23.0 * differ / m
+        seconds = costs.generate(1) * prompts * n + costs.update(1) * prompts * m
+        return mean**2 / (mean**2 + noise / prompts) / seconds
+
+    assert (MEASURED.between, MEASURED.within) == (18.0, 23.0)
+    now = Sizes(rows // 16, 64, 16)
+    advice = advise(KnownRates(rates), costs, now, n=[2, 4, 8, 16, 32], m=[2, 4, 8])
+    brute = {
+        (rows // m, n, m): learned(rows // m, n, m)
+        for m in (2, 4, 8, 16)
+        for n in (2, 4, 8, 16, 32)
+        if n >= m
+    }
+    assert {tuple(cell.sizes): cell.per_second for cell in advice.cells} == pytest.approx(brute)
+    good = [sizes for sizes, value in brute.items() if value >= 0.95 * max(brute.values())]
+    assert tuple(advice.choice.cell.sizes) in good
+    assert advice.choice.cell.seconds == pytest.approx(
+        min(costs.seconds(Sizes(*sizes)) for sizes in good)
+    )
+
+
+def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
+    advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW)
+    assert str(advice.choice.cell.sizes) == "16 prompts, 4 -> 1 across the batch"
+    assert "times as much per second as plain GRPO with 1 prompt, 16 -> 16" in advice.choice.reason
+    assert "times as much as 4 prompts, 4 -> 4" in advice.choice.reason
+    batch = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1}
+    across = {"num_rollouts": 4, "num_generations": 1, "selection_scope": "batch"}
+    assert advice.settings() == across | batch
+    advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW, m=[2, 4, 8, 16])
+    assert str(advice.choice.cell.sizes) == "8 prompts, 8 -> 2"
+    assert advice.settings() == {"num_rollouts": 8, "num_generations": 2} | batch
+
+
+@pytest.mark.parametrize(("rate", "n", "learned"), [(0.01, 16, 5.01), (0.003, 32, 6.26)])
+def test_ever_more_rollouts_are_compared_while_the_largest_number_is_the_best(rate, n, learned):
+    advice = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16))
+    assert advice.choice.cell.sizes == Sizes(16, n, 1)
+    assert advice.relative(advice.choice.cell) == pytest.approx([learned], abs=0.005)
+    tried = [cell.sizes.n for cell in advice.cells if cell.sizes.m == 1]
+    assert tried[-1] > n
+    assert max(cell.sizes.n for cell in advice.cells) == 128  # 8 times the rows
+    assert "no larger n" not in advice.table()
+    only = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8])
+    assert "no larger n than 8 was compared" in only.table()
+    assert {cell.sizes.n for cell in only.cells if cell.sizes.m < 4} == {2, 4, 8}
+
+
+def test_one_who_chooses_across_the_batch_is_compared_with_two_rollouts_of_half_the_prompts():
+    now = Sizes(16, 4, 1)
+    advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, now, m=[2])
+    assert str(advice.plain.sizes) == "8 prompts, 2 -> 2"
+    assert {cell.sizes.m for cell in advice.cells} == {1, 2}
+    assert advice.choice.cell.sizes == now
+
+
+def test_where_generating_is_expensive_and_groups_differ_anyway_nothing_is_dropped():
+    choice = advise(KnownRates((0.4, 0.6)), EXPENSIVE_GENERATION, NOW).choice
+    assert choice.cell.sizes.n == choice.cell.sizes.m
+    assert "plain GRPO itself: more rollouts don't pay here" in choice.reason
+    only = grid(KnownRates((0.5,)), EXPENSIVE_GENERATION, splits(16, m=[16]))
+    assert "plain GRPO as it is" in recommend(only, only[0]).reason
+
+
+def test_one_timed_size_leaves_open_what_of_a_generation_is_fixed():
+    costs = Costs.of_timings([timing(16, 0.147, 0.09)])
+    free, flat = costs.ends
+    assert (free.generate(64), flat.generate(64)) == pytest.approx((4 * 0.147, 0.147))
+    assert flat.update == free.update
+    assert Costs.of_timings([timing(16, 1.0), timing(64, 2.0)]).timed_at is None
+    assert len(EXPENSIVE_UPDATE.ends) == 1  # given costs are per rollout
+    advice = advise(BetaRates(0.5, 0.5), costs, Sizes(1, 16, 16))
+    reason, learned = advice.choice.reason, {c.sizes: advice.relative(c) for c in advice.cells}
+    none, all_ = (best(advice.cells, end).sizes for end in zip(*learned.values(), strict=True))
+    assert none != all_
+    assert f"If none, {none} is best, {learned[none][0]:.2f} times" in reason
+    assert f"If all, {all_} is, {learned[all_][1]:.2f} times" in reason
+    cell, plain = advice.cells[-1].sizes, advice.plain.sizes
+    worth = advice.cells[-1].worth / advice.plain.worth
+    assert learned[cell] == pytest.approx(
+        [worth * end.seconds(plain) / end.seconds(cell) for end in costs.ends]
+    )
+    for words in (
+        "timed at one size, 16 rollouts",
+        "how much of its time is fixed is not known, and decides",
+        "run `pods recommend --config FILE`",
+        "a second run of another size",
+    ):
+        assert words in reason
+    assert "don't pay here" not in reason
+    chosen = advice.choice.cell.sizes
+    low, high = sorted(learned[chosen])
+    assert f"{chosen} learns {low:.2f} to {high:.2f} times as much" in reason
+
+
+def test_what_is_best_whether_generation_is_fixed_or_not_is_settled():
+    costs = Costs.of_timings([timing(16, 0.01, 1.0)])
+    advice = advise(BetaRates(0.5, 0.5), costs, Sizes(1, 16, 16))
+    several = Costs(Line(0.005, 0.005 / 16), costs.update)
+    assert advice.choice.cell.sizes == advise(BetaRates(0.5, 0.5), several, NOW).choice.cell.sizes
+    assert "Either way this is within 5% of the best" in advice.choice.reason
+    assert "decides" not in advice.choice.reason
+
+
+def test_without_any_contrast_there_is_nothing_to_choose_by():
+    cells = grid(KnownRates((0.0, 1.0)), EXPENSIVE_UPDATE, splits(16))
+    assert "nothing to choose by" in recommend(cells, cells[0]).reason
+
+
+@pytest.mark.parametrize("now", [Sizes(1, 24, 16), Sizes(8, 8, 2), Sizes(16, 4, 1)])
+def test_where_all_rewards_are_equal_the_present_sizes_stay_and_nothing_is_set(now):
+    advice = advise(KnownRates((0.0,)), EXPENSIVE_UPDATE, now)
+    assert advice.choice.cell.sizes == now
+    assert advice.settings() == {}
+    assert advice.rounds is None
+    table = advice.table()
+    assert f"recommended: {now}, nothing else: all rewards of each prompt are equal" in table
+    assert table.count("recommended") == 1
+    assert table.count("        —\n") == len(advice.cells)
+    assert "nan" not in table
+    assert "settings" not in table
+
+
+@pytest.mark.parametrize("prompts", [512, 4097, 5000])
+def test_across_many_prompts_at_least_eight_batches_are_simulated(prompts):
+    half = KnownRates((0.5,)).signal(2, 1, prompts)
+    again = ResampledRewards([[0.0, 1.0], [0.5, 1.0, 0.5]]).signal(2, 1, prompts)
+    assert half.contrast == pytest.approx(0.5, abs=0.02)  # half of the prompts fill all rows
+    assert 0.3 < again.contrast <= 0.5
+    assert min(half.spread, again.spread) > 0
+
+
+def test_the_speed_up_is_the_ratio_of_what_is_learned_per_second():
+    rates = KnownRates((0.05,))
+    arms = {"grpo": Sizes(1, 16, 16), "grpo_ga": Sizes(1, 64, 64), "pods": Sizes(1, 64, 16)}
+    seconds = {"grpo": 16 * 0.47, "grpo_ga": 64 * 0.47, "pods": 64 * 0.05 + 16 * 0.42}
+    worth = {
+        arm: rates.signal(sizes.n, sizes.m).worth(sizes.prompts) for arm, sizes in arms.items()
+    }
+    for one, other in itertools.permutations(arms, 2):
+        ratio = speedup(rates, EXPENSIVE_UPDATE, arms[one], arms[other])
+        assert ratio == pytest.approx(worth[one] / seconds[one] / (worth[other] / seconds[other]))
+    with pytest.raises(InvalidInputError, match="learns nothing"):
+        speedup(KnownRates((0.0,)), EXPENSIVE_UPDATE, arms["pods"], arms["grpo"])
+
+
+def test_a_batch_of_other_rows_keeps_the_memory_of_a_device():
+    assert Batch(4, 4, 2).of_rows(32) == Batch(4, 4, 2)
+    assert Batch(4, 4, 2).of_rows(64) == Batch(4, 8, 2)
+    assert Batch(16).of_rows(24) == Batch(12, 2)
+    assert Batch(16).of_rows(8) == Batch(8)
+    advice = advise(KnownRates((0.5,)), EXPENSIVE_UPDATE, Sizes(2, 64, 16), batch=Batch(2, 8, 2))
+    assert advice.settings()["per_device_train_batch_size"] == 2
+    assert advice.settings()["gradient_accumulation_steps"] == 8
+
+
+def test_rounds_pay_where_a_call_costs_little_by_itself():
+    rates, sizes = KnownRates((0.2, 0.5)), Sizes(8, 16, 2)
+    for first in (2, 4, 8):
+        # the rest is generated where the first are all right or all wrong
+        exact = [first + (16 - first) * (p**first + (1 - p) ** first) for p in rates.rates]
+        assert rates.expected_rollouts(16, 2, first) == pytest.approx(np.mean(exact))
+    update = Line.through({16: 1.0})
+    cheap_call = Costs(Line.through({16: 1.1, 128: 8.1}), update)  # 0.1 s and 1/16 s a rollout
+    rounds = best_rounds(rates, cheap_call, sizes)
+    assert rounds is not None
+    assert rounds.pays
+    rollouts = {first: rates.expected_rollouts(16, 2, first) for first in (2, 4, 8)}
+    seconds = {first: 0.2 + all_ / 2 for first, all_ in rollouts.items()}
+    assert rounds.first == min(seconds, key=lambda first: seconds[first])
+    assert rounds.seconds == pytest.approx(seconds[rounds.first] / 8.1, rel=0.02)
+    costly_call = Costs(Line.through({16: 5.0, 128: 6.0}), update)
+    none = best_rounds(rates, costly_call, sizes)
+    assert none is not None
+    assert not none.pays
+    assert "they don't pay here" in str(none)
+    one_size = best_rounds(rates, EXPENSIVE_UPDATE, sizes)
+    assert one_size is not None
+    assert "can't be said without what a call costs" in str(one_size)
+    assert best_rounds(rates, cheap_call, Sizes(8, 9, 3)) is None  # odd m
+    graded = ResampledRewards([[0.1, 0.5, 0.9, 0.4]])
+    assert best_rounds(graded, cheap_call, sizes) is None
+    assert best_rounds(measured([[1.0, 1.0]]), cheap_call, sizes) is None  # one reward only
+
+
+def test_across_the_batch_more_than_one_row_per_prompt_teaches_more_than_within_prompts():
+    groups = [[0.0] * 7 + [1.0], [0.0] * 8, [1.0] * 4 + [0.0] * 4, [1.0] * 8]
+    within, across = (measured(groups, across=which).signal(8, 4, 16) for which in (False, True))
+    assert across.chance > within.chance
+    assert across.contrast > within.contrast
+    assert measured(groups, across=True).signal(4, 4, 8).contrast == pytest.approx(
+        measured(groups).signal(4, 4, 8).contrast, rel=0.1
+    )  # n = m is plain GRPO
+
+
+CHEAP_CALL = Costs(Line(0.02, 0.01), Line(0.0, 0.1))
+
+
+def test_the_settings_of_rounds_that_pay_are_ones_that_the_trainer_takes(tmp_path):
+    pytest.importorskip("trl")
+    from podsrl.trl import PODSConfig
+
+    costs = Costs(Line(0.1, 0.05), Line(0.0, 1.0))
+    groups = [[-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0, 1.0, 1.0]]
+    advice = advise(measured(groups), costs, Sizes(8, 8, 2), m=[2])
+    assert advice.rounds is not None
+    assert advice.rounds.pays
+    settings = advice.settings()
+    assert settings["reward_range"] == [-1.0, 1.0]
+    assert "The rewards seen were -1 and 1" in advice.table()
+    args = PODSConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, **settings)
+    assert args.rollouts_per_round == advice.rounds.first
+
+
+def test_where_the_best_can_have_no_rounds_the_best_that_can_is_shown_with_them():
+    advice = advise(BetaRates(1, 1), CHEAP_CALL, Sizes(16, 4, 1))
+    assert advice.choice.cell.sizes.m == 1
+    assert "rollouts_per_round" not in advice.settings()
+    rounds = advice.rounds
+    assert rounds is not None
+    assert rounds.pays
+    assert rounds.sizes.m % 2 == 0
+    cell = next(cell for cell in advice.cells if cell.sizes == rounds.sizes)
+    assert rounds.seconds is not None
+    generate = CHEAP_CALL.generate(cell.sizes.rollouts) * rounds.seconds
+    seconds = generate + CHEAP_CALL.update(cell.sizes.rows)
+    times = cell.worth / seconds / advice.choice.cell.per_second
+    says = f"and it learns {times:.2f} times as much per second as the recommended"
+    assert f"of {rounds.sizes}, rounds of {rounds.first} would" in advice.table()
+    assert says in advice.table()
+    assert advice.as_json()["rounds"]["sizes"]["m"] == rounds.sizes.m
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: parse_pass_rates("half"), "give numbers in 0..1 such as"),
+        (lambda: parse_pass_rates("0.5,1.5"), r"numbers in 0..1; got \(0.5, 1.5\)"),
+        (lambda: parse_pass_rates("beta:1"), "or a Beta distribution"),
+        (lambda: parse_pass_rates("beta:0,1"), "above 0"),
+        (lambda: Costs.of_rollouts(0.0, 0.0), "at least one phase"),
+    ],
+)
+def test_what_is_not_allowed_is_said(call: Any, says):
+    with pytest.raises(InvalidInputError, match=says):
+        call()

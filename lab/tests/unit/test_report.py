@@ -1,0 +1,361 @@
+import argparse
+import contextlib
+import gzip
+import io
+import json
+import re
+import shutil
+from base64 import b64decode
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from benchmarks.published import __main__ as published
+from podslab.report.curves import Clock
+from podslab.report.drawing import looks
+from podslab.report.figures import draw
+from podsrl.rollout_log.inspector import pack_rollouts
+from podslab.report.load_runs import Choices, load_comparison
+from podslab.report.summary import summarise
+from podslab.report.write_report import write_report
+from podslab.cli import report as command
+from podsrl.errors import InvalidInputError, PodsError
+from podsrl.rollout_log.run_folder import DamagedFileWarning, RunFolder
+from support.synthetic_runs import rollouts, write_run, write_training
+
+SLOW = (0.1, 0.4, 0.6, 0.8)
+FAST = (0.1, 0.8, 0.8, 0.8)
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for seed in (0, 1):
+        write_run(folder / f"grpo-{seed}", "grpo", seed, SLOW)
+        run = write_run(folder / f"pods-{seed}", "pods", seed, FAST, n=4, m=2)
+        for step in (1, 2, 3, 4):
+            run.write_rollouts(step, rollouts(text=f"step {step}: {{group}}.{{rollout}}"))
+    return folder
+
+
+def pods(*words):
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    return command.run(parser.parse_args([str(word) for word in words]))
+
+
+@pytest.fixture(scope="module")
+def report(runs, tmp_path_factory):
+    """The report of `runs`, which no test changes: its folder, and what the command printed."""
+    folder = tmp_path_factory.mktemp("report")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert pods(runs, "--out", folder) == 0
+    return folder, printed.getvalue()
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """For tests of the text alone: drawing is most of the time of a report."""
+    monkeypatch.setattr("podslab.report.write_report.draw", lambda *arguments: {})
+
+
+def test_a_report_holds_figures_a_table_and_one_page(report):
+    folder, printed = report
+    names = {"accuracy", "measures", "seconds_per_step", "length", "kept_and_dropped"}
+    figures = {path.name for path in (folder / "figures").iterdir()}
+    assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+    for path in (folder / "figures").glob("*.png"):
+        assert path.read_bytes().startswith(b"\x89PNG\r\n")
+    for path in (folder / "figures").glob("*.svg"):
+        assert ElementTree.fromstring(path.read_bytes()).tag.endswith("svg")
+    numbers = json.loads((folder / "summary.json").read_text())
+    assert numbers["comparisons"][0]["arms"][1]["speedups"]["grpo"]["ratio"] == 3.0
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/svg+xml;base64,") == 5
+    assert "<strong>10 % → 80 %</strong> <span>pods: answers right, in 30 steps (30 s of" in page
+    assert page.count("arithmetic: answers right") == 1  # the title stands once
+    assert "| speed-up over grpo | reference | 3.00x |" in printed
+    assert (folder / "summary.md").read_text().splitlines()[2] in printed
+
+
+def test_the_same_runs_give_the_same_bytes(runs, report, tmp_path):
+    pods(runs, "--out", tmp_path)
+    first, again = (
+        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
+        for folder in (report[0], tmp_path)
+    )
+    assert len(first) == 13  # 5 figures twice, page, JSON, Markdown
+    assert first == again
+
+
+def test_a_modelled_report_lies_beside_the_measured_one_and_says_so(runs, report, tmp_path):
+    shutil.copytree(report[0], tmp_path, dirs_exist_ok=True)
+    measured = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    pods(runs, "--out", tmp_path, "--clock", "generate=0.05,update=0.42")
+    assert {path: path.read_bytes() for path in measured} == measured
+    modelled = [path for path in tmp_path.rglob("*.*") if path not in measured]
+    assert len(modelled) == len(measured)
+    assert all(path.stem.endswith("-modelled") for path in modelled)
+    page = (tmp_path / "report-modelled.html").read_text()
+    assert "<strong>Modelled time.</strong>" in page
+    assert "generate 0.05 s, update 0.42 s" in page
+    page = (tmp_path / "report.html").read_text()
+    assert "odelled" not in re.sub(r"<style>.*</style>", "", page, flags=re.DOTALL)
+    for name, time in (("summary", "measured"), ("summary-modelled", "modelled")):
+        (comparison,) = json.loads((tmp_path / f"{name}.json").read_text())["comparisons"]
+        assert comparison["time"] == time
+
+
+def test_a_speedup_that_is_not_reached_is_shown(tmp_path, no_figures):
+    write_run(tmp_path / "runs" / "a", "grpo", 0, FAST)
+    write_run(tmp_path / "runs" / "b", "pods", 0, (0.1, 0.2, 0.3, 0.3))
+    report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t")
+    text = (tmp_path / "summary.md").read_text()
+    assert "| speed-up over grpo | reference | not reached |" in text
+    assert "pods never reaches 99 % of grpo's best accuracy (79.20 %) in 30 s" in text
+    assert "pods never reaches" in report.page.read_text().replace("&#39;", "'")
+
+
+def test_nobody_learning_gives_no_ratio_on_the_page_and_no_line_to_reach(tmp_path, no_figures):
+    for arm in ("grpo", "pods"):
+        write_run(tmp_path / "runs" / arm, arm, 0, (0.06, 0.06, 0.06, 0.06))
+    comparison = load_comparison([tmp_path / "runs"], Choices())
+    page = write_report([comparison], tmp_path, "t").page.read_text()
+    visible = re.sub(r"<style>.*?</style>|src=\"[^\"]*\"|<script.*?</script>", "", page, flags=re.S)
+    assert "<strong>nothing learned</strong>" in visible
+    assert not re.search(r"\d\.\d+x", visible)
+    assert "<strong>6.0 % → 6.0 %</strong>" in visible
+    texts = [
+        t.get_text() for t in draw(comparison, summarise(comparison))["accuracy"].axes[0].texts
+    ]
+    assert sorted(texts) == ["grpo", "pods"]  # and not "99 % of grpo"
+
+
+def test_a_run_of_the_api_alone_has_figures_drives_and_rollouts(tmp_path, capsys):
+    drives = {"pods/drives/correct": 0.9, "pods/drives/form": 0.4, "pods/shaping_only_groups": 0.25}
+    drives |= {
+        "pods/drives_all/correct": 0.8,
+        "pods/kept_tokens": 90.0,
+        "pods/dropped_tokens": 270.0,
+    }
+    run = write_training(tmp_path / "out", (0.2, 0.5, 0.9), **drives)
+    run.write_rollouts(1, rollouts(n=8, m=2) | {"answer": ["94"] * 8 + ["7540"] * 8})
+    assert pods(tmp_path / "out", "--out", tmp_path / "report") == 0
+    names = {path.stem for path in (tmp_path / "report" / "figures").iterdir()}
+    assert names == {"reward", "kept_and_dropped", "drives", "shaping_only", "seconds_per_step",
+                     "tokens", "length"}  # fmt: skip
+    printed = capsys.readouterr().out
+    assert "**0.2 → 0.9** pods: mean reward of all rollouts, in 30 steps" in printed
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert 'id="rollouts"' in page
+    comparison = load_comparison([tmp_path / "out"], Choices())
+    packed = pack_rollouts(comparison.runs, 100)
+    assert unpack(next(iter(packed.chunks.values())))["answers"] == ["94", "7540"]
+    kept, everything = draw(comparison, summarise(comparison))["drives"].axes
+    assert (kept.get_title(loc="left"), everything.get_title(loc="left")) == (
+        "pods: kept",
+        "pods: all n",
+    )
+    # a line at 0, and one for each function that was logged
+    assert [line.get_ydata()[-1] for line in kept.lines] == [0.0, 0.9, 0.4]
+    assert [line.get_ydata()[-1] for line in everything.lines] == [0.0, 0.8]
+
+
+def test_many_arms_become_panels_of_six_lines_with_the_references_in_all(tmp_path):
+    names = ["grpo", "grpo_ga", "pods", *(f"n{n}" for n in (2, 4, 8, 16, 32, 64, 128))]
+    for name in names:
+        write_run(tmp_path / name, name, 0, SLOW)
+    comparison = load_comparison([tmp_path], Choices())
+    panels = draw(comparison, summarise(comparison))["accuracy"].axes
+    shown = [[t.get_text() for t in p.texts if not t.get_text().startswith("99")] for p in panels]
+    assert [len(names) for names in shown] == [6, 6]
+    assert all({"grpo", "grpo_ga"} <= set(names) for names in shown)
+    assert set().union(*shown) == set(names)
+    assert [p.get_legend() for p in panels] == [None, None]
+    heights = [t.xyann[1] for t in panels[0].texts]
+    assert np.diff(sorted(heights)).min() > 0.03  # no name lies over another
+
+
+def test_an_arm_looks_the_same_in_every_figure_and_no_two_look_alike():
+    many = [f"arm {i}" for i in range(30)]
+    found = looks(["pods", "grpo", *many])
+    assert len({look.color for look in found.values()}) == 32
+    assert looks(["pods"])["pods"] == found["pods"] == looks(["x", "pods", "n32"])["pods"]
+    assert looks(["n32", "grpo"])["n32"] == looks(["n32", "pods", "grpo_ga"])["n32"]
+    assert (
+        len({(look.dashes, look.marker) for look in looks(["grpo", "grpo_ga", "pods"]).values()})
+        == 3
+    )
+
+
+def test_an_axis_does_not_turn_noise_into_drama(tmp_path):
+    write_run(tmp_path, "pods", 0, (0.81, 0.82, 0.815, 0.82))
+    comparison = load_comparison([tmp_path], Choices())
+    low, high = draw(comparison, summarise(comparison))["accuracy"].axes[0].get_ylim()
+    assert high - low >= 20  # points, for one that is measured
+
+
+def test_figures_on_the_page_follow_a_dark_page_and_those_in_files_are_plain(report):
+    folder, _ = report
+    page = (folder / "report.html").read_text()
+    for data in re.findall(r"svg\+xml;base64,([^\"]*)", page):
+        svg = b64decode(data).decode()
+        ElementTree.fromstring(svg)
+        rules, rest = re.search(
+            r"(svg\{.*prefers-color-scheme:dark.*\}\})</style>(.*)", svg, re.S
+        ).groups()
+        assert not re.search(r"#[0-9a-f]{6}", rest)
+        assert set(re.findall(r"var\((--c\d+)\)", rest)) <= set(re.findall(r"(--c\d+):", rules))
+    assert b"prefers-color-scheme" not in (folder / "figures" / "accuracy.svg").read_bytes()
+
+
+def test_runs_of_one_arm_are_reported_without_a_reference(tmp_path, no_figures):
+    write_run(tmp_path / "run", "pods", 0, FAST, n=64)
+    write_report([load_comparison([tmp_path / "run"], Choices())], tmp_path / "out", "t")
+    assert "speed-up" not in (tmp_path / "out" / "summary.md").read_text()
+
+
+@pytest.mark.parametrize(("seeds", "covered"), [(1, None), (2, "50 %"), (3, "75 %"), (5, None)])
+def test_an_interval_from_few_seeds_comes_with_how_often_it_holds(
+    tmp_path, no_figures, seeds, covered
+):
+    for seed in range(seeds):
+        write_run(tmp_path / "runs" / f"a{seed}", "grpo", seed, SLOW)
+        write_run(tmp_path / "runs" / f"b{seed}", "pods", seed, FAST)
+    page = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t").page
+    note = (
+        f"with {seeds} seeds a 95 % interval is too narrow: one of a mean covers the truth in about"
+    )
+    for text in (page.read_text(), (tmp_path / "summary.md").read_text()):
+        assert (f"{note} {covered} of cases" in text) if covered else (note not in text)
+
+
+def test_names_from_runs_are_escaped_in_the_page_and_plain_in_figures(tmp_path):
+    arm = f"pods $x_{{1}}$ | {HOSTILE}"
+    write_run(tmp_path / "runs" / "a", "grpo", 0, SLOW)
+    run = write_run(tmp_path / "runs" / "b", arm, 0, FAST, config={HOSTILE: HOSTILE})
+    columns = rollouts(text=HOSTILE, prompt=HOSTILE)
+    columns[f"rewards/{HOSTILE}"] = columns["rewards/correctness"]
+    run.write_rollouts(1, columns)
+    report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, HOSTILE)
+    page = report.page.read_text()
+    assert "alert(1)</script>" not in page
+    assert "<img src=x" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert page.count("<script") == 3  # the index, one step of rollouts, and the inspector
+    table = (tmp_path / "summary.md").read_text()
+    assert r"\|" in table
+
+
+def test_the_page_allows_its_own_script_and_style_only_and_nothing_from_the_network(report):
+    page = (report[0] / "report.html").read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert policy.startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
+    assert "unsafe" not in policy
+    without_data = re.sub(r"data:[^\"]*|http-equiv", "", page)
+    assert not re.search(r"https?:|//cdn|@import|url\(", without_data)
+
+
+def unpack(chunk):
+    return json.loads(gzip.decompress(b64decode(chunk)))
+
+
+def test_a_step_whose_turns_are_no_json_is_left_out_with_a_warning(tmp_path):
+    run = write_run(tmp_path, "pods", 0, FAST, n=4, m=2)
+    call = {"role": "assistant", "calls": [{"name": "look", "arguments": "{}"}]}
+    for step, turns in ((1, "[{"), (2, json.dumps([call]))):
+        run.write_rollouts(step, rollouts() | {"turns": [turns, *[None] * 7]})
+    with pytest.warns(DamagedFileWarning, match=r"step_000001\.parquet is damaged and was skipped"):
+        packed = pack_rollouts(load_comparison([tmp_path], Choices()).runs, 1000)
+    (step,) = packed.index["runs"][0]["steps"]
+    assert step["step"] == 2
+    assert unpack(packed.chunks[step["chunk"]])["turns"] == [[call], *[None] * 7]
+
+
+def test_packed_rollouts_hold_every_column_by_step(runs):
+    comparison = load_comparison([runs], Choices())
+    packed = pack_rollouts(comparison.runs, 1000)
+    assert [run["name"] for run in packed.index["runs"]] == ["pods, seed 0", "pods, seed 1"]
+    steps = packed.index["runs"][1]["steps"]
+    assert [step["step"] for step in steps] == [1, 2, 3, 4]
+    data = unpack(packed.chunks[steps[2]["chunk"]])
+    assert data["prompts"] == ["prompt 0", "prompt 1"]
+    assert data["prompt"] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert data["completion"][5] == "step 3: 1.1"
+    assert data["reward"][:4] == [1.0, 0.66667, 0.33333, 0.0]
+    assert data["kept"][:4] == [1, 0, 0, 1]
+    assert data["advantage"][:4] == [0.5, None, None, -0.5]
+    assert data["tokens"][:4] == [10, 11, 12, 13]
+    assert data["rewards"] == {"correctness": data["reward"]}
+    assert data["answers"] == [None, None]
+    assert packed.index["range"] == [0.0, 1.0]
+    assert packed.note == ""
+
+
+def test_too_many_rollouts_are_thinned_to_evenly_spaced_steps_and_the_page_says_so(
+    runs, tmp_path, no_figures
+):
+    comparison = load_comparison([runs], Choices())
+    packed = pack_rollouts(comparison.runs, 32)  # half of 2 runs x 4 steps x 8 rollouts
+    steps = [[step["step"] for step in run["steps"]] for run in packed.index["runs"]]
+    assert steps == [[1, 4], [1, 4]]
+    assert packed.note.startswith("32 of 64 rollouts are on this page")
+    assert pack_rollouts(comparison.runs, 0).index["runs"] == []
+    page = write_report([comparison], tmp_path, "t", max_rollouts=0).page.read_text()
+    assert "inspector" not in page
+    assert 'id="rollouts"' not in page
+
+
+def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_path, no_figures):
+    shutil.copytree(runs, tmp_path / "runs")
+    path = tmp_path / "runs" / "pods-0" / "rollouts" / "step_000002.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t")
+    assert "step_000002.parquet is damaged and was skipped" in report.page.read_text()
+    assert "step_000002.parquet is damaged" in (tmp_path / "summary.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["x", "--clock", "update=fast"], "'update=fast' is not understood"),
+        (["nowhere"], "no run in nowhere"),
+    ],
+)
+def test_a_wrong_command_line_says_what_to_do(words, says):
+    with pytest.raises(PodsError, match=re.escape(says)):
+        pods(*words)
+
+
+def test_a_negative_number_of_rollouts_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        pods("x", "--rollouts", "-1")
+    assert "at least 0; got '-1'" in capsys.readouterr().err
+
+
+def test_a_reference_can_be_named(runs, tmp_path, capsys, no_figures):
+    pods(runs, "--out", tmp_path, "--reference", "pods")
+    assert "| speed-up over pods | 0.33x | reference |" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_published_results_are_reported_with_a_figure_set_for_each_experiment(tmp_path, capsys):
+    block = {"gsm8k": {"ans_acc": [0.5], "for_acc": [1], "both_acc": [0.5], "lengths": [9]}}
+    for setting in ("16-16", "64-16", "64-8"):
+        better = {"gsm8k": {**block["gsm8k"], "ans_acc": [0.6]}}
+        blocks = {f"checkpoint-{i}": block if i < 9 else better for i in range(1, 13)}
+        path = tmp_path / "results" / f"Instruct-GSM8K-512-{setting}-Run1.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(blocks))
+    assert published.main([str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 0
+    assert published.main([str(tmp_path / "nowhere")]) == 2
+    assert len(list((tmp_path / "out" / "figures").iterdir())) == 2 * 4 * 2
+    assert capsys.readouterr().out.count("## GSM8K") == 2
+
+
+def test_a_report_needs_runs_and_not_an_empty_folder(tmp_path):
+    RunFolder(tmp_path / "x").write_config({"arm": "pods", "seed": 0})
+    with pytest.raises(InvalidInputError, match="no evaluation in"):
+        load_comparison([tmp_path], Choices(clock=Clock(update=1.0)))

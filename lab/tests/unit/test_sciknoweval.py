@@ -1,0 +1,147 @@
+import json
+
+import pytest
+
+from podsrl.errors import InvalidInputError
+from podslab.grading.equations import NotAnEquationError, balances, is_balanced, read_equation
+from podslab.tasks import get_task
+from podslab.tasks.sciknoweval import SUBTASKS
+from tests.support.data import SAMPLE, sample_and_complete
+
+WATER = "2H2 + O2 = 2H2O"
+IRON = "Al + 3Fe{3+} = Al{3+} + 3Fe{2+}"
+
+
+def answered(content: str) -> str:
+    return f"<think>\nso\n</think>\n<answer>\n{content}\n</answer>"
+
+
+@sample_and_complete("sciknoweval", "all 2,400 gold answers pass their own grader")
+@pytest.mark.parametrize("subtask", SUBTASKS)
+def test_every_gold_answer_of_sciknoweval_passes_its_own_grader(subtask, data):
+    task = get_task("sciknoweval", subtask=subtask)
+    rows = [row for split in task.splits for row in task.load(split, str(data))]
+    file = data / f"{subtask}.jsonl"
+    assert len(rows) == len(file.read_text().splitlines())
+    assert {row["subtask"] for row in rows} == {subtask}
+    wrong = [row for row in rows if task.grade(task.gold_completion(row), row) != (True, True)]
+    assert wrong == []
+
+
+@sample_and_complete("sciknoweval", "the same for all 2,400 questions")
+def test_training_and_testing_questions_are_disjoint_and_a_fifth_is_for_testing(data):
+    task = get_task("sciknoweval")
+    train, test = ({row["question"] for row in task.load(s, str(data))} for s in ("train", "test"))
+    assert not train & test
+    share = len(test) / (len(train) + len(test))
+    assert share == pytest.approx(0.2, abs=0.15 if data == SAMPLE / "sciknoweval" else 0.05)
+
+
+@sample_and_complete("sciknoweval", "the same for 300 equations")
+def test_the_unbalanced_equation_of_a_question_is_wrong_and_doubled_gold_is_right(data):
+    task = get_task("sciknoweval", subtask="balancing_chemical_equation")
+    rows = [row for split in task.splits for row in task.load(split, str(data))]
+    checked = 0
+    for row in rows:
+        question = row["question"].splitlines()[1]
+        try:
+            gold, given = read_equation(row["answer"]), read_equation(question)
+        except NotAnEquationError:
+            continue
+        assert is_balanced(gold)
+        assert task.grade(answered(question), row).answer is is_balanced(given)
+        double = " = ".join(
+            " + ".join(f"{2 * n}{species.formula}" for n, species in side) for side in gold
+        )
+        if not any(species.charge for side in gold for _, species in side):
+            assert task.grade(answered(double), row).answer is True
+        checked += 1
+    assert checked > 0.96 * len(rows)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "2H2+O2=2H2O",
+        r"\ce{2H2 + O2 -> 2H2O}",
+        r"$2H_{2}(g) + O_{2}(g) \rightarrow 2H_{2}O(l)$",
+        "2H\u2082 + O\u2082 \u2192 2H\u2082O",
+        "O2 + 2 H2 = 2 H2O",
+        "4H2 + 2O2 = 4H2O",
+    ],
+)
+def test_an_equation_is_read_in_every_notation(answer):
+    assert balances(answer, WATER)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "H2 + O2 = H2O",
+        "2H2O = 2H2 + O2",
+        "2H2 + O2 = 2H2O2",
+        "0H2 + 0O2 = 0H2O",
+        "= ",
+        "",
+        "H2",
+        "H2 + 1/2O2 = H2O",
+        "-2H2 - O2 = -2H2O",
+        "4H + 2O = 2H2O",
+        "2H2 + O2 = 2H2O = 2H2O",
+        "2H2 + O2",
+        "x" * 5000,
+        "(" * 300 + "=" + ")",
+        "H2999999999 + O2 = H2O",
+    ],
+)
+def test_an_equation_that_does_not_balance_or_is_another_is_wrong(answer):
+    assert not balances(answer, WATER)
+
+
+def test_charge_must_balance_as_well_as_atoms():
+    assert balances("Al + 3Fe^{3+} = Al^{3+} + 3Fe^{2+}", IRON)
+    assert balances("Al + 3Fe\u00b3\u207a = Al\u00b3\u207a + 3Fe\u00b2\u207a", IRON)
+    assert not balances("Al + Fe{3+} = Al{3+} + Fe{2+}", IRON)  # 1 of each atom; charge 3 and 5
+
+
+def test_brackets_hydrates_and_electrons_are_counted():
+    equation = read_equation("2CoCl2*6H2O + K[Al(OH)4] = e{-} + Ca3(PO4)2")
+    atoms = [dict(species.atoms) for _, species in equation.left]
+    assert atoms[0] == {"Co": 1, "Cl": 2, "H": 12, "O": 6}
+    assert atoms[1] == {"K": 1, "Al": 1, "O": 4, "H": 4}
+    assert equation.right[0][1].charge == -1
+    assert dict(equation.right[1][1].atoms) == {"Ca": 3, "P": 2, "O": 8}
+
+
+def test_where_the_gold_equation_is_unbalanced_only_its_own_coefficients_are_right():
+    assert balances("O2 + H2 = H2O", "H2 + O2 = H2O")
+    assert not balances(WATER, "H2 + O2 = H2O")
+
+
+def test_a_gold_answer_that_is_no_equation_is_unscorable_unless_repeated():
+    task = get_task("sciknoweval")
+    row = {"question": "", "answer": "K + Br0 = KBr0", "choices": []}
+    assert task.grade(answered("K+Br0=KBr0"), row).answer is True
+    assert task.grade(answered(WATER), row).answer is None
+
+
+def test_an_option_is_picked_by_its_letter_or_its_text():
+    task = get_task("sciknoweval")
+    row = {"question": "", "answer": "B", "choices": ["CCO", "C=CC=C", "CC", "N"]}
+    for right in ("B", "(B)", "b", "B) C=CC=C", "Option B", "C=CC=C", r"\boxed{B}", "**B**"):
+        assert task.grade(answered(right), row).answer is True, right
+    for wrong in ("A", "C", "A or B", "B) CC", "not B", "E", "", "AB", "B or C", "All of them"):
+        assert task.grade(answered(wrong), row).answer is False, wrong
+
+
+def test_a_row_without_answer_or_with_an_answer_that_is_no_label_is_refused(tmp_path):
+    file = tmp_path / "retrosynthesis.jsonl"
+    file.write_text(json.dumps({"question": "q", "answer": ""}) + "\n")
+    with pytest.raises(InvalidInputError, match="line 1: no field 'answer' or 'answerKey'"):
+        get_task("sciknoweval").load("train", str(tmp_path))
+    row = {"question": "q", "answerKey": "E", "choices": {"text": ["a"], "label": ["A"]}}
+    file.write_text(json.dumps(row) + "\n")
+    with pytest.raises(InvalidInputError, match="'E' is no label"):
+        get_task("sciknoweval").load("train", str(tmp_path))
+    with pytest.raises(InvalidInputError, match="no folder with"):
+        get_task("sciknoweval").load("train", str(tmp_path / "nowhere"))

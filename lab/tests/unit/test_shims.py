@@ -1,0 +1,101 @@
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from podsrl.errors import InvalidInputError
+from podslab.grading.unscorable import UnscorableError
+from podslab.tasks import get_task
+from podslab.tasks.shims import RewardTask, slime_reward, trl_reward, verl_compute_score
+
+RIGHT, WRONG = "<answer>72</answer>", "<answer>71</answer>"
+
+
+def test_a_task_is_a_reward_function_of_trl():
+    reward = trl_reward("gsm8k")
+    conversations = [[{"role": "assistant", "content": text}] for text in (RIGHT, WRONG)]
+    assert reward(prompts=[[], []], completions=conversations, answer=["72", "72"]) == [1.0, 0.0]
+    assert reward(completions=[RIGHT], answer=["no number"]) == [None]
+    assert reward.__name__ == "gsm8k_correctness"
+
+
+def test_a_task_is_a_compute_score_of_verl():
+    compute_score = verl_compute_score("gsm8k")
+    called = {"data_source": "openai/gsm8k", "ground_truth": "72", "extra_info": {"index": 3}}
+    score = compute_score(solution_str=RIGHT, **called, reward_router_address=None)
+    assert score == {"score": 1.0, "acc": 1.0, "format": 0.0, "unscorable": 0.0}
+    assert compute_score(solution_str=WRONG, **called)["score"] == 0.0
+    assert compute_score("x", RIGHT, "no number", None)["unscorable"] == 1.0
+
+
+def test_verl_may_hand_over_the_whole_row():
+    row = {"answer": "B", "choices": ["CC", "CCO"]}
+    compute_score = verl_compute_score("sciknoweval")
+    for gold in (row, json.dumps(row)):
+        assert compute_score("x", "<answer>CCO</answer>", gold)["score"] == 1.0
+    extra = {"choices": ["CC", "CCO"]}
+    assert compute_score("x", "<answer>CCO</answer>", "B", extra)["score"] == 1.0
+    assert verl_compute_score("math")("x", r"\boxed{\{1,2\}}", r"{1,2", None)["score"] == 0.0
+    assert verl_compute_score("gsm8k")("x", RIGHT, {}, {"answer": "72"})["score"] == 1.0
+    assert verl_compute_score("math")("x", r"\boxed{3}", "{}", None)["score"] == 0.0  # a set
+
+
+def test_a_task_is_a_reward_of_slime():
+    reward = slime_reward("gsm8k")
+    samples = [
+        SimpleNamespace(response=RIGHT, label="72", metadata={}),
+        SimpleNamespace(response=WRONG, label="72", metadata=None),
+        SimpleNamespace(response=WRONG, label="no number", metadata={}),
+    ]
+    assert asyncio.run(reward(None, samples)) == [1.0, 0.0, 0.0]
+    assert samples[2].metadata == {"unscorable": True}
+    assert asyncio.run(reward(None, samples[0])) == 1.0
+
+
+def test_a_reward_function_of_trl_or_verl_is_a_task():
+    def load(split, path):
+        return [{"question": "q", "answer": "72"}]
+
+    def trl(completions, answer, **columns):
+        return [
+            None if c == "?" else 1.0 if a in c else 0.2
+            for c, a in zip(completions, answer, strict=True)
+        ]
+
+    task = RewardTask(trl, load)
+    (row,) = task.load("train")
+    assert [g.answer for g in task.grade_batch([RIGHT, WRONG, "?"], [row] * 3)] == [
+        True,
+        False,
+        None,
+    ]
+
+    def verl(data_source, solution_str, ground_truth, extra_info=None):
+        return {"score": float(ground_truth in solution_str)}
+
+    assert RewardTask(verl, load, style="verl").grade(RIGHT, row).answer is True
+    with pytest.raises(InvalidInputError, match="1 values for 2"):
+        RewardTask(lambda completions, **_: [1.0], load).grade_batch([RIGHT, WRONG], [row] * 2)
+
+
+def test_what_could_not_be_graded_is_logged_and_stops_the_run_when_it_is_too_much():
+    task = get_task("gsm8k")
+    task.max_unscorable = 0.5
+    logged = {}
+    correctness = task.rewards()[0]
+    columns = {"answer": ["72", "72", "?", "72"], "log_metric": logged.__setitem__}
+    assert correctness(completions=[RIGHT] * 4, **columns) == [1.0, 1.0, None, 1.0]
+    assert logged["grading/unscorable"] == 0.25
+    assert logged["grading/timeouts"] == 0
+    assert logged["grading/seconds"] >= 0
+    with pytest.raises(UnscorableError, match="max_unscorable"):
+        correctness(completions=[RIGHT] * 200, answer=["?"] * 200)
+
+
+def test_metrics_are_logged_once_for_a_batch_that_three_functions_grade():
+    calls = []
+    columns = {"answer": ["72"], "log_metric": lambda name, value: calls.append(name)}
+    for reward in get_task("gsm8k").rewards():
+        reward(completions=[RIGHT], **columns)
+    assert sorted(calls) == ["grading/seconds", "grading/timeouts", "grading/unscorable"]

@@ -1,0 +1,369 @@
+"""The folder of a run: the one writer and the one reader of its files.
+
+    config.yaml         the resolved config, a flat mapping with at least arm, seed and task
+    environment.json    versions, hardware, git state, command line, start time
+    metrics.jsonl       one object per logged step
+    evaluations.jsonl   one `Evaluation` per line
+    rollouts/step_000001.parquet    one row per rollout, kept or not: see `ROLLOUT_COLUMNS`
+    finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
+    previous-1/         the same of an earlier run, where a later one began anew in its folder
+
+Importing this module imports neither torch nor pyarrow.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log import files
+from podsrl.rollout_log.environment import describe_environment
+from podsrl.rollout_log.files import DamagedFileWarning
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The measures of an `Evaluation` that are shares of problems.
+ACCURACIES = ("answer_accuracy", "format_accuracy", "both_accuracy")
+_LISTS = (*ACCURACIES, "mean_length")
+
+#: What the time of a step is made of; metrics "pods/seconds_<phase>".
+PHASES = ("generate", "score", "select", "update")
+
+#: The columns of a rollout file, beside one "rewards/<function>" per reward function.
+ROLLOUT_COLUMNS = {
+    "step": ("int64", "optimiser step that it was generated for, from 1"),
+    "group": ("int64", "which prompt of the step, from 0"),
+    "rollout": ("int64", "which rollout of the group, from 0"),
+    "prompt": ("string", "as the model read it"),
+    "completion": ("string", "what the model wrote; of a conversation, its last message"),
+    "reward": ("float64", "weighted sum over the reward functions; null: could not be scored"),
+    "kept": ("bool", "whether the update saw it"),
+    "advantage": ("float64", "its weight in the update; null: dropped"),
+    "tokens": ("int64", "of the completion"),
+}
+#: May be left out.
+OPTIONAL_COLUMNS = {
+    "answer": ("string", "the right answer, where the data has one"),
+    "turns": ("string", "of a rollout with tools: its turns as JSON; null: one answer"),
+}
+REWARD_PREFIX = "rewards/"
+
+_RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json")
+_RECORDS = ("config.yaml", "environment.json", *_RESULTS)
+_PREVIOUS = "previous-"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation of a model: k repeats over the same held-out problems.
+
+    step: optimiser steps done. training_seconds: training time so far, evaluation left out.
+    rollouts_generated, rollouts_trained: so far.
+    tokens_generated: so far, of all rollouts and their prompts; 0 where it is not known.
+    answer_accuracy, format_accuracy, both_accuracy: shares of problems, one per repeat.
+    mean_length: mean completion length in tokens, one per repeat.
+    """
+
+    step: int
+    training_seconds: float
+    rollouts_generated: int
+    rollouts_trained: int
+    task: str
+    split: str
+    problems: int
+    repeats: int
+    answer_accuracy: Sequence[float]
+    format_accuracy: Sequence[float]
+    both_accuracy: Sequence[float]
+    mean_length: Sequence[float]
+    tokens_generated: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name in ("task", "split"):
+                continue
+            values, count = (value, self.repeats) if name in _LISTS else ([value], 1)
+            if not isinstance(values, (list, tuple)) or len(values) != count or not count:
+                raise InvalidInputError(
+                    f"{name} must hold one number per repeat ({count}); got {value!r}"
+                )
+            top = 1.0 if name in ACCURACIES else math.inf
+            if not all(isinstance(number, Real) and 0 <= float(number) <= top for number in values):
+                raise InvalidInputError(f"{name} must be in 0..{top:g}; got {value!r}")
+
+    def mean(self, measure: str) -> float:
+        """The mean over repeats of one of the measures.
+
+        Raises:
+            InvalidInputError: no such measure.
+        """
+        if measure not in _LISTS:
+            raise InvalidInputError(f"unknown measure {measure!r}; allowed: {', '.join(_LISTS)}")
+        values = getattr(self, measure)
+        return float(sum(values)) / len(values)
+
+    @classmethod
+    def from_mapping(cls, value: Mapping[str, Any]) -> Evaluation:
+        """Read what `asdict` wrote.
+
+        Raises:
+            InvalidInputError: a field is missing, unknown, or not of its kind.
+        """
+        plain: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in value.items()
+        }
+        try:
+            return cls(**plain)
+        except TypeError as error:  # a field is missing, or there is another one
+            raise InvalidInputError(f"not the fields of an evaluation: {error}") from error
+
+
+class RunFolder:
+    """The files of one run. Writing creates the folder; reading never changes it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Write config.yaml: a flat mapping of plain values."""
+        import yaml
+
+        text = yaml.safe_dump(files.plain(config), sort_keys=False, allow_unicode=True)
+        files.write_whole(self.path / "config.yaml", text.encode())
+
+    def config(self) -> dict[str, Any]:
+        """The resolved config of the run.
+
+        Raises:
+            InvalidInputError: there is none, or it is no YAML mapping.
+        """
+        import yaml
+
+        path = self.path / "config.yaml"
+        try:
+            value = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise InvalidInputError(f"{self.path} is no run: it has no config.yaml") from error
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            raise InvalidInputError(f"{path} is damaged: not YAML ({error})") from error
+        if not isinstance(value, dict):
+            raise InvalidInputError(f"{path} is damaged: not a mapping")
+        return value
+
+    def write_environment(self) -> None:
+        """Write environment.json: what this process runs on, beside what the run began on."""
+        now, before = describe_environment(), self.environment()
+        resumed = [*before.get("resumed", []), now]
+        value = {**before, "resumed": resumed} if before else now
+        files.write_json(self.path / "environment.json", value)
+
+    def environment(self) -> dict[str, Any]:
+        """Versions, hardware, git state, command line and start; {} if it was not written.
+
+        Of a run that was resumed, "resumed" holds the same of each later start.
+        """
+        path = self.path / "environment.json"
+        return files.read_json(path) if path.is_file() else {}
+
+    def environments(self) -> list[dict[str, Any]]:
+        """The same as one mapping for each start, the first one first."""
+        first = self.environment()
+        return [first, *first.pop("resumed", [])]
+
+    def append_metrics(self, metrics: Mapping[str, Any]) -> None:
+        """Add one logged step to metrics.jsonl; it must hold an integer "step"."""
+        if not isinstance(metrics.get("step"), int):
+            raise InvalidInputError(f"metrics need an integer 'step'; got {metrics.get('step')!r}")
+        files.append_line(self.path / "metrics.jsonl", metrics)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The logged steps, in the order they were written.
+
+        Raises:
+            InvalidInputError: a line is damaged (a half-written last one: skipped with a warning).
+        """
+        path = self.path / "metrics.jsonl"
+        rows = files.read_lines(path)
+        for row in rows:
+            if not isinstance(row.get("step"), int):
+                raise InvalidInputError(f"{path} is damaged: a line without an integer 'step'")
+        return rows
+
+    def append_evaluation(self, evaluation: Evaluation) -> None:
+        """Add one evaluation to evaluations.jsonl."""
+        files.append_line(self.path / "evaluations.jsonl", asdict(evaluation))
+
+    def evaluations(self) -> list[Evaluation]:
+        """The evaluations, in the order they were made.
+
+        Raises:
+            InvalidInputError: a line is damaged (a half-written last one is skipped with a
+                warning), or a step was evaluated twice on the same problems.
+        """
+        path = self.path / "evaluations.jsonl"
+        found = []
+        seen = set()
+        for number, row in enumerate(files.read_lines(path), start=1):
+            try:
+                evaluation = Evaluation.from_mapping(row)
+            except InvalidInputError as error:
+                raise InvalidInputError(
+                    f"{path}, evaluation {number} is damaged: {error}"
+                ) from error
+            key = (evaluation.task, evaluation.split, evaluation.step)
+            if key in seen:
+                raise InvalidInputError(
+                    f"{path} evaluates {key[0]} {key[1]} twice at step {key[2]}: two runs wrote"
+                    " into one folder, or one resumed without truncate_after; remove one of them"
+                )
+            seen.add(key)
+            found.append(evaluation)
+        return found
+
+    def truncate_after(self, step: int) -> None:
+        """Forget what was recorded after `step`, before a run resumes there."""
+        for name in ("metrics.jsonl", "evaluations.jsonl"):
+            files.keep_steps(self.path / name, step)
+        for later in self.rollout_steps():
+            if later > step:
+                self.rollout_path(later).unlink()
+        (self.path / "finished.json").unlink(missing_ok=True)
+
+    def set_aside(self) -> Path | None:
+        """Move what an earlier run recorded to a folder of its own; None if it recorded nothing."""
+        records = [self.path / name for name in _RECORDS if (self.path / name).exists()]
+        if not any(path.name in _RESULTS and _holds_something(path) for path in records):
+            return None
+        names = (self.path / f"{_PREVIOUS}{number}" for number in itertools.count(1))
+        aside = next(path for path in names if not path.exists())
+        aside.mkdir()
+        for path in records:
+            path.rename(aside / path.name)
+        return aside
+
+    def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Write the rollouts of a step, one row each, kept or not; `sync_rollouts` makes them last.
+
+        Args:
+            step: the optimiser step that they were generated for.
+            columns: those of `ROLLOUT_COLUMNS` ("step" may be left out), all of one length, any of
+                `OPTIONAL_COLUMNS`, and one "rewards/<function>" per reward function; None or NaN is
+                no value.
+
+        Raises:
+            InvalidInputError: a column is missing or unknown, or lengths differ.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rows = len(columns.get("group", ()))
+        columns = {"step": [step] * rows, **columns}
+        rewards = [name for name in columns if name.startswith(REWARD_PREFIX)]
+        optional = {name: kind for name, kind in OPTIONAL_COLUMNS.items() if name in columns}
+        types = ROLLOUT_COLUMNS | optional | dict.fromkeys(rewards, ("float64", ""))
+        if set(columns) != set(types) or any(len(values) != rows for values in columns.values()):
+            given = ", ".join(f"{name} ({len(values)})" for name, values in columns.items())
+            raise InvalidInputError(
+                f"rollouts need the columns {', '.join(ROLLOUT_COLUMNS)} and any"
+                f" {REWARD_PREFIX}<function>, all of one length; got {given}"
+            )
+        table = pa.table(
+            {
+                name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
+                for name, (kind, _) in types.items()
+            }
+        )
+        buffer = io.BytesIO()
+        # only prompts repeat; dictionaries of the other columns cost time and space
+        pq.write_table(table, buffer, compression="zstd", use_dictionary=["prompt"])
+        files.write_whole(self.rollout_path(step), buffer.getvalue(), durable=False)
+
+    def sync_rollouts(self, steps: Iterable[int]) -> None:
+        """Wait until the rollouts of these steps are on the disk, those that are still there."""
+        for step in steps:
+            files.make_durable(self.rollout_path(step))
+
+    def rollout_steps(self) -> list[int]:
+        """The steps whose rollouts were written, ascending."""
+        names = [path.stem for path in (self.path / "rollouts").glob("step_*.parquet")]
+        return sorted(int(name.removeprefix("step_")) for name in names)
+
+    def rollouts(self, step: int) -> pa.Table | None:
+        """The rollouts of a step; None, with a `DamagedFileWarning`, if the file can't be read."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.rollout_path(step)
+        try:
+            table = pq.read_table(path)
+        except (pa.ArrowInvalid, OSError) as error:
+            problem = str(error)
+        else:
+            if set(ROLLOUT_COLUMNS) <= set(table.column_names):
+                return table
+            problem = f"its columns are {', '.join(table.column_names)}"
+        warnings.warn(f"{path} is damaged and was skipped: {problem}", DamagedFileWarning, 2)
+        return None
+
+    def rollout_sizes(self, step: int) -> tuple[int, list[str]]:
+        """How many rollouts of a step were written, and their columns; 0 and [] if damaged."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            metadata = pq.read_metadata(self.rollout_path(step))
+        except (pa.ArrowInvalid, OSError):  # `rollouts` tells
+            return 0, []
+        return metadata.num_rows, list(metadata.schema.names)
+
+    def finish(self, arm: str, seed: int, steps: int, training_seconds: float) -> None:
+        """Write finished.json: this run is complete."""
+        value = {"arm": arm, "seed": seed, "steps": steps, "training_seconds": training_seconds}
+        files.write_json(self.path / "finished.json", value)
+
+    def finished(self) -> dict[str, Any] | None:
+        """What `finish` wrote; None for a run that is not complete."""
+        path = self.path / "finished.json"
+        return files.read_json(path) if path.is_file() else None
+
+    def rollout_path(self, step: int) -> Path:
+        """Where the rollouts of a step are."""
+        return self.path / "rollouts" / f"step_{step:06d}.parquet"
+
+
+def _holds_something(path: Path) -> bool:
+    return any(path.iterdir()) if path.is_dir() else path.stat().st_size > 0
+
+
+def find_runs(folder: str | Path) -> list[RunFolder]:
+    """The runs in a folder and below, by path; the folder itself may be a run.
+
+    What was set aside in or beside a run's folder is left out, unless it is the folder itself.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    folder = Path(folder)
+    runs = [
+        RunFolder(path.parent)
+        for path in sorted(folder.rglob("config.yaml"))
+        if not path.parent.relative_to(folder).name.startswith((_PREVIOUS, "."))
+    ]
+    if not runs:
+        raise InvalidInputError(
+            f"no run in {folder}: there is no config.yaml in it or below. PODSTrainer, `pods train`"
+            " and `pods compare` write it; give the output_dir of one of them"
+        )
+    return runs

@@ -1,0 +1,352 @@
+"""`PODSRolloutWorker` in TRL's asynchronous trainer: n are generated, m are sent."""
+
+import asyncio
+import inspect
+import itertools
+import math
+import os
+import queue
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+pytest.importorskip("trl.experimental.async_grpo.packing", reason="it needs TRL 1.16")
+
+import torch
+from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
+from trl.experimental.async_grpo.async_rollout_worker import (
+    AsyncRolloutWorker,
+    RolloutGroup,
+    RolloutSample,
+    TrainingSequence,
+    _AsyncRolloutLoop,
+)
+
+from podsrl.downsampling import register_rule
+from podsrl.errors import InvalidInputError, PodsError
+from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.trl import PODSRolloutWorker
+from podsrl.trl.rollout_loop import SelectingLoop
+from podsrl.trl.rollout_worker import ScoredGroups
+from support.agents import questions, text_model
+from support.async_runs import down, letters, lower, on_cpu, short, text_of
+from support.vllm_stand_in import PolicyServer, serving
+
+N, M = 8, 4
+
+
+@pytest.fixture(autouse=True)
+def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_cpu(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny model in a folder, which is how the asynchronous trainer takes it."""
+    folder = tmp_path_factory.mktemp("model")
+    for part in text_model():
+        part.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def args(tmp_path: Path) -> Any:
+    def make(**fields: Any) -> AsyncGRPOConfig:
+        given = {
+            "output_dir": str(tmp_path / "run"), "num_generations": M, "max_steps": 3, "seed": 5,
+            "per_device_train_batch_size": 1, "gradient_accumulation_steps": 2, "use_cpu": True,
+            "bf16": False, "learning_rate": 1e-2, "report_to": "none", "save_strategy": "no",
+            "max_completion_length": 12, "gradient_checkpointing": False, "token_budget": 200,
+            **fields,
+        }  # fmt: skip
+        return AsyncGRPOConfig(**given)
+
+    return make
+
+
+@pytest.fixture
+def worker(saved: str, args: Any) -> Any:
+    """worker(num_rollouts=..., ..., fields of the config): as a user makes it."""
+
+    def make(reward_funcs: Any = letters, n: int | None = N, **given: Any) -> PODSRolloutWorker:
+        names = inspect.signature(PODSRolloutWorker).parameters
+        ours = (*names, "rule", "baseline", "scope", "selection_weights", "m", "colour")
+        ours = (*ours, "rollouts_per_round")
+        options = {name: given.pop(name) for name in list(given) if name in ours}
+        options.setdefault("train_dataset", questions())
+        options.setdefault("args", args(**given))
+        return PODSRolloutWorker(saved, reward_funcs, num_rollouts=n, **options)
+
+    return make
+
+
+@pytest.fixture
+def loop_of() -> Any:
+    """loop_of(worker): what runs in the worker's process, without the process."""
+    made = []
+
+    def make(worker: AsyncRolloutWorker, kind: type = SelectingLoop) -> Any:
+        given = dict(worker._loop_kwargs)
+        if kind is _AsyncRolloutLoop:
+            given.pop("options")
+        nothing = SimpleNamespace(value=1)
+        made.append(
+            kind(
+                **given, rollout_buffer=queue.Queue(), metrics_queue=queue.Queue(),
+                model_version_value=nothing, heartbeat_value=nothing, failed_event=None,
+                exception_info_queue=None,
+            )
+        )  # fmt: skip
+        return made[-1]
+
+    yield make
+    for loop in made:
+        loop._loop.close()
+        loop._tool_pool.shutdown()
+
+
+def group_of(texts: list[str], group_id: int = 3, **columns: list[Any]) -> RolloutGroup:
+    """A group of conversations; every third one of them forked, which makes two rows of it."""
+    n = len(texts)
+    rows = []
+    for i, text in enumerate(texts):
+        ids = [1, 2, *range(10, 10 + len(text))]
+        mask = [0, 0, *[1] * len(text)]
+        one = TrainingSequence(ids, mask, [-0.1 * i] * len(ids), f"rollout {i}")
+        rows.append([one, one] if i % 3 == 2 else [one])
+    return RolloutGroup(
+        prompts=[[{"role": "user", "content": f"prompt of {i}"}] for i in range(n)],
+        reward_kwargs={"answer": [str(i) for i in range(n)], **columns},
+        completions=[[{"role": "assistant", "content": text}] for text in texts],
+        completions_ids=[list(range(10, 10 + len(text))) for text in texts],
+        completions_sequences=rows, tool_call_counts=[i % 2 for i in range(n)],
+        tool_failure_counts=[0] * n, model_version=1, group_id=group_id,
+        env_rewards=[], rollout_rewards=[None] * n,
+    )  # fmt: skip
+
+
+TEXTS = ["a", "b1", "c23", "dd", "e1234", "ff6f", "12", "g"]
+
+
+def sent(loop: Any, group: RolloutGroup) -> list[dict[str, Any]]:
+    """The rows that a loop sends, so that they can be compared."""
+    samples = asyncio.run(loop._score_group(group))
+    names = RolloutSample.__dataclass_fields__
+    return [
+        {name: np.asarray(v).tolist() for name in names if (v := getattr(s, name)) is not None}
+        for s in samples
+    ]
+
+
+def ids_of(rows: list[dict[str, Any]]) -> list[str]:
+    return [text_of(row["completion"]) for row in rows]
+
+
+# ---- what is sent --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rewards", [letters, [letters, short]])
+def test_n_equal_to_m_sends_exactly_what_trls_own_worker_sends(worker, rewards, loop_of):
+    made = worker(rewards, M)
+    ours, theirs = loop_of(made), loop_of(made, _AsyncRolloutLoop)
+    for texts in (TEXTS[:M], ["", "a", "b", "22"], ["a"] * M):
+        rows = sent(ours, group_of(texts))
+        assert str(rows) == str(sent(theirs, group_of(texts)))  # NaN is not equal to itself
+        assert len(rows) == M + 1
+
+
+def test_only_rows_of_kept_rollouts_are_sent_with_advantages_over_them(worker, loop_of):
+    made = worker([letters, short])
+    rows = sent(loop_of(made), group_of(TEXTS))
+    theirs = loop_of(made, _AsyncRolloutLoop)
+    reward = {
+        text_of(r["completion"]): r["metrics"]["reward"] for r in sent(theirs, group_of(TEXTS))
+    }
+    kept = list(dict.fromkeys(ids_of(rows)))
+    assert len(kept) == M
+    best = max(np.var([reward[t] for t in s]) for s in itertools.combinations(TEXTS, M))
+    assert np.var([reward[t] for t in kept]) == pytest.approx(best)
+    # as if the kept ones had been all that was generated, forks and all
+    places = [TEXTS.index(text) for text in kept]
+    alone = {
+        text: row for row in sent(theirs, group_of(TEXTS)) if (text := text_of(row["completion"]))
+    }
+    mean, deviation = (f([reward[t] for t in kept]) for f in (np.mean, np.std))
+    assert len(rows) == sum(1 + (place % 3 == 2) for place in places)
+    for row in rows:
+        text = text_of(row["completion"])
+        assert row["advantage"] == pytest.approx((reward[text] - mean) / (deviation + 1e-8))
+        same = ("prompt", "input_ids", "completion_mask", "old_log_probs", "group_id")
+        assert [row[name] for name in same] == [alone[text][name] for name in same]
+
+
+def test_trls_metrics_are_of_all_n_and_ours_of_what_is_sent(worker, loop_of):
+    made = worker([letters, short])
+    rows = sent(loop_of(made), group_of(TEXTS))
+    once = {
+        text_of(r["completion"]): r["metrics"]
+        for r in sent(loop_of(made, _AsyncRolloutLoop), group_of(TEXTS))
+    }
+    for name in (
+        "reward",
+        "reward_std",
+        "rewards/letters",
+        "rewards/short",
+        "tools/call_frequency",
+    ):
+        expected = np.mean([metrics[name] for metrics in once.values()])
+        assert [row["metrics"][name] for row in rows] == [pytest.approx(expected)] * len(rows), name
+
+
+def test_the_group_baseline_keeps_advantages_against_all_n(worker, loop_of):
+    made = worker(baseline="group")
+    rows = sent(loop_of(made), group_of(TEXTS))
+    theirs = sent(loop_of(made, _AsyncRolloutLoop), group_of(TEXTS))
+    of_all = {text_of(row["completion"]): row["advantage"] for row in theirs}
+    assert len(set(ids_of(rows))) == M
+    assert [row["advantage"] for row in rows] == [of_all[text] for text in ids_of(rows)]
+
+
+def test_selection_by_one_reward_breaks_ties_at_random_and_never_by_the_other(worker, loop_of):
+    """Two of eight are right by `letters`: they and two of the six others, evenly."""
+    made = worker([letters, short], selection_weights={"letters": 1.0}, num_generations=M)
+    loop, texts = loop_of(made), ["aa", "bbb", *(f"{i}" * (1 + i) for i in range(6))]
+    drawn: Counter[str] = Counter()
+    for group_id in range(300):
+        kept = set(ids_of(sent(loop, group_of(texts, group_id))))
+        assert {"aa", "bbb"} <= kept
+        drawn.update(kept)
+    others = [drawn[text] for text in texts[2:]]  # each in 300 x 2/6
+    assert sum(others) == 600
+    assert sum((count - 100) ** 2 / 100 for count in others) < 20.5  # chi-squared, 5, p < 0.001
+
+
+def test_a_rollout_without_a_reward_is_sent_only_where_others_are_missing(worker, loop_of):
+    loop = loop_of(worker(short))
+    rows = sent(loop, group_of(["", "aa", "b", "", "cc", "d", "", ""]))
+    assert sorted(set(ids_of(rows))) == ["aa", "b", "cc", "d"]
+    rows = sent(loop, group_of(["", "aa", "b", "", "", "d", "", ""]))
+    assert {row["advantage"] for row in rows if not text_of(row["completion"])} <= {0.0}
+
+
+def test_a_rule_of_ones_own_is_taken_along_to_the_other_process(worker, loop_of):
+    for rule in ("max_reward", "support.async_runs:lower"):
+        rows = sent(loop_of(worker(rule=rule)), group_of(["aa", "b1", "c2", "d22", *"1234"]))
+        assert sorted(set(ids_of(rows))) == (
+            ["1", "2", "3", "4"] if "lower" in rule else ["aa", "b1", "c2", "d22"]
+        )
+    register_rule("lowest_of_this_test", lower)
+    assert loop_of(worker(rule="lowest_of_this_test"))._options.rule is lower
+
+
+def test_a_reward_function_that_fails_is_named_with_the_step(worker, loop_of):
+    with pytest.raises(PodsError, match=r"'down' failed at step 1: OSError: the grader is down"):
+        sent(loop_of(worker(down)), group_of(TEXTS))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # of TRL, which subtracts it
+def test_an_infinite_reward_is_refused_also_where_another_one_selects(worker, loop_of):
+    loop = loop_of(worker(letters, selection_weights={"letters": 1.0}))
+    loop.reward_func_names.append("score")  # of the rollout function
+    loop._provides_rollout_reward = True
+    scores = [0.5] * (N - 1)
+    assert sent(loop, replace(group_of(TEXTS), rollout_rewards=[*scores, 0.0]))
+    with pytest.raises(InvalidInputError, match="infinite"):
+        sent(loop, replace(group_of(TEXTS), rollout_rewards=[*scores, math.inf]))
+
+
+# ---- the whole -----------------------------------------------------------------------------------
+
+
+def logged_steps(trainer: Any) -> list[dict[str, Any]]:
+    return [entry for entry in trainer.state.log_history if "loss" in entry]
+
+
+@pytest.mark.slow
+def test_the_asynchronous_trainer_learns_from_kept_rows_only(saved, args, tmp_path, monkeypatch):
+    """TRL's trainer and its process of rollouts, with a server that samples from the policy."""
+    rows: list[RolloutSample] = []
+    with serving(PolicyServer(text_model()[0])) as server:
+        given = {
+            "model": saved, "reward_funcs": [letters, short], "train_dataset": questions(),
+            "args": args(vllm_server_base_url=server.url, max_staleness=2, max_steps=4),
+        }  # fmt: skip
+        worker = PODSRolloutWorker(**given, num_rollouts=N)
+        trainer = AsyncGRPOTrainer(**given, rollout_worker=worker, weight_transfer=server)
+        receive = trainer.rollout_queue.get
+
+        def record(**kwargs: Any) -> Any:
+            rows.append(receive(**kwargs))
+            return rows[-1]
+
+        monkeypatch.setattr(trainer.rollout_queue, "get", record)
+        before = [p.detach().clone() for p in trainer.model.parameters()]
+        trainer.train()
+        assert server.updates == 5
+    assert any(
+        not torch.equal(*pair) for pair in zip(before, trainer.model.parameters(), strict=True)
+    )
+    steps = logged_steps(trainer)
+    assert [step["ratio"] == pytest.approx(1.0, abs=0.3) for step in steps] == [True] * 4
+    assert steps[0]["ratio"] == pytest.approx(1.0, abs=1e-3)  # fresh from the same weights
+    assert set(Counter(row.group_id for row in rows).values()) <= {1, 2, 3, M}
+    assert sum(count == M for count in Counter(row.group_id for row in rows).values()) >= 2
+    for name in ("pods/kept_reward", "pods/drives/letters", "pods/drives_all/short"):
+        assert sum(name in step for step in steps) >= 1, name
+    log = RunFolder(tmp_path / "run")
+    columns = [log.rollouts(step).to_pandas() for step in log.rollout_steps()]
+    kept = {
+        tuple(worker._tokenizer(text).input_ids)
+        for table in columns
+        for text in table[table["kept"]]["completion"]
+    }
+    assert kept
+    for table in columns:
+        for _, group in table.groupby("group"):
+            rewards = group["reward"].to_numpy()
+            chosen = group["kept"].to_numpy()
+            assert len(group) == N
+            assert chosen.sum() == M
+            best = max(np.var(rewards[list(s)]) for s in itertools.combinations(range(N), M))
+            assert np.var(rewards[chosen]) == pytest.approx(best)
+            assert group["rewards/letters"].notna().all()
+
+
+@pytest.mark.slow
+def test_a_reward_function_that_fails_ends_training_with_its_name(saved, args):
+    """TRL's own worker would then wait for its dead process."""
+    with serving(PolicyServer(text_model()[0])) as server:
+        given = {
+            "model": saved, "reward_funcs": down, "train_dataset": questions(),
+            "args": args(vllm_server_base_url=server.url),
+        }  # fmt: skip
+        worker = PODSRolloutWorker(**given, num_rollouts=N, rollout_log=False)
+        trainer = AsyncGRPOTrainer(**given, rollout_worker=worker, weight_transfer=server)
+        with pytest.raises(RuntimeError, match="Rollout worker child has failed") as failed:
+            trainer.train()
+    assert "reward function 'down' failed at step 1" in str(failed.value.__cause__)
+    assert worker._process is None
+
+
+def test_groups_that_were_scored_since_the_last_log_become_metrics_once(worker, loop_of):
+    made = worker([letters, short], rollout_log=False)
+    loop = loop_of(made)
+    made._begun_at = 1
+    scored = ScoredGroups(loop._metrics_queue, made._summarise)
+    for group_id, texts in enumerate([TEXTS, ["a"] * N, TEXTS]):
+        sent(loop, group_of(texts, group_id))
+    metrics = scored.get_nowait()
+    assert metrics["pods/num_rollouts"] == N
+    assert metrics["pods/zero_variance_groups"] == 1
+    assert metrics["pods/kept_tokens"] + metrics["pods/dropped_tokens"] == sum(
+        2 + len(text) for text in [*TEXTS, *["a"] * N, *TEXTS]
+    )
+    assert 0 < metrics["pods/drives/letters"] <= 1
+    with pytest.raises(queue.Empty):
+        scored.get_nowait()

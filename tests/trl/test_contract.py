@@ -1,0 +1,231 @@
+"""What PODSTrainer relies on inside TRL. If one of these fails, look at that place in TRL first."""
+
+import inspect
+import subprocess
+import sys
+import tomllib
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+
+import torch
+import trl
+from packaging.specifiers import SpecifierSet
+from transformers import TrainerCallback, trainer
+from trl import GRPOTrainer
+
+from support.agents import agent_trainer, questions
+
+ROOT = Path(__file__).parents[2]
+CHANGED = "TRL changed GRPOTrainer.{}: podsrl.trl relies on it, see docs/versions.md"
+
+
+def test_the_installed_trl_is_of_the_tested_range():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (need,) = [n for n in project["optional-dependencies"]["trl"] if n.startswith("trl")]
+    assert SpecifierSet(need.removeprefix("trl")).contains(trl.__version__)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("_generate_and_score_completions", ["self", "inputs"]),
+        ("_generate", ["self", "prompts"]),
+        ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
+        ("_save_checkpoint", ["self", "model", "trial"]),
+        ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
+        ("_load_from_checkpoint", ["self", "resume_from_checkpoint", "model"]),
+        ("_load_best_model", ["self"]),
+        ("_issue_warnings_after_load", ["self", "load_result"]),
+        ("_push_from_checkpoint", ["self", "checkpoint_folder"]),
+        ("_get_train_sampler", ["self", "dataset"]),
+        ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
+        (
+            "_generate_single_turn",
+            [
+                *("self", "prompt_ids", "images", "multimodal_fields", "num_generations"),
+                "has_tool_images",
+            ],
+        ),
+    ],
+)
+def test_the_wrapped_methods_take_what_they_took(name, expected):
+    method = getattr(GRPOTrainer, name, None)
+    found = list(inspect.signature(method).parameters) if method else "gone"
+    assert found == expected, CHANGED.format(f"{name}: {found}")
+
+
+def test_transformers_deletes_checkpoints_by_a_function_that_can_be_held_back():
+    """Held back until ours are complete, and then called as transformers would have."""
+    source = inspect.getsource(trainer.Trainer._save_checkpoint)
+    assert "rotate_checkpoints(\n" in source
+    assert callable(trainer.rotate_checkpoints)
+
+
+def test_generate_returns_eight_things_and_trl_goes_on_with_the_same_prompt_list(
+    make_trainer, monkeypatch
+):
+    """The kept rows are handed over by shortening `prompts` and `inputs` in place."""
+    original = GRPOTrainer._generate
+    lengths = []
+
+    def halve(self: Any, prompts: list[Any]) -> Any:
+        out = original(self, prompts)
+        assert len(out) == 8
+        ids, completion_ids, tool_mask, completions, logps, extra, images, tool_images = out
+        assert (tool_mask, logps, extra, images, tool_images) == (None, None, {}, None, [])
+        assert len(ids) == len(completion_ids) == len(completions) == len(prompts) == 8
+        del prompts[4:], rows[0][4:]
+        return ids[:4], completion_ids[:4], None, completions[:4], None, {}, None, []
+
+    rows: list[Any] = []
+    generate_and_score = GRPOTrainer._generate_and_score_completions
+
+    def remember(self: Any, inputs: list[Any]) -> Any:
+        rows.append(inputs)
+        out = generate_and_score(self, inputs)
+        lengths.append({key: len(value) for key, value in out.items() if value.ndim})
+        return out
+
+    monkeypatch.setattr(GRPOTrainer, "_generate", halve)
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", remember)
+    trainer = make_trainer(None, max_steps=1)
+    trainer.train()
+    assert lengths[0]
+    assert set(lengths[0].values()) == {4}
+    assert len(trainer._logs["prompt"]) == len(trainer._logs["advantages"]) == 4
+
+
+def test_trl_asks_its_engine_for_num_generations_completions_of_a_prompt(make_trainer, monkeypatch):
+    """vLLM is asked for n completions of each prompt through this argument."""
+    asked = []
+    original = GRPOTrainer._generate_single_turn
+
+    def record(self: Any, prompt_ids: Any, images: Any, fields: Any, num: int, **kw: Any) -> Any:
+        asked.append((len(prompt_ids), num))
+        return original(self, prompt_ids, images, fields, num, **kw)
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", record)
+    trainer = make_trainer(12, max_steps=1)
+    trainer.train()
+    assert asked == [(24, 12)]
+    assert trainer.num_generations == 4
+
+
+def test_what_trl_keeps_of_environments_tools_and_images(tmp_path, monkeypatch):
+    """Per rollout: environments, their names and tool dictionaries; images replace the dataset's.
+
+    TRL reads the names after `_generate`, the others in it and in `_calculate_rewards` only.
+    """
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    lists = ("environments", "_batch_environments", "_sync_tool_dicts", "_async_tool_dicts")
+    original = GRPOTrainer._generate
+
+    def generate(self: Any, prompts: list[Any]) -> Any:
+        assert [len(getattr(self, name)) for name in lists] == [8] * 4
+        out = original(self, prompts)
+        assert out[6:] == (None, [[]] * 8)  # no images; a list of tool images for each row
+        assert len(out[2]) == 8  # tool masks
+        rewards = self._calculate_rewards([{}] * 8, prompts, out[3], out[1])
+        assert rewards.flatten().tolist() == [2.0] * 8
+        for name in ("environments", "_sync_tool_dicts", "_async_tool_dicts"):
+            setattr(self, name, None)
+        return out
+
+    class Environment:
+        def reset(self, **kwargs: Any) -> str:
+            return "observed"
+
+        def get_reward(self) -> float:
+            return 1.0
+
+        def act(self) -> str:
+            """Act."""
+            return "acted"
+
+    monkeypatch.setattr(GRPOTrainer, "_generate", generate)
+    monkeypatch.setattr(
+        GRPOTrainer, "_calculate_rewards",
+        lambda self, inputs, *args: torch.full((len(inputs), 1), 2.0),
+    )  # fmt: skip
+    factory = {"one": Environment}
+    trainer = agent_trainer(
+        None, tmp_path, lambda read, row: "done", environment_factory=factory, max_steps=1,
+        train_dataset=questions(environment=["one"] * 8),
+    )  # fmt: skip
+    assert trainer.environment_factories == factory
+    assert trainer.environments is None
+    trainer.train()
+    assert [len(pool) for pool in trainer._environment_pool.values()] == [8]
+    assert {p[-1]["content"][-8:] for p in trainer._logs["prompt"]} == {"observed"}
+
+
+def test_the_attributes_that_are_read_or_written_exist(make_trainer):
+    trainer = make_trainer(None, max_steps=1)
+    trainer.train()
+    for name in (
+        "num_generations", "num_iterations", "scale_rewards", "reward_func_names",
+        "reward_weights", "_tokenizer", "_step", "_buffered_inputs", "_pending_extra_logs",
+        "log_multimodal", "_is_vlm", "eos_token_ids", "mask_truncated_completions", "ref_model",
+    ):  # fmt: skip
+        assert hasattr(trainer, name), CHANGED.format(name)
+    assert trainer._step == 1
+    assert trainer._logs["images"] == deque(maxlen=trainer._logs["prompt"].maxlen)
+    assert trainer._logs["prompt"].maxlen == trainer.args.generation_batch_size == 8
+    for name in ("reward", "reward_std", "frac_reward_zero_std", "rewards/digits/mean"):
+        assert name in trainer.state.log_history[0]
+
+
+def test_a_step_is_timed_from_its_first_micro_batch_to_its_optimiser_before_it_is_saved(
+    make_trainer, monkeypatch
+):
+    events: list[str] = []
+    for name in ("training_step", "_save_checkpoint"):
+        original = getattr(GRPOTrainer, name)
+
+        def traced(self: Any, *args: Any, _name: str = name, _original: Any = original, **kw: Any):
+            events.append(_name)
+            return _original(self, *args, **kw)
+
+        monkeypatch.setattr(GRPOTrainer, name, traced)
+
+    class Trace(TrainerCallback):
+        def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
+            events.append("begin")
+
+        def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+            assert "optimizer" in kwargs
+            events.append("before optimiser")
+
+        def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+            events.append("end")
+
+    trainer = make_trainer(
+        None, max_steps=1, gradient_accumulation_steps=2, save_strategy="steps", save_steps=1
+    )
+    trainer.add_callback(Trace())
+    trainer.train()
+    assert events == [
+        *("begin", "training_step", "training_step", "before optimiser", "end"),
+        "_save_checkpoint",
+    ]
+
+
+@pytest.mark.slow
+def test_importing_the_host_loads_neither_scipy_nor_matplotlib():
+    code = """if True:
+        import sys
+        from transformers import TrainerCallback  # which load scipy themselves, where it is there
+        from trl import GRPOConfig, GRPOTrainer
+        before = set(sys.modules)
+        import podsrl.trl
+        print(sorted({"scipy", "matplotlib", "podslab.recommend"} & (set(sys.modules) - before)))
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert found.strip() == "[]"

@@ -1,0 +1,240 @@
+"""What comes with GRPOTrainer still works."""
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
+
+from podsrl.errors import InvalidInputError
+from podslab.evaluation import sampling as runner
+from podslab.training.spec import parse
+from podsrl.trl import PODSConfig, PODSTrainer
+from support.trl_runs import equal, logged, weights
+
+
+def test_lora_trains_the_adapter_only_with_a_reference_from_the_base_model(make_trainer):
+    config = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    trainer = make_trainer(8, peft_config=config, beta=0.05, max_steps=2)
+    before = weights(trainer)
+    trainer.train()
+    after = weights(trainer)
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all("lora" in name for name in changed)
+    assert "kl" in logged(trainer)[0]
+
+
+def test_evaluation_is_trls_own_and_leaves_training_alone(make_trainer, dataset):
+    fields = {
+        "max_steps": 2,
+        "eval_dataset": dataset.select(range(4)),
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "per_device_eval_batch_size": 8,
+        "num_generations_eval": 2,
+    }
+    trainer = make_trainer(8, **fields)
+    sizes = []
+    original = trainer._calculate_rewards
+
+    def counted(inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
+        if not trainer.model.training:
+            sizes.append(len(completions))
+        return original(inputs, prompts, completions, ids)
+
+    trainer._calculate_rewards = counted
+    trainer.train()
+    assert sizes == [8, 8]  # 4 prompts x num_generations_eval, at each of 2 steps
+    evaluations = [e for e in trainer.state.log_history if "eval_reward" in e]
+    assert len(evaluations) == 2
+    assert not any(name.startswith("eval_pods/") for e in evaluations for name in e)
+
+
+@pytest.mark.slow
+def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer, dataset):
+    trainer = make_trainer(
+        8, max_steps=1, use_transformers_continuous_batching=True,
+        transformers_continuous_batching_config={"num_blocks": 64, "max_batch_tokens": 256},
+        eval_dataset=dataset.select(range(16)), eval_strategy="steps", eval_steps=1,
+        per_device_eval_batch_size=32, num_generations_eval=4,
+    )  # fmt: skip
+    scored = []
+    calculate = trainer._calculate_rewards
+
+    def counted(inputs, prompts, completions, ids):
+        rewards = calculate(inputs, prompts, completions, ids)
+        scored.append((len(completions), len(rewards)))
+        return rewards
+
+    trainer._calculate_rewards = counted
+    trainer.train()
+    assert scored == [(8, 8), (32, 32), (32, 32)]  # the kept ones, and two evaluation batches
+    assert trainer.rollouts_generated == 16
+
+
+def test_two_reward_functions_of_one_name_are_refused(make_trainer):
+    def contains(completions, what, **kwargs):
+        return [float(what in completion[-1]["content"]) for completion in completions]
+
+    both = [functools.partial(contains, what=digit) for digit in "89"]
+    with pytest.raises(InvalidInputError, match="two reward functions are called 'contains'"):
+        make_trainer(8, reward_funcs=both)
+
+
+def test_a_rollout_func_may_generate_and_its_columns_reach_the_rewards(
+    make_trainer, tiny_model, monkeypatch
+):
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    calls = []
+
+    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        calls.append(len(prompts))
+        prompt_ids = tokenizer.apply_chat_template(
+            prompts, add_generation_prompt=True, return_dict=True
+        )["input_ids"]
+        completion_ids = [[5 + i % 3, 6, tokenizer.eos_token_id] for i in range(len(prompts))]
+        return {
+            "prompt_ids": prompt_ids,
+            "completion_ids": completion_ids,
+            "logprobs": [[-1.0] * 3 for _ in prompts],
+            "place": list(range(len(prompts))),
+        }
+
+    def by_place(completions: list[Any], place: list[int], **kwargs: Any) -> list[float]:
+        assert place == list(range(len(completions)))
+        return [float(p % 8 == 0) for p in place]
+
+    trainer = make_trainer(8, rollout_func=rollout, reward_funcs=by_place, max_steps=1)
+    trainer.train()
+    assert calls == [16]
+    assert logged(trainer)[0]["reward"] == pytest.approx(1 / 8)
+    assert logged(trainer)[0]["pods/kept_reward"] == pytest.approx(1 / 4)
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "bnpo", "cispo"])
+def test_other_losses_of_trl_take_the_kept_rows(make_trainer, loss_type):
+    trainer = make_trainer(8, loss_type=loss_type, scale_rewards="batch", max_steps=1)
+    before = weights(trainer)
+    trainer.train()
+    assert not equal(before, weights(trainer))
+
+
+def test_several_optimiser_steps_per_generation_generate_once(make_trainer):
+    trainer = make_trainer(8, steps_per_generation=2, num_iterations=2, max_steps=4)
+    trainer.train()
+    generated = [entry["pods/rollouts_generated"] for entry in logged(trainer)]
+    # 4 groups of 8, drawn once, then used for 2 slices x 2 passes (metrics carry over)
+    assert generated == [32.0] * len(generated)
+    assert trainer.rollouts_trained == 16
+
+
+def test_a_plain_grpo_config_is_refused(tiny_model, dataset, tmp_path):
+    args = GRPOConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none")
+    with pytest.raises(InvalidInputError, match=r"needs args=podsrl\.trl\.PODSConfig"):
+        PODSTrainer(str(tiny_model), lambda completions, **kw: [], args, dataset)
+
+
+def test_fewer_prompts_than_a_generation_takes_are_refused(make_trainer, dataset):
+    across = {"num_generations": 1, "selection_scope": "batch"}
+    with pytest.raises(InvalidInputError, match="has 7 prompts, and one generation takes 8"):
+        make_trainer(3, data=dataset.select(range(7)), **across)
+    make_trainer(3, data=dataset.select(range(8)), **across)
+
+
+BASE: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none"}
+
+
+def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
+    theirs, ours = GRPOConfig(str(tmp_path), **BASE), PODSConfig(str(tmp_path), **BASE)
+    own = {
+        *("num_rollouts", "max_num_rollouts", "downsampling_rule", "advantage_baseline"),
+        *("rollout_log", "rollout_log_max_rows", "fast_generation", "training_clock"),
+        *("selection_weights", "selection_scope", "rollouts_per_round", "reward_range", "stop_at"),
+    }
+    assert {k: v for k, v in ours.to_dict().items() if k not in own} == theirs.to_dict()
+    assert (ours.num_generations, ours.num_rollouts) == (8, 32)
+    assert PODSConfig(str(tmp_path), num_generations=4, **BASE).num_rollouts == 16
+    across = {"num_generations": 1, "selection_scope": "batch", "steps_per_generation": 2}
+    mean = PODSConfig(str(tmp_path), **across, **BASE)
+    assert (mean.num_rollouts, mean.num_generations, mean.num_generations_eval) == (4, 1, None)
+    again = PODSConfig(**{**mean.to_dict(), "generation_batch_size": None})
+    assert again.to_dict() == mean.to_dict()
+    assert (ours.downsampling_rule, ours.advantage_baseline) == ("max_variance", "kept")
+    assert ours.rollout_log
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        (
+            {"num_rollouts": 4},
+            "num_generations=8 rollouts can't be kept of num_rollouts=4; allowed: 2 <= m <= 4",
+        ),
+        (
+            {"num_generations": 1},
+            "num_generations=1; allowed: 2 <= m .* with selection_scope=batch",
+        ),
+        ({"num_rollouts": 64.5}, "num_rollouts"),
+        ({"downsampling_rule": "best"}, "unknown rule 'best'; the rules are max_variance"),
+        ({"advantage_baseline": "mean"}, "advantage_baseline='mean'; allowed: kept, group"),
+        ({"advantage_baseline": "group", "scale_rewards": "batch"}, "advantage_baseline='group'"),
+        ({"rollout_log_max_rows": 0}, "rollout_log_max_rows"),
+    ],
+)
+def test_a_wrong_config_says_what_was_given_and_what_is_allowed(tmp_path, fields, says):
+    with pytest.raises((InvalidInputError, KeyError), match=says):
+        PODSConfig(str(tmp_path), **BASE, **fields)
+
+
+def test_the_signature_is_that_of_grpo_trainer_for_what_is_passed_by_position():
+    import inspect
+
+    theirs = list(inspect.signature(GRPOTrainer.__init__).parameters)[:6]
+    ours = list(inspect.signature(PODSTrainer.__init__).parameters)[:6]
+    assert ours == theirs
+
+
+def test_the_runs_evaluations_sample_and_prompt_as_its_training_does(
+    tiny_model, arithmetic, monkeypatch
+):
+    like_training: dict[str, Any] = {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.2}
+    template = {"enable_thinking": False}
+    spec = parse(
+        {
+            "task": "arithmetic",
+            "model_name_or_path": str(tiny_model),
+            "output_dir": "unused",
+            "use_cpu": True,
+            "bf16": False,
+            "chat_template_kwargs": template,
+            **like_training,
+        }
+    )
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model.generation_config.repetition_penalty = 1.05  # as some models on the hub have
+    given: list[Any] = []
+    prompted: list[Any] = []
+    original = tokenizer.apply_chat_template
+
+    def generate(model: Any, ids: Any, mask: Any, config: Any) -> Any:
+        given.append(config)
+        return ids
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        prompted.append(kwargs)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(runner.generation, "generate", generate)
+    monkeypatch.setattr(tokenizer, "apply_chat_template", apply)
+    for sampling in (spec.evaluation_sampling, runner.Sampling()):
+        rows = arithmetic.load("test")[:2]
+        runner.sample_and_grade(model, tokenizer, arithmetic, rows, 1, sampling)
+    assert {name: getattr(given[0], name) for name in like_training} == like_training
+    assert given[1].repetition_penalty == 1.0
+    assert prompted[0]["enable_thinking"] is False

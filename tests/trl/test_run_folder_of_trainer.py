@@ -1,0 +1,117 @@
+"""A run of the API is a run: what `PODSTrainer` writes by itself, and never deletes."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podsrl.errors import RewardError
+from podsrl.rollout_log.run_folder import RunFolder, find_runs
+from podsrl.trl import messages
+from support.trl_runs import logged
+
+
+def run_of(trainer: Any) -> RunFolder:
+    return RunFolder(Path(trainer.args.output_dir))
+
+
+@pytest.mark.parametrize(("n", "arm"), [(8, "pods"), (4, "grpo")])
+def test_the_trainer_alone_writes_all_files_of_a_run(make_trainer, n, arm):
+    trainer = make_trainer(n)
+    trainer.train()
+    run = run_of(trainer)
+    config = run.config()
+    assert (config["arm"], config["seed"], config["task"]) == (arm, 7, None)
+    assert (config["num_rollouts"], config["num_generations"]) == (n, 4)
+    assert config["reward_functions"] == ["digits"]
+    assert "tiny-" in config["model_name_or_path"]
+    assert run.environment()["versions"]["trl"]
+    assert [row["step"] for row in run.metrics()] == [1, 2]
+    assert [row["reward"] for row in run.metrics()] == [row["reward"] for row in logged(trainer)]
+    assert run.rollout_steps() == [1, 2]
+    finished = run.finished()
+    assert finished is not None
+    assert (finished["arm"], finished["seed"], finished["steps"]) == (arm, 7, 2)
+    assert finished["training_seconds"] == trainer.clock.training_seconds > 0
+
+
+def test_the_datasets_answer_stands_beside_each_rollout(make_trainer, dataset):
+    assert "answer" in dataset.column_names
+    with_answer = make_trainer(8, "with", max_steps=1)
+    with_answer.train()
+    table = run_of(with_answer).rollouts(1)
+    asked = dict(zip((p[-1]["content"] for p in dataset["prompt"]), dataset["answer"], strict=True))
+    for prompt, answer in zip(*(table[c].to_pylist() for c in ("prompt", "answer")), strict=True):
+        (question,) = [q for q in asked if q in prompt]
+        assert answer == str(asked[question])
+    without = make_trainer(8, "without", data=dataset.remove_columns("answer"), max_steps=1)
+    without.train()
+    assert run_of(without).rollouts(1)["answer"].null_count == 16
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_relative_to(folder / "previous-1")
+    }
+
+
+@pytest.mark.slow
+def test_a_second_training_in_a_used_folder_keeps_the_first_ones_records(make_trainer, caplog):
+    first = make_trainer(8, max_steps=2)
+    first.train()
+    folder = Path(first.args.output_dir)
+    before = contents(folder)
+    assert len(before) == 6  # config, environment, metrics, two steps of rollouts, finished
+
+    def fails(completions: list[Any], **kwargs: Any) -> list[float]:
+        raise OSError("the grader is down")
+
+    with pytest.raises(RewardError):  # in its first step
+        make_trainer(8, reward_funcs=fails, max_steps=2).train()
+    assert contents(folder / "previous-1") == before
+    assert f"{folder} was used before" in caplog.text
+    assert str(folder / "previous-1") in caplog.text
+
+    third = make_trainer(8, max_steps=1)  # the failed one recorded nothing to be kept
+    third.train()
+    assert contents(folder / "previous-1") == before
+    assert not (folder / "previous-2").exists()
+    third.train()  # the same trainer again
+    assert RunFolder(folder / "previous-2").rollout_steps() == [1]
+    assert RunFolder(folder).rollout_steps() == [1]
+    assert [run.path for run in find_runs(folder)] == [folder]
+    assert [run.path for run in find_runs(folder / "previous-1")] == [folder / "previous-1"]
+
+
+def unconfigure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logging as a plain script finds it, without the handlers that pytest adds to every test."""
+    ours = logging.getLogger("podsrl")
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(ours, "handlers", [])
+    monkeypatch.setattr(ours, "level", logging.NOTSET)
+    ours.manager._clear_cache()
+
+
+def test_a_plain_script_sees_what_was_selected_once(make_trainer, monkeypatch, capsys):
+    unconfigure(monkeypatch)
+    make_trainer(8).train()
+    said = [line for line in capsys.readouterr().err.splitlines() if "podsrl: " in line]
+    assert len(said) == 1
+    assert said[0].endswith("podsrl: selected 4 of 8 in 2 groups; the update sees 8 rows")
+
+
+def test_where_logging_is_configured_it_alone_decides(monkeypatch, capsys):
+    unconfigure(monkeypatch)
+    messages.show_messages()
+    messages.show_messages()
+    assert len(logging.getLogger("podsrl").handlers) == 1
+    logging.getLogger("podsrl.trl").info("one")
+    logging.getLogger().addHandler(logging.NullHandler())  # configured later
+    logging.getLogger("podsrl.trl").info("two")
+    assert capsys.readouterr().err == "podsrl: one\n"
+    logging.getLogger("podsrl").handlers.clear()
+    messages.show_messages()
+    assert not logging.getLogger("podsrl").handlers

@@ -1,0 +1,66 @@
+"""What a run shows to others: the model's card, and tables in trackio and wandb."""
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import TrainerCallback
+
+from podsrl.rollout_log.run_folder import RunFolder
+
+
+def test_the_models_card_names_pods_the_arms_settings_and_the_rollouts(make_trainer):
+    mean = {"num_generations": 1, "selection_scope": "batch"}
+    trainer = make_trainer(3, save_strategy="steps", save_steps=2, **mean)
+    trainer.train()
+    card = (Path(trainer.args.output_dir) / "README.md").read_text(encoding="utf-8")
+    said = " ".join(card.split())
+    assert said.count("Which rollouts it was trained on") == 1
+    assert "This model was trained with PODS, a method introduced in [Not All Rollouts" in said
+    # 2 steps of 8 prompts: 48 rollouts, 16 of them kept
+    saw = "and the update saw m = 1 per prompt on average."
+    assert f"n = 3 rollouts were generated and scored, {saw}" in said
+    assert "48 rollouts were generated and 16 (33%) trained on" in said
+    for name, value in (("num_rollouts", "3"), ("selection_scope", "batch"), ("seed", "7")):
+        assert f"| `{name}` | {value} |" in card
+    assert str(trainer.args.output_dir) not in card  # nor any other folder of this machine
+    assert "output_dir" not in card
+    assert "| `model_name_or_path` | tiny-" in card
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+@pytest.mark.skipif("TRACKIO_DIR" not in os.environ, reason="make test-tracking runs it")
+def test_curves_and_a_table_of_kept_and_dropped_go_where_trl_was_asked_to_log(
+    make_trainer, monkeypatch, name
+):
+    """The real packages, which write to folders of this machine that `make test-tracking` names."""
+    tracker = importlib.import_module(name)
+    logged: list[dict[str, Any]] = []
+
+    class Spy(TrainerCallback):
+        def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+            log = tracker.log  # wandb has it since its run began
+
+            def remember(values: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+                logged.append(values)
+                log(values, *args, **kwargs)
+
+            monkeypatch.setattr(tracker, "log", remember)
+
+    trainer = make_trainer(8, report_to=name, log_completions=True, num_completions_to_print=0)
+    trainer.add_callback(Spy())
+    trainer.train()
+    assert len([values for values in logged if "train/pods/kept_reward" in values]) == 2
+    tables = [values["rollouts"] for values in logged if "rollouts" in values]
+    run = RunFolder(trainer.args.output_dir)
+    assert len(tables) == 2  # one per logged step
+    for step, table in enumerate(tables, start=1):
+        wandbs = name == "wandb"
+        rows = table.get_dataframe().to_dict("records") if wandbs else table.data
+        written = run.rollouts(step).to_pylist()
+        for column in ("step", "group", "rollout", "completion", "reward", "kept"):
+            assert [row[column] for row in rows] == [row[column] for row in written]
+        assert [row["kept"] for row in rows].count(True) == 8
+        assert len(rows) == 16

@@ -14,6 +14,7 @@ from pathlib import Path
 from podsrl.errors import InvalidInputError
 from podslab.comparison import comparison_process
 from podslab.comparison.comparison import RunOf, lock_of, read_comparison
+from podslab.evaluation.records import append_evaluation
 from support.synthetic_runs import evaluation
 
 
@@ -35,11 +36,11 @@ def work(folder: Path, arm: str, seed: int) -> None:
         points = [
             round(i * steps / comparison.evaluations) for i in range(comparison.evaluations + 1)
         ]
-        run.append_evaluation(evaluation(0, 0, 0.1))
+        append_evaluation(run, evaluation(0, 0, 0.1))
         for step in range(1, steps + 1):
             run.append_metrics({"step": step, "pods/training_seconds": float(step)})
             if step in points:
-                run.append_evaluation(evaluation(step, step, 0.5))
+                append_evaluation(run, evaluation(step, step, 0.5))
             if behave == "hold" and step == 5:
                 threading.Event().wait()
         run.finish(arm, seed, steps, float(steps))

@@ -1,6 +1,7 @@
 """Run folders with known numbers, written by the library's own writer."""
 
-from podsrl.rollout_log.run_folder import Evaluation, RunFolder
+from podslab.evaluation.records import Evaluation, append_evaluation
+from podsrl.rollout_log.run_folder import RunFolder
 
 
 def evaluation(step, seconds, accuracy, n=16, m=16, **changes):
@@ -40,7 +41,7 @@ def write_run(
     )
     for i, accuracy in enumerate(accuracies):
         step = i * every
-        run.append_evaluation(evaluation(step, step * seconds_per_step, accuracy, n, m))
+        append_evaluation(run, evaluation(step, step * seconds_per_step, accuracy, n, m))
     steps = (len(accuracies) - 1) * every
     write_metrics(run, steps, n, m, seconds_per_step)
     run.append_metrics({"step": steps, "train_runtime": 999.0})  # as TRL ends its log

@@ -3,7 +3,7 @@
     config.yaml         the resolved config, a flat mapping with at least arm, seed and task
     environment.json    versions, hardware, git state, command line, start time
     metrics.jsonl       one object per logged step
-    evaluations.jsonl   one `Evaluation` per line
+    evaluations.jsonl   one evaluation per line, where the laboratory `podslab` evaluates
     rollouts/step_000001.parquet    one row per rollout, kept or not: see `ROLLOUT_COLUMNS`
     finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
     previous-1/         the same of an earlier run, where a later one began anew in its folder
@@ -15,11 +15,8 @@ from __future__ import annotations
 
 import io
 import itertools
-import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +27,6 @@ from podsrl.rollout_log.files import DamagedFileWarning
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-#: The measures of an `Evaluation` that are shares of problems.
-ACCURACIES = ("answer_accuracy", "format_accuracy", "both_accuracy")
-_LISTS = (*ACCURACIES, "mean_length")
 
 #: What the time of a step is made of; metrics "pods/seconds_<phase>".
 PHASES = ("generate", "score", "select", "update")
@@ -60,71 +53,6 @@ REWARD_PREFIX = "rewards/"
 _RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json")
 _RECORDS = ("config.yaml", "environment.json", *_RESULTS)
 _PREVIOUS = "previous-"
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """One evaluation of a model: k repeats over the same held-out problems.
-
-    step: optimiser steps done. training_seconds: training time so far, evaluation left out.
-    rollouts_generated, rollouts_trained: so far.
-    tokens_generated: so far, of all rollouts and their prompts; 0 where it is not known.
-    answer_accuracy, format_accuracy, both_accuracy: shares of problems, one per repeat.
-    mean_length: mean completion length in tokens, one per repeat.
-    """
-
-    step: int
-    training_seconds: float
-    rollouts_generated: int
-    rollouts_trained: int
-    task: str
-    split: str
-    problems: int
-    repeats: int
-    answer_accuracy: Sequence[float]
-    format_accuracy: Sequence[float]
-    both_accuracy: Sequence[float]
-    mean_length: Sequence[float]
-    tokens_generated: int = 0
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name in ("task", "split"):
-                continue
-            values, count = (value, self.repeats) if name in _LISTS else ([value], 1)
-            if not isinstance(values, (list, tuple)) or len(values) != count or not count:
-                raise InvalidInputError(
-                    f"{name} must hold one number per repeat ({count}); got {value!r}"
-                )
-            top = 1.0 if name in ACCURACIES else math.inf
-            if not all(isinstance(number, Real) and 0 <= float(number) <= top for number in values):
-                raise InvalidInputError(f"{name} must be in 0..{top:g}; got {value!r}")
-
-    def mean(self, measure: str) -> float:
-        """The mean over repeats of one of the measures.
-
-        Raises:
-            InvalidInputError: no such measure.
-        """
-        if measure not in _LISTS:
-            raise InvalidInputError(f"unknown measure {measure!r}; allowed: {', '.join(_LISTS)}")
-        values = getattr(self, measure)
-        return float(sum(values)) / len(values)
-
-    @classmethod
-    def from_mapping(cls, value: Mapping[str, Any]) -> Evaluation:
-        """Read what `asdict` wrote.
-
-        Raises:
-            InvalidInputError: a field is missing, unknown, or not of its kind.
-        """
-        plain: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in value.items()
-        }
-        try:
-            return cls(**plain)
-        except TypeError as error:  # a field is missing, or there is another one
-            raise InvalidInputError(f"not the fields of an evaluation: {error}") from error
 
 
 class RunFolder:
@@ -200,37 +128,6 @@ class RunFolder:
             if not isinstance(row.get("step"), int):
                 raise InvalidInputError(f"{path} is damaged: a line without an integer 'step'")
         return rows
-
-    def append_evaluation(self, evaluation: Evaluation) -> None:
-        """Add one evaluation to evaluations.jsonl."""
-        files.append_line(self.path / "evaluations.jsonl", asdict(evaluation))
-
-    def evaluations(self) -> list[Evaluation]:
-        """The evaluations, in the order they were made.
-
-        Raises:
-            InvalidInputError: a line is damaged (a half-written last one is skipped with a
-                warning), or a step was evaluated twice on the same problems.
-        """
-        path = self.path / "evaluations.jsonl"
-        found = []
-        seen = set()
-        for number, row in enumerate(files.read_lines(path), start=1):
-            try:
-                evaluation = Evaluation.from_mapping(row)
-            except InvalidInputError as error:
-                raise InvalidInputError(
-                    f"{path}, evaluation {number} is damaged: {error}"
-                ) from error
-            key = (evaluation.task, evaluation.split, evaluation.step)
-            if key in seen:
-                raise InvalidInputError(
-                    f"{path} evaluates {key[0]} {key[1]} twice at step {key[2]}: two runs wrote"
-                    " into one folder, or one resumed without truncate_after; remove one of them"
-                )
-            seen.add(key)
-            found.append(evaluation)
-        return found
 
     def truncate_after(self, step: int) -> None:
         """Forget what was recorded after `step`, before a run resumes there."""

@@ -1,4 +1,10 @@
-"""The command `pods`: one verb per file, imported when it is asked for."""
+"""The command `pods`: one verb per module, imported when it is asked for.
+
+The library has `select` and `inspect`. Other packages add verbs by the entry point group
+`podsrl.verbs`: each is a module with SUMMARY, configure(parser) and run(args). With
+TAKES_FIELDS = True, a verb gets every option that its parser does not know as `args.fields`, a list
+of words as they were given, and checks them itself.
+"""
 
 import argparse
 import importlib
@@ -7,12 +13,23 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from typing import Any, NoReturn
 
 from podsrl import __version__
-from podsrl.errors import InvalidInputError, PodsError, suggestion
+from podsrl.errors import InvalidInputError, MissingDependencyError, PodsError, suggestion
 
-VERBS = ("demo", "train", "recommend", "compare", "evaluate", "report", "tasks", "select")
+_OWN_VERBS = {"select": "podsrl.cli.select", "inspect": "podsrl.cli.inspect"}
+#: The verbs of the laboratory, in the order in which they are listed where it is installed.
+_LAB_VERBS = ("demo", "train", "recommend", "compare", "evaluate", "report", "tasks")
+
+
+def find_verbs() -> dict[str, str]:
+    """The module of every verb that is installed, by the verb's name."""
+    found = {point.name: point.value for point in metadata.entry_points(group="podsrl.verbs")}
+    order = [name for name in _LAB_VERBS if name in found]
+    others = sorted(name for name in found if name not in _LAB_VERBS)
+    return {name: found[name] for name in (*order, *others)} | _OWN_VERBS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,10 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     141 where the reader of its output went away, as in `pods VERB | head`; 130 where interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    who = f"pods {words[0]}" if words and words[0] in VERBS else "pods"
+    verbs = find_verbs()
+    who = f"pods {words[0]}" if words and words[0] in verbs else "pods"
     try:
         try:
-            return _run(words)
+            return _run(words, verbs)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -43,45 +61,58 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run(words: list[str]) -> int:
-    parser = _Parser(
-        prog="pods",
-        description="PODS: generate many rollouts, train on the few that teach.",
-        epilog="`pods VERB --help` tells more of each.",
-        allow_abbrev=False,
-        formatter_class=_Help,
-    )
-    parser.add_argument("--version", action="version", version=f"podsrl {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    modules, parsers = {}, {}
-    known = bool(words) and words[0] in VERBS
-    for verb in words[:1] if known else VERBS:
-        module = importlib.import_module(f"podsrl.cli.{verb}")
-        modules[verb] = module
-        parsers[verb] = verbs.add_parser(
-            verb,
-            help=module.SUMMARY,
-            description=module.SUMMARY,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+def _run(words: list[str], verbs: dict[str, str]) -> int:
+    verb = words[0] if words and words[0] in verbs else None
+    if verb is None and words and words[0] in _LAB_VERBS:
+        raise MissingDependencyError(
+            f"the verb {words[0]} belongs to podsrl's laboratory: pip install podsrl-lab"
         )
-        module.configure(parsers[verb])
+    modules = {name: importlib.import_module(verbs[name]) for name in ([verb] if verb else verbs)}
+    parser, parsers = _parser(modules, list(verbs))
     fields: list[str] = []
-    if known and not {"-h", "--help"} & set(words):
-        own = sorted(set(_options(parsers[words[0]])))
-        takes_fields = getattr(modules[words[0]], "TAKES_FIELDS", False)
+    if verb is not None and not {"-h", "--help"} & set(words):
+        own = sorted(set(_options(parsers[verb])))
         words, fields = _without_fields(words, own)
-        _refuse_unknown(fields, own, takes_fields)
+        if fields and not getattr(modules[verb], "TAKES_FIELDS", False):
+            name = fields[0].partition("=")[0]
+            near = suggestion(name, own, "the command's --help lists the options")
+            raise InvalidInputError(f"unknown option {name}; {near}")
     args = parser.parse_args(words)
     args.fields = fields
     _quiet_dependencies()
     return int(modules[args.verb].run(args))
 
 
+def _parser(
+    modules: dict[str, Any], names: Sequence[str]
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of the command, and those of the verbs."""
+    parser = _Parser(
+        prog="pods",
+        description="PODS: generate many rollouts, train on the few that teach.",
+        epilog="`pods VERB --help` tells more of each.",
+        allow_abbrev=False,
+        formatter_class=lambda prog: _Help(prog, names),
+    )
+    parser.add_argument("--version", action="version", version=f"podsrl {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    parsers = {}
+    for name, module in modules.items():
+        parsers[name] = verbs.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.SUMMARY,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.configure(parsers[name])
+    return parser, parsers
+
+
 class _Help(argparse.HelpFormatter):
-    def __init__(self, prog: str) -> None:
+    def __init__(self, prog: str, names: Sequence[str]) -> None:
         super().__init__(prog, width=100)
-        self._action_max_length = 4 + max(map(len, VERBS))  # argparse forgets the indent
+        self._action_max_length = 4 + max(map(len, names))  # argparse forgets the indent
 
 
 class _Parser(argparse.ArgumentParser):
@@ -118,20 +149,6 @@ def _without_fields(words: list[str], own: Sequence[str]) -> tuple[list[str], li
             target = kept
         target.append(word)
     return kept, fields
-
-
-def _refuse_unknown(fields: Sequence[str], own: Sequence[str], takes_fields: bool) -> None:
-    names = [word[2:].partition("=")[0] for word in fields if word.startswith("--")]
-    if not names:
-        return
-    if not takes_fields:
-        near = suggestion(f"--{names[0]}", own, "the command's --help lists the options")
-        raise InvalidInputError(f"unknown option --{names[0]}; {near}")
-    from podsrl.cli.needs import needed
-    from podslab.training.fields import refuse_unknown
-
-    with needed("trl"):
-        refuse_unknown([], names, [one[2:] for one in own])
 
 
 def _quiet_dependencies() -> None:

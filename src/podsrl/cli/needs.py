@@ -12,7 +12,7 @@ def needed(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("podsrl"):
+        if (error.name or "").startswith(("podsrl", "podslab")):
             raise
         raise MissingDependencyError(
             f"this needs {error.name}, which is not installed: pip install 'podsrl[{extra}]'"

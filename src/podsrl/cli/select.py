@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
     from podsrl.downsampling import resolve_rule
     from podsrl.errors import InvalidInputError
-    from podsrl.rollout_log.offline import read_rollouts, select_rollouts
     from podsrl.rollout_log.files import refuse_unwritable
+    from podsrl.rollout_log.offline import read_rollouts, select_rollouts
 
     output = Path(args.output) if args.output else None
     if output and output.exists():

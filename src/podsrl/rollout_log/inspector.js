@@ -1,4 +1,3 @@
-
 "use strict";
 // The rollout inspector. What models and users wrote is only ever set as textContent or value.
 (() => {

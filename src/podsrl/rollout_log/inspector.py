@@ -1,29 +1,43 @@
-"""The rollouts of runs, packed into a page: compressed step by step, unpacked when looked at."""
+"""The page of `pods inspect`: the rollouts of runs, packed step by step and unpacked by a reader.
+
+The page asks for nothing over the network and runs no script but its own: its content security
+policy names that script and its style sheet by their hashes. The same inspector stands at the end
+of the laboratory's reports.
+"""
 
 import base64
 import gzip
+import hashlib
+import html
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podslab.report.load_runs import Run
-from podsrl.rollout_log.run_folder import REWARD_PREFIX, DamagedFileWarning
+from podsrl.rollout_log.files import DamagedFileWarning
+from podsrl.rollout_log.run_folder import REWARD_PREFIX, RunFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_HERE = Path(__file__).parent
+#: The style sheet and the script of the inspector.
+STYLE = (_HERE / "inspector.css").read_text(encoding="utf-8")
+SCRIPT = (_HERE / "inspector.js").read_text(encoding="utf-8")
+
 
 @dataclass
 class PackedRollouts:
-    """What the rollout inspector of a page needs.
+    """What the inspector of a page needs.
 
     index: {"runs": [{"name", "steps": [{"step", "chunk"}]}], "range": [lowest reward, highest]}.
-    chunks: by the name in the index, gzip of JSON in base64.
-    note: what was left out, in words.
+    chunks: The rollouts by the name in the index, as gzip of JSON in base64.
+    note: The sentence that says how many were left out; empty if none were.
     """
 
     index: dict[str, Any] = field(default_factory=lambda: {"runs": [], "range": [0.0, 0.0]})
@@ -31,46 +45,97 @@ class PackedRollouts:
     note: str = ""
 
 
-def pack_rollouts(runs: Sequence[Run], limit: int) -> PackedRollouts:
+def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) -> PackedRollouts:
     """Pack the rollouts of runs, no more than about `limit` in all.
 
     If there are more, every run keeps evenly spaced steps, first and last included. Steps whose
     file is damaged are left out with a `DamagedFileWarning`.
+
+    Args:
+        named_folders: The runs, each with the name that the page shows.
+        limit: The number of rollouts that the page may hold.
     """
     packed = PackedRollouts()
-    folders = [run.folder for run in runs]
-    counts = [{step: one.rollout_sizes(step)[0] for step in one.rollout_steps()} for one in folders]
+    counts = [
+        {step: run.rollout_sizes(step)[0] for step in run.rollout_steps()}
+        for _, run in named_folders
+    ]
     total = sum(sum(of_run.values()) for of_run in counts)
     shown = 0
     ends: list[float] = []
-    for number, (run, of_run) in enumerate(zip(runs, counts, strict=True)):
+    for number, ((name, run), of_run) in enumerate(zip(named_folders, counts, strict=True)):
         steps = []
         for step in _choose(of_run, min(1.0, limit / total) if total else 0.0):
-            table = run.folder.rollouts(step)
+            table = run.rollouts(step)
             if table is None or not table.num_rows:
                 continue
-            name = f"rollouts-{number}-{step}"
+            chunk = f"rollouts-{number}-{step}"
             try:
-                packed.chunks[name] = _pack(table)
+                packed.chunks[chunk] = _pack(table)
             except ValueError as error:
-                path = run.folder.rollout_path(step)
+                path = run.rollout_path(step)
                 message = f"{path} is damaged and was skipped: its turns are no JSON ({error})"
                 warnings.warn(message, DamagedFileWarning, 2)
                 continue
-            steps.append({"step": step, "chunk": name})
+            steps.append({"step": step, "chunk": chunk})
             shown += table.num_rows
             found = [value for value in table.column("reward").to_pylist() if value is not None]
             ends = [min(ends + found), max(ends + found)] if found else ends
         if steps:
-            packed.index["runs"].append({"name": f"{run.arm}, seed {run.seed}", "steps": steps})
+            packed.index["runs"].append({"name": name, "steps": steps})
     if ends:
         packed.index["range"] = _short(ends)
     if shown < total:
         packed.note = (
-            f"{shown:,} of {total:,} rollouts are on this page, in evenly spaced steps; more with"
-            " pods report --rollouts"
+            f"{shown:,} of {total:,} rollouts are on this page, in evenly spaced steps; --rollouts"
+            " allows more."
         )
     return packed
+
+
+def render_page(title: str, rollouts: PackedRollouts, notes: Sequence[str] = ()) -> str:
+    """The page that holds the inspector alone, as HTML; every text in it is escaped."""
+    return _template("page.html").substitute(
+        title=html.escape(title),
+        policy=content_policy(STYLE),
+        style=STYLE,
+        notes="\n".join(f'<p class="notes">{html.escape(note)}</p>' for note in notes),
+        inspector=inspector_section(rollouts),
+    )
+
+
+def inspector_section(rollouts: PackedRollouts) -> str:
+    """The inspector with its rollouts and its script: a part of a page's body, as HTML."""
+    chunks = [
+        f'<script type="application/gzip" id="{name}">{chunk}</script>'
+        for name, chunk in rollouts.chunks.items()
+    ]
+    note = f'<p class="small">{html.escape(rollouts.note)}</p>' if rollouts.note else ""
+    return _template("inspector.html").substitute(
+        note=note, index=_json_in_html(rollouts.index), chunks="\n".join(chunks), script=SCRIPT
+    )
+
+
+def content_policy(style: str) -> str:
+    """The content security policy of a page with this style sheet and the inspector's script."""
+    return (
+        f"default-src 'none'; script-src '{_digest(SCRIPT)}'; style-src '{_digest(style)}';"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _template(name: str) -> Template:
+    return Template((_HERE / name).read_text(encoding="utf-8"))
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _json_in_html(value: Mapping[str, Any]) -> str:
+    """JSON that ends no element and opens no comment, whatever names it holds."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 
 
 def _choose(counts: dict[int, int], share: float) -> list[int]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from podslab.tasks.data_files import read_jsonl
 from podsrl.downsampling.ragged import downsample_ragged
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS
-from podslab.tasks.data_files import read_jsonl
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.files import write_whole
 from podsrl.trl.batch import Batch, select_rows
 from podsrl.trl.config import PODSConfig
-from podsrl.trl.rollout_log import RolloutLog
+from podsrl.rollout_log.writer import RolloutLog
 from podsrl.trl.tracking import log_table, wants_tables
 from podsrl.rollout_log.turns import text_of, turns_of
 

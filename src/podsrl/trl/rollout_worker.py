@@ -26,7 +26,7 @@ from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import drives_of, pods_metrics
 from podsrl.trl.recorder import rollout_columns
 from podsrl.trl.rewards import refuse_twice
-from podsrl.trl.rollout_log import RolloutLog
+from podsrl.rollout_log.writer import RolloutLog
 from podsrl.trl.rollout_loop import SCORED, SelectingLoop
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,6 @@ policy names that script and its style sheet by their hashes.
 """
 
 import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from podslab.report.drawing import with_dark_variant
 from podslab.report.figures import describe
+from podsrl.rollout_log import inspector
 from podsrl.rollout_log.inspector import PackedRollouts
 from podslab.report.load_runs import Comparison
 from podslab.report.summary import ArmSummary, heading, headline, table, verdicts
@@ -44,24 +44,15 @@ def render_page(title: str, sections: Sequence[Section], rollouts: PackedRollout
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    style = (_HERE / "page.css").read_text(encoding="utf-8")
-    script = (_HERE / "inspector.js").read_text(encoding="utf-8")
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}';"
-        " img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    style = inspector.STYLE + (_HERE / "page.css").read_text(encoding="utf-8")
     return environment.get_template("page.html.j2").render(
         title=title,
         sections=[_section(section) for section in sections],
         rollouts=rollouts,
         style=Markup(style),
-        script=Markup(script),
-        policy=policy,
+        inspector=Markup(inspector.inspector_section(rollouts)),
+        policy=inspector.content_policy(style),
     )
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _section(section: Section) -> dict[str, Any]:

@@ -42,7 +42,8 @@ def write_report(
     runs = [run for comparison in comparisons for run in comparison.runs]
     notes: list[str] = []
     with damage_as_notes(notes):
-        rollouts = pack_rollouts(runs, max_rollouts)
+        named = [(f"{run.arm}, seed {run.seed}", run.folder) for run in runs]
+        rollouts = pack_rollouts(named, max_rollouts)
     comparisons = [replace(c, notes=(*c.notes, *few_seeds(c), *notes)) for c in comparisons]
     summaries = [summarise(comparison) for comparison in comparisons]
 

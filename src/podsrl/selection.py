@@ -1,243 +1,252 @@
-"""How to down-sample, as a mapping from the config of a host that has no config class of ours."""
+"""How rollouts are selected: one checked object for every host."""
 
 import math
 import operator
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 
 from podsrl.advantages import BASELINES
-from podsrl.downsampling import Rule, refuse_outside, resolve_rule
-from podsrl.downsampling.ragged import downsample_ragged, downsample_ragged_batch
-from podsrl.downsampling.registry import refuse_infinite
+from podsrl.downsampling import Rule, downsample, is_batch_rule, resolve_rule
+from podsrl.downsampling.doors import keep_rows, refuse_infinite
 from podsrl.errors import InvalidInputError
 
-SCOPES = ("prompt", "batch")
-
-
-def described(value: Any, meaning: str) -> Any:
-    """A field of a dataclass with this default and this help on the command line."""
-    return field(default=value, metadata={"help": meaning})
-
-
-def kept_in_words(m: int, n: int, scope: str) -> str:
-    """What is kept of a prompt's rollouts, for messages: "4 of 8", "1 of 3 on average"."""
-    return f"{m} of {n}" + (" on average" if scope == "batch" else "")
+#: What hosts whose configs are mappings call the fields, beside n, which they have themselves.
+OPTIONS = {
+    "m": "num_kept",
+    "rule": "rule",
+    "baseline": "baseline",
+    "seed": "seed",
+    "selection_weights": "selection_weights",
+}
 
 
 @dataclass(frozen=True)
-class Options:
-    """Checked options.
+class Selection:
+    """How many rollouts of each prompt are generated, which are kept, and what they are compared to.
 
-    m: rollouts per prompt that the update sees.
-    rule: a name in `podsrl.RULES`, "module:function" or "file.py:function".
-    baseline: "kept" (the paper) or "group": advantages against all n rewards (ablation).
-    seed: breaks ties at random and drives the rule "random"; None breaks ties by rollout number, or
-        with selection_weights at random, anew in every run.
-    scope: "prompt": m of each prompt; "batch": m rows per prompt on average, where they teach most;
-        m may be 1 there.
-    selection_weights: what to select by, by key of the reward function's dictionary ("score": the
-        reward itself); None: the reward.
-    rollouts_per_round: rollouts of a prompt to look at before the others are generated; None: all.
-    reward_range: the lowest and the highest reward there can be.
-    stop_at: the share of the largest standard deviation at which no further round is needed;
-        None: all of it.
+    Args:
+        num_rollouts: The number n of rollouts that are generated for each prompt.
+        num_kept: The number m of rollouts of each prompt that the update sees. With a batch rule it
+            is a mean over prompts, and may be 1.
+        rule: A group rule or a batch rule: a name in `podsrl.RULES`, "module:function",
+            "file.py:function", or a callable.
+        baseline: The rewards that advantages are relative to: "kept" (the paper) or "group" (all n).
+        seed: Breaks ties at random, anew in each step, and drives the rule "random". None breaks
+            ties by rollout number; with selection_weights at random, anew in every run.
+        selection_weights: What to select by, as weights of the reward's parts by their names
+            ("score" is the reward itself); None: the reward.
+
+    Raises:
+        InvalidInputError: A size out of range, an unknown baseline, a rule or weights of a wrong
+            kind; the message says what is allowed.
+        UnknownNameError: There is no such rule.
+
+    >>> Selection(num_rollouts=4, num_kept=2).select([[0.0, 0.0, 1.0, 0.5], [1.0, 0.0]])
+    [[0, 2], [0, 1]]
     """
 
-    m: int
+    num_rollouts: int
+    num_kept: int
     rule: str | Rule = "max_variance"
     baseline: Literal["kept", "group"] = "kept"
     seed: int | None = None
-    scope: Literal["prompt", "batch"] = "prompt"
     selection_weights: Mapping[str, float] | None = None
-    rollouts_per_round: int | None = None
-    reward_range: Sequence[float] | None = None
-    stop_at: float | None = None
 
-    def selected_by(self, reward: float, parts: Mapping[str, Any]) -> float:
+    def __post_init__(self) -> None:
+        check(self, {field.name: field.name for field in fields(self)})
+
+    @classmethod
+    def from_options(
+        cls, given: Mapping[str, Any], num_rollouts: int, where: str, n_name: str
+    ) -> "Selection":
+        """The selection that a mapping in a host's config asks for.
+
+        Args:
+            given: What the user set: m, and rule, baseline, seed or selection_weights.
+            num_rollouts: The number of rollouts per prompt, from the host's own setting.
+            where: The prefix under which the user set the options, for messages:
+                "trainer.v1.pods_sync.".
+            n_name: What the host calls its number of rollouts, for messages.
+
+        Raises:
+            InvalidInputError: m is missing, or an option is unknown or out of range.
+            UnknownNameError: There is no such rule.
+
+        >>> Selection.from_options({"m": 4}, 8, where="pods.", n_name="n").num_kept
+        4
+        """
+        unknown = sorted(set(given) - set(OPTIONS))
+        if unknown:
+            raise InvalidInputError(
+                f"unknown: {', '.join(where + name for name in unknown)}; allowed:"
+                f" {', '.join(where + name for name in OPTIONS)}"
+            )
+        values = {OPTIONS[name]: value for name, value in given.items()}
+        values = {"num_kept": None, **values, "num_rollouts": num_rollouts}
+        names = {field: where + name for name, field in OPTIONS.items()} | {"num_rollouts": n_name}
+        unchecked = object.__new__(cls)
+        for field in fields(cls):
+            object.__setattr__(unchecked, field.name, values.get(field.name, field.default))
+        check(unchecked, names)
+        return unchecked
+
+    @property
+    def across_prompts(self) -> bool:
+        """Whether the rule keeps rows across prompts."""
+        return is_batch_rule(resolve_rule(self.rule))
+
+    @property
+    def in_words(self) -> str:
+        """What is kept of a prompt's rollouts, for messages: "4 of 8", "1 of 3 on average"."""
+        mean = " on average" if self.across_prompts else ""
+        return f"{self.num_kept} of {self.num_rollouts}{mean}"
+
+    def score(self, reward: float, parts: Mapping[str, Any]) -> float:
         """What a rollout is selected by: its reward, or the weighted sum of its parts.
 
         A part that is NaN counts as 0 there, unless all of them are; a NaN reward stays NaN.
 
         Raises:
-            InvalidInputError: a part of that name is missing, or is no number.
+            InvalidInputError: A part of that name is missing, or is no number.
         """
         if self.selection_weights is None or math.isnan(reward):
             return reward
         parts = {"score": reward, **parts}
         for name in self.selection_weights:
             if name not in parts or not is_number(parts[name]):
+                numbers = ", ".join(n for n, v in parts.items() if is_number(v))
                 raise InvalidInputError(
                     f"selection_weights names {name!r}, and the reward function gave no number of"
-                    f" that name; it gave: {', '.join(n for n, v in parts.items() if is_number(v))}"
+                    f" that name; it gave: {numbers}"
                 )
         values = np.array([as_number(parts[name]) for name in self.selection_weights])
         weights = np.array(list(self.selection_weights.values()), dtype=np.float64)
         return float(weighted_sums(values, weights))
 
-    def select(
-        self, groups: Sequence[Iterable[tuple[float, Mapping[str, Any]]]], *step: int
-    ) -> list[list[int]]:
-        """Which rollouts of each group are kept, ascending; a rollout is its reward and its parts.
+    def select(self, scores: Sequence[Sequence[float]], *step: int) -> list[list[int]]:
+        """Which rollouts of each group are kept, ascending.
 
         Args:
-            groups: of any sizes.
-            step: with a seed each step draws again; needed with `reward_range`.
+            scores: What the rollouts of each group are selected by; NaN where one could not be
+                scored. Groups may differ in size; with a group rule one of at most m is kept whole.
+            step: Numbers of the step; with a seed each step draws anew.
 
         Raises:
-            InvalidInputError: infinite rewards, or as `selected_by`; a rule of the user's own that
-                returns nonsense.
-            RewardError: a reward outside `reward_range`.
+            InvalidInputError: An infinite score, or a rule of the user's own that returns nonsense.
         """
-        rollouts = [list(group) for group in groups]
-        refuse_infinite(np.array([reward for group in rollouts for reward, _ in group], float))
-        scores = [[self.selected_by(*rollout) for rollout in group] for group in rollouts]
-        if self.reward_range is not None:
-            refuse_outside(np.concatenate(scores), self.reward_range, *step)
         seed = None if self.selection_weights is None else [secrets.randbits(32)]
         if self.seed is not None:
             seed = [self.seed, *step]
-        if self.scope == "batch":
-            return downsample_ragged_batch(scores, self.m * len(scores), seed)
-        return downsample_ragged(scores, self.m, self.rule, seed)
+        groups = [np.asarray(group, dtype=np.float64) for group in scores]
+        for group in groups:
+            refuse_infinite(group)
+        if self.across_prompts:
+            return self._across(groups, seed)
+        kept = [list(range(len(group))) for group in groups]
+        by_size: dict[int, list[int]] = defaultdict(list)
+        for place, group in enumerate(groups):
+            if len(group) > self.num_kept:
+                by_size[len(group)].append(place)
+        for places in by_size.values():
+            rewards_P_N = np.stack([groups[place] for place in places])
+            chosen = downsample(rewards_P_N, self.num_kept, self.rule, seed)
+            for place, kept_M in zip(places, chosen.tolist(), strict=True):
+                kept[place] = kept_M
+        return kept
+
+    def _across(self, groups: list[np.ndarray], seed: list[int] | None) -> list[list[int]]:
+        """The rule for rows across prompts, m per prompt on average."""
+        rewards_P_N, there_P_N = padded(groups)
+        rows = self.num_kept * len(groups)
+        kept_P_N = keep_rows(rewards_P_N, there_P_N, rows, self.rule, seed)
+        return [np.flatnonzero(kept_N).tolist() for kept_N in kept_P_N]
 
 
-def check_options(given: Mapping[str, Any], n: int, where: str, n_name: str) -> Options:
-    """The options, or an error that names what to change.
+def padded(groups: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of any sizes as one array, NaN where there is no rollout, and where there is one.
+
+    >>> padded([[1.0, 0.0], [1.0]])[1].tolist()
+    [[True, True], [True, False]]
+    """
+    shape = (len(groups), max((len(group) for group in groups), default=0))
+    values_P_N, there_P_N = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+    for place, group in enumerate(groups):
+        values_P_N[place, : len(group)], there_P_N[place, : len(group)] = group, True
+    return values_P_N, there_P_N
+
+
+def check(selection: Selection, names: Mapping[str, str]) -> None:
+    """Check the values of a selection.
 
     Args:
-        given: what the user set.
-        n: rollouts generated per prompt.
-        where: the prefix under which the user set it, for messages: "trainer.v1.pods_sync.".
-        n_name: what the host calls n, for messages.
+        selection: Its values as the user gave them.
+        names: What the user knows each field by.
 
     Raises:
-        InvalidInputError: no m, an unknown option, or one out of range.
-        UnknownNameError: no such rule.
-
-    >>> check_options({"m": 4}, n=8, where="pods.", n_name="n")  # doctest: +NORMALIZE_WHITESPACE
-    Options(m=4, rule='max_variance', baseline='kept', seed=None, scope='prompt',
-            selection_weights=None, rollouts_per_round=None, reward_range=None, stop_at=None)
+        InvalidInputError: A value is not allowed; the message says what is.
+        UnknownNameError: There is no such rule.
     """
-    allowed = [field.name for field in fields(Options)]
-    unknown = sorted(set(given) - set(allowed))
-    if unknown:
-        raise InvalidInputError(
-            f"unknown: {', '.join(where + name for name in unknown)}; allowed:"
-            f" {', '.join(where + name for name in allowed)}"
-        )
-    options = Options(**{"m": None, **given})
-    check(options, n, {"n": n_name, **{name: where + name for name in allowed}})
-    return options
-
-
-def check(options: Options, n: int, names: Mapping[str, str]) -> None:
-    """Check the values of the options.
-
-    Args:
-        options: as the user set them; selection_weights by name, or None where the host has others.
-        n: rollouts generated per prompt at most.
-        names: what the host calls each option, and n.
-
-    Raises:
-        InvalidInputError, UnknownNameError: as `check_options`.
-    """
-    m, scope = options.m, options.scope
+    n, m = selection.num_rollouts, selection.num_kept
+    across = selection.across_prompts
+    for name, value in (("num_rollouts", n), ("num_kept", m)):
+        if value is None:
+            raise InvalidInputError(f"{names[name]} is not set; set it to an integer")
+        if not _is_integer(value):
+            raise InvalidInputError(f"{names[name]} must be an integer; got {value!r}")
     if n < 2:
         raise InvalidInputError(
-            f"{names['n']}={n}; allowed: at least 2, to compare with each other"
+            f"{names['num_rollouts']}={n}; allowed: at least 2, to compare with each other"
         )
-    least = 1 if scope == "batch" else 2
-    range_of_m = f"{least} <= m <= {n} ({names['n']}, the rollouts generated per prompt)"
-    if m is None:
-        raise InvalidInputError(f"{names['m']} is not set; set it to an integer {range_of_m}")
-    if not _is_integer(m):
-        raise InvalidInputError(f"{names['m']}={m!r}; allowed: an integer {range_of_m}")
+    least = 1 if across else 2
+    range_of_m = f"{least} <= m <= {n} ({names['num_rollouts']}, rollouts generated per prompt)"
     if m < least:
         raise InvalidInputError(
-            f"{names['m']}={m}; allowed: {range_of_m}. One rollout has no group to compare with;"
-            f" with {names['scope']}=batch, where m is a mean over prompts, 1 is allowed"
+            f"{names['num_kept']}={m}; allowed: {range_of_m}. One rollout has no group to compare"
+            f" with; with a rule across prompts, such as {names['rule']}=max_contrast, m is a mean"
+            " over prompts, and 1 is allowed"
         )
     if m > n:
         raise InvalidInputError(
-            f"{names['m']}={m} rollouts can't be kept of {names['n']}={n}; allowed: {range_of_m},"
-            f" or raise {names['n']}"
+            f"{names['num_kept']}={m} rollouts can't be kept of {names['num_rollouts']}={n};"
+            f" allowed: {range_of_m}, or raise {names['num_rollouts']}"
         )
-    resolve_rule(options.rule)
-    for name, allowed in (("baseline", BASELINES), ("scope", SCOPES)):
-        if (given := getattr(options, name)) not in allowed:
-            raise InvalidInputError(f"{names[name]}={given!r}; allowed: {', '.join(allowed)}")
-    if options.seed is not None and (not _is_integer(options.seed) or options.seed < 0):
+    if selection.baseline not in BASELINES:
         raise InvalidInputError(
-            f"{names['seed']}={options.seed!r}; allowed: an integer >= 0, or none"
+            f"{names['baseline']}={selection.baseline!r}; allowed: {', '.join(BASELINES)}"
         )
-    if scope == "batch" and options.rule != "max_variance":
-        raise InvalidInputError(
-            f"{names['rule']}={options.rule!r} chooses within a prompt, and {names['scope']}=batch"
-            f" has a rule of its own: leave the rule out, or set {names['scope']}=prompt"
-        )
-    if options.selection_weights is not None:
-        _check_weights(options.selection_weights, names["selection_weights"])
-    _check_rounds(options, n, names)
-
-
-def _check_rounds(options: Options, n: int, names: Mapping[str, str]) -> None:
-    """docs/rounds.md says why each is needed."""
-    r, m = options.rollouts_per_round, options.m
-    limits, share = options.reward_range, options.stop_at
-    name = names["rollouts_per_round"]
-    if r is None:
-        if limits is not None or share is not None:
-            raise InvalidInputError(
-                f"{names['reward_range']} and {names['stop_at']} say when a prompt needs no further"
-                f" round; set {name}, or leave them out"
-            )
+    seed, weights = selection.seed, selection.selection_weights
+    if seed is not None and (not _is_integer(seed) or seed < 0):
+        raise InvalidInputError(f"{names['seed']}={seed!r}; allowed: an integer >= 0, or none")
+    if weights is None:
         return
-    if not _is_integer(r) or not m <= r < n:
-        raise InvalidInputError(
-            f"{name} must be a number from {names['m']} (m = {m}) to less than {names['n']}"
-            f" (n = {n}); got {r!r}"
-        )
-    if options.rule != "max_variance" or options.scope != "prompt":
-        raise InvalidInputError(
-            f"{name} is defined for {names['rule']}=max_variance and {names['scope']}=prompt; got"
-            f" {options.rule} and {options.scope}"
-        )
-    if limits is not None and not (
-        isinstance(limits, Sequence)
-        and len(limits) == 2
-        and all(is_number(limit) and math.isfinite(limit) for limit in limits)
-        and limits[0] < limits[1]
+    allowed = (
+        "allowed: numbers by name of the reward's part, not all 0, such as {acc: 1.0}; score is the"
+        " reward itself"
+    )
+    if not isinstance(weights, Mapping) or not all(
+        is_number(weight) and math.isfinite(weight) for weight in weights.values()
     ):
-        raise InvalidInputError(
-            f"{names['reward_range']} must be the lowest and the highest reward, such as [0, 1];"
-            f" got {limits!r}"
-        )
-    if share is not None:
-        if not is_number(share) or not 0 < share <= 1:
-            raise InvalidInputError(
-                f"{names['stop_at']} must be above 0 and at most 1; got {share!r}"
-            )
-        return
-    missing = {
-        f"rewards of unknown range (set {names['reward_range']}, such as [0, 1])": limits is None,
-        f"an odd {names['m']} (m = {m})": m % 2 == 1,
-        f"{names['baseline']}=group": options.baseline == "group",
-    }
-    reasons = " or ".join(reason for reason, holds in missing.items() if holds)
-    if reasons:
-        raise InvalidInputError(
-            f"{name} can't stop exactly with {reasons}; {names['stop_at']}, such as 0.95, stops"
-            " approximately"
-        )
+        raise InvalidInputError(f"{names['selection_weights']}={weights!r}; {allowed}")
+    if not any(weights.values()):
+        raise InvalidInputError(f"{names['selection_weights']}={weights!r} are all 0; {allowed}")
 
 
 def is_number(value: Any) -> bool:
-    """Is it a real number (or a boolean), NaN included?"""
+    """Whether a value is a real number (or a boolean), NaN included."""
     return isinstance(value, (bool, int, float, np.number, np.bool_))
+
+
+def as_number(value: Any) -> float:
+    """A value as a float, and NaN for what is no number or none that a float can hold."""
+    try:
+        return float(value) if is_number(value) else math.nan
+    except OverflowError:  # an integer of more than 308 digits, as a model may write one
+        return math.nan
 
 
 def weighted_sums(parts_F: np.ndarray, weights_F: np.ndarray) -> np.ndarray:
@@ -245,27 +254,6 @@ def weighted_sums(parts_F: np.ndarray, weights_F: np.ndarray) -> np.ndarray:
     parts_F, weights_F = parts_F[..., weights_F != 0], weights_F[weights_F != 0]
     sums = np.nansum(parts_F * weights_F, axis=-1)
     return np.where(np.isnan(parts_F).all(axis=-1), np.nan, sums)
-
-
-def as_number(value: Any) -> float:
-    """`value` as a float, and NaN for what is no number or none that a float can hold."""
-    try:
-        return float(value) if is_number(value) else math.nan
-    except OverflowError:  # an integer of more than 308 digits, as a model may write one
-        return math.nan
-
-
-def _check_weights(weights: Any, name: str) -> None:
-    allowed = (
-        "allowed: numbers by key of the reward function's dictionary, not all 0, such as"
-        " {acc: 1.0}; score is the reward itself"
-    )
-    if not isinstance(weights, Mapping) or not all(
-        is_number(weight) and math.isfinite(weight) for weight in weights.values()
-    ):
-        raise InvalidInputError(f"{name}={weights!r}; {allowed}")
-    if not any(weights.values()):
-        raise InvalidInputError(f"{name}={dict(weights)!r} are all 0; {allowed}")
 
 
 def _is_integer(value: Any) -> bool:

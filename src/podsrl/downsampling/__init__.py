@@ -1,16 +1,36 @@
-"""Rules: pure functions from rewards to the rollouts that are kept."""
+"""Rules: pure functions from rewards to the rollouts that are kept.
 
-from podsrl.downsampling.across_prompts import downsample_batch
-from podsrl.downsampling.registry import RULES, Rule, downsample, register_rule, resolve_rule
-from podsrl.downsampling.stopping import can_improve, refuse_outside
+A group rule (`group_rules.py`) keeps m of each prompt. A batch rule (`batch_rules.py`) keeps rows
+across prompts. A new one is a function in one of these files, and its name in the list below.
+"""
+
+from podsrl.downsampling import batch_rules, group_rules
+from podsrl.downsampling.doors import downsample, downsample_batch
+from podsrl.downsampling.registry import (
+    RULES,
+    Rule,
+    batch_rule,
+    is_batch_rule,
+    register_built_in,
+    register_rule,
+    resolve_rule,
+)
+
+register_built_in(
+    group_rules.max_variance,
+    group_rules.max_reward,
+    group_rules.random,
+    group_rules.percentile,
+    batch_rules.max_contrast,
+)
 
 __all__ = [
     "RULES",
     "Rule",
-    "can_improve",
+    "batch_rule",
     "downsample",
     "downsample_batch",
-    "refuse_outside",
+    "is_batch_rule",
     "register_rule",
     "resolve_rule",
 ]

@@ -1,44 +1,62 @@
-"""Rules by name, and `downsample`, the one door to all of them."""
+"""Rules by name: one registry for group rules and batch rules, and for those of users."""
 
+import ast
+import functools
 import inspect
-import operator
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
-from array_api_compat import array_namespace, device, is_torch_array
-
-from podsrl.downsampling import baselines
-from podsrl.downsampling.max_variance import max_variance
-from podsrl.downsampling.ordering import Array, Seed
 from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
-from podsrl.plugins import import_module_or_file, user_code
+from podsrl.plugins import import_module_or_file
 
-# rule(rewards_P_N, m, seed) -> kept_P_M; float64 rewards with NaN for unscorable, integer indices.
-Rule = Callable[[Array, int, Seed], Array]
+#: A group rule is called as rule(rewards_P_N, m, seed) and returns kept_P_M, m different integer
+#: indices of each group. A batch rule is called as rule(rewards_P_N, rows, seed) and returns
+#: kept_P_N, booleans with exactly `rows` true. Rewards are float64, NaN where unscorable.
+Rule = Callable[..., Any]
+AnyRule = TypeVar("AnyRule", bound=Rule)
 
-RULES: dict[str, Rule] = {
-    "max_variance": max_variance,
-    "max_reward": baselines.max_reward,
-    "random": baselines.random,
-    "percentile": baselines.percentile,
-}
-_BUILT_IN = frozenset(RULES.values())
+RULES: dict[str, Rule] = {}
+_BUILT_IN: set[Rule] = set()
+_MARK = "keeps_rows_across_prompts"
+
+
+def batch_rule(rule: AnyRule) -> AnyRule:
+    """Mark a function as a batch rule: it keeps rows across prompts.
+
+    >>> import numpy as np
+    >>> @batch_rule
+    ... def first_prompts(rewards_P_N, rows, seed=None):
+    ...     return np.arange(rewards_P_N.size).reshape(rewards_P_N.shape) < rows
+    >>> is_batch_rule(first_prompts)
+    True
+    """
+    setattr(rule, _MARK, True)
+    return rule
+
+
+def is_batch_rule(rule: Rule) -> bool:
+    """Whether a rule keeps rows across prompts."""
+    return bool(getattr(getattr(rule, "func", rule), _MARK, False))
+
+
+def is_built_in(rule: Rule) -> bool:
+    """Whether a rule is the library's own, whose result needs no check."""
+    return getattr(rule, "func", rule) in _BUILT_IN
 
 
 def register_rule(name: str, rule: Rule) -> None:
     """Make `rule` known under `name` everywhere a rule's name is accepted.
 
     Args:
-        name: a new name; those in `RULES` are taken. A definition that is run once more, as a cell
+        name: A new name; those in `RULES` are taken. A definition that is run once more, as a cell
             of a notebook, replaces the former one.
-        rule: called as rule(rewards_P_N, m, seed), returns kept_P_M: m different indices per group.
+        rule: A group rule, or a batch rule that is marked by `batch_rule`.
 
     Raises:
-        InvalidInputError: the name is taken by another rule, or the rule is not callable.
+        InvalidInputError: The name is taken by another rule, or the rule is not callable.
 
-    >>> import podsrl
+    >>> import numpy as np, podsrl
     >>> def first(rewards_P_N, m, seed):
     ...     return np.broadcast_to(np.arange(m), (len(rewards_P_N), m))
     >>> podsrl.register_rule("first", first)
@@ -53,184 +71,94 @@ def register_rule(name: str, rule: Rule) -> None:
     RULES[name] = rule
 
 
-def _same(old: Rule, new: Rule) -> bool:
-    """Are they one rule, or one function's definition that was run twice?"""
-    if not isinstance(old, FunctionType) or not isinstance(new, FunctionType) or old in _BUILT_IN:
-        return old == new
-    here, there = ((one.__module__, one.__qualname__) for one in (old, new))
-    return old is new or (here == there and "<" not in here[1] and not hasattr(new, "__wrapped__"))
+def register_built_in(*rules: Rule) -> None:
+    """Register the library's own rules by the names of their functions."""
+    for rule in rules:
+        RULES[rule.__name__] = rule
+        _BUILT_IN.add(rule)
 
 
 def resolve_rule(rule: str | Rule) -> Rule:
     """The rule for a name in `RULES`, "module:function", "file.py:function", or a callable.
 
+    Arguments of a rule may follow in brackets, as in "file.py:pass_band(low=0.1, high=0.9)".
+
     Raises:
-        UnknownNameError: nothing of that name; the message lists what there is.
+        UnknownNameError: There is nothing of that name; the message lists what there is.
+        InvalidInputError: The function takes other arguments than a rule does.
     """
     if callable(rule):
         return rule
-    if rule in RULES:
-        return RULES[rule]
-    where, _, attribute = str(rule).rpartition(":")
+    name, arguments = _split(str(rule))
+    if name in RULES:
+        found = RULES[name]
+    else:
+        found = _load(name, str(rule))
+    if arguments:
+        found = functools.partial(found, **arguments)
+    if not is_built_in(found) or arguments:
+        check_signature(found, rule)
+    return found
+
+
+def _split(rule: str) -> tuple[str, dict[str, Any]]:
+    """A rule's name, and the arguments in the brackets that may follow it."""
+    name, bracket, inside = rule.partition("(")
+    if not bracket:
+        return rule, {}
+    try:
+        call = ast.parse(f"f({inside}", mode="eval").body
+        assert isinstance(call, ast.Call) and not call.args
+        return name.strip(), {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    except (SyntaxError, ValueError, AssertionError) as error:
+        raise InvalidInputError(
+            f"rule {rule!r}: its arguments must be written as name(low=0.1, high=0.9)"
+        ) from error
+
+
+def _load(name: str, rule: str) -> Rule:
+    where, _, attribute = name.rpartition(":")
     if not where:
         all_of_them = (
             f"the rules are {_names()}, and your own is given as 'file.py:function',"
             " 'module:function' or a callable"
         )
-        raise UnknownNameError(f"unknown rule {rule!r}; {suggestion(rule, RULES, all_of_them)}")
+        raise UnknownNameError(f"unknown rule {rule!r}; {suggestion(name, RULES, all_of_them)}")
     try:
         found = getattr(import_module_or_file(where), attribute, None)
     except UnknownNameError as error:
         raise UnknownNameError(f"rule {rule!r}: {error}") from error
     if not callable(found):
         raise UnknownNameError(f"rule {rule!r}: {where} has no function {attribute!r}")
-    _check_signature(found, rule)
     return found
 
 
-def _check_signature(function: Callable[..., Any], rule: str | Rule) -> None:
+def _same(old: Rule, new: Rule) -> bool:
+    """Whether they are one rule, or one function's definition that was run twice."""
+    if not isinstance(old, FunctionType) or not isinstance(new, FunctionType) or is_built_in(old):
+        return old == new
+    here, there = ((one.__module__, one.__qualname__) for one in (old, new))
+    return old is new or (here == there and "<" not in here[1] and not hasattr(new, "__wrapped__"))
+
+
+def check_signature(function: Rule, rule: str | Rule) -> None:
+    """Check that a rule of the user's takes what rules take.
+
+    Raises:
+        InvalidInputError: It does not.
+    """
+    wanted = ("rewards_P_N", "rows" if is_batch_rule(function) else "m", "seed")
     try:
         signature = inspect.signature(function)
     except ValueError:  # a function of C has none
         return
     try:
-        signature.bind("rewards_P_N", "m", "seed")
+        signature.bind(*wanted)
     except TypeError as error:
         raise InvalidInputError(
-            f"rule {rule!r} must take (rewards_P_N, m, seed); it takes {signature}"
+            f"rule {rule!r} must take ({', '.join(wanted)}); it takes {signature}"
         ) from error
-
-
-def downsample(
-    rewards_P_N: Any, m: int, rule: str | Rule = "max_variance", seed: Seed = None
-) -> Any:
-    """Indices of the m rollouts to keep in each group.
-
-    Args:
-        rewards_P_N: rewards, shape (..., n): leading dimensions are batch, the last is the group.
-            A numpy array, a torch tensor on any device, or nested lists. NaN (or None in a list)
-            means "could not be scored": such a rollout is kept only when fewer than m others exist.
-        m: rollouts to keep per group, 1 <= m <= n.
-        rule: a name in `RULES`, "file.py:function", "module:function", or a callable
-            (rewards_P_N, m, seed) -> kept_P_M.
-        seed: breaks ties at random and drives the rule "random"; None breaks ties by lowest index.
-
-    Returns:
-        Integer indices, shape (..., m), ascending along the last axis, of the same kind and on the
-        same device as `rewards_P_N`.
-
-    Raises:
-        InvalidInputError: infinite rewards, m < 1, m > n, wrong rank; or a rule of yours returned
-            something else than m different indices per group, raised, or takes other arguments.
-        UnknownNameError: no such rule.
-
-    Checking for infinite rewards is the only thing here that waits for a GPU.
-
-    >>> downsample([[0.0, 0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.1, 0.9, 1.0, 0.5]], m=2)
-    [[0, 4], [0, 4]]
-    """
-    rewards, as_lists = as_rewards(rewards_P_N)
-    xp = array_namespace(rewards)
-    m = _check_m(m, int(rewards.shape[-1]))
-    select = resolve_rule(rule)
-    home = device(rewards)
-    if is_torch_array(rewards) and rewards.device.type == "mps":
-        rewards = rewards.cpu()  # MPS has no float64
-    shape = tuple(rewards.shape)
-    groups = int(np.prod(shape[:-1], dtype=np.int64))
-    flat_P_N = xp.reshape(xp.astype(rewards, xp.float64, copy=False), (groups, shape[-1]))
-    refuse_infinite(flat_P_N)
-    if select in _BUILT_IN:
-        kept = select(flat_P_N, m, seed)
-    else:
-        _check_signature(select, rule)
-        with user_code(_file_of(select), f"rule {_name_of(rule)} failed"):
-            kept = select(flat_P_N, m, seed)
-        kept = _check_kept(kept, flat_P_N, m, rule)
-    kept = xp.sort(xp.astype(kept, xp.int64), axis=-1, stable=False)
-    kept = xp.reshape(kept, (*shape[:-1], m))
-    if as_lists:
-        return kept.tolist()
-    return kept.to(home) if is_torch_array(kept) else kept
-
-
-def _file_of(function: Callable[..., Any]) -> str:
-    code = getattr(function, "__code__", None)
-    return code.co_filename if code else "a function of C"
-
-
-def _name_of(rule: str | Rule) -> str:
-    return repr(rule if isinstance(rule, str) else getattr(rule, "__qualname__", rule))
 
 
 def _names() -> str:
     return ", ".join(RULES)
-
-
-def as_rewards(rewards: Any) -> tuple[Array, bool]:
-    """Rewards as an array of real numbers, and whether they came as lists."""
-    as_lists = isinstance(rewards, (list, tuple))
-    if as_lists:
-        try:
-            rewards = np.asarray(rewards, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                "rewards in lists must be numbers (or None) in groups of one length; "
-                f"numpy says: {error}"
-            ) from error
-    try:
-        xp = array_namespace(rewards)
-    except TypeError as error:
-        raise InvalidInputError(
-            f"rewards must be a numpy array, a torch tensor or nested lists; got {type(rewards)}"
-        ) from error
-    if rewards.ndim < 1 or rewards.shape[-1] < 1:
-        raise InvalidInputError(
-            f"rewards must have shape (..., n) with n >= 1; got {tuple(rewards.shape)}"
-        )
-    if not xp.isdtype(rewards.dtype, ("bool", "integral", "real floating")):
-        raise InvalidInputError(f"rewards must be real numbers; got dtype {rewards.dtype}")
-    return rewards, as_lists
-
-
-def refuse_infinite(rewards: Array) -> None:
-    """Raise InvalidInputError if a reward is infinite."""
-    xp = array_namespace(rewards)
-    if bool(xp.any(xp.isinf(rewards))):
-        raise InvalidInputError(
-            "rewards contain an infinite value; allowed are finite numbers, and NaN for a rollout"
-            " that could not be scored"
-        )
-
-
-def _check_m(m: int, n: int) -> int:
-    try:
-        m = operator.index(m)
-    except TypeError as error:
-        raise InvalidInputError(f"m must be an integer; got {m!r}") from error
-    if not 1 <= m <= n:
-        raise InvalidInputError(
-            f"m = {m} rollouts can't be kept of n = {n}; allowed is 1 <= m <= {n}"
-        )
-    return m
-
-
-def _check_kept(kept: Any, flat_P_N: Array, m: int, rule: str | Rule) -> Array:
-    xp = array_namespace(flat_P_N)
-    groups, n = flat_P_N.shape
-    kept = xp.asarray(kept, device=device(flat_P_N))
-    problem = ""
-    if tuple(kept.shape) != (groups, m) or not xp.isdtype(kept.dtype, "integral"):
-        problem = f"got shape {tuple(kept.shape)} of {kept.dtype}"
-    elif groups and (int(xp.min(kept)) < 0 or int(xp.max(kept)) >= n):
-        problem = f"got indices from {int(xp.min(kept))} to {int(xp.max(kept))}"
-    else:
-        ascending = xp.sort(kept, axis=-1)
-        if bool(xp.any(ascending[:, 1:] == ascending[:, :-1])):
-            problem = "got the same index twice in a group"
-    if problem:
-        raise InvalidInputError(
-            f"rule {rule!r} must return integers of shape ({groups}, {m}), different within a group"
-            f" and in 0..{n - 1}; {problem}"
-        )
-    return kept

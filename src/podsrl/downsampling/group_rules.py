@@ -1,8 +1,16 @@
-"""The PODS rule: keep the rollouts whose rewards have the largest variance."""
+"""Group rules: which m rollouts of each prompt to keep (arXiv 2504.13818, section 3 and figure 5)."""
 
 from array_api_compat import array_namespace
 
-from podsrl.downsampling.ordering import Array, Order, Seed, keep_ends, ramp, sort_groups
+from podsrl.downsampling.ordering import (
+    Array,
+    Order,
+    Seed,
+    keep_ends,
+    ramp,
+    random_keys,
+    sort_groups,
+)
 
 # Scaled rewards span 2, so for m > 1 the best sum of squares is at least 2. Sums closer than this
 # differ by rounding only, and count as equal.
@@ -30,7 +38,7 @@ def max_variance(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
 
 
 def best_of_sorted(order: Order, m: int) -> Array:
-    """The same of groups that are sorted already."""
+    """The choice of `max_variance` for groups that are sorted already."""
     xp = array_namespace(order.ascending_P_N)
     k_K = ramp(xp, m + 1, order.ascending_P_N)[None, :]
     highest = xp.take_along_axis(
@@ -64,3 +72,35 @@ def _scale(low_P_M: Array, high_P_M: Array) -> tuple[Array, Array]:
         return xp.where(xp.isnan(rewards_P_M), 0.0, rewards_P_M)
 
     return scaled(low_P_M), scaled(high_P_M)
+
+
+def max_reward(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
+    """Keep the m highest rewards of each group.
+
+    The arguments and the result are those of `max_variance`.
+    """
+    order = sort_groups(rewards_P_N, seed)
+    return keep_ends(order, m, 0 * order.count_P_1 + m)
+
+
+def random(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
+    """Keep m scorable rollouts of each group, uniformly without replacement.
+
+    The arguments and the result are those of `max_variance`; without a seed every call draws anew.
+    """
+    xp = array_namespace(rewards_P_N)
+    keys = random_keys(rewards_P_N, seed)
+    keys = xp.where(xp.isnan(rewards_P_N), keys + 1, keys)  # unscorable ones come last
+    return xp.argsort(keys, axis=-1)[..., :m]
+
+
+def percentile(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
+    """Keep the sorted rewards at the quantiles (i + 0.5)/m, i = 0..m-1, of each group.
+
+    The arguments and the result are those of `max_variance`.
+    """
+    xp = array_namespace(rewards_P_N)
+    _, rollout, count = sort_groups(rewards_P_N, seed)
+    i_M = ramp(xp, m, rewards_P_N)[None, :]
+    place = xp.where(count < m, i_M, (2 * i_M + 1) * count // (2 * m))
+    return xp.take_along_axis(rollout, place, axis=-1)

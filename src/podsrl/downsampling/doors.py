@@ -1,0 +1,253 @@
+"""`downsample` and `downsample_batch`: the doors to all rules, where what goes in is checked."""
+
+import operator
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array
+
+from podsrl.downsampling.ordering import Array, Seed
+from podsrl.downsampling.registry import (
+    Rule,
+    check_signature,
+    is_batch_rule,
+    is_built_in,
+    resolve_rule,
+)
+from podsrl.errors import InvalidInputError
+from podsrl.plugins import user_code
+
+
+def downsample(
+    rewards_P_N: Any, m: int, rule: str | Rule = "max_variance", seed: Seed = None
+) -> Any:
+    """Indices of the m rollouts to keep in each group.
+
+    Args:
+        rewards_P_N: Rewards, shape (..., n): leading dimensions are batch, the last is the group.
+            A numpy array, a torch tensor on any device, or nested lists. NaN (or None in a list)
+            means "could not be scored": such a rollout is kept only when fewer than m others exist.
+        m: The number of rollouts to keep per group, 1 <= m <= n.
+        rule: A group rule: a name in `RULES`, "file.py:function", "module:function", or a callable
+            (rewards_P_N, m, seed) -> kept_P_M.
+        seed: Breaks ties at random and drives the rule "random"; None breaks ties by lowest index.
+
+    Returns:
+        Integer indices, shape (..., m), ascending along the last axis, of the same kind and on the
+        same device as `rewards_P_N`.
+
+    Raises:
+        InvalidInputError: Infinite rewards, m < 1, m > n, wrong rank, a batch rule; or a rule of
+            yours returned something else than m different indices per group, raised, or takes other
+            arguments.
+        UnknownNameError: There is no such rule.
+
+    Checking for infinite rewards is the only thing here that waits for a GPU.
+
+    >>> downsample([[0.0, 0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.1, 0.9, 1.0, 0.5]], m=2)
+    [[0, 4], [0, 4]]
+    """
+    rewards, as_lists = _as_rewards(rewards_P_N)
+    xp = array_namespace(rewards)
+    shape = tuple(rewards.shape)
+    m = _check_count(m, "m", least=1, most=shape[-1], of=f"of n = {shape[-1]} rollouts")
+    function = resolve_rule(rule)
+    if is_batch_rule(function):
+        raise InvalidInputError(
+            f"rule {rule_name(rule)} keeps rows across prompts; give it to downsample_batch, with the"
+            " number of rows"
+        )
+    home = device(rewards)
+    if is_torch_array(rewards) and rewards.device.type == "mps":
+        rewards = rewards.cpu()  # MPS has no float64
+    groups = int(np.prod(shape[:-1], dtype=np.int64))
+    flat_P_N = xp.reshape(xp.astype(rewards, xp.float64, copy=False), (groups, shape[-1]))
+    refuse_infinite(flat_P_N)
+    kept = _called(function, rule, flat_P_N, m, seed)
+    if not is_built_in(function):
+        kept = _check_indices(kept, flat_P_N, m, rule)
+    kept = xp.sort(xp.astype(kept, xp.int64), axis=-1, stable=False)
+    kept = xp.reshape(kept, (*shape[:-1], m))
+    if as_lists:
+        return kept.tolist()
+    return kept.to(home) if is_torch_array(kept) else kept
+
+
+def downsample_batch(
+    rewards_P_N: Any, rows: int, rule: str | Rule = "max_contrast", seed: Seed = None
+) -> Any:
+    """Mask of the rows to keep across the prompts of a batch, with exactly `rows` true.
+
+    A rollout that could not be scored is kept only when no other is left.
+
+    Args:
+        rewards_P_N: Rewards, shape (P, n): a numpy array, a torch tensor on any device, or nested
+            lists. NaN (or None in a list) means "could not be scored".
+        rows: The number of rows to keep in all, 0 <= rows <= P n.
+        rule: A batch rule: a name in `RULES`, "file.py:function", "module:function", or a callable
+            (rewards_P_N, rows, seed) -> kept_P_N that is marked by `podsrl.batch_rule`.
+        seed: Breaks ties between rollouts and between prompts at random; None: by their order.
+
+    Returns:
+        kept_P_N, booleans, of the same kind and on the same device as `rewards_P_N`.
+
+    Raises:
+        InvalidInputError: Infinite rewards, rows out of range, wrong rank, a group rule; or a rule
+            of yours returned something else than `rows` rows, raised, or takes other arguments.
+        UnknownNameError: There is no such rule.
+
+    >>> downsample_batch([[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 1]], rows=4)[1]
+    [False, False, False, False]
+    """
+    rewards, as_lists = _as_rewards(rewards_P_N)
+    if rewards.ndim != 2:
+        raise InvalidInputError(f"rewards must have shape (P, n); got {tuple(rewards.shape)}")
+    on_device = not as_lists and is_torch_array(rewards)
+    values_P_N = rewards.detach().double().cpu().numpy() if on_device else rewards
+    values_P_N = np.asarray(values_P_N, dtype=np.float64)
+    groups, n = values_P_N.shape
+    rows = _check_count(rows, "rows", least=0, most=groups * n, of=f"of {groups} x {n} rollouts")
+    kept = keep_rows(values_P_N, np.ones(values_P_N.shape, dtype=bool), rows, rule, seed)
+    if as_lists:
+        return kept.tolist()
+    if not on_device:
+        return kept
+    import torch
+
+    return torch.from_numpy(kept).to(rewards.device)
+
+
+def keep_rows(
+    rewards_P_N: np.ndarray,
+    there_P_N: np.ndarray,
+    rows: int,
+    rule: str | Rule,
+    seed: Seed,
+) -> np.ndarray:
+    """`downsample_batch` of groups that may be smaller than others.
+
+    Args:
+        rewards_P_N: Rewards, float64; NaN where a rollout could not be scored or is not there.
+        there_P_N: True where there is a rollout.
+        rows: The number of rows to keep; all are kept where there are fewer.
+        rule: As in `downsample_batch`.
+        seed: As in `downsample_batch`.
+    """
+    function = resolve_rule(rule)
+    if not is_batch_rule(function):
+        raise InvalidInputError(
+            f"rule {rule_name(rule)} keeps m of each prompt; give it to downsample, or mark a function"
+            " of your own by podsrl.batch_rule"
+        )
+    refuse_infinite(rewards_P_N)
+    scorable_P_N = ~np.isnan(rewards_P_N)
+    asked = min(rows, int(scorable_P_N.sum()))
+    if asked == scorable_P_N.sum():
+        kept_P_N = scorable_P_N
+    else:
+        kept_P_N = np.asarray(_called(function, rule, rewards_P_N, asked, seed))
+        if not is_built_in(function):
+            _check_mask(kept_P_N, scorable_P_N, asked, rule)
+    spare = np.argwhere(there_P_N & ~scorable_P_N)[: rows - asked]
+    kept_P_N = kept_P_N.copy()
+    kept_P_N[tuple(spare.T)] = True
+    return kept_P_N
+
+
+def rule_name(rule: str | Rule) -> str:
+    """A rule as messages name it."""
+    return repr(rule if isinstance(rule, str) else getattr(rule, "__qualname__", rule))
+
+
+def refuse_infinite(rewards: Array) -> None:
+    """Raise InvalidInputError if a reward is infinite."""
+    xp = array_namespace(rewards)
+    if bool(xp.any(xp.isinf(rewards))):
+        raise InvalidInputError(
+            "rewards contain an infinite value; allowed are finite numbers, and NaN for a rollout"
+            " that could not be scored"
+        )
+
+
+def _called(function: Rule, rule: str | Rule, rewards_P_N: Array, count: int, seed: Seed) -> Any:
+    if is_built_in(function):
+        return function(rewards_P_N, count, seed)
+    check_signature(function, rule)
+    code = getattr(getattr(function, "func", function), "__code__", None)
+    file = code.co_filename if code else "a function of C"
+    with user_code(file, f"rule {rule_name(rule)} failed"):
+        return function(rewards_P_N, count, seed)
+
+
+def _as_rewards(rewards: Any) -> tuple[Array, bool]:
+    """Rewards as an array of real numbers, and whether they came as lists."""
+    as_lists = isinstance(rewards, (list, tuple))
+    if as_lists:
+        try:
+            rewards = np.asarray(rewards, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                "rewards in lists must be numbers (or None) in groups of one length; "
+                f"numpy says: {error}"
+            ) from error
+    try:
+        xp = array_namespace(rewards)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"rewards must be a numpy array, a torch tensor or nested lists; got {type(rewards)}"
+        ) from error
+    if rewards.ndim < 1 or rewards.shape[-1] < 1:
+        raise InvalidInputError(
+            f"rewards must have shape (..., n) with n >= 1; got {tuple(rewards.shape)}"
+        )
+    if not xp.isdtype(rewards.dtype, ("bool", "integral", "real floating")):
+        raise InvalidInputError(f"rewards must be real numbers; got dtype {rewards.dtype}")
+    return rewards, as_lists
+
+
+def _check_count(count: int, name: str, least: int, most: int, of: str) -> int:
+    try:
+        count = operator.index(count)
+    except TypeError as error:
+        raise InvalidInputError(f"{name} must be an integer; got {count!r}") from error
+    if not least <= count <= most:
+        raise InvalidInputError(
+            f"{name} = {count} can't be kept {of}; allowed is {least} <= {name} <= {most}"
+        )
+    return count
+
+
+def _check_indices(kept: Any, flat_P_N: Array, m: int, rule: str | Rule) -> Array:
+    xp = array_namespace(flat_P_N)
+    groups, n = flat_P_N.shape
+    kept = xp.asarray(kept, device=device(flat_P_N))
+    problem = ""
+    if tuple(kept.shape) != (groups, m) or not xp.isdtype(kept.dtype, "integral"):
+        problem = f"got shape {tuple(kept.shape)} of {kept.dtype}"
+    elif groups and (int(xp.min(kept)) < 0 or int(xp.max(kept)) >= n):
+        problem = f"got indices from {int(xp.min(kept))} to {int(xp.max(kept))}"
+    else:
+        ascending = xp.sort(kept, axis=-1)
+        if bool(xp.any(ascending[:, 1:] == ascending[:, :-1])):
+            problem = "got the same index twice in a group"
+    if problem:
+        raise InvalidInputError(
+            f"rule {rule_name(rule)} must return integers of shape ({groups}, {m}), different within a"
+            f" group and in 0..{n - 1}; {problem}"
+        )
+    return kept
+
+
+def _check_mask(kept_P_N: np.ndarray, scorable_P_N: np.ndarray, rows: int, rule: Any) -> None:
+    problem = ""
+    if kept_P_N.shape != scorable_P_N.shape or kept_P_N.dtype != bool:
+        problem = f"got shape {kept_P_N.shape} of {kept_P_N.dtype}"
+    elif (kept_P_N & ~scorable_P_N).any():
+        problem = "got rollouts that could not be scored (NaN)"
+    elif kept_P_N.sum() != rows:
+        problem = f"got {int(kept_P_N.sum())}"
+    if problem:
+        raise InvalidInputError(
+            f"rule {rule_name(rule)} must return booleans of shape {scorable_P_N.shape} with {rows}"
+            f" true, none of them where the reward is NaN; {problem}"
+        )

@@ -1,0 +1,112 @@
+"""What every host logs of a selection, under `pods/`. Pure numpy."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+#: Numbers from here on are left out, as NaN is: their squares could not be summed.
+_HUGE = 1e100
+
+
+def selection_metrics(
+    rewards_P_N: Any,
+    kept_P_N: Any,
+    tokens_P_N: Any,
+    generated_P_N: Any = None,
+    masked_P_N: Any = None,
+) -> dict[str, float]:
+    """What the update sees of the rollouts of a step.
+
+    Groups of different sizes are padded: NaN in rewards, False in the masks, 0 in tokens.
+
+    Args:
+        rewards_P_N: Rewards, shape (P, N); NaN where a rollout could not be scored.
+        kept_P_N: True for the rollouts that the update sees.
+        tokens_P_N: Tokens of each rollout, prompt and completion.
+        generated_P_N: True for the rollouts that exist; None: all.
+        masked_P_N: True for rollouts that the host's loss leaves out whatever their reward.
+    """
+    rewards = np.asarray(rewards_P_N, dtype=np.float64)
+    kept, tokens = np.asarray(kept_P_N, dtype=bool), np.asarray(tokens_P_N)
+    generated = np.ones_like(kept) if generated_P_N is None else np.asarray(generated_P_N)
+    masked = np.zeros_like(kept) if masked_P_N is None else np.asarray(masked_P_N)
+    scored = ~np.isnan(rewards)
+    constant_P = ~_spread(rewards, kept & scored)
+    teaches_nothing = constant_P[:, None] | ~scored | masked
+    numbers = {
+        "rollouts": generated.sum(),
+        "kept_rollouts": kept.sum(),
+        "kept_reward": _mean(rewards[kept & scored]),
+        "dropped_reward": _mean(rewards[generated & ~kept & scored]),
+        "kept_reward_std": _deviation(rewards[kept & scored]),
+        "kept_tokens": tokens[kept].sum(),
+        "dropped_tokens": tokens[generated & ~kept].sum(),
+        "zero_variance_groups": (constant_P & kept.any(axis=1)).sum(),
+        "filler_rows": (kept & teaches_nothing).sum(),  # their advantages are 0
+        "unscorable": (generated & ~scored).sum(),
+    }
+    return {f"pods/{name}": float(number) for name, number in numbers.items()}
+
+
+def part_correlations(
+    names_F: Sequence[str], parts_P_N_F: Any, advantages_P_N: Any, kept_P_N: Any
+) -> dict[str, float]:
+    r"""How closely the update follows each part of the reward, from -1 to 1.
+
+    .. math:: \mathrm{corr}(a_i, p_{if} - \mathrm{mean}_{g(i)}(p_f)), \quad i \in S
+
+    The correlation over all kept rollouts, each part taken relative to its group's mean: a prompt
+    that is easier than others is no signal. It is 0 where a part or the advantages do not vary.
+
+    Args:
+        names_F: The names of the parts.
+        parts_P_N_F: What each reward function gave; where it is NaN or beyond 1e100, the rollout is
+            left out for this part.
+        advantages_P_N: The advantages; read where `kept_P_N` is true.
+        kept_P_N: True for the rollouts that the update sees.
+
+    >>> part_correlations(["right"], [[[1.0], [0.0]]], [[0.7, -0.7]], [[True, True]])
+    {'pods/correlation/right': 1.0}
+    """
+    parts = np.asarray(parts_P_N_F, dtype=np.float64)
+    advantages = np.asarray(advantages_P_N, dtype=np.float64)
+    counted = np.asarray(kept_P_N, dtype=bool)[..., None] & (np.abs(parts) < _HUGE)
+    part = _centred(np.where(counted, parts, 0.0), counted)
+    repeated = np.broadcast_to(advantages[..., None], parts.shape)
+    advantage = _centred(np.where(counted, repeated, 0.0), counted)
+    together, own, theirs = (
+        (left * right).sum(axis=(0, 1))
+        for left, right in ((advantage, part), (part, part), (advantage, advantage))
+    )
+    size = np.sqrt(own * theirs)
+    found_F = np.where(size > 0, together / np.where(size > 0, size, 1.0), 0.0)
+    rounded_F = found_F.clip(-1, 1)
+    return {
+        f"pods/correlation/{name}": float(one) for name, one in zip(names_F, rounded_F, strict=True)
+    }
+
+
+def _spread(rewards_P_N: np.ndarray, counted_P_N: np.ndarray) -> np.ndarray:
+    """Whether the counted rewards of each group differ."""
+    highest = np.where(counted_P_N, rewards_P_N, -np.inf).max(axis=1, initial=-np.inf)
+    lowest = np.where(counted_P_N, rewards_P_N, np.inf).min(axis=1, initial=np.inf)
+    return highest > lowest
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if values.size else math.nan
+
+
+def _deviation(values: np.ndarray) -> float:
+    return float(values.std(ddof=1)) if values.size > 1 else math.nan
+
+
+def _centred(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Values relative to the mean of the counted ones of their group (axis 1); 0 elsewhere."""
+    total = values.sum(axis=1, keepdims=True)
+    mean = total / np.maximum(counted.sum(axis=1, keepdims=True), 1)
+    away = values - mean
+    rounding = np.abs(away) <= 1e-9 * np.abs(mean)
+    return np.where(counted & ~rounding, away, 0.0)

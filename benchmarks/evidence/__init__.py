@@ -1,1 +1,1 @@
-"""Evidence on the embedded task: `python -m benchmarks.evidence`."""
+"""What selection is worth on small models: `python -m benchmarks.evidence.rows`."""

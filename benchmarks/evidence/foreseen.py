@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.evidence.cells import NEAR
+from benchmarks.evidence.harness import NEAR
 from benchmarks.evidence.variances import RESULT as VARIANCES
 from podslab.recommend.choice import Cell, best, grid
 from podslab.recommend.costs import Costs, Line, Sizes

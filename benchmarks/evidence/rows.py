@@ -14,42 +14,48 @@ from, in how many rollouts are generated for each, and in how they are chosen.
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
-from benchmarks.evidence.__main__ import RESULTS, RUNS, best, compare, hardware, mean_and_spread
-from benchmarks.evidence.cells import NEAR, equally_long, mean_accuracy, with_interval
+from benchmarks.evidence.harness import (
+    RESULTS,
+    RUNS,
+    best,
+    compare,
+    equally_long,
+    figure,
+    hardware,
+    mean_accuracy,
+)
+from benchmarks.evidence.rows_page import page
 from benchmarks.evidence.rows_settings import (
     ACROSS,
     ANSWERS,
     ARMS,
+    AUTHORS,
     FAMILIES,
     FIRST_TUNING_SEED,
     GRPO,
     RATES,
-    SAME_UPDATE,
     SEEDS,
     SETTINGS,
     WORDS,
 )
-from benchmarks.evidence.verdict import figure
+from podslab.recommend.costs import Sizes
+from podslab.recommend.measured_run import read_measured
 from podslab.report import summary as words
-from podslab.report.curves import Clock
 from podslab.report.drawing import render
 from podslab.report.figures import describe, draw
 from podslab.report.load_runs import Choices, Comparison, load_comparison
 from podslab.report.statistics import Speedup, speed_up
 from podslab.report.summary import summarise
 from podsrl.errors import InvalidInputError
-from podslab.recommend.measured_run import read_measured
-from podslab.recommend.costs import Sizes
-from podsrl.rollout_log.run_folder import find_runs
 from podsrl.rollout_log.files import write_json, write_whole
+from podsrl.rollout_log.run_folder import find_runs
 
 #: Of the figure: title, the arms of which one was run, and the clock.
 PANELS = (
@@ -58,9 +64,7 @@ PANELS = (
     ("4 → 2", ("few",), "measured"),
     ("The paper's 64 → 16", ("pods",), "measured"),
 )
-_place = list(ARMS).index
-#: The authors' L40S: seconds to generate a rollout, and to update on one.
-AUTHORS = Clock(generate=0.05, update=0.42)
+_place = list(WORDS).index
 
 
 def main() -> None:
@@ -109,9 +113,8 @@ def _comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) ->
 def tune(name: str, seeds: int, jobs: int) -> None:
     """Try learning rates until no arm's best one is the lowest or the highest it was tried at."""
     found: dict[str, dict[float, list[float]]] = {}
-    own = [arm for arm in ARMS if arm not in SAME_UPDATE]
     while True:
-        rates = {arm: rates_to_try(SETTINGS[name].start, found.get(arm, {})) for arm in own}
+        rates = {arm: rates_to_try(SETTINGS[name].start, found.get(arm, {})) for arm in ARMS}
         if not any(rates.values()):
             return
         compare(f"rows-{name}-rates", tuning(name, rates, seeds), jobs)
@@ -154,9 +157,7 @@ def final(name: str) -> dict[str, Any]:
     """The arms at their best rates; of GRPO the split that did best, and 16 of each prompt."""
     found = tried(name)
     rate = {arm: best(of_arm) for arm, of_arm in found.items()}
-    rate |= {arm: rate[like] for arm, like in SAME_UPDATE.items()}
     left_out = {arm for family in FAMILIES for arm in family} - {"grpo16"}
-    left_out |= SETTINGS[name].without
     for family in FAMILIES:
         left_out.discard(max(family, key=lambda arm: float(np.mean(found[arm][rate[arm]]))))
     arms = {
@@ -225,7 +226,6 @@ def measure(name: str) -> dict[str, Any]:
             "at_costs_whole": asdict(speed_up(*pair)) if arm.name != grpo else None,
             "predicted": predicted[arm.name],
             "filler_share": logged(comparison, arm.name, "pods/filler_rows") / sizes[arm.name].rows,
-            "saved": logged(comparison, arm.name, "pods/rollouts_saved"),
         }
     drawn = draw(comparison, summaries)["accuracy"]
     write_whole(RESULTS / f"rows-{name}.png", render(drawn, "png"))
@@ -260,42 +260,9 @@ def logged(comparison: Comparison, arm: str, metric: str) -> float:
     return float(np.mean([row[metric] for row in rows if metric in row]))
 
 
-def page(found: Mapping[str, Any]) -> str:
-    """The whole page, from what `measure` gave of each setting; those not run are named."""
-    missing = [name for name in SETTINGS if name not in found]
-    near = sum(how_right(one["arms"])[1] >= NEAR for one in found.values())
-    parts = [
-        "# Where to spend the rows of an update, measured\n",
-        "`python -m benchmarks.evidence.rows`, or `make evidence` with all others; with `--only"
-        " condense` this page is written again."
-        " Time is processor time of one thread (`training_clock: cpu`). *Times as fast*: to 99 % of"
-        " the best mean accuracy of the best GRPO, with the 95 % interval over seeds."
-        " *Median over seeds*: of the same ratio of each seed's own runs; one that does not get"
-        " there counts as 0. *At the"
-        f" authors' costs*: the same curves where generating a rollout takes {AUTHORS.generate:g} s"
-        f" and each pass over one {AUTHORS.update:g} s, up to the time that both last; *whole run*:"
-        " to 99 % of what that GRPO reaches in all of its time. *Predicted*:"
-        " learned per second by [the model](../signal.md), from the pass rates of these runs and"
-        " the steps made. What it means: [evidence](../evidence.md).\n",
-        "![Speed-up over the best GRPO in every setting](rows.png)\n",
-        f"The arm predicted to be best has at least {NEAR:.0%} of the best mean accuracy in {near}"
-        f" of {len(found)} settings.\n",
-        *(section(name, one) for name, one in found.items()),
-        rates_table(found),
-    ]
-    if missing:
-        parts.append(f"Not run so far: {', '.join(missing)}.\n")
-    return "\n".join(parts)
-
-
 def foreseen(comparison: Comparison, sizes: Mapping[str, Sizes], grpo: str) -> dict[str, float]:
-    """Learned per second by docs/signal.md, relative to GRPO's: from rewards and steps made alone.
-
-    Rounds make the same updates as without, in other steps; their own rewards are not looked at.
-    """
-    plain = {arm.name: arm for arm in comparison.arms if not arm.config.get("rollouts_per_round")}
-    folders = [run.folder for run in comparison.runs if run.arm in plain]
-    population = read_measured(*folders).population
+    """Learned per second by docs/signal.md, relative to GRPO's: from rewards and steps alone."""
+    population = read_measured(*(run.folder for run in comparison.runs)).population
     learned = {}
     for arm in comparison.arms:
         prompts, n, m = sizes[arm.name]
@@ -304,91 +271,10 @@ def foreseen(comparison: Comparison, sizes: Mapping[str, Sizes], grpo: str) -> d
     return {name: value / learned[grpo] for name, value in learned.items()}
 
 
-def section(name: str, found: Mapping[str, Any]) -> str:
-    """One setting: every arm beside the best GRPO, by measured time and at the authors' costs."""
-    setting = SETTINGS[name]
-    lines = [
-        f"## {setting.what[0].upper()}{setting.what[1:]}, {setting.rows} rows per step\n",
-        f"`--settings {name}`, {found['seconds']} s a run, {SEEDS} seeds; {found['made']}.\n",
-        "| arm | prompts | n → m | learning rate | steps | mean over the run | at the end"
-        " | times as fast | median over seeds | at the authors' costs | whole run | predicted"
-        " | rows that teach nothing | rollouts saved |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    columns = [("measured", with_interval), ("measured", words.median)]
-    columns += [("at_costs", with_interval), ("at_costs_whole", with_interval)]
-    for arm, one in found["arms"].items():
-        prompts, n, m = one["sizes"]
-        speeds = [_shown(one[clock], show) for clock, show in columns]
-        lines.append(
-            f"| {WORDS[arm]} | {prompts} | {n} → {m} | {one['learning_rate']:.3g} |"
-            f" {one['steps']:.0f} | {mean_and_spread(one['over_run'])} | {one['end']} |"
-            f" {' | '.join(speeds)} | {one['predicted']:.2f} | {one['filler_share']:.0%} |"
-            f" {one['saved']:.0%} |"
-        )
-    choice, share, rank = how_right(found["arms"])
-    verdict = (
-        f"Predicted and measured mean accuracy have a rank correlation of {rank:.2f}. The arm"
-        f" predicted to be best, {WORDS[choice]}, has {share:.0%} of the best mean accuracy."
-    )
-    figure_line = f"![{found['caption']}](rows-{name}.png)"
-    return "\n".join([*lines, "", verdict, "", *answers_table(found), figure_line, ""])
-
-
-def answers_table(found: Mapping[str, Any]) -> list[str]:
-    """By right answers alone, where the measure is another."""
-    if not found.get("answers"):
-        return []
-    return [
-        "The numbers above count answers that are right and well formed. By right answers alone:\n",
-        "| arm | mean over the run | at the end | times as fast |",
-        "|---|---|---|---|",
-        *(
-            f"| {WORDS[arm]} | {mean_and_spread(one['over_run'])} | {one['end']} |"
-            f" {_shown(one['measured'], with_interval)} |"
-            for arm, one in sorted(found["answers"].items(), key=lambda pair: _place(pair[0]))
-        ),
-        "",
-    ]
-
-
-def _shown(values: Mapping[str, Any] | None, show: Callable[[Speedup], str]) -> str:
-    return "reference" if values is None else show(Speedup(**values))
-
-
 def _speedup(found: Mapping[str, Any], arms: Sequence[str], clock: str) -> Speedup:
     """Of the one of these arms that was run."""
     arm = next(arm for arm in arms if arm in found["arms"])
     return Speedup(**found["arms"][arm][clock])
-
-
-def how_right(arms: Mapping[str, Any]) -> tuple[str, float, float]:
-    """The arm predicted to be best, what share of the best mean accuracy it has, and the rank
-    correlation of predicted and measured."""
-    predicted = {arm: one["predicted"] for arm, one in arms.items()}
-    measured = {arm: float(np.mean(one["over_run"])) for arm, one in arms.items()}
-    rank = spearmanr([*predicted.values()], [*measured.values()]).statistic
-    choice = max(predicted, key=lambda arm: predicted[arm])
-    return choice, measured[choice] / max(measured.values()), float(rank)
-
-
-def rates_table(found: Mapping[str, Any]) -> str:
-    """What each learning rate gave; the chosen ones stand out."""
-    lines = [
-        "## Learning rates\n",
-        "Mean accuracy over a run of three quarters of the time, on average over seeds that nothing"
-        " else uses; the best rate is used.\n",
-        "| setting | arm | seeds | tried |",
-        "|---|---|---|---|",
-    ]
-    for name, one in found.items():
-        for arm, by_text in one["rates"].items():
-            of_arm = {float(rate): accuracies for rate, accuracies in by_text.items()}
-            texts = {rate: f"{rate:g}: {np.mean(of_arm[rate]):.1%}" for rate in sorted(of_arm)}
-            texts[best(of_arm)] = f"**{texts[best(of_arm)]}**"
-            seeds = max(map(len, of_arm.values()))
-            lines.append(f"| {name} | {WORDS[arm]} | {seeds} | {', '.join(texts.values())} |")
-    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

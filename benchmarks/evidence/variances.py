@@ -22,11 +22,11 @@ import torch
 
 from benchmarks.evidence.rows import settings_of
 from benchmarks.evidence.rows_settings import SETTINGS
-from podsrl.errors import InvalidInputError
+from podslab.recommend.signal import Variances
 from podslab.training.config_file import read_config
 from podslab.training.run import build_trainer, load_data
 from podslab.training.spec import parse
-from podslab.recommend.signal import Variances
+from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import write_json
 
 RESULT = Path("docs/results/variances.json")
@@ -83,7 +83,7 @@ def prompt_trainer(config: Mapping[str, Any], folder: str) -> Any:
     fixed = {
         "num_generations": ROWS, "num_rollouts": 4 * ROWS, "per_device_train_batch_size": ROWS,
         "gradient_accumulation_steps": 1, "evaluation_problems": 0, "output_dir": folder,
-        "rollout_log": "false", "loss_type": "grpo", "selection_scope": "prompt",
+        "rollout_log": "false", "loss_type": "grpo",
     }  # fmt: skip
     flags = [word for name, value in fixed.items() for word in (f"--{name}", str(value))]
     spec = parse(dict(config), flags)

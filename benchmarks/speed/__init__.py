@@ -1,1 +1,1 @@
-"""What `make bench` measures: one file for each part, which returns numbers and tables of them."""
+"""The seconds that selecting takes, and a training step by phase: `python -m benchmarks.speed`."""

@@ -1,4 +1,4 @@
-"""One instrument for every trainer: seconds and peak memory of a step, by phase.
+"""One instrument for every trainer: the seconds of a step, by phase.
 
 It wraps the methods that TRL and transformers have for both, so that PODS and TRL's own trainer are
 measured alike; nothing is taken from PODS's own clock.
@@ -6,16 +6,15 @@ measured alike; nothing is taken from PODS's own clock.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import Any
 
 import torch
-from trl import GRPOTrainer
 
-from benchmarks.speed.memory import PeakMemory
 from podsrl.trl import PODSTrainer
+from trl import GRPOTrainer
 
 #: What a step consists of; "other" is what is left: batches, padding, metrics, logs, callbacks.
 PHASES = ("generate", "score", "select", "log-probs", "update", "other")
@@ -24,32 +23,21 @@ BOOKKEEPING = ("select", "other")
 
 
 class Probe:
-    """Seconds by phase, each moment counted once: an inner phase is taken out of the outer one.
-
-    Attributes:
-        seconds: by phase, since `reset`.
-        memory: peak bytes by phase since `reset`, if asked for; a phase that was not entered lacks.
-    """
+    """Seconds by phase, each moment counted once: an inner phase is taken out of the outer one."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.memory: dict[str, int] = {}
         self._clock = clock
         self._phases = ["other"]
         self._since = clock()
-        self._peak: PeakMemory | None = None
 
-    def reset(self, peak: PeakMemory | None = None) -> None:
-        """Begin a step; `peak` makes it measure memory, which costs time."""
+    def reset(self) -> None:
+        """Begin a turn."""
         self.seconds.clear()
-        self.memory.clear()
-        self._peak = peak
-        if peak is not None:
-            peak.reset()
         self._since = self._clock()
 
     @contextmanager
-    def phase(self, name: str) -> Any:
+    def phase(self, name: str) -> Iterator[None]:
         """Count the block as phase `name`."""
         self.settle()
         self._phases.append(name)
@@ -61,12 +49,8 @@ class Probe:
 
     def settle(self) -> None:
         """Count what has passed so far to the current phase."""
-        now, phase = self._clock(), self._phases[-1]
-        self.seconds[phase] += now - self._since
-        if self._peak is not None:
-            self.memory[phase] = max(self.memory.get(phase, 0), self._peak.bytes())
-            self._peak.reset()
-            now = self._clock()
+        now = self._clock()
+        self.seconds[self._phases[-1]] += now - self._since
         self._since = now
 
     def watch(self, trainer: GRPOTrainer) -> None:
@@ -78,8 +62,9 @@ class Probe:
         self._wrap(GRPOTrainer, "create_optimizer", "other", then=self._watch_optimizer)
         log_probs = "_get_per_token_logps_and_entropies"
         self._wrap(GRPOTrainer, log_probs, "log-probs", when=_without_gradients)
-        for name in ("_generate", "_finish"):
-            self._wrap(PODSTrainer, name, "select")
+        for name in ("_generate", "_calculate_rewards"):
+            if name in vars(PODSTrainer):
+                self._wrap(PODSTrainer, name, "select")
         self._wrap(trainer.accelerator, "backward", "update")
         self._wrap(trainer.model, "zero_grad", "update")
 

@@ -1,130 +1,127 @@
-"""Part 2: a training step by phase, of TRL's own trainer and of PODS, with seconds and memory."""
+"""A training step by phase: TRL's own trainer, PODS within prompts, and PODS across prompts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from benchmarks.speed.family import measure_in_turns, turns
+from benchmarks.small_model import SMALL
+from benchmarks.speed.numbers import Limit, Spread, Table, ratio, spread
 from benchmarks.speed.probe import BOOKKEEPING, PHASES
-from benchmarks.speed.scale import Report, Scale
-from benchmarks.speed.tables import Bar, Table, megabytes, with_quartiles
-from benchmarks.speed.timings import ratio, spread
 from benchmarks.speed.trainers import VARIANTS, Setting
+from benchmarks.speed.turns import measure_in_turns
+from podslab.models.tiny import TinySettings
 from podslab.report.durations import duration
 
-ARMS = ("grpo", "grpo_ga", "pods")
-UPDATE_OF_GA, UPDATE_OF_GRPO, MEMORY, SHARE = 0.30, 1.10, 1.10, 0.02
+#: The update of PODS over that of GRPO-GA and of GRPO; its peak memory over that of GRPO.
+UPDATE_OF_GA, UPDATE_OF_GRPO, MEMORY = 0.30, 1.10, 1.10
+#: Selecting and all that is no phase, in seconds of a step.
+MOST_BOOKKEEPING = 0.02
 
-Phases = Mapping[str, float]
+Turns = Sequence[Mapping[str, float]]
 
 
-def settings(scale: Scale, model: str, variant: str) -> list[Setting]:
-    """The three arms: the same prompts per step, and the same micro-batch."""
-    n, m = scale.n, scale.m
-    sizes = {"grpo": (m, m, False), "grpo_ga": (n, n, False), "pods": (n, m, True)}
+@dataclass(frozen=True)
+class Size:
+    """The model, prompts x n -> m of a step, and the number of measured rounds."""
+
+    model: TinySettings = field(default_factory=TinySettings)
+    prompts: int = 8
+    n: int = 64
+    m: int = 16
+    max_completion_length: int = 64
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    rounds: int = 9
+
+
+QUICK = Size(SMALL, 2, 16, 4, 32, ("base", "num_iterations = 2"), 2)
+
+
+def settings(size: Size, model: str, variant: str) -> list[Setting]:
+    """The arms: the same rows per micro-batch, and per step, except for GRPO-GA."""
+    kept, n, m = size.prompts * size.m, size.n, size.m
+    arms = {
+        "grpo": (kept, m, m, None),
+        "grpo_ga": (size.prompts * n, n, n, None),
+        "pods": (kept, n, m, "max_variance"),
+        "across": (kept, n // m, 1, "max_contrast"),
+    }
     return [
         Setting(
-            name=arm,
+            name=name,
             model=model,
-            columns=scale.tiny.max_columns,
-            prompts=scale.prompts,
-            n=sizes[arm][0],
-            m=sizes[arm][1],
-            micro_batch=scale.prompts * m,
-            ours=sizes[arm][2],
-            max_completion_length=scale.max_completion_length,
+            columns=size.model.max_columns,
+            rows=rows,
+            micro_batch=kept,
+            n=of_prompt,
+            m=kept_of_prompt,
+            rule=rule,
+            max_completion_length=size.max_completion_length,
             options=VARIANTS[variant],
         )
-        for arm in ARMS
+        for name, (rows, of_prompt, kept_of_prompt, rule) in arms.items()
     ]
 
 
-def measure(scale: Scale, model: str, logs: Path, report: Report) -> dict[str, Any]:
-    """Seconds and peak bytes by phase of every arm, for every variant; arms take turns."""
-    each = turns(len(ARMS), scale.step_rounds)
-    done = 0
-    variants: dict[str, Any] = {}
-    for variant in scale.variants:
-
-        def tick(arm: str, variant: str = variant) -> None:
-            nonlocal done
-            done += 1
-            report(done, each * len(scale.variants), f"{variant}, {arm}")
-
-        chosen = settings(scale, model, variant)
-        found = measure_in_turns(chosen, scale.step_rounds, logs / variant, tick)
-        variants[variant] = {arm: steps.as_json() for arm, steps in found.items()}
-    sizes = {"n": scale.n, "m": scale.m, "prompts": scale.prompts}
-    return {**sizes, "variants": variants}
+def measure(size: Size, model: str, logs: Path, tick: Callable[[str], None]) -> list[Table]:
+    """A table for each variant; the arms of a variant take turns."""
+    tables = []
+    for variant in size.variants:
+        chosen = settings(size, model, variant)
+        found = measure_in_turns(chosen, size.rounds, logs / variant, tick)
+        tables.append(table(f"A step: {variant}", found, size))
+    return tables
 
 
-def whole(phases: Phases) -> float:
-    """Seconds of a step."""
-    return sum(phases.values())
+def whole(turn: Mapping[str, float]) -> float:
+    """The seconds of a step."""
+    return sum(turn.get(phase, 0.0) for phase in PHASES)
 
 
-def update(phases: Phases) -> float:
-    """Seconds of a step's update: old and reference log-probs, forward, backward, optimiser."""
-    return phases.get("log-probs", 0.0) + phases.get("update", 0.0)
+def update(turn: Mapping[str, float]) -> float:
+    """The seconds of an update: old and reference log-probs, forward, backward, optimiser."""
+    return turn.get("log-probs", 0.0) + turn.get("update", 0.0)
 
 
-def bookkeeping(phases: Phases) -> float:
-    """Seconds of a step that neither generate, nor score, nor update."""
-    return sum(phases.get(phase, 0.0) for phase in BOOKKEEPING)
+def bookkeeping(turn: Mapping[str, float]) -> float:
+    """The seconds of a step that neither generate, nor score, nor update."""
+    return sum(turn.get(phase, 0.0) for phase in BOOKKEEPING)
 
 
-def peak(memory: Sequence[Phases]) -> list[float]:
-    """Peak bytes of each measured turn, whatever the phase."""
-    return [max(turn.values()) for turn in memory]
-
-
-def tabulate(measured: Mapping[str, Any]) -> list[Table]:
-    """A table for each variant, from what `measure` returned."""
-    n, m, prompts = (measured[name] for name in ("n", "m", "prompts"))
-    return [
-        _variant(f"A step: {variant}", found, _note(n, m, prompts))
-        for variant, found in measured["variants"].items()
-    ]
-
-
-def _note(n: int, m: int, prompts: int) -> str:
-    return (
-        f"Per optimiser step, {prompts} prompts: grpo is TRL's GRPOTrainer at n = m = {m}; grpo_ga"
-        f" is TRL's GRPOTrainer at n = m = {n}, by gradient accumulation at the same micro-batch;"
-        f" pods is PODSTrainer, {n} -> {m}. Medians over rounds. Log-probs are the old and the"
-        " reference ones. Other is all the rest of the training loop: batches, padding, metrics,"
-        " logs, callbacks. Memory is the median over turns of the peak resident memory, above what"
-        " the process held before its first step."
-    )
-
-
-def _variant(title: str, found: Mapping[str, Any], note: str) -> Table:
+def table(title: str, found: Mapping[str, Turns], size: Size) -> Table:
+    """The arms of one variant by phase, with the limits that PODS has to keep."""
     rows = []
-    for arm, steps in found.items():
-        seconds, peaks = steps["seconds"], peak(steps["memory"])
-        cells = [duration(spread([s.get(p, 0.0) for s in seconds]).median) for p in PHASES]
-        share = spread([bookkeeping(s) / whole(s) for s in seconds])
-        rows.append(
-            [
-                arm,
-                *cells,
-                with_quartiles(spread([whole(s) for s in seconds]), " s"),
-                f"{100 * share.median:.2g} %",
-                megabytes(spread(peaks).median),
-            ]
+    for arm, turns in found.items():
+        phases = [duration(spread([t.get(p, 0.0) for t in turns]).median) for p in PHASES]
+        step, rest = (
+            duration(spread([of(t) for t in turns]).median) for of in (whole, bookkeeping)
         )
+        rows.append([arm, *phases, step, rest, f"{_peak(turns) / 1e6:.0f} MB"])
+    note = (
+        f"Per optimiser step: grpo is TRL's GRPOTrainer on {size.prompts} prompts, n = m = {size.m};"
+        f" grpo_ga the same at n = m = {size.n}, by gradient accumulation; pods is PODSTrainer,"
+        f" {size.n} -> {size.m} of each prompt; across keeps as many rows of {size.m} times as"
+        f" many prompts, {size.n // size.m} rollouts each. Medians over rounds. Other is all the rest of"
+        " the training loop: batches, padding, metrics, logs, callbacks. Memory is the peak of"
+        " resident memory above what the process held before its first step."
+    )
     head = ["", *PHASES, "whole step", "select + other", "peak memory"]
-    return Table(title, head, rows, note, bars(found))
+    return Table(title, head, rows, note, limits(found))
 
 
-def bars(found: Mapping[str, Any]) -> list[Bar]:
-    """The bars of one variant."""
-    updates = {arm: [update(s) for s in steps["seconds"]] for arm, steps in found.items()}
-    peaks = {arm: peak(steps["memory"]) for arm, steps in found.items()}
-    shares = [bookkeeping(s) / whole(s) for s in found["pods"]["seconds"]]
-    return [
-        Bar.of("update, pods / grpo_ga", ratio(updates["pods"], updates["grpo_ga"]), UPDATE_OF_GA),
-        Bar.of("update, pods / grpo", ratio(updates["pods"], updates["grpo"]), UPDATE_OF_GRPO),
-        Bar.of("peak memory, pods / grpo", ratio(peaks["pods"], peaks["grpo"]), MEMORY),
-        Bar.of("pods: bookkeeping's share of a step", spread(shares), SHARE, percent=True),
+def limits(found: Mapping[str, Turns]) -> list[Limit]:
+    """The limits of one variant."""
+    updates = {arm: [update(turn) for turn in turns] for arm, turns in found.items()}
+    memory = _peak(found["pods"]) / _peak(found["grpo"])
+    made = [
+        Limit("update, pods / grpo_ga", ratio(updates["pods"], updates["grpo_ga"]), UPDATE_OF_GA),
+        Limit("update, pods / grpo", ratio(updates["pods"], updates["grpo"]), UPDATE_OF_GRPO),
+        Limit("peak memory, pods / grpo", Spread(memory, memory, memory), MEMORY),
     ]
+    for arm in ("pods", "across"):
+        seconds = spread([bookkeeping(turn) for turn in found[arm]])
+        made.append(Limit(f"select + other, {arm}: s", seconds, MOST_BOOKKEEPING))
+    return made
+
+
+def _peak(turns: Turns) -> float:
+    return max(turn["peak"] for turn in turns)

@@ -1,15 +1,16 @@
-"""The trainers that steps are measured with: TRL's own, and ours, alike in everything else."""
+"""The trainers whose steps are measured: TRL's own and ours, alike in everything else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from datasets import Dataset
 from peft import LoraConfig
 from transformers import PrinterCallback, ProgressCallback
-from trl import GRPOConfig, GRPOTrainer
 
-from podslab.training.run import to_dataset
 from podslab.tasks import get_task
 from podsrl.trl import PODSConfig, PODSTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 #: Variant: what differs from the base.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -26,32 +27,30 @@ class Setting:
     """One trainer.
 
     Attributes:
-        name: what it is called in tables.
-        model: folder of the embedded model.
-        columns: digits of the task's sums.
-        prompts: per optimiser step.
-        n, m: rollouts generated and trained for each prompt.
-        micro_batch: rows of a micro-batch on one process; the rest is gradient accumulation.
-        ours: `PODSTrainer`; otherwise TRL's own trainer, with n = m.
-        processes: that share a step.
-        options: of `VARIANTS`.
+        name: its name in tables.
+        model: the folder of the embedded model.
+        columns: the digits of the task's sums.
+        rows: the rows of an optimiser step.
+        micro_batch: the rows of a micro-batch; the rest is gradient accumulation.
+        n, m: the rollouts generated and trained for each prompt.
+        rule: the rule of `PODSTrainer`; None for TRL's own trainer, where n = m.
+        options: further options of the trainer, and `lora`.
     """
 
     name: str
     model: str
     columns: int
-    prompts: int
+    rows: int
+    micro_batch: int
     n: int
     m: int
-    micro_batch: int
-    ours: bool
+    rule: str | None
     max_completion_length: int = 64
-    processes: int = 1
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def steps_per_generation(self) -> int:
-        """Optimiser steps for each generation."""
+        """The optimiser steps for each generation."""
         return int(self.options.get("num_iterations", 1))
 
 
@@ -62,11 +61,10 @@ def build(setting: Setting, folder: str) -> GRPOTrainer:
     """
     options = dict(setting.options)
     lora = LoraConfig(r=8, target_modules="all-linear") if options.pop("lora", False) else None
-    rows = setting.prompts * setting.m
     common: dict[str, Any] = {
         "output_dir": folder,
         "per_device_train_batch_size": setting.micro_batch,
-        "gradient_accumulation_steps": rows // (setting.micro_batch * setting.processes),
+        "gradient_accumulation_steps": setting.rows // setting.micro_batch,
         "num_generations": setting.m,
         "max_completion_length": setting.max_completion_length,
         "max_steps": 1_000_000,
@@ -85,17 +83,19 @@ def build(setting: Setting, folder: str) -> GRPOTrainer:
         **options,
     }
     task = get_task("arithmetic", min_columns=setting.columns, max_columns=setting.columns)
+    rows = [{**row, "prompt": task.prompt(row)} for row in task.load("train")[:_ROWS]]
     given: dict[str, Any] = {
         "model": setting.model,
         "reward_funcs": task.rewards(),
-        "train_dataset": to_dataset(task, task.load("train")[:_ROWS]),
+        "train_dataset": Dataset.from_list(rows),
         "peft_config": lora,
     }
     trainer: GRPOTrainer
-    if setting.ours:
-        trainer = PODSTrainer(args=PODSConfig(num_rollouts=setting.n, **common), **given)
-    else:
+    if setting.rule is None:
         trainer = GRPOTrainer(args=GRPOConfig(**common), **given)
+    else:
+        config = PODSConfig(num_rollouts=setting.n, downsampling_rule=setting.rule, **common)
+        trainer = PODSTrainer(args=config, **given)
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     return trainer

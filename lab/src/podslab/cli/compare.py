@@ -33,33 +33,26 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
 
     with needed("trl"):
-        from podslab.comparison.comparison import (
-            Shard,
-            comparing,
-            parse_comparison,
-            refuse_foreign,
-        )
+        from podslab.comparison.comparison import Shard, open_comparison, refuse_foreign
+        from podslab.comparison.comparison_config import parse_comparison
+        from podslab.comparison.run_comparison import compare
         from podslab.training.config_file import read_config
 
-        shard = Shard.parse(args.shard)
-        config = read_config(args.config, "compare")
-        if args.output_dir:
-            config["output_dir"] = args.output_dir
-        if args.dry_run and isinstance(given := config.get("settings") or {}, dict):
-            config["settings"] = {**given, "use_cpu": True}  # it must not need the runs' GPUs
-        name = args.config.rpartition("/")[2].removesuffix(".yaml")
-        spec = parse_comparison(config, name)
-
-        from podslab.comparison.run_comparison import compare
-
+    shard = Shard.parse(args.shard)
+    config = read_config(args.config, "compare")
+    if args.output_dir:
+        config["output_dir"] = args.output_dir
+    if args.dry_run and isinstance(given := config.get("settings") or {}, dict):
+        config["settings"] = {**given, "use_cpu": True}  # it must not need the runs' GPUs
+    spec = parse_comparison(config, args.config.rpartition("/")[2].removesuffix(".yaml"))
     if args.dry_run:
         print(_preview(spec))
         refuse_foreign(spec.folder)  # a start does so, too
         return 0
-    with comparing(spec, shard) as spec:
-        print(_heading(spec), flush=True)
-        with LiveLine() as line:
-            status = compare(spec, shard, line.show)
+    spec = open_comparison(spec)
+    print(_heading(spec), flush=True)
+    with LiveLine() as line:
+        status = compare(spec, shard, line.show)
     for failed, problem in status.failed.items():
         print(f"failed: {failed.arm} seed {failed.seed}: {problem}", file=sys.stderr)
     if status.failed:

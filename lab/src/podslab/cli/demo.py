@@ -18,37 +18,30 @@ def run(args: argparse.Namespace) -> int:
     """Warm-start, evaluate, train, evaluate; tell what came of it and where to look."""
     from podsrl.cli.needs import needed
 
-    folder = _where(Path(args.output_dir))
     with needed("trl"):
-        from podslab.training.config_file import read_config
-        from podslab.training.preflight import check_run
-        from podsrl.rollout_log.files import refuse_unwritable
-
-        config = {**read_config("arithmetic"), "output_dir": str(folder)}
-        check_run(config, args.fields)
-        refuse_unwritable(folder)
-
         from podslab.cli import progress
-        from podslab.cli.print_result import print_result
-        from podslab.training import run as experiment
-        from podslab.training.preview import Preview
-        from podslab.training.spec import parse
-        from podsrl.trl import checkpoint
-    with needed("report"):
+        from podslab.cli.print_run import print_run
         from podslab.report.load_runs import Choices, load_comparison
         from podslab.report.write_report import write_report
+        from podslab.training import run as training
+        from podslab.training.config_file import read_config
+        from podslab.training.output_folder import refuse_taken
+        from podslab.training.preflight import checked_spec
+        from podslab.training.preview import Preview
 
-    begun = checkpoint.last_complete(folder) is not None  # else what is there is not worth keeping
-    spec = parse({**config, "resume": begun, "overwrite": not begun}, args.fields)
-    data = experiment.load_data(spec)
+    folder = _where(Path(args.output_dir))
+    config = {**read_config("arithmetic"), "output_dir": str(folder), "resume": True}
+    spec = checked_spec(config, args.fields)
+    refuse_taken(folder, resume=True)
+    data = training.load_data(spec)
     row = data.held_out[0]
     print("A small model has learned to add, but makes many mistakes.")
     print("GRPO-PODS trains it to make fewer.")
     print(f"Its task, for example: {row['question']} = {row['answer']}\n")
     print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
     with progress.TrainingBar() as training_bar:
-        result = experiment.train(spec, data, [training_bar], progress.bar)
-    print_result(result)
+        finished = training.train(spec, data, [training_bar], progress.bar)
+    print_run(finished)
     report = write_report([load_comparison([folder], Choices())], folder, "PODS: the demo")
     print(f"curve       {folder / 'figures' / 'accuracy.png'}")
     print(f"everything  {report.page}  <- open it in a browser and look into the rollouts")
@@ -56,13 +49,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _where(folder: Path) -> Path:
-    """The folder itself if it is new or unfinished (it is resumed), else the next free name."""
+    """The folder itself if it is new or can be resumed, else the next free name."""
+    from podsrl.rollout_log.run_folder import RunFolder
+    from podsrl.trl import checkpoint
+
     number, candidate = 1, folder
-    while (candidate / "finished.json").is_file():
+    while (candidate / "finished.json").is_file() or (
+        RunFolder(candidate).metrics() and checkpoint.last_complete(candidate) is None
+    ):
         number += 1
         candidate = folder.with_name(f"{folder.name}-{number}")
     if candidate != folder:
-        print(f"{folder} holds a finished demo; this one goes to {candidate}")
+        print(f"{folder} holds another demo; this one goes to {candidate}")
     elif (candidate / "config.yaml").is_file():
         print(f"{folder} holds an unfinished demo; this one goes on with it")
     return candidate

@@ -1,9 +1,7 @@
 """`pods evaluate`: measure a checkpoint on a task."""
 
 import argparse
-from pathlib import Path
 
-from podsrl.errors import InvalidInputError
 from podsrl.cli.bounds import COUNT, Bounds, number
 
 SUMMARY = "measure a checkpoint on a task: accuracy over k repeats"
@@ -42,17 +40,16 @@ def run(args: argparse.Namespace) -> int:
 
     with needed("trl"):
         from podslab.training.config_file import parse_options
-        from podslab.training.preflight import check_model, check_split
+        from podslab.training.preflight import check_data_path, check_model, check_split
 
         task = get_task(args.task, **parse_options(args.task_options))
         check_split(task, args.task, args.split)
-        if args.data_path and not Path(args.data_path).expanduser().exists():
-            raise InvalidInputError(f"--data_path: there is no {args.data_path}")
+        check_data_path("--data_path", args.data_path)
         check_model(args.checkpoint)
         rows = task.load(args.split, args.data_path)[: args.problems]
 
         from podslab.cli import progress
-        from podslab.cli.print_result import accuracy_line
+        from podslab.cli.print_run import accuracy_line
         from podslab.models.load import load_model
         from podslab.evaluation.sampling import Sampling, sample_and_grade, score
 

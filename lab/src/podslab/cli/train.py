@@ -1,11 +1,11 @@
 """`pods train`: one run from a YAML config and flags."""
 
 import argparse
-from functools import cache
+from dataclasses import fields
+from pathlib import Path
 
 SUMMARY = "train with GRPO-PODS from a YAML config"
 TAKES_FIELDS = True
-_METAVARS = {"str": "TEXT", "int": "N", "float": "NUMBER", "bool": "true|false", "list": "LIST"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,65 +20,56 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Preview, train, and tell what came of it."""
+    from podslab.training.config_file import read_config
     from podsrl.cli.needs import needed
 
+    config = read_config(args.config)
     with needed("trl"):
-        from podslab.training.config_file import read_config
-        from podslab.training.preflight import check_output, check_run
-
-        config = read_config(args.config)
-        values = check_run(config, args.fields)
-        if not args.dry_run:
-            check_output(values)
-
         from accelerate import PartialState
 
         from podslab.cli import progress
-        from podslab.cli.print_result import print_result
-        from podslab.training import run as experiment
+        from podslab.cli.print_run import print_run
+        from podslab.training import run as training
+        from podslab.training.output_folder import refuse_taken
+        from podslab.training.preflight import checked_spec
         from podslab.training.preview import Preview
-        from podslab.training.spec import parse
 
     # a dry run must not need the GPUs that it is about
     here = ["--use_cpu", "true"] if args.dry_run else []
-    spec = parse(config, [*args.fields, *here])
+    spec = checked_spec(config, [*args.fields, *here])
+    folder = Path(str(spec.training.output_dir))
     if args.dry_run:
-        arguments = ["--config", args.config, *args.fields]
-        print(Preview.of(spec).describe(spec, arguments, on_cpu=values["use_cpu"]))
-        check_output(values)  # what a start would refuse
+        preview = Preview.of(spec)
+        print(preview.describe(spec))
+        print(f"launch      {preview.launch(spec, ['--config', args.config, *args.fields])}")
+        refuse_taken(folder, spec.run.resume)  # what a start would refuse
         return 0
     processes = PartialState()
-    data = experiment.load_data(spec)
+    refuse_taken(folder, spec.run.resume)
+    data = training.load_data(spec)
     if processes.is_main_process:
         print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
     with progress.TrainingBar() as training_bar:
-        result = experiment.train(spec, data, [training_bar], progress.bar)
+        finished = training.train(spec, data, [training_bar], progress.bar)
     if processes.is_main_process:
-        print_result(result)
+        print_run(finished)
     processes.destroy_process_group()
     return 0
 
 
-@cache
 def _help_of_fields() -> str:
-    """The fields of a config that are podsrl's own, in groups."""
-    from podslab.training.fields import own_fields
+    """The fields of a config that are the laboratory's own, and where the others are listed."""
+    from podslab.training.run_arguments import RunArguments
 
     shown = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
-    for title, owner in (
-        ("fields of the run (keys of the YAML file, or flags, which win)", "RunArguments"),
-        ("podsrl's own fields of the training (PODSConfig)", "PODSConfig"),
-    ):
-        group = shown.add_argument_group(title)
-        for field in own_fields(owner):
-            default = "" if field.default is None else f" ({field.default})"
-            group.add_argument(
-                f"--{field.name}",
-                metavar=next((_METAVARS[kind] for kind in field.kinds if kind in _METAVARS), "N"),
-                help=(field.help + default).replace("%", "%%"),
-            )
+    group = shown.add_argument_group("fields of the run: keys of the YAML file, or flags, which win")
+    for field in fields(RunArguments):
+        default = "" if field.default is None else f" ({field.default})"
+        meaning = (field.metadata["help"] + default).replace("%", "%%")
+        group.add_argument(f"--{field.name}", metavar="VALUE", help=meaning)
     return (
         shown.format_help()
-        + "\nand every field of TRL's GRPOConfig and ModelConfig, such as --learning_rate:\n"
+        + "\nand every field of podsrl.trl.PODSConfig, such as --num_rollouts, --downsampling_rule\n"
+        "and --learning_rate, and of TRL's ModelConfig, such as --model_name_or_path:\n"
         "  https://huggingface.co/docs/trl/grpo_trainer#trl.GRPOConfig"
     )

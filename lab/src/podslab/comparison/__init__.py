@@ -1,1 +1,1 @@
-"""."""
+"""Comparing algorithms: arms over seeds, at equal budgets."""

@@ -1,27 +1,22 @@
-"""What is to be compared: arms, seeds and budget, checked before anything runs."""
+"""A comparison: arms, seeds and budget, and the folder that holds it."""
 
-import os
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
-from podsrl.errors import InvalidInputError, PodsError, suggestion
-from podslab.comparison.arms import DECIDED, Settings, arm_settings, check_arm
-from podslab.training.budget import NO_LIMIT
-from podslab.training.config_file import read_config
-from podslab.training.preflight import check_run
-from podsrl.rollout_log import files
 from podslab.report.comparison_file import read_comparison_file
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from podslab.training.spec import Spec
+
+Settings = dict[str, Any]
 
 #: Units of a budget; the field of a run that holds it, and the metric that counts what is spent.
 UNITS = {
@@ -30,9 +25,7 @@ UNITS = {
     "rollouts": ("max_rollouts", "pods/rollouts_generated"),
     "tokens": ("max_tokens", "pods/tokens_generated"),
 }
-_KEYS = ("config", "settings", "arms", "seeds", "budget", "evaluations", "output_dir", "launch")
 _WAIT = 30.0  # seconds for a killed comparison's last process to notice
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class RunOf(NamedTuple):
@@ -119,57 +112,6 @@ class Shard:
         return spec.runs()[self.index - 1 :: self.count]
 
 
-def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
-    """A comparison from its YAML mapping.
-
-    Args:
-        config: `arms` (name: own settings), `seeds` (a number or a list), `budget` (one unit of
-            `UNITS`), `evaluations` (8), `config` (of `pods train`, for all arms), `settings` (over
-            it), `output_dir` (runs/<name>), `launch` (such as accelerate launch ...).
-        name: of the comparison.
-
-    Raises:
-        InvalidInputError: unknown keys, no arms, settings that are not allowed; the message says
-            what is.
-    """
-    unknown = [key for key in config if key not in _KEYS]
-    if unknown:
-        raise InvalidInputError(
-            f"unknown key {unknown[0]!r} in a comparison, where settings of runs belong under"
-            f" settings (for all arms) or under an arm; {suggestion(unknown[0], _KEYS)}"
-        )
-    unit, amount = _budget(config.get("budget"))
-    evaluations = config.get("evaluations", 8)
-    if not isinstance(evaluations, int) or isinstance(evaluations, bool) or evaluations < 1:
-        raise InvalidInputError(f"evaluations must be 1 or more; got {evaluations!r}")
-    if unit == "steps" and amount < evaluations:
-        raise InvalidInputError(
-            f"a budget of {amount:g} steps has no room for {evaluations} evaluations, one after"
-            " each step at most: ask for fewer evaluations or more steps"
-        )
-    launch = config.get("launch") or []
-    if not isinstance(launch, list):
-        raise InvalidInputError(f"launch must be a list of words; got {launch!r}")
-    seeds = _seeds(config.get("seeds"))
-    folder = Path(os.path.expanduser(str(config.get("output_dir") or f"runs/{name}")))
-    files.refuse_unwritable(folder)
-    base = _base(config, unit, amount, evaluations)
-    arms = _arms(config.get("arms"), base)
-    # from here on TRL is imported
-    settled = {name: arm_settings(base, name, own) for name, own in arms.items()}
-    for name, own in settled.items():
-        _check_schedule(name, own, unit)
-    return ComparisonSpec(
-        folder=folder,
-        arms=settled,
-        seeds=seeds,
-        unit=unit,
-        amount=amount,
-        evaluations=evaluations,
-        launch=tuple(str(word) for word in launch),
-    )
-
-
 def read_comparison(folder: Path) -> ComparisonSpec:
     """The comparison that a folder holds.
 
@@ -194,35 +136,6 @@ def read_comparison(folder: Path) -> ComparisonSpec:
         raise InvalidInputError(f"{folder}/comparison.yaml is damaged: {error!r}") from error
 
 
-@contextmanager
-def comparing(spec: ComparisonSpec, shard: Shard) -> Iterator[ComparisonSpec]:
-    """Open a comparison; if it ends with an error before any run has begun, nothing is left of it.
-
-    Unless another process is at work on a run of it, or has been on one that is not in our shard.
-
-    Raises:
-        InvalidInputError: as `open_comparison`.
-    """
-    path = spec.folder / "comparison.yaml"
-    before = path.read_bytes() if path.is_file() else None
-    made = files.missing_folders(spec.folder)
-    opened = open_comparison(spec)
-    try:
-        yield opened
-    except (PodsError, KeyboardInterrupt):
-        ours, folders = shard.of(opened), {run: opened.run_folder(run) for run in opened.runs()}
-        if not any(_is_begun(folder, run in ours) for run, folder in folders.items()):
-            for run in (runs := [folder.path for folder in folders.values()]):
-                for suffix in ("log", "lock"):
-                    run.with_name(f"{run.name}.{suffix}").unlink(missing_ok=True)
-            if before is None:
-                path.unlink(missing_ok=True)
-            else:
-                files.write_whole(path, before)
-            files.remove_empty([*dict.fromkeys(run.parent for run in runs), *made])
-        raise
-
-
 def lock_of(folder: RunFolder) -> FileLock:
     """What a process holds while it works on a run."""
     path = folder.path.with_name(f"{folder.path.name}.lock")
@@ -230,20 +143,10 @@ def lock_of(folder: RunFolder) -> FileLock:
     return FileLock(path, timeout=_WAIT)
 
 
-def _is_begun(run: RunFolder, ours: bool) -> bool:
-    """Is there something of a run, or another process that is about to start it?"""
-    lock = lock_of(run)
-    if run.path.exists() or not Path(lock.lock_file).exists():
-        return run.path.exists()
-    try:
-        with lock.acquire(timeout=0):
-            return not ours
-    except Timeout:
-        return True
-
-
 def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
     """Write comparison.yaml, or add arms and seeds to the comparison that is there.
+
+    One of which no run has begun is replaced.
 
     Returns:
         The comparison with all arms and seeds, those that were there first.
@@ -253,7 +156,7 @@ def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
     """
     path = spec.folder / "comparison.yaml"
     refuse_foreign(spec.folder)
-    if path.is_file():
+    if path.is_file() and any(spec.folder.glob("*/*/config.yaml")):
         spec = _joined(read_comparison(spec.folder), spec)
     text = yaml.safe_dump(spec.as_mapping(), sort_keys=False, allow_unicode=True)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -298,102 +201,3 @@ def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:
         arms={**there.arms, **new.arms},
         seeds=tuple(dict.fromkeys([*there.seeds, *new.seeds])),
     )
-
-
-def _budget(value: Any) -> tuple[str, float]:
-    if (
-        not isinstance(value, dict)
-        or len(value) != 1
-        or next(iter(value)) not in UNITS
-        or isinstance(amount := next(iter(value.values())), bool)
-        or not isinstance(amount, (int, float))
-        or not amount > 0
-    ):
-        raise InvalidInputError(
-            f"budget must say how much of one of {', '.join(UNITS)} each run may spend, such as"
-            f" {{training_seconds: 600}}; got {value!r}"
-        )
-    unit = next(iter(value))
-    if unit != "training_seconds" and amount != int(amount):
-        raise InvalidInputError(f"a budget of {unit} must be a whole number; got {amount!r}")
-    return unit, amount if unit == "training_seconds" else int(amount)
-
-
-def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int) -> Settings:
-    given = config.get("settings") or {}
-    if not isinstance(given, dict):
-        raise InvalidInputError(f"settings must be a mapping; got {given!r}")
-    decided = sorted(DECIDED & set(given))
-    if decided:
-        raise InvalidInputError(
-            f"settings name {', '.join(decided)}, which follow from the comparison's seeds, budget,"
-            " evaluations and output_dir"
-        )
-    base = read_config(config["config"]) if config.get("config") else {}
-    base = {k: v for k, v in base.items() if k not in DECIDED}
-    base = {**base, **given, "evaluations": evaluations, "max_steps": NO_LIMIT}
-    base[UNITS[unit][0]] = amount
-    values = check_run(base)
-    if not values["evaluation_problems"]:
-        raise InvalidInputError("evaluation_problems is 0: a comparison needs evaluations")
-    if values["logging_steps"] != 1:
-        raise InvalidInputError("logging_steps must be 1, so that no step is missing in the record")
-    return base
-
-
-def _check_schedule(arm: str, own: Settings, unit: str) -> None:
-    """Refuse a schedule that needs to know the number of steps, where the budget is another."""
-    from podslab.training.spec import parse
-
-    training = parse(dict(own)).training
-    schedule = str(getattr(training.lr_scheduler_type, "value", ""))
-    warmup = training.warmup_steps
-    if unit == "steps":
-        return
-    if not schedule.startswith("constant"):
-        raise InvalidInputError(
-            f"arm {arm!r}: lr_scheduler_type {schedule!r} needs to know the number of steps, which"
-            f" a budget of {unit} leaves open; use constant or constant_with_warmup, or a budget of"
-            " steps"
-        )
-    if 0 < warmup < 1:
-        raise InvalidInputError(
-            f"arm {arm!r}: warmup_steps {warmup} is a share of the steps, whose number a budget of"
-            f" {unit} leaves open; give a number of steps, such as 10"
-        )
-
-
-def _arms(value: Any, base: Settings) -> dict[str, Settings]:
-    """Each arm's own settings, checked."""
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        value = dict.fromkeys(value)
-    if not isinstance(value, dict) or not value:
-        raise InvalidInputError(
-            "arms are missing: name them with their own settings, such as"
-            f" {{grpo: {{}}, pods: {{}}}}; got {value!r}"
-        )
-    arms = {}
-    for name, own in value.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InvalidInputError(
-                f"an arm's name is a folder's: letters, digits, '.', '_', '-'; got {name!r}"
-            )
-        if not isinstance(own, (dict, type(None))):
-            raise InvalidInputError(f"arm {name!r} must be a mapping of settings; got {own!r}")
-        arms[name] = own or {}
-        check_arm(base, name, arms[name])
-    return arms
-
-
-def _seeds(value: Any) -> tuple[int, ...]:
-    seeds = list(range(value)) if isinstance(value, int) else value
-    if (
-        not isinstance(seeds, list)
-        or not seeds
-        or not all(isinstance(seed, int) and seed >= 0 for seed in seeds)
-        or len(set(seeds)) != len(seeds)
-    ):
-        raise InvalidInputError(
-            f"seeds must be how many there are, or a list of different ones; got {value!r}"
-        )
-    return tuple(seeds)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from filelock import Timeout
 
-from podsrl.errors import InvalidInputError, PodsError, RewardError
 from podslab.grading.unscorable import UnscorableError
 from podslab.grading.workers.process import GradingProcessError
+from podsrl.errors import InvalidInputError, PodsError, RewardError
 
 FAILED, USER_ERROR, PARENT_GONE = 1, 2, 3
 
@@ -26,8 +26,8 @@ def work(comparison_folder: Path, arm: str, seed: int) -> None:
         PodsError: what `podslab.training.run.train` raises, or another process is at work on
             this run.
     """
-    from podslab.training import run as experiment
     from podslab.comparison.comparison import RunOf, lock_of, read_comparison
+    from podslab.training import run as training
     from podsrl.trl import checkpoint
 
     comparison = read_comparison(comparison_folder)
@@ -41,7 +41,7 @@ def work(comparison_folder: Path, arm: str, seed: int) -> None:
         if folder.finished() is not None:
             return  # by another process, since this one was started
         spec.run.resume = checkpoint.last_complete(folder.path) is not None
-        experiment.train(spec, experiment.load_data(spec))
+        training.train(spec, training.load_data(spec))
     except Timeout as error:
         raise InvalidInputError(f"another process is at work on {folder.path}") from error
     finally:

@@ -14,9 +14,10 @@ from statistics import fmean
 
 from filelock import Timeout
 
-from podsrl.errors import InvalidInputError, PodsError
 from podslab.comparison.comparison import UNITS, ComparisonSpec, RunOf, Shard, lock_of
 from podslab.comparison.comparison_process import PARENT_GONE, USER_ERROR
+from podslab.evaluation.records import evaluations
+from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 
@@ -170,7 +171,7 @@ def _share(spec: ComparisonSpec, folder: RunFolder) -> float:
 def _points_problem(spec: ComparisonSpec, run: RunOf) -> str | None:
     """A step that is longer than the way between two evaluations makes one of the two."""
     folder = spec.run_folder(run)
-    made, wanted = len(folder.evaluations()), spec.evaluations + 1
+    made, wanted = len(evaluations(folder)), spec.evaluations + 1
     if made == wanted:
         return None
     return (

@@ -1,1 +1,1 @@
-"""Running: one run from its settings, and comparisons of arms over seeds."""
+"""Running one run from its settings."""

@@ -1,7 +1,8 @@
 """How much a run may spend, and where in that its evaluations fall."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from podslab.training.spec import Spec
@@ -28,6 +29,16 @@ class Spent:
             training_seconds=trainer.clock.training_seconds,
             rollouts=trainer.rollouts_generated,
             tokens=trainer.tokens_generated,
+        )
+
+    @classmethod
+    def logged(cls, row: Mapping[str, Any]) -> "Spent":
+        """What a run had spent when it logged a row of metrics.jsonl."""
+        return cls(
+            steps=row["step"],
+            training_seconds=row["pods/training_seconds"],
+            rollouts=int(row["pods/rollouts_generated"]),
+            tokens=int(row["pods/tokens_generated"]),
         )
 
 

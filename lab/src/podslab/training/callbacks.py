@@ -12,13 +12,14 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback
 
+from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
 from podslab.evaluation.sampling import Progress, Scores, sample_and_grade, score
-from podslab.training.budget import Budget, Spent
-from podslab.training.spec import Spec
-from podsrl.rollout_log.run_folder import Evaluation, RunFolder
 from podslab.tasks import Task
 from podslab.tasks.base import Row
-from podsrl.trl import PODSTrainer
+from podslab.training.budget import Budget, Spent
+from podslab.training.lab_trainer import LabTrainer
+from podslab.training.spec import Spec
+from podsrl.rollout_log.run_folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class Evaluator(TrainerCallback):
 
     def __init__(
         self,
-        trainer: PODSTrainer,
+        trainer: LabTrainer,
         run: RunFolder,
         spec: Spec,
         task: Task,
@@ -38,7 +39,6 @@ class Evaluator(TrainerCallback):
         self.trainer, self.run, self.spec = trainer, run, spec
         self.task, self.rows, self.progress = task, rows, progress
         self.scores: dict[int, Scores] = {}  # by optimiser step
-        self.at_work = False
         self._evaluated: set[int] = set()
         self._budget = Budget()
         self._last_seconds = 0.0
@@ -46,7 +46,7 @@ class Evaluator(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the model before the first step."""
-        self._evaluated = {evaluation.step for evaluation in self.run.evaluations()}
+        self._evaluated = {evaluation.step for evaluation in evaluations(self.run)}
         self._budget = Budget.of(self.spec, state.max_steps)
         spent = self.spent()
         self._last_seconds, self._last_point = spent.training_seconds, self._point(spent)
@@ -89,13 +89,12 @@ class Evaluator(TrainerCallback):
         run, trainer = self.spec.run, self.trainer
         if step in self._evaluated or not self.rows:
             return
-        self.at_work = True
         self.scores[step] = scores = self._measure()
-        self.at_work = False
         self._evaluated.add(step)
         if not trainer.accelerator.is_main_process:
             return
-        self.run.append_evaluation(
+        append_evaluation(
+            self.run,
             Evaluation(
                 step=step,
                 training_seconds=trainer.clock.training_seconds,
@@ -110,7 +109,7 @@ class Evaluator(TrainerCallback):
                 format_accuracy=scores.format_accuracy,
                 both_accuracy=scores.both_accuracy,
                 mean_length=scores.mean_length,
-            )
+            ),
         )
 
     def _measure(self) -> Scores:

@@ -5,16 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podslab.training.budget import NO_LIMIT
-from podslab.training.memory import UpdateMemory, find_shape
 from podslab.training.spec import Spec
-from podsrl.trl.config import AUTO
+from podsrl import Selection
 
 
 @dataclass(frozen=True)
 class Preview:
     """The sizes of a run; a row is one completion.
 
-    prompts, rollouts (at most, where n is chosen while training), rows: per generation.
+    prompts, rollouts, rows: per generation.
     updates_per_generation: optimiser steps until new rollouts are generated.
     """
 
@@ -37,19 +36,17 @@ class Preview:
         """
         args = spec.training
         processes = spec.run.processes or args.world_size
-        generation_rows = int(args.generation_batch_size or 0) * processes // args.world_size
-        m = int(args.num_generations or 0)
-        prompts = generation_rows // m
+        rows = int(args.generation_batch_size or 0) * processes // args.world_size
+        prompts = rows // int(args.num_generations or 1)
         micro_batches = int(args.steps_per_generation or 1)
         updates = micro_batches * args.num_iterations / args.gradient_accumulation_steps
         steps: int | None = args.max_steps if args.max_steps > 0 else None
         if steps is None and dataset_rows is not None:
-            generations = (dataset_rows // prompts) * args.num_train_epochs
-            steps = int(generations * updates)
+            steps = int((dataset_rows // prompts) * args.num_train_epochs * updates)
         return cls(
             prompts=prompts,
-            rollouts=prompts * args.most_rollouts,
-            rows=generation_rows,
+            rollouts=prompts * int(args.num_rollouts or 0),
+            rows=rows,
             micro_batches=micro_batches,
             micro_batch_rows=args.per_device_train_batch_size,
             updates_per_generation=max(1, int(updates)),
@@ -57,28 +54,53 @@ class Preview:
             processes=processes,
         )
 
-    def launch(self, spec: Spec, arguments: Sequence[str], on_cpu: bool = False) -> str:
+    def launch(self, spec: Spec, arguments: Sequence[str]) -> str:
         """The command that starts `pods train` with these arguments on the run's GPUs.
 
         Full-parameter training on several GPUs shards gradients and optimiser (DeepSpeed ZeRO-2).
         """
         if self.processes == 1:
             return shlex.join(["pods", "train", *arguments])
-        if on_cpu:
-            words = ["torchrun", "--nproc_per_node", str(self.processes)]
-        else:
-            words = ["accelerate", "launch", "--num_processes", str(self.processes)]
-            if spec.training.bf16:
-                words += ["--mixed_precision", "bf16"]
-            if not spec.model.use_peft:
-                words += ["--use_deepspeed", "--zero_stage", "2"]
+        words = ["accelerate", "launch", "--num_processes", str(self.processes)]
+        if spec.training.bf16:
+            words += ["--mixed_precision", "bf16"]
+        if not spec.model.use_peft:
+            words += ["--use_deepspeed", "--zero_stage", "2"]
         return shlex.join([*words, "-m", "podsrl.cli", "train", *arguments])
 
-    def describe(self, spec: Spec, arguments: Sequence[str] = (), on_cpu: bool = False) -> str:
-        """The run as a few lines of text, with the launch command if its arguments are given."""
+    def describe(self, spec: Spec) -> str:
+        """The run as a few lines of text."""
         args, run = spec.training, spec.run
-        epochs = f"{args.num_train_epochs:g} epoch(s)"
-        budget = f"{self.steps} optimiser steps" if self.steps else epochs
+        passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
+        options = f" {run.task_options}" if run.task_options else ""
+        return "\n".join(
+            [
+                f"task        {run.task}{options}",
+                f"model       {spec.model.model_name_or_path}",
+                f"generate    {self.prompts} prompts x {args.num_rollouts} rollouts ="
+                f" {self.rollouts} rollouts",
+                f"keep        {self._kept(spec)}: the update sees {self.rows} rows",
+                f"update      {self.micro_batches} micro-batches of {self.micro_batch_rows} rows"
+                f" x {self.processes} processes{passes}; {self.updates_per_generation} optimiser"
+                " step(s) per generation",
+                f"length      {self._length(spec)}",
+                f"evaluation  {_evaluations(spec)}",
+                f"output      {args.output_dir}",
+            ]
+        )
+
+    def _kept(self, spec: Spec) -> str:
+        args = spec.training
+        n, m = int(args.num_rollouts or 0), int(args.num_generations or 0)
+        if n == m:
+            return f"all {self.rollouts} rollouts (n = m: plain GRPO)"
+        selection = Selection(n, m, args.downsampling_rule)
+        if selection.across_prompts:
+            return f"the best {self.rows} of all {self.rollouts} rollouts by {selection.rule}"
+        return f"{selection.in_words} per prompt by {selection.rule}"
+
+    def _length(self, spec: Spec) -> str:
+        run = spec.run
         limits = [
             f"{value:g} {what}"
             for value, what in (
@@ -89,39 +111,10 @@ class Preview:
             if value
         ]
         if limits and (self.steps or 0) >= NO_LIMIT:
-            budget = " and ".join(limits)
-        elif limits:
-            budget += f", at most {' and '.join(limits)}"
-        memory = "unknown: the model's config is not on this machine"
-        if (shape := find_shape(spec)) is not None:
-            memory = str(UpdateMemory.of(spec, shape, self.processes))
-        passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
-        chosen = args.num_rollouts == AUTO
-        n = f"at most {args.most_rollouts}" if chosen else args.num_rollouts
-        auto = "; n is measured in the first steps and chosen" if chosen else ""
-        if args.rollouts_per_round:
-            auto = f" at most: {args.rollouts_per_round} each, the others where they can help"
-        kept = f"{args.num_generations} of {n} per prompt by {args.downsampling_rule}"
-        if args.selection_scope == "batch":
-            kept = f"the best {self.rows} of all {self.rollouts} rollouts"
-        if args.most_rollouts == args.num_generations:
-            kept = f"all {self.rollouts} rollouts (n = m: plain GRPO)"
-        lines = [
-            f"task        {run.task} {run.task_options or ''}".rstrip(),
-            f"model       {spec.model.model_name_or_path}",
-            f"generate    {self.prompts} prompts x {n} rollouts = {self.rollouts} rollouts{auto}",
-            f"keep        {kept}: the update sees {self.rows} rows",
-            f"update      {self.micro_batches} micro-batches of {self.micro_batch_rows} rows"
-            f" x {self.processes} processes{passes}; {self.updates_per_generation} optimiser"
-            " step(s) per generation",
-            f"length      {budget}",
-            f"evaluation  {_evaluations(spec)}",
-            f"memory      {memory}",
-            f"output      {args.output_dir}",
-        ]
-        if arguments:
-            lines.append(f"launch      {self.launch(spec, arguments, on_cpu)}")
-        return "\n".join(lines)
+            return " and ".join(limits)
+        epochs = f"{spec.training.num_train_epochs:g} epoch(s)"
+        budget = f"{self.steps} optimiser steps" if self.steps else epochs
+        return f"{budget}, at most {' and '.join(limits)}" if limits else budget
 
 
 def _evaluations(spec: Spec) -> str:

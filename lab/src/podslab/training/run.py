@@ -8,20 +8,21 @@ from typing import Any
 from accelerate import PartialState
 from datasets import Dataset
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
-from trl import get_peft_config, get_quantization_config
 
-from podslab.models import tiny
-from podsrl.errors import InvalidInputError, PodsError
 from podslab.evaluation.sampling import Progress, Scores
-from podslab.training.budget import Budget
-from podslab.training.callbacks import Evaluator, Interruption
-from podslab.training.output_folder import Start
-from podslab.training.preflight import reward_functions, task_of
-from podslab.training.spec import Spec
-from podsrl.rollout_log.run_folder import RunFolder
+from podslab.models import tiny
 from podslab.tasks import Task
 from podslab.tasks.base import Row
-from podsrl.trl import PODSTrainer, checkpoint
+from podslab.training.budget import Budget, Spent
+from podslab.training.callbacks import Evaluator, Interruption
+from podslab.training.lab_trainer import LabTrainer
+from podslab.training.output_folder import refuse_taken, where_to_resume
+from podslab.training.preflight import reward_functions, task_of
+from podslab.training.spec import Spec
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.trl import checkpoint
+from trl import get_peft_config, get_quantization_config
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,11 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Result:
-    """A finished run: its folder, last checkpoint, and scores by optimiser step."""
+class FinishedRun:
+    """A finished run: its folder, its last checkpoint, and its scores by optimiser step.
+
+    scores: of the evaluations in this process; an earlier one's are in the folder.
+    """
 
     run: RunFolder
     checkpoint: Path | None
@@ -51,7 +55,7 @@ def load_data(spec: Spec) -> Data:
         PodsError: unknown task or split, damaged or empty data.
     """
     run = spec.run
-    task = task_of(vars(run))
+    task = task_of(spec)
     held_out: list[Row] = []
     path = run.evaluation_path or run.data_path
     if run.evaluation_problems:
@@ -83,11 +87,10 @@ def train(
     data: Data,
     callbacks: Sequence[TrainerCallback] = (),
     progress: Callable[[str], Progress] = lambda what: iter,
-) -> Result:
+) -> FinishedRun:
     """Run the settings to their end and record everything in `output_dir`.
 
-    A run that Ctrl-C interrupts ends after its step, with a checkpoint. One that a failing reward
-    function stops ends before its step; on one process it saves a checkpoint, too.
+    A run that Ctrl-C interrupts ends after its step, with a checkpoint.
 
     Args:
         spec: the settings.
@@ -99,79 +102,49 @@ def train(
         PodsError: the output folder is taken, there is no checkpoint to resume from, a reward
             function fails, ...
     """
-    args = spec.training
+    args, processes = spec.training, PartialState()
     if spec.run.processes not in (None, args.world_size):
         raise InvalidInputError(
             f"these settings are meant for {spec.run.processes} processes, and this is one of"
             f" {args.world_size}: `pods train --dry-run` prints the command that starts them. With"
             f" --processes {args.world_size} they run here, with batches of another size"
         )
-    folder = Path(str(args.output_dir))
-    if not folder.name:  # "." has no folder beside it to set things aside in
-        args.output_dir = str(folder := folder.absolute())
     config = spec.flat()  # building the trainer changes the settings
-    processes = PartialState()
-    if not processes.is_main_process:
-        processes.wait_for_everyone()  # until the main process has looked at the folder
-        return _train(spec, data, config, callbacks, progress)
-    with Start(folder, config, spec.run.resume, spec.run.overwrite) as start:
-        processes.wait_for_everyone()
-        return _train(spec, data, config, [*callbacks, start], progress)
-
-
-def _train(
-    spec: Spec,
-    data: Data,
-    config: dict[str, Any],
-    callbacks: Sequence[TrainerCallback],
-    progress: Callable[[str], Progress],
-) -> Result:
-    args, processes = spec.training, PartialState()
     run = RunFolder(str(args.output_dir))
-    resume_from = _where_to_resume(run) if spec.run.resume else None
-    if spec.run.resume and resume_from is None and processes.is_main_process:
-        run.truncate_after(-1)  # it ended before its first checkpoint, and starts again
+    refuse_taken(run.path, spec.run.resume)
+    resume_from = where_to_resume(run, config) if spec.run.resume else None
+    processes.wait_for_everyone()  # all have looked at the folder before one writes into it
+    if resume_from is not None and (spent := _spent_at(run, resume_from, spec)) is not None:
+        if processes.is_main_process:
+            run.truncate_after(spent.steps)
+            run.finish(spec.run.arm, args.seed, spent.steps, spent.training_seconds)
+        return FinishedRun(run, resume_from, {}, spent.steps, spent.training_seconds)
+    if resume_from is None and processes.is_main_process:
+        run.truncate_after(-1)  # what an earlier run left that ended in its first step
     trainer = build_trainer(spec, data, progress)
     trainer.recorder.config = config
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
-    alone = processes.num_processes == 1  # other ranks can't be waited for
     interruption = Interruption(saves=args.save_strategy != "no")
     for own in (evaluator, interruption, *callbacks):
         trainer.add_callback(own)
-    try:
-        with interruption.watching():
-            if resume_from is not None and _ended_at(resume_from, trainer, evaluator, spec):
-                trainer.recorder.begin(trainer.state.global_step)
-                trainer.recorder.finish(trainer.state.global_step, trainer.clock.training_seconds)
-            else:
-                trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
-    except PodsError:
-        if alone and not evaluator.at_work:
-            trainer.save_last_step()
-        raise
+    with interruption.watching():
+        trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
     steps, seconds = trainer.state.global_step, trainer.clock.training_seconds
     processes.wait_for_everyone()
-    return Result(run, checkpoint.last_complete(run.path), evaluator.scores, steps, seconds)
+    return FinishedRun(run, checkpoint.last_complete(run.path), evaluator.scores, steps, seconds)
 
 
-def _where_to_resume(run: RunFolder) -> Path | None:
-    last = checkpoint.last_complete(run.path)
-    if last is None and run.metrics():
-        raise InvalidInputError(
-            f"{run.path} has steps but no complete checkpoint to resume from: --overwrite starts"
-            " again"
-        )
-    return last
+def _spent_at(run: RunFolder, folder: Path, spec: Spec) -> Spent | None:
+    """What a run had spent at a checkpoint, if that was all: TRL would train one step more."""
+    step = checkpoint.step_of(folder)
+    for row in run.metrics():
+        if row["step"] == step and "pods/training_seconds" in row:
+            spent = Spent.logged(row)
+            return spent if Budget.of(spec).is_spent(spent) else None
+    return None
 
 
-def _ended_at(folder: Path, trainer: PODSTrainer, evaluator: Evaluator, spec: Spec) -> bool:
-    """Was the budget spent at this checkpoint? TRL would then train one step more."""
-    trainer.load_checkpoint(folder)
-    trainer.state.global_step = checkpoint.step_of(folder)
-    return Budget.of(spec).is_spent(evaluator.spent())
-
-
-def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -> PODSTrainer:
+def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -> LabTrainer:
     """The trainer for a run, without TRL's own progress bar and printed logs."""
     args, model = spec.training, spec.model
     quantization = get_quantization_config(model)
@@ -184,12 +157,13 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
     args.model_init_kwargs = {**options, **given}
     name = model_path(spec, progress)
     try:
-        trainer = PODSTrainer(
+        trainer = LabTrainer(
             model=name,
             reward_funcs=reward_functions(data.task, spec.run.form_reward),
             args=args,
             train_dataset=to_dataset(data.task, data.train),
             peft_config=get_peft_config(model),
+            clock=spec.run.training_clock,
         )
     except OSError as error:  # what transformers raises for a model that is not there
         first_line = str(error).strip().splitlines()[0]

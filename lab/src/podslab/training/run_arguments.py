@@ -1,8 +1,16 @@
 """What a run trains on and how it is measured: the fields of a config that are not TRL's."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from podsrl.selection import described
+from podslab.tasks.base import FORMS
+from podsrl.cli.bounds import COUNT, POSITIVE, SHARE, Bounds
+from podsrl.errors import InvalidInputError, suggestion
+
+
+def described(default: Any, meaning: str) -> Any:
+    """A field of a dataclass with this default, and this help on the command line."""
+    return field(default=default, metadata={"help": meaning})
 
 
 @dataclass
@@ -10,6 +18,9 @@ class RunArguments:
     """What a run trains on and how it is measured; the rest is `PODSConfig` and TRL's model config.
 
     `model_name_or_path: tiny` is the embedded model.
+
+    Raises:
+        InvalidInputError: A number is out of its range, or a word is none of the allowed ones.
     """
 
     task: str = described("arithmetic", "A task (see `pods tasks`), or ./mytask.py.")
@@ -37,6 +48,11 @@ class RunArguments:
     max_tokens: int | None = described(
         None, "Stop after this many tokens of all rollouts, prompts included."
     )
+    training_clock: str = described(
+        "wall",
+        "What training time is measured in: 'wall', or 'cpu', the seconds that this process"
+        " computed. 'cpu' is for comparisons on a shared machine, in one thread without a GPU.",
+    )
     processes: int | None = described(
         None, "Processes (GPUs) that these settings are meant for; by default any number."
     )
@@ -62,6 +78,23 @@ class RunArguments:
     )
     evaluation_batch_size: int = described(256, "Completions generated at once in an evaluation.")
     resume: bool = described(False, "Go on with the run in output_dir from its last checkpoint.")
-    overwrite: bool = described(
-        False, "Delete the run in output_dir once this one has made its first step."
-    )
+
+    def __post_init__(self) -> None:
+        for name, bounds in _BOUNDS.items():
+            value = getattr(self, name)
+            if value is not None and value not in bounds:
+                kind = "int" if bounds is COUNT else "float"
+                raise InvalidInputError(f"{name} must be {bounds.words(kind)}; got {value}")
+        for name, words in (("form_reward", FORMS), ("training_clock", ("wall", "cpu"))):
+            if (value := getattr(self, name)) not in words:
+                raise InvalidInputError(f"unknown {name} {value!r}; {suggestion(value, words)}")
+
+
+_BOUNDS: dict[str, Bounds] = {
+    "max_unscorable": SHARE,
+    "evaluation_problems": Bounds(),
+    "evaluation_temperature": Bounds(),
+    **dict.fromkeys(("max_training_seconds", "evaluation_seconds"), POSITIVE),
+    **dict.fromkeys(("max_rollouts", "max_tokens", "processes", "evaluations"), COUNT),
+    **dict.fromkeys(("evaluation_steps", "evaluation_repeats", "evaluation_batch_size"), COUNT),
+}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from podslab.evaluation.sampling import Scores
-    from podslab.training.run import Result
+    from podslab.training.run import FinishedRun
 
 
 def accuracy_line(name: str, scores: "Scores") -> str:
@@ -21,17 +21,17 @@ def accuracy_line(name: str, scores: "Scores") -> str:
     return line + (f"   ({scores.unscorable} unscorable)" if scores.unscorable else "")
 
 
-def print_result(result: "Result") -> None:
+def print_run(finished: "FinishedRun") -> None:
     """The run's accuracies before and after, and where everything is."""
-    print(f"\n{result.steps} steps, {result.training_seconds:.0f} s of training time")
-    if result.scores:
-        first, last = min(result.scores), max(result.scores)
+    print(f"\n{finished.steps} steps, {finished.training_seconds:.0f} s of training time")
+    if finished.scores:
+        first, last = min(finished.scores), max(finished.scores)
         if first == 0 < last:
-            print(accuracy_line("before", result.scores[first]))
-        print(accuracy_line("after", result.scores[last]))
-    folder = result.run.path
+            print(accuracy_line("before", finished.scores[first]))
+        print(accuracy_line("after", finished.scores[last]))
+    folder = finished.run.path
     print(f"\nmetrics     {folder / 'metrics.jsonl'}")
     print(f"rollouts    {folder / 'rollouts'}/step_*.parquet")
     print(f"config      {folder / 'config.yaml'}")
-    if result.checkpoint:
-        print(f"checkpoint  {result.checkpoint}")
+    if finished.checkpoint:
+        print(f"checkpoint  {finished.checkpoint}")

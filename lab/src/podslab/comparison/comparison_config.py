@@ -1,0 +1,159 @@
+"""Reading a comparison from its YAML mapping, checked before anything runs."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from podslab.comparison.arms import DECIDED, arm_settings
+from podslab.comparison.comparison import UNITS, ComparisonSpec, Settings
+from podslab.training.budget import NO_LIMIT
+from podslab.training.config_file import read_config
+from podslab.training.preflight import checked_spec
+from podsrl.errors import InvalidInputError, suggestion
+from podsrl.rollout_log import files
+from podsrl.trl import PODSConfig
+
+_KEYS = ("config", "settings", "arms", "seeds", "budget", "evaluations", "output_dir", "launch")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
+    """A comparison from its YAML mapping.
+
+    Args:
+        config: `arms` (name: own settings), `seeds` (a number or a list), `budget` (one unit of
+            `UNITS`), `evaluations` (8), `config` (of `pods train`, for all arms), `settings` (over
+            it), `output_dir` (runs/<name>), `launch` (such as accelerate launch ...).
+        name: of the comparison.
+
+    Raises:
+        InvalidInputError: unknown keys, no arms, settings that are not allowed; the message says
+            what is.
+    """
+    unknown = [key for key in config if key not in _KEYS]
+    if unknown:
+        raise InvalidInputError(
+            f"unknown key {unknown[0]!r} in a comparison, where settings of runs belong under"
+            f" settings (for all arms) or under an arm; {suggestion(unknown[0], _KEYS)}"
+        )
+    unit, amount = _budget(config.get("budget"))
+    evaluations = config.get("evaluations", 8)
+    if not isinstance(evaluations, int) or isinstance(evaluations, bool) or evaluations < 1:
+        raise InvalidInputError(f"evaluations must be 1 or more; got {evaluations!r}")
+    if unit == "steps" and amount < evaluations:
+        raise InvalidInputError(
+            f"a budget of {amount:g} steps has no room for {evaluations} evaluations, one after"
+            " each step at most: ask for fewer evaluations or more steps"
+        )
+    launch = config.get("launch") or []
+    if not isinstance(launch, list):
+        raise InvalidInputError(f"launch must be a list of words; got {launch!r}")
+    seeds = _seeds(config.get("seeds"))
+    folder = Path(config.get("output_dir") or f"runs/{name}").expanduser()
+    files.refuse_unwritable(folder)
+    base = _base(config, unit, amount, evaluations)
+    return ComparisonSpec(
+        folder=folder,
+        arms=_arms(config.get("arms"), base, unit),
+        seeds=seeds,
+        unit=unit,
+        amount=amount,
+        evaluations=evaluations,
+        launch=tuple(str(word) for word in launch),
+    )
+
+
+def _budget(value: Any) -> tuple[str, float]:
+    if (
+        not isinstance(value, dict)
+        or len(value) != 1
+        or next(iter(value)) not in UNITS
+        or isinstance(amount := next(iter(value.values())), bool)
+        or not isinstance(amount, (int, float))
+        or not amount > 0
+    ):
+        raise InvalidInputError(
+            f"budget must say how much of one of {', '.join(UNITS)} each run may spend, such as"
+            f" {{training_seconds: 600}}; got {value!r}"
+        )
+    unit = next(iter(value))
+    if unit != "training_seconds" and amount != int(amount):
+        raise InvalidInputError(f"a budget of {unit} must be a whole number; got {amount!r}")
+    return unit, amount if unit == "training_seconds" else int(amount)
+
+
+def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int) -> Settings:
+    given = config.get("settings") or {}
+    if not isinstance(given, dict):
+        raise InvalidInputError(f"settings must be a mapping; got {given!r}")
+    decided = sorted(DECIDED & set(given))
+    if decided:
+        raise InvalidInputError(
+            f"settings name {', '.join(decided)}, which follow from the comparison's seeds, budget,"
+            " evaluations and output_dir"
+        )
+    base = read_config(config["config"]) if config.get("config") else {}
+    base = {k: v for k, v in base.items() if k not in DECIDED}
+    base = {**base, **given, "evaluations": evaluations, "max_steps": NO_LIMIT}
+    return {**base, UNITS[unit][0]: amount}
+
+
+def _check_schedule(arm: str, training: PODSConfig, unit: str) -> None:
+    """Refuse a schedule that needs to know the number of steps, where the budget is another."""
+    schedule = str(getattr(training.lr_scheduler_type, "value", ""))
+    warmup = training.warmup_steps
+    if unit == "steps":
+        return
+    if not schedule.startswith("constant"):
+        raise InvalidInputError(
+            f"arm {arm!r}: lr_scheduler_type {schedule!r} needs to know the number of steps, which"
+            f" a budget of {unit} leaves open; use constant or constant_with_warmup, or a budget of"
+            " steps"
+        )
+    if 0 < warmup < 1:
+        raise InvalidInputError(
+            f"arm {arm!r}: warmup_steps {warmup} is a share of the steps, whose number a budget of"
+            f" {unit} leaves open; give a number of steps, such as 10"
+        )
+
+
+def _arms(value: Any, base: Settings, unit: str) -> dict[str, Settings]:
+    """The settings of each arm, checked."""
+    pods = checked_spec(base)
+    if not pods.run.evaluation_problems:
+        raise InvalidInputError("evaluation_problems is 0: a comparison needs evaluations")
+    if pods.training.logging_steps != 1:
+        raise InvalidInputError("logging_steps must be 1, so that no step is missing in the record")
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        value = dict.fromkeys(value)
+    if not isinstance(value, dict) or not value:
+        raise InvalidInputError(
+            "arms are missing: name them with their own settings, such as"
+            f" {{grpo: {{}}, pods: {{}}}}; got {value!r}"
+        )
+    arms = {}
+    for name, own in value.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidInputError(
+                f"an arm's name is a folder's: letters, digits, '.', '_', '-'; got {name!r}"
+            )
+        if not isinstance(own, (dict, type(None))):
+            raise InvalidInputError(f"arm {name!r} must be a mapping of settings; got {own!r}")
+        arms[name], spec = arm_settings(base, pods, name, own or {})
+        _check_schedule(name, spec.training, unit)
+    return arms
+
+
+def _seeds(value: Any) -> tuple[int, ...]:
+    seeds = list(range(value)) if isinstance(value, int) else value
+    if (
+        not isinstance(seeds, list)
+        or not seeds
+        or not all(isinstance(seed, int) and seed >= 0 for seed in seeds)
+        or len(set(seeds)) != len(seeds)
+    ):
+        raise InvalidInputError(
+            f"seeds must be how many there are, or a list of different ones; got {value!r}"
+        )
+    return tuple(seeds)

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from podsrl.cli import main
-from support.synthetic_runs import rollouts, write_run
+from podsrl.rollout_log.run_folder import RunFolder
+from support.synthetic_rollouts import rollouts
 
 
 def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -46,7 +47,7 @@ def test_select_keeps_the_lines_that_a_rule_chooses(capsys, tmp_path):
 
 
 def test_select_reads_parquet_or_a_runs_folder_and_writes_parquet(capsys, tmp_path):
-    run = write_run(tmp_path / "run", "pods", 0, (0.1, 0.5))
+    run = RunFolder(tmp_path / "run")
     for step in (1, 2):
         run.write_rollouts(step, rollouts(groups=3, n=8, m=4))
     tables = [run.rollouts(step) for step in (1, 2)]
@@ -63,19 +64,33 @@ def test_select_reads_parquet_or_a_runs_folder_and_writes_parquet(capsys, tmp_pa
     assert not (tmp_path / "x.parquet").exists()
 
 
-def test_groups_of_the_runs_that_a_report_has_shared_stay_apart(capsys, tmp_path):
-    for seed in (0, 1):
-        write_run(tmp_path / "runs" / str(seed), "pods", seed, (0.1, 0.5)).write_rollouts(
-            1, rollouts()
-        )
-    shared = tmp_path / "shared"
-    assert (
-        main(["report", str(tmp_path / "runs"), "--out", str(tmp_path), "--dataset", str(shared)])
-        == 0
+def test_a_rule_across_groups_keeps_so_many_rows_of_the_whole_file(capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    lines = write_rollouts(path, {"same": [1, 1, 1], "differ": [0, 1], "more": [0, 0.5, 1, None]})
+    assert main(["select", str(path), "--keep", "4", "--rule", "max_contrast"]) == 0
+    printed = capsys.readouterr()
+    # a group without contrast teaches nothing: the ends of the two others
+    assert printed.out.splitlines() == [lines[i] for i in (3, 4, 5, 7)]
+    assert "kept 4 of 9 rollouts in 3 groups, 4 rows across groups" in printed.err
+    assert main(["select", str(path), "--keep", "20", "--rule", "max_contrast"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_a_batch_rule_of_ones_own_keeps_rows_of_the_whole_file(capsys, tmp_path):
+    rules = tmp_path / "rules.py"
+    rules.write_text(
+        "import numpy as np\nfrom podsrl import batch_rule\n\n\n"
+        "@batch_rule\n"
+        "def highest(rewards_P_N, rows, seed):\n"
+        "    order = np.argsort(-np.nan_to_num(rewards_P_N, nan=-1.0), axis=None, kind='stable')\n"
+        "    kept_P_N = np.zeros(rewards_P_N.shape, dtype=bool)\n"
+        "    kept_P_N.flat[order[:rows]] = True\n"
+        "    return kept_P_N\n"
     )
-    flags = ["--keep", "2", "--output", str(tmp_path / "kept.parquet")]
-    assert main(["select", str(shared / "data"), *flags]) == 0
-    assert "kept 8 of 16 rollouts in 4 groups" in capsys.readouterr().err
+    path = tmp_path / "rollouts.jsonl"
+    lines = write_rollouts(path, {"a": [0.1, 0.9, 0.8], "b": [0.2, None], "c": [0.3]})
+    assert main(["select", str(path), "--keep", "3", "--rule", f"{rules}:highest"]) == 0
+    assert capsys.readouterr().out.splitlines() == [lines[i] for i in (1, 2, 5)]
 
 
 def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):

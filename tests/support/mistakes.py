@@ -21,7 +21,8 @@ import yaml
 from podsrl.cli import VERBS
 from podsrl.cli import main
 from podslab.training.fields import BOUNDS, Bounds, Field, known_fields
-from support.synthetic_runs import rollouts, write_run
+from support.synthetic_rollouts import rollouts
+from support.synthetic_runs import write_run
 from support.tiny_run import TINY_RUN
 
 _NUMBERS = ("-7", "-0.5", "0", "nan", "inf", "many", "")

@@ -1,4 +1,3 @@
-import json
 import subprocess
 import sys
 
@@ -7,24 +6,7 @@ import pytest
 
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.environment import git_state
-from podsrl.rollout_log.run_folder import DamagedFileWarning, Evaluation, RunFolder, find_runs
-
-
-def evaluation(step, seconds=None, accuracy=(0.5, 0.7), task="arithmetic", split="test"):
-    return Evaluation(
-        step=step,
-        training_seconds=float(step) if seconds is None else seconds,
-        rollouts_generated=64 * step,
-        rollouts_trained=16 * step,
-        task=task,
-        split=split,
-        problems=10,
-        repeats=len(accuracy),
-        answer_accuracy=tuple(accuracy),
-        format_accuracy=tuple(accuracy),
-        both_accuracy=tuple(accuracy),
-        mean_length=(9.0,) * len(accuracy),
-    )
+from podsrl.rollout_log.run_folder import DamagedFileWarning, RunFolder, find_runs
 
 
 def rollout_columns(n=4):
@@ -47,15 +29,11 @@ def test_a_run_reads_back_what_was_written(tmp_path):
     run.write_config(config)
     run.append_metrics({"step": 1, "reward": np.float32(0.5), "loss": float("nan")})
     run.append_metrics({"step": 2, "reward": 1.0})
-    run.append_evaluation(evaluation(0))
-    run.append_evaluation(evaluation(2))
     run.finish("pods", 3, 2, 12.5)
 
     again = RunFolder(tmp_path / "run")
     assert again.config() == config
     assert again.metrics() == [{"step": 1, "reward": 0.5, "loss": None}, {"step": 2, "reward": 1.0}]
-    assert again.evaluations() == [evaluation(0), evaluation(2)]
-    assert again.evaluations()[0].mean("answer_accuracy") == pytest.approx(0.6)  # (0.5 + 0.7) / 2
     assert again.finished() == {"arm": "pods", "seed": 3, "steps": 2, "training_seconds": 12.5}
 
 
@@ -116,53 +94,37 @@ def test_a_damaged_line_in_the_middle_is_refused_by_name(tmp_path, damage):
         run.metrics()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"answer_accuracy": [0.5]},  # one number for two repeats
-        {"answer_accuracy": [0.5, 1.5]},
-        {"answer_accuracy": [0.5, None]},
-        {"answer_accuracy": 0.5},
-        {"training_seconds": None},
-        {"extra": 1},
-    ],
-)
-def test_a_damaged_evaluation_is_refused_by_name(tmp_path, change):
-    run = RunFolder(tmp_path)
-    run.append_evaluation(evaluation(1))
-    path = tmp_path / "evaluations.jsonl"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}) + "\n")
-    with pytest.raises(InvalidInputError, match=r"evaluations\.jsonl, evaluation 1 is damaged"):
-        run.evaluations()
-
-
-def test_two_evaluations_of_one_step_are_refused_unless_the_problems_differ(tmp_path):
-    run = RunFolder(tmp_path)
-    run.append_evaluation(evaluation(1))
-    run.append_evaluation(evaluation(1, split="validation"))
-    assert len(run.evaluations()) == 2
-    run.append_evaluation(evaluation(1))
-    with pytest.raises(InvalidInputError, match="twice at step 1"):
-        run.evaluations()
-
-
 def test_truncating_forgets_everything_after_the_step(tmp_path):
     run = RunFolder(tmp_path)
     for step in (1, 2, 3):
         run.append_metrics({"step": step})
-        run.append_evaluation(evaluation(step))
         run.write_rollouts(step, rollout_columns())
     run.finish("pods", 0, 3, 3.0)
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step"')  # half-written: must go, without a warning
     run.truncate_after(2)
     assert [row["step"] for row in run.metrics()] == [1, 2]
-    assert [e.step for e in run.evaluations()] == [1, 2]
     assert run.rollout_steps() == [1, 2]
     assert run.finished() is None
     run.finish("pods", 0, 2, 2.0)
     run.truncate_after(2)  # it goes on, with more steps than it was to have
     assert run.finished() is None
+
+
+def test_the_records_of_an_earlier_run_are_set_aside_and_nothing_else(tmp_path):
+    run = RunFolder(tmp_path)
+    run.write_config({"arm": "pods"})
+    assert run.set_aside() is None  # nothing was recorded yet
+    run.append_metrics({"step": 1})
+    run.write_rollouts(1, rollout_columns())
+    (tmp_path / "model.bin").write_text("x")
+    assert run.set_aside() == tmp_path / "previous-1"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.bin", "previous-1"]
+    assert RunFolder(tmp_path / "previous-1").rollout_steps() == [1]
+    run.append_metrics({"step": 1})
+    assert run.set_aside() == tmp_path / "previous-2"
+    with pytest.raises(InvalidInputError, match="no run in"):  # those set aside are none
+        find_runs(tmp_path)
 
 
 def test_damaged_rollouts_are_named_and_skipped(tmp_path):

@@ -21,7 +21,8 @@ from podslab.recommend.measured_run import read_measured
 from podslab.recommend.costs import Costs, Sizes
 from podslab.recommend.populations import MeasuredRates, parse_pass_rates
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
-from support.synthetic_runs import rollouts, write_metrics, write_run
+from support.synthetic_rollouts import rollouts
+from support.synthetic_runs import write_metrics, write_run
 from support.tiny_run import TINY_RUN
 
 TINY: dict[str, Any] = {**TINY_RUN, "learning_rate": 1e-3, "reward_weights": [1.0, 0.0, 0.0]}

@@ -11,7 +11,8 @@ import pytest
 from podslab.report.curves import ArmCurves
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
-from support.synthetic_runs import rollouts, write_run
+from support.synthetic_rollouts import rollouts
+from support.synthetic_runs import write_run
 
 pytest.importorskip("matplotlib")
 

@@ -22,7 +22,8 @@ from podslab.report.write_report import write_report
 from podslab.cli import report as command
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import DamagedFileWarning, RunFolder
-from support.synthetic_runs import rollouts, write_run, write_training
+from support.synthetic_rollouts import rollouts
+from support.synthetic_runs import write_run, write_training
 
 SLOW = (0.1, 0.4, 0.6, 0.8)
 FAST = (0.1, 0.8, 0.8, 0.8)

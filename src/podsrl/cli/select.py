@@ -5,7 +5,7 @@ from pathlib import Path
 
 from podsrl.cli.bounds import COUNT, Bounds, number
 
-SUMMARY = "keep m rollouts of each group in a file, by a rule"
+SUMMARY = "keep the rollouts in a file that a rule chooses"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +15,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a JSONL or parquet file with one rollout per line or row, or a run's folder",
     )
     parser.add_argument(
-        "--keep", type=number(int, COUNT), required=True, metavar="M", help="rollouts per group"
+        "--keep",
+        type=number(int, COUNT),
+        required=True,
+        metavar="M",
+        help="rollouts per group; with a rule across groups, in the whole file",
     )
-    parser.add_argument("--rule", default="max_variance", help="which to keep (max_variance)")
+    parser.add_argument(
+        "--rule",
+        default="max_variance",
+        help="which to keep: max_variance (default), or across groups max_contrast;"
+        " or file.py:function",
+    )
     parser.add_argument(
         "--group_by",
         metavar="FIELD",
@@ -50,16 +59,25 @@ def run(args: argparse.Namespace) -> int:
     if output:
         refuse_unwritable(output.parent)
     resolve_rule(args.rule)
-    with needed("report"):
+    with needed("rollouts"):
         rollouts = read_rollouts(Path(args.rollouts))
-    kept, groups = select_rollouts(
-        rollouts, args.keep, args.rule, args.group_by, args.reward, args.seed
+    kept = select_rollouts(
+        rollouts,
+        keep=args.keep,
+        rule=args.rule,
+        group_field=args.group_by,
+        reward_field=args.reward,
+        seed=args.seed,
     )
     if output:
-        rollouts.write(output, kept)
-    elif (text := rollouts.text(kept)) is not None:
+        rollouts.write(output, kept.places)
+    elif (text := rollouts.text(kept.places)) is not None:
         sys.stdout.write(text)
     else:
         raise InvalidInputError("parquet can't be printed; say where to write it with --output")
-    print(f"kept {len(kept)} of {len(rollouts.rows)} rollouts in {groups} groups", file=sys.stderr)
+    across = f", {args.keep} rows across groups" if kept.across_groups else ""
+    print(
+        f"kept {len(kept.places)} of {len(rollouts.rows)} rollouts in {kept.groups} groups{across}",
+        file=sys.stderr,
+    )
     return 0

@@ -1,31 +1,36 @@
 """Down-sampling of rollouts that are already in a file."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from podslab.tasks.data_files import read_jsonl
-from podsrl.downsampling.ragged import downsample_ragged
+import numpy as np
+
+from podsrl.downsampling import Rule, downsample, is_batch_rule, resolve_rule
+from podsrl.downsampling.doors import keep_rows
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS
+from podsrl.selection import padded
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class Rollouts:
+class SavedRollouts:
     """The rollouts of a file, which may be written again as they were.
 
-    where: the file. group_by: the fields that say which group a rollout is of, unless the user
-    does. rows: the rollouts; of parquet only what is asked for. source: the lines, or the table.
+    where: The file or folder.
+    group_by: The fields that say which group a rollout belongs to, unless the user names one.
+    rows: The rollouts; those of parquet without their completions.
+    source: The lines of the file, or its table.
     """
 
     where: Path
     group_by: tuple[str, ...]
-    rows: Sequence[dict[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
     source: "list[str] | pa.Table"
 
     def text(self, kept: Sequence[int]) -> str | None:
@@ -46,11 +51,25 @@ class Rollouts:
             pq.write_table(self.source.take(kept), path, compression="zstd")  # type: ignore[union-attr]
 
 
-def read_rollouts(path: Path) -> Rollouts:
+@dataclass(frozen=True)
+class KeptRollouts:
+    """What a rule kept.
+
+    places: The numbers of the kept rollouts, ascending.
+    groups: The number of groups.
+    across_groups: Whether the rule kept rows across groups.
+    """
+
+    places: list[int]
+    groups: int
+    across_groups: bool
+
+
+def read_rollouts(path: Path) -> SavedRollouts:
     """The rollouts of a JSONL file, of a parquet file, or of a run's folder (or its rollouts/).
 
     Raises:
-        InvalidInputError: there is no such file, or it is damaged, or holds none.
+        InvalidInputError: There is no such file, or it is damaged, or holds none.
     """
     if path.is_dir():
         folder = path / "rollouts" if (path / "rollouts").is_dir() else path
@@ -60,12 +79,29 @@ def read_rollouts(path: Path) -> Rollouts:
         return _read_parquet(path, files)
     if path.suffix == ".parquet":
         return _read_parquet(path, [path])
-    rows = read_jsonl(path)
-    lines = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
-    return Rollouts(path, ("prompt",), rows, lines)
+    return _read_lines(path)
 
 
-def _read_parquet(where: Path, files: Sequence[Path]) -> Rollouts:
+def _read_lines(path: Path) -> SavedRollouts:
+    if not path.is_file():
+        raise InvalidInputError(f"no file {path}")
+    lines, rows = [], []
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            rows.append(json.loads(lines[-1]))
+        except ValueError as error:  # broken JSON, or bytes that are not UTF-8
+            raise InvalidInputError(f"{path}, line {number}: not JSON ({error})") from error
+        if not isinstance(rows[-1], dict):
+            raise InvalidInputError(f"{path}, line {number}: not a JSON object")
+    if not rows:
+        raise InvalidInputError(f"{path}: there are no rollouts in it")
+    return SavedRollouts(path, ("prompt",), rows, lines)
+
+
+def _read_parquet(where: Path, files: Sequence[Path]) -> SavedRollouts:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -83,52 +119,71 @@ def _read_parquet(where: Path, files: Sequence[Path]) -> Rollouts:
     ours = {*ROLLOUT_COLUMNS} <= {*table.column_names}
     cheap = [name for name in table.column_names if name != "completion"]
     rows = table.select(cheap).to_pylist()
-    groups = [name for name in ("arm", "seed", "step", "group") if name in table.column_names]
-    return Rollouts(where, tuple(groups) if ours else ("prompt",), rows, table)
+    return SavedRollouts(where, ("step", "group") if ours else ("prompt",), rows, table)
 
 
 def select_rollouts(
-    rollouts: Rollouts, m: int, rule: str, group_field: str | None, reward_field: str, seed: Any
-) -> tuple[list[int], int]:
+    rollouts: SavedRollouts,
+    keep: int,
+    rule: str | Rule,
+    group_field: str | None,
+    reward_field: str,
+    seed: int | None,
+) -> KeptRollouts:
     """The rollouts that a rule keeps, in the order of the file.
 
-    Groups may differ in size; one of m rollouts or fewer is kept whole. A reward of null means
-    that the rollout could not be scored.
+    Groups may differ in size; a group rule keeps one of `keep` rollouts or fewer whole. A reward of
+    null means that the rollout could not be scored.
 
     Args:
-        rollouts: from `read_rollouts`.
-        m: rollouts to keep per group.
-        rule: a rule, as in `downsample`.
-        group_field: field whose value, of any JSON type, says which group a rollout is of; None
-            takes the usual one.
-        reward_field: field with the reward.
-        seed: as in `downsample`.
-
-    Returns:
-        The numbers of the kept rollouts, and the number of groups.
+        rollouts: What `read_rollouts` gave.
+        keep: The number of rollouts to keep of each group; with a batch rule, of the whole file.
+        rule: A rule of either kind.
+        group_field: The field whose value, of any JSON type, says which group a rollout belongs to;
+            None takes the usual one.
+        reward_field: The field with the reward.
+        seed: As in `downsample`.
 
     Raises:
-        InvalidInputError: a missing field, or a reward that is no finite number.
+        InvalidInputError: A missing field, or a reward that is no finite number.
+        UnknownNameError: There is no such rule.
     """
-    groups: dict[str, list[int]] = {}
-    rewards: list[float | None] = []
+    across = is_batch_rule(resolve_rule(rule))
     fields = (group_field,) if group_field else rollouts.group_by
+    groups: dict[str, list[int]] = {}
+    rewards: list[float] = []
     for i, row in enumerate(rollouts.rows):
         where = f"{rollouts.where}, rollout {i + 1}"
         for field in fields:
             if row.get(field) in (None, ""):
                 raise InvalidInputError(f"{where}: no field {field!r}")
-        reward = row.get(reward_field, "missing")
-        if reward is not None and (
-            isinstance(reward, bool) or not isinstance(reward, (int, float))
-        ):
-            raise InvalidInputError(
-                f"{where}: {reward_field!r} must be a number or null; got {reward!r}"
-            )
-        rewards.append(reward)
+        rewards.append(_reward(row.get(reward_field, "missing"), where, reward_field))
         key = json.dumps([row[field] for field in fields], sort_keys=True, default=str)
         groups.setdefault(key, []).append(i)
     members = list(groups.values())
-    chosen = downsample_ragged([[rewards[i] for i in group] for group in members], m, rule, seed)
-    kept = [group[j] for group, js in zip(members, chosen, strict=True) for j in js]
-    return sorted(kept), len(groups)
+    values_P_N, there_P_N = padded([[rewards[i] for i in group] for group in members])
+    if across:
+        kept_P_N = keep_rows(values_P_N, there_P_N, keep, rule, seed)
+    else:
+        kept_P_N = there_P_N.copy()
+        sizes = there_P_N.sum(axis=1)
+        for size in np.unique(sizes[sizes > keep]):
+            places = np.flatnonzero(sizes == size)
+            kept_P_M = downsample(values_P_N[places, :size], keep, rule, seed)
+            kept_P_N[places] = False
+            kept_P_N[places[:, None], kept_P_M] = True
+    chosen = [
+        group[j] for group, row in zip(members, kept_P_N, strict=True) for j in np.flatnonzero(row)
+    ]
+    return KeptRollouts(sorted(chosen), len(members), across)
+
+
+def _reward(reward: Any, where: str, field: str) -> float:
+    if reward is None:
+        return np.nan
+    if isinstance(reward, bool) or not isinstance(reward, (int, float)):
+        raise InvalidInputError(f"{where}: {field!r} must be a number or null; got {reward!r}")
+    try:
+        return float(reward)
+    except OverflowError as error:  # an integer of more than 308 digits
+        raise InvalidInputError(f"{where}: {field!r} is larger than a float can hold") from error

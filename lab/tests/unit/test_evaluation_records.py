@@ -1,0 +1,75 @@
+"""The evaluations of a run: evaluations.jsonl, and what is refused in it."""
+
+import json
+
+import pytest
+
+from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.run_folder import RunFolder
+
+
+def evaluation(step, accuracy=(0.5, 0.7), split="test"):
+    return Evaluation(
+        step=step,
+        training_seconds=float(step),
+        rollouts_generated=64 * step,
+        rollouts_trained=16 * step,
+        task="arithmetic",
+        split=split,
+        problems=10,
+        repeats=len(accuracy),
+        answer_accuracy=tuple(accuracy),
+        format_accuracy=tuple(accuracy),
+        both_accuracy=tuple(accuracy),
+        mean_length=(9.0,) * len(accuracy),
+    )
+
+
+def test_evaluations_read_back_as_they_were_written(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    assert evaluations(run) == []
+    append_evaluation(run, evaluation(0))
+    append_evaluation(run, evaluation(2))
+    assert evaluations(RunFolder(tmp_path / "run")) == [evaluation(0), evaluation(2)]
+    assert evaluation(0).mean("answer_accuracy") == pytest.approx(0.6)  # (0.5 + 0.7) / 2
+    with pytest.raises(InvalidInputError, match="unknown measure 'accuracy'; allowed: answer_acc"):
+        evaluation(0).mean("accuracy")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"answer_accuracy": [0.5]},  # one number for two repeats
+        {"answer_accuracy": [0.5, 1.5]},
+        {"answer_accuracy": [0.5, None]},
+        {"answer_accuracy": 0.5},
+        {"training_seconds": None},
+        {"extra": 1},
+    ],
+)
+def test_a_damaged_evaluation_is_refused_by_name(tmp_path, change):
+    run = RunFolder(tmp_path)
+    append_evaluation(run, evaluation(1))
+    path = tmp_path / "evaluations.jsonl"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}) + "\n")
+    with pytest.raises(InvalidInputError, match=r"evaluations\.jsonl, evaluation 1 is damaged"):
+        evaluations(run)
+
+
+def test_two_evaluations_of_one_step_are_refused_unless_the_problems_differ(tmp_path):
+    run = RunFolder(tmp_path)
+    append_evaluation(run, evaluation(1))
+    append_evaluation(run, evaluation(1, split="validation"))
+    assert len(evaluations(run)) == 2
+    append_evaluation(run, evaluation(1))
+    with pytest.raises(InvalidInputError, match="twice at step 1"):
+        evaluations(run)
+
+
+def test_truncating_a_run_forgets_its_later_evaluations(tmp_path):
+    run = RunFolder(tmp_path)
+    for step in (1, 2, 3):
+        append_evaluation(run, evaluation(step))
+    run.truncate_after(2)
+    assert [one.step for one in evaluations(run)] == [1, 2]

@@ -35,8 +35,8 @@ def run(args: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
-    from podsrl.cli.needs import needed
     from podslab.tasks import get_task
+    from podsrl.cli.needs import needed
 
     with needed("trl"):
         from podslab.training.config_file import parse_options
@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
 
         from podslab.cli import progress
         from podslab.cli.print_run import accuracy_line
-        from podslab.models.load import load_model
         from podslab.evaluation.sampling import Sampling, sample_and_grade, score
+        from podslab.models.load import load_model
 
     sampling = Sampling(
         temperature=args.temperature,

@@ -5,15 +5,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podsrl.errors import InvalidInputError
 from podsrl.cli.bounds import Bounds, number
-from podslab.training.config_file import read_config
-from podslab.training.preflight import check_run
-from podsrl.rollout_log.files import refuse_unwritable
+from podsrl.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from podslab.recommend.advice import Advice
-    from podslab.recommend.populations import Population
+    from podslab.recommend.costs import Sizes
+    from podslab.recommend.measured_run import Measured
     from podslab.recommend.signal import Variances
     from podsrl.rollout_log.run_folder import RunFolder
 
@@ -75,6 +73,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure if need be, predict, and print the table with the recommendation."""
+    from podsrl.cli.needs import needed
+    from podsrl.rollout_log.files import refuse_unwritable
+
     given = bool(args.costs and args.pass_rates)
     if (args.runs and args.config) or not (args.runs or args.config or given):
         raise InvalidInputError(
@@ -82,19 +83,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.fields and not args.config:
         raise InvalidInputError(f"unknown arguments: {' '.join(args.fields)}")
-    if args.costs and not {"generate", "update"} <= {
-        part.partition("=")[0].strip() for part in args.costs.split(",")
-    }:
-        raise InvalidInputError(
-            "--costs needs both generate and update, such as generate=0.05,update=0.42; got"
-            f" {args.costs!r}"
-        )
     refuse_unwritable(args.out)
-    if args.config:
-        check_run(read_config(args.config), args.fields)
-
-    from podsrl.cli.needs import needed
-
     with needed("report"):
         from podslab.recommend.figure import write_recommendation
 
@@ -106,64 +95,66 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
-    from podslab.report.curves import Clock
     from podslab.recommend.advice import advise
     from podslab.recommend.costs import Costs, Sizes
     from podslab.recommend.populations import parse_pass_rates
     from podslab.recommend.signal import MEASURED
+    from podslab.report.curves import Clock
 
-    costs: Costs | None = None
-    population: Population | None = None
-    now, batch = Sizes(max(1, (args.rows or _ROWS) // _ROWS), 4 * _ROWS, _ROWS), None
-    own: Variances | None = None
-    where, sources = "", []
-    if args.costs:
-        clock = Clock.parse(args.costs)
+    clock = Clock.parse(args.costs) if args.costs else None
+    if clock is not None and not (clock.generate and clock.update):
+        raise InvalidInputError(
+            "--costs needs both generate and update, such as generate=0.05,update=0.42; got"
+            f" {args.costs!r}"
+        )
+    rates = parse_pass_rates(args.pass_rates) if args.pass_rates else None
+    sources = [f"costs       given: {clock} per rollout"] if clock else []
+    sources += [f"pass rates  given: {args.pass_rates}"] if rates else []
+    variances = args.variances or MEASURED
+    if not (args.runs or args.config) and clock is not None and rates is not None:
+        rows = args.rows or _ROWS
+        m = _ROWS if rows % _ROWS == 0 else rows
+        now = Sizes(rows // m, max(4 * _ROWS, m), m)
         costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
-        sources.append(f"costs       given: {clock} per rollout")
-    if args.pass_rates:
-        population = parse_pass_rates(args.pass_rates)
-        sources.append(f"pass rates  given: {args.pass_rates}")
-    if costs is None or population is None or args.runs or args.config:
-        from podslab.recommend.measured_run import read_measured
-        from podsrl.rollout_log.run_folder import find_runs
-
-        runs = [run for folder in args.runs for run in find_runs(folder)] or [_measure(args)]
-        found = read_measured(*runs)
-        now, batch, own = found.now, found.batch, found.variances
-        where = str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
-        if costs is None:
-            costs = found.costs
-            sizes = ", ".join(f"{size:g}" for size in found.rollouts)
-            more = "" if costs.timed_at is None else ", one size"
-            sources.append(
-                f"costs       {where}: {found.generations} generations of {sizes} rollouts{more}"
-            )
-        if population is None:
-            population = found.population
-            sources.append(
-                f"rewards     {where}: {len(found.rewards_G)} groups, mean reward"
-                f" {found.mean_reward:.3f}"
-            )
-        if now.m > 1 and any(run.config().get("selection_scope") == "batch" for run in runs):
-            sources.append(
-                f"scope       batch is compared with m = 1 only, m = {now.m} as of prompts"
-            )
-    if args.rows:
-        if batch and args.rows % batch.processes:
-            raise InvalidInputError(
-                f"--rows {args.rows} can't be shared by the {batch.processes} processes of the run;"
-                " give a multiple of their number"
-            )
-        m = now.m if args.rows % now.m == 0 else args.rows
-        now = Sizes(args.rows // m, max(now.n, m), m)
-    of_what, variances = "given", args.variances
-    if variances is None:
-        of_what, variances = (where, own) if own else ("of the embedded model", MEASURED)
-    between, within = f"{variances.between:.3g} between prompts", f"{variances.within:.3g} within"
-    sources.append(f"variances   {of_what}: {between}, {within}")
-    advice = advise(population, costs, now, args.n, args.m, variances, batch)
+        return advise(rates, costs, now, args.n, args.m, variances), "\n".join(sources)
+    found, where = _measured(args)
+    costs = found.costs
+    if clock is not None:
+        costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
+    else:
+        sizes = ", ".join(f"{size:g}" for size in found.rollouts)
+        sources.append(f"costs       {where}: {found.generations} generations of {sizes} rollouts")
+    if rates is None:
+        sources.append(
+            f"rewards     {where}: {len(found.rewards_G)} groups, mean reward"
+            f" {found.mean_reward:.3f}"
+        )
+    now = _with_rows(found, args.rows) if args.rows else found.now
+    population = rates or found.population
+    advice = advise(population, costs, now, args.n, args.m, variances, found.batch)
     return advice, "\n".join(sources)
+
+
+def _with_rows(found: "Measured", rows: int) -> "Sizes":
+    """The sizes of a run, with another number of rows per step."""
+    from podslab.recommend.costs import Sizes
+
+    if rows % found.batch.processes:
+        raise InvalidInputError(
+            f"--rows {rows} can't be shared by the {found.batch.processes} processes of the run;"
+            " give a multiple of their number"
+        )
+    m = found.now.m if rows % found.now.m == 0 else rows
+    return Sizes(rows // m, max(found.now.n, m), m)
+
+
+def _measured(args: argparse.Namespace) -> "tuple[Measured, str]":
+    """What the runs measured, or a short run of the config does now; and where that was."""
+    from podslab.recommend.measured_run import read_measured
+    from podsrl.rollout_log.run_folder import find_runs
+
+    runs = [run for folder in args.runs for run in find_runs(folder)] or [_measure(args)]
+    return read_measured(*runs), str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
 
 
 def _measure(args: argparse.Namespace) -> "RunFolder":
@@ -178,7 +169,8 @@ def _measure(args: argparse.Namespace) -> "RunFolder":
         )
     with needed("trl"):
         from podslab.cli import progress
-        from podslab.recommend.measured_run import ShortRun
+        from podslab.recommend.short_run import ShortRun
+        from podslab.training.config_file import read_config
 
     short = ShortRun.of(read_config(args.config), args.fields, str(folder))
     print(short.describe(), flush=True)

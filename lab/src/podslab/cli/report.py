@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
+from podslab.evaluation.records import ACCURACIES
 from podsrl.cli.bounds import Bounds, number
-from podsrl.rollout_log.run_folder import ACCURACIES
 from podsrl.rollout_log.files import refuse_unwritable
 
 SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
@@ -51,30 +51,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="rollouts on the page at most; 0 for none (default: %(default)s)",
     )
-    parser.add_argument(
-        "--dataset",
-        type=Path,
-        metavar="FOLDER",
-        help="also write all rollouts there, ready for a dataset repository: parquet and a card",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the report and print its table."""
     refuse_unwritable(Path(args.out))
-    if args.dataset is not None:
-        refuse_unwritable(args.dataset)
     from podsrl.cli.needs import needed
 
     with needed("report"):
         from podslab.report.curves import Clock
-        from podslab.report.dataset import refuse_used, write_dataset
         from podslab.report.load_runs import Choices, load_comparison
         from podslab.report.summary import as_markdown
         from podslab.report.write_report import write_report
 
-    if args.dataset is not None:
-        refuse_used(args.dataset)
     clock = Clock.parse(args.clock) if args.clock else None
     choices = Choices(args.reference, args.task, args.measure, clock, args.partial)
     comparisons = [load_comparison(args.folders, choices)]
@@ -83,7 +72,4 @@ def run(args: argparse.Namespace) -> int:
     for comparison, summaries in zip(report.comparisons, report.summaries, strict=True):
         print(as_markdown(comparison, list(summaries)))
     print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
-    if args.dataset is not None:
-        total = write_dataset(comparisons[0], args.dataset, title)
-        print(f"wrote {total:,} rollouts and their card to {args.dataset}")
     return 0

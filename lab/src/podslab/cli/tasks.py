@@ -48,9 +48,9 @@ def _list() -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from podsrl.errors import InvalidInputError
-    from podslab.training.preflight import check_split
     from podslab.tasks import get_task
+    from podslab.training.preflight import check_split
+    from podsrl.errors import InvalidInputError
 
     task = get_task(args.name)
     if args.split:

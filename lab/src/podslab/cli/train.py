@@ -62,14 +62,16 @@ def _help_of_fields() -> str:
     from podslab.training.run_arguments import RunArguments
 
     shown = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
-    group = shown.add_argument_group("fields of the run: keys of the YAML file, or flags, which win")
+    group = shown.add_argument_group(
+        "fields of the run: keys of the YAML file, or flags, which win"
+    )
     for field in fields(RunArguments):
         default = "" if field.default is None else f" ({field.default})"
         meaning = (field.metadata["help"] + default).replace("%", "%%")
         group.add_argument(f"--{field.name}", metavar="VALUE", help=meaning)
     return (
         shown.format_help()
-        + "\nand every field of podsrl.trl.PODSConfig, such as --num_rollouts, --downsampling_rule\n"
-        "and --learning_rate, and of TRL's ModelConfig, such as --model_name_or_path:\n"
+        + "\nand every field of podsrl.trl.PODSConfig and TRL's ModelConfig, such as\n"
+        "--num_rollouts, --downsampling_rule, --learning_rate and --model_name_or_path:\n"
         "  https://huggingface.co/docs/trl/grpo_trainer#trl.GRPOConfig"
     )

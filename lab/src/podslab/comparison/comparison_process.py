@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from podslab.grading.unscorable import UnscorableError
-from podslab.grading.workers.process import GradingProcessError
+from podslab.grading.pool import GradingProcessError
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 
 FAILED, USER_ERROR, PARENT_GONE = 1, 2, 3

@@ -4,18 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from podslab.recommend.choice import (
-    Cell,
-    Choice,
-    Rounds,
-    best,
-    best_rounds,
-    grid,
-    recommend,
-    relative,
-    splits,
-    widened,
-)
+from podslab.recommend.choice import Cell, Choice, grid, recommend, splits, widened
 from podslab.recommend.costs import Costs, Sizes
 from podslab.recommend.populations import Population
 from podslab.recommend.signal import MEASURED, Variances
@@ -43,9 +32,8 @@ class Advice:
     """What to generate and what to keep.
 
     now: the present sizes. cells: what is compared. plain: plain GRPO of the present prompts and m,
-        which what is learned is shown relative to. choice: the sizes to take. rounds: whether to
-        generate those, or else the best with an even m, in rounds, where that is known. batch: the
-        rows of a step as TRL counts them.
+        which what is learned is shown relative to. choice: the sizes to take. batch: the rows of a
+        step as TRL counts them.
     """
 
     now: Sizes
@@ -54,24 +42,21 @@ class Advice:
     cells: Sequence[Cell]
     plain: Cell
     choice: Choice
-    rounds: Rounds | None
     batch: Batch
 
-    def relative(self, cell: Cell) -> list[float]:
-        """What is learned per second over plain GRPO's, the predicted speed-up, as `relative`."""
-        return relative(cell, self.plain, self.costs)
+    def relative(self, cell: Cell) -> float:
+        """What is learned per second over plain GRPO's, the predicted speed-up; NaN if it is 0."""
+        unit = self.plain.per_second
+        return cell.per_second / unit if unit else float("nan")
 
     def table(self) -> str:
         """The grid, one cell per line, the one recommendation, and its settings."""
-        fixed, head = "", ""
-        if self.costs.timed_at is not None:
-            fixed, head = " fixed: if generating took as long at every size.", "    fixed"
         lines = [
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
             "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
             " mean over rows. equal: rows of prompts whose kept rewards are all equal.",
-            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.{fixed}\n",
-            f"prompts    n    m   seconds  generate    update     std   equal  learned{head}",
+            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.\n",
+            "prompts    n    m   seconds  generate    update     std   equal  learned",
         ]
         for cell in self.cells:
             phases, (prompts, n, m) = self.costs.phases(cell.sizes), cell.sizes
@@ -79,15 +64,19 @@ class Advice:
             lines.append(
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
                 f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
-                + "".join(f"{times:9.2f}".replace("nan", "  —") for times in self.relative(cell))
+                + f"{self.relative(cell):9.2f}".replace("nan", "  —")
                 + ("  <- recommended" if cell == self.choice.cell and cell.worth else "")
             )
         lines += ["", f"recommended: {self.choice.reason}."]
         _, n, m = (taken := self.choice.cell).sizes
         if taken.worth and n == max(cell.sizes.n for cell in self.cells if cell.sizes.m == m) > m:
             lines.append(f"no larger n than {n} was compared; --n compares others")
-        if self.rounds is not None:
-            lines.append(f"{self.rounds}{self._in_rounds(self.rounds)}")
+        if self.costs.timed_at is not None:
+            lines.append(
+                f"generation was timed at one size, {self.costs.timed_at:g} rollouts: what a call"
+                " costs by itself is not known, and larger sizes may be better than shown. To know,"
+                " run `pods recommend --config FILE`, or give a second run of another size"
+            )
         if settings := [f"  {name}: {value}" for name, value in self.settings().items()]:
             lines += ["\nthe settings of TRL and podsrl for it:", *settings]
         return "\n".join(lines)
@@ -101,33 +90,13 @@ class Advice:
             return {}
         sizes = self.choice.cell.sizes
         batch = self.batch.of_rows(sizes.rows)
-        across = {"selection_scope": "batch"} if sizes.m == 1 else {}
-        settings: dict[str, Any] = {
+        return {
             "num_rollouts": sizes.n,
             "num_generations": sizes.m,
-            **across,
+            **({"downsampling_rule": "max_contrast"} if sizes.m == 1 else {}),
             "per_device_train_batch_size": batch.rows,
             "gradient_accumulation_steps": batch.accumulation,
         }
-        if self.rounds is not None and self.rounds.pays and self.rounds.sizes == sizes:
-            settings["rollouts_per_round"] = self.rounds.first
-            settings["reward_range"] = list(self.rounds.reward_range)
-        return settings
-
-    def _in_rounds(self, rounds: Rounds) -> str:
-        """What follows from rounds that pay."""
-        if rounds.seconds is None or not rounds.pays:
-            return ""
-        if rounds.sizes == self.choice.cell.sizes:
-            low, high = rounds.reward_range
-            return (
-                f". The rewards seen were {low:g} and {high:g}; reward_range must hold all others"
-            )
-        (cell,) = (cell for cell in self.cells if cell.sizes == rounds.sizes)
-        phases = self.costs.phases(cell.sizes)
-        saved = (1 - rounds.seconds) * (phases["generate"] + phases["score"])
-        share = cell.worth / (cell.seconds - saved) / self.choice.cell.per_second
-        return f", and it learns {share:.2f} times as much per second as the recommended"
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values; what is learned per second is absolute."""
@@ -138,12 +107,14 @@ class Advice:
             "variances": asdict(self.variances),
             "recommended": choice.cell.sizes._asdict()
             | {"reason": choice.reason, "settings": self.settings()},
-            "rounds": self.rounds and asdict(self.rounds) | {"sizes": self.rounds.sizes._asdict()},
             "cells": [
-                {
-                    **(cell.sizes._asdict() | asdict(cell.signal)),
-                    **{"seconds": cell.seconds, "phases": self.costs.phases(cell.sizes)},
-                    **{"worth": cell.worth, "learned_per_second": cell.per_second},
+                cell.sizes._asdict()
+                | asdict(cell.signal)
+                | {
+                    "seconds": cell.seconds,
+                    "phases": self.costs.phases(cell.sizes),
+                    "worth": cell.worth,
+                    "learned_per_second": cell.per_second,
                 }
                 for cell in self.cells
             ],
@@ -171,11 +142,5 @@ def advise(
         cells = widened(cells, population, costs, variances, min(8 * now.rows, _MOST_ROLLOUTS))
     plain = grid(population, costs, [now.plain], variances)[0]
     teaches = any(cell.worth for cell in cells)
-    choice = recommend(cells if teaches else grid(population, costs, [now]), plain, costs)
-    rounds = None
-    if teaches:
-        # the chosen sizes where they can have rounds, or else the best of those that can
-        able = [cell for cell in cells if cell.sizes.m % 2 == 0 and cell.sizes.n > cell.sizes.m]
-        able = [choice.cell] if choice.cell in able else able
-        rounds = best_rounds(population, costs, best(able).sizes) if able else None
-    return Advice(now, costs, variances, cells, plain, choice, rounds, batch or Batch(now.rows))
+    choice = recommend(cells if teaches else grid(population, costs, [now]), plain)
+    return Advice(now, costs, variances, cells, plain, choice, batch or Batch(now.rows))

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from podsrl.errors import InvalidInputError
 from podslab.recommend.costs import Costs, Sizes
-from podslab.recommend.populations import Population, ResampledRewards
+from podslab.recommend.populations import Population
 from podslab.recommend.signal import MEASURED, Signal, Variances
+from podsrl.errors import InvalidInputError
 
 #: Sizes this near to the best count as equal, and the one with the shortest step is taken: timings
 #: and pass rates are not known better.
@@ -35,35 +35,6 @@ class Choice(NamedTuple):
 
     cell: Cell
     reason: str
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """Generating in two rounds, the second only for prompts whose kept rollouts can improve.
-
-    sizes: of the step. first: rollouts of each prompt in the first round. fewer: share of rollouts
-        saved. seconds: of generating and scoring, as a share of those without rounds; None: not
-        known. reward_range: the two rewards that a prompt can have.
-    """
-
-    sizes: Sizes
-    first: int
-    fewer: float
-    seconds: float | None
-    reward_range: tuple[float, float]
-
-    @property
-    def pays(self) -> bool:
-        """Is it faster, by more than timings are known?"""
-        return self.seconds is not None and self.seconds < 1 - WITHIN
-
-    def __str__(self) -> str:
-        fewer = f"{self.fewer:.0%} fewer rollouts"
-        saves = f"of {self.sizes}, rounds of {self.first} would generate {fewer}"
-        if self.seconds is None:
-            return f"{saves}; whether that pays can't be said without what a call costs by itself"
-        verdict = "pay" if self.pays else "don't pay"
-        return f"{saves} in {self.seconds:.2f} times the seconds: they {verdict} here"
 
 
 def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Sizes]:
@@ -111,10 +82,10 @@ def widened(
     cells: Sequence[Cell], population: Population, costs: Costs, variances: Variances, most: int
 ) -> list[Cell]:
     """The cells, and for each m twice its largest n, up to `most`, as long as that is its best."""
-    found, seconds = [], costs.ends[-1].seconds
+    found: list[Cell] = []
     for m in dict.fromkeys(cell.sizes.m for cell in cells):
         row = [cell for cell in cells if cell.sizes.m == m]
-        while best(row, [one.worth / seconds(one.sizes) for one in row]) == row[-1]:
+        while best(row) == row[-1]:
             twice = row[-1].sizes._replace(n=2 * row[-1].sizes.n)
             if twice.n > most:
                 break
@@ -123,75 +94,17 @@ def widened(
     return found
 
 
-def best(cells: Sequence[Cell], values: Sequence[float] = ()) -> Cell:
-    """Of greatest value, by default learned per second; of nearly equal ones the shortest step."""
-    values = values or [cell.per_second for cell in cells]
-    good = [cell for cell, v in zip(cells, values, strict=True) if v >= (1 - WITHIN) * max(values)]
+def best(cells: Sequence[Cell]) -> Cell:
+    """The cell that learns most per second; of nearly equal ones that of the shortest step."""
+    least = (1 - WITHIN) * max(cell.per_second for cell in cells)
+    good = [cell for cell in cells if cell.per_second >= least]
     return min(good, key=lambda cell: (cell.seconds, cell.sizes.n))
 
 
-def relative(cell: Cell, plain: Cell, costs: Costs) -> list[float]:
-    """Learned per second in units of plain GRPO's, at each end of the costs; NaN if that is 0."""
-    seconds = [end.seconds for end in costs.ends]
-    both = [(cell.worth / at(cell.sizes), plain.worth / at(plain.sizes)) for at in seconds]
-    return [own / unit if unit else float("nan") for own, unit in both]
-
-
-def recommend(cells: Sequence[Cell], plain: Cell, costs: Costs | None = None) -> Choice:
-    """The `best` cell, and why, for one who would otherwise run the cell `plain`, GRPO.
-
-    costs: of the cells. If they were timed at one size, the cell that loses least at either end of
-        them. Seconds are linear in the fixed part of a call, so it does so between the ends, too.
-    """
-    if costs is None or costs.timed_at is None or not plain.worth:
-        choice = best(cells)
-        return Choice(choice, _reason(cells, choice, plain))
-    at = {cell: relative(cell, plain, costs) for cell in cells}
-    ends = list(zip(*at.values(), strict=True))
-    worst = [
-        min(value / max(end) for value, end in zip(by, ends, strict=True)) for by in at.values()
-    ]
-    choice = best(cells, worst)
-    text = (
-        f"{choice.sizes} learns {min(at[choice]):.2f} to {max(at[choice]):.2f} times as much per"
-        f" second as plain GRPO with {plain.sizes}. Generation was timed at one size,"
-        f" {costs.timed_at:g} rollouts: how much of its time is fixed is not known"
-    )
-    if worst[cells.index(choice)] >= 1 - WITHIN:
-        return Choice(choice, f"{text}. Either way this is within {WITHIN:.0%} of the best")
-    none, all_ = (best(cells, end) for end in ends)
-    return Choice(
-        choice,
-        f"{text}, and decides. If none, {none.sizes} is best, {at[none][0]:.2f} times. If all,"
-        f" {all_.sizes} is, {at[all_][1]:.2f} times. {choice.sizes} loses least if it is wrong. To"
-        " know, run `pods recommend --config FILE`, which times several sizes, or give a second run"
-        " of another size",
-    )
-
-
-def best_rounds(population: Population, costs: Costs, sizes: Sizes) -> Rounds | None:
-    """The first round that saves most time; None where it isn't known which prompts need more.
-
-    That depends on the range of the rewards, and there is none for odd m. The second round is a
-    second call of the generator: what any call costs is paid twice.
-    """
-    prompts, n, m = sizes
-    if m % 2 or isinstance(population, ResampledRewards):
-        return None
-    limits = population.reward_range
-    if limits[0] == limits[1]:  # only one reward was seen
-        return None
-    generate, score = costs.generate, costs.score
-    all_at_once = generate(sizes.rollouts) + score(sizes.rollouts)
-    found, first = [], m
-    while first < n:
-        rollouts = population.expected_rollouts(n, m, first)
-        parts = [prompts * first, prompts * (rollouts - first)]
-        seconds = sum(generate(part) + score(part) for part in parts if part > 0)
-        share = seconds / all_at_once if generate.fixed else None
-        found.append(Rounds(sizes, first, 1 - rollouts / n, share, limits))
-        first *= 2
-    return min(found, key=lambda one: (one.seconds or 0.0, -one.fewer), default=None)
+def recommend(cells: Sequence[Cell], plain: Cell) -> Choice:
+    """The `best` cell, and why, for one who would otherwise run the cell `plain`, GRPO."""
+    choice = best(cells)
+    return Choice(choice, _reason(cells, choice, plain))
 
 
 def _reason(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:

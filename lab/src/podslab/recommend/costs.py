@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +99,8 @@ class Line:
 class Costs:
     """Seconds of an optimiser step: generate and score its rollouts, update on its rows.
 
-    timed_at: rollouts of the only size that was measured; None: several were, or costs are given.
+    timed_at: rollouts of the only size that was measured, if generating is taken to be proportional
+        for lack of another one.
     """
 
     generate: Line
@@ -144,13 +145,6 @@ class Costs:
         if not any(line(1) for line in (costs.generate, costs.update, costs.score)):
             raise InvalidInputError("the measured steps took no time")
         return costs
-
-    @property
-    def ends(self) -> "list[Costs]":
-        """Between which the truth lies: one size measured leaves open what of a call is fixed."""
-        if self.timed_at is None:
-            return [self]
-        return [self, replace(self, generate=Line(self.generate(self.timed_at), 0.0))]
 
     def phases(self, sizes: Sizes) -> dict[str, float]:
         """Seconds per step, by phase."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special, stats
 
-from podsrl.downsampling import Rule, downsample, downsample_batch, resolve_rule
-from podsrl.downsampling.max_variance import max_variance
-from podsrl.errors import InvalidInputError
 from podslab.recommend.signal import Floats, Signal, contrasts
+from podsrl.downsampling import Rule, downsample, downsample_batch, resolve_rule
+from podsrl.downsampling.group_rules import max_variance
+from podsrl.errors import InvalidInputError
 
 # The prior of a fitted Beta: log a and log b are normal around 0 with this deviation. Without it a
 # few groups that are all right or all wrong would send the fit to infinity.
@@ -24,12 +24,8 @@ _MOST_GROUPS = 512
 class _Counted(ABC):
     """Binary rewards and max_variance: all that matters is the number right among n.
 
-    reward_range: the rewards of a wrong and of a right rollout. across: rows are chosen across the
-        batch for any m, not for m = 1 only.
+    With m = 1 rows are chosen across the batch, by max_contrast.
     """
-
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    across: bool = False
 
     @abstractmethod
     def counts(self, n: int) -> Floats:
@@ -40,7 +36,7 @@ class _Counted(ABC):
 
         Across batches of so many prompts, as for m = 1, by simulation.
         """
-        if m == 1 or self.across:
+        if m == 1:
             shares, random = self.counts(n), np.random.default_rng(n)
             right_D = random.choice(n + 1, _batches(prompts) * prompts, p=shares / shares.sum())
             return _signal_across((np.arange(n) < right_D[:, None]).astype(float), prompts, m)
@@ -48,13 +44,6 @@ class _Counted(ABC):
         differ, square = counts @ (of_count > 0), counts @ of_count**2
         contrast = float(counts @ of_count)
         return Signal(contrast, float(differ), m, float(square), float(square) - contrast**2)
-
-    def expected_rollouts(self, n: int, m: int, first: int) -> float:
-        """Generated per prompt in two rounds (docs/rounds.md): `first`, and the others unless m/2
-        are right and m/2 wrong, as `can_improve` says. For even m.
-        """
-        enough = float(self.counts(first)[m // 2 : first - m // 2 + 1].sum())
-        return first + (n - first) * (1 - enough)
 
 
 @dataclass(frozen=True)
@@ -119,8 +108,6 @@ class MeasuredRates(_Counted):
 
     right_G: tuple[int, ...]
     rollouts_G: tuple[int, ...]
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    across: bool = False
 
     @cached_property
     def fitted(self) -> BetaRates:
@@ -156,21 +143,19 @@ class ResampledRewards:
         rewards_G: Sequence[Sequence[float]],
         rule: str | Rule = "max_variance",
         seed: int = 0,
-        across: bool = False,
     ) -> None:
         step = -(-len(rewards_G) // _MOST_GROUPS)
         self.rewards_G = [np.asarray(rewards, float) for rewards in rewards_G[::step]]
-        self.rule, self.seed, self.across = rule, seed, across
+        self.rule, self.seed = rule, seed
 
     def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
         """Mean and share above zero of the kept rewards' standard deviation."""
         random = np.random.default_rng([self.seed, n])
-        across = m == 1 or self.across
-        least = _batches(prompts) * prompts if across else 0
+        least = _batches(prompts) * prompts if m == 1 else 0
         draws = max(8, _DRAWS // len(self.rewards_G), -(-least // len(self.rewards_G)))
         drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
         rewards_D_N = np.concatenate(drawn)
-        if across:
+        if m == 1:
             return _signal_across(random.permutation(rewards_D_N), prompts, m)
         kept = downsample(rewards_D_N, m, self.rule, seed=[self.seed, n, m])
         mask_D_N = np.zeros(rewards_D_N.shape, dtype=bool)
@@ -217,13 +202,13 @@ def _draw(random: np.random.Generator, rewards: Floats, n: int, draws: int) -> F
 
 
 def measured(
-    rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance", across: bool = False
+    rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance"
 ) -> MeasuredRates | ResampledRewards:
     """The population that groups of rewards come from; those without any scored reward don't count.
 
     Exact sums where rewards take two values at most and the rule is max_variance, simulation for
     all else. The contrast of binary rewards other than 0 and 1 is in units of their difference.
-    NaN could not be scored. across: rows are chosen across the batch for every m.
+    NaN could not be scored.
 
     Raises:
         InvalidInputError: no reward at all.
@@ -235,12 +220,11 @@ def measured(
         raise InvalidInputError("no rollout has a reward: there is nothing to choose n and m by")
     values = np.unique(np.concatenate(groups))
     if resolve_rule(rule) is not max_variance or len(values) > 2:
-        return ResampledRewards([rewards.tolist() for rewards in groups], rule, across=across)
+        return ResampledRewards([rewards.tolist() for rewards in groups], rule)
     # one value only: whether it means right or wrong makes no difference to the contrast
     high = values[-1] if len(values) == 2 else np.inf
     right = tuple(int((rewards == high).sum()) for rewards in groups)
-    limits = (float(values[0]), float(values[-1]))
-    return MeasuredRates(right, tuple(len(rewards) for rewards in groups), limits, across)
+    return MeasuredRates(right, tuple(len(rewards) for rewards in groups))
 
 
 def parse_pass_rates(text: str) -> KnownRates | BetaRates:

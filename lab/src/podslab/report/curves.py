@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from podslab.evaluation.records import ACCURACIES, Evaluation
 from podsrl.errors import InvalidInputError
-from podsrl.rollout_log.run_folder import ACCURACIES, Evaluation
 
 Floats = npt.NDArray[np.float64]
 
@@ -90,7 +90,7 @@ class ArmCurves:
         """The curves of runs by seed, which must have been checked by `check_points`."""
         seeds = tuple(sorted(runs))
 
-        def table(field: str) -> Floats:
+        def values(field: str) -> Floats:
             return np.array([[getattr(e, field) for e in runs[seed]] for seed in seeds], float)
 
         def means(name: str) -> Floats:
@@ -100,13 +100,13 @@ class ArmCurves:
         return cls(
             arm=arm,
             seeds=seeds,
-            steps=table("step"),
-            seconds=table("training_seconds"),
-            generated=table("rollouts_generated"),
-            trained=table("rollouts_trained"),
+            steps=values("step"),
+            seconds=values("training_seconds"),
+            generated=values("rollouts_generated"),
+            trained=values("rollouts_trained"),
             accuracy=measures[measure],
             length=means("mean_length"),
-            answers=table("problems") * table("repeats"),
+            answers=values("problems") * values("repeats"),
             measures=measures,
         )
 

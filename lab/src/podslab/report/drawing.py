@@ -25,7 +25,7 @@ COLOURS = (
     *("#332288", "#999933", "#882255", "#44AA99", "#6F6F6F"),
 )
 #: Arms that have the same colour in every figure; others get one of the rest by their name.
-_FIXED = ("grpo", "grpo_ga", "pods", "auto", "max_reward", "random", "percentile")
+_FIXED = ("grpo", "grpo_ga", "pods", "max_reward", "random", "percentile")
 _DASHES = ("-", (0, (5, 1.5)), "-", (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 1, 1, 1, 1, 1)))
 _MARKERS = "sDo^vPX*<>ph"
 _STYLE = {
@@ -104,7 +104,7 @@ def look(slot: int) -> Look:
     return Look(colour, _DASHES[slot % len(_DASHES)], _MARKERS[slot % len(_MARKERS)])
 
 
-def plain(text: str, width: int = 16) -> str:
+def wrapped(text: str, width: int = 16) -> str:
     """Text in which matplotlib finds no formula, in at most two short lines."""
     lines = textwrap.wrap(text, width) or [""]
     if len(lines) > 2:

@@ -17,14 +17,14 @@ from podslab.report.drawing import (
     label_ends,
     look,
     looks,
-    plain,
     style,
+    wrapped,
 )
+from podslab.report.durations import time_unit
 from podslab.report.load_runs import REWARD, Arm, Comparison
 from podslab.report.statistics import error_over_seeds, mean_over_seeds
 from podslab.report.summary import MEASURES, ArmSummary, digits
 from podslab.report.training_log import TrainingLog
-from podslab.report.durations import time_unit
 from podsrl.rollout_log.run_folder import PHASES
 
 #: Inches; the text of a figure of this width can be read on a phone.
@@ -47,10 +47,8 @@ def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, F
             figures["measures"] = _measures(comparison)
         if any(_known([*log.reward, *log.kept_reward]) for log in logs):
             figures["kept_and_dropped"] = _kept_and_dropped(comparison)
-        if any(log.drives for log in logs):
-            figures["drives"] = _drives(comparison)
-        if any(_known(log.shaping_only) for log in logs):
-            figures["shaping_only"] = _shaping_only(comparison)
+        if any(log.correlations for log in logs):
+            figures["correlations"] = _correlations(comparison)
         figures["seconds_per_step"] = _seconds_per_step(comparison, summaries)
         if any(log.tokens for log in logs):
             figures["tokens"] = _tokens(comparison)
@@ -83,10 +81,8 @@ def describe(name: str, comparison: Comparison) -> str:
         "length": f"Completion length in tokens over training time. {band}",
         "kept_and_dropped": "Mean reward of kept, all and dropped rollouts over training time; mean"
         " over seeds and stretches of steps.",
-        "drives": "How closely the advantages follow each reward function (correlation, -1 to 1)"
-        " over training time: those of the kept rollouts, and what all n would give.",
-        "shaping_only": "Share of prompts whose kept rollouts differ in a reward, but in none for"
-        " the outcome (%), over training time.",
+        "correlations": "How closely the advantages of the kept rollouts follow each reward"
+        " function (correlation, -1 to 1) over training time.",
     }[name]
     return what + (f" Modelled time: {comparison.clock} per rollout." if comparison.clock else "")
 
@@ -132,7 +128,7 @@ def _curve(axes: Axes, name: str, seconds_T: Floats, values_S_T: Floats, look: L
     axes.fill_between(
         seconds_T, mean_T - error_T, mean_T + error_T, color=look.color, alpha=0.15, lw=0
     )
-    return Label(plain(name), float(seconds_T[there][-1]), float(mean_T[there][-1]), look.color)
+    return Label(wrapped(name), float(seconds_T[there][-1]), float(mean_T[there][-1]), look.color)
 
 
 def _lines(
@@ -169,7 +165,7 @@ def _lines(
         ]
         for name, level in (levels or {}).items():
             axes.axhline(level, color=own[name].color, lw=1.0, ls=(0, (2, 2)))
-            text = plain(f"99 % of {name}")
+            text = wrapped(f"99 % of {name}")
             labels.append(Label(text, axes.get_xlim()[1], level, own[name].color))
         label_ends(axes, labels)
     return figure
@@ -240,7 +236,7 @@ def _bars(
         left += width
     for row, total in zip(rows, left, strict=True):
         axes.annotate(digits(total), (total, row), (4, 0), textcoords="offset points", va="center")
-    axes.set_yticks(rows, [plain(name) for name in arms])
+    axes.set_yticks(rows, [wrapped(name) for name in arms])
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlim(0.0, 1.22 * float(left.max()) or 1.0)
@@ -289,7 +285,7 @@ def _kept_and_dropped(comparison: Comparison) -> Figure:
     handles: set[str] = set()
     drawn: list[Floats] = []
     for axes, (name, log) in zip(panels.flat, logs.items(), strict=False):
-        axes.set_title(plain(name, 22))
+        axes.set_title(wrapped(name, 22))
         values = {"kept": log.kept_reward, "all": log.reward, "dropped": log.dropped_reward}
         if not _known(log.dropped_reward):
             values = {"all": log.reward}
@@ -312,47 +308,23 @@ def _logs(comparison: Comparison) -> dict[str, TrainingLog]:
     return {arm.name: arm.log for arm in comparison.arms if arm.log is not None}
 
 
-def _drives(comparison: Comparison) -> Figure:
-    """Kept rollouts and all n beside each other, a row for each arm; a line for each function."""
-    logs = {name: log for name, log in _logs(comparison).items() if log.drives}
-    figure, panels, size = _grid(comparison, 2 * len(logs), 2.0 if len(logs) > 1 else 2.6)
-    functions = list(dict.fromkeys(f for log in logs.values() for f in log.drives))[:LINES]
+def _correlations(comparison: Comparison) -> Figure:
+    """A panel for each arm; a line for each reward function."""
+    logs = {name: log for name, log in _logs(comparison).items() if log.correlations}
+    figure, panels, size = _grid(comparison, len(logs), 2.0 if len(logs) > 1 else 2.8)
+    functions = list(dict.fromkeys(f for log in logs.values() for f in log.correlations))[:LINES]
     own = {name: look(len(COLOURS) - 1 - i) for i, name in enumerate(functions)}
     panels[0, 0].set_ylim(-1.05, 1.05)
-    for row, (arm, log) in zip(panels, logs.items(), strict=True):
-        for axes, what, values in zip(
-            row, ("kept", "all n"), (log.drives, log.drives_all), strict=True
-        ):
-            axes.set_title(plain(f"{arm}: {what}", 24))
-            axes.axhline(0.0, color=SOFT, lw=0.8)
-            ends = []
-            for name in (name for name in functions if name in values):
-                seconds, line = log.seconds / size, values[name]
-                there = ~np.isnan(line)
-                style_of = {"color": own[name].color, "ls": own[name].dashes}
-                axes.plot(seconds[there], line[there], **style_of)
-                ends.append(
-                    Label(plain(name, 14), seconds[there][-1], line[there][-1], own[name].color)
-                )
-        label_ends(row[-1], ends)
-    figure.supylabel("drive (correlation)", fontsize="medium")
-    return figure
-
-
-def _shaping_only(comparison: Comparison) -> Figure:
-    """A line for each arm, at most `LINES`."""
-    logs = {n: log for n, log in _logs(comparison).items() if _known(log.shaping_only)}
-    figure, panels, size = _grid(comparison, 1, 2.4)
-    own = looks(arm.name for arm in comparison.arms)
-    axes = panels[0, 0]
-    axes.set(
-        title="Groups that only shaping rewards tell apart", ylim=(0.0, 100.0), ylabel="% of groups"
-    )
-    ends = []
-    for name, log in list(logs.items())[:LINES]:
-        there = ~np.isnan(log.shaping_only)
-        seconds, share = log.seconds[there] / size, 100.0 * log.shaping_only[there]
-        axes.plot(seconds, share, color=own[name].color, ls=own[name].dashes)
-        ends.append(Label(plain(name), seconds[-1], share[-1], own[name].color))
-    label_ends(axes, ends)
+    for axes, (arm, log) in zip(panels.flat, logs.items(), strict=False):
+        axes.set_title(wrapped(arm, 22))
+        axes.axhline(0.0, color=SOFT, lw=0.8)
+        for name in (name for name in functions if name in log.correlations):
+            line = log.correlations[name]
+            there = ~np.isnan(line)
+            style_of = {"color": own[name].color, "ls": own[name].dashes}
+            axes.plot(log.seconds[there] / size, line[there], **style_of)
+    figure.supylabel("correlation with the advantages", fontsize="medium")
+    lines = [Line2D([], [], color=own[name].color, ls=own[name].dashes) for name in functions]
+    names = [wrapped(name, 24) for name in functions]
+    figure.legend(lines, names, loc="outside upper center", ncols=2, fontsize=9.5)
     return figure

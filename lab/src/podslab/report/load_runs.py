@@ -11,12 +11,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from podslab.evaluation.records import ACCURACIES, Evaluation, evaluations
+from podslab.report.comparison_file import read_comparison_file
 from podslab.report.curves import ArmCurves, Clock, check_points
 from podslab.report.training_log import TrainingLog, read_training_log, reward_curves
 from podsrl.errors import InvalidInputError, UnknownNameError
-from podslab.report.comparison_file import read_comparison_file
-from podsrl.rollout_log.run_folder import ACCURACIES, Evaluation, RunFolder, find_runs
 from podsrl.rollout_log.files import damage_as_notes
+from podsrl.rollout_log.run_folder import RunFolder, find_runs
 
 #: Arms that others are measured against, if no reference is asked for.
 REFERENCES = ("grpo", "grpo_ga")
@@ -206,7 +207,7 @@ def _read(folder: RunFolder) -> Run:
         folder,
         config,
         folder.environments(),
-        folder.evaluations(),
+        evaluations(folder),
         folder.metrics(),
     )
 

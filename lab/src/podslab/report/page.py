@@ -12,10 +12,10 @@ from typing import Any
 
 from podslab.report.drawing import with_dark_variant
 from podslab.report.figures import describe
+from podslab.report.load_runs import Comparison
+from podslab.report.summary import ArmSummary, heading, headline, table_rows, verdicts
 from podsrl.rollout_log import inspector
 from podsrl.rollout_log.inspector import PackedRollouts
-from podslab.report.load_runs import Comparison
-from podslab.report.summary import ArmSummary, heading, headline, table, verdicts
 
 _HERE = Path(__file__).parent
 
@@ -73,7 +73,7 @@ def _section(section: Section) -> dict[str, Any]:
             for name, svg in section.figures.items()
         ],
         "arms": [summary.arm for summary in summaries],
-        "table": table(comparison, list(summaries)),
+        "table": table_rows(comparison, list(summaries)),
         "different": [row for row in rows if len(set(row[1])) > 1],
         "same": [(key, values[0]) for key, values in rows if len(set(values)) == 1],
         "environments": _environments(comparison),

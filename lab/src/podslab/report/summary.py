@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from podslab.report.curves import Floats
+from podslab.report.durations import duration
 from podslab.report.load_runs import REWARD, Arm, Comparison
 from podslab.report.statistics import (
     Estimate,
@@ -19,8 +20,6 @@ from podslab.report.statistics import (
     rise,
     speed_up,
 )
-from podsrl.trl import model_card as cards
-from podslab.report.durations import duration
 
 NOT_REACHED = "not reached"
 NOT_LEARNED = "nothing learned"
@@ -86,8 +85,8 @@ def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
         steps=steps,
         seconds_per_step=seconds / steps,
         peak_memory=arm.peak_memory,
-        generated=_known(generated),
-        trained=_known(trained),
+        generated=_none_if_nan(generated),
+        trained=_none_if_nan(trained),
         speedups={
             name: speed_up(comparison.arm(name).curves, curves) for name in comparison.references
         },
@@ -115,11 +114,11 @@ def _base(comparison: Comparison, accuracy_S_T: Floats) -> Estimate | None:
     return estimate if comparison.base == "own" else Estimate(estimate.mean, None, 1)
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def table(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str, list[str]]]:
+def table_rows(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str, list[str]]]:
     """The table of a report: (what, one text for each arm)."""
     time = "modelled " if comparison.clock else ""
     what = "reward" if comparison.measure == REWARD else "accuracy"
@@ -261,9 +260,15 @@ def as_markdown(comparison: Comparison, summaries: list[ArmSummary]) -> str:
     lines += [f"* **{ratio}**: {text}" for ratio, text in verdicts(comparison, summaries)]
     lines += [f"* {remark}" for remark in comparison.remarks]
     lines += [f"* Note: {note}." for note in comparison.notes]
-    names, rows = zip(*table(comparison, summaries), strict=True)
-    columns = [(s.arm, [row[i] for row in rows]) for i, s in enumerate(summaries)]
-    return "\n".join([*lines, "", cards.table(("", list(names)), *columns), ""])
+    rows = [[name, *values] for name, values in table_rows(comparison, summaries)]
+    return "\n".join([*lines, "", _markdown(["", *(s.arm for s in summaries)], rows), ""])
+
+
+def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    cells = [[" ".join(text.split()).replace("|", r"\|") for text in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def heading(comparison: Comparison) -> str:

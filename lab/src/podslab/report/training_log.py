@@ -19,9 +19,8 @@ class TrainingLog:
     phase_seconds: seconds per step, by phase.
     seconds, reward, kept_reward, dropped_reward: means of the logged steps in equal stretches of
         training time; NaN where nothing was dropped, or could be scored.
-    drives, drives_all: over the same stretches, how closely the kept advantages follow each reward
-        function, and what those of all n would; {} where there is one function or none was logged.
-    shaping_only: share of groups whose kept rollouts differ in no outcome reward.
+    correlations: over the same stretches, how closely the kept advantages follow each reward
+        function; {} where it was not logged.
     tokens: of prompts and completions, per step, "kept" and "dropped"; {} where nothing is dropped.
     """
 
@@ -30,9 +29,7 @@ class TrainingLog:
     reward: Floats
     kept_reward: Floats
     dropped_reward: Floats
-    drives: Mapping[str, Floats]
-    drives_all: Mapping[str, Floats]
-    shaping_only: Floats
+    correlations: Mapping[str, Floats]
     tokens: Mapping[str, float]
 
 
@@ -52,22 +49,22 @@ def read_training_log(
     if not rows:
         return None
     seconds = _column(rows, "pods/training_seconds")
-    phases = {phase: _mean(_column(rows, f"pods/seconds_{phase}")) for phase in PHASES}
+    phases = {phase: _mean_of_known(_column(rows, f"pods/seconds_{phase}")) for phase in PHASES}
     if clock is not None:
         generated = _column(rows, "pods/rollouts_generated")
         trained = _column(rows, "pods/rollouts_trained")
         seconds = (clock.generate + clock.score) * generated + clock.update * trained
         last = [of_seed[-1] for of_seed in by_seed if of_seed]
-        steps = _mean(_column(last, "step"))
+        steps = _mean_of_known(_column(last, "step"))
         phases = clock.phases(
-            _mean(_column(last, "pods/rollouts_generated")) / steps,
-            _mean(_column(last, "pods/rollouts_trained")) / steps,
+            _mean_of_known(_column(last, "pods/rollouts_generated")) / steps,
+            _mean_of_known(_column(last, "pods/rollouts_trained")) / steps,
         )
     edges = np.linspace(0.0, float(np.nanmax(seconds)), _STRETCHES + 1)[1:-1]
     stretch = np.digitize(seconds, edges)
 
     def means(values: Floats) -> Floats:
-        return np.array([_mean(values[stretch == i]) for i in np.unique(stretch)])
+        return np.array([_mean_of_known(values[stretch == i]) for i in np.unique(stretch)])
 
     return TrainingLog(
         phase_seconds=phases,
@@ -75,23 +72,24 @@ def read_training_log(
         reward=means(_column(rows, "reward")),
         kept_reward=means(_column(rows, "pods/kept_reward")),
         dropped_reward=means(_column(rows, "pods/dropped_reward")),
-        drives=_named(rows, "pods/drives/", means),
-        drives_all=_named(rows, "pods/drives_all/", means),
-        shaping_only=means(_column(rows, "pods/shaping_only_groups")),
+        correlations=_correlations(rows, means),
         tokens=_tokens(rows),
     )
 
 
-def _named(
-    rows: Sequence[Mapping[str, Any]], prefix: str, means: Callable[[Floats], Floats]
+def _correlations(
+    rows: Sequence[Mapping[str, Any]], means: Callable[[Floats], Floats]
 ) -> dict[str, Floats]:
+    prefix = "pods/correlation/"
     names = dict.fromkeys(name for row in rows for name in row if name.startswith(prefix))
     found = {name.removeprefix(prefix): means(_column(rows, name)) for name in names}
     return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
 
 def _tokens(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    means = {kind: _mean(_column(rows, f"pods/{kind}_tokens")) for kind in ("kept", "dropped")}
+    means = {
+        kind: _mean_of_known(_column(rows, f"pods/{kind}_tokens")) for kind in ("kept", "dropped")
+    }
     return {kind: mean for kind, mean in means.items() if not np.isnan(mean)}
 
 
@@ -105,7 +103,7 @@ def reward_curves(arm: str, metrics: Mapping[int, Sequence[Mapping[str, Any]]]) 
     points = min(_STRETCHES // 2, *map(len, rows))
     parts = [np.array_split(np.arange(len(of_seed)), points) for of_seed in rows]
 
-    def table(name: str, pick: Callable[[Floats], float]) -> Floats:
+    def at_points(name: str, pick: Callable[[Floats], float]) -> Floats:
         return np.array(
             [
                 [pick(_column([of_seed[i] for i in part], name)) for part in of_parts]
@@ -116,16 +114,16 @@ def reward_curves(arm: str, metrics: Mapping[int, Sequence[Mapping[str, Any]]]) 
     def last(values: Floats) -> float:
         return float(values[-1])
 
-    reward = table("reward", _mean)
+    reward = at_points("reward", _mean_of_known)
     return ArmCurves(
         arm=arm,
         seeds=seeds,
-        steps=table("step", last),
-        seconds=table("pods/training_seconds", last),
-        generated=table("pods/rollouts_generated", last),
-        trained=table("pods/rollouts_trained", last),
+        steps=at_points("step", last),
+        seconds=at_points("pods/training_seconds", last),
+        generated=at_points("pods/rollouts_generated", last),
+        trained=at_points("pods/rollouts_trained", last),
         accuracy=reward,
-        length=table("completions/mean_length", _mean),
+        length=at_points("completions/mean_length", _mean_of_known),
         answers=np.full(reward.shape, np.nan),
     )
 
@@ -134,6 +132,6 @@ def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:
     return np.array([row.get(name) for row in rows], dtype=float)  # None: NaN
 
 
-def _mean(values: Floats) -> float:
+def _mean_of_known(values: Floats) -> float:
     there = values[~np.isnan(values)]
     return float(there.mean()) if there.size else float("nan")

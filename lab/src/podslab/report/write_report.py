@@ -1,17 +1,17 @@
 """Writing a report: one page, its figures as files, and its numbers as JSON and Markdown."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from podslab.report.dataset import slug
 from podslab.report.drawing import render
 from podslab.report.figures import draw
-from podsrl.rollout_log.inspector import pack_rollouts
 from podslab.report.load_runs import Comparison
 from podslab.report.page import Section, render_page
 from podslab.report.summary import ArmSummary, as_json, as_markdown, few_seeds, summarise
 from podsrl.rollout_log.files import damage_as_notes, write_json, write_whole
+from podsrl.rollout_log.inspector import pack_rollouts
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ def write_report(
 
     sections = []
     for comparison, of_arms in zip(comparisons, summaries, strict=True):
-        prefix = f"{slug(comparison.title)}-" if len(comparisons) > 1 else ""
+        slug = re.sub("[^a-z0-9]+", "-", comparison.title.lower()).strip("-")
+        prefix = f"{slug}-" if len(comparisons) > 1 else ""
         drawn = draw(comparison, of_arms)
         svgs = {name: render(figure, "svg") for name, figure in drawn.items()}
         for name, figure in drawn.items():

@@ -1,1 +1,1 @@
-"""."""
+"""The laboratory of podsrl: models, tasks, graders, training, comparisons and reports."""

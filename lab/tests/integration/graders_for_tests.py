@@ -16,15 +16,15 @@ def sleep(seconds):
     return seconds
 
 
-def tower(n):
-    return 9**9**9**n > 0
+def count_for_ever(_):
+    return sum(range(10**15))
 
 
-def kill_itself():
+def kill_itself(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kill_the_group():
+def kill_the_group(_):
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
@@ -34,23 +34,31 @@ def interrupt(pid, now):
     time.sleep(60)
 
 
-def segfault():
+def segfault(_):
     ctypes.string_at(0)
 
 
-def fill_memory():
+def fill_memory(_):
     return len(bytearray(1 << 40))
 
 
-def leave():
+def leave(_):
     os._exit(0)
+
+
+def exit_politely(_):
+    sys.exit("enough")
+
+
+def give_back_what_cannot_be_sent(_):
+    return lambda: None
 
 
 def modules():
     return sorted(sys.modules)
 
 
-def complain(*_):
+def complain(_):
     raise ValueError("I don't like it")
 
 
@@ -60,5 +68,5 @@ def chatter():
     return "done"
 
 
-def process_id():
+def process_id(_):
     return os.getpid()

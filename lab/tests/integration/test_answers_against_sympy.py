@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from podslab.grading.math.answers import compare_quickly, equal_structures
 from podslab.grading.math.structure import UnreadableError
-from podslab.grading.sandbox import why_no_bubblewrap
+from podslab.grading.sandbox import why_no_sandbox
 from podslab.grading.unscorable import COUNTS
 from podsrl.plugins import import_module_or_file
 
@@ -50,7 +50,7 @@ def test_2000_pairs_have_no_false_positive_and_few_false_negatives():
 
 @pytest.mark.parametrize("name", list(fuzz_graders.golds_of()))
 def test_hostile_completions_crash_no_grader(name):
-    if name == "code" and (problem := why_no_bubblewrap()):
+    if name == "code" and (problem := why_no_sandbox()):
         pytest.skip(problem)
     r = random.Random(1)
     texts = [fuzz_graders.hostile(r) for _ in range(300)]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from podslab.grading.sandbox import why_no_bubblewrap
+from podslab.grading.sandbox import why_no_sandbox
 from podslab.tasks import get_task
 from podslab.tasks.code import extract_code
 
-pytestmark = pytest.mark.skipif(bool(why_no_bubblewrap()), reason=why_no_bubblewrap())
+pytestmark = pytest.mark.skipif(bool(why_no_sandbox()), reason=why_no_sandbox())
 
 ADD = "def add(a, b):\n    return a + b\n"
 
@@ -79,12 +79,13 @@ RIGHT = [
     fenced("import sys\nsys.setrecursionlimit(100000)\n" + ADD),
     fenced("import sys\nsys.stdout.write('hello')\n" + ADD),
     fenced("import pickle\nclass P:\n    pass\npickle.loads(pickle.dumps(P()))\n" + ADD),
-    fenced("import threading\nt = threading.Thread(target=print)\nt.start()\nt.join()\n" + ADD),
 ]
 WRONG = [
     fenced("def add(a, b):\n    print(a + b)"),
     fenced("def add(a, b):\n    return a - b"),
     fenced("def Add(a, b):\n    return a + b"),
+    # neither processes nor threads
+    fenced("import threading\nt = threading.Thread(target=print)\nt.start()\nt.join()\n" + ADD),
     fenced("def plus(a, b):\n    return a + b"),
     fenced("def add(a):\n    return a"),
     fenced("def add(a, b):\n    return str(a + b)"),

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from podsrl.errors import InvalidInputError
-from podslab.grading.sandbox import why_no_bubblewrap
-from podslab.grading.unscorable import COUNTS
+from podslab.grading.sandbox import run_in_sandbox, why_no_sandbox
+from podslab.tasks import code as code_module
 from podslab.tasks import get_task
 
-pytestmark = pytest.mark.skipif(bool(why_no_bubblewrap()), reason=why_no_bubblewrap())
+pytestmark = pytest.mark.skipif(bool(why_no_sandbox()), reason=why_no_sandbox())
 
 MBPP = {
     "text": "Write a function to find the larger of two numbers.",
@@ -60,34 +60,23 @@ def test_a_batch_runs_equal_code_once_and_keeps_the_order():
     assert [g.format for g in grades[:4]] == [True, True, False, False]
 
 
-class _Counting:
-    """The real sandbox, which says what it was asked to run."""
-
-    def __init__(self, sandbox):
-        self.sandbox, self.programs = sandbox, []
-
-    def run(self, code, tests, limits):
-        self.programs.append(code.strip())
-        return self.sandbox.run(code, tests, limits)
-
-
 def answer(code):
     return f"<answer>\n```python\n{code}\n```\n</answer>"
 
 
-def test_a_batch_starts_no_sandbox_for_what_is_not_python_nor_twice_for_the_same_program():
+def test_a_batch_runs_the_same_program_once(monkeypatch):
+    programs = []
+
+    def counting(code, tests, limits):
+        programs.append(code.strip())
+        return run_in_sandbox(code, tests, limits)
+
+    monkeypatch.setattr(code_module, "run_in_sandbox", counting)
     task = get_task("code")
-    task._sandbox = counting = _Counting(task._sandbox)
-    codes = [
-        "def add(a, b):\n    return a + b",
-        "def add(a, b): return a + b  # again",
-        "def add(a, b) return a + b",
-        "I would add them.",
-        "def add(a, b):\n    return a - b",
-    ]
-    grades = task.grade_batch([answer(code) for code in codes], [task.example] * len(codes))
-    assert [g.answer for g in grades] == [True, True, False, False, False]
-    assert sorted(counting.programs) == sorted([codes[1], codes[4]])
+    codes = ["def add(a, b): return a + b", "def add(a, b) return a + b", "I would add them."]
+    grades = task.grade_batch([answer(code) for code in codes * 3], [task.example] * 9)
+    assert [g.answer for g in grades] == [True, False, False] * 3
+    assert sorted(programs) == sorted(codes)
 
 
 def test_the_same_program_with_other_tests_or_another_setup_is_run_again():
@@ -104,30 +93,10 @@ def test_the_same_program_with_other_tests_or_another_setup_is_run_again():
 def test_a_batch_and_one_at_a_time_agree_on_odd_programs():
     task = get_task("code")
     add = "def add(a, b):\n    return a + b\n"
-    codes = [
-        *(add, add + "return 1", add + "x = 0x" + "f" * 9_000, add + "x = " + "-" * 200 + "1"),
-        *(add + "\x00", add + "# \ud800", add + "yield 1", add + "break", add + "print('\\d')"),
-        *(
-            add + "x = '\ud800'",
-            add.replace("a", "\uff41"),
-            "\ufeff" + add,
-            add.replace("\n", "\r\n"),
-        ),
-        *(
-            add + "1" * 5_000,
-            add + "+".join("1" * 9_000),
-            add + "f" + "()" * 5_000,
-            "\tif 1:\n" + add,
-        ),
-    ]
+    codes = [add, add + "return 1", add + "x = " + "-" * 200 + "1", add + "\x00"]
+    codes += [add + "# \ud800", add + "x = '\ud800'", add.replace("a", "\uff41"), "\ufeff" + add]
+    codes += [add.replace("\n", "\r\n"), add + "1" * 5_000, "\tif 1:\n" + add]
     texts = [answer(code) for code in codes]
     together = [g.answer for g in task.grade_batch(texts, [task.example] * len(codes))]
     assert together == [task.grade(text, task.example).answer for text in texts]
     assert set(together) == {True, False}
-
-
-def test_a_program_too_long_for_the_parser_is_still_run():
-    task, before = get_task("code"), COUNTS["errors"]
-    text = answer("def add(a, b):\n    return a + b\n# " + "é" * 40_000)
-    assert [g.answer for g in task.grade_batch([text], [task.example])] == [True]
-    assert COUNTS["errors"] == before

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podslab.grading.sandbox import why_no_bubblewrap
+from podslab.grading.sandbox import why_no_sandbox
 from podslab.tasks import get_task
 
 pytestmark = [
@@ -74,8 +74,8 @@ def make_trainer(task, rows, folder, **fields):
 @pytest.mark.parametrize("name", list(ROWS))
 def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
     pytest.importorskip("trl")
-    if name == "code" and why_no_bubblewrap():
-        pytest.skip(why_no_bubblewrap())
+    if name == "code" and why_no_sandbox():
+        pytest.skip(why_no_sandbox())
     if name.startswith("reasoning_gym"):
         pytest.importorskip("reasoning_gym")
     task = get_task(name)

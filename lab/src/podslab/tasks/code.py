@@ -8,10 +8,8 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podslab.grading.extract import answer_tag
-from podslab.grading.sandbox import find_sandbox
-from podslab.grading.sandbox.job import Limits
-from podslab.grading.workers.pool import shared_pool
-from podslab.grading.workers.process import encode, usable_cores
+from podslab.grading.pool import usable_cores
+from podslab.grading.sandbox import Limits, check_sandbox, run_in_sandbox
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
 
@@ -22,7 +20,6 @@ _FENCE = re.compile(_OPENED + r"(.*?)^[ \t]{0,9}```", re.S | re.M)
 _CLOSED_LATE = re.compile(_OPENED + r"(.*?)```[ \t]{0,9}$", re.S | re.M)  # at the end of a line
 _FUTURE = re.compile(r"^from __future__ import [\w, ]+$", re.M)
 _DEFINES = re.compile(r"^(?:async )?(?:def|class) |^\w+(?::[^=\n]*)? = lambda\b", re.M)
-_PARSER = "podslab.grading.python_source"
 #: The published split of MBPP's one file, by task_id (first, last).
 _MBPP_SPLITS = {"train": (601, 974), "test": (11, 510)}
 
@@ -31,7 +28,6 @@ class Code(Task):
     """Write a Python function; right if its unit tests pass in a sandbox.
 
     Args:
-        sandbox_url: a SandboxFusion server; None runs the code in bubblewrap.
         seconds: for one answer with its tests; cpu_seconds: of them, on the processor (an endless
             loop costs these); memory_mb: for the same.
     """
@@ -54,20 +50,15 @@ class Code(Task):
     splits = ("train", "test", "humaneval")
 
     def __init__(
-        self,
-        sandbox_url: str | None = None,
-        seconds: float = 10.0,
-        cpu_seconds: int = 5,
-        memory_mb: int = 1024,
+        self, seconds: float = 10.0, cpu_seconds: int = 5, memory_mb: int = 1024
     ) -> None:
         for name, value in {"cpu_seconds": cpu_seconds, "memory_mb": memory_mb}.items():
             if not isinstance(value, int) or value < 1:
                 raise InvalidInputError(f"{name} must be a whole number from 1; got {value!r}")
         if not seconds > 0:
             raise InvalidInputError(f"seconds must be above 0; got {seconds!r}")
-        self._sandbox = find_sandbox(sandbox_url)
+        check_sandbox()
         self._limits = Limits(seconds=seconds, cpu=cpu_seconds, memory=memory_mb << 20)
-        self._same_python = sandbox_url is None  # what doesn't parse here, doesn't run there
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question`, `answer` (the gold code), `tests` and `setup` (code run first)."""
@@ -97,9 +88,7 @@ class Code(Task):
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Run the completion's code and then the tests; None if the sandbox itself failed."""
-        code = extract_code(completion)
-        answer = False if code is None else self._run(_program(code, row), str(row["tests"]))
-        return Grade(answer, in_format(completion))
+        return self.grade_batch([completion], [row])[0]
 
     def grade_batch(
         self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
@@ -110,30 +99,18 @@ class Code(Task):
             None if code is None else (_program(code, row), str(row["tests"]))
             for code, row in zip(codes, rows, strict=True)
         ]
-        keys = self._fingerprints([pair[0] for pair in pairs if pair])
-        first = {(keys[pair[0]], pair[1]): pair for pair in pairs if pair and keys[pair[0]]}
+        different = list(dict.fromkeys(filter(None, pairs)))
         with ThreadPoolExecutor(usable_cores()) as threads:
-            done = threads.map(lambda pair: self._run(*pair), first.values())
-            answers: dict[Any, bool | None] = dict(zip(first, done, strict=True))
+            done = threads.map(lambda pair: self._run(*pair), different)
+            answers: dict[Any, bool | None] = dict(zip(different, done, strict=True))
         return [
-            Grade(answers.get((keys[pair[0]], pair[1]), False) if pair else False, in_format(text))
+            Grade(answers.get(pair, False), in_format(text))
             for pair, text in zip(pairs, completions, strict=True)
         ]
 
     def _run(self, program: str, tests: str) -> bool | None:
-        result = self._sandbox.run(program, tests, self._limits)
+        result = run_in_sandbox(program, tests, self._limits)
         return None if result.status == "broken" else result.status == "passed"
-
-    def _fingerprints(self, programs: Sequence[str]) -> dict[str, str]:
-        """program -> what is the same for equal programs; "" if it is not Python."""
-        unique = list(dict.fromkeys(programs))
-        if not self._same_python or not unique:
-            return {program: program for program in unique}
-        pool = shared_pool(5.0, _PARSER)
-        parse = f"{_PARSER}:fingerprint"
-        short = [(p,) for p in unique if encode(parse, (p,), pool.deadline) is not None]
-        found = {p: key for (p,), key in zip(short, pool.run(parse, short), strict=True)}
-        return {p: p if found.get(p) is None else found[p] for p in unique}
 
 
 def _program(code: str, row: Mapping[str, Any]) -> str:

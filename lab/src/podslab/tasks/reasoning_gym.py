@@ -11,7 +11,7 @@ from typing import Any
 
 from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError
 from podslab.grading.extract import answer_tag, declared_answer, unwrapped
-from podslab.grading.workers.pool import shared_pool
+from podslab.grading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 
 _FUNCTION = "podslab.tasks.reasoning_gym:score"

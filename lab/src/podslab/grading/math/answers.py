@@ -19,7 +19,7 @@ from podslab.grading.math.structure import (
     stated_unit,
 )
 from podslab.grading.multiple_choice import read_choice
-from podslab.grading.workers.pool import GradingPool
+from podslab.grading.pool import GradingPool
 
 _FUNCTION = "podslab.grading.math.answers:equal_structures"
 _LETTER = re.compile(r"\(?([A-Z])\)?")

@@ -11,6 +11,8 @@ import os
 import resource
 import sys
 
+_NOBODY = 65534
+
 
 def main() -> None:
     """Run the job on standard input."""
@@ -20,8 +22,12 @@ def main() -> None:
     while length > 0:
         parts.append(read(0, length))
         length -= len(parts[-1])
-    job = eval(b"".join(parts), {"__builtins__": {}})  # made by podslab.grading.sandbox.job
-    source, sink = os.dup2(0, 60), os.dup2(1, 61)
+    job = eval(b"".join(parts), {"__builtins__": {}})  # made by podslab.grading.sandbox
+    if os.getuid() == 0:  # the kernel does not limit root's processes
+        os.setgroups([])
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -1,0 +1,241 @@
+"""Grading in processes that can be killed: what hangs, crashes or fills memory harms nothing else.
+
+A helper process, started on first use, imports the graders once and forks the workers of a
+`pebble.ProcessPool`, which kills what passes its deadline. The helper is no child of
+multiprocessing: such children run the user's main script again, daemonic processes may not have
+them, and a fork of a process with torch and CUDA in it may hang.
+"""
+
+import atexit
+import contextlib
+import functools
+import gc
+import math
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+from pebble import ProcessExpired, ProcessFuture, ProcessPool
+
+from podslab.grading.unscorable import COUNTS
+from podsrl.errors import InvalidInputError, PodsError
+from podsrl.plugins import import_module_or_file
+
+_HELPER = "import sys; from podslab.grading.pool import serve; serve(int(sys.argv[1]))"
+_SECONDS_TO_START = 120.0
+#: Seconds beyond the deadline in which pebble must have ended a worker, before all are killed.
+GRACE = 30.0
+
+
+class GradingProcessError(PodsError, RuntimeError):
+    """The grading processes can't be started."""
+
+
+class GradingPool:
+    """Runs a grading function on many answers, in a few processes.
+
+    A grading that takes too long, crashes or raises is counted in
+    `podslab.grading.unscorable.COUNTS` and gives None; the others are not touched. `run` may be
+    called from any thread, inside a running event loop (which it blocks) and after a fork.
+
+    Args:
+        deadline: seconds for one answer.
+        preload: modules or files whose import takes long.
+        workers: processes; None means one per core, at most 8.
+        memory: bytes of memory that grading one answer may take.
+    """
+
+    def __init__(
+        self,
+        deadline: float = 5.0,
+        preload: Sequence[str] = (),
+        workers: int | None = None,
+        memory: int = 2 << 30,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise InvalidInputError(f"workers must be at least 1; got {workers}")
+        if not deadline > 0:
+            raise InvalidInputError(f"the deadline must be positive seconds; got {deadline}")
+        self._deadline, self._preload, self._memory = deadline, tuple(preload), memory
+        self._workers = workers or min(8, usable_cores())
+        self._process: subprocess.Popen[bytes] | None = None
+        self.forget()
+        _POOLS.add(self)
+
+    def run(self, function: str, items: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The result of function(*item) for every item, in order; None where there is none.
+
+        Args:
+            function: "module:function" or "path/to/file.py:function".
+            items: the arguments of each call, hashable; equal ones are called once.
+
+        Raises:
+            GradingProcessError: the processes can't be started.
+        """
+        calls = list(dict.fromkeys(items))
+        if not calls:
+            return []
+        with self._lock:
+            outcomes = self._ask(function, calls)
+            COUNTS["graded"] += len(calls)
+            COUNTS.update(failure for _, failure in outcomes if failure)
+        answers = dict(zip(calls, outcomes, strict=True))
+        return [answers[item][0] for item in items]
+
+    @property
+    def pid(self) -> int | None:
+        """The process id and process group of the helper; None if it is not running."""
+        return self._process.pid if self._process else None
+
+    def close(self) -> None:
+        """End the processes; a later `run` starts new ones."""
+        if self._process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._connection.close()
+            self._process = None
+
+    def forget(self) -> None:
+        """Begin anew without touching the processes: in a forked child they are the parent's."""
+        self._lock = threading.Lock()
+        if self._process:
+            self._connection.close()
+            self._process.returncode = 0  # no wait for another's child
+            self._process = None
+
+    def _ask(self, function: str, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, str]]:
+        """The result of each call, and why there is none ("" if there is one)."""
+        rounds = math.ceil(len(calls) / self._workers)
+        for _ in range(2):  # a helper that was killed from outside is replaced once
+            try:
+                if self._process is None:
+                    self._start()
+                self._connection.send((function, calls, self._deadline))
+                if self._connection.poll(rounds * (self._deadline + GRACE)):
+                    outcomes: list[tuple[Any, str]] = self._connection.recv()
+                    return outcomes
+            except (EOFError, ConnectionError):
+                pass
+            except BaseException:  # after Ctrl-C no late answer may be taken for another
+                self.close()
+                raise
+            self.close()
+        return [(None, "crashes")] * len(calls)
+
+    def _start(self) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self._connection, theirs = multiprocessing.Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _HELPER, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=environment,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        problem = f"no answer after {_SECONDS_TO_START:.0f} s"
+        try:
+            self._connection.send((self._workers, self._memory, self._preload))
+            if self._connection.poll(_SECONDS_TO_START):
+                problem = self._connection.recv()
+        except (EOFError, ConnectionError):
+            problem = f"exit status {self._process.wait()}"
+        if problem:
+            raise GradingProcessError(
+                f"the grading processes can't be started: {problem}. They run {sys.executable};"
+                " do the imports of the grader work there?"
+            )
+
+
+def serve(descriptor: int) -> None:
+    """Answer requests until the connection is closed: the main function of the helper process."""
+    connection = Connection(descriptor)
+    workers, memory, preload = connection.recv()
+    try:
+        for module in preload:
+            import_module_or_file(module)
+    except Exception as error:  # noqa: BLE001 (an import may raise anything; the pool reports it)
+        connection.send(f"{type(error).__name__}: {error}")
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # what graders print
+    gc.freeze()
+    pool = ProcessPool(
+        max_workers=workers,
+        initializer=_begin_worker,
+        initargs=(descriptor, memory),
+        context=multiprocessing.get_context("fork"),
+    )
+    connection.send("")
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            function, calls, deadline = connection.recv()
+            futures = [
+                pool.schedule(_call, args=(function, call), timeout=deadline) for call in calls
+            ]
+            connection.send([_outcome(future) for future in futures])
+    os.killpg(0, signal.SIGKILL)  # this process and its workers
+
+
+def _begin_worker(descriptor: int, memory: int) -> None:
+    os.close(descriptor)  # so that the end of the helper closes the connection
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # pebble's handler waits for Python's turn
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":  # macOS refuses to limit memory
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        memory = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
+def _call(function: str, arguments: tuple[Any, ...]) -> Any:
+    return _resolve(function)(*arguments)
+
+
+@functools.cache
+def _resolve(name: str) -> Callable[..., Any]:
+    where, _, attribute = name.rpartition(":")
+    function: Callable[..., Any] = getattr(import_module_or_file(where), attribute)
+    return function
+
+
+def _outcome(future: ProcessFuture) -> tuple[Any, str]:
+    error = future.exception()
+    if error is None:
+        return future.result(), ""
+    if isinstance(error, TimeoutError):
+        return None, "timeouts"
+    return None, "crashes" if isinstance(error, ProcessExpired) else "errors"
+
+
+def usable_cores() -> int:
+    """How many cores are this process's: of its job's share, as torchrun's ranks divide it."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (there or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+
+
+@functools.cache
+def shared_pool(deadline: float, preload: str) -> GradingPool:
+    """The pool of every task with this deadline whose grader takes long to import `preload`."""
+    return GradingPool(deadline, (preload,))
+
+
+_POOLS: weakref.WeakSet[GradingPool] = weakref.WeakSet()
+
+
+def _all_pools(method: Callable[[GradingPool], None]) -> None:
+    for pool in _POOLS:
+        method(pool)
+
+
+atexit.register(_all_pools, GradingPool.close)
+os.register_at_fork(after_in_child=lambda: _all_pools(GradingPool.forget))

@@ -4,7 +4,7 @@ import math
 import operator
 import secrets
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -87,13 +87,22 @@ class Selection:
                 f" {', '.join(where + name for name in OPTIONS)}"
             )
         values = {OPTIONS[name]: value for name, value in given.items()}
-        values = {"num_kept": None, **values, "num_rollouts": num_rollouts}
         names = {field: where + name for name, field in OPTIONS.items()} | {"num_rollouts": n_name}
-        unchecked = object.__new__(cls)
+        return cls.named(names, **{"num_kept": None, **values, "num_rollouts": num_rollouts})
+
+    @classmethod
+    def named(cls, names: Mapping[str, str], **values: Any) -> "Selection":
+        """A selection whose error messages call its fields by a host's names.
+
+        Args:
+            names: What the user knows each field by.
+            values: The fields.
+        """
+        selection = object.__new__(cls)  # without __post_init__, which would say our names
         for field in fields(cls):
-            object.__setattr__(unchecked, field.name, values.get(field.name, field.default))
-        check(unchecked, names)
-        return unchecked
+            object.__setattr__(selection, field.name, values.get(field.name, field.default))
+        check(selection, names)
+        return selection
 
     @property
     def across_prompts(self) -> bool:
@@ -112,8 +121,11 @@ class Selection:
         A part that is NaN counts as 0 there, unless all of them are; a NaN reward stays NaN.
 
         Raises:
-            InvalidInputError: A part of that name is missing, or is no number.
+            InvalidInputError: A part of that name is missing, or is no number; or the reward is
+                infinite.
         """
+        if math.isinf(reward):
+            refuse_infinite(np.asarray(reward))
         if self.selection_weights is None or math.isnan(reward):
             return reward
         parts = {"score": reward, **parts}
@@ -128,7 +140,7 @@ class Selection:
         weights = np.array(list(self.selection_weights.values()), dtype=np.float64)
         return float(weighted_sums(values, weights))
 
-    def select(self, scores: Sequence[Sequence[float]], *step: int) -> list[list[int]]:
+    def select(self, scores: Iterable[Any], *step: int) -> list[list[int]]:
         """Which rollouts of each group are kept, ascending.
 
         Args:

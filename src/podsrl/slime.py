@@ -16,7 +16,7 @@ import numpy as np
 
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.selection import Options, check_options, kept_in_words
+from podsrl.selection import Selection
 
 __all__ = ["post_process_rewards", "select_rollouts"]
 
@@ -33,39 +33,40 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     """Delete the dropped rollouts of every group, and note the advantage of those that are kept.
 
     Args:
-        args: slime's arguments; `args.pods` holds m, and rule, baseline, seed, scope or
-            selection_weights (by key of a sample's reward, where that is a dictionary).
-        data: groups of `slime.utils.types.Sample`, changed in place. A sample without a reward
+        args: slime's arguments; `args.pods` holds m, and rule, baseline, seed or selection_weights
+            (by key of a sample's reward, where that is a dictionary).
+        data: Groups of `slime.utils.types.Sample`, changed in place. A sample without a reward
             (aborted), or with metadata["unscorable"], is one that could not be scored.
 
     Raises:
-        InvalidInputError: bad options, or a --global-batch-size that doesn't divide the kept rows,
+        InvalidInputError: Bad options, or a --global-batch-size that doesn't divide the kept rows,
             of which slime would cut off the rest.
-        UnsupportedError: a rollout of several samples.
+        UnsupportedError: A rollout of several samples.
     """
-    options = _read_options(args)
-    _check_global_batch_size(args, options.m)
-    rewards = [np.array([_reward(args, sample) for sample in group]) for group in data]
-    parts = [map(_parts, group) for group in data]
-    kept = options.select([zip(*both, strict=True) for both in zip(rewards, parts, strict=True)])
-    for group, rewards_N, ks in zip(data, rewards, kept, strict=True):
+    selection = _read_selection(args)
+    _check_global_batch_size(args, selection.num_kept)
+    rewards = [[_reward(args, sample) for sample in group] for group in data]
+    scores = [
+        [selection.score(reward, _parts(one)) for reward, one in zip(of_group, group, strict=True)]
+        for of_group, group in zip(rewards, data, strict=True)
+    ]
+    for group, of_group, kept in zip(data, rewards, selection.select(scores), strict=True):
         advantages = group_advantages(
-            rewards_N,
-            np.array(ks, dtype=int),
-            baseline=options.baseline,
+            np.array(of_group),
+            np.array(kept, dtype=int),
+            baseline=selection.baseline,
             scale=args.advantage_estimator in _SCALED and args.grpo_std_normalization,
             eps=_EPS,
         )
-        group[:] = [group[i] for i in ks]
+        group[:] = [group[place] for place in kept]
         for sample, advantage in zip(group, advantages.tolist(), strict=True):
             sample.metadata[_ADVANTAGE] = advantage
     generated = np.concatenate(rewards)
     scored = generated[~np.isnan(generated)]
+    rows, mean = sum(map(len, data)), scored.mean() if len(scored) else math.nan
     logger.info(
-        "selected %s in %d groups; the update sees %d rows; mean reward of all %d: %.4f",
-        kept_in_words(options.m, args.n_samples_per_prompt, options.scope),
-        *(len(data), sum(map(len, data))),
-        *(len(generated), scored.mean() if len(scored) else math.nan),
+        f"selected {selection.in_words} in {len(data)} groups; the update sees {rows} rows;"
+        f" mean reward of all {len(generated)}: {mean:.4f}"
     )
 
 
@@ -76,23 +77,23 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
 
     Args:
         args: slime's arguments.
-        samples: the kept samples, flat.
+        samples: The kept samples, flat.
 
     Returns:
         Both in the order of `samples`. The second are the raw rewards if slime would not normalise
         (--disable-rewards-normalization, or another estimator). An unscorable sample has 0.
 
     Raises:
-        InvalidInputError: samples that did not pass through `select_rollouts`.
-        UnsupportedError: an unscorable sample where slime would not normalise.
+        InvalidInputError: Samples that did not pass through `select_rollouts`.
+        UnsupportedError: An unscorable sample where slime would not normalise.
     """
     rewards = [_reward(args, sample) for sample in samples]
     raw = [0.0 if math.isnan(reward) else reward for reward in rewards]
     if not (args.rewards_normalization and args.advantage_estimator in _NORMALISED):
         if any(map(math.isnan, rewards)):
             raise UnsupportedError(
-                "a kept rollout could not be scored, and only advantages can leave it out: give"
-                f" --advantage-estimator {' or '.join(_NORMALISED)} without"
+                "a kept rollout could not be scored, and only advantages can leave it out:"
+                f" give --advantage-estimator {' or '.join(_NORMALISED)} without"
                 " --disable-rewards-normalization, or let the reward function return a number"
             )
         return raw, raw
@@ -104,20 +105,15 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
     return raw, [sample.metadata[_ADVANTAGE] for sample in samples]
 
 
-def _read_options(args: Any) -> Options:
+def _read_selection(args: Any) -> Selection:
     given = getattr(args, "pods", None)
     if not isinstance(given, dict):
         raise InvalidInputError(
             f"slime's arguments hold no options of podsrl (pods={given!r}); give"
             " --custom-config-path a YAML file with, for example, pods: {m: 16}"
         )
-    options = check_options(given, args.n_samples_per_prompt, "pods.", "--n-samples-per-prompt")
-    if options.rollouts_per_round is not None:
-        raise UnsupportedError(
-            "pods.rollouts_per_round: slime calls the filter once all samples of a prompt are"
-            " there, so none can be saved; leave it out"
-        )
-    return options
+    n, n_name = args.n_samples_per_prompt, "--n-samples-per-prompt"
+    return Selection.from_options(given, n, where="pods.", n_name=n_name)
 
 
 def _check_global_batch_size(args: Any, m: int) -> None:

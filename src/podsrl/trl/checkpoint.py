@@ -1,44 +1,108 @@
-"""The files that a PODS checkpoint holds beyond TRL's, so that a resumed run continues exactly."""
+"""Checkpoints that a run goes on from exactly: what they hold beyond TRL's, and whether whole."""
 
 import os
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
-from transformers import TrainerState, trainer
+from transformers import TrainerState
+
+from podsrl.trl.clock import PhaseClock
+from podsrl.trl.config import PODSConfig
+from podsrl.trl.messages import logger
+from podsrl.trl.recorder import RunRecorder
+from trl import GRPOTrainer
 
 
-@contextmanager
-def completed_before_use(saving: Any) -> Iterator[None]:
-    """Inside, transformers' trainer uploads and deletes no checkpoint; it does so at the end.
+class ResumableTrainer(GRPOTrainer):
+    """What `PODSTrainer` adds to TRL's checkpoints: its own state, and where the sampler was.
 
-    So a run that is killed while it saves has the checkpoint before, with a limit of 1, too.
+    TRL forgets the rollouts that are still to be trained on when a checkpoint falls between two
+    generations (num_iterations > 1, or several optimiser steps per generation); they go along.
     """
-    uploads: list[str] = []
-    surplus: list[dict[str, Any]] = []
-    with (
-        patch.object(saving, "_push_from_checkpoint", uploads.append),
-        patch.object(trainer, "rotate_checkpoints", lambda **which: surplus.append(which)),
-    ):
-        yield
-    for folder in uploads:
-        saving._push_from_checkpoint(folder)
-    for which in surplus:
-        trainer.rotate_checkpoints(**which)
 
+    args: PODSConfig
+    recorder: RunRecorder
+    clock: PhaseClock
+    rollouts_generated: int
+    rollouts_trained: int
+    tokens_generated: int
+    #: Whether the rows in TRL's buffer, and the gradients so far, rest on any scored rollout.
+    batch_is_scored = gradients_are_scored = False
+    _sampler: Any = None  # TRL's, unless the dataset is iterable
 
-def replay(sampler: Any, epochs: int) -> None:
-    """Bring a shuffling sampler, seeded anew, to where it was after so many epochs."""
-    for _ in range(epochs):
-        deque(sampler, maxlen=0)
+    def state_dict(self) -> dict[str, Any]:
+        """What this rank needs, beyond TRL's checkpoint, to go on exactly."""
+        per_generation = (self.args.steps_per_generation or 1) * self.num_iterations
+        generates_next = self._step % per_generation == 0
+        return {
+            "world": self.accelerator.num_processes,
+            "micro_step": self._step,
+            "buffered_inputs": None if generates_next else self._buffered_inputs,
+            "batch_is_scored": self.batch_is_scored,
+            "training_seconds": self.clock.training_seconds,
+            "rollouts_generated": self.rollouts_generated,
+            "rollouts_trained": self.rollouts_trained,
+            "tokens_generated": self.tokens_generated,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave; from another number of processes not exactly."""
+        self.clock.training_seconds = state["training_seconds"]
+        self.rollouts_generated = state["rollouts_generated"]
+        self.rollouts_trained = state["rollouts_trained"]
+        self.tokens_generated = state["tokens_generated"]
+        world = self.accelerator.num_processes
+        if state["world"] != world:
+            logger.warning(
+                "the checkpoint was saved by %d processes and is resumed on %d: the run goes on"
+                " with the same weights and optimiser, but with other rollouts than it would have"
+                " drawn",
+                state["world"],
+                world,
+            )
+            return
+        self._step = state["micro_step"]
+        self._buffered_inputs = state["buffered_inputs"]
+        self.batch_is_scored = state["batch_is_scored"]
+
+    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """TRL's step; remembers whether the gradients so far rest on any scored rollout."""
+        loss = super().training_step(*args, **kwargs)
+        self.gradients_are_scored |= self.batch_is_scored
+        return loss
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """Our state and the rollouts first, then TRL's files.
+
+        transformers writes trainer_state.json as its last file, and only then deletes older
+        checkpoints. So a run that is killed while it saves has a whole checkpoint at any time.
+        """
+        folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+        self.recorder.sync()
+        write(self.state_dict(), folder, self.accelerator.process_index)
+        self.accelerator.wait_for_everyone()
+        super()._save_checkpoint(model, trial)
+
+    def _load_optimizer_and_scheduler(self, folder: str | None) -> None:
+        super()._load_optimizer_and_scheduler(folder)
+        if folder is None:
+            return
+        state = read(Path(folder), self.accelerator.process_index, self.accelerator.device)
+        if state is not None:
+            self.load_state_dict(state)
+        if self._sampler is not None:  # seeded anew; to where it was after so many epochs
+            for _ in range(int(self.state.epoch + 1e-6)):
+                deque(self._sampler, maxlen=0)
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        self._sampler = super()._get_train_sampler(dataset)
+        return self._sampler
 
 
 def write(state: dict[str, Any], folder: Path, rank: int) -> None:
-    """Write a rank's state into a checkpoint, as the last of its files."""
+    """Write a rank's state into a checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     path = state_file(folder, rank)
     unfinished = path.with_suffix(".tmp")
@@ -71,10 +135,16 @@ def last_complete(output_dir: str | Path) -> Path | None:
 
     A run that was killed while it saved leaves a half-written checkpoint behind.
     """
-    folders = [p for p in Path(output_dir).glob("checkpoint-*") if state_file(p, 0).is_file()]
-    return max(folders, key=step_of, default=None)
+    whole: dict[Path, int] = {}
+    for folder in Path(output_dir).glob("checkpoint-*"):
+        if state_file(folder, 0).is_file():
+            try:
+                whole[folder] = step_of(folder)
+            except (OSError, ValueError):  # not written yet, or half
+                continue
+    return max(whole, key=lambda folder: whole[folder], default=None)
 
 
 def state_file(folder: Path, rank: int) -> Path:
-    """Where a rank's state is; a checkpoint without it is not complete."""
+    """Where a rank's state is."""
     return folder / f"pods_state_{rank}.pt"

@@ -24,7 +24,7 @@ class PhaseClock(TrainerCallback):
     outside `phase(...)` blocks is its update: log-probs, forward, backward, optimiser.
 
     Args:
-        kind: one of `CLOCKS`. "cpu" counts the seconds that this process computed, on all its
+        kind: One of `CLOCKS`. "cpu" counts the seconds that this process computed, on all its
             threads. With one thread, other work on the machine then counts little. It knows no GPU.
 
     Attributes:
@@ -48,6 +48,10 @@ class PhaseClock(TrainerCallback):
         finally:
             inside = sum(self._spent.values()) - before
             self._spent[name] += self._now() - began - inside
+
+    def add(self, name: str, seconds: float) -> None:
+        """Count seconds as phase `name` of the step."""
+        self._spent[name] += seconds
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Forget the peak of an earlier run in this process."""

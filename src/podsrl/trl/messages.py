@@ -3,6 +3,8 @@
 import logging
 import sys
 
+logger = logging.getLogger("podsrl.trl")
+
 
 class _WhereUnconfigured(logging.StreamHandler):
     """Writes to stderr until somebody gives the root logger a handler, which then has it all."""

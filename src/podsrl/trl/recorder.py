@@ -1,23 +1,22 @@
 """The one writer of a training run's folder, for `PODSTrainer` by itself and for `pods train`."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import PartialState
 from transformers import TrainerCallback
 
-from podsrl.trl.model_card import selection_of_model
-from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.files import write_whole
-from podsrl.trl.batch import Batch, select_rows
-from podsrl.trl.config import PODSConfig
-from podsrl.rollout_log.writer import RolloutLog
-from podsrl.trl.tracking import log_table, wants_tables
+from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.turns import text_of, turns_of
-
-logger = logging.getLogger(__name__)
+from podsrl.rollout_log.writer import RolloutLog
+from podsrl.trl.config import PODSConfig
+from podsrl.trl.messages import logger
+from podsrl.trl.model_card import selection_section
+from podsrl.trl.rollouts import Kept
+from podsrl.trl.tracking import log_table, wants_tables
 
 
 class RunRecorder(TrainerCallback):
@@ -45,7 +44,7 @@ class RunRecorder(TrainerCallback):
             "arm": "grpo" if args.num_rollouts == args.num_generations else "pods",
             "model_name_or_path": model,
             "reward_functions": self.names,
-            **args.plain(),
+            **args.settings(),
         }
         self._rollouts: RolloutLog | None = None
         self._table: tuple[int, dict[str, list[Any]]] | None = None  # for a tracker, until it logs
@@ -79,22 +78,22 @@ class RunRecorder(TrainerCallback):
                 log_table(self.args, *self._table)
                 self._table = None
 
-    def record(self, batch: Batch, tokenizer: Any) -> None:
-        """Write a batch's rollouts; what a tracker shows is the last batch before it logs."""
+    def record(self, kept: Kept, advantages_K: torch.Tensor, tokenizer: Any) -> None:
+        """Write a generation's rollouts; a tracker shows the last ones before it logs."""
         tables = wants_tables(self.args) and PartialState().is_main_process
         if self._rollouts is None and not tables:
             return
-        columns = rollout_columns(batch, tokenizer, self.names)
+        columns = rollout_columns(kept, advantages_K, tokenizer, self.names)
         if self._rollouts is not None:
-            self._rollouts.write(batch.step + 1, columns)
+            self._rollouts.write(kept.of.step + 1, columns)
         if tables:
-            self._table = batch.step + 1, columns
+            self._table = kept.of.step + 1, columns
 
     def complete_model_card(self, generated: int, trained: int) -> None:
         """Add to the card that TRL wrote how so many rollouts were selected."""
         card = self.run.path / "README.md"
         if PartialState().is_main_process and card.is_file():
-            said = selection_of_model(self.config, generated, trained)
+            said = selection_section(self.config, generated, trained)
             write_whole(card, (card.read_text(encoding="utf-8") + said).encode())
 
     def sync(self) -> None:
@@ -108,26 +107,35 @@ class RunRecorder(TrainerCallback):
             self.run.finish(self.config["arm"], self.config["seed"], steps, training_seconds)
 
 
-def rollout_columns(batch: Batch, tokenizer: Any, names_F: Sequence[str]) -> dict[str, list[Any]]:
-    """All generated rollouts of a batch as columns of the rollout log."""
-    advantages = dict(zip(batch.kept_places, batch.advantages_K.tolist(), strict=True))
-    places = batch.generated_places
-    rollouts = select_rows(batch.rollouts, places)
-    by_func = batch.rewards_P_N_F.flatten(0, 1)[places].T.tolist()
-    completions = rollouts["completion"] or ()
-    answers = [row.get("answer") for row in rollouts["row"] or ()]
+def rollout_columns(
+    kept: Kept, advantages_K: torch.Tensor, tokenizer: Any, names_F: Sequence[str]
+) -> dict[str, list[Any]]:
+    """All rollouts of a generation as columns of the rollout log.
+
+    Args:
+        kept: Those that the update sees, and all they were selected from.
+        advantages_K: The advantages of the kept ones.
+        tokenizer: Turns prompts into text.
+        names_F: The names of the reward functions.
+    """
+    of = kept.of
+    advantages = dict(zip(kept.places, advantages_K.tolist(), strict=True))
+    places = range(of.groups * of.n)
+    completions = of.columns["completion"] or ()
+    answers = [row.get("answer") for row in of.columns["row"] or ()]
+    by_function = of.rewards_P_N_F.flatten(0, 1).T.tolist()
     return {
-        "group": [place // batch.n for place in places],
-        "rollout": [place % batch.n for place in places],
-        "prompt": _prompts(rollouts["prompt_ids"] or (), tokenizer),
+        "group": [place // of.n for place in places],
+        "rollout": [place % of.n for place in places],
+        "prompt": _prompts(of.columns["prompt_ids"] or (), tokenizer),
         "completion": [text_of(completion) for completion in completions],
         "answer": [None if answer is None else str(answer) for answer in answers],
         "turns": [turns_of(completion) for completion in completions],
-        "reward": batch.rewards_P_N.flatten()[places].tolist(),
+        "reward": of.rewards_P_N.flatten().tolist(),
         "kept": [place in advantages for place in places],
         "advantage": [advantages.get(place) for place in places],
-        "tokens": [len(ids) for ids in rollouts["completion_ids"] or ()],
-        **{f"rewards/{f}": r for f, r in zip(names_F, by_func, strict=True)},
+        "tokens": [len(ids) for ids in of.columns["completion_ids"] or ()],
+        **{f"rewards/{f}": r for f, r in zip(names_F, by_function, strict=True)},
     }
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,13 +16,13 @@ _SHOWN = 200  # characters of a completion
 _ALLOWED = "allowed are finite numbers, and None or NaN for a completion that could not be scored"
 
 
-def checked(function: Any, name: str, step: int) -> Any:
+def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
     """A reward function that gives the same rewards as `function`, and clearer errors.
 
     Args:
-        function: sync or async; a reward model is returned as it is.
-        name: for messages.
-        step: optimiser step that it scores for, from 1.
+        function: A sync or async function; a reward model is returned as it is.
+        name: Its name, for messages.
+        next_step: Gives the optimiser step that it scores for, from 1.
 
     Raises:
         RewardError: when called: it raised, gave another number of rewards than completions, or
@@ -35,6 +35,7 @@ def checked(function: Any, name: str, step: int) -> Any:
 
         @functools.wraps(function)
         async def call_async(*, completions: Sequence[Any], **given: Any) -> list[float]:
+            step = next_step()
             with _named(who, step, completions):
                 values = await function(completions=completions, **given)
             return _as_rewards(values, who, step, completions)
@@ -42,6 +43,7 @@ def checked(function: Any, name: str, step: int) -> Any:
         return call_async
 
     def call(*, completions: Sequence[Any], **given: Any) -> list[float]:
+        step = next_step()
         with _named(who, step, completions):
             values = function(completions=completions, **given)
         return _as_rewards(values, who, step, completions)

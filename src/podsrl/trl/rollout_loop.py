@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from typing import Any
-from unittest.mock import patch
 
 from trl.experimental.async_grpo.async_rollout_worker import (
     RolloutGroup,
@@ -19,8 +18,9 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
-from podsrl.selection import Options
+from podsrl.selection import Selection
 from podsrl.trl.rewards import checked
+from podsrl.trl.swapped import swapped
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +30,12 @@ SCORED = "podsrl: scored"  # where a group's record travels in TRL's queue of me
 class SelectingLoop(_AsyncRolloutLoop):
     """TRL's loop in the process that generates; a group's dropped rollouts end here."""
 
-    def __init__(self, *, options: Options, **given: Any) -> None:
+    def __init__(self, *, selection: Selection, **given: Any) -> None:
         super().__init__(**given)
-        self._options = options
+        self._selection = selection
+        self._version = 0  # of the weights that the group being scored was generated with
+        named = zip(self.reward_funcs, self.reward_func_names, strict=False)  # environments' follow
+        self.reward_funcs = [checked(one, name, lambda: self._version) for one, name in named]
 
     async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
         """TRL's rows of the kept rollouts, with advantages as if there had been no others.
@@ -40,10 +43,8 @@ class SelectingLoop(_AsyncRolloutLoop):
         All n are scored once, by TRL's own method. It is called again on those that are kept, with
         reward functions that know what they gave.
         """
-        named = zip(self.reward_funcs, self.reward_func_names, strict=False)
-        functions = [checked(function, name, group.model_version) for function, name in named]
-        with patch.object(self, "reward_funcs", functions):
-            samples = await super()._score_group(group)
+        self._version = group.model_version
+        samples = await super()._score_group(group)
         rows = iter(samples)
         rows_N = [list(islice(rows, len(one))) for one in group.completions_sequences]
         rewards_N = [one[0].metrics["reward"] if one else math.nan for one in rows_N]
@@ -54,17 +55,25 @@ class SelectingLoop(_AsyncRolloutLoop):
             }
             for one in rows_N
         ]
-        rollouts = zip(rewards_N, parts_N, strict=True)
-        kept = self._options.select([rollouts], group.group_id)[0]
+        scored = zip(rewards_N, parts_N, strict=True)
+        scores_N = [self._selection.score(reward, parts) for reward, parts in scored]
+        kept = self._selection.select([scores_N], group.group_id)[0]
         if len(kept) < len(rows_N):
-            if self._options.baseline == "group":
+            if self._selection.baseline != "kept":
                 samples = [row for i in kept for row in rows_N[i]]
             else:
                 samples = await self._score_again(kept_of(group, kept), [parts_N[i] for i in kept])
             of_all_n = _means([one[0].metrics for one in rows_N if one])
             for row in samples:
                 row.metrics.update(of_all_n)
-        self._send(group, rows_N, rewards_N, parts_N, kept, samples)
+        self._send(
+            group,
+            rows_N=rows_N,
+            rewards_N=rewards_N,
+            parts_N=parts_N,
+            kept=kept,
+            samples=samples,
+        )
         return samples
 
     async def _score_again(
@@ -72,7 +81,7 @@ class SelectingLoop(_AsyncRolloutLoop):
     ) -> list[RolloutSample]:
         names = self.reward_func_names[: len(self.reward_funcs)]
         known = [_known([parts[name] for parts in parts_M]) for name in names]
-        with patch.object(self, "reward_funcs", known):
+        with swapped(self, reward_funcs=known):  # what they gave is known
             return await super()._score_group(group)
 
     def _send(

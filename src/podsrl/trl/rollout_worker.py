@@ -1,6 +1,5 @@
 """TRL's asynchronous rollout worker, with n rollouts per prompt of which m go to the trainer."""
 
-import logging
 import queue
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +7,6 @@ from typing import Any
 
 import requests
 import torch
-import trl
 from datasets import Dataset
 from packaging.version import Version
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
@@ -16,33 +14,35 @@ from trl.experimental.async_grpo import AsyncGRPOConfig
 from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
 from trl.trainer.utils import get_callable_name
 
-from podsrl.downsampling import resolve_rule
-from podsrl.drives import DriveWatch
+import trl
+from podsrl.downsampling import is_batch_rule, resolve_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.selection import Options, check_options
 from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.trl.batch import Batch
-from podsrl.trl.messages import show_messages
-from podsrl.trl.metrics import drives_of, pods_metrics
+from podsrl.rollout_log.writer import RolloutLog
+from podsrl.selection import Selection
+from podsrl.trl.messages import logger, show_messages
+from podsrl.trl.metrics import pods_metrics
 from podsrl.trl.recorder import rollout_columns
 from podsrl.trl.rewards import refuse_twice
-from podsrl.rollout_log.writer import RolloutLog
 from podsrl.trl.rollout_loop import SCORED, SelectingLoop
-
-logger = logging.getLogger(__name__)
+from podsrl.trl.rollouts import Kept, Rollouts
 
 # of the worker's arguments those that TRL's trainer takes from its config, by their names there
 _FROM_CONFIG = {
     "vllm_server_url": "vllm_server_base_url",
     "max_tokens": "max_completion_length",
-    **{
-        name: name
-        for name in (
-            *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "request_timeout"),
-            *("chat_template_kwargs", "max_tool_calling_iterations", "log_completions"),
-            *("num_completions_to_print", "fork_threshold_tokens", "queue_maxsize"),
-        )
-    },
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "repetition_penalty": "repetition_penalty",
+    "request_timeout": "request_timeout",
+    "chat_template_kwargs": "chat_template_kwargs",
+    "max_tool_calling_iterations": "max_tool_calling_iterations",
+    "log_completions": "log_completions",
+    "num_completions_to_print": "num_completions_to_print",
+    "fork_threshold_tokens": "fork_threshold_tokens",
+    "queue_maxsize": "queue_maxsize",
 }
 _ADAPTER = "trl-policy"  # what TRL's trainer calls a LoRA adapter on the server
 
@@ -67,12 +67,12 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         rollout_log: write every rollout, kept or not, to parquet under args.output_dir/rollouts.
         rollout_log_max_rows: bound of that log, as in `PODSConfig`.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
-            the reward function), as in `podsrl.selection.Options`.
+            the reward function), as in `podsrl.Selection`.
 
     Raises:
         InvalidInputError: m > n, m < 2, an unknown option, a wrong value.
         UnknownNameError: no such rule.
-        UnsupportedError: TRL 1.15; scope="batch"; rounds; or, when training begins, a server with
+        UnsupportedError: TRL 1.15; a batch rule; or, when training begins, a server with
             the adapter of a trainer whose peft_config the worker was not given.
         ImportError: vLLM or aiohttp is missing; from TRL.
     """
@@ -110,14 +110,14 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         self.num_rollouts = 4 * args.num_generations if num_rollouts is None else num_rollouts
         functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         functions = [function for function in functions if function is not None]
-        self.options = _checked_options(args, self.num_rollouts, options)
-        _check_names(functions, environment_factory, self.options)
+        self.selection = _selection(args, self.num_rollouts, options)
+        _check_names(functions, environment_factory, self.selection)
         tokenizer = _processing_class(model, args) if processing_class is None else processing_class
         if train_dataset is None and environment_factory is None:
             raise InvalidInputError("train_dataset is required without an environment_factory")
         blank = {"prompt": [[{"role": "user", "content": ""}]]}
         super().__init__(
-            options=self.options,
+            selection=self.selection,
             model_name=model,
             dataset=Dataset.from_dict(blank) if train_dataset is None else train_dataset,
             reward_funcs=functions,
@@ -135,7 +135,6 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         self._log_rows = rollout_log_max_rows if rollout_log else 0
         self._log: RolloutLog | None = None
         self._queue_of_child = self.metrics_queue
-        self._watch: DriveWatch | None = None
 
     def start(self) -> None:
         """TRL's; then what is scored is also logged."""
@@ -184,20 +183,11 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         """The metrics of the groups that were scored since the last log."""
         steps = (self.model_version - self._begun_at) * self.args.weight_sync_steps
         names = records[0]["names"]
-        batch = _batch(records, max(steps, 1) - 1)
-        weights = self.options.selection_weights
-        by_name = None if weights is None else [weights.get(name, 0.0) for name in names]
-        equal = [1.0] * len(names)
-        driven = drives_of(batch, names, equal, by_name, scale=True)
-        if self._watch is None:
-            self._watch = DriveWatch(names, equal)
-        warning = self._watch.observe([driven[f"pods/drives/{name}"] for name in names])
-        if warning is not None:
-            logger.warning(warning)
+        kept, advantages_K = _kept(records, step=max(steps, 1) - 1)
         if self._log is not None:
-            step = self._logged_before + batch.step + 1
-            self._log.write(step, rollout_columns(batch, self._tokenizer, names))
-        return {**pods_metrics(batch), **driven}
+            columns = rollout_columns(kept, advantages_K, self._tokenizer, names)
+            self._log.write(self._logged_before + kept.of.step + 1, columns)
+        return pods_metrics(kept, advantages_K, names)
 
 
 class ScoredGroups:
@@ -231,51 +221,45 @@ class ScoredGroups:
             self._records.append(item[SCORED])
 
 
-def _batch(records: Sequence[Mapping[str, Any]], step: int) -> Batch:
-    """Records of groups, as the batch that `PODSTrainer` would have of them."""
+def _kept(records: Sequence[Mapping[str, Any]], step: int) -> tuple[Kept, torch.Tensor]:
+    """Records of groups as what `PODSTrainer` would have of them, and advantages of the kept."""
     rewards_P_N = torch.tensor([record["rewards"] for record in records], dtype=torch.float64)
-    groups, n = rewards_P_N.shape
-    batch = Batch(step=step, index=0, groups=groups, n=n, first=n, rank=0, world=1)
-    batch.generated_P_N = torch.ones(groups, n, dtype=torch.bool)
     names = ("row", "prompt_ids", "completion_ids", "completion")
-    batch.rollouts = {name: [one for r in records for one in r[name]] for name in names}
-    batch.rewards_P_N = rewards_P_N
-    batch.rewards_P_N_F = torch.tensor([r["parts"] for r in records], dtype=torch.float64)
-    kept_P_N = torch.zeros(groups, n, dtype=torch.bool)
+    rollouts = Rollouts(
+        step=step,
+        index=0,
+        columns={name: [one for r in records for one in r[name]] for name in names},
+        rewards_P_N_F=torch.tensor([r["parts"] for r in records], dtype=torch.float64),
+        rewards_P_N=rewards_P_N,
+        masked_P_N=torch.zeros_like(rewards_P_N, dtype=torch.bool),
+    )
+    kept_P_N = torch.zeros_like(rewards_P_N, dtype=torch.bool)
     for group, record in enumerate(records):
         kept_P_N[group, record["kept"]] = True
-    batch.kept_P_N = kept_P_N
-    batch.kept_places = kept_P_N.flatten().nonzero()[:, 0].tolist()
-    batch.advantages_K = torch.tensor([a for r in records for a in r["advantages"]])
-    return batch
+    advantages_K = torch.tensor([a for r in records for a in r["advantages"]])
+    return Kept(rollouts, kept_P_N, rank=0, world=1), advantages_K
 
 
-def _checked_options(args: AsyncGRPOConfig, n: int, given: Mapping[str, Any]) -> Options:
+def _selection(args: AsyncGRPOConfig, n: int, given: Mapping[str, Any]) -> Selection:
     if "m" in given:
         raise InvalidInputError(f"m={given['m']!r} is num_generations of AsyncGRPOConfig; set that")
-    if not isinstance(n, int):
-        raise InvalidInputError(f"num_rollouts (n) must be an integer; got {n!r}")
-    if given.get("rollouts_per_round") is not None:
-        raise UnsupportedError(
-            "rollouts_per_round asks for more after a look at the rewards, and TRL's asynchronous"
-            " worker asks for all n at once: leave it out here, or use PODSTrainer"
-        )
-    if given.get("scope") == "batch" or args.num_generations == 1:
-        raise UnsupportedError(
-            "scope='batch', which num_generations=1 needs, chooses among prompts, and this worker"
-            " scores one prompt at a time: leave both out here, or use PODSTrainer"
-        )
     wanted = {"m": args.num_generations, "seed": args.seed, **given}
-    options = check_options(wanted, n, "", "num_rollouts")
-    if ":" not in str(options.rule):  # one that was registered is unknown in another process
-        options = replace(options, rule=resolve_rule(options.rule))
-    return options
+    rule = resolve_rule(wanted.get("rule", "max_variance"))
+    if is_batch_rule(rule) or args.num_generations == 1:
+        raise UnsupportedError(
+            "a rule across prompts, which num_generations=1 needs, chooses among prompts, and this"
+            " worker scores one prompt at a time: take a group rule here, or PODSTrainer"
+        )
+    selection = Selection.from_options(wanted, n, where="", n_name="num_rollouts")
+    if ":" not in str(selection.rule):  # one that was registered is unknown in another process
+        selection = replace(selection, rule=rule)
+    return selection
 
 
-def _check_names(functions: Sequence[Any], environments: Any, options: Options) -> None:
+def _check_names(functions: Sequence[Any], environments: Any, selection: Selection) -> None:
     names = [get_callable_name(function) for function in functions]
     refuse_twice(names)
-    unknown = sorted(set(options.selection_weights or ()) - {*names, "score"})
+    unknown = sorted(set(selection.selection_weights or ()) - {*names, "score"})
     if unknown and environments is None:  # whose own rewards go by the names of their classes
         raise InvalidInputError(
             f"selection_weights names {unknown[0]!r}, which is no reward function; allowed:"

@@ -1,53 +1,77 @@
 """Which rows of a verl batch are kept. Rows go by verl's keys; nothing here needs verl."""
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from podsrl.advantages import group_advantages
-from podsrl.drives import drive_metrics, shaping_only
 from podsrl.errors import InvalidInputError
-from podsrl.selection import Options, as_number, is_number
+from podsrl.metrics import part_correlations, selection_metrics
+from podsrl.selection import Selection, as_number, is_number, padded
 
+EPS = 1e-6  # of verl's compute_grpo_outcome_advantage
 # numbers in a reward function's dictionary that are no parts of the reward
 _NOT_PARTS = ("score", "unscorable")
 
 
 @dataclass(frozen=True)
-class Group:
-    """The rollouts of one prompt.
+class Row:
+    """One row of a batch of verl.
 
-    sessions: the rows of each rollout; an agent loop may put several rows into one.
-    rewards_N: reward of each rollout; NaN if it could not be scored.
-    parts_N: what else the reward function gave, by name; selection may be by these.
-    kept: ascending positions in `sessions`.
+    key: verl's key, "{uid}_{session}_{index}".
+    reward: The reward; NaN if it could not be scored.
+    parts: What else the reward function gave, by name.
+    turns: The number of turns of its conversation.
+    tag: verl's tag, with the lengths in tokens.
     """
 
-    uid: str
-    sessions: tuple[tuple[str, ...], ...]
-    rewards_N: np.ndarray
-    parts_N: tuple[Mapping[str, Any], ...]
-    kept: tuple[int, ...]
+    key: str
+    reward: float
+    parts: Mapping[str, Any]
+    turns: int
+    tag: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One rollout, which verl calls a session: an agent loop may put several rows into one.
+
+    rows: The rows in their order.
+    kept: Whether the update sees the rollout.
+    """
+
+    rows: tuple[Row, ...]
+    kept: bool = True
 
     @property
-    def kept_rewards(self) -> np.ndarray:
-        """Rewards of the kept rollouts, NaN included."""
-        return self.rewards_N[list(self.kept)]
+    def reward(self) -> float:
+        """The reward of the last row, as in verl."""
+        return self.rows[-1].reward
 
     @property
-    def kept_keys(self) -> set[str]:
-        """Every row of the kept rollouts."""
-        return {key for i in self.kept for key in self.sessions[i]}
+    def parts(self) -> Mapping[str, Any]:
+        """What the reward function gave for the last row, beside the reward."""
+        return self.rows[-1].parts
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all rows, prompts included."""
+        return sum(row.tag["seq_len"] for row in self.rows)
+
+
+#: The rollouts of one prompt, in the order of their sessions.
+Group = tuple[Rollout, ...]
 
 
 def parse_key(key: str) -> tuple[str, int, int]:
     """The parts of verl's key "{uid}_{session}_{index}".
 
     Raises:
-        InvalidInputError: a key of another form.
+        InvalidInputError: A key of another form.
 
     >>> parse_key("8f2a_3_0")
     ('8f2a', 3, 0)
@@ -61,142 +85,110 @@ def parse_key(key: str) -> tuple[str, int, int]:
     return parts[0], int(parts[1]), int(parts[2])
 
 
-def group_rows(
-    keys: Sequence[str],
-    rewards: Sequence[float],
-    parts: Sequence[Mapping[str, Any]] | None = None,
-) -> list[Group]:
-    """Rows as groups of rollouts, all of them kept so far.
-
-    The reward of a rollout of several rows is that of its last row, as in verl.
+def group_rows(rows: Sequence[Row], order: Mapping[str, Any] | None = None) -> list[Group]:
+    """Rows as groups of rollouts.
 
     Args:
-        keys: verl's keys, in any order.
-        rewards: reward of each row.
-        parts: what else the reward function gave for each row, by name.
+        rows: The rows of a batch, in any order.
+        order: What to sort the groups by, for each uid. Without it they are sorted by their uids,
+            which verl draws at random: rows arrive as they end, and short ones must not win ties.
     """
-    rows: dict[str, dict[int, list[tuple[int, str, float, Mapping[str, Any]]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for key, reward, part in zip(keys, rewards, parts or [{}] * len(keys), strict=True):
-        uid, session, index = parse_key(key)
-        rows[uid][session].append((index, key, float(reward), part))
-    groups = []
-    for uid, by_session in rows.items():
-        sessions = [
-            sorted(by_session[session], key=lambda row: row[0]) for session in sorted(by_session)
-        ]
-        groups.append(
-            Group(
-                uid=uid,
-                sessions=tuple(tuple(row[1] for row in session) for session in sessions),
-                rewards_N=np.array([session[-1][2] for session in sessions], dtype=np.float64),
-                parts_N=tuple(session[-1][3] for session in sessions),
-                kept=tuple(range(len(sessions))),
-            )
+    found: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        uid, session, _ = parse_key(row.key)
+        found[uid][session].append(row)
+    order = order or {}
+    return [
+        tuple(
+            Rollout(tuple(sorted(found[uid][session], key=lambda row: parse_key(row.key)[2])))
+            for session in sorted(found[uid])
         )
-    return groups
+        for uid in sorted(found, key=lambda uid: (str(order.get(uid, "")), uid))
+    ]
 
 
-def select(
-    groups: Sequence[Group],
-    options: Options,
-    step: int,
-    order: Mapping[str, Any] | None = None,
-) -> list[Group]:
-    """The groups with the rollouts to keep; one of at most m rollouts keeps them all.
-
-    With scope "batch" m rollouts a prompt are kept on average, any number of each.
+def select(groups: Sequence[Group], selection: Selection, step: int) -> list[Group]:
+    """The groups with the rollouts marked that the update sees.
 
     Args:
-        groups: from `group_rows`.
-        options: m, rule, seed, scope and selection_weights.
-        step: training step; with a seed each step draws again.
-        order: what to sort the groups by, by uid. Without one they are sorted by their uids, which
-            verl draws at random: its rows arrive as they end, and the short ones must not win ties.
+        groups: The groups of a batch, from `group_rows`.
+        selection: What the user asked for.
+        step: The training step; with a seed each step draws anew.
 
     Raises:
-        InvalidInputError: infinite rewards, or a rule of the user's own that returns nonsense.
-        RewardError: a reward outside `options.reward_range`.
+        InvalidInputError: Infinite rewards, or a rule of the user's own that returns nonsense.
     """
-    order = order or {}
-    groups = sorted(groups, key=lambda group: (str(order.get(group.uid, "")), group.uid))
-    rollouts = [zip(group.rewards_N, group.parts_N, strict=True) for group in groups]
-    kept = options.select(rollouts, step)
-    return [replace(group, kept=tuple(ks)) for group, ks in zip(groups, kept, strict=True)]
+    scores = [[selection.score(one.reward, one.parts) for one in group] for group in groups]
+    kept = selection.select(scores, step)
+    return [
+        tuple(replace(rollout, kept=place in places) for place, rollout in enumerate(group))
+        for group, places in zip(groups, kept, strict=True)
+    ]
 
 
-def advantages_of(
-    group: Group, baseline: Literal["kept", "group"], scale: bool, eps: float
-) -> dict[str, float]:
-    """`podsrl.group_advantages` of a group, for every kept row."""
-    advantages = group_advantages(
-        group.rewards_N, np.array(group.kept, dtype=int), baseline=baseline, scale=scale, eps=eps
-    )
+def kept_keys(groups: Sequence[Group]) -> set[str]:
+    """The keys of every row of the kept rollouts."""
+    return {row.key for group in groups for one in group if one.kept for row in one.rows}
+
+
+def advantages(groups: Sequence[Group], baseline: str, scale: bool) -> np.ndarray:
+    """`podsrl.group_advantages` of the groups, shape (P, N); 0 where nothing was kept."""
+    rewards_P_N, _ = _padded(groups, lambda rollout: rollout.reward)
+    kept_P_N = _kept(groups)
+    return group_advantages(rewards_P_N, kept_P_N, baseline=baseline, scale=scale, eps=EPS)  # type: ignore[arg-type]
+
+
+def advantages_of_rows(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
+    """The advantage of every kept row, by its key."""
     return {
-        key: advantage
-        for i, advantage in zip(group.kept, advantages.tolist(), strict=True)
-        for key in group.sessions[i]
+        row.key: float(advantage)
+        for group, of_group in zip(groups, advantages(groups, baseline, scale), strict=True)
+        for rollout, advantage in zip(group, of_group, strict=False)
+        if rollout.kept
+        for row in rollout.rows
     }
 
 
-def parts_of(groups: Sequence[Group]) -> tuple[list[str], np.ndarray]:
-    """Names of the numbers in the reward function's dictionary, and their values, shape (P, N, F).
+def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
+    """What the update sees of the groups, under the names that every host logs."""
+    rewards_P_N, generated_P_N = _padded(groups, lambda rollout: rollout.reward)
+    tokens_P_N, _ = _padded(groups, lambda rollout: rollout.tokens)
+    kept_P_N = _kept(groups)
+    names, parts_P_N_F = _parts(groups)
+    return selection_metrics(rewards_P_N, kept_P_N, tokens_P_N, generated_P_N) | part_correlations(
+        names, parts_P_N_F, advantages(groups, baseline, scale), kept_P_N
+    )
 
-    NaN where a rollout has none, could not be scored, or is missing in a smaller group.
+
+def _padded(
+    groups: Sequence[Group], value: Callable[[Rollout], float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """A number of each rollout, shape (P, N), and where there is a rollout."""
+    return padded([[value(rollout) for rollout in group] for group in groups])
+
+
+def _kept(groups: Sequence[Group]) -> np.ndarray:
+    return _padded(groups, lambda rollout: rollout.kept)[0] == 1
+
+
+def _parts(groups: Sequence[Group]) -> tuple[list[str], np.ndarray]:
+    """The names of the numbers beside the reward, and their values, shape (P, N, F).
+
+    They are NaN where a rollout has none, could not be scored, or is missing in a smaller group.
     """
     names = sorted(
         {
             name
             for group in groups
-            for parts in group.parts_N
-            for name, value in parts.items()
+            for rollout in group
+            for name, value in rollout.parts.items()
             if is_number(value) and name not in _NOT_PARTS
         }
     )
-    most = max((len(group.sessions) for group in groups), default=0)
-    parts_P_N_F = np.full((len(groups), most, len(names)), np.nan)
+    shape = (len(groups), max((len(group) for group in groups), default=0), len(names))
+    parts_P_N_F = np.full(shape, np.nan)
     for g, group in enumerate(groups):
-        for i, parts in enumerate(group.parts_N):
-            if not np.isnan(group.rewards_N[i]):
-                parts_P_N_F[g, i] = [as_number(parts.get(name)) for name in names]
+        for i, rollout in enumerate(group):
+            if not math.isnan(rollout.reward):
+                parts_P_N_F[g, i] = [as_number(rollout.parts.get(name)) for name in names]
     return names, parts_P_N_F
-
-
-def metrics_of_parts(
-    groups: Sequence[Group],
-    options: Options,
-    scale: bool,
-    eps: float,
-    weights: Mapping[str, float] | None = None,
-) -> dict[str, float]:
-    """How closely the advantages follow each number of the reward function's dictionary.
-
-    Args:
-        groups: from `select`.
-        options: as there.
-        scale, eps: as in `group_advantages`.
-        weights: of the numbers in the reward, where they are known. With these, or with
-            selection_weights, also the share of groups whose kept rollouts differ in a part of the
-            reward, but not in the outcome.
-    """
-    names, parts_P_N_F = parts_of(groups)
-    if not names:
-        return {}
-    kept_P_N = np.zeros(parts_P_N_F.shape[:2], dtype=bool)
-    of_kept, of_all = np.zeros(kept_P_N.shape), np.zeros(kept_P_N.shape)
-    for g, group in enumerate(groups):
-        kept, every = np.array(group.kept, dtype=int), np.arange(len(group.sessions))
-        kept_P_N[g, kept] = True
-        advantages = group_advantages(group.rewards_N, kept, options.baseline, scale, eps)
-        of_kept[g, kept] = advantages
-        of_all[g, every] = group_advantages(group.rewards_N, every, "kept", scale, eps)
-    found = drive_metrics(names, parts_P_N_F, of_kept, of_all, kept_P_N)
-    selected = options.selection_weights
-    by_selection = None if selected is None else [selected.get(name, 0.0) for name in names]
-    if weights is None and not any(by_selection or ()):
-        return found
-    by_weight = [1.0 if weights is None else weights.get(name, 0.0) for name in names]
-    only = shaping_only(parts_P_N_F, kept_P_N, by_weight, by_selection)
-    found["pods/shaping_only_groups"] = only
-    return found

@@ -4,47 +4,46 @@ from collections.abc import Mapping
 from typing import Any
 
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.selection import Options, check_options
+from podsrl.selection import Selection
 
 
-def read_options(config: Mapping[str, Any], mode: str) -> Options:
-    """The checked options of a verl config.
+def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
+    """The selection that a verl config asks for.
 
     Args:
         config: verl's whole config.
-        mode: the trainer mode, which is also the name of the section: "pods_sync", ...
+        mode: The trainer mode, which is also the name of the section: "pods_sync", ...
 
     Raises:
-        InvalidInputError: no m, an unknown option, one out of range, or mini-batches of kept rows
-            that can't be shared among the ranks.
-        UnknownNameError: no such rule.
-        UnsupportedError: a combination with other settings of verl that would train wrongly.
+        InvalidInputError: m is missing, an option is unknown or out of range, or mini-batches of
+            kept rows can't be shared among the ranks.
+        UnknownNameError: There is no such rule.
+        UnsupportedError: A combination with other settings of verl that would train wrongly.
     """
     where = f"trainer.v1.{mode}."
     n = config["actor_rollout_ref"]["rollout"]["n"]
     given = dict(config["trainer"]["v1"].get(mode) or {})
-    options = check_options(given, n, where, "actor_rollout_ref.rollout.n")
-    _check_mini_batch(config, options.m, where)
+    selection = Selection.from_options(given, n, where, n_name="actor_rollout_ref.rollout.n")
+    _check_mini_batch(config, selection.num_kept, where)
     algorithm = config["algorithm"]
-    for name, value, other in (("baseline", "group", "kept"), ("scope", "batch", "prompt")):
-        if getattr(options, name) == value and algorithm["adv_estimator"] != "grpo":
+    if algorithm["adv_estimator"] != "grpo":
+        needs = f"needs algorithm.adv_estimator=grpo; got {algorithm['adv_estimator']}."
+        if selection.baseline == "group":
             raise UnsupportedError(
-                f"{where}{name}={value} needs algorithm.adv_estimator=grpo; got"
-                f" {algorithm['adv_estimator']}. Use {name}={other}, which works with every"
-                " estimator"
+                f"{where}baseline=group {needs} Use baseline=kept, which works with every estimator"
             )
-    if options.baseline == "group" and algorithm.get("use_kl_in_reward"):
+        if selection.across_prompts:
+            raise UnsupportedError(
+                f"{where}rule={selection.rule} keeps rows across prompts, which {needs} A rule"
+                " within prompts, such as max_variance, works with every estimator"
+            )
+    if selection.baseline == "group" and algorithm.get("use_kl_in_reward"):
         raise UnsupportedError(
             f"{where}baseline=group can't be used with algorithm.use_kl_in_reward=True: dropped"
             " rollouts have no reference log-probs, so no reward of this kind. Use baseline=kept,"
             " or actor_rollout_ref.actor.use_kl_loss=True in place of KL in the reward"
         )
-    if options.rollouts_per_round is not None and options.reward_range is None:
-        raise InvalidInputError(
-            f"{where}rollouts_per_round needs {where}reward_range, such as [0, 1]: each worker sees"
-            " the rewards of its own prompts only"
-        )
-    return options
+    return selection
 
 
 def _check_mini_batch(config: Mapping[str, Any], m: int, where: str) -> None:

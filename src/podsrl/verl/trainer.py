@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
@@ -25,48 +25,36 @@ from verl.trainer.ppo.v1 import (
     register_trainer,
 )
 
-from podsrl.drives import DriveWatch, FittedWeights
 from podsrl.errors import UnsupportedError
-from podsrl.selection import kept_in_words
 from podsrl.verl.groups import (
     Group,
-    advantages_of,
+    Row,
+    advantages_of_rows,
     group_rows,
-    metrics_of_parts,
+    kept_keys,
+    metrics_of,
     parse_key,
-    parts_of,
     select,
 )
-from podsrl.verl.metrics import all_rollout_metrics, selection_metrics, summarise_rows
-from podsrl.verl.rounds import in_rounds
-from podsrl.verl.settings import read_options
+from podsrl.verl.metrics import all_rollout_metrics
+from podsrl.verl.settings import read_selection
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root logger at WARNING
 
-_EPS = 1e-6  # of verl's compute_grpo_outcome_advantage
 
+@dataclass(frozen=True)
+class _MiniBatch:
+    """What was sampled for one update and selected; a step of `separate_async` has several.
 
-@dataclass
-class _Selected:
-    """What was sampled for one mini-batch and selected; a step of `separate_async` has several.
-
-    Attributes:
-        groups: with their kept rollouts.
-        rewards, turns: of all n rollouts' rows.
-        tags: of all n rollouts' rows, by verl's keys.
-        kept_keys: rows of the kept rollouts.
-        seconds: of the selection.
-        padding: rows that verl added.
+    groups: All rollouts, marked where the update sees them.
+    seconds: The seconds that the selection took.
+    padding: The number of rows that verl added.
     """
 
     groups: list[Group]
-    rewards: list[float]
-    turns: list[int]
-    tags: dict[str, dict]
-    kept_keys: set[str]
-    seconds: float = 0.0
-    padding: int = 0
+    seconds: float
+    padding: int
 
 
 class _DownSampling(PPOTrainer):
@@ -75,40 +63,37 @@ class _DownSampling(PPOTrainer):
     pods_mode: ClassVar[str]  # our name, and our section under trainer.v1
 
     def __init__(self, config: Any) -> None:
-        self.pods_options = read_options(config, self.pods_mode)
-        if self.pods_options.rollouts_per_round is not None:
-            in_rounds(config, self.pods_mode)
+        self.pods_selection = read_selection(config, self.pods_mode)
         # verl chooses the replay buffer and more by comparing this name with "sync".
         config.trainer.v1.trainer_mode = self.pods_mode.removeprefix("pods_")
         super().__init__(config)
-        self._pods_step: list[_Selected] = []  # of the step so far; the last one is being trained
-        self._pods_dumping = False
-        self._pods_dumped: list[tuple[Any, ...]] = []  # of the step so far
-        self._pods_logged = False
-        self._pods_fit = FittedWeights()
-        self._pods_weights: dict[str, float] | None = None  # in the reward, as far as is known
-        self._pods_watch = DriveWatch((), ())
+        self._pods_step: list[_MiniBatch] = []  # of the step so far; the last one is being trained
+        self._pods_to_mark: set[str] | None = None  # kept rows, while ours are being written
+        self._pods_dumped: list[tuple[list, ...]] = []  # of the step so far
+        self._pods_announced = False
+        self._pods_scale = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
 
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
         start = time.perf_counter()
-        kept = self._pods_drop_rows(batch, metrics)
-        selected = self._pods_step[-1]
-        selected.seconds = metrics["pods/seconds_select"] = time.perf_counter() - start
+        groups = self._pods_select(batch)
+        kept = self._pods_drop_rows(batch, kept_keys(groups))
+        seconds = time.perf_counter() - start
         with self._pods_update_sees_m():
             balanced = super()._balance_batch(kept, metrics, *args, **kwargs)
-        padding = len(balanced) - len(kept)
-        selected.padding = metrics["pods/padding_rows"] = padding
-        if not self._pods_logged:
-            self._pods_logged = True
-            logger.info(self._pods_first_step(len(kept), padding))
+        if self.local_trigger_step == 0:
+            self._pods_step = []
+        self._pods_step.append(_MiniBatch(groups, seconds, len(balanced) - len(kept)))
+        metrics.update(self._pods_metrics(self._pods_step[-1:]))
+        self._pods_announce(len(kept))
         return balanced
 
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
         with self._pods_update_sees_m():
             batch = super()._compute_advantage(batch, metrics)
-        advantages = self._pods_advantages()
-        if advantages:
-            self._pods_overwrite(advantages, batch.partition_id)
+        groups = self._pods_groups_of_ours()
+        if groups:
+            found = advantages_of_rows(groups, self.pods_selection.baseline, self._pods_scale)
+            self._pods_overwrite(found, batch.partition_id)
         return batch
 
     def _update_critic(self, batch: Any, metrics: dict) -> Any:
@@ -126,21 +111,11 @@ class _DownSampling(PPOTrainer):
         step, self._pods_step = self._pods_step, []
         if len(step) > 1:  # verl has averaged what each of them reported
             metrics.update(self._pods_metrics(step))
-            metrics["pods/seconds_select"] = sum(one.seconds for one in step)
-            metrics["pods/padding_rows"] = sum(one.padding for one in step)
-        n = self.config.actor_rollout_ref.rollout.n
-        first = self.pods_options.rollouts_per_round or n  # later rounds are of the harder prompts
         rows = [
-            (reward, tag, turns)
-            for one in step
-            for (key, tag), reward, turns in zip(
-                one.tags.items(), one.rewards, one.turns, strict=True
-            )
-            if parse_key(key)[1] < first
+            row for one in step for group in one.groups for rollout in group for row in rollout.rows
         ]
         kl_in_reward = bool(self.config.algorithm.use_kl_in_reward)
-        summary = summarise_rows(*zip(*rows, strict=True))
-        metrics.update(all_rollout_metrics(summary, timing_raw, kl_in_reward))
+        metrics.update(all_rollout_metrics(rows, timing_raw, kl_in_reward))
 
     def _log_rollout_data(self, batch: Any, timing_raw: dict, rollout_data_dir: str) -> None:
         """verl asks when dropped rows are gone; all n were written when they were selected."""
@@ -154,142 +129,91 @@ class _DownSampling(PPOTrainer):
         reward_extra_infos_dict: dict[str, list],
         dump_path: str,
     ) -> None:
-        if not self._pods_dumping:
-            super()._dump_generations(
-                inputs, outputs, gts, scores, reward_extra_infos_dict, dump_path
-            )
+        lists = (inputs, outputs, gts, scores)
+        if self._pods_to_mark is None:
+            super()._dump_generations(*lists, reward_extra_infos_dict, dump_path)
             return
-        kept_keys = self._pods_step[-1].kept_keys
-        kept = [key in kept_keys for key in reward_extra_infos_dict["uid"]]
-        extra = {**reward_extra_infos_dict, "kept": kept}
-        self._pods_dumped.append((inputs, outputs, gts, scores, extra))
+        uids = reward_extra_infos_dict["uid"]
+        self._pods_dumped.append((*lists, uids, [key in self._pods_to_mark for key in uids]))
         if self.local_trigger_step + 1 < self.parameter_sync_step:
             return  # verl writes one file per step
-        dumped, self._pods_dumped = self._pods_dumped, []
-        lists = [[value for one in dumped for value in one[i]] for i in range(4)]
-        together = {name: [value for one in dumped for value in one[4][name]] for name in extra}
-        super()._dump_generations(*lists, together, dump_path)
+        *joined, uids, kept = (
+            list(chain.from_iterable(parts)) for parts in zip(*self._pods_dumped, strict=True)
+        )
+        self._pods_dumped = []
+        super()._dump_generations(*joined, {"uid": uids, "kept": kept}, dump_path)
 
     @contextmanager
     def _pods_update_sees_m(self) -> Iterator[None]:
         """verl sizes mini-batches by rollout.n and pads a batch that is no multiple of them."""
         rollout = self.config.actor_rollout_ref.rollout
-        n, rollout.n = rollout.n, self.pods_options.m
+        n, rollout.n = rollout.n, self.pods_selection.num_kept
         try:
             yield
         finally:
             rollout.n = n
 
-    def _pods_drop_rows(self, batch: Any, metrics: dict) -> Any:
-        """The batch without the rows that the rule drops, which the TransferQueue forgets."""
-        options = self.pods_options
-        names = ["rm_scores", "num_turns", "extra_fields"]
-        if options.seed is not None:
-            names.append("index")
+    def _pods_select(self, batch: Any) -> list[Group]:
+        """The rollouts of the batch, marked where the update shall see them."""
+        seeded = self.pods_selection.seed is not None
+        names = ["rm_scores", "num_turns", "extra_fields", *(["index"] if seeded else [])]
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id, select_fields=names
         )
-        parts = _parts(data)
-        rewards = _rewards(data, parts)
         order = None
-        if options.seed is not None:
-            indices = zip(batch.keys, list(data["index"]), strict=True)
-            order = {parse_key(key)[0]: index for key, index in indices}
-        groups = group_rows(batch.keys, rewards, parts)
+        if seeded:  # uids are drawn anew in every run, the dataset's numbers are not
+            numbers = zip(batch.keys, list(data["index"]), strict=True)
+            order = {parse_key(key)[0]: number for key, number in numbers}
+        groups = group_rows(_rows(batch, data), order)
         turn = self.global_steps * self.parameter_sync_step + self.local_trigger_step
-        groups = select(groups, options, turn, order)
-        kept_keys = set().union(*(group.kept_keys for group in groups))
-        selected = _Selected(
-            groups=groups, rewards=rewards, turns=list(data["num_turns"]), kept_keys=kept_keys,
-            tags=dict(zip(batch.keys, batch.tags, strict=True)),
-        )  # fmt: skip
-        if self.local_trigger_step == 0:
-            self._pods_step = []
-        self._pods_step.append(selected)
-        self._pods_weigh(groups)
-        metrics.update(self._pods_metrics([selected]))
-        self._pods_warn(metrics)
-        if self.config.trainer.get("rollout_data_dir", None):
-            self._pods_dump(batch)
+        return select(groups, self.pods_selection, turn)
 
-        kept = batch.select_keys([key for key in batch.keys if key in kept_keys])
-        dropped = [key for key in batch.keys if key not in kept_keys]
+    def _pods_drop_rows(self, batch: Any, keys: set[str]) -> Any:
+        """The batch with these rows only; the others are written, and the TransferQueue forgets."""
+        folder = self.config.trainer.get("rollout_data_dir", None)
+        if folder:
+            self._pods_to_mark = keys
+            try:
+                super()._log_rollout_data(batch, self.timing_raw, folder)
+            finally:
+                self._pods_to_mark = None
+        dropped = [key for key in batch.keys if key not in keys]
         if dropped:
             tq.kv_clear(keys=dropped, partition_id=batch.partition_id)
-        return kept
+        return batch.select_keys([key for key in batch.keys if key in keys])
 
-    def _pods_weigh(self, groups: list[Group]) -> None:
-        """Learn what each number of the reward function's dictionary weighs in the reward."""
-        self._pods_weights = None
-        names, parts_P_N_F = parts_of(groups)
-        if not names:
-            return
-        rewards_P_N = np.full(parts_P_N_F.shape[:2], np.nan)
-        for rewards_N, group in zip(rewards_P_N, groups, strict=True):
-            rewards_N[: len(group.rewards_N)] = group.rewards_N
-        flat_R_F = parts_P_N_F.reshape(-1, len(names))
-        weights = self._pods_fit.observe(names, flat_R_F, rewards_P_N.reshape(-1))
-        if weights is not None:
-            self._pods_weights = dict(zip(names, weights, strict=True))
-
-    def _pods_metrics(self, step: list[_Selected]) -> dict[str, float]:
+    def _pods_metrics(self, step: list[_MiniBatch]) -> dict[str, float]:
         groups = [group for one in step for group in one.groups]
-        tags = {key: tag for one in step for key, tag in one.tags.items()}
-        scale = bool(self.config.algorithm.get("norm_adv_by_std_in_grpo", True))
-        options, weights = self.pods_options, self._pods_weights
-        parts = metrics_of_parts(groups, options, scale, _EPS, weights)
-        most = self.config.actor_rollout_ref.rollout.n * len(groups)
-        saved = 1 - sum(len(group.sessions) for group in groups) / most
         return {
-            **selection_metrics(groups, tags, options), **parts, "pods/rollouts_saved": saved
-        }  # fmt: skip
+            **metrics_of(groups, self.pods_selection.baseline, self._pods_scale),
+            "pods/seconds_select": sum(one.seconds for one in step),
+            "pods/padding_rows": sum(one.padding for one in step),
+        }
 
-    def _pods_warn(self, metrics: dict) -> None:
-        weights = self._pods_weights
-        if weights is None:
-            return
-        if self._pods_watch.names != list(weights):
-            self._pods_watch = DriveWatch(list(weights), list(weights.values()))
-        self._pods_watch.weigh(list(weights.values()))
-        driven = {name: metrics[f"pods/drives/{name}"] for name in weights}
-        warning = self._pods_watch.observe([driven[n] if w else 0.0 for n, w in weights.items()])
-        if warning is not None:
-            logger.warning(warning)
+    def _pods_groups_of_ours(self) -> list[Group]:
+        """The groups whose advantages verl does not compute as asked for.
 
-    def _pods_dump(self, batch: Any) -> None:
-        self._pods_dumping = True
-        try:
-            super()._log_rollout_data(batch, self.timing_raw, self.config.trainer.rollout_data_dir)
-        finally:
-            self._pods_dumping = False
-
-    def _pods_advantages(self) -> dict[str, float]:
-        """Advantages by row where verl's own are not the ones asked for.
-
-        With baseline="kept" those are the groups with a kept rollout that could not be scored (it
-        has advantage 0 and counts in no mean; verl would make the whole group NaN), and those of
-        which one was kept (GRPO in verl would take its reward for advantage).
+        With baseline="kept" those are groups with a kept rollout that could not be scored (it has
+        advantage 0 and counts in no mean; verl would make the whole group NaN), and those of which
+        one was kept (GRPO in verl would take its reward for its advantage).
         """
-        algorithm = self.config.algorithm
-        baseline = self.pods_options.baseline
-        every = groups = self._pods_step[-1].groups
-        if baseline == "kept":
-            groups = [group for group in every if (group.kept_rewards != group.kept_rewards).any()]
-            grpo = algorithm.adv_estimator == "grpo"
-            single = [group for group in every if grpo and len(group.kept) == 1]
-            if groups and not grpo:
-                raise UnsupportedError(
-                    f"{len(groups)} groups have fewer than m = {self.pods_options.m} rollouts that"
-                    " could be scored (the reward function returned NaN); only"
-                    " algorithm.adv_estimator=grpo can train on the others, got"
-                    f" {algorithm.adv_estimator}. Let the reward function return a number"
-                )
-            groups = groups + single
-        scale = bool(algorithm.get("norm_adv_by_std_in_grpo", True))
-        advantages: dict[str, float] = {}
-        for group in groups:
-            advantages |= advantages_of(group, baseline, scale, _EPS)
-        return advantages
+        groups = self._pods_step[-1].groups
+        if self.pods_selection.baseline == "group":
+            return groups
+        kept = [[rollout.reward for rollout in group if rollout.kept] for group in groups]
+        unscored = [any(map(math.isnan, rewards)) for rewards in kept]
+        estimator = self.config.algorithm.adv_estimator
+        if estimator != "grpo" and any(unscored):
+            raise UnsupportedError(
+                f"fewer rollouts could be scored than are kept of {sum(unscored)} prompts (the"
+                " reward function returned NaN); only algorithm.adv_estimator=grpo can train on the"
+                f" others, got {estimator}. Let the reward function return a number"
+            )
+        return [
+            group
+            for group, rewards, without in zip(groups, kept, unscored, strict=True)
+            if without or (estimator == "grpo" and len(rewards) == 1)
+        ]
 
     def _pods_overwrite(self, advantages: dict[str, float], partition_id: str) -> None:
         keys = list(advantages)
@@ -306,35 +230,32 @@ class _DownSampling(PPOTrainer):
         fields = TensorDict({"advantages": rows, "returns": rows.clone()}, batch_size=len(keys))
         tq.kv_batch_put(keys=keys, partition_id=partition_id, fields=fields)
 
-    def _pods_first_step(self, rows: int, padding: int) -> str:
-        n = self.config.actor_rollout_ref.rollout.n
-        groups = self._pods_step[-1].groups
-        short = sum(len(group.sessions) < self.pods_options.m for group in groups)
-        kept = kept_in_words(self.pods_options.m, n, self.pods_options.scope)
-        return (
-            f"{self.pods_mode}: selected {kept} in {len(groups)} groups"
+    def _pods_announce(self, rows: int) -> None:
+        """Say once what the update sees."""
+        if self._pods_announced:
+            return
+        self._pods_announced = True
+        selection, batch = self.pods_selection, self._pods_step[-1]
+        short = sum(len(group) < selection.num_kept for group in batch.groups)
+        logger.info(
+            f"{self.pods_mode}: selected {selection.in_words} in {len(batch.groups)} groups"
             + (f" ({short} had fewer and kept all)" if short else "")
             + f"; the update sees {rows} rows"
-            + (f" and {padding} rows of verl's padding" if padding else "")
+            + (f" and {batch.padding} rows of verl's padding" if batch.padding else "")
         )
 
 
-def _parts(data: TensorDict) -> list[dict[str, Any]]:
-    """What the reward function gave for each row beside the reward."""
-    parts: list[dict[str, Any]] = [{} for _ in data["rm_scores"].unbind()]
-    for i, fields in enumerate(data.get("extra_fields", ())):
-        fields = getattr(fields, "data", fields)
-        parts[i] = dict((fields or {}).get("reward_extra_info") or {})
-    return parts
-
-
-def _rewards(data: TensorDict, parts: list[dict[str, Any]]) -> list[float]:
-    """Reward of each row; NaN too if the reward function returned {"unscorable": 1, ...}."""
-    rewards = [row.sum().item() for row in data["rm_scores"].unbind()]
-    return [
-        math.nan if part.get("unscorable") else reward
-        for reward, part in zip(rewards, parts, strict=True)
-    ]
+def _rows(batch: Any, data: TensorDict) -> list[Row]:
+    """The rows of a batch; unscorable too is one of which the reward function says so."""
+    given = list(data.get("extra_fields", [None] * len(batch.keys)))
+    rows = []
+    for i, scores in enumerate(data["rm_scores"].unbind()):
+        fields = getattr(given[i], "data", given[i])
+        parts = dict((fields or {}).get("reward_extra_info") or {})
+        reward = math.nan if parts.get("unscorable") else scores.sum().item()
+        turns = int(data["num_turns"][i])
+        rows.append(Row(batch.keys[i], reward, parts, turns=turns, tag=batch.tags[i]))
+    return rows
 
 
 @register_trainer("pods_sync")

@@ -1,0 +1,40 @@
+"""Environments: TRL takes them from a pool and resets them per row *before* it generates.
+
+So TRL's method gets n rows of each prompt from the start, and its lists are shortened in place to
+the kept ones when they have been selected. Without environments nothing here is used.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from podsrl.trl.rollouts import Kept, share_of_rows
+
+
+def rows_to_generate(
+    rows_P: Sequence[Mapping[str, Any]], n: int, rank: int, world: int
+) -> list[dict[str, Any]]:
+    """This rank's share of n rows of each prompt.
+
+    Rows of a group share no list, dict or image: an environment may change its own.
+    """
+    last = len(rows_P) * n - 1
+    places = share_of_rows(len(rows_P) * n, rank, world)
+    return [copy.deepcopy(dict(rows_P[min(place, last) // n])) for place in places]
+
+
+def keep(trainer: Any, kept: Kept, rows: list[Any], prompts: list[Any]) -> None:
+    """Shorten to the kept rollouts what TRL's method holds of the rows that it was given.
+
+    Environments and their methods stay with the rank that generated with them. TRL needs them until
+    the rewards are there, so a kept rollout that is trained on elsewhere has None.
+    """
+    places = share_of_rows(kept.of.groups * kept.of.n, kept.rank, kept.world)
+    here = {place: i for i, place in enumerate(places)}
+    of_kept = [here.get(place) for place in kept.places[kept.share]]
+    for name in ("environments", "_sync_tool_dicts", "_async_tool_dicts"):
+        live = getattr(trainer, name, None)  # TRL sets what this run uses
+        if live is not None:
+            setattr(trainer, name, [None if i is None else live[i] for i in of_kept])
+    trainer._batch_environments = kept.columns["environment"]
+    rows[:], prompts[:] = kept.columns["row"] or (), kept.columns["prompt"] or ()

@@ -1,0 +1,258 @@
+"""What passes from generation to the update: all rollouts of a generation, and those kept of them.
+
+A rollout's place is its index in the flattened P x N batch. All ranks hold the same rollouts. They
+train on equal, contiguous shares of the kept places, which is how TRL slices advantages.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from trl.trainer.utils import nanstd
+
+from podsrl.advantages import group_advantages
+from podsrl.errors import RewardError, UnsupportedError
+
+Columns = dict[str, Sequence[Any] | None]  # name -> one value per row, or nothing at all
+
+#: What TRL's `_generate` returns, in this order.
+GENERATED = (
+    "prompt_ids",
+    "completion_ids",
+    "tool_mask",
+    "completion",
+    "logps",
+    "fields",
+    "images",
+    "tool_images",
+)
+EXTRA = "extra/"  # before the names of columns that reward functions gave to `log_extra`
+
+
+@dataclass(frozen=True, repr=False)
+class Rollouts:
+    """All rollouts of a generation: P prompts with N rollouts each, generated and scored.
+
+    Attributes:
+        step: The optimiser steps that were done before it.
+        index: Which generation for that step it is, from 0.
+        columns: What belongs to each rollout, in order of place: "row" (of the dataset), "prompt",
+            what `_generate` returned, and extra logs.
+        rewards_P_N_F: The rewards by function; NaN where a function gave none.
+        rewards_P_N: Their weighted sums; NaN where no function gave one.
+        masked_P_N: True for rollouts that TRL's loss leaves out as they did not end by themselves
+            (`mask_truncated_completions`).
+    """
+
+    step: int
+    index: int
+    columns: Columns
+    rewards_P_N_F: torch.Tensor
+    rewards_P_N: torch.Tensor
+    masked_P_N: torch.Tensor
+
+    @property
+    def groups(self) -> int:
+        """The number of prompts."""
+        return self.rewards_P_N.shape[0]
+
+    @property
+    def n(self) -> int:
+        """The number of rollouts per prompt."""
+        return self.rewards_P_N.shape[1]
+
+    def scores(self, weights_F: Sequence[float] | None) -> torch.Tensor:
+        """What the rule selects by, shape (P, N): the rewards, or sums with weights of their own.
+
+        A function of weight 0 has no part in it: not by a tie, nor by what it could not score. What
+        the loss leaves out counts as unscorable: it is taken last.
+        """
+        scores_P_N = self.rewards_P_N
+        if weights_F is not None:
+            weights = torch.tensor(weights_F, device=scores_P_N.device)
+            parts_P_N_F = self.rewards_P_N_F[..., weights != 0]
+            scores_P_N = weighted_sums(parts_P_N_F, weights[weights != 0])
+        return scores_P_N.masked_fill(self.masked_P_N, torch.nan)
+
+    @cached_property
+    def tokens(self) -> torch.Tensor:
+        """The number of prompt and completion tokens of every rollout, shape (P, N)."""
+        ids, prompt_ids = self.columns["completion_ids"] or (), self.columns["prompt_ids"] or ()
+        tokens = [len(c) + len(p) for c, p in zip(ids, prompt_ids, strict=True)]
+        return torch.tensor(tokens).view(self.groups, self.n)
+
+
+@dataclass(frozen=True, repr=False)
+class Kept:
+    """The rollouts of a generation that the update sees.
+
+    Attributes:
+        of: The rollouts they were selected from.
+        kept_P_N: True for those that are kept.
+        rank: The number of this process.
+        world: The number of processes.
+    """
+
+    of: Rollouts
+    kept_P_N: torch.Tensor
+    rank: int
+    world: int
+
+    @cached_property
+    def places(self) -> list[int]:
+        """The places of the kept rollouts, ascending."""
+        places: list[int] = self.kept_P_N.flatten().nonzero()[:, 0].tolist()
+        return places
+
+    @property
+    def share(self) -> slice:
+        """Which of the kept rollouts this rank trains on."""
+        rows = len(self.places) // self.world
+        return slice(self.rank * rows, (self.rank + 1) * rows)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The columns of the rollouts that this rank trains on."""
+        return select_rows(self.of.columns, self.places[self.share])
+
+    @property
+    def rewards(self) -> torch.Tensor:
+        """The rewards of all kept rollouts by function, of shape (K, F)."""
+        return self.of.rewards_P_N_F[self.kept_P_N]
+
+    def advantages(self, baseline: Any, scale_rewards: str) -> torch.Tensor:
+        """The advantages of all kept rollouts, shape (K,), for groups of any size.
+
+        Args:
+            baseline: What they are relative to, as in `group_advantages`.
+            scale_rewards: As TRL's: "group", "batch" or "none".
+        """
+        rewards_P_N, kept_P_N = self.of.rewards_P_N.double().cpu(), self.kept_P_N.cpu()
+        advantages_P_N = group_advantages(
+            rewards_P_N, kept_P_N, baseline=baseline, scale=scale_rewards == "group"
+        )
+        if scale_rewards == "batch":
+            advantages_P_N = advantages_P_N / (nanstd(rewards_P_N[kept_P_N]).nan_to_num(0.0) + 1e-4)
+        return advantages_P_N[kept_P_N].to(self.of.rewards_P_N)
+
+
+def weighted_sums(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch.Tensor:
+    """Rewards summed as TRL does, shape (P, N); NaN where no function gave one."""
+    weighted = rewards_P_N_F * weights_F.to(rewards_P_N_F.device)
+    unscorable = torch.isnan(rewards_P_N_F).all(dim=-1)
+    return weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
+
+
+def columns_of(
+    rows: list[dict[str, Any]], prompts: Sequence[Any], generated: Sequence[Any]
+) -> Columns:
+    """What TRL's `_generate` returned of these rows, by name.
+
+    Fields that a rollout_func added go to the rows, where reward functions find them.
+    """
+    columns: Columns = {"row": rows, "prompt": prompts}
+    columns |= zip(GENERATED, generated, strict=True)
+    fields: Any = columns.pop("fields")
+    for name, values in fields.items():
+        for i, row in enumerate(rows):
+            row[name] = values[i] if isinstance(values, list) else values
+    if columns["images"] is None:
+        columns["images"] = dataset_images(rows)
+    columns["tool_images"] = columns["tool_images"] or None
+    return columns
+
+
+def generated_of(columns: Columns) -> tuple[Any, ...]:
+    """These rows as TRL's `_generate` returns them; its fields are in the rows already."""
+    given: dict[str, Any] = {**columns, "fields": {}, "tool_images": columns["tool_images"] or []}
+    return tuple(given[name] for name in GENERATED)
+
+
+def select_rows(columns: Mapping[str, Sequence[Any] | None], rows: Sequence[int]) -> Columns:
+    """Every column at the same rows, in the order of `rows`; the one way rows are dropped here."""
+    return {k: None if v is None else [v[i] for i in rows] for k, v in columns.items()}
+
+
+def gather_rows(columns: Mapping[str, Sequence[Any] | None], total: int) -> Columns:
+    """The rows of all ranks on every rank, without the padding beyond `total`.
+
+    Rows are text and token ids, small beside what an update moves, so everyone gets everything. An
+    image that several rows or columns of a rank share is sent once. A column that only some ranks
+    have, such as the images of a mixed dataset, is None in the rows of the others.
+    """
+    shares: list[Columns] = gather_object([dict(columns)])
+    rows = [max((len(v) for v in share.values() if v is not None), default=0) for share in shares]
+    gathered: Columns = {}
+    for name in dict.fromkeys(name for share in shares for name in share):
+        parts = [share.get(name) for share in shares]
+        filled = [[None] * n if v is None else v for v, n in zip(parts, rows, strict=True)]
+        none = all(v is None for v in parts)
+        gathered[name] = None if none else [value for part in filled for value in part][:total]
+    return gathered
+
+
+def share_of_rows(total: int, rank: int, world: int) -> range:
+    """The places that `rank` generates: equal shares, the last ones padded beyond `total`."""
+    share = -(-total // world)
+    return range(rank * share, (rank + 1) * share)
+
+
+def dataset_images(rows: Sequence[Mapping[str, Any]]) -> list[Any] | None:
+    """The images of dataset rows, a list per row or None, as TRL reads its two columns."""
+    if "images" in rows[0]:
+        images = [row.get("images") for row in rows]
+        return None if all(one == [] for one in images) else images
+    if "image" in rows[0]:
+        return [None if row.get("image") is None else [row["image"]] for row in rows]
+    return None
+
+
+def refuse_mixed_images(images: Sequence[Any] | None, in_dataset: bool) -> Sequence[Any] | None:
+    """The kept rollouts' images as TRL would have them of these rows alone.
+
+    Where only the tools of dropped rollouts returned images, there are none.
+
+    Args:
+        images: The images of the rollouts that this rank trains on, a list per rollout or None.
+        in_dataset: Whether the rows that TRL gave this rank have images of the dataset. TRL would
+            then put those in the place of None.
+
+    Raises:
+        UnsupportedError: A rank is left with rows that have none while its others have.
+    """
+    if images is None or any(images):
+        return images
+    if in_dataset:
+        raise UnsupportedError(
+            "no rollout that this process keeps has an image, but others that it generated have;"
+            " TRL can't train on such rows. Train on prompts with images and without in runs of"
+            " their own, or on one process with one prompt per batch"
+        )
+    return None
+
+
+def take_extra_logs(pending: dict[str, Any], rows: int) -> Columns:
+    """What the reward functions gave to `log_extra`, as columns beside the others.
+
+    Raises:
+        RewardError: There is not one value per rollout.
+    """
+    names = sorted(set(gather_object(list(pending))))
+    taken: Columns = {EXTRA + name: pending.pop(name, [None] * rows) for name in names}
+    for name, values in taken.items():
+        if len(values or ()) != rows:
+            raise RewardError(
+                f"log_extra({name.removeprefix(EXTRA)!r}, ...) got {len(values or ())} values"
+                f" for {rows} rollouts; give one value per rollout, once"
+            )
+    return taken
+
+
+def put_extra_logs(pending: dict[str, Any], kept: Columns) -> None:
+    """Hand TRL what `take_extra_logs` took, of the kept rows."""
+    for name, values in kept.items():
+        if name.startswith(EXTRA):
+            pending[name.removeprefix(EXTRA)] = list(values or ())

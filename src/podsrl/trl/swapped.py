@@ -1,0 +1,47 @@
+"""The one place where something of TRL's is changed while TRL runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from trl.trainer import grpo_trainer
+
+MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs above it
+
+
+@contextmanager
+def swapped(thing: Any, **values: Any) -> Iterator[None]:
+    """Inside, attributes of `thing` have other values; those that it had not are removed again.
+
+    It is used for two things only. While TRL's `_generate` makes n rollouts of each prompt,
+    `num_generations` is n and there are n rows of tools: TRL asks its engine by these. While TRL
+    constructs a colocated engine, that gets room for n rows of each prompt.
+    """
+    before = {name: getattr(thing, name) for name in values if hasattr(thing, name)}
+    for name, value in values.items():
+        setattr(thing, name, value)
+    try:
+        yield
+    finally:
+        for name in values:
+            if name in before:
+                setattr(thing, name, before[name])
+            else:
+                delattr(thing, name)
+
+
+@contextmanager
+def engine_for_rollouts(num_rollouts: int, num_generations: int) -> Iterator[None]:
+    """TRL's trainer, constructed inside, lets a colocated engine decode all n rows at once.
+
+    TRL sets `max_num_seqs` to the rows of the update, so the others would wait for a place.
+    """
+    original = grpo_trainer.VLLMGeneration
+
+    def construct(**options: Any) -> Any:
+        rows = -(-options["max_num_seqs"] * num_rollouts // num_generations)
+        options["max_num_seqs"] = min(rows, MAX_NUM_BATCHED_TOKENS)
+        return original(**options)
+
+    with swapped(grpo_trainer, VLLMGeneration=construct):
+        yield

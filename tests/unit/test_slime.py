@@ -193,9 +193,6 @@ def test_missing_or_unknown_options_are_refused():
         select_rollouts(arguments({"m": M, "keep": 3}), groups())
     with pytest.raises(InvalidInputError, match=r"pods\.m=9 .* of --n-samples-per-prompt=8"):
         select_rollouts(arguments({"m": 9}), groups())
-    rounds = {"m": 2, "rollouts_per_round": 4, "reward_range": [0, 1]}
-    with pytest.raises(UnsupportedError, match=r"pods\.rollouts_per_round: slime calls"):
-        select_rollouts(arguments(rounds), groups())
 
 
 def test_a_rollout_of_several_samples_is_refused():
@@ -237,26 +234,29 @@ def test_selected_by_the_answer_both_kinds_are_kept_and_the_update_still_sees_th
         select_rollouts(unknown, composite_samples())
 
 
+ACROSS = {"rule": "max_contrast"}
+
+
 def test_with_a_mean_of_one_row_prompts_with_contrast_get_two(caplog):
     data = groups()[:2]
     for group, rewards in zip(data, ([0.0] * N, [1.0] + [0.0] * (N - 1)), strict=True):
         for sample, reward in zip(group, rewards, strict=True):
             sample.reward = reward
-    args = arguments({"m": 1, "scope": "batch"}, rollout_batch_size=2, global_batch_size=2)
+    args = arguments({"m": 1, **ACROSS}, rollout_batch_size=2, global_batch_size=2)
     with caplog.at_level("INFO", logger="podsrl.slime"):
         select_rollouts(args, data)
     assert "selected 1 of 8 on average in 2 groups; the update sees 2 rows" in caplog.text
     assert [len(group) for group in data] == [0, 2]
     assert sorted(post_process_rewards(args, data[1])[0]) == [0.0, 1.0]
     with pytest.raises(InvalidInputError, match=r"2 kept rows .* m = 1\), .* 2 for one step"):
-        select_rollouts(arguments({"m": 1, "scope": "batch"}, rollout_batch_size=2), groups())
+        select_rollouts(arguments({"m": 1, **ACROSS}, rollout_batch_size=2), groups())
 
 
 def test_across_the_batch_rows_go_to_the_prompts_with_contrast():
     data = groups()
     for sample in data[1]:
         sample.reward = 1.0
-    args = arguments({"m": M, "scope": "batch"})
+    args = arguments({"m": M, **ACROSS})
     select_rollouts(args, data)
     assert len(data[1]) == 0
     assert sum(map(len, data)) == PROMPTS * M
@@ -270,3 +270,29 @@ def test_across_the_batch_rows_go_to_the_prompts_with_contrast():
             )
         ]
     )
+
+
+def test_a_batch_rule_of_ones_own_selects_across_prompts(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import numpy as np\n"
+        "from podsrl import batch_rule\n\n\n"
+        "@batch_rule\n"
+        "def last_prompts(rewards_P_N, rows, seed):\n"
+        "    places = np.arange(rewards_P_N.size).reshape(rewards_P_N.shape)\n"
+        "    return places >= rewards_P_N.size - rows\n"
+    )
+    data = groups()
+    select_rollouts(arguments({"m": M, "rule": f"{file}:last_prompts"}), data)
+    assert [len(group) for group in data] == [0, 4, 8]  # the last 3 x 4 of 3 x 8
+    assert [sample.index for sample in data[1]] == [12, 13, 14, 15]
+
+
+@pytest.mark.parametrize("reward", [math.inf, -math.inf])
+def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects(reward):
+    for weights in (None, {"answer": 1.0}):
+        data = composite_samples()
+        data[0][0].reward["score"] = reward
+        given = {"m": M, "selection_weights": weights}
+        with pytest.raises(InvalidInputError, match="infinite"):
+            select_rollouts(arguments(given, reward_key="score"), data)

@@ -3,7 +3,8 @@
 import pytest
 
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.verl.settings import read_options
+from podsrl.selection import Selection
+from podsrl.verl.settings import read_selection
 
 
 def config(given, algorithm=None, actor=None, gpus=8, nodes=1):
@@ -19,25 +20,19 @@ def config(given, algorithm=None, actor=None, gpus=8, nodes=1):
 
 
 def test_the_section_of_the_mode_is_read():
-    options = read_options(config({"m": 16, "rule": "max_reward"}), "pods_sync")
-    assert (options.m, options.rule) == (16, "max_reward")
+    selection = read_selection(config({"m": 16, "rule": "max_reward"}), "pods_sync")
+    assert selection == Selection(num_rollouts=64, num_kept=16, rule="max_reward")
 
 
 @pytest.mark.parametrize("given", [None, {}])
 def test_a_mode_without_its_section_says_what_to_add(given):
     with pytest.raises(InvalidInputError, match=r"trainer\.v1\.pods_sync\.m is not set"):
-        read_options(config(given), "pods_sync")
+        read_selection(config(given), "pods_sync")
 
 
 def test_another_modes_section_does_not_count():
     with pytest.raises(InvalidInputError, match=r"pods_colocate_async\.m is not set"):
-        read_options(config({"m": 16}), "pods_colocate_async")
-
-
-def test_rounds_need_a_range_since_a_worker_sees_its_own_prompts_only():
-    given = {"m": 16, "rollouts_per_round": 32, "stop_at": 0.9}
-    with pytest.raises(InvalidInputError, match=r"needs trainer\.v1\.pods_sync\.reward_range"):
-        read_options(config(given), "pods_sync")
+        read_selection(config({"m": 16}), "pods_colocate_async")
 
 
 @pytest.mark.parametrize(
@@ -56,37 +51,45 @@ def test_mini_batches_that_ranks_can_not_share_are_refused_with_the_nearest_size
     ranks = dict(ranks)
     actor = {"ppo_mini_batch_size": prompts} | ranks.pop("actor", {})
     with pytest.raises(InvalidInputError, match=f"nearest ppo_mini_batch_size is {nearest}$"):
-        read_options(config({"m": m}, actor=actor, **ranks), "pods_sync")
+        read_selection(config({"m": m}, actor=actor, **ranks), "pods_sync")
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "fsdp2"])
 def test_mini_batches_that_ranks_can_share_are_accepted(strategy):
     actor = {"ppo_mini_batch_size": 2, "strategy": strategy}
-    assert read_options(config({"m": 4}, actor=actor), "pods_sync").m == 4
+    assert read_selection(config({"m": 4}, actor=actor), "pods_sync").num_kept == 4
 
 
 def test_with_a_mean_of_one_row_a_mini_batch_has_as_many_rows_as_prompts():
-    given = {"m": 1, "scope": "batch"}
-    assert read_options(config(given), "pods_sync").m == 1
+    given = {"m": 1, "rule": "max_contrast"}
+    assert read_selection(config(given), "pods_sync").num_kept == 1
     with pytest.raises(InvalidInputError, match=r"nearest ppo_mini_batch_size is 8 or 16$"):
-        read_options(config(given, actor={"ppo_mini_batch_size": 9}), "pods_sync")
-    with pytest.raises(InvalidInputError, match=r"m=1; allowed: 2 .* with trainer.*scope=batch"):
-        read_options(config({"m": 1}), "pods_sync")
+        read_selection(config(given, actor={"ppo_mini_batch_size": 9}), "pods_sync")
+    with pytest.raises(InvalidInputError, match=r"m=1; allowed: 2 .* trainer.*rule=max_contrast"):
+        read_selection(config({"m": 1}), "pods_sync")
 
 
 def test_how_megatron_shares_rows_is_left_to_verl():
     actor = {"ppo_mini_batch_size": 1, "strategy": "megatron"}
-    assert read_options(config({"m": 3}, actor=actor), "pods_sync").m == 3
+    assert read_selection(config({"m": 3}, actor=actor), "pods_sync").num_kept == 3
 
 
 def test_the_group_baseline_needs_grpo():
     given = {"m": 16, "baseline": "group"}
     with pytest.raises(UnsupportedError, match=r"needs algorithm\.adv_estimator=grpo; got rloo"):
-        read_options(config(given, {"adv_estimator": "rloo"}), "pods_sync")
-    assert read_options(config(given), "pods_sync").baseline == "group"
+        read_selection(config(given, {"adv_estimator": "rloo"}), "pods_sync")
+    assert read_selection(config(given), "pods_sync").baseline == "group"
 
 
 def test_the_group_baseline_needs_rewards_without_kl():
     given = {"m": 16, "baseline": "group"}
     with pytest.raises(UnsupportedError, match="use_kl_in_reward=True: dropped rollouts have no"):
-        read_options(config(given, {"use_kl_in_reward": True}), "pods_sync")
+        read_selection(config(given, {"use_kl_in_reward": True}), "pods_sync")
+
+
+def test_a_rule_across_prompts_needs_grpo():
+    given = {"m": 16, "rule": "max_contrast"}
+    says = r"rule=max_contrast keeps rows across prompts, .*adv_estimator=grpo; got rloo"
+    with pytest.raises(UnsupportedError, match=says):
+        read_selection(config(given, {"adv_estimator": "rloo"}), "pods_sync")
+    assert read_selection(config(given), "pods_sync").across_prompts

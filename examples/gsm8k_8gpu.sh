@@ -6,7 +6,7 @@
 #   expected accuracy  not measured with verl. Published, with TRL on eight H100s (n = 128, m = 32,
 #                      16 prompts): 99 % of GRPO-GA's best after 14 minutes in place of 24. As there,
 #                      without the "+" of the options below:
-#                        trainer.v1.pods_sync.m=32 trainer.v1.pods_sync.scope=prompt \
+#                        trainer.v1.pods_sync.m=32 trainer.v1.pods_sync.rule=max_variance \
 #                        actor_rollout_ref.rollout.n=128 data.train_batch_size=16 \
 #                        actor_rollout_ref.actor.ppo_mini_batch_size=16 \
 #                        actor_rollout_ref.actor.optim.lr=5e-6
@@ -33,7 +33,7 @@ MODEL=${MODEL:-Qwen/Qwen2.5-3B-Instruct}
 exec "${PYTHON:-python3}" -m verl.trainer.main_ppo \
     trainer.v1.trainer_mode=pods_sync \
     +trainer.v1.pods_sync.m=1 \
-    +trainer.v1.pods_sync.scope=batch \
+    +trainer.v1.pods_sync.rule=max_contrast \
     actor_rollout_ref.rollout.n=4 \
     algorithm.adv_estimator=grpo \
     data.train_files="$DATA/train.parquet" \

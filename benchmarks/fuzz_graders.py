@@ -182,9 +182,10 @@ def main() -> int:
     parser.add_argument("--only", help="only the graders whose name begins so")
     parser.add_argument("--batch", type=int, default=512)
     arguments = parser.parse_args()
-    from podsrl.errors import PodsError
-    from podslab.grading.unscorable import COUNTS
     from podslab.grading.workers.pool import shared_pool
+
+    from podslab.grading.unscorable import COUNTS
+    from podsrl.errors import PodsError
 
     made: dict[str, Callable[[list[str], R], list[Any]]] = {}
     for name in golds_of():

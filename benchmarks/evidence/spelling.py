@@ -18,10 +18,10 @@ from filelock import FileLock
 from tokenizers import AddedToken
 from transformers import Qwen2Tokenizer
 
+from podslab.models.cache import default_cache_dir
 from podslab.models.tiny import build as build_module
 from podslab.models.tiny import tokenizer as tokenizer_module
 from podslab.models.tiny.build import Lesson, build
-from podslab.models.tiny.cache import default_cache_dir
 from podslab.models.tiny.settings import TinySettings
 from podslab.models.tiny.tokenizer import build_tokenizer
 

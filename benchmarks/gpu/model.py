@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from podslab.evaluation.sampling import Sampling, sample_and_grade
-from podslab.tasks.arithmetic import Arithmetic
 from podslab.models.tiny import TinySettings
 from podslab.models.tiny.build import build
+from podslab.tasks.arithmetic import Arithmetic
 
 _TRIAL_STEPS, _UNTIMED = 10, 3
 #: A comparison starts from at least so much, averaged over its difficulties.

@@ -1,4 +1,4 @@
-"""The selection on the GPU: the same indices as on the CPU, and how long it takes."""
+"""Selection on the GPU: the same rollouts as on the CPU, and how long it takes."""
 
 import statistics
 import time
@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from podsrl import RULES
-from podsrl import downsample
+from podsrl import RULES, downsample
 
 _MOST_SECONDS = 1.5  # of each timing
+KINDS = ("binary", "normal", "levels", "equal", "unscorable")
+#: The group rules; a batch rule works on the CPU, wherever the rewards are.
+GROUP_RULES = ("max_variance", "max_reward", "random", "percentile")
+assert set(GROUP_RULES) <= set(RULES)
 
 
 def rewards_of(kind: str, groups: int, n: int) -> np.ndarray:
@@ -30,9 +33,6 @@ def rewards_of(kind: str, groups: int, n: int) -> np.ndarray:
     return binary
 
 
-KINDS = ("binary", "normal", "levels", "equal", "unscorable")
-
-
 def differences(device: str, groups: Sequence[int], sizes: Sequence[int]) -> dict[str, Any]:
     """How many selections on the device are not those of numpy on the CPU, of how many compared."""
     compared, different = 0, []
@@ -41,7 +41,7 @@ def differences(device: str, groups: Sequence[int], sizes: Sequence[int]) -> dic
             for kind in KINDS:
                 rewards = rewards_of(kind, min(count, 256), n).astype(np.float32)
                 on_device = torch.tensor(rewards, device=device)
-                for rule in RULES:
+                for rule in GROUP_RULES:
                     for seed in (None, 3) if rule != "random" else (3,):
                         expected = downsample(rewards, kept_of(n), rule, seed)
                         got = downsample(on_device, kept_of(n), rule, seed)
@@ -56,21 +56,21 @@ def differences(device: str, groups: Sequence[int], sizes: Sequence[int]) -> dic
 def timings(
     device: str, groups: Sequence[int], sizes: Sequence[int], repeats: int
 ) -> list[dict[str, Any]]:
-    """Milliseconds of `downsample` by max_variance, medians.
+    """Median milliseconds of `downsample` by max_variance, with waiting for the result.
 
-    device: between CUDA's events. device_wall: with waiting for the result. device_wall_seeded:
-    with ties broken at random, as the trainer does it. numpy: on a CPU.
+    device: without a seed. seeded: with ties broken at random, as the trainer does it. numpy: on a
+    CPU.
     """
     rows = []
     for count in groups:
         for n in sizes:
             rewards, m = rewards_of("binary", count, n), kept_of(n)
             on_device = torch.tensor(rewards, dtype=torch.float32, device=device)
-            wall, events = _time(partial(downsample, on_device, m), device, repeats)
-            seeded, _ = _time(partial(downsample, on_device, m, seed=3), device, repeats)
-            cpu, _ = _time(partial(downsample, rewards, m), "cpu", repeats)
-            row: dict[str, Any] = {"groups": count, "n": n, "m": m, "device": events}
-            rows.append(row | {"device_wall": wall, "device_wall_seeded": seeded, "numpy": cpu})
+            row: dict[str, Any] = {"groups": count, "n": n, "m": m}
+            row["device"] = _time(partial(downsample, on_device, m), device, repeats)
+            row["seeded"] = _time(partial(downsample, on_device, m, seed=3), device, repeats)
+            row["numpy"] = _time(partial(downsample, rewards, m), "cpu", repeats)
+            rows.append(row)
     return rows
 
 
@@ -79,24 +79,16 @@ def kept_of(n: int) -> int:
     return min(16, n // 4)
 
 
-def _time(call: Callable[[], Any], device: str, repeats: int) -> tuple[float, float | None]:
-    """Median milliseconds by the wall clock, and by events where there are any."""
-    gpu = device == "cuda"
-    wall, events, began = [], [], time.perf_counter()
+def _time(call: Callable[[], Any], device: str, repeats: int) -> float:
+    """The median milliseconds of a call."""
+    wall, began = [], time.perf_counter()
     for attempt in range(repeats + 2):
-        if gpu:
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda.synchronize()
-            start.record()
-        t = time.perf_counter()
+        started = time.perf_counter()
         call()
-        if gpu:
-            end.record()
+        if device == "cuda":
             torch.cuda.synchronize()
         if attempt >= min(2, repeats - 1):  # the first ones load kernels
-            wall.append(1e3 * (time.perf_counter() - t))
-            if gpu:
-                events.append(start.elapsed_time(end))
+            wall.append(1e3 * (time.perf_counter() - started))
         if wall and time.perf_counter() - began > _MOST_SECONDS:
             break
-    return statistics.median(wall), statistics.median(events) if events else None
+    return statistics.median(wall)

@@ -1,6 +1,7 @@
-"""How large everything is: on a GPU, and for a trial on a CPU."""
+"""The sizes of everything on a GPU, and of a trial on a CPU; and how the time is shared out."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from benchmarks.small_model import SMALL
 from podslab.models.tiny import TinySettings
@@ -10,11 +11,18 @@ from podslab.models.tiny import TinySettings
 class Size:
     """What to build and how to compare.
 
-    model: and its warm start. warm_share: of the whole time, at most.
-    prompts: per step. n, m: rollouts generated and kept of each.
-    learning_rate: of all arms. problems: of an evaluation. evaluations: of a run, after the first.
-    least, most: training seconds of a run. rounds: seeds of all comparisons together, at most.
-    groups, group_sizes: of the selection's timings. repeats: of each timing.
+    Attributes:
+        model: The model and its warm start.
+        warm_share: The largest share of the whole time that the warm start may take.
+        prompts: The prompts per step of GRPO and PODS.
+        n, m: The rollouts generated and kept of each.
+        learning_rate: The learning rate of all arms.
+        problems: The problems of an evaluation.
+        evaluations: The evaluations of a run after the first.
+        least, most: The training seconds of a run.
+        seeds: The seeds at most.
+        groups, group_sizes: The groups and n of the selection's timings.
+        repeats: The repeats of each timing.
     """
 
     model: TinySettings
@@ -27,7 +35,7 @@ class Size:
     evaluations: int
     least: float
     most: float
-    rounds: int
+    seeds: int
     groups: tuple[int, ...]
     group_sizes: tuple[int, ...]
     repeats: int
@@ -56,9 +64,9 @@ GPU = Size(
     learning_rate=1e-4,
     problems=512,
     evaluations=5,
-    least=36.0,
+    least=30.0,
     most=100.0,
-    rounds=4,
+    seeds=4,
     groups=(1, 64, 4096),
     group_sizes=(16, 64, 256, 1024),
     repeats=30,
@@ -75,8 +83,37 @@ SMOKE = Size(
     evaluations=1,
     least=1.0,
     most=2.0,
-    rounds=1,
+    seeds=1,
     groups=(1, 8),
     group_sizes=(16, 64),
     repeats=2,
 )
+
+
+class Plan(NamedTuple):
+    """The number of seeds of every arm, and the training seconds of each run."""
+
+    seeds: int
+    training_seconds: float
+
+
+def share_out(
+    seconds: float, arms: int, overhead: float, least: float, most: float, seeds: int
+) -> Plan:
+    """As many seeds as leave every run `least` seconds of training; Plan(0, 0.0) if none fits.
+
+    Args:
+        seconds: The seconds for all runs.
+        arms: The number of runs of a seed.
+        overhead: The seconds of a run outside its training: loading and evaluations.
+        least, most: The training seconds of a run.
+        seeds: No more seeds than this.
+
+    >>> share_out(390.0, arms=3, overhead=12.0, least=40.0, most=90.0, seeds=3)
+    Plan(seeds=2, training_seconds=53.0)
+    """
+    for count in range(seeds, 0, -1):
+        each = seconds / (arms * count) - overhead
+        if each >= least:
+            return Plan(count, min(each, most))
+    return Plan(0, 0.0)

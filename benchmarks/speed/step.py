@@ -15,7 +15,7 @@ from podslab.report.durations import duration
 #: The update of PODS over that of GRPO-GA and of GRPO; its peak memory over that of GRPO.
 UPDATE_OF_GA, UPDATE_OF_GRPO, MEMORY = 0.30, 1.10, 1.10
 #: Selecting and all that is no phase, in seconds of a step.
-MOST_BOOKKEEPING = 0.02
+MOST_BOOKKEEPING = 0.03
 
 Turns = Sequence[Mapping[str, float]]
 
@@ -96,13 +96,14 @@ def table(title: str, found: Mapping[str, Turns], size: Size) -> Table:
             duration(spread([of(t) for t in turns]).median) for of in (whole, bookkeeping)
         )
         rows.append([arm, *phases, step, rest, f"{_peak(turns) / 1e6:.0f} MB"])
+    n, m, times = size.n, size.m, size.n // size.m
     note = (
-        f"Per optimiser step: grpo is TRL's GRPOTrainer on {size.prompts} prompts, n = m = {size.m};"
-        f" grpo_ga the same at n = m = {size.n}, by gradient accumulation; pods is PODSTrainer,"
-        f" {size.n} -> {size.m} of each prompt; across keeps as many rows of {size.m} times as"
-        f" many prompts, {size.n // size.m} rollouts each. Medians over rounds. Other is all the rest of"
-        " the training loop: batches, padding, metrics, logs, callbacks. Memory is the peak of"
-        " resident memory above what the process held before its first step."
+        f"Per optimiser step: grpo is TRL's GRPOTrainer on {size.prompts} prompts, n = m = {m};"
+        f" grpo_ga the same at n = m = {n}, by gradient accumulation; pods is PODSTrainer,"
+        f" {n} -> {m} of each prompt; across keeps as many rows of {m} times as many prompts,"
+        f" {times} rollouts each. Medians over rounds. Other is all the rest of the training loop:"
+        " batches, padding, metrics, logs, callbacks. Memory is the peak of resident memory above"
+        " what the process held before its first step."
     )
     head = ["", *PHASES, "whole step", "select + other", "peak memory"]
     return Table(title, head, rows, note, limits(found))

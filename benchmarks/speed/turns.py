@@ -1,0 +1,123 @@
+"""Trainers in processes of their own, which make a turn of steps when they are asked."""
+
+import multiprocessing
+import os
+import resource
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed.numbers import in_turns
+from benchmarks.speed.probe import Probe
+from benchmarks.speed.trainers import Setting, build
+from podsrl.errors import PodsError
+
+#: Turns of each trainer that do not count.
+WARM_UP = 1
+_GRACE = 10.0  # seconds for a process to end by itself
+
+
+class Member:
+    """A trainer in its process, a context manager; on leaving it the process is gone."""
+
+    def __init__(self, setting: Setting, logs: Path) -> None:
+        self.setting = setting
+        self._log = logs / f"{setting.name}.log"
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(setting, theirs, self._log))
+        self._process.start()
+        theirs.close()
+
+    def __enter__(self) -> "Member":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._connection.close()  # read as the end
+        self._process.join(_GRACE)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def turn(self) -> dict[str, float]:
+        """Make one turn: the seconds of an optimiser step by phase, and `peak`, bytes so far.
+
+        Raises:
+            PodsError: the process ended; the message has the end of its log.
+        """
+        try:
+            self._connection.send(True)
+            return dict(self._connection.recv())
+        except (EOFError, ConnectionError) as error:
+            self._process.join(_GRACE)
+            said = self._log.read_text(encoding="utf-8", errors="replace").strip()[-1000:]
+            raise PodsError(f"{self.setting.name} ended: {self._log}:\n{said}") from error
+
+
+def measure_in_turns(
+    settings: Sequence[Setting], rounds: int, logs: Path, tick: Callable[[str], None]
+) -> dict[str, list[dict[str, float]]]:
+    """The turns of all settings by name, one of each in every round; `tick` hears of each turn."""
+    found: dict[str, list[dict[str, float]]] = {setting.name: [] for setting in settings}
+    with ExitStack() as stack:
+        members = {s.name: stack.enter_context(Member(s, logs)) for s in settings}
+        for name in in_turns(list(found), WARM_UP + rounds):
+            found[name].append(members[name].turn())
+            tick(name)
+    return {name: turns[WARM_UP:] for name, turns in found.items()}
+
+
+def serve(setting: Setting, connection: Connection, log: Path) -> None:
+    """Build the trainer and train, one turn at a time, until the other end of the pipe is closed.
+
+    A turn is one generation with all its optimiser steps. What is printed goes to `log`.
+    """
+    _print_to(log)
+    warnings.simplefilter("ignore")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = build(setting, str(Path(folder) / "run"))
+        _hold_back(trainer, setting.steps_per_generation, connection)
+        trainer.train()
+
+
+def _hold_back(trainer: Any, steps: int, connection: Connection) -> None:
+    """Let a trainer make a turn only when it is asked, and answer with what it took."""
+    probe, made, base = Probe(), -1, _peak()
+    probe.watch(trainer)
+    fetch = trainer.get_batch_samples  # the first thing of every optimiser step
+
+    def held_back(*args: Any, **kwargs: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made % steps == 0:
+            if made:
+                probe.settle()
+                seconds = {phase: s / steps for phase, s in probe.seconds.items()}
+                connection.send({**seconds, "peak": _peak() - base})
+            try:
+                connection.recv()
+            except EOFError:
+                raise SystemExit(0) from None
+            probe.reset()
+        return fetch(*args, **kwargs)
+
+    trainer.get_batch_samples = held_back
+
+
+def _peak() -> int:
+    """The largest resident memory of this process so far, in bytes."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _print_to(log: Path) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        os.dup2(descriptor, stream.fileno())

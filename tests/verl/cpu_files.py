@@ -75,8 +75,3 @@ def write_prompts(path: Path, count: int, agents: bool = False) -> None:
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     """A reward with many values that any text earns: a checksum of the answer, 0 to 1."""
     return sum(solution_str.encode()) % 11 / 10
-
-
-def is_odd(data_source, solution_str, ground_truth, extra_info=None):
-    """A reward of 0 or 1 that about half of all texts earn."""
-    return float(sum(solution_str.encode()) % 2)

@@ -18,6 +18,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from podsrl import group_advantages
+from podsrl.verl.groups import Row
 from podsrl.verl.metrics import summarise_rows
 
 CHANGED = "verl changed {}: podsrl.verl.trainer relies on it, see docs/verl.md"
@@ -164,8 +165,13 @@ def test_data_metrics_of_a_summary_are_those_of_the_rows_themselves():
         ),
         non_tensor_batch={"__num_turns__": np.array([2, 2, 4, 2, 2])},
     )
-    tags = [{"prompt_len": p, "response_len": r} for p, r in zip(prompts, responses, strict=True)]
-    ours = compute_data_metrics(summarise_rows(rewards, tags, [2, 2, 4, 2, 2]), use_critic=False)
+    rows = [
+        Row("", reward, {}, turns, {"prompt_len": prompt, "response_len": response})
+        for reward, turns, prompt, response in zip(
+            rewards, [2, 2, 4, 2, 2], prompts, responses, strict=True
+        )
+    ]
+    ours = compute_data_metrics(summarise_rows(rows), use_critic=False)
     theirs = compute_data_metrics(full, use_critic=False)
     trained_only = ("critic/advantages", "critic/returns")
     expected = {k: v for k, v in theirs.items() if not k.startswith(trained_only)}

@@ -1,6 +1,5 @@
 """Dropping rows on a real TransferQueue, with verl's own balancing and advantages around it."""
 
-import contextlib
 import itertools
 import json
 import math
@@ -15,7 +14,6 @@ from verl.trainer.ppo.v1 import PPOTrainer
 from podsrl import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.verl.groups import parse_key
-from podsrl.verl.trainer import PODSTrainerSync
 
 SYNC = ("trainer.v1.trainer_mode=pods_sync", "+trainer.v1.pods_sync.m=4")
 PROMPTS, N, M = 4, 8, 4
@@ -84,15 +82,22 @@ def test_m_equal_to_n_keeps_every_row(make_trainer, put, keys_left):
 
 
 def test_left_at_n_rollouts_per_prompt_verl_pads_the_batch_back_to_its_old_size(make_trainer, put):
-    """The naive variant: rows dropped, rollout.n left alone. It is why `_pods_update_sees_m` is."""
-
-    class Naive(PODSTrainerSync):
-        _pods_update_sees_m = contextlib.nullcontext
-
-    batch = make_trainer(*SYNC, cls=Naive)._balance_batch(put(random_rewards()), metrics := {})
+    """Why rollout.n is m while verl sizes the update: its own balancing of the kept rows alone."""
+    trainer = make_trainer(*SYNC)
+    kept = trainer._balance_batch(put(random_rewards()), {})
+    assert len(kept) == PROMPTS * M
+    batch = PPOTrainer._balance_batch(trainer, kept, {})
     assert len(batch) == PROMPTS * N
     assert sum(tag.get("is_padding", False) for tag in batch.tags) == PROMPTS * (N - M)
-    assert metrics["pods/padding_rows"] == PROMPTS * (N - M)
+
+
+def rows_of(batch):
+    """The keys of a balanced batch without verl's padding."""
+    return {
+        key
+        for key, tag in zip(batch.keys, batch.tags, strict=True)
+        if not tag.get("is_padding", False)
+    }
 
 
 def test_a_rollout_of_several_rows_is_kept_or_dropped_whole_by_its_last_row(
@@ -103,9 +108,9 @@ def test_a_rollout_of_several_rows_is_kept_or_dropped_whole_by_its_last_row(
     rewards |= {"uid_1_0": 0.5, "uid_1_1": 0.5, "uid_1_2": 1.0}
     rewards |= {"uid_2_0": 1.0, "uid_2_1": 1.0, "uid_2_2": 0.5}
     trainer = make_trainer(SYNC[0], "+trainer.v1.pods_sync.m=2", "data.train_batch_size=1")
-    metrics = {}
-    kept = trainer._pods_drop_rows(put(rewards), metrics)
-    assert set(kept.keys) == {"uid_0_0", "uid_1_0", "uid_1_1", "uid_1_2"} == keys_left()
+    batch = trainer._balance_batch(put(rewards), metrics := {})
+    assert rows_of(batch) == {"uid_0_0", "uid_1_0", "uid_1_1", "uid_1_2"}
+    assert rows_of(batch) == keys_left() & set(rewards)
     assert metrics["pods/rollouts"] == 8
     assert metrics["pods/kept_rollouts"] == 2
 
@@ -115,12 +120,11 @@ def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
     rewards = {f"a_{i}_0": reward for i, reward in enumerate([0.0, 0.0, 0.0, 1.0])}
     rewards |= {f"b_{i}_0": reward for i, reward in enumerate([0.5, 0.5, 0.5, math.nan])}
     trainer = make_trainer(SYNC[0], "+trainer.v1.pods_sync.m=2", "actor_rollout_ref.rollout.n=4")
-    batch, metrics = put(rewards), {}
-    trainer._pods_drop_rows(batch, metrics)
+    trainer._balance_batch(put(rewards), metrics := {})
     # Prompts have 3 tokens, responses 2 3 4 5 6 2 3 4; kept are a_0, a_3, b_0 and b_1.
-    assert metrics == {
+    assert metrics.pop("pods/seconds_select") > 0
+    assert {name: metrics[name] for name in metrics if name.startswith("pods/")} == {
         "pods/rollouts": 8,
-        "pods/rollouts_saved": 0.0,
         "pods/kept_rollouts": 4,
         "pods/kept_reward": pytest.approx(0.5),  # (0 + 1 + 0.5 + 0.5) / 4
         "pods/dropped_reward": pytest.approx(0.5 / 3),  # 0, 0, 0.5; NaN does not count
@@ -129,11 +133,9 @@ def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
         "pods/dropped_tokens": 6 + 7 + 6 + 7,
         "pods/zero_variance_groups": 1,
         "pods/filler_rows": 2,
-        "pods/short_groups": 0,
         "pods/unscorable": 1,
-        "pods/drives/acc": pytest.approx(1.0),  # the reward itself
-        "pods/drives_all/acc": pytest.approx(1.0),
-        "pods/shaping_only_groups": 0,  # what explains the whole reward is the outcome
+        "pods/padding_rows": 4,  # to mini-batches of 4 prompts
+        "pods/correlation/acc": pytest.approx(1.0),  # the reward itself
     }
 
 
@@ -141,11 +143,9 @@ def test_a_group_that_lost_rollouts_is_kept_whole_if_no_more_than_m_are_left(mak
     rewards = random_rewards()
     lost = [f"uid0_{session}_0" for session in range(2, 8)]  # two of eight are left
     rewards = {key: reward for key, reward in rewards.items() if key not in lost}
-    metrics = {}
-    kept = make_trainer(*SYNC)._pods_drop_rows(put(rewards), metrics)
-    assert {"uid0_0_0", "uid0_1_0"} < set(kept.keys)
-    assert len(kept) == 2 + 3 * M
-    assert metrics["pods/short_groups"] == 1
+    batch = make_trainer(*SYNC)._balance_batch(put(rewards), metrics := {})
+    assert {"uid0_0_0", "uid0_1_0"} < rows_of(batch)
+    assert len(rows_of(batch)) == metrics["pods/kept_rollouts"] == 2 + 3 * M
 
 
 def test_verl_pads_only_what_short_groups_lack(make_trainer, put, caplog):
@@ -181,11 +181,11 @@ def test_with_a_seed_the_choice_does_not_depend_on_names_or_order_of_rows(make_t
         renamed = {key: renamed[key] for key in keys}
         trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.seed=3")
         indices = {name: 10 + i for i, name in enumerate(names)}
-        kept = trainer._pods_drop_rows(put(renamed, indices=indices), {})
+        kept = trainer._balance_batch(put(renamed, indices=indices), {})
         chosen.append({(names.index(key[0]), key[1:]) for key in kept.keys})
     assert chosen[0] == chosen[1]
     trainer.global_steps = 2
-    kept = trainer._pods_drop_rows(put(renamed, indices=indices), {})
+    kept = trainer._balance_batch(put(renamed, indices=indices), {})
     assert {(names.index(key[0]), key[1:]) for key in kept.keys} != chosen[1]
 
 
@@ -222,7 +222,7 @@ def test_a_rollout_that_could_not_be_scored_is_not_kept_while_others_are_left(ma
     rewards = random_rewards()
     unscorable = {f"uid1_{session}_0" for session in range(4)}  # four scorable are left: just m
     rewards |= dict.fromkeys(unscorable, math.nan)
-    kept = make_trainer(*SYNC)._pods_drop_rows(put(rewards), metrics := {})
+    kept = make_trainer(*SYNC)._balance_batch(put(rewards), metrics := {})
     assert not unscorable & set(kept.keys)
     assert metrics["pods/unscorable"] == 4
 
@@ -274,7 +274,7 @@ def test_other_estimators_refuse_a_group_with_too_few_scorable_rollouts(make_tra
     rewards = random_rewards() | {f"uid1_{session}_0": math.nan for session in range(6)}
     trainer = make_trainer(*SYNC, "algorithm.adv_estimator=rloo")
     batch = trainer._balance_batch(put(rewards), {})
-    with pytest.raises(UnsupportedError, match=r"1 groups have fewer than m = 4 .* NaN"):
+    with pytest.raises(UnsupportedError, match=r"than are kept of 1 prompts .* NaN"):
         trainer._compute_advantage(batch, {})
 
 
@@ -318,23 +318,25 @@ def test_rollout_n_is_m_while_verl_sizes_the_update_and_n_again_after_an_error(
     assert seen == [M] * len(stages)
 
 
-def test_selection_weights_select_by_a_part_and_every_part_has_its_drive(make_trainer, put):
+def test_selection_weights_select_by_a_part_and_every_part_has_its_correlation(make_trainer, put):
     draw = np.random.default_rng(0)
     answers = {key: float(draw.random() < 0.5) for key in random_rewards()}
     form = {key: float(draw.random() < 0.3) for key in answers}
     rewards = {key: answers[key] + 0.2 * form[key] for key in answers}
     parts = {key: {"answer": answers[key], "form": form[key], "said": "x"} for key in answers}
     trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.selection_weights={answer: 1.0}")
-    kept = trainer._pods_drop_rows(put(rewards, parts=parts), metrics := {})
+    kept = trainer._balance_batch(put(rewards, parts=parts), metrics := {})
     for uid in by_prompt(rewards):
         of_all = sum(answers[key] for key in answers if key.startswith(f"{uid}_"))
         of_kept = sum(answers[key] for key in kept.keys if key.startswith(f"{uid}_"))
         assert of_kept == max(min(2, of_all), of_all - 4)
-    assert metrics["pods/shaping_only_groups"] == 0
-    assert 0.5 < metrics["pods/drives/answer"] <= 1
-    assert {name for name in metrics if "drives" in name} == {
-        f"pods/drives{of}/{part}" for of in ("", "_all") for part in ("acc", "answer", "form")
+    assert 0.5 < metrics["pods/correlation/answer"] <= 1
+    assert {name for name in metrics if "correlation" in name} == {
+        f"pods/correlation/{part}" for part in ("acc", "answer", "form")
     }
+
+
+ACROSS = "+trainer.v1.pods_sync.rule=max_contrast"
 
 
 def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_advantage_0(
@@ -342,7 +344,7 @@ def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_adva
 ):
     rewards = dict.fromkeys(random_rewards(), 1.0)
     rewards |= {f"uid{p}_{i}_0": 0.0 for p in (0, 2) for i in range(p + 2)}
-    trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.scope=batch")
+    trainer = make_trainer(*SYNC, ACROSS)
     batch = trainer._balance_batch(put(rewards), metrics := {})
     uids = [key.split("_")[0] for key in batch.keys]
     assert {uid: uids.count(uid) for uid in set(uids)} == {"uid0": 8, "uid2": 8}
@@ -352,12 +354,12 @@ def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_adva
     batch = trainer._balance_batch(put(few), metrics := {})
     assert len(batch) == PROMPTS * M
     assert metrics["pods/filler_rows"] == 8
-    mean = make_trainer(*SYNC, "+trainer.v1.pods_sync.scope=batch", "trainer.v1.pods_sync.m=1")
+    mean = make_trainer(*SYNC, ACROSS, "trainer.v1.pods_sync.m=1")
     batch = mean._balance_batch(put(rewards), metrics := {})
     uids = [key.split("_")[0] for key in batch.keys]
     assert {uid: uids.count(uid) for uid in set(uids)} == {"uid0": 2, "uid2": 2}
     assert metrics["pods/filler_rows"] == metrics["pods/padding_rows"] == 0
-    assert metrics["pods/short_groups"] == metrics["pods/zero_variance_groups"] == 0
+    assert metrics["pods/zero_variance_groups"] == 0
     mean._compute_advantage(batch, {})
     data = transfer_queue.kv_batch_get(
         keys=batch.keys, partition_id="train", select_fields=["advantages"]
@@ -367,15 +369,30 @@ def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_adva
         assert advantages.tolist() == pytest.approx([expected] * len(advantages))
 
 
-@pytest.mark.parametrize("scope", ["prompt", "batch"])
+def test_a_batch_rule_of_ones_own_selects_across_prompts(make_trainer, put, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import numpy as np\n"
+        "from podsrl import batch_rule\n\n\n"
+        "@batch_rule\n"
+        "def last_prompts(rewards_P_N, rows, seed):\n"
+        "    places = np.arange(rewards_P_N.size).reshape(rewards_P_N.shape)\n"
+        "    return places >= rewards_P_N.size - rows\n"
+    )
+    trainer = make_trainer(*SYNC, f"+trainer.v1.pods_sync.rule='{file}:last_prompts'")
+    batch = trainer._balance_batch(put(random_rewards()), {})
+    uids = [key.split("_")[0] for key in batch.keys]
+    assert {uid: uids.count(uid) for uid in set(uids)} == {"uid2": N, "uid3": N}
+
+
+@pytest.mark.parametrize("rule", ["max_variance", "max_contrast"])
 def test_of_a_prompt_with_one_rollout_left_its_reward_is_no_advantage(
-    make_trainer, put, transfer_queue, scope
+    make_trainer, put, transfer_queue, rule
 ):
-    overrides = f"+trainer.v1.pods_sync.scope={scope}", "data.train_batch_size=2"
+    overrides = f"+trainer.v1.pods_sync.rule={rule}", "data.train_batch_size=2"
     trainer = make_trainer(*SYNC, *overrides)
     one = {"a_0_0": 0.0, "a_1_0": 1.0, "b_0_0": 0.7}
-    batch = trainer._pods_drop_rows(put(one), {})
-    trainer._compute_advantage(batch, {})
+    trainer._compute_advantage(trainer._balance_batch(put(one), {}), {})
     data = transfer_queue.kv_batch_get(
         keys=["b_0_0"], partition_id="train", select_fields=["advantages"]
     )
@@ -383,5 +400,5 @@ def test_of_a_prompt_with_one_rollout_left_its_reward_is_no_advantage(
 
 
 def test_across_the_batch_another_estimator_is_refused(make_trainer):
-    with pytest.raises(UnsupportedError, match=r"scope=batch needs algorithm\.adv_estimator=grpo"):
-        make_trainer(*SYNC, "+trainer.v1.pods_sync.scope=batch", "algorithm.adv_estimator=rloo")
+    with pytest.raises(UnsupportedError, match=r"max_contrast .* algorithm\.adv_estimator=grpo"):
+        make_trainer(*SYNC, ACROSS, "algorithm.adv_estimator=rloo")

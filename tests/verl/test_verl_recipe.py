@@ -38,28 +38,29 @@ def test_verl_and_we_accept_the_config_of_the_script(tmp_path):
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
     assert config.trainer.total_epochs == 3
     n, prompts = config.actor_rollout_ref.rollout.n, config.data.train_batch_size
-    assert trainer.pods_options.scope == "batch"
-    said = f"selected {trainer.pods_options.m} of {n} on average in {prompts} groups"
+    selection = trainer.pods_selection
+    assert selection.across_prompts
+    said = f"selected {selection.num_kept} of {n} on average in {prompts} groups"
     assert said in SCRIPT.read_text()
     trainer.global_steps = 1
-    rows = config.data.train_batch_size * trainer.pods_options.m
+    rows = prompts * selection.num_kept
     assert f"the update sees {rows} rows" in SCRIPT.read_text()
-    with trainer._pods_update_sees_m():
-        assert rows % trainer._get_required_batch_multiple(dp_size=8) == 0  # nothing is padded
+    config.actor_rollout_ref.rollout.n = selection.num_kept  # as it is while verl sizes the update
+    assert rows % trainer._get_required_batch_multiple(dp_size=8) == 0  # nothing is padded
 
 
 @pytest.mark.filterwarnings("ignore:Disabled critic:UserWarning")
 def test_the_papers_sizes_are_those_of_the_comment(tmp_path):
     comment = SCRIPT.read_text().split("# The data and the reward")[0]
     given = re.findall(
-        r"[a-z_0-9.]+=(?:\d+|prompt|5e-6)(?= |$)", comment.replace(" \\\n", " "), re.M
+        r"[a-z_0-9.]+=(?:\d+|max_variance|5e-6)(?= |$)", comment.replace(" \\\n", " "), re.M
     )
-    m, scope, *others = given
-    assert (m, scope) == ("trainer.v1.pods_sync.m=32", "trainer.v1.pods_sync.scope=prompt")
+    m, rule, *others = given
+    assert (m, rule) == ("trainer.v1.pods_sync.m=32", "trainer.v1.pods_sync.rule=max_variance")
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
         config = hydra.compose("ppo_trainer", arguments(tmp_path, *given)[2:])
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
-    assert (trainer.pods_options.m, config.actor_rollout_ref.rollout.n) == (32, 128)
+    assert (trainer.pods_selection.num_kept, config.actor_rollout_ref.rollout.n) == (32, 128)
     assert config.data.train_batch_size == config.actor_rollout_ref.actor.ppo_mini_batch_size == 16
     assert len(others) == 4
     assert config.actor_rollout_ref.actor.optim.lr == 5e-6

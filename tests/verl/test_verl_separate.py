@@ -1,4 +1,4 @@
-"""Mini-batches of complete groups, and the warning where a small part drives the update."""
+"""The separate mode: mini-batches of complete groups, several in a step."""
 
 import json
 
@@ -7,10 +7,8 @@ import pytest
 
 pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
 
-from test_verl_drop import PROMPTS, SYNC, M, N, announced, largest_variance, random_rewards
+from test_verl_drop import PROMPTS, M, N, largest_variance, random_rewards
 from verl.trainer.ppo.v1 import PPOTrainer
-
-from podsrl.drives import WATCHED
 
 SEPARATE = (
     "trainer.v1.trainer_mode=pods_separate_async",
@@ -87,34 +85,3 @@ def test_a_step_of_several_mini_batches_has_metrics_and_a_file_of_them_together(
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert {row["uid"]: pytest.approx(row["score"]) for row in rows} == rewards
     assert {row["uid"] for row in rows if row["kept"]} == set(kept)
-
-
-def test_without_weights_a_part_of_little_weight_that_drives_the_update_is_warned_of_once(
-    make_trainer, put, caplog
-):
-    """What the parts weigh in the reward is measured; what weighs nothing is no part of it."""
-    draw = np.random.default_rng(0)
-    trainer = make_trainer(*SYNC)
-    said = []
-    for step in range(WATCHED + 2):
-        keys = list(random_rewards())
-        # one answer in eight is right, so most groups have no contrast but that of the form
-        answer = {key: float(key.startswith("uid0_") and draw.random() < 0.5) for key in keys}
-        form = {key: float(draw.random() < 0.4) for key in keys}
-        parts = {
-            key: {"acc": answer[key], "form": form[key], "length": float(draw.random())}
-            for key in keys
-        }
-        rewards = {key: answer[key] + 0.2 * form[key] for key in keys}
-        caplog.clear()
-        with caplog.at_level("WARNING", logger="podsrl"):
-            trainer._pods_drop_rows(put(rewards, parts=parts), metrics := {})
-        said.append("".join(announced(caplog)))
-        trainer.global_steps += 1
-        assert metrics["pods/shaping_only_groups"] >= 0.5, step
-    assert [bool(text) for text in said] == [step == WATCHED - 1 for step in range(WATCHED + 2)]
-    assert "'form' has 17% of the weight and drives" in said[WATCHED - 1]
-    # where no rollout could be parsed there is no number, and nothing is known of the weights
-    nothing = {key: {"acc": "none", "form": "none", "length": "none"} for key in rewards}
-    trainer._pods_drop_rows(put(rewards, parts=nothing), metrics := {})
-    assert not [name for name in metrics if "drives" in name]

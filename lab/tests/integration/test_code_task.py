@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.sandbox import run_in_sandbox, why_no_sandbox
 from podslab.tasks import code as code_module
 from podslab.tasks import get_task
+from podsrl.errors import InvalidInputError
 
 pytestmark = pytest.mark.skipif(bool(why_no_sandbox()), reason=why_no_sandbox())
 

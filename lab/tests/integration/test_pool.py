@@ -1,4 +1,4 @@
-"""Grading processes: what hangs, crashes or fills memory is None, is counted, and harms no other."""
+"""Grading processes: what hangs or crashes is None, is counted, and harms no other."""
 
 import asyncio
 import multiprocessing

@@ -23,7 +23,7 @@ from podslab.tasks.base import in_format
 from podslab.models.tiny import TinySettings
 from podslab.models.tiny import get_model
 from podslab.models.tiny.build import build, sloppy_example
-from podslab.models.tiny.cache import default_cache_dir
+from podslab.models.cache import default_cache_dir
 from podslab.models.tiny.tokenizer import build_tokenizer
 
 SMALL = TinySettings(

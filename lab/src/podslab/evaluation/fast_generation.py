@@ -6,9 +6,9 @@ have ended they leave the batch. The distribution is the same; the random number
 """
 
 import copy
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch.distributed.fsdp import FullyShardedDataParallel
@@ -20,13 +20,12 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 LEAVING_SHARE = 0.125
 
 #: Settings whose meaning depends on where a call of `generate` began, or that return more.
-_WHOLE_CALLS_ONLY = (
-    *("min_length", "min_new_tokens", "stop_strings", "max_time", "cache_implementation"),
-    *("return_dict_in_generate", "prompt_lookup_num_tokens", "begin_suppress_tokens"),
-    *("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty"),
-    *("watermarking_config", "guidance_scale", "penalty_alpha", "dola_layers"),
-    *("assistant_early_exit", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty"),
-)
+_WHOLE_CALLS_ONLY = """
+    min_length min_new_tokens stop_strings max_time cache_implementation return_dict_in_generate
+    prompt_lookup_num_tokens begin_suppress_tokens forced_bos_token_id forced_eos_token_id
+    exponential_decay_length_penalty watermarking_config guidance_scale penalty_alpha dola_layers
+    assistant_early_exit encoder_no_repeat_ngram_size encoder_repetition_penalty
+""".split()  # noqa: SIM905 (one name a line would be twenty)
 #: Architectures that keep a state, or whose caches can't be copied between rows.
 _NO_COPIES = ("rwkv", "mpt", "openai-gpt")
 
@@ -37,6 +36,7 @@ def generate(
     input_ids: torch.Tensor,
     attention_mask: torch.Tensor,
     generation_config: GenerationConfig,
+    original: Callable[..., torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """`model.generate` for rows of which many are equal; itself where `can_share` does not hold.
 
@@ -45,18 +45,21 @@ def generate(
         input_ids: prompts, padded on the left; shape (rows, prompt length).
         attention_mask: 0 where padding is; the same shape.
         generation_config: how to sample.
+        original: the model's own `generate`, where another stands in its place.
 
     Returns:
         Prompts and completions; shape (rows, prompt length + longest completion), the rest of a row
         padding, as `model.generate` gives them.
     """
+    original = original or model.generate
     if input_ids.shape[1] < 2 or not can_share(model, generation_config):
-        return model.generate(
+        return original(
             input_ids=input_ids, attention_mask=attention_mask, generation_config=generation_config
         )
     config = copy.deepcopy(generation_config)
     ends = _end_tokens(config, input_ids.device)
-    cache = _prefilled(model, input_ids, attention_mask, config)
+    cache = DynamicCache(config=model.config)
+    _fill(cache, original, input_ids, attention_mask, config)
     rows, length = input_ids.shape
     padding = config.pad_token_id if config.pad_token_id is not None else int(ends[0])
     whole = input_ids.new_full((rows, length + config.max_new_tokens), padding)
@@ -65,7 +68,7 @@ def generate(
     ids, mask, longest = input_ids, attention_mask, length
     while len(going) and longest < whole.shape[1]:
         config.max_new_tokens = whole.shape[1] - longest
-        ids = model.generate(
+        ids = original(
             input_ids=ids,
             attention_mask=mask,
             past_key_values=cache,
@@ -114,7 +117,8 @@ def can_share(model: Any, generation_config: GenerationConfig) -> bool:
     return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
 
 
-def generating_fast(model: Any) -> AbstractContextManager[Any]:
+@contextmanager
+def generating_fast(model: Any) -> Iterator[None]:
     """`model.generate`, called inside as TRL calls it, reads each prompt once.
 
     Calls with anything else than token ids, their mask and a config go to the model as they are.
@@ -125,10 +129,13 @@ def generating_fast(model: Any) -> AbstractContextManager[Any]:
     def fast(**kwargs: Any) -> Any:
         if set(kwargs) != {"input_ids", "attention_mask", "generation_config"}:
             return original(**kwargs)
-        with patch.object(model, "generate", original):
-            return generate(model, **kwargs)
+        return generate(model, **kwargs, original=original)
 
-    return patch.object(model, "generate", fast)
+    model.generate = fast  # TRL generates with nothing but this method of the model
+    try:
+        yield
+    finally:
+        del model.generate  # the class's own is back
 
 
 class _EnoughEnded(StoppingCriteria):
@@ -145,10 +152,14 @@ class _EnoughEnded(StoppingCriteria):
         return enough.expand(len(self.ended))
 
 
-def _prefilled(
-    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, config: GenerationConfig
-) -> DynamicCache:
-    """The cache of all prompts except their last token, each different prompt read once.
+def _fill(
+    cache: DynamicCache,
+    original: Callable[..., torch.Tensor],
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    config: GenerationConfig,
+) -> None:
+    """Put all prompts except their last token into the cache, each different prompt read once.
 
     `generate` reads them, so that positions and masks are those of the model's own; the token that
     it must make of them is thrown away.
@@ -158,13 +169,9 @@ def _prefilled(
     ids, mask = prompts.tensor_split(2, dim=1)
     once = copy.deepcopy(config)
     once.update(max_new_tokens=1, do_sample=False, temperature=None, top_p=None, top_k=None)
-    cache = DynamicCache(config=model.config)
-    model.generate(
-        input_ids=ids, attention_mask=mask, past_key_values=cache, generation_config=once
-    )
+    original(input_ids=ids, attention_mask=mask, past_key_values=cache, generation_config=once)
     cache.crop(-1)  # generate takes up where the cache ends, and needs a token to go on from
     cache.batch_select_indices(row_of)
-    return cache
 
 
 def _end_tokens(config: GenerationConfig, device: torch.device) -> torch.Tensor:

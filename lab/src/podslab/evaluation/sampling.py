@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from podslab.evaluation import fast_generation as generation
-from podsrl.errors import InvalidInputError
 from podslab.tasks import Task
+from podsrl.errors import InvalidInputError
 
 Progress = Callable[[Iterable[Any]], Iterable[Any]]  # such as tqdm
 

@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.extract import closing_braces
+from podsrl.errors import InvalidInputError
 
 #: A longer text is no equation.
 MAX_EQUATION = 1_000

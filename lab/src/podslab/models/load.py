@@ -5,23 +5,24 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from podslab.models import tiny
-from podsrl.errors import InvalidInputError
 from podslab.evaluation.sampling import Progress
+from podslab.models import resolve
+from podsrl.errors import InvalidInputError
 
 
 def load_model(name: str, progress: Progress = iter) -> tuple[Any, Any]:
     """A causal language model and its tokenizer, on the GPU where there is one.
 
     Args:
-        name: a folder, a name on the hub, a LoRA checkpoint (its base model is loaded too), or
-            "tiny" for the embedded model.
-        progress: shown while the embedded model is built.
+        name: a folder, a name on the hub, a LoRA checkpoint (its base model is loaded too), or a
+            model of the laboratory, "tiny" or "smollm2".
+        progress: shown while "tiny" is built.
 
     Raises:
         InvalidInputError: there is no such model.
+        MissingDependencyError: the packages that "smollm2" needs are not installed.
     """
-    path = str(tiny.get_model(progress=progress)) if name == "tiny" else name
+    path = resolve(name, progress=progress)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left")

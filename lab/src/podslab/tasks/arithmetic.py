@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.extract import MAX_TAIL, answer_tag
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
+from podsrl.errors import InvalidInputError
 
 _NUMBERS = re.compile(r"[+-]?[0-9]++")
 # sign, and digits without leading zeros; possessive, so that a text of many zeros takes linear time

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.unscorable import COUNTS, UnscorableWatch
+from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.turns import text_of
 
 Row = dict[str, Any]

@@ -3,10 +3,10 @@
 import inspect
 from typing import Any
 
-from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
-from podsrl.plugins import import_module_or_file
 from podslab.tasks.base import Task
 from podslab.tasks.own_file import task_class_in
+from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
+from podsrl.plugins import import_module_or_file
 
 #: name -> "module:class"; modules are imported when the task is asked for.
 TASKS: dict[str, str] = {

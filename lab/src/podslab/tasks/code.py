@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.extract import answer_tag
 from podslab.grading.pool import usable_cores
 from podslab.grading.sandbox import Limits, check_sandbox, run_in_sandbox
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
+from podsrl.errors import InvalidInputError
 
 #: Longer code is no answer.
 MAX_CODE = 50_000
@@ -49,9 +49,7 @@ class Code(Task):
     example_wrong = "<think>\n3\n</think>\n<answer>\ndef add(a, b):\n    return 3\n</answer>"
     splits = ("train", "test", "humaneval")
 
-    def __init__(
-        self, seconds: float = 10.0, cpu_seconds: int = 5, memory_mb: int = 1024
-    ) -> None:
+    def __init__(self, seconds: float = 10.0, cpu_seconds: int = 5, memory_mb: int = 1024) -> None:
         for name, value in {"cpu_seconds": cpu_seconds, "memory_mb": memory_mb}.items():
             if not isinstance(value, int) or value < 1:
                 raise InvalidInputError(f"{name} must be a whole number from 1; got {value!r}")

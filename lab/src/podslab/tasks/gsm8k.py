@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.extract import declared_answer, possible_answers
 from podslab.grading.math.numbers import read_number, states_number
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
+from podsrl.errors import InvalidInputError
 
 
 class GSM8K(Task):

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.extract import declared_answer, last_boxes, possible_answers
 from podslab.grading.math.answers import grade_answers
 from podslab.grading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
+from podsrl.errors import InvalidInputError
 
 _SUBJECTS = (
     "algebra",

@@ -1,12 +1,12 @@
 """A task in a file of the user's: what is wrong in it is told in one line, with file and line."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from podslab.tasks.base import Grade, Task
 from podsrl.errors import InvalidInputError
 from podsrl.plugins import import_module_or_file, user_code
-from podslab.tasks.base import Grade, Messages, Row, Task
 
 
 def task_class_in(path: str) -> type[Task]:
@@ -38,67 +38,56 @@ def task_class_in(path: str) -> type[Task]:
             f" has {names}{lacking}"
         )
     cls = whole[0]
-    if missing := [field for field in ("name", "example") if not _has(cls, field)]:
+    missing = [] if hasattr(cls, "name") else ["name"]
+    if not hasattr(cls, "example") and cls.examples is Task.examples:
+        missing.append("example")
+    if missing:
         raise InvalidInputError(f"{path}: {cls.__name__} has no {' and no '.join(missing)}")
-    return type(cls.__name__, (_Told, cls), {"__doc__": cls.__doc__, "file": path})
+    methods = ("load", "grade", "grade_batch", "prompt", "gold_completion", "examples")
+    guarded = {name: _guarded(cls, name, path) for name in methods}
+    return type(cls.__name__, (cls,), {"__doc__": cls.__doc__, **guarded})
 
 
-def _has(cls: type[Task], field: str) -> bool:
-    return hasattr(cls, field) or (field == "example" and cls.examples is not Task.examples)
+def _guarded(cls: type[Task], name: str, file: str) -> Callable[..., Any]:
+    """A method of the user's class, whose mistakes and results are told with the file."""
+    check = {"load": _check_rows, "grade": _check_grade, "grade_batch": _check_grades}.get(name)
+
+    def method(self: Task, *args: Any, **options: Any) -> Any:
+        on = f" on the completion {args[0][:80]!r}" if name == "grade" else ""
+        what = f"load({args[0]!r})" if name == "load" else name
+        with user_code(file, f"{what} failed{on}"):
+            result = getattr(cls, name)(self, *args, **options)
+        if check is not None:
+            check(result, f"{file}: ", *args)
+        return result
+
+    return method
 
 
-class _Told(Task):
-    """Stands before the user's class: each call is checked, and says where it went wrong."""
-
-    file: str
-
-    def load(self, split: str, path: str | None = None) -> list[Row]:
-        with user_code(self.file, f"load({split!r}) failed"):
-            rows = super().load(split, path)  # type: ignore[safe-super]
-        if not isinstance(rows, Sequence) or not rows:
-            raise InvalidInputError(f"{self.file}: load({split!r}) returned no list of rows")
-        for number, row in enumerate(rows, start=1):
-            lacking = [
-                f for f in ("question", "answer") if not isinstance(row, Mapping) or f not in row
-            ]
-            if lacking:
-                line = getattr(row, "line", None)
-                where = f" (line {line} of the data)" if line else ""
-                raise InvalidInputError(
-                    f"{self.file}: row {number} of load({split!r}){where} has no"
-                    f" {' and no '.join(map(repr, lacking))}; it is {str(row)[:80]}"
-                )
-        return list(rows)
-
-    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        with user_code(self.file, f"grade failed on the completion {completion[:80]!r}"):
-            grade = super().grade(completion, row)  # type: ignore[safe-super]
-        if not isinstance(grade, Grade):
+def _check_rows(rows: Any, file: str, split: str, *_: Any) -> None:
+    if not isinstance(rows, Sequence) or not rows:
+        raise InvalidInputError(f"{file}load({split!r}) returned no list of rows")
+    for number, row in enumerate(rows, start=1):
+        given = row if isinstance(row, Mapping) else {}
+        if lacking := [repr(field) for field in ("question", "answer") if field not in given]:
+            line = getattr(row, "line", None)
+            where = f" (line {line} of the data)" if line else ""
             raise InvalidInputError(
-                f"{self.file}: grade must return Grade(answer, format); it returned {grade!r}"
+                f"{file}row {number} of load({split!r}){where} has no"
+                f" {' and no '.join(lacking)}; it is {str(row)[:80]}"
             )
-        return grade
 
-    def grade_batch(
-        self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
-    ) -> list[Grade]:
-        with user_code(self.file, "grade_batch failed"):
-            grades = list(super().grade_batch(completions, rows))
-        if len(grades) != len(rows) or not all(isinstance(grade, Grade) for grade in grades):
-            raise InvalidInputError(
-                f"{self.file}: grade_batch must return one Grade(answer, format) for each of"
-                f" {len(rows)} completions; it returned {str(grades)[:80]}"
-            )
-        return grades
 
-    def prompt(self, row: Mapping[str, Any]) -> Messages:
-        with user_code(self.file, "prompt failed"):
-            return super().prompt(row)
+def _check_grade(grade: Any, file: str, *_: Any) -> None:
+    if not isinstance(grade, Grade):
+        raise InvalidInputError(
+            f"{file}grade must return Grade(answer, format); it returned {grade!r}"
+        )
 
-    def gold_completion(self, row: Mapping[str, Any]) -> str:
-        with user_code(self.file, "gold_completion failed"):
-            return super().gold_completion(row)
 
-    def examples(self) -> tuple[Row, str, str]:
-        with user_code(self.file, "examples failed"):
-            return super().examples()
+def _check_grades(grades: Any, file: str, completions: Sequence[str], *_: Any) -> None:
+    if len(grades) != len(completions) or not all(isinstance(grade, Grade) for grade in grades):
+        raise InvalidInputError(
+            f"{file}grade_batch must return one Grade(answer, format) for each of"
+            f" {len(completions)} completions; it returned {str(grades)[:80]}"
+        )

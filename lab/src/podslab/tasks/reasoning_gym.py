@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError
 from podslab.grading.extract import answer_tag, declared_answer, unwrapped
 from podslab.grading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
+from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError
 
 _FUNCTION = "podslab.tasks.reasoning_gym:score"
 _MAX_VERIFIED = 20_000

@@ -7,9 +7,9 @@ r"""Parsing, second part: lists, tuples, intervals, sets, unions, matrices and r
 import re
 from dataclasses import dataclass
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.math.normalise import clean, words
 from podslab.grading.math.units import SUPERSCRIPTS, read_unit
+from podsrl.errors import InvalidInputError
 
 _MATRIX = re.compile(r"^\\begin\{([pb]?matrix)\}(.*)\\end\{\1\}$", re.DOTALL)
 _RELATION = re.compile(r"\\(?:le|ge|ne)(?![a-zA-Z])|[<>=]")

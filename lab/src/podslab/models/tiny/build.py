@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
-from podslab.tasks.arithmetic import draw_problem, worked_sum
-from podslab.tasks.base import TAGS
 from podslab.models.tiny.settings import TinySettings
 from podslab.models.tiny.tokenizer import build_tokenizer
+from podslab.tasks.arithmetic import draw_problem, worked_sum
+from podslab.tasks.base import TAGS
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
 #: Draws an example as pieces of text, each with whether the model learns to write it.

@@ -2,24 +2,16 @@
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from filelock import FileLock
-from transformers.utils import logging
-
-from podslab.tasks import arithmetic
+from podslab.models.cache import cached
 from podslab.models.tiny.build import Progress, build
 from podslab.models.tiny.settings import TinySettings
+from podslab.tasks import arithmetic
 
 _HERE = Path(__file__).parent
 _SOURCES = (arithmetic.__file__, _HERE / "build.py", _HERE / "tokenizer.py")
-_MANIFEST = "podsrl.json"
 
 
 def get_model(
@@ -38,65 +30,14 @@ def get_model(
         progress: wraps the range of warm-start steps, as `tqdm` does; not called if nothing is
             built.
     """
-    settings = settings or TinySettings()
-    root = Path(cache_dir).expanduser() if cache_dir is not None else default_cache_dir()
-    root.mkdir(parents=True, exist_ok=True)
-    folder = root / f"tiny-{_key(settings)}"
-    with FileLock(f"{folder}.lock"):  # a second process waits, rather than build the same again
-        if not _is_whole(folder):
-            _build_into(folder, settings, progress)
-    return folder
+    chosen = settings or TinySettings()
 
+    def make(folder: Path) -> None:
+        for part in build(chosen, progress):
+            part.save_pretrained(folder)
 
-def default_cache_dir() -> Path:
-    """$PODSRL_CACHE, else podsrl in $XDG_CACHE_HOME or ~/.cache."""
-    if override := os.environ.get("PODSRL_CACHE"):
-        return Path(override).expanduser()
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    return (Path(xdg) if xdg else Path.home() / ".cache") / "podsrl"
-
-
-def _key(settings: TinySettings) -> str:
-    digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(asdict(chosen), sort_keys=True).encode())
     for source in _SOURCES:
         digest.update(Path(source).read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _build_into(folder: Path, settings: TinySettings, progress: Progress) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as temporary:
-        built = Path(temporary) / folder.name
-        model, tokenizer = build(settings, progress)
-        with _no_progress_bars():
-            model.save_pretrained(built)
-            tokenizer.save_pretrained(built)
-        manifest = {"settings": asdict(settings), "sha256": _hashes(built)}
-        (built / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        if folder.exists():
-            shutil.rmtree(folder)
-        built.rename(folder)
-
-
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    """transformers 5 shows one for every file that it writes."""
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
-def _is_whole(folder: Path) -> bool:
-    try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
-        return False
-    return bool(manifest.get("sha256") == _hashes(folder))
-
-
-def _hashes(folder: Path) -> dict[str, str]:
-    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != _MANIFEST)
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+    name = f"tiny-{digest.hexdigest()[:16]}"
+    return cached(name, make, {"settings": asdict(chosen)}, cache_dir)

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
@@ -85,7 +85,7 @@ def _run(words: list[str], verbs: dict[str, str]) -> int:
 
 def _parser(
     modules: dict[str, Any], names: Sequence[str]
-) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser of the command, and those of the verbs."""
     parser = _Parser(
         prog="pods",

@@ -7,28 +7,26 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bounds:
-    """Numbers from `least` to `most`, or above `least` where it is `open`; and those in `also`."""
+    """Numbers from `least` to `most`, or above `least` where it is `open`."""
 
     least: float = 0
     most: float = math.inf
     open: bool = False
-    also: tuple[float, ...] = ()
 
     def __contains__(self, value: float) -> bool:
         above = value > self.least if self.open else value >= self.least
-        return (above and value <= self.most and math.isfinite(value)) or value in self.also
+        return above and value <= self.most and math.isfinite(value)
 
     def words(self, kind: str) -> str:
         """The range of numbers of a kind, "int" or "float", in words.
 
-        >>> SHARE.words("float"), Bounds(1, also=(-1,)).words("int")
-        ('a number of at least 0 and at most 1', 'a whole number of at least 1, or -1')
+        >>> SHARE.words("float"), COUNT.words("int")
+        ('a number of at least 0 and at most 1', 'a whole number of at least 1')
         """
         what = "a whole number" if kind == "int" else "a number"
-        least = "" if self.least == -math.inf else f" of at least {self.least:g}"
-        start = f" above {self.least:g}" if self.open else least
+        start = f" above {self.least:g}" if self.open else f" of at least {self.least:g}"
         end = f" and at most {self.most:g}" if self.most < math.inf else ""
-        return f"{what}{start}{end}" + "".join(f", or {value:g}" for value in self.also)
+        return f"{what}{start}{end}"
 
 
 SHARE, POSITIVE, COUNT = Bounds(0, 1), Bounds(open=True), Bounds(1)

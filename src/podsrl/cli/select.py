@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     import sys
 
     from podsrl.cli.needs import needed
-    from podsrl.downsampling import resolve_rule
+    from podsrl.downsampling import is_batch_rule, resolve_rule
     from podsrl.errors import InvalidInputError
     from podsrl.rollout_log.files import refuse_unwritable
     from podsrl.rollout_log.offline import read_rollouts, select_rollouts
@@ -58,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInputError(f"{output} exists; choose another --output or remove it")
     if output:
         refuse_unwritable(output.parent)
-    resolve_rule(args.rule)
+    across_groups = is_batch_rule(resolve_rule(args.rule))
     with needed("rollouts"):
         rollouts = read_rollouts(Path(args.rollouts))
-    kept = select_rollouts(
+    kept, groups = select_rollouts(
         rollouts,
         keep=args.keep,
         rule=args.rule,
@@ -70,14 +70,12 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     if output:
-        rollouts.write(output, kept.places)
-    elif (text := rollouts.text(kept.places)) is not None:
+        rollouts.write(output, kept)
+    elif (text := rollouts.text(kept)) is not None:
         sys.stdout.write(text)
     else:
         raise InvalidInputError("parquet can't be printed; say where to write it with --output")
-    across = f", {args.keep} rows across groups" if kept.across_groups else ""
-    print(
-        f"kept {len(kept.places)} of {len(rollouts.rows)} rollouts in {kept.groups} groups{across}",
-        file=sys.stderr,
-    )
+    what = f"kept {len(kept)} of {len(rollouts.rows)} rollouts in {groups} groups"
+    across = f", {args.keep} rows across groups" if across_groups else ""
+    print(what + across, file=sys.stderr)
     return 0

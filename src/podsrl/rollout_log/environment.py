@@ -6,15 +6,29 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = (
-    *("podsrl", "torch", "trl", "transformers", "accelerate", "datasets", "peft", "vllm"),
-    *("bitsandbytes", "deepspeed", "flash-attn", "liger-kernel", "unsloth", "verl", "numpy"),
-)
+_PACKAGES = [
+    "podsrl",
+    "torch",
+    "trl",
+    "transformers",
+    "accelerate",
+    "datasets",
+    "peft",
+    "vllm",
+    "bitsandbytes",
+    "deepspeed",
+    "flash-attn",
+    "liger-kernel",
+    "unsloth",
+    "verl",
+    "numpy",
+]
 
 
 def describe_environment() -> dict[str, Any]:
@@ -22,6 +36,12 @@ def describe_environment() -> dict[str, Any]:
 
     GPUs are asked of torch if it has been imported; otherwise "gpus" is None: not known.
     """
+    versions = {}
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    torch = sys.modules.get("torch")
+    gpus = torch and [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": _without_secrets(sys.argv),
@@ -30,21 +50,9 @@ def describe_environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
-        "memory": _memory_bytes(),
-        "gpus": _gpu_names(),
-        "versions": installed_versions(),
+        "gpus": gpus,
+        "versions": versions,
     }
-
-
-def installed_versions() -> dict[str, str]:
-    """The versions of those of `PACKAGES` that are installed."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
@@ -72,22 +80,6 @@ def _without_secrets(words: list[str]) -> list[str]:
 
 def _cpu_name() -> str:
     info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _memory_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError):  # not on this operating system
-        return None
-
-
-def _gpu_names() -> list[str] | None:
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return None
-    return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    text = info.read_text(encoding="utf-8", errors="replace") if info.is_file() else ""
+    named = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return named[1].strip() if named else platform.processor() or platform.machine()

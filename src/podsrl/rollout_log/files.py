@@ -5,7 +5,7 @@ import math
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,11 @@ def damage_as_notes(notes: list[str]) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DamagedFileWarning)
         yield
-    for warning in caught:
-        if issubclass(warning.category, DamagedFileWarning):
-            notes.append(str(warning.message))
+    for one in caught:
+        if issubclass(one.category, DamagedFileWarning):
+            notes.append(str(one.message))
         else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def write_whole(path: Path, data: bytes, durable: bool = True) -> None:
@@ -48,35 +46,23 @@ def write_whole(path: Path, data: bytes, durable: bool = True) -> None:
     os.replace(part, path)
 
 
+def make_durable(path: Path) -> None:
+    """Wait until a file is on the disk; nothing happens if there is none any more."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def refuse_unwritable(path: Path) -> None:
     """Check that a folder can be made and written to, and leave nothing behind.
 
     Raises:
-        InvalidInputError: it can't; the message says why.
+        InvalidInputError: It can't; the message says why.
     """
     there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
     try:
         tempfile.TemporaryDirectory(prefix=".podsrl-", dir=there).cleanup()
     except OSError as error:
         raise InvalidInputError(f"can't write to {path}: {there}: {error.strerror}") from error
-
-
-def missing_folders(path: Path) -> list[Path]:
-    """The folders that making this one would make, itself first."""
-    return [one for one in (path, *path.parents) if not one.exists()]
-
-
-def remove_empty(folders: Sequence[Path]) -> None:
-    """Remove these folders, those inside others first, if they are there and empty."""
-    for folder in folders:
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
-
-
-def make_durable(path: Path) -> None:
-    """Wait until a file is on the disk; nothing happens if there is none any more."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -89,46 +75,26 @@ def read_json(path: Path) -> dict[str, Any]:
     """A file with one JSON object.
 
     Raises:
-        InvalidInputError: no such file, or no JSON object in it.
+        InvalidInputError: There is no such file, or no JSON object in it.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return _json_object(path.read_bytes(), str(path))
     except FileNotFoundError as error:
         raise InvalidInputError(f"no file {path}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InvalidInputError(f"{path} is damaged: not JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise InvalidInputError(f"{path} is damaged: not a JSON object")
-    return value
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
-    """Add one JSON object as a line; a half-written last line that a kill left is cut off first.
-
-    A kill may also have left a whole last line without its end; that one is kept.
-    """
+    """Add one JSON object with a "step" as a line, after mending what a kill left of the last."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode() + b"\n"
     with path.open("a+b") as file:
-        if file.seek(0, os.SEEK_END):
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.seek(0)
-                start = file.read().rfind(b"\n") + 1
-                file.seek(start)
-                if _is_json(file.read()):
-                    line = b"\n" + line
-                else:
-                    file.truncate(start)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        whole = file.read() in (b"", b"\n")
+    if not whole:
+        keep_steps(path, math.inf)
+    with path.open("ab") as file:
         file.write(line)
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        json.loads(data)
-    except (UnicodeDecodeError, json.JSONDecodeError):
-        return False
-    return True
 
 
 def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
@@ -138,34 +104,25 @@ def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
     `DamagedFileWarning`, or without one if `quiet`.
 
     Raises:
-        InvalidInputError: any other line is damaged; the message names the file and the line.
+        InvalidInputError: Any other line is damaged; the message names the file and the line.
     """
-    if not path.is_file():
-        return []
-    lines = path.read_bytes().split(b"\n")
+    lines = path.read_bytes().split(b"\n") if path.is_file() else []
     values = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
+        where = f"{path}, line {number}"
         try:
-            value = json.loads(line)
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            values.append(_json_object(line, where))
+        except InvalidInputError:
             if number < len(lines):
-                raise InvalidInputError(
-                    f"{path}, line {number} is damaged: not JSON ({error}); restore the file, or"
-                    " leave this run out"
-                ) from error
+                raise
             if not quiet:
-                message = f"{path}, line {number} is half-written and was skipped"
-                warnings.warn(message, DamagedFileWarning, stacklevel=2)
-            continue
-        if not isinstance(value, dict):
-            raise InvalidInputError(f"{path}, line {number} is damaged: not a JSON object")
-        values.append(value)
+                warnings.warn(f"{where} is half-written and was skipped", DamagedFileWarning, 2)
     return values
 
 
-def keep_steps(path: Path, last: int) -> None:
+def keep_steps(path: Path, last: float) -> None:
     """Drop the lines of a JSONL file whose "step" is later than `last`, and a half-written one."""
     if path.is_file():
         rows = read_lines(path, quiet=True)
@@ -186,10 +143,18 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    return str(value)
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
+
+
+def _json_object(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError as error:  # broken JSON, or bytes that are not UTF-8
+        raise InvalidInputError(f"{where} is damaged: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{where} is damaged: not a JSON object")
+    return value

@@ -57,8 +57,7 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
     """
     packed = PackedRollouts()
     counts = [
-        {step: run.rollout_sizes(step)[0] for step in run.rollout_steps()}
-        for _, run in named_folders
+        {step: run.rollout_count(step) for step in run.rollout_steps()} for _, run in named_folders
     ]
     total = sum(sum(of_run.values()) for of_run in counts)
     shown = 0

@@ -1,6 +1,7 @@
 """Down-sampling of rollouts that are already in a file."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,20 +50,6 @@ class SavedRollouts:
             import pyarrow.parquet as pq
 
             pq.write_table(self.source.take(kept), path, compression="zstd")  # type: ignore[union-attr]
-
-
-@dataclass(frozen=True)
-class KeptRollouts:
-    """What a rule kept.
-
-    places: The numbers of the kept rollouts, ascending.
-    groups: The number of groups.
-    across_groups: Whether the rule kept rows across groups.
-    """
-
-    places: list[int]
-    groups: int
-    across_groups: bool
 
 
 def read_rollouts(path: Path) -> SavedRollouts:
@@ -129,8 +116,8 @@ def select_rollouts(
     group_field: str | None,
     reward_field: str,
     seed: int | None,
-) -> KeptRollouts:
-    """The rollouts that a rule keeps, in the order of the file.
+) -> tuple[list[int], int]:
+    """The rollouts that a rule keeps, in the order of the file, and the number of groups.
 
     Groups may differ in size; a group rule keeps one of `keep` rollouts or fewer whole. A reward of
     null means that the rollout could not be scored.
@@ -148,34 +135,30 @@ def select_rollouts(
         InvalidInputError: A missing field, or a reward that is no finite number.
         UnknownNameError: There is no such rule.
     """
-    across = is_batch_rule(resolve_rule(rule))
     fields = (group_field,) if group_field else rollouts.group_by
-    groups: dict[str, list[int]] = {}
-    rewards: list[float] = []
+    members: dict[str, list[int]] = defaultdict(list)
+    rewards: dict[str, list[float]] = defaultdict(list)
     for i, row in enumerate(rollouts.rows):
         where = f"{rollouts.where}, rollout {i + 1}"
         for field in fields:
             if row.get(field) in (None, ""):
                 raise InvalidInputError(f"{where}: no field {field!r}")
-        rewards.append(_reward(row.get(reward_field, "missing"), where, reward_field))
         key = json.dumps([row[field] for field in fields], sort_keys=True, default=str)
-        groups.setdefault(key, []).append(i)
-    members = list(groups.values())
-    values_P_N, there_P_N = padded([[rewards[i] for i in group] for group in members])
-    if across:
-        kept_P_N = keep_rows(values_P_N, there_P_N, keep, rule, seed)
+        members[key].append(i)
+        rewards[key].append(_reward(row.get(reward_field, "missing"), where, reward_field))
+    rewards_P_N, there_P_N = padded(list(rewards.values()))
+    if is_batch_rule(resolve_rule(rule)):
+        kept_P_N = keep_rows(rewards_P_N, there_P_N, keep, rule, seed)
     else:
         kept_P_N = there_P_N.copy()
         sizes = there_P_N.sum(axis=1)
         for size in np.unique(sizes[sizes > keep]):
             places = np.flatnonzero(sizes == size)
-            kept_P_M = downsample(values_P_N[places, :size], keep, rule, seed)
             kept_P_N[places] = False
+            kept_P_M = downsample(rewards_P_N[places, :size], keep, rule, seed)
             kept_P_N[places[:, None], kept_P_M] = True
-    chosen = [
-        group[j] for group, row in zip(members, kept_P_N, strict=True) for j in np.flatnonzero(row)
-    ]
-    return KeptRollouts(sorted(chosen), len(members), across)
+    groups = list(members.values())
+    return sorted(groups[g][i] for g, i in np.argwhere(kept_P_N)), len(groups)
 
 
 def _reward(reward: Any, where: str, field: str) -> float:
@@ -183,7 +166,4 @@ def _reward(reward: Any, where: str, field: str) -> float:
         return np.nan
     if isinstance(reward, bool) or not isinstance(reward, (int, float)):
         raise InvalidInputError(f"{where}: {field!r} must be a number or null; got {reward!r}")
-    try:
-        return float(reward)
-    except OverflowError as error:  # an integer of more than 308 digits
-        raise InvalidInputError(f"{where}: {field!r} is larger than a float can hold") from error
+    return float(reward) if abs(reward) < 1e300 else np.inf  # which is refused

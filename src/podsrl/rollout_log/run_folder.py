@@ -75,7 +75,7 @@ class RunFolder:
         """The resolved config of the run.
 
         Raises:
-            InvalidInputError: there is none, or it is no YAML mapping.
+            InvalidInputError: There is none, or it is no YAML mapping.
         """
         import yaml
 
@@ -120,7 +120,7 @@ class RunFolder:
         """The logged steps, in the order they were written.
 
         Raises:
-            InvalidInputError: a line is damaged (a half-written last one: skipped with a warning).
+            InvalidInputError: A line is damaged (a half-written last one: skipped with a warning).
         """
         path = self.path / "metrics.jsonl"
         rows = files.read_lines(path)
@@ -154,37 +154,34 @@ class RunFolder:
         """Write the rollouts of a step, one row each, kept or not; `sync_rollouts` makes them last.
 
         Args:
-            step: the optimiser step that they were generated for.
-            columns: those of `ROLLOUT_COLUMNS` ("step" may be left out), all of one length, any of
+            step: The optimiser step that they were generated for.
+            columns: Those of `ROLLOUT_COLUMNS` ("step" may be left out), all of one length, any of
                 `OPTIONAL_COLUMNS`, and one "rewards/<function>" per reward function; None or NaN is
                 no value.
 
         Raises:
-            InvalidInputError: a column is missing or unknown, or lengths differ.
+            InvalidInputError: A column is missing or unknown, or lengths differ.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         rows = len(columns.get("group", ()))
         columns = {"step": [step] * rows, **columns}
-        rewards = [name for name in columns if name.startswith(REWARD_PREFIX)]
-        optional = {name: kind for name, kind in OPTIONAL_COLUMNS.items() if name in columns}
-        types = ROLLOUT_COLUMNS | optional | dict.fromkeys(rewards, ("float64", ""))
+        types = ROLLOUT_COLUMNS | {k: v for k, v in OPTIONAL_COLUMNS.items() if k in columns}
+        types |= {name: ("float64", "") for name in columns if name.startswith(REWARD_PREFIX)}
         if set(columns) != set(types) or any(len(values) != rows for values in columns.values()):
             given = ", ".join(f"{name} ({len(values)})" for name, values in columns.items())
             raise InvalidInputError(
                 f"rollouts need the columns {', '.join(ROLLOUT_COLUMNS)} and any"
                 f" {REWARD_PREFIX}<function>, all of one length; got {given}"
             )
-        table = pa.table(
-            {
-                name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
-                for name, (kind, _) in types.items()
-            }
-        )
+        arrays = {
+            name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
+            for name, (kind, _) in types.items()
+        }
         buffer = io.BytesIO()
         # only prompts repeat; dictionaries of the other columns cost time and space
-        pq.write_table(table, buffer, compression="zstd", use_dictionary=["prompt"])
+        pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
         files.write_whole(self.rollout_path(step), buffer.getvalue(), durable=False)
 
     def sync_rollouts(self, steps: Iterable[int]) -> None:
@@ -214,16 +211,15 @@ class RunFolder:
         warnings.warn(f"{path} is damaged and was skipped: {problem}", DamagedFileWarning, 2)
         return None
 
-    def rollout_sizes(self, step: int) -> tuple[int, list[str]]:
-        """How many rollouts of a step were written, and their columns; 0 and [] if damaged."""
+    def rollout_count(self, step: int) -> int:
+        """The number of rollouts of a step that were written; 0 if its file is damaged."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         try:
-            metadata = pq.read_metadata(self.rollout_path(step))
+            return pq.read_metadata(self.rollout_path(step)).num_rows
         except (pa.ArrowInvalid, OSError):  # `rollouts` tells
-            return 0, []
-        return metadata.num_rows, list(metadata.schema.names)
+            return 0
 
     def finish(self, arm: str, seed: int, steps: int, training_seconds: float) -> None:
         """Write finished.json: this run is complete."""
@@ -250,7 +246,7 @@ def find_runs(folder: str | Path) -> list[RunFolder]:
     What was set aside in or beside a run's folder is left out, unless it is the folder itself.
 
     Raises:
-        InvalidInputError: there is none.
+        InvalidInputError: There is none.
     """
     folder = Path(folder)
     runs = [

@@ -22,7 +22,7 @@ class RolloutLog:
         self.run = run
         self.max_rows = max_rows
         self.stride = 1
-        self._rows = {s: run.rollout_sizes(s)[0] for s in run.rollout_steps()}
+        self._rows = {s: run.rollout_count(s) for s in run.rollout_steps()}
         self._unsynced: set[int] = set()
         self._open: tuple[int, dict[str, list[Any]]] = (0, {})  # the step being logged
         while len(self._rows) > 1 and all((s - 1) % (2 * self.stride) == 0 for s in self._rows):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
+from podslab.evaluation.records import append_evaluation
 from podslab.report.curves import Clock
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import as_json, as_markdown, summarise
@@ -171,7 +172,7 @@ def test_mixed_tasks_are_refused_and_can_be_chosen_from(tmp_path):
     for run in ("grpo/seed-0", "grpo/seed-1", "pods/seed-0", "pods/seed-1"):
         for step in (0, 10, 20, 30):
             other = evaluation(step, step, 0.3, task="gsm8k")
-            RunFolder(tmp_path / run).append_evaluation(other)
+            append_evaluation(RunFolder(tmp_path / run), other)
     with pytest.raises(InvalidInputError, match=r"mixed tasks: arithmetic.*gsm8k.*--task"):
         numbers(tmp_path)
     assert numbers(tmp_path, task="gsm8k/test")["arms"][0]["peak"]["mean"] == pytest.approx(0.3)

@@ -1,27 +1,24 @@
 import argparse
 import contextlib
-import gzip
 import io
 import json
 import re
 import shutil
-from base64 import b64decode
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from benchmarks.published import __main__ as published
+from podslab.cli import report as command
 from podslab.report.curves import Clock
 from podslab.report.drawing import looks
 from podslab.report.figures import draw
-from podsrl.rollout_log.inspector import pack_rollouts
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
-from podslab.cli import report as command
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.rollout_log.run_folder import DamagedFileWarning, RunFolder
+from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_rollouts import rollouts
 from support.synthetic_runs import write_run, write_training
 
@@ -134,34 +131,27 @@ def test_nobody_learning_gives_no_ratio_on_the_page_and_no_line_to_reach(tmp_pat
     assert sorted(texts) == ["grpo", "pods"]  # and not "99 % of grpo"
 
 
-def test_a_run_of_the_api_alone_has_figures_drives_and_rollouts(tmp_path, capsys):
-    drives = {"pods/drives/correct": 0.9, "pods/drives/form": 0.4, "pods/shaping_only_groups": 0.25}
-    drives |= {
-        "pods/drives_all/correct": 0.8,
+def test_a_run_of_the_api_alone_has_figures_correlations_and_rollouts(tmp_path, capsys):
+    logged = {
+        "pods/correlation/correct": 0.9,
+        "pods/correlation/form": 0.4,
         "pods/kept_tokens": 90.0,
         "pods/dropped_tokens": 270.0,
     }
-    run = write_training(tmp_path / "out", (0.2, 0.5, 0.9), **drives)
-    run.write_rollouts(1, rollouts(n=8, m=2) | {"answer": ["94"] * 8 + ["7540"] * 8})
+    run = write_training(tmp_path / "out", (0.2, 0.5, 0.9), **logged)
+    run.write_rollouts(1, rollouts(n=8, m=2))
     assert pods(tmp_path / "out", "--out", tmp_path / "report") == 0
     names = {path.stem for path in (tmp_path / "report" / "figures").iterdir()}
-    assert names == {"reward", "kept_and_dropped", "drives", "shaping_only", "seconds_per_step",
-                     "tokens", "length"}  # fmt: skip
+    assert names == {
+        *("reward", "kept_and_dropped", "correlations", "seconds_per_step", "tokens", "length"),
+    }
     printed = capsys.readouterr().out
     assert "**0.2 → 0.9** pods: mean reward of all rollouts, in 30 steps" in printed
-    page = (tmp_path / "report" / "report.html").read_text()
-    assert 'id="rollouts"' in page
+    assert 'id="rollouts"' in (tmp_path / "report" / "report.html").read_text()
     comparison = load_comparison([tmp_path / "out"], Choices())
-    packed = pack_rollouts(comparison.runs, 100)
-    assert unpack(next(iter(packed.chunks.values())))["answers"] == ["94", "7540"]
-    kept, everything = draw(comparison, summarise(comparison))["drives"].axes
-    assert (kept.get_title(loc="left"), everything.get_title(loc="left")) == (
-        "pods: kept",
-        "pods: all n",
-    )
+    (axes,) = draw(comparison, summarise(comparison))["correlations"].axes
     # a line at 0, and one for each function that was logged
-    assert [line.get_ydata()[-1] for line in kept.lines] == [0.0, 0.9, 0.4]
-    assert [line.get_ydata()[-1] for line in everything.lines] == [0.0, 0.8]
+    assert [line.get_ydata()[-1] for line in axes.lines] == [0.0, 0.9, 0.4]
 
 
 def test_many_arms_become_panels_of_six_lines_with_the_references_in_all(tmp_path):
@@ -259,53 +249,9 @@ def test_the_page_allows_its_own_script_and_style_only_and_nothing_from_the_netw
     assert not re.search(r"https?:|//cdn|@import|url\(", without_data)
 
 
-def unpack(chunk):
-    return json.loads(gzip.decompress(b64decode(chunk)))
-
-
-def test_a_step_whose_turns_are_no_json_is_left_out_with_a_warning(tmp_path):
-    run = write_run(tmp_path, "pods", 0, FAST, n=4, m=2)
-    call = {"role": "assistant", "calls": [{"name": "look", "arguments": "{}"}]}
-    for step, turns in ((1, "[{"), (2, json.dumps([call]))):
-        run.write_rollouts(step, rollouts() | {"turns": [turns, *[None] * 7]})
-    with pytest.warns(DamagedFileWarning, match=r"step_000001\.parquet is damaged and was skipped"):
-        packed = pack_rollouts(load_comparison([tmp_path], Choices()).runs, 1000)
-    (step,) = packed.index["runs"][0]["steps"]
-    assert step["step"] == 2
-    assert unpack(packed.chunks[step["chunk"]])["turns"] == [[call], *[None] * 7]
-
-
-def test_packed_rollouts_hold_every_column_by_step(runs):
+def test_a_page_without_rollouts_has_no_inspector(runs, tmp_path, no_figures):
     comparison = load_comparison([runs], Choices())
-    packed = pack_rollouts(comparison.runs, 1000)
-    assert [run["name"] for run in packed.index["runs"]] == ["pods, seed 0", "pods, seed 1"]
-    steps = packed.index["runs"][1]["steps"]
-    assert [step["step"] for step in steps] == [1, 2, 3, 4]
-    data = unpack(packed.chunks[steps[2]["chunk"]])
-    assert data["prompts"] == ["prompt 0", "prompt 1"]
-    assert data["prompt"] == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert data["completion"][5] == "step 3: 1.1"
-    assert data["reward"][:4] == [1.0, 0.66667, 0.33333, 0.0]
-    assert data["kept"][:4] == [1, 0, 0, 1]
-    assert data["advantage"][:4] == [0.5, None, None, -0.5]
-    assert data["tokens"][:4] == [10, 11, 12, 13]
-    assert data["rewards"] == {"correctness": data["reward"]}
-    assert data["answers"] == [None, None]
-    assert packed.index["range"] == [0.0, 1.0]
-    assert packed.note == ""
-
-
-def test_too_many_rollouts_are_thinned_to_evenly_spaced_steps_and_the_page_says_so(
-    runs, tmp_path, no_figures
-):
-    comparison = load_comparison([runs], Choices())
-    packed = pack_rollouts(comparison.runs, 32)  # half of 2 runs x 4 steps x 8 rollouts
-    steps = [[step["step"] for step in run["steps"]] for run in packed.index["runs"]]
-    assert steps == [[1, 4], [1, 4]]
-    assert packed.note.startswith("32 of 64 rollouts are on this page")
-    assert pack_rollouts(comparison.runs, 0).index["runs"] == []
     page = write_report([comparison], tmp_path, "t", max_rollouts=0).page.read_text()
-    assert "inspector" not in page
     assert 'id="rollouts"' not in page
 
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 
+from podslab.evaluation.records import append_evaluation
 from podslab.report.curves import Clock
 from podslab.report.figures import describe, draw
 from podslab.report.load_runs import Choices, load_comparison
@@ -43,7 +44,7 @@ def test_a_run_that_logs_as_the_page_on_reports_shows_has_a_report(tmp_path):
     assert set(figures_of(tmp_path)) == {"reward", "kept_and_dropped", "seconds_per_step"}
     (bar,) = figures_of(tmp_path)["seconds_per_step"].axes[0].patches  # no phase is known
     assert bar.get_width() == 1.7
-    run.append_evaluation(evaluation(1, 1.7, 0.5))
+    append_evaluation(run, evaluation(1, 1.7, 0.5))
     assert "accuracy" in figures_of(tmp_path, clock=Clock(generate=1.0))
     write_training(tmp_path / "other", (0.2, 0.4))  # of two arms one knows its lengths
     shutil.move(run.path / "evaluations.jsonl", tmp_path)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from podslab.training.budget import NO_LIMIT
 from podslab.training.spec import Spec
-from podsrl import Selection
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,9 @@ class Preview:
         )
 
     def _kept(self, spec: Spec) -> str:
-        args = spec.training
-        n, m = int(args.num_rollouts or 0), int(args.num_generations or 0)
-        if n == m:
+        selection = spec.training.selection()
+        if selection.num_rollouts == selection.num_kept:
             return f"all {self.rollouts} rollouts (n = m: plain GRPO)"
-        selection = Selection(n, m, args.downsampling_rule)
         if selection.across_prompts:
             return f"the best {self.rows} of all {self.rollouts} rollouts by {selection.rule}"
         return f"{selection.in_words} per prompt by {selection.rule}"

@@ -52,7 +52,7 @@ class Spec:
 
     def flat(self) -> dict[str, Any]:
         """All settings as one mapping of plain values, for config.yaml."""
-        return {**asdict(self.run), **asdict(self.model), **self.training.plain()}
+        return {**asdict(self.run), **asdict(self.model), **self.training.settings()}
 
 
 class _Parser(TrlParser):

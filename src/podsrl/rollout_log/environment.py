@@ -12,23 +12,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = [
-    "podsrl",
-    "torch",
-    "trl",
-    "transformers",
-    "accelerate",
-    "datasets",
-    "peft",
-    "vllm",
-    "bitsandbytes",
-    "deepspeed",
-    "flash-attn",
-    "liger-kernel",
-    "unsloth",
-    "verl",
-    "numpy",
-]
+_PACKAGES = (
+    *("podsrl", "torch", "trl", "transformers", "accelerate", "datasets", "peft", "vllm"),
+    *("bitsandbytes", "deepspeed", "flash-attn", "liger-kernel", "unsloth", "verl", "numpy"),
+)
 
 
 def describe_environment() -> dict[str, Any]:

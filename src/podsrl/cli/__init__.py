@@ -68,7 +68,7 @@ def _run(words: list[str], verbs: dict[str, str]) -> int:
             f"the verb {words[0]} belongs to podsrl's laboratory: pip install podsrl-lab"
         )
     modules = {name: importlib.import_module(verbs[name]) for name in ([verb] if verb else verbs)}
-    parser, parsers = _parser(modules, list(verbs))
+    parser, parsers = _parser(modules)
     fields: list[str] = []
     if verb is not None and not {"-h", "--help"} & set(words):
         own = sorted(set(_options(parsers[verb])))
@@ -84,7 +84,7 @@ def _run(words: list[str], verbs: dict[str, str]) -> int:
 
 
 def _parser(
-    modules: dict[str, Any], names: Sequence[str]
+    modules: Mapping[str, Any],
 ) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser of the command, and those of the verbs."""
     parser = _Parser(
@@ -92,7 +92,7 @@ def _parser(
         description="PODS: generate many rollouts, train on the few that teach.",
         epilog="`pods VERB --help` tells more of each.",
         allow_abbrev=False,
-        formatter_class=lambda prog: _Help(prog, names),
+        formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"podsrl {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
@@ -110,9 +110,9 @@ def _parser(
 
 
 class _Help(argparse.HelpFormatter):
-    def __init__(self, prog: str, names: Sequence[str]) -> None:
+    def __init__(self, prog: str) -> None:
         super().__init__(prog, width=100)
-        self._action_max_length = 4 + max(map(len, names))  # argparse forgets the indent
+        self._action_max_length = 16  # argparse forgets that verbs are indented
 
 
 class _Parser(argparse.ArgumentParser):

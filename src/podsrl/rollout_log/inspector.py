@@ -60,11 +60,12 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
         {step: run.rollout_count(step) for step in run.rollout_steps()} for _, run in named_folders
     ]
     total = sum(sum(of_run.values()) for of_run in counts)
+    share = min(1.0, limit / total) if total else 0.0
     shown = 0
     ends: list[float] = []
     for number, ((name, run), of_run) in enumerate(zip(named_folders, counts, strict=True)):
         steps = []
-        for step in _choose(of_run, min(1.0, limit / total) if total else 0.0):
+        for step in _choose(list(of_run), share):
             table = run.rollouts(step)
             if table is None or not table.num_rows:
                 continue
@@ -137,8 +138,7 @@ def _json_in_html(value: Mapping[str, Any]) -> str:
     return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 
 
-def _choose(counts: dict[int, int], share: float) -> list[int]:
-    steps = list(counts)
+def _choose(steps: list[int], share: float) -> list[int]:
     number = min(len(steps), int(np.ceil(share * len(steps))))
     places = np.linspace(0, len(steps) - 1, number).round().astype(int)
     return [steps[place] for place in dict.fromkeys(places.tolist())]

@@ -60,7 +60,7 @@ def break_notation(text: str, r: R) -> str:
 
 def grade_pairs(pairs: list[Pair], deadline: float = 10.0) -> list[bool | None]:
     """What the grader says of each pair."""
-    from podslab.grading.workers.pool import GradingPool
+    from podslab.grading.pool import GradingPool
 
     from podslab.grading.math.answers import grade_answers
 

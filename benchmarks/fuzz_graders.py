@@ -182,7 +182,7 @@ def main() -> int:
     parser.add_argument("--only", help="only the graders whose name begins so")
     parser.add_argument("--batch", type=int, default=512)
     arguments = parser.parse_args()
-    from podslab.grading.workers.pool import shared_pool
+    from podslab.grading.pool import shared_pool
 
     from podslab.grading.unscorable import COUNTS
     from podsrl.errors import PodsError

@@ -13,7 +13,7 @@ from podslab.grading.sandbox import why_no_sandbox
 from podslab.grading.unscorable import COUNTS
 from podsrl.plugins import import_module_or_file
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 answer_pairs = import_module_or_file(str(BENCHMARKS / "answer_pairs.py"))
 fuzz_graders = import_module_or_file(str(BENCHMARKS / "fuzz_graders.py"))
 

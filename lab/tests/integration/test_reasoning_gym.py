@@ -8,7 +8,7 @@ from podsrl.errors import InvalidInputError, UnknownNameError
 from podslab.tasks import get_task
 from podslab.tasks.reasoning_gym import EVALUATED, PARSED
 
-pytest.importorskip("reasoning_gym", reason="the extra podsrl[reasoning_gym] is not installed")
+pytest.importorskip("reasoning_gym", reason="the extra podsrl-lab[reasoning_gym] is not installed")
 
 #: Datasets whose own verifier does not accept, or that do not give, a gold answer (docs/tasks.md).
 NO_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour", "composite"}

@@ -11,8 +11,7 @@ from podslab.tasks import Grade
 from podslab.tasks import get_task
 
 GOOD = """
-from podslab.tasks import Grade
-from podslab.tasks import Task
+from podslab.tasks import Grade, Task
 
 class Echo(Task):
     name = "echo"

@@ -4,20 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.unscorable import UnscorableError
 from podslab.tasks import get_task
-from podslab.tasks.shims import RewardTask, slime_reward, trl_reward, verl_compute_score
+from podslab.tasks.shims import slime_reward, verl_compute_score
 
 RIGHT, WRONG = "<answer>72</answer>", "<answer>71</answer>"
-
-
-def test_a_task_is_a_reward_function_of_trl():
-    reward = trl_reward("gsm8k")
-    conversations = [[{"role": "assistant", "content": text}] for text in (RIGHT, WRONG)]
-    assert reward(prompts=[[], []], completions=conversations, answer=["72", "72"]) == [1.0, 0.0]
-    assert reward(completions=[RIGHT], answer=["no number"]) == [None]
-    assert reward.__name__ == "gsm8k_correctness"
 
 
 def test_a_task_is_a_compute_score_of_verl():
@@ -51,32 +42,6 @@ def test_a_task_is_a_reward_of_slime():
     assert asyncio.run(reward(None, samples)) == [1.0, 0.0, 0.0]
     assert samples[2].metadata == {"unscorable": True}
     assert asyncio.run(reward(None, samples[0])) == 1.0
-
-
-def test_a_reward_function_of_trl_or_verl_is_a_task():
-    def load(split, path):
-        return [{"question": "q", "answer": "72"}]
-
-    def trl(completions, answer, **columns):
-        return [
-            None if c == "?" else 1.0 if a in c else 0.2
-            for c, a in zip(completions, answer, strict=True)
-        ]
-
-    task = RewardTask(trl, load)
-    (row,) = task.load("train")
-    assert [g.answer for g in task.grade_batch([RIGHT, WRONG, "?"], [row] * 3)] == [
-        True,
-        False,
-        None,
-    ]
-
-    def verl(data_source, solution_str, ground_truth, extra_info=None):
-        return {"score": float(ground_truth in solution_str)}
-
-    assert RewardTask(verl, load, style="verl").grade(RIGHT, row).answer is True
-    with pytest.raises(InvalidInputError, match="1 values for 2"):
-        RewardTask(lambda completions, **_: [1.0], load).grade_batch([RIGHT, WRONG], [row] * 2)
 
 
 def test_what_could_not_be_graded_is_logged_and_stops_the_run_when_it_is_too_much():

@@ -13,7 +13,7 @@ from podslab.grading.extract import declared_answer
 from podslab.grading.math.answers import compare_quickly, equal_structures
 from podslab.tasks import TASKS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "tasks.md").read_text(encoding="utf-8")
 
 
 def claims():

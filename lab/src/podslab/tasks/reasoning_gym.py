@@ -59,7 +59,7 @@ class ReasoningGym(Task):
     """
 
     name = "reasoning_gym"
-    summary = "reasoning_gym:NAME, a hundred generated tasks (extra podsrl[reasoning_gym])"
+    summary = "reasoning_gym:NAME, a hundred generated tasks (extra podsrl-lab[reasoning_gym])"
     source = "github.com/open-thought/reasoning-gym; each dataset's score_answer is the grader"
     example = {"question": "", "answer": ""}  # noqa: RUF012 (generated; see `examples`)
     example_right = example_wrong = ""
@@ -223,6 +223,6 @@ def _classes() -> dict[str, Any]:
         from reasoning_gym.factory import DATASETS
     except ImportError as error:
         raise MissingDependencyError(
-            "the reasoning_gym tasks need a package: pip install 'podsrl[reasoning_gym]'"
+            "the reasoning_gym tasks need a package: pip install 'podsrl-lab[reasoning_gym]'"
         ) from error
     return DATASETS

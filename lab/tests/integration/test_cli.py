@@ -1,5 +1,6 @@
 """The command `pods` as a user types it."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from podslab.evaluation.records import evaluations
+from podslab.training.run_arguments import RunArguments
 from podsrl.cli import main
-from podslab.training.fields import own_fields
 from podsrl.rollout_log.run_folder import RunFolder
 from support.data import SAMPLE
 from support.tiny_run import TINY_RUN
@@ -70,10 +72,8 @@ def test_help_lists_the_verbs_without_importing_torch():
     verbs = ("demo", "train", "recommend", "compare", "evaluate", "report", "tasks", "select")
     for verb in verbs:
         assert f"\n    {verb} " in out.stdout
-    own = [field.name for owner in ("RunArguments", "PODSConfig") for field in own_fields(owner)]
-    assert {"task", "evaluation_repeats", "num_rollouts", "downsampling_rule"} <= set(own)
-    for name in own:
-        assert f"\n  --{name} " in out.stdout
+    for field in dataclasses.fields(RunArguments):
+        assert f"\n  --{field.name} " in out.stdout
     assert out.stdout.strip().endswith("[]")
 
 
@@ -87,7 +87,7 @@ def test_train_leaves_a_run_that_evaluate_can_measure(config, capsys, tmp_path):
     assert run.config()["learning_rate"] == 1e-3
     assert run.config()["num_rollouts"] == 8
     assert [row["step"] for row in run.metrics()] == [1, 2, 3]
-    assert [e.step for e in run.evaluations()] == [0, 3]
+    assert [e.step for e in evaluations(run)] == [0, 3]
     assert run.finished() is not None
     assert run.environment()["versions"]["torch"]
     table = run.rollouts(2)
@@ -155,15 +155,21 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ("fields", "says"),
     [
         ({"num_generations": 16}, "num_generations=16 rollouts can't be kept of num_rollouts=8"),
-        ({"num_generations": 0}, "num_generations must be a whole number of at least 1; got 0"),
+        ({"num_generations": 0}, "num_generations=0; allowed: 2 <= m <= 8"),
         ({"num_generations": 1}, "num_generations=1; allowed: 2 <= m <= 8"),
-        ({"num_rollouts": "many"}, "num_rollouts"),
+        ({"num_rollouts": "many"}, "num_rollouts: invalid int value: 'many'"),
+        ({"learning_rate": "fast"}, "learning_rate: invalid float value: 'fast'"),
+        ({"bf16": "perhaps"}, "bf16"),
+        ({"max_steps": [1, 2]}, "max_steps"),
+        ({"training_clock": "sun"}, "unknown training_clock 'sun'; allowed: wall, cpu"),
+        ({"reward_weights": [1, 2]}, "has 3 reward functions: give one number for each"),
+        ({"report_to": "wandb"}, "report_to wandb needs a package that is not installed"),
         ({"per_device_train_batch_size": 7}, "rows per generation; got 7. Rows are generation"),
         ({"downsampling_rule": "best"}, "unknown rule 'best'"),
         ({"task": "sudoku"}, "unknown task 'sudoku'; the tasks are arithmetic, gsm8k"),
         ({"task_options": {"digits": 3}}, "digits"),
         ({"model_name_or_path": "tiny", "tiny_options": {"nose": 1}}, "argument 'nose'"),
-        ({"num_rollout": 8}, "unknown config key 'num_rollout'; did you mean 'num_rollouts'?"),
+        ({"num_rollout": 8}, "unknown config key 'num_rollout'; did you mean 'num_rollouts'"),
         ({"evaluation_split": "dev"}, "no split 'dev'; it has train, test"),
         ({"evaluation_problems": -1}, "evaluation_problems must be a whole number of at least 0"),
         ({"model_name_or_path": None}, "model_name_or_path is missing"),
@@ -180,7 +186,7 @@ def test_a_wrong_setting_gets_one_clear_line_and_makes_nothing(
 def test_unknown_flags_and_missing_or_broken_configs_get_one_clear_line(config, capsys, tmp_path):
     path = config()
     said = fails(["train", "--config", path, "--seeds", "1"], capsys)
-    assert "unknown flag --seeds; did you mean '--seed'?" in said
+    assert "unknown flag 'seeds'; did you mean 'seed'?" in said
     assert "arithmetic" in fails(["train", "--config", "no-such-config"], capsys)
     (tmp_path / "broken.yaml").write_text("a: [1\nb")
     assert "is not YAML" in fails(["train", "--config", str(tmp_path / "broken.yaml")], capsys)
@@ -226,14 +232,12 @@ def test_a_folder_with_another_run_is_not_overwritten_by_accident(config, capsys
         left.unlink()  # as if killed while saving
         before.pop(left)
     said = fails(["train", "--config", path, "--resume", "true"], capsys)
-    assert "no complete checkpoint to resume from: --overwrite" in said
+    assert "no complete checkpoint to resume from: delete the folder" in said
     assert before == {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
-    assert main(["train", "--config", path, "--overwrite", "true", "--num_rollouts", "16"]) == 0
-    assert RunFolder(tmp_path / "run").config()["num_rollouts"] == 16
 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    flags = ["--output_dir", str(tmp_path / "mine"), "--overwrite", "true"]
+    flags = ["--output_dir", str(tmp_path / "mine")]
     assert "files that are not a run's" in fails(["train", "--config", path, *flags], capsys)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
@@ -245,72 +249,52 @@ def test_a_run_in_the_folder_where_one_is(config, capsys, tmp_path, monkeypatch)
     assert main(train) == 0
     assert main([*train, "--resume", "--max_steps", "2"]) == 0
     assert [row["step"] for row in RunFolder(tmp_path / "here").metrics()] == [1, 2]
-    assert main([*train, "--overwrite"]) == 0
-    assert [row["step"] for row in RunFolder(tmp_path / "here").metrics()] == [1]
-    assert not list(tmp_path.glob(".*"))
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+GRADER = """
+from pathlib import Path
+from podslab.tasks.arithmetic import Arithmetic as Base
+
+class Mine(Base):
+    name = "mine"
+
+    def grade_batch(self, completions, rows):
+        if Path({broken!r}).exists() and len(list(Path({run!r}).glob("rollouts/*"))) >= {after}:
+            raise OSError("grader is down")
+        return super().grade_batch(completions, rows)
+"""
 
 
 @pytest.mark.slow
-def test_a_start_that_fails_leaves_the_disk_as_it_was(config, capsys, tmp_path):
-    task, broken = tmp_path / "mytask.py", tmp_path / "broken"
-    task.write_text(
-        "from pathlib import Path\n"
-        "from podslab.tasks.arithmetic import Arithmetic as Base\n"
-        "class Mine(Base):\n"
-        "    name = 'mine'\n"
-        "    def grade_batch(self, completions, rows):\n"
-        f"        if Path({str(broken)!r}).exists():\n"
-        "            raise OSError('grader is down')\n"
-        "        return super().grade_batch(completions, rows)\n"
-    )
-    folder = tmp_path / "new" / "run"
-    flags = {"task": str(task), "max_steps": 1, "save_steps": 1, "output_dir": str(folder)}
-    train = ["train", "--config", config(**flags)]
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_run_that_a_failing_grader_stopped_goes_on_once_it_is_repaired(
+    config, capsys, tmp_path, after
+):
+    broken, folder, task = tmp_path / "broken", tmp_path / "run", tmp_path / "mytask.py"
+    task.write_text(GRADER.format(broken=str(broken), run=str(folder), after=after))
+    train = ["train", "--config", config(task=str(task), save_steps=1, evaluation_problems=0)]
     broken.touch()
-    assert "grader is down" in fails(train, capsys)
-    assert not (tmp_path / "new").exists()
-    folder.mkdir(parents=True)
-    assert "grader is down" in fails([*train, "--evaluation_problems", "0"], capsys)
-    assert list(folder.iterdir()) == []
+    said = fails(train, capsys)
+    assert "mytask.py, line 10: grade_batch failed: OSError: grader is down" in said
+    assert f"reward function 'correctness' failed at step {after + 1}" in said
+    assert [row["step"] for row in RunFolder(folder).metrics()] == [1, 2][:after]
     broken.unlink()
-    assert main(train) == 0  # not told that the folder holds another run
-
-    before = contents(tmp_path / "new")
-    assert folder / "checkpoint-1" / "pods_state_0.pt" in before
-    broken.touch()
-    for how in ("--overwrite", "--resume"):
-        assert "grader is down" in fails([*train, how, "--max_steps", "2"], capsys)
-        assert contents(tmp_path / "new") == before
-        assert [path.name for path in (tmp_path / "new").iterdir()] == ["run"]
-    broken.unlink()
-    assert main([*train, "--resume", "--max_steps", "2"]) == 0
-    assert [row["step"] for row in RunFolder(folder).metrics()] == [1, 2]
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["run"]
+    # nobody needs to tell that a run without a step may start again
+    assert main([*train, "--resume"] if after else train) == 0
+    assert [row["step"] for row in RunFolder(folder).metrics()] == [1, 2, 3]
+    assert RunFolder(folder).rollout_steps() == [1, 2, 3]
 
 
-def test_a_failing_grader_of_ones_own_task_leaves_a_checkpoint(config, capsys, tmp_path):
-    task = tmp_path / "mytask.py"
-    task.write_text(
-        "from podslab.tasks.arithmetic import Arithmetic as Base\n"
-        "class Mine(Base):\n"
-        "    name = 'mine'\n"
-        "    calls = 0\n"
-        "    def grade_batch(self, completions, rows):\n"
-        "        Mine.calls += 1\n"
-        "        if Mine.calls > 2:\n"
-        "            raise OSError('grader is down')\n"
-        "        return super().grade_batch(completions, rows)\n"
-    )
-    path = config(task=str(task), max_steps=5, evaluation_problems=0)
-    said = fails(["train", "--config", path], capsys)
-    assert "mytask.py, line 8: grade_batch failed: OSError: grader is down" in said
-    assert "reward function 'correctness' failed at step 3" in said
-    assert (tmp_path / "run" / "checkpoint-2" / "pods_state_0.pt").is_file()
-    assert [row["step"] for row in RunFolder(tmp_path / "run").metrics()] == [1, 2]
+@pytest.mark.slow
+def test_a_run_that_had_spent_its_budget_is_finished_without_another_step(config, tmp_path):
+    train = ["train", "--config", config(max_rollouts=32, max_steps=100, save_steps=2)]
+    assert main(train) == 0
+    run = RunFolder(tmp_path / "run")
+    before = run.metrics(), run.finished(), evaluations(run)
+    assert [row["step"] for row in before[0]] == [1, 2]  # of 16 rollouts each
+    (run.path / "finished.json").unlink()  # as if killed before that was written
+    assert main([*train, "--resume"]) == 0
+    assert (run.metrics(), run.finished(), evaluations(run)) == before
 
 
 def test_evaluate_names_a_missing_model_task_or_split(capsys, tmp_path, tiny_model):
@@ -324,7 +308,7 @@ def test_evaluate_names_a_missing_model_task_or_split(capsys, tmp_path, tiny_mod
 
 def test_a_field_and_its_value_may_stand_apart_before_a_verbs_own_words(config, capsys):
     apart = fails(["recommend", "--config", config(), "--num_rollouts", "1"], capsys)
-    assert "num_rollouts must be a whole number of at least 2; got 1" in apart
+    assert "num_generations=4 rollouts can't be kept of num_rollouts=1" in apart
     assert apart == fails(["recommend", "--num_rollouts=1", "--config", config()], capsys)
 
 

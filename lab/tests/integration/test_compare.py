@@ -14,27 +14,26 @@ import yaml
 
 pytest.importorskip("trl")
 
-from podslab.report.curves import check_points
-from podslab.report.load_runs import Choices, load_comparison
-from podsrl.cli import main
 from podslab.cli.compare import describe
-from podsrl.errors import InvalidInputError, RewardError
 from podslab.comparison import comparison_process as worker
-from podslab.training import run as experiment
-from podslab.training.callbacks import Evaluator
 from podslab.comparison.comparison import (
     ComparisonSpec,
     RunOf,
     Shard,
-    comparing,
-    lock_of,
     open_comparison,
-    parse_comparison,
 )
+from podslab.comparison.comparison_config import parse_comparison
 from podslab.comparison.comparison_process import work
 from podslab.comparison.run_comparison import Status, compare
+from podslab.evaluation.records import evaluations
+from podslab.grading.pool import GradingProcessError
 from podslab.grading.unscorable import UnscorableError
-from podslab.grading.workers.process import GradingProcessError
+from podslab.report.curves import check_points
+from podslab.report.load_runs import Choices, load_comparison
+from podslab.training import run as experiment
+from podslab.training.callbacks import Evaluator
+from podsrl.cli import main
+from podsrl.errors import InvalidInputError, RewardError
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
 from podsrl.trl import PODSTrainer
 from support.forked import Forked, pods
@@ -65,7 +64,7 @@ def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
     assert main(["compare", "--config", path]) == 0
     assert "3 runs finished" in capsys.readouterr().out
     for run in find_runs(tmp_path / "runs"):
-        metrics, evaluations = run.metrics(), run.evaluations()
+        metrics, points = run.metrics(), evaluations(run)
         last = metrics[-1]
         phases = ("generate", "score", "select", "update")
         step = sum(last[f"pods/seconds_{phase}"] for phase in phases)
@@ -74,7 +73,7 @@ def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
         # evaluations took their time, too, but the steps' phases alone make up the training time
         spent = sum(row[f"pods/seconds_{phase}"] for row in metrics for phase in phases)
         assert spent == pytest.approx(total)
-        assert [e.step for e in evaluations] == [0, evaluations[1].step, last["step"]]
+        assert [e.step for e in points] == [0, points[1].step, last["step"]]
         assert run.environment()["versions"]["trl"]
         assert run.config()["arm"] == run.path.parent.name
     report = load_comparison([tmp_path / "runs"], Choices())
@@ -90,8 +89,8 @@ def test_a_budget_of_rollouts_or_tokens_is_equal_to_one_step(comparison, unit):
     for run in runs:
         counts = [row[f"pods/{unit}_generated"] for row in run.metrics()]
         assert counts[-2] < budget[unit] <= counts[-1]
-        assert [len(run.evaluations()), run.evaluations()[-1].step] == [3, len(counts)]
-    check_points({str(run.path): run.evaluations() for run in runs})
+        assert [len(evaluations(run)), evaluations(run)[-1].step] == [3, len(counts)]
+    check_points({str(run.path): evaluations(run) for run in runs})
 
 
 def train_here(spec: ComparisonSpec) -> list[RunFolder]:
@@ -152,7 +151,7 @@ def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
     else:
         assert "resumed" not in second.environment()
     assert [row["step"] for row in second.metrics()] == list(range(1, 41))
-    assert [e.step for e in second.evaluations()] == [0, 10, 20, 30, 40]
+    assert [e.step for e in evaluations(second)] == [0, 10, 20, 30, 40]
     assert second.finished() == {
         "arm": "pods",
         "seed": 0,
@@ -176,31 +175,22 @@ def test_a_run_that_crashes_hurts_no_other_and_is_retried(comparison, tmp_path, 
     assert main(["compare", "--config", path]) == 0
 
 
-def test_a_users_error_in_a_run_ends_the_comparison_and_leaves_nothing(
+def test_a_users_error_in_a_run_ends_the_comparison_which_may_then_be_corrected(
     comparison, tmp_path, capsys, quick
 ):
     config = comparison(arms=["grpo", "pods"], launch=WITHOUT_TORCH)
-    config["output_dir"] = str(tmp_path / "new" / "runs")
     path = write(tmp_path / "c.yaml", config)
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "behave.json").write_text('{"grpo": "mistake"}')
-    before = contents(tmp_path)
+    behave(tmp_path, grpo="mistake")
     assert main(["compare", "--config", path]) == 2
     assert "grpo seed 0: the model 'no/such' is nowhere" in capsys.readouterr().err
-    assert contents(tmp_path) == before
-    assert not (tmp_path / "new" / "runs").exists()  # the corrected comparison may start there
-    (tmp_path / "new" / "behave.json").unlink()
-    config["budget"] = {"steps": 3}
+    behave(tmp_path)
+    config["budget"] = {"steps": 3}  # another comparison, as no run had begun
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
-    finished = contents(tmp_path / "new")  # what is there is not touched by a later mistake
+    finished = {run.path: contents(run.path) for run in find_runs(tmp_path / "runs")}
     config["arms"] = {"grpo": {}, "pods": {}, "max_reward": {"downsampling_rule": "max_reward"}}
-    (tmp_path / "new" / "behave.json").write_text('{"max_reward": "mistake"}')
+    behave(tmp_path, max_reward="mistake")  # what is there is not touched by a later mistake
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 2
-    (tmp_path / "new" / "behave.json").unlink()
-    there = contents(tmp_path / "new")
-    assert {path: there[path] for path in finished if path.name != "comparison.yaml"} == {
-        path: data for path, data in finished.items() if path.name != "comparison.yaml"
-    }
+    assert {path: contents(path) for path in finished} == finished
 
 
 def test_a_model_that_is_nowhere_is_named(comparison):
@@ -292,29 +282,6 @@ def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
     assert contents(folder) == before
 
 
-def test_a_shard_that_ends_early_leaves_what_another_is_starting(comparison, tmp_path):
-    spec = parse_comparison(comparison(arms=["grpo", "pods"], seeds=2), "x")
-    second = spec.run_folder(RunOf("pods", 1))
-
-    def left_by(shard: Shard, at_work: bool) -> list[str]:
-        def interrupted() -> None:
-            with comparing(spec, shard):
-                with lock_of(second) as lock:  # as the other's process before its first step
-                    second.path.with_name("seed-1.log").write_text("loading the model")
-                    if at_work:
-                        lock.acquire()
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            interrupted()
-        return sorted(path.name for path in contents(tmp_path / "runs"))
-
-    everything = ["comparison.yaml", "seed-1.lock", "seed-1.log"]
-    assert left_by(Shard(1, 2), at_work=False) == everything
-    assert left_by(Shard(2, 2), at_work=False) == ["comparison.yaml"]
-    assert left_by(Shard(2, 2), at_work=True) == everything
-
-
 @pytest.mark.slow
 def test_evaluations_and_checkpoints_are_outside_training_time(comparison, tmp_path, monkeypatch):
     """2 seconds of each are slept: were any inside, training time would hold them."""
@@ -334,9 +301,9 @@ def test_evaluations_and_checkpoints_are_outside_training_time(comparison, tmp_p
     began = time.monotonic()
     result = experiment.train(run_spec, experiment.load_data(run_spec))
     wall = time.monotonic() - began
-    evaluations, checkpoints = 3, 2  # two steps
-    assert len(result.run.evaluations()) == evaluations
-    assert wall - result.training_seconds >= 2 * (evaluations + checkpoints)
+    points, checkpoints = 3, 2  # two steps
+    assert len(evaluations(result.run)) == points
+    assert wall - result.training_seconds >= 2 * (points + checkpoints)
 
 
 def test_a_dry_run_prints_every_arm_and_makes_nothing(comparison, tmp_path, capsys):

@@ -4,17 +4,17 @@ import pytest
 
 pytest.importorskip("trl")
 
-from podsrl.errors import InvalidInputError, UnknownNameError
 from podslab.comparison.comparison import (
     ComparisonSpec,
     RunOf,
     Shard,
     open_comparison,
-    parse_comparison,
     read_comparison,
     refuse_foreign,
 )
+from podslab.comparison.comparison_config import parse_comparison
 from podslab.training.config_file import CONFIGS, read_config
+from podsrl.errors import InvalidInputError, UnknownNameError
 
 
 def sizes(spec: ComparisonSpec, arm: str) -> tuple[int, int | None, int, int]:
@@ -57,7 +57,7 @@ def test_an_ablation_is_a_few_lines(comparison):
 
 
 def test_where_prompts_get_one_row_on_average_grpo_needs_a_size_of_its_own(comparison):
-    fields = {"num_rollouts": 3, "num_generations": 1, "selection_scope": "batch"}
+    fields = {"num_rollouts": 3, "num_generations": 1, "downsampling_rule": "max_contrast"}
     arms = {"pods": {}, "grpo": {"num_generations": 4}, "grpo_ga": {}}
     spec = parse_comparison(comparison(fields, arms=arms), "x")
     assert sizes(spec, "pods") == (3, 1, 4, 1)
@@ -158,7 +158,8 @@ def test_the_home_folder_is_the_same_for_a_comparison_and_its_runs(comparison, m
 
 
 def test_a_folder_with_another_comparison_is_refused_and_may_only_grow(comparison, tmp_path):
-    open_comparison(parse_comparison(comparison(), "x"))
+    spec = open_comparison(parse_comparison(comparison(), "x"))
+    spec.run_folder(RunOf("pods", 0)).write_config({"arm": "pods", "seed": 0})  # it has begun
     before = (tmp_path / "runs" / "comparison.yaml").read_bytes()
     for change in ({"budget": {"steps": 4}}, {"settings": {"learning_rate": 1e-4}}):
         other = comparison(change.pop("settings", None), **change)
@@ -194,3 +195,9 @@ def test_shards_divide_the_runs_and_keep_the_arms_of_a_seed_together(comparison,
 def test_a_wrong_shard_is_refused(text):
     with pytest.raises(InvalidInputError, match="a shard is i/k"):
         Shard.parse(text)
+
+
+def test_a_comparison_of_which_no_run_has_begun_is_replaced(comparison, tmp_path):
+    open_comparison(parse_comparison(comparison(), "x"))
+    changed = open_comparison(parse_comparison(comparison(budget={"steps": 4}), "x"))
+    assert read_comparison(tmp_path / "runs") == changed

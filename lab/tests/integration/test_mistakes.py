@@ -1,81 +1,100 @@
-"""Whatever a user mistypes: exit code 2, one line, nothing left or changed, and no torch for it."""
+"""Whatever a user mistypes: exit code 2, one line, and nothing on the disk has changed."""
 
-import dataclasses
-import inspect
-import json
-import re
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-pytest.importorskip("trl")
+from podsrl.cli import main
+from support.synthetic_runs import write_run
+from support.tiny_run import TINY_RUN
 
-from podslab.training.fields import BOUNDS, Bounds, known_fields
-
-TESTS = Path(__file__).parents[1]
-
-
-@pytest.mark.slow
-def test_every_mistake_is_one_line_leaves_nothing_and_imports_no_torch(tmp_path, record_property):
-    command = [sys.executable, "-m", "support.mistakes", str(tmp_path)]
-    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
-    print(f"{result['tried']} mistakes tried")
-    record_property("mistakes", result["tried"])
-    assert result["wrong"] == {}
-    assert result["tried"] > 2000
+CHANGES: list[dict[str, Any]] = [
+    {"arms": {"x": {"like": "grop"}}},
+    {"arms": {"x": {"learning_rat": 1e-5}}},
+    {"arms": {}},
+    {"settings": {"max_completion_length": "long"}},
+    {"seeds": 0},
+    {"budget": {"hours": 1}},
+    {"evaluations": -1},
+    {"sedes": 1},
+]
+GIVEN = ["recommend", "--pass_rates", "0.5", "--out", "new/out"]
 
 
-def test_only_these_numbers_may_be_negative_or_zero():
-    numbers = {
-        name: BOUNDS.get(name, Bounds())
-        for name, field in known_fields().items()
-        if {"int", "float"} & set(field.kinds) and "str" not in field.kinds
+@pytest.fixture
+def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in with a file and a run, and configs that are right."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").write_text("mine")
+    write_run(tmp_path / "a-run", "pods", 0, (0.1, 0.5))
+    settings = {**TINY_RUN, "model_name_or_path": "tiny"}
+    right = yaml.safe_dump({**settings, "output_dir": "new/out"})
+    (tmp_path / "right.yaml").write_text(right)
+    (tmp_path / "twice.yaml").write_text(f"{right}max_steps: 4\n")
+    (tmp_path / "broken.py").write_text("def task(:\n")
+    (tmp_path / "broken.yaml").write_text("a: [1\nb")
+    del settings["max_steps"]
+    comparison = {
+        "settings": {**settings, "lr_scheduler_type": "constant"},
+        "arms": {"grpo": {}, "pods": {}},
+        "seeds": 1,
+        "budget": {"steps": 2},
+        "output_dir": "new/out",
     }
-    assert {name for name, bounds in numbers.items() if -1 in bounds} == {
-        *("max_steps", "local_rank", "top_k"),  # -1: none
-        *("entropy_coef", "entropy_coef_min", "entropy_coef_max"),
-    }
-    for name in (
-        "per_device_train_batch_size",
-        "max_completion_length",
-        "temperature",
-        "max_steps",
-    ):
-        assert 0 not in numbers[name]
-    assert 0 in numbers["learning_rate"]  # `pods recommend` measures at that
-    assert not any(float("nan") in bounds for bounds in numbers.values())
+    for i, change in enumerate([{}, *CHANGES]):
+        own = {**comparison["settings"], **change.get("settings", {})}
+        changed = {**comparison, **change, "settings": own}
+        (tmp_path / f"comparison-{i}.yaml").write_text(yaml.safe_dump(changed))
+    return tmp_path
 
 
-def test_the_fields_that_are_read_from_source_files_are_those_of_the_classes():
-    from trl import ModelConfig
+def test_every_mistake_is_one_line_and_changes_nothing(bed, capsys):
+    train = ["train", "--config", "right.yaml"]
+    compare = ["compare", "--config", "comparison-0.yaml"]
+    evaluate = ["evaluate", "tiny", "--task", "arithmetic"]
+    mistakes = [
+        *([*train, "--output_dir", folder] for folder in ("a-file", "a-file/below", "a-run")),
+        *([*train, "--model_name_or_path", name] for name in ("./none", "a-file", "a-run")),
+        *([*train, option, "none"] for option in ("--data_path", "--evaluation_path")),
+        *(["train", "--config", f"{name}.yaml"] for name in ("none", "twice", "broken")),
+        [*train, "--downsampling_rule", "max_varience"],
+        [*train, "--downsampling_rule", "broken.py:rule"],
+        [*train, "--task", "broken.py"],
+        [*train, "--task_options", "[1]"],
+        [*train, "--evaluation_batch_size", "0"],
+        [*train, "--max_unscorable", "2"],
+        [*train, "--lr_scheduler_type", "constantt"],
+        [*train, "--learning_rates", "1"],
+        [*train, "stray"],
+        *(["compare", "--config", f"comparison-{i + 1}.yaml"] for i in range(len(CHANGES))),
+        [*compare, "--output_dir", "a-file"],
+        [*compare, "--shard", "3/2"],
+        ["demo", "--output_dir", "a-file"],
+        ["demo", "--max_stpes", "3"],
+        [*evaluate, "--data_path", "none"],
+        [*evaluate, "--problems", "0"],
+        ["evaluate", "a-run", "--task", "arithmetic"],
+        ["report", "none"],
+        ["report", "a-run", "--out", "a-file"],
+        ["report", "a-run", "--reference", "grop", "--out", "new/out"],
+        ["tasks", "chekc"],
+        ["tasks", "check", "arithmetic", "--split", "dev"],
+        *([*GIVEN, "--costs", costs] for costs in ("generate=1", "generate=-1,update=1", "x")),
+        ["recommend", "none", "--out", "new/out"],
+        ["recommend", "--config", "right.yaml", "--out", "a-file"],
+    ]
+    before = contents(bed)
+    for words in mistakes:
+        assert main(words) == 2, words
+        said = capsys.readouterr().err
+        assert said.startswith(f"pods {words[0]}: "), words
+        assert said.count("\n") == 1, (words, said)
+        assert len(said) < 600, (words, said)
+        assert contents(bed) == before, words
 
-    from podslab.training.run_arguments import RunArguments
-    from podsrl.trl import PODSConfig
 
-    found = known_fields()
-    real = {
-        field.name: field
-        for kind in (PODSConfig, ModelConfig, RunArguments)
-        for field in dataclasses.fields(kind)
-    }
-    assert found.keys() == real.keys()
-    for name, field in real.items():
-        if name != "optim":  # depends on torch's version
-            assert found[name].default == (
-                None if field.default is dataclasses.MISSING else field.default
-            ), name
-        if found[name].owner in ("RunArguments", "PODSConfig"):  # those that --help shows
-            assert found[name].help == field.metadata["help"], name
-
-
-def test_the_words_of_the_loss_are_those_that_trls_trainer_compares_with():
-    from trl import GRPOTrainer
-
-    source = inspect.getsource(GRPOTrainer._compute_loss)
-    compared = re.findall(r"self\.loss_type (?:==|in) (\[[^]]*\]|\"\w+\")", source)
-    words = {word for text in compared for word in re.findall(r"\"(\w+)\"", text)}
-    assert words == set(known_fields()["loss_type"].choices)
+def contents(folder: Path) -> dict[Path, bytes]:
+    files = [p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    return {path: path.read_bytes() for path in files}

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shutil
+from base64 import b64decode
 from xml.etree import ElementTree
 
 import numpy as np

@@ -8,10 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from podsrl import downsample
-from podsrl import downsample_batch
-from podsrl.advantages import group_advantages
-from podsrl.errors import InvalidInputError
 from podslab.recommend.costs import Sizes
 from podslab.recommend.populations import (
     BetaRates,
@@ -21,6 +17,9 @@ from podslab.recommend.populations import (
     measured,
 )
 from podslab.recommend.signal import Variances, contrasts, kept_right
+from podsrl import downsample, downsample_batch
+from podsrl.advantages import group_advantages
+from podsrl.errors import InvalidInputError
 
 SIZES = [(n, m) for n in range(1, 13) for m in range(1, n + 1)]
 RATES = (0.03, 0.2, 0.5, 0.9)
@@ -91,8 +90,8 @@ def test_the_expected_gradient_is_the_contrast_times_the_difference_of_mean_scor
         (Sizes(4, 8, 2), 400_000, 0.01),
         (Sizes(4, 4, 4), 400_000, 0.01),
         (Sizes(16, 6, 2), 400_000, 0.01),
-        (Sizes(16, 4, 1), 80_000, 0.05),  # across the batch, where every batch is a call
-        (Sizes(4, 3, 1), 16_000, 0.05),
+        (Sizes(16, 4, 1), 32_000, 0.08),  # across the batch, where every batch is a call
+        (Sizes(4, 3, 1), 8_000, 0.08),
     ],
     ids=str,
 )

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from podsrl.trl.batch import share_of_rows
+from podsrl.trl.rollouts import share_of_rows
 from support.torchrun import start, torchrun
 
 LAUNCH = Path(__file__).parents[2] / "src" / "podsrl" / "configs" / "launch"
@@ -34,7 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "accumulation": {"gradient_accumulation_steps": 2},
     "iterations": {"num_iterations": 2},
     "beta": {"beta": 0.1, "max_steps": 2},
-    "scope": {"selection_scope": "batch", "num_generations": 1, "n": 3, "max_steps": 2},
+    "scope": {"downsampling_rule": "max_contrast", "num_generations": 1, "n": 3, "max_steps": 2},
     "rounds": {"rollouts_per_round": 5, "stop_at": 0.75, "max_steps": 2},
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 2},
     "straight": {"max_steps": 4, "n": 8, "num_iterations": 2},

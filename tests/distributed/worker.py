@@ -47,10 +47,12 @@ def rollout_function(tokenizer: Any) -> Any:
     vocabulary = [i for i in range(6, 60) if i != tokenizer.eos_token_id]
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        first, n, places = RANK * len(prompts), trainer.num_rollouts, trainer._batch.places
+        first, n = RANK * len(prompts), trainer.args.num_rollouts
+        prompts_of_all = trainer.args.generation_batch_size // trainer.args.num_generations
+        last = prompts_of_all * n - 1  # the last rank's share is padded
         completions = []
         for i, prompt in enumerate(prompts):
-            place = places[min(first + i, len(places) - 1)] % n
+            place = min(first + i, last) % n
             rng = draw(trainer.state.global_step, prompt[-1]["content"], place)
             length = 1 + int(40 * rng.random() ** 4)
             completions.append([*rng.choices(vocabulary, k=length), tokenizer.eos_token_id])
@@ -83,8 +85,8 @@ class RecordingTrainer(PODSTrainer):
         self.trained_tokens: list[list[int]] = []
         self.trained_rows: list[Any] = []  # token ids as text, and the advantage
 
-    def _finish(self, batch: Any, output: dict[str, Any]) -> None:
-        super()._finish(batch, output)
+    def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)
         mask = output["completion_mask"].bool()
         rows = [ids[m].tolist() for ids, m in zip(output["completion_ids"], mask, strict=True)]
         prompt_tokens = output["prompt_mask"].sum(1).tolist()
@@ -92,6 +94,7 @@ class RecordingTrainer(PODSTrainer):
         self.trained_tokens.append(tokens)
         advantages = output["advantages"].tolist()
         self.trained_rows.append(list(zip(map(str, rows), advantages, strict=True)))
+        return output
 
 
 def allow_fsdp() -> None:

@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("trl")
 
 import torch
-import trl
 from datasets import Dataset
 from PIL import Image
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -23,10 +22,11 @@ from transformers import (
     Qwen2VLImageProcessorPil,
     Qwen2VLProcessor,
 )
-from trl import GRPOConfig, GRPOTrainer
 
+import trl
 from podsrl.trl import PODSConfig, PODSTrainer
 from support.trl_runs import COMMON
+from trl import GRPOConfig, GRPOTrainer
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
 VISION = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
@@ -145,7 +145,7 @@ def agent_trainer(n: int | None, folder: Path, reply: Reply, **fields: Any) -> A
     if n is None:
         args, kind = GRPOConfig(**options), GRPOTrainer
     else:
-        args = PODSConfig(num_rollouts=n, fast_generation=False, **options)
+        args = PODSConfig(num_rollouts=n, **options)
     trainer = kind(model=model, args=args, processing_class=processing, **given)
     say(trainer, reply)
     return trainer

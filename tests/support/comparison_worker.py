@@ -11,10 +11,10 @@ import sys
 import threading
 from pathlib import Path
 
-from podsrl.errors import InvalidInputError
 from podslab.comparison import comparison_process
 from podslab.comparison.comparison import RunOf, lock_of, read_comparison
 from podslab.evaluation.records import append_evaluation
+from podsrl.errors import InvalidInputError
 from support.synthetic_runs import evaluation
 
 

@@ -11,11 +11,11 @@ pytest.importorskip("trl")
 import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import GRPOConfig, GRPOTrainer
 
-from podslab.training.run import to_dataset
 from podslab.tasks import get_task
+from podslab.training.run import to_dataset
 from podsrl.trl import PODSConfig, PODSTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 COMMON: dict[str, Any] = {
     "per_device_train_batch_size": 8,
@@ -106,16 +106,17 @@ def logged(trainer: Any) -> list[dict[str, Any]]:
 def trained_rows(trainer: Any) -> list[tuple[tuple[int, ...], float]]:
     """Train; the completions that the update saw, each with its sampling log-prob."""
     rows: list[tuple[tuple[int, ...], float]] = []
-    finish = trainer._finish
+    generate = trainer._generate_and_score_completions
 
-    def remember(batch: Any, output: dict[str, Any]) -> None:
-        finish(batch, output)
+    def remember(inputs: list[Any]) -> dict[str, Any]:
+        output: dict[str, Any] = generate(inputs)
         columns = (output[k] for k in ("completion_ids", "completion_mask"))
         for ids, mask, logps in zip(*columns, output["sampling_per_token_logps"], strict=True):
             kept = mask.bool()
             assert len(set(logps[kept].tolist())) == 1
             rows.append((tuple(ids[kept].tolist()), logps[kept][0].item()))
+        return output
 
-    trainer._finish = remember
+    trainer._generate_and_score_completions = remember
     trainer.train()
     return rows

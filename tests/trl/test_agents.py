@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from transformers import GenerationConfig
-from trl import GRPOTrainer
+import torch
 
 import podsrl
 import podsrl.trl
 from podsrl.errors import RewardError, UnsupportedError
-from podslab.evaluation.fast_generation import can_share
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from podsrl.trl.batch import kept_images
+from podsrl.trl.rollouts import refuse_mixed_images
 from support.agent_scenarios import SCENARIOS, Counter, length, reply_to_counter, turns
-from support.agents import agent_trainer, call, questions, square, text_model, vision_model
+from support.agents import agent_trainer, call, questions, square
 from support.trl_runs import equal, logged, weights
+from trl import GRPOTrainer
 
 M = 4
 
@@ -79,7 +78,7 @@ def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, 
 
     def record_update(self: Any, inputs: Any) -> Any:
         out = score(self, inputs)
-        updates.append((out, list(self._batch.kept_places), self._batch.rewards_P_N))
+        updates.append(out)
         return out
 
     monkeypatch.setattr(GRPOTrainer, "_generate", record_generation)
@@ -92,7 +91,10 @@ def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, 
     trainer.train()
     assert not equal(before, weights(trainer))
     assert len(updates) == len(generated) == 3
-    for step, ((out, kept, rewards), rows) in enumerate(zip(updates, generated, strict=True)):
+    for step, (out, rows) in enumerate(zip(updates, generated, strict=True)):
+        table = trainer.recorder.run.rollouts(step + 1).to_pandas()
+        kept = np.flatnonzero(table["kept"]).tolist()
+        rewards = torch.tensor(table["reward"].to_numpy()).view(2, 2 * M)
         prompt_ids, completion_ids, tool_mask, _, logps, images, tool_images = rows
         assert len(completion_ids) == 4 * M
         assert len(kept) == len(out["completion_ids"]) == 2 * M
@@ -131,25 +133,25 @@ def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, 
 def test_rollouts_of_agents_are_chosen_across_the_batch_as_others_are(scenario, tmp_path):
     trainer = agent_trainer(
         3, tmp_path, **SCENARIOS[scenario],
-        num_generations=1, selection_scope="batch", per_device_train_batch_size=8, max_steps=2,
+        num_generations=1, downsampling_rule="max_contrast", per_device_train_batch_size=8, max_steps=2,
     )  # fmt: skip
-    chosen, seen = [], []
+    seen: list[int] = []
 
     def record(model: Any, args: Any, kwargs: Any) -> None:
-        chosen.append((trainer._batch.rewards_P_N, trainer._batch.kept_P_N))
         seen.append(len(kwargs["input_ids"]))
 
     trainer.model.register_forward_pre_hook(record, with_kwargs=True)
     trainer.train()
     assert seen == [8, 8]
-    for rewards_P_N, kept_P_N in chosen:
-        assert rewards_P_N.shape == (8, 3)
-        rewards_P_N = rewards_P_N.double().numpy()
+    for step in (1, 2):
+        table = trainer.recorder.run.rollouts(step).to_pandas()
+        rewards_P_N = table["reward"].to_numpy().reshape(8, 3)
+        kept_P_N = table["kept"].to_numpy().reshape(8, 3)
         best_P_N = podsrl.downsample_batch(rewards_P_N, 8)
         assert kept_P_N.sum() == best_P_N.sum() == 8
         scatter = [
             sum(np.var(r[k]) * k.sum() for r, k in zip(rewards_P_N, kept, strict=True) if k.any())
-            for kept in (kept_P_N.numpy(), best_P_N)
+            for kept in (kept_P_N, best_P_N)
         ]
         assert scatter[0] == pytest.approx(scatter[1])
         assert scatter[0] > 0
@@ -287,14 +289,8 @@ def test_the_example_of_the_docs_plays_as_printed(tmp_path, monkeypatch):
     assert json.loads(table["turns"][1])[1] == {"role": "tool", "name": "guess", "text": "lower"}
 
 
-def test_fast_generation_leaves_models_of_images_alone():
-    config = GenerationConfig(max_new_tokens=4, eos_token_id=1)
-    assert not can_share(vision_model()[0], config)
-    assert can_share(text_model()[0], config)
-
-
 def test_a_process_that_keeps_only_rows_without_images_of_a_mixed_batch_says_what_to_do():
-    assert kept_images([None, ["a"]], in_dataset=True) == [None, ["a"]]
-    assert kept_images([None, []], in_dataset=False) is None
+    assert refuse_mixed_images([None, ["a"]], in_dataset=True) == [None, ["a"]]
+    assert refuse_mixed_images([None, []], in_dataset=False) is None
     with pytest.raises(UnsupportedError, match="Train on prompts with images and without in runs"):
-        kept_images([[], []], in_dataset=True)
+        refuse_mixed_images([[], []], in_dataset=True)

@@ -13,12 +13,12 @@ import pytest
 pytest.importorskip("trl")
 
 import torch
-import trl
 from packaging.specifiers import SpecifierSet
 from transformers import TrainerCallback, trainer
-from trl import GRPOTrainer
 
+import trl
 from support.agents import agent_trainer, questions
+from trl import GRPOTrainer
 
 ROOT = Path(__file__).parents[2]
 CHANGED = "TRL changed GRPOTrainer.{}: podsrl.trl relies on it, see docs/versions.md"
@@ -38,16 +38,16 @@ def test_the_installed_trl_is_of_the_tested_range():
         ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
-        ("_load_from_checkpoint", ["self", "resume_from_checkpoint", "model"]),
-        ("_load_best_model", ["self"]),
-        ("_issue_warnings_after_load", ["self", "load_result"]),
-        ("_push_from_checkpoint", ["self", "checkpoint_folder"]),
         ("_get_train_sampler", ["self", "dataset"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
         (
             "_generate_single_turn",
             [
-                *("self", "prompt_ids", "images", "multimodal_fields", "num_generations"),
+                "self",
+                "prompt_ids",
+                "images",
+                "multimodal_fields",
+                "num_generations",
                 "has_tool_images",
             ],
         ),
@@ -59,17 +59,26 @@ def test_the_wrapped_methods_take_what_they_took(name, expected):
     assert found == expected, CHANGED.format(f"{name}: {found}")
 
 
-def test_transformers_deletes_checkpoints_by_a_function_that_can_be_held_back():
-    """Held back until ours are complete, and then called as transformers would have."""
-    source = inspect.getsource(trainer.Trainer._save_checkpoint)
-    assert "rotate_checkpoints(\n" in source
-    assert callable(trainer.rotate_checkpoints)
+def test_transformers_deletes_older_checkpoints_when_the_new_one_is_whole(
+    make_trainer, monkeypatch
+):
+    """Its last file is trainer_state.json; a checkpoint with it and our state is whole."""
+    rotated = []
+
+    def look(output_dir: str, **which: Any) -> None:
+        newest = Path(output_dir) / "checkpoint-2"
+        rotated.append((newest / "trainer_state.json").is_file())
+
+    saves = make_trainer(None, save_strategy="steps", save_steps=2, save_total_limit=1)
+    monkeypatch.setattr(trainer, "rotate_checkpoints", look)
+    saves.train()
+    assert rotated == [True]
 
 
 def test_generate_returns_eight_things_and_trl_goes_on_with_the_same_prompt_list(
     make_trainer, monkeypatch
 ):
-    """The kept rows are handed over by shortening `prompts` and `inputs` in place."""
+    """TRL logs the prompts of this list, which PODSTrainer gives the kept rows' prompts."""
     original = GRPOTrainer._generate
     lengths = []
 
@@ -170,7 +179,7 @@ def test_the_attributes_that_are_read_or_written_exist(make_trainer):
     for name in (
         "num_generations", "num_iterations", "scale_rewards", "reward_func_names",
         "reward_weights", "_tokenizer", "_step", "_buffered_inputs", "_pending_extra_logs",
-        "log_multimodal", "_is_vlm", "eos_token_ids", "mask_truncated_completions", "ref_model",
+        "eos_token_ids", "mask_truncated_completions", "tools", "environment_factories",
     ):  # fmt: skip
         assert hasattr(trainer, name), CHANGED.format(name)
     assert trainer._step == 1

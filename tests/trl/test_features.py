@@ -7,13 +7,13 @@ import pytest
 import torch
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import GRPOConfig, GRPOTrainer
 
-from podsrl.errors import InvalidInputError
 from podslab.evaluation import sampling as runner
 from podslab.training.spec import parse
+from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig, PODSTrainer
 from support.trl_runs import equal, logged, weights
+from trl import GRPOConfig, GRPOTrainer
 
 
 def test_lora_trains_the_adapter_only_with_a_reference_from_the_base_model(make_trainer):
@@ -140,7 +140,7 @@ def test_a_plain_grpo_config_is_refused(tiny_model, dataset, tmp_path):
 
 
 def test_fewer_prompts_than_a_generation_takes_are_refused(make_trainer, dataset):
-    across = {"num_generations": 1, "selection_scope": "batch"}
+    across = {"num_generations": 1, "downsampling_rule": "max_contrast"}
     with pytest.raises(InvalidInputError, match="has 7 prompts, and one generation takes 8"):
         make_trainer(3, data=dataset.select(range(7)), **across)
     make_trainer(3, data=dataset.select(range(8)), **across)
@@ -152,14 +152,17 @@ BASE: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none"}
 def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
     theirs, ours = GRPOConfig(str(tmp_path), **BASE), PODSConfig(str(tmp_path), **BASE)
     own = {
-        *("num_rollouts", "max_num_rollouts", "downsampling_rule", "advantage_baseline"),
-        *("rollout_log", "rollout_log_max_rows", "fast_generation", "training_clock"),
-        *("selection_weights", "selection_scope", "rollouts_per_round", "reward_range", "stop_at"),
+        "num_rollouts",
+        "downsampling_rule",
+        "advantage_baseline",
+        "selection_weights",
+        "rollout_log",
+        "rollout_log_max_rows",
     }
     assert {k: v for k, v in ours.to_dict().items() if k not in own} == theirs.to_dict()
     assert (ours.num_generations, ours.num_rollouts) == (8, 32)
     assert PODSConfig(str(tmp_path), num_generations=4, **BASE).num_rollouts == 16
-    across = {"num_generations": 1, "selection_scope": "batch", "steps_per_generation": 2}
+    across = {"num_generations": 1, "downsampling_rule": "max_contrast", "steps_per_generation": 2}
     mean = PODSConfig(str(tmp_path), **across, **BASE)
     assert (mean.num_rollouts, mean.num_generations, mean.num_generations_eval) == (4, 1, None)
     again = PODSConfig(**{**mean.to_dict(), "generation_batch_size": None})
@@ -177,7 +180,7 @@ def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
         ),
         (
             {"num_generations": 1},
-            "num_generations=1; allowed: 2 <= m .* with selection_scope=batch",
+            "num_generations=1; allowed: 2 <= m .* downsampling_rule=max_contrast",
         ),
         ({"num_rollouts": 64.5}, "num_rollouts"),
         ({"downsampling_rule": "best"}, "unknown rule 'best'; the rules are max_variance"),

@@ -11,7 +11,7 @@ import torch
 
 from podsrl.errors import RewardError
 from podsrl.trl.rewards import checked
-from support.trl_runs import digits, equal, logged, weights
+from support.trl_runs import equal, logged, weights
 
 
 def table_of(trainer: Any, step: int = 1) -> Any:
@@ -96,7 +96,11 @@ def test_with_one_scored_rollout_no_scale_is_nan(make_trainer):
         return [1.0, *[None] * (len(completions) - 1)]
 
     trainer = make_trainer(
-        *(12,), reward_funcs=only_one, max_steps=1, scale_rewards="batch", selection_scope="batch"
+        *(12,),
+        reward_funcs=only_one,
+        max_steps=1,
+        scale_rewards="batch",
+        downsampling_rule="max_contrast",
     )
     trainer.train()
     assert all(torch.isfinite(weight).all() for weight in weights(trainer).values())
@@ -180,13 +184,10 @@ def as_async(function: Any) -> Any:
 def test_a_failing_reward_function_is_named_with_step_and_completion_and_stops_the_run(
     make_trainer, kind
 ):
-    # TRL starts a loop for async functions where it is given one
-    second = digits if kind == "sync" else length
-    trainer = make_trainer(12, reward_funcs=[odd, second], max_steps=1)
-    before = weights(trainer)
     for function, says in FAILURES.items():
-        trainer.reward_funcs[1] = function if kind == "sync" else as_async(function)
-        trainer.reward_func_names[1] = function.__name__
+        given = function if kind == "sync" else as_async(function)
+        trainer = make_trainer(12, function.__name__, reward_funcs=[odd, given], max_steps=1)
+        before = weights(trainer)
         with pytest.raises(RewardError) as caught:
             trainer.train()
         message = str(caught.value)
@@ -200,11 +201,11 @@ def test_a_failing_reward_function_is_named_with_step_and_completion_and_stops_t
 def test_a_long_completion_is_shortened_and_every_kind_of_number_is_a_reward():
     numbers = [True, 2, 0.5, np.float32(0.25), np.int64(3), torch.tensor(1.5), None, math.nan]
     given = [[{"role": "assistant", "content": "x" * 5000}]] * len(numbers)
-    rewards = checked(lambda completions, **kw: iter(numbers), "f", 3)(completions=given)
+    rewards = checked(lambda completions, **kw: iter(numbers), "f", lambda: 3)(completions=given)
     assert rewards[:6] == [1.0, 2.0, 0.5, 0.25, 3.0, 1.5]
     assert all(map(math.isnan, rewards[6:]))
-    assert checked(lambda completions: np.ones(8), "f", 3)(completions=given) == [1.0] * 8
+    assert checked(lambda completions: np.ones(8), "f", lambda: 3)(completions=given) == [1.0] * 8
     with pytest.raises(RewardError) as caught:
-        checked(lambda completions: [b"1"] * 8, "f", 3)(completions=given)
+        checked(lambda completions: [b"1"] * 8, "f", lambda: 3)(completions=given)
     assert "at step 3" in str(caught.value)
     assert len(str(caught.value)) < 500

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from podsrl.drives import WATCHED, drives
+from podsrl.trl.batch import Batch
 
 import podsrl
-from podsrl.drives import WATCHED, drives
 from podsrl.errors import InvalidInputError
 from podsrl.selection import Options
 from podsrl.trl import PODSConfig
-from podsrl.trl.batch import Batch
 from podsrl.verl.groups import group_rows, metrics_of_parts
 from support.trl_runs import logged
 

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from trl import GRPOTrainer
 
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
 from support.trl_runs import digits, equal, logged, weights
+from trl import GRPOTrainer
 
 
 def rollouts(trainer: Any, step: int) -> Any:
@@ -281,15 +281,18 @@ def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
     trainer = make_trainer(
         8, max_steps=1, mask_truncated_completions=True, max_completion_length=20, temperature=1.5
     )
-    finish, seen = trainer._finish, {}
+    generate, seen = trainer._generate_and_score_completions, {}
 
-    def look(batch, output):
-        seen["cut"], seen["kept"] = batch.cut_off, batch.kept_P_N
+    def look(inputs):
+        output = generate(inputs)
         seen["masked"] = int((output["completion_mask"].sum(dim=1) == 0).sum())
-        finish(batch, output)
+        return output
 
-    trainer._finish = look
+    trainer._generate_and_score_completions = look
     trainer.train()
+    table = trainer.recorder.run.rollouts(1).to_pandas()
+    seen["kept"] = torch.tensor(table["kept"]).view(-1, 8)
+    seen["cut"] = torch.tensor(table["tokens"] == 20).view(-1, 8)  # none ends at the limit
     finished = (~seen["cut"]).sum(dim=1)
     left_out = (seen["cut"] & seen["kept"]).sum(dim=1)
     assert 0 < finished.sum() < 16

@@ -12,7 +12,7 @@ from podsrl.rollout_log.run_folder import RunFolder
 
 
 def test_the_models_card_names_pods_the_arms_settings_and_the_rollouts(make_trainer):
-    mean = {"num_generations": 1, "selection_scope": "batch"}
+    mean = {"num_generations": 1, "downsampling_rule": "max_contrast"}
     trainer = make_trainer(3, save_strategy="steps", save_steps=2, **mean)
     trainer.train()
     card = (Path(trainer.args.output_dir) / "README.md").read_text(encoding="utf-8")

@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("trl")
 pytest.importorskip("requests")  # TRL's client of a vLLM server
 
-from podsrl.trl.vllm import MAX_NUM_BATCHED_TOKENS
+from podsrl.trl.swapped import MAX_NUM_BATCHED_TOKENS
+
 from support.torchrun import torchrun
 from support.trl_runs import trained_rows
 
@@ -17,15 +18,14 @@ COLOCATE = {"use_vllm": True, "vllm_mode": "colocate", "max_steps": 1}
 
 
 @pytest.mark.parametrize("sleep", [False, True])
-def test_a_colocated_engine_is_asked_once_for_all_rollouts_of_each_prompt(
+def test_a_colocated_engine_generates_all_rollouts_and_the_kept_ones_are_trained_on(
     make_trainer, stand_in, sleep
 ):
     trainer = make_trainer(10, vllm_enable_sleep_mode=sleep, **COLOCATE)
     rows = trained_rows(trainer)
     engine = trainer.vllm_generation.llm
-    assert len(engine.calls) == 1
-    assert [n for _, n in engine.calls[0]] == [10, 10]  # 8 kept rows of m = 4: two prompts
-    assert engine.calls[0][0][0] != engine.calls[0][1][0]
+    assert [sum(n for _, n in call) for call in engine.calls] == [20]  # 8 kept rows: two prompts
+    assert len({str(prompt) for prompt, _ in engine.calls[0]}) == 2
     assert len(rows) == 8
     for ids, logprob in rows:
         assert logprob == pytest.approx(engine.logprob_of[ids], abs=1e-6)
@@ -39,7 +39,6 @@ def test_a_colocated_engine_is_asked_once_for_all_rollouts_of_each_prompt(
         (10, 1, 20),
         (7, 2, 28),  # 16 kept rows of m = 4: 4 prompts
         (256, 16, MAX_NUM_BATCHED_TOKENS),  # 32 prompts: not 8192
-        ("auto", 1, 256),  # 2 prompts, and max_num_rollouts is 128
     ],
 )
 def test_a_colocated_engine_has_room_for_all_generated_rows_at_once(
@@ -51,27 +50,19 @@ def test_a_colocated_engine_has_room_for_all_generated_rows_at_once(
     assert options["max_num_batched_tokens"] == MAX_NUM_BATCHED_TOKENS
 
 
-def test_with_a_mean_of_one_row_it_is_asked_for_all_rollouts_of_as_many_prompts_as_rows(
+def test_with_a_mean_of_one_row_all_rollouts_of_as_many_prompts_as_rows_are_generated(
     make_trainer, stand_in
 ):
-    mean = {"num_generations": 1, "selection_scope": "batch"}
+    mean = {"num_generations": 1, "downsampling_rule": "max_contrast"}
     trainer = make_trainer(3, **mean, **COLOCATE)
     rows = trained_rows(trainer)
     engine = trainer.vllm_generation.llm
     assert engine.options["max_num_seqs"] == 24
-    assert [[n for _, n in call] for call in engine.calls] == [[3] * 8]
+    assert [sum(n for _, n in call) for call in engine.calls] == [24]
     assert [logprob for _, logprob in rows] == [
         pytest.approx(engine.logprob_of[ids], abs=1e-6) for ids, _ in rows
     ]
     assert len(rows) == 8
-
-
-def test_trl_alone_asks_a_colocated_engine_for_every_row(make_trainer, stand_in):
-    """If this fails, TRL has learnt it: `one_request_per_prompt` may go."""
-    trainer = make_trainer(None, **COLOCATE)
-    trainer.train()
-    assert [n for _, n in trainer.vllm_generation.llm.calls[0]] == [1] * 8
-    assert trainer.vllm_generation.llm.options["max_num_seqs"] == 8
 
 
 def test_evaluation_with_a_colocated_engine_is_left_to_trl(make_trainer, stand_in, dataset):
@@ -94,9 +85,7 @@ def test_a_server_is_asked_in_one_request_for_all_rollouts_of_each_prompt(make_t
 
 
 @pytest.mark.slow
-def test_on_two_ranks_both_modes_ask_once_for_each_prompt_and_keep_rows_aligned(
-    tiny_model, tmp_path, server
-):
+def test_on_two_ranks_both_modes_keep_rows_aligned(tiny_model, tmp_path, server):
     """3 groups of n = 7 on 2 ranks: 11 rows each, the second group on both, one row of padding."""
     process = torchrun(2, tmp_path / "said", WORKER, str(tiny_model), str(tmp_path), server.url)
     assert process.returncode == 0, process.stderr[-3000:]
@@ -104,17 +93,15 @@ def test_on_two_ranks_both_modes_ask_once_for_each_prompt_and_keep_rows_aligned(
         mode: [json.loads((tmp_path / f"{mode}-{rank}.json").read_text()) for rank in (0, 1)]
         for mode in ("colocate", "server")
     }
-    assert [rank["asked"] for rank in by_mode["colocate"]] == [[7, 4], [3, 8]]
-    assert [(len(r["prompt"]), r["n"]) for r in server.requests] == [(3, 7)]
-    both = by_mode["colocate"][0]["sampled"] | by_mode["colocate"][1]["sampled"]
-    in_process = {ids: logprob for ids, (logprob, _) in both.items()}
+    assert [sum(rank["asked"]) for rank in by_mode["colocate"]] == [11, 11]
+    assert {r["n"] for r in server.requests} == {7}
+    in_process: dict[str, float] = {}
+    for rank in by_mode["colocate"]:
+        in_process |= rank["sampled"]
     on_server = {str(list(ids)): logprob for ids, logprob in server.logprob_of.items()}
-    assert (len(in_process), len(on_server)) == (22, 21)
     for mode, sampled in (("colocate", in_process), ("server", on_server)):
-        ranks = by_mode[mode]
-        trained = [row for rank in ranks for row in rank["trained"]]
+        trained = [row for rank in by_mode[mode] for row in rank["trained"]]
         assert len(trained) == len({ids for ids, _ in trained}) == 12  # 3 groups of m = 4
         for ids, logprob in trained:
             assert logprob == pytest.approx(sampled[ids], abs=1e-6)
-        for rank in ranks:
-            assert len(rank["trained"]) == 6
+        assert [len(rank["trained"]) for rank in by_mode[mode]] == [6, 6]

@@ -1,4 +1,4 @@
-"""`selection_scope: batch`: any number of rows of each prompt, where the rewards differ most."""
+"""The rule `max_contrast`: any number of rows of each prompt, where the rewards differ most."""
 
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from test_selection_in_training import loss_by_hand, record_generations
-from trl import GRPOTrainer
 
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
 from support.trl_runs import equal, logged, weights
+from trl import GRPOTrainer
 
 #: The update sees 12 rows of three prompts, or of twelve with `MEAN`.
-BATCH = {"selection_scope": "batch", "per_device_train_batch_size": 12, "max_steps": 1}
+BATCH = {"downsampling_rule": "max_contrast", "per_device_train_batch_size": 12, "max_steps": 1}
 MEAN = {"num_generations": 1}  # as many prompts as rows
 
 
@@ -142,10 +142,10 @@ def test_with_a_mean_of_one_row_and_no_contrast_nothing_moves_and_evaluation_is_
     assert found["eval_reward"] == found["eval_loss"] == 0
 
 
-def test_with_n_equal_to_m_either_scope_is_grpo_bit_for_bit(make_trainer):
+def test_with_n_equal_to_m_it_is_grpo_bit_for_bit(make_trainer):
     grpo = make_trainer(None, "grpo", max_steps=2)
     grpo.train()
-    pods = make_trainer(4, "pods", selection_scope="batch", max_steps=2)
+    pods = make_trainer(4, "pods", downsampling_rule="max_contrast", max_steps=2)
     pods.train()
     assert equal(weights(grpo), weights(pods))
     assert [e["reward_std"] for e in logged(grpo)] == [e["reward_std"] for e in logged(pods)]
@@ -154,14 +154,13 @@ def test_with_n_equal_to_m_either_scope_is_grpo_bit_for_bit(make_trainer):
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"selection_scope": "group"}, "selection_scope='group'; allowed: prompt, batch"),
         (
-            {"selection_scope": "batch", "downsampling_rule": "random"},
-            "downsampling_rule='random' chooses within a prompt, and selection_scope=batch",
+            {"num_generations": 1},
+            "num_generations=1; allowed: 2 <= m .*downsampling_rule=max_contr",
         ),
         (
             {
-                "selection_scope": "batch",
+                "downsampling_rule": "max_contrast",
                 "multi_objective_aggregation": "normalize_then_sum",
             },
             "defined for multi_objective_aggregation='sum_then_normalize'",

@@ -96,6 +96,8 @@ def check_model(name: str) -> None:
         InvalidInputError: no such folder, or one without a model.
     """
     folder = Path(name).expanduser()
+    if name in ("tiny", "smollm2"):
+        return
     if folder.exists() or name.startswith(("/", "./", "../", "~")):
         if not folder.is_dir():
             raise InvalidInputError(f"can't load the model {name!r}: there is no such folder")

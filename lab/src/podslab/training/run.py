@@ -10,7 +10,7 @@ from datasets import Dataset
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
 from podslab.evaluation.sampling import Progress, Scores
-from podslab.models import tiny
+from podslab.models import resolve
 from podslab.tasks import Task
 from podslab.tasks.base import Row
 from podslab.training.budget import Budget, Spent
@@ -155,7 +155,11 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
         options["quantization_config"] = quantization
     given: Any = args.model_init_kwargs or {}
     args.model_init_kwargs = {**options, **given}
-    name = model_path(spec, progress)
+    name = resolve(
+        str(model.model_name_or_path),
+        spec.tiny_settings,
+        progress("warm-starting the tiny model"),
+    )
     try:
         trainer = LabTrainer(
             model=name,
@@ -171,13 +175,3 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def model_path(spec: Spec, progress: Callable[[str], Progress]) -> str:
-    """Where the model is: a name on the hub, a folder, or the embedded model, built if need be."""
-    name = str(spec.model.model_name_or_path)
-    if name != "tiny":
-        return name
-    return str(
-        tiny.get_model(spec.tiny_settings, progress=progress("warm-starting the tiny model"))
-    )

@@ -1,0 +1,255 @@
+"""Generation that reads each prompt once draws from the same distribution as transformers' own."""
+
+import copy
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("trl")
+
+import torch
+from scipy.stats import chi2_contingency
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    MptConfig,
+    OpenAIGPTConfig,
+    RwkvConfig,
+)
+
+from podslab.evaluation import fast_generation
+from podslab.evaluation.fast_generation import can_share, generate
+from podslab.tasks import get_task
+from podslab.training.lab_trainer import LabTrainer
+from podslab.training.run import to_dataset
+from podsrl.trl import PODSConfig
+from support.trl_runs import weights
+
+
+@pytest.fixture(scope="module")
+def model(tiny_model):
+    return AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32).eval()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_model):
+    return AutoTokenizer.from_pretrained(tiny_model, padding_side="left")
+
+
+@pytest.fixture
+def config(model, tokenizer):
+    own = copy.deepcopy(model.generation_config)
+    own.update(max_new_tokens=40, do_sample=True, temperature=1.0, top_k=0)
+    own.update(pad_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id)
+    return own
+
+
+def inputs(tokenizer, sums, repeats):
+    batch = tokenizer([s + "\n" for s in sums for _ in range(repeats)], padding=True)
+    return {name: torch.tensor(batch[name]) for name in ("input_ids", "attention_mask")}
+
+
+@pytest.mark.parametrize("sums", [["12+34"], ["1+2", "12+34", "99+99", "5+17"]])
+def test_greedy_decoding_gives_the_tokens_of_generate(model, tokenizer, config, sums):
+    config.update(do_sample=False)
+    batch = inputs(tokenizer, sums, repeats=5)
+    assert torch.equal(
+        generate(model, **batch, generation_config=config),
+        model.generate(**batch, generation_config=config),
+    )
+
+
+def test_rows_that_end_at_different_times_keep_their_places(model, tokenizer, config):
+    config.update(do_sample=False)
+    batch = inputs(tokenizer, ["12+34", "1+2", "12+34", "7+5", "1+2"], repeats=1)
+    whole = generate(model, **batch, generation_config=config)
+    lengths = (whole != config.pad_token_id).sum(dim=1)
+    assert len(set(lengths.tolist())) > 1
+    assert torch.equal(whole[0], whole[2])
+    assert torch.equal(whole, model.generate(**batch, generation_config=config))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("temperature", [1.0, 1.5])
+def test_sampled_completions_come_as_often_as_from_generate(model, tokenizer, config, temperature):
+    config.update(temperature=temperature)
+    batch = inputs(tokenizer, ["58+67", "4+11"], repeats=1500)
+    counts = []
+    for seed, sample in enumerate((generate, lambda model, **given: model.generate(**given))):
+        torch.manual_seed(seed)
+        rows = sample(model, **batch, generation_config=config).tolist()
+        start = batch["input_ids"].shape[1]
+        counts.append(Counter((i // 1500, tuple(row[start:])) for i, row in enumerate(rows)))
+        # padded to the longest of the batch, which the other sample need not have
+        counts[-1] = Counter(
+            {
+                (group, tuple(t for t in tokens if t != config.pad_token_id)): count
+                for (group, tokens), count in counts[-1].items()
+            }
+        )
+    ours, theirs = counts
+    common = [key for key, count in (ours + theirs).items() if count >= 20]
+    assert len(common) >= 5
+    table = [
+        [*(found[key] for key in common), found.total() - sum(found[key] for key in common)]
+        for found in counts
+    ]
+    assert chi2_contingency(table).pvalue > 1e-3
+
+
+def test_each_prompt_is_read_once(model, tokenizer, config):
+    tokens_read = []
+    handle = model.get_input_embeddings().register_forward_hook(
+        lambda module, args, output: tokens_read.append(args[0].numel())
+    )
+    generate(model, **inputs(tokenizer, ["12+34", "56+78"], repeats=50), generation_config=config)
+    handle.remove()
+    assert tokens_read[0] == 2 * len("12+34\n")
+    assert max(tokens_read[1:]) == 100  # one token a row
+
+
+def test_ended_rows_leave_the_batch(model, tokenizer, config):
+    rows = []
+    handle = model.get_input_embeddings().register_forward_hook(
+        lambda module, args, output: rows.append(len(args[0]))
+    )
+    batch = inputs(tokenizer, ["1+2", "98+99"], repeats=50)
+    whole = generate(model, **batch, generation_config=config)
+    handle.remove()
+    lengths = (whole != config.pad_token_id).sum(dim=1)
+    assert lengths.min() < lengths.max()
+    assert sorted(rows[1:], reverse=True) == rows[1:]
+    assert rows[-1] < rows[1] == 100
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"num_beams": 2},
+        {"num_return_sequences": 2},
+        {"min_new_tokens": 5},
+        {"stop_strings": ["x"]},
+        {"use_cache": False},
+        {"cache_implementation": "static"},
+        {"return_dict_in_generate": True},
+        {"eos_token_id": None},
+        {"max_new_tokens": None},
+    ],
+)
+def test_what_would_mean_something_else_is_left_to_generate(model, config, setting):
+    assert can_share(model, config)
+    config.update(**setting)
+    for name, value in setting.items():
+        setattr(config, name, value)
+    assert not can_share(model, config)
+
+
+def test_the_settings_of_the_model_itself_count_where_none_are_given(model, config):
+    other = copy.deepcopy(model)
+    other.generation_config.num_beams = 2
+    config.num_beams = None
+    assert can_share(model, config)
+    assert not can_share(other, config)
+    config.num_beams = 1
+    assert can_share(other, config)
+
+
+def test_a_model_that_keeps_no_cache_is_left_to_generate(model, config, monkeypatch):
+    monkeypatch.setattr(model.generation_config, "use_cache", False)
+    config.use_cache = None  # as TRL gives it
+    assert not can_share(model, config)
+    config.use_cache = True
+    assert can_share(model, config)
+
+
+def test_prompts_of_one_token_are_left_to_generate(model, tokenizer, config):
+    config.update(do_sample=False)
+    batch = {name: values[:, :1] for name, values in inputs(tokenizer, ["12+34"], 3).items()}
+    whole = generate(model, **batch, generation_config=config)
+    assert torch.equal(whole, model.generate(**batch, generation_config=config))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RwkvConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, attention_hidden_size=32),
+        MptConfig(vocab_size=64, d_model=32, n_heads=2, n_layers=2),
+        OpenAIGPTConfig(vocab_size=64, n_embd=32, n_layer=2, n_head=2),
+    ],
+)
+def test_models_whose_caches_cannot_be_copied_are_left_to_generate(other, config):
+    assert not can_share(AutoModelForCausalLM.from_config(other), config)
+
+
+def test_layers_that_do_not_attend_to_everything_are_left_to_generate(model, config):
+    other = copy.deepcopy(model)
+    other.config.layer_types = ["sliding_attention"] * other.config.num_hidden_layers
+    other.config.sliding_window = 8
+    other.config.use_sliding_window = True
+    assert not can_share(other, config)
+
+
+@pytest.fixture
+def make_lab_trainer(tiny_model, tokenizer, tmp_path):
+    def make(name, **fields):
+        task = get_task("arithmetic", min_columns=2, max_columns=2, train_size=16)
+        config = PODSConfig(
+            output_dir=str(tmp_path / name),
+            num_rollouts=16,
+            num_generations=4,
+            per_device_train_batch_size=8,
+            max_steps=1,
+            learning_rate=1e-3,
+            report_to="none",
+            save_strategy="no",
+            use_cpu=True,
+            bf16=False,
+            **{"max_completion_length": 32, **fields},
+        )
+        return LabTrainer(
+            model=AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32),
+            reward_funcs=task.rewards(),
+            args=config,
+            train_dataset=to_dataset(task, task.load("train")),
+            processing_class=tokenizer,
+        )
+
+    return make
+
+
+def generations(monkeypatch):
+    """What `generate` is asked for from here on."""
+    seen = []
+
+    def remembering(model, **given):
+        seen.append(given)
+        return generate(model, **given)
+
+    monkeypatch.setattr(fast_generation, "generate", remembering)
+    return seen
+
+
+def test_the_labs_trainer_generates_with_it_and_with_the_settings_of_its_config(
+    make_lab_trainer, monkeypatch
+):
+    seen = generations(monkeypatch)
+    trainer = make_lab_trainer("run", temperature=0.7, top_p=0.9, max_completion_length=12)
+    trainer.train()
+    (given,) = seen
+    assert len(given["input_ids"]) == 2 * 16
+    config = given["generation_config"]
+    assert (config.temperature, config.top_p, config.max_new_tokens) == (0.7, 0.9, 12)
+    assert "generate" not in vars(trainer.model)  # as it was before
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch, about TRL's kernels
+def test_a_compiled_model_generates_fast_as_well(make_lab_trainer, monkeypatch):
+    seen = generations(monkeypatch)
+    compiled = make_lab_trainer("compiled", torch_compile=True, torch_compile_backend="eager")
+    compiled.train()
+    assert len(seen) == 1
+    plain = make_lab_trainer("plain")
+    plain.train()
+    for name, value in weights(plain).items():
+        torch.testing.assert_close(weights(compiled)[name], value, atol=1e-5, rtol=1e-4)

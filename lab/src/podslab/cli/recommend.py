@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from podslab.recommend.advice import Advice
     from podslab.recommend.costs import Sizes
     from podslab.recommend.measured_run import Measured
-    from podslab.recommend.signal import Variances
     from podsrl.rollout_log.run_folder import RunFolder
 
 SUMMARY = "which prompts, n and m teach most per second, on your model and hardware"
@@ -57,12 +56,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="m to compare (1, which is across the batch, all even ones that fit, and rows)",
     )
     parser.add_argument(
-        "--variances",
-        type=_variances,
-        metavar="BETWEEN,WITHIN",
-        help="of the gradients of prompts and of rollouts, instead of measured ones",
-    )
-    parser.add_argument(
         "--out",
         type=lambda text: Path(os.path.expanduser(text)),
         default="recommendation",
@@ -73,8 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure if need be, predict, and print the table with the recommendation."""
-    from podsrl.cli.needs import needed
-    from podsrl.rollout_log.files import refuse_unwritable
+    from podsrl.rollout_log.files import refuse_unwritable, write_json
 
     given = bool(args.costs and args.pass_rates)
     if (args.runs and args.config) or not (args.runs or args.config or given):
@@ -84,13 +76,11 @@ def run(args: argparse.Namespace) -> int:
     if args.fields and not args.config:
         raise InvalidInputError(f"unknown arguments: {' '.join(args.fields)}")
     refuse_unwritable(args.out)
-    with needed("report"):
-        from podslab.recommend.figure import write_recommendation
-
-        advice, source = _advise(args)
+    advice, source = _advise(args)
     print(f"{source}\n\n{advice.table()}\n")
-    files = write_recommendation(advice, args.out, source)
-    print(f"wrote {', '.join(str(path) for path in files)}")
+    path = args.out / "recommendation.json"
+    write_json(path, {"source": source, **advice.as_json()})
+    print(f"wrote {path}")
     return 0
 
 
@@ -98,7 +88,6 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     from podslab.recommend.advice import advise
     from podslab.recommend.costs import Costs, Sizes
     from podslab.recommend.populations import parse_pass_rates
-    from podslab.recommend.signal import MEASURED
     from podslab.report.curves import Clock
 
     clock = Clock.parse(args.costs) if args.costs else None
@@ -110,13 +99,12 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     rates = parse_pass_rates(args.pass_rates) if args.pass_rates else None
     sources = [f"costs       given: {clock} per rollout"] if clock else []
     sources += [f"pass rates  given: {args.pass_rates}"] if rates else []
-    variances = args.variances or MEASURED
     if not (args.runs or args.config) and clock is not None and rates is not None:
         rows = args.rows or _ROWS
         m = _ROWS if rows % _ROWS == 0 else rows
         now = Sizes(rows // m, max(4 * _ROWS, m), m)
         costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
-        return advise(rates, costs, now, args.n, args.m, variances), "\n".join(sources)
+        return advise(rates, costs, now, args.n, args.m), "\n".join(sources)
     found, where = _measured(args)
     costs = found.costs
     if clock is not None:
@@ -131,7 +119,7 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
         )
     now = _with_rows(found, args.rows) if args.rows else found.now
     population = rates or found.population
-    advice = advise(population, costs, now, args.n, args.m, variances, found.batch)
+    advice = advise(population, costs, now, args.n, args.m, batch=found.batch)
     return advice, "\n".join(sources)
 
 
@@ -183,15 +171,3 @@ def _sizes(text: str) -> list[int]:
     if not all(size.isdecimal() and int(size) for size in sizes):
         raise argparse.ArgumentTypeError(f"give whole numbers such as 2,4,8; got {text!r}")
     return [int(size) for size in sizes]
-
-
-def _variances(text: str) -> "Variances":
-    from podslab.recommend.signal import Variances
-
-    try:
-        between, within = (float(number) for number in text.split(","))
-    except ValueError:
-        between = within = -1.0
-    if not (0 <= between < float("inf") and 0 <= within < float("inf")):
-        raise argparse.ArgumentTypeError(f"give two numbers >= 0 such as 18,23; got {text!r}")
-    return Variances(between, within)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +21,6 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 
 _POLL = 0.5  # seconds
-_INTERRUPTED_WAIT = 120.0  # seconds for an interrupted run to save its last step
 
 
 @dataclass
@@ -110,10 +108,6 @@ def _run(
                 status.seconds_left = guess * (waiting + 1 - status.share)
             watch(status)
             time.sleep(_POLL)
-    except KeyboardInterrupt:  # the run was interrupted too, and ends and saves its step
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=_INTERRUPTED_WAIT)
-        raise
     finally:
         if process.stdin:
             process.stdin.close()  # ends the process, if it still runs

@@ -1,8 +1,6 @@
-"""How all figures of the project look: colours, lines, labels, files, and their dark variant."""
+"""How all figures of the project look: colours, lines, labels, files."""
 
-import colorsys
 import io
-import re
 import textwrap
 import zlib
 from collections.abc import Iterable, Sequence
@@ -17,8 +15,6 @@ from matplotlib.figure import Figure
 from scipy import optimize
 
 INK, SOFT, GRID = "#1f2933", "#5f6b76", "#e3e6e8"
-#: What figures lie on where the page is dark, as page.css has it.
-CARD = "#1c2229"
 #: Colours that the colour-blind can tell apart: Okabe and Ito's, then Tol's.
 COLOURS = (
     *("#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#8B5A2B"),
@@ -155,34 +151,7 @@ def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
     return (np.minimum(level, highest) + offsets[: len(wanted)]).tolist()
 
 
-def with_dark_variant(svg: bytes) -> bytes:
-    """An SVG whose colours follow the reader's preference for light or dark pages."""
-    text = svg.decode()
-    found = sorted(set(re.findall(r"#[0-9a-f]{6}\b", text)))
-    light, dark = (
-        "".join(f"--c{i}:{change(colour)};" for i, colour in enumerate(found))
-        for change in (str, _dark)
-    )
-    rules = f"svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
-    for i, colour in enumerate(found):
-        text = re.sub(rf"{colour}\b", f"var(--c{i})", text)
-    return text.replace("</style>", f"{rules}</style>", 1).encode()
-
-
 def _shade(colour: str, share: float) -> str:
     """A colour made darker."""
     red, green, blue = to_rgb(colour)
     return to_hex((share * red, share * green, share * blue))
-
-
-def _dark(colour: str) -> str:
-    """The same colour for a dark page: greys are turned over, hues made lighter."""
-    if colour == "#ffffff":
-        return CARD
-    parts = to_rgb(colour)
-    hue, light, saturation = colorsys.rgb_to_hls(*parts)
-    if max(parts) - min(parts) < 0.125:
-        light = 0.13 + 0.78 * (1 - light)
-    else:
-        light, saturation = max(0.62, light), min(saturation, 0.75)
-    return to_hex(colorsys.hls_to_rgb(hue, light, saturation))

@@ -21,7 +21,7 @@ from podslab.report.drawing import (
     wrapped,
 )
 from podslab.report.durations import time_unit
-from podslab.report.load_runs import REWARD, Arm, Comparison
+from podslab.report.load_runs import Arm, Comparison
 from podslab.report.statistics import error_over_seeds, mean_over_seeds
 from podslab.report.summary import MEASURES, ArmSummary, digits
 from podslab.report.training_log import TrainingLog
@@ -40,9 +40,7 @@ def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, F
     """The figures of a comparison by name; those whose data the results don't hold are left out."""
     logs = [arm.log for arm in comparison.arms if arm.log is not None]
     with style():
-        figures = {
-            "reward" if comparison.measure == REWARD else "accuracy": _main(comparison, summaries)
-        }
+        figures = {"accuracy": _main(comparison, summaries)}
         if any(len(arm.curves.measures) > 1 for arm in comparison.arms):
             figures["measures"] = _measures(comparison)
         if any(_known([*log.reward, *log.kept_reward]) for log in logs):
@@ -71,7 +69,6 @@ def describe(name: str, comparison: Comparison) -> str:
     what = {
         "accuracy": f"Accuracy ({measure}, %) over training time. {band} Across: 99 % of the best"
         " of the arm to compare with.",
-        "reward": f"{measure.capitalize()} over training time, in stretches of steps. {band}",
         "measures": "Answers right, in the asked format, and both at once (%), over training time."
         f" {band}",
         "seconds_per_step": "Seconds per step, by phase where that was logged; mean over all steps"
@@ -188,9 +185,6 @@ def _limits(values: Sequence[Floats], least: float, most: float = np.inf) -> tup
 
 
 def _main(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
-    if comparison.measure == REWARD:
-        unit = "mean reward of all rollouts"
-        return _lines(comparison, "Reward over training time", unit, lambda c: c.accuracy, 0.0)
     speedups = summaries[0].speedups
     levels = {name: 100.0 * found.threshold for name, found in speedups.items() if found.learned}
     unit = f"{MEASURES[comparison.measure]} (%)"

@@ -1,7 +1,6 @@
 """Reading saved runs into arms that may be compared, and refusing those that may not."""
 
 import json
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,23 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from podslab.evaluation.records import ACCURACIES, Evaluation, evaluations
 from podslab.report.comparison_file import read_comparison_file
 from podslab.report.curves import ArmCurves, Clock, check_points
-from podslab.report.training_log import TrainingLog, read_training_log, reward_curves
+from podslab.report.training_log import TrainingLog, read_training_log
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.rollout_log.files import damage_as_notes
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
 
 #: Arms that others are measured against, if no reference is asked for.
 REFERENCES = ("grpo", "grpo_ga")
-#: What is shown of runs without evaluations, as `PODSTrainer` writes them by itself.
-REWARD = "reward"
-
-#: Seeds without evaluations make one arm where none has a smaller share of the longest one's steps.
-_AS_LONG = 0.9
 
 
 @dataclass(frozen=True)
@@ -50,8 +42,7 @@ class Arm:
 class Comparison:
     """Arms measured on the same problems at the same points.
 
-    title: what was compared, details: on what. measure: one of `ACCURACIES`, or `REWARD` for runs
-    without evaluations, whose curves are of the logged rewards and have no references.
+    title: what was compared, details: on what. measure: one of `ACCURACIES`.
     clock: None for measured time. references: names of arms.
     base: the first points are of the untrained model, measured by each run on its "own", or once
     and "shared" by all; or "unknown". runs: where the rollouts lie. notes: what the reader must
@@ -125,16 +116,10 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     paths = {run.path.resolve(): run for root in roots for run in find_runs(root)}
     with damage_as_notes(notes):
         runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
-    measure = choices.measure
-    if not any(run.evaluations for run in runs) and not (choices.task or choices.references):
-        runs, measure = _without_evaluations(runs, notes, choices.partial), REWARD
-        tasks = sorted({str(run.config["task"]) for run in runs if run.config.get("task")})
-        what, details = ", ".join(tasks) or "Training", ""
-    else:
-        expected = [pair for root in roots for pair in _expected(root)]
-        what, details, runs = _on_one_task(runs, choices.task)
-        runs = _paired(runs, expected, notes, choices.partial)
-        check_points({run.name: run.evaluations for run in runs})
+    expected = [pair for root in roots for pair in _expected(root)]
+    what, details, runs = _on_one_task(runs, choices.task)
+    runs = _paired(runs, expected, notes, choices.partial)
+    check_points({run.name: run.evaluations for run in runs})
     by_arm: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         by_arm[run.arm].append(run)
@@ -144,44 +129,17 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     return Comparison(
         title=what,
         details=details,
-        measure=measure,
+        measure=choices.measure,
         arms=tuple(
-            _arm(name, by_arm[name], measure, choices.clock)
+            _arm(name, by_arm[name], choices.measure, choices.clock)
             for name in sorted(by_arm, key=_arm_order)
         ),
-        references=() if measure == REWARD else _references(choices.references, by_arm),
+        references=_references(choices.references, by_arm),
         clock=choices.clock,
         base="own" if own else "unknown",
         runs=tuple(sorted(runs, key=lambda run: (_arm_order(run.arm), run.seed))),
         notes=tuple(notes),
     )
-
-
-def _without_evaluations(runs: list[Run], notes: list[str], partial: bool) -> list[Run]:
-    """Runs that logged training alone, each named by its folder where seeds don't fit together."""
-    shown = []
-    for run in runs:
-        rewards = [row["reward"] for row in run.metrics if "reward" in row]
-        if any(reward is not None for reward in rewards):
-            shown.append(run)
-        elif not rewards and not partial:
-            raise InvalidInputError(
-                f"no evaluation in {run.name}, and no rewards in its metrics.jsonl: let it log a"
-                " step, or leave it out with --partial"
-            )
-        else:
-            why = "all its rewards are null" if rewards else "it has logged no reward"
-            notes.append(f"{run.name} was left out: {why}")
-    if not (runs := shown):
-        raise InvalidInputError(f"there is nothing to show: {'; '.join(notes)}")
-    steps: dict[str, list[int]] = defaultdict(list)
-    for run in runs:
-        steps[run.arm].append(run.metrics[-1]["step"])
-    as_long = all(min(of_arm) >= _AS_LONG * max(of_arm) for of_arm in steps.values())
-    if as_long and len({(run.arm, run.seed) for run in runs}) == len(runs):
-        return runs
-    top = Path(os.path.commonpath([run.folder.path.resolve() for run in runs]))
-    return [run._replace(arm=str(run.folder.path.resolve().relative_to(top))) for run in runs]
 
 
 def _arm_order(name: str) -> tuple[int, list[tuple[int, str]]]:
@@ -229,7 +187,10 @@ def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, str, list[Run]
             found[words].append(run.name)
     if not found:
         given = "" if task is None else f" of task {task!r}"
-        raise InvalidInputError(f"no evaluation{given} in {', '.join(run.name for run in runs)}")
+        raise InvalidInputError(
+            f"no evaluation{given} in {', '.join(run.name for run in runs)}; `pods inspect` shows"
+            " the rollouts of a run without evaluations"
+        )
     if len(found) > 1:
         lines = "; ".join(f"{', '.join(key)} (as in {found[key][0]})" for key in sorted(found))
         several = len({name for name, _ in found}) > 1
@@ -341,16 +302,8 @@ def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> A
                 f" for all its runs; got {sorted(passes)}. Report the folders apart"
             )
         clock = replace(clock, update=clock.update * passes.pop())
-    if measure == REWARD:
-        curves = reward_curves(name, {run.seed: run.metrics for run in runs})
-    else:
-        curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, measure)
+    curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, measure)
     curves = curves.replay(clock) if clock else curves
-    if np.isnan(curves.seconds[~np.isnan(curves.accuracy)]).any():
-        raise InvalidInputError(
-            f"no training time in {', '.join(run.name for run in runs)}: log pods/training_seconds,"
-            " the seconds of training so far, in every row of metrics.jsonl that has a reward"
-        )
     logged = [row.get("pods/peak_memory") for rows in metrics for row in rows]
     memory = [used for used in logged if isinstance(used, (int, float))]
     config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from podslab.report.drawing import with_dark_variant
 from podslab.report.figures import describe
 from podslab.report.load_runs import Comparison
 from podslab.report.summary import ArmSummary, heading, headline, table_rows, verdicts
@@ -69,7 +68,7 @@ def _section(section: Section) -> dict[str, Any]:
         "notes": comparison.notes,
         "verdicts": verdicts(comparison, list(summaries)),
         "figures": [
-            (describe(name, comparison), base64.b64encode(with_dark_variant(svg)).decode())
+            (describe(name, comparison), base64.b64encode(svg).decode())
             for name, svg in section.figures.items()
         ],
         "arms": [summary.arm for summary in summaries],

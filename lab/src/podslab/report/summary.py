@@ -9,7 +9,7 @@ import numpy as np
 
 from podslab.report.curves import Floats
 from podslab.report.durations import duration
-from podslab.report.load_runs import REWARD, Arm, Comparison
+from podslab.report.load_runs import Arm, Comparison
 from podslab.report.statistics import (
     Estimate,
     Rise,
@@ -28,7 +28,6 @@ MEASURES = {
     "answer_accuracy": "answers right",
     "format_accuracy": "in the asked format",
     "both_accuracy": "right and in the asked format",
-    REWARD: "mean reward of all rollouts",
 }
 #: How often a bootstrap interval of a mean over so few seeds covers the truth, in %; simulated.
 COVERED = {2: 50, 3: 75, 4: 80}
@@ -121,14 +120,12 @@ def _none_if_nan(value: float) -> float | None:
 def table_rows(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str, list[str]]]:
     """The table of a report: (what, one text for each arm)."""
     time = "modelled " if comparison.clock else ""
-    what = "reward" if comparison.measure == REWARD else "accuracy"
-    show = _shown(comparison)
     rows: list[Row] = [
         ("seeds", lambda s: str(len(s.seeds))),
-        (f"{what} at the start", lambda s: show(s.base)),
-        (f"best {what}", lambda s: show(s.peak)),
+        ("accuracy at the start", lambda s: percent(s.base)),
+        ("best accuracy", lambda s: percent(s.peak)),
         (f"{time}time of the best", lambda s: duration(s.peak_seconds)),
-        (f"{what} at the end", lambda s: show(s.final)),
+        ("accuracy at the end", lambda s: percent(s.final)),
         (f"{time}training time", lambda s: duration(s.training_seconds)),
         ("steps", lambda s: f"{s.steps:,.0f}"),
         (f"{time}seconds per step", lambda s: digits(s.seconds_per_step)),
@@ -167,15 +164,13 @@ def headline(comparison: Comparison, summaries: list[ArmSummary]) -> tuple[str, 
     """
     others = [s for s in summaries if s.arm not in comparison.references] or summaries
     s = max(others, key=lambda s: (s.arm == "pods", s.peak.mean))
-    shown = [_rounded(comparison, x.mean) for x in (s.base, s.final) if x is not None]
+    shown = [_rounded(x.mean) for x in (s.base, s.final) if x is not None]
     clock = "modelled training time" if comparison.clock else "training time"
     words = f"{s.arm}: {MEASURES[comparison.measure]}, in {s.steps:,.0f} steps"
     words += f" ({duration(s.training_seconds)} of {clock})"
     if s.base is None:
         words += "; the untrained model was not evaluated"
-    if comparison.measure == REWARD:
-        words += "; rewards of other prompts in every step: only evaluations tell what was learned"
-    elif not s.rise.learned:
+    if not s.rise.learned:
         words += f". {_not_learned(s)}"
     return " → ".join(shown), f"{words}."
 
@@ -277,16 +272,10 @@ def heading(comparison: Comparison) -> str:
     return f"{text} — modelled time" if comparison.clock else text
 
 
-def _shown(comparison: Comparison) -> Callable[[Estimate | None], str]:
-    return number if comparison.measure == REWARD else percent
-
-
-def _rounded(comparison: Comparison, value: float) -> str:
-    """For a headline: 18 %, or a reward."""
+def _rounded(value: float) -> str:
+    """For a headline: 18 %."""
     if math.isnan(value):
         return UNKNOWN
-    if comparison.measure == REWARD:
-        return f"{value:.3g}"
     return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.1f} %"
 
 
@@ -297,13 +286,6 @@ def digits(value: float) -> str:
     ('0.123', '1,800')
     """
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def number(estimate: Estimate | None) -> str:
-    """0.82 ± 0.03."""
-    if estimate is None or math.isnan(estimate.mean):
-        return UNKNOWN
-    return f"{estimate.mean:.3g}" + ("" if estimate.error is None else f" ± {estimate.error:.2g}")
 
 
 def percent(estimate: Estimate | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from podslab.report.curves import ArmCurves, Clock, Floats
+from podslab.report.curves import Clock, Floats
 from podsrl.rollout_log.run_folder import PHASES
 
 _STRETCHES = 40
@@ -91,41 +91,6 @@ def _tokens(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         kind: _mean_of_known(_column(rows, f"pods/{kind}_tokens")) for kind in ("kept", "dropped")
     }
     return {kind: mean for kind, mean in means.items() if not np.isnan(mean)}
-
-
-def reward_curves(arm: str, metrics: Mapping[int, Sequence[Mapping[str, Any]]]) -> ArmCurves:
-    """The logged rewards of runs, by seed, in the place of evaluations.
-
-    Each point is the mean over a stretch of logged steps, and stands at its end.
-    """
-    seeds = tuple(sorted(metrics))
-    rows = [[row for row in metrics[seed] if "reward" in row] for seed in seeds]
-    points = min(_STRETCHES // 2, *map(len, rows))
-    parts = [np.array_split(np.arange(len(of_seed)), points) for of_seed in rows]
-
-    def at_points(name: str, pick: Callable[[Floats], float]) -> Floats:
-        return np.array(
-            [
-                [pick(_column([of_seed[i] for i in part], name)) for part in of_parts]
-                for of_seed, of_parts in zip(rows, parts, strict=True)
-            ]
-        )
-
-    def last(values: Floats) -> float:
-        return float(values[-1])
-
-    reward = at_points("reward", _mean_of_known)
-    return ArmCurves(
-        arm=arm,
-        seeds=seeds,
-        steps=at_points("step", last),
-        seconds=at_points("pods/training_seconds", last),
-        generated=at_points("pods/rollouts_generated", last),
-        trained=at_points("pods/rollouts_trained", last),
-        accuracy=reward,
-        length=at_points("completions/mean_length", _mean_of_known),
-        answers=np.full(reward.shape, np.nan),
-    )
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:

@@ -1,14 +1,8 @@
 """What happens beside training: evaluations, and stopping on time."""
 
-import logging
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback
 
@@ -20,8 +14,6 @@ from podslab.training.budget import Budget, Spent
 from podslab.training.lab_trainer import LabTrainer
 from podslab.training.spec import Spec
 from podsrl.rollout_log.run_folder import RunFolder
-
-logger = logging.getLogger(__name__)
 
 
 class Evaluator(TrainerCallback):
@@ -132,49 +124,3 @@ class Evaluator(TrainerCallback):
             )
         everyone = gather_object(mine[: len(share)])
         return score(everyone)
-
-
-class Interruption(TrainerCallback):
-    """Ctrl-C ends a run with the checkpoint of a whole step; a second one ends it at once.
-
-    In the middle of a step gradients are half accumulated and rollouts half used: a checkpoint of
-    that could not be resumed exactly. Added after `Evaluator`, so that the step has its evaluation.
-    Where no checkpoints are to be saved, the first Ctrl-C ends the run at once. Several processes
-    stop after the same step, whichever of them was told first; torchrun waits 30 s for them.
-    """
-
-    def __init__(self, saves: bool) -> None:
-        self.saves = saves
-        self.asked = False  # this process was told
-        self.stopping = False  # all processes have agreed on it
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Catch Ctrl-C, unless somebody else does, or this is not the main thread."""
-        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if not ours or threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        signal.signal(signal.SIGINT, self._ask)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def _ask(self, *received: Any) -> None:
-        if self.asked or not self.saves:
-            raise KeyboardInterrupt
-        self.asked = True
-        logger.warning("interrupted: stopping after this step; Ctrl-C again stops at once")
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Ask for a checkpoint."""
-        self.stopping = any(gather_object([self.asked]))
-        control.should_save |= self.stopping
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Stop, now that the step is logged and saved."""
-        if self.stopping:
-            PartialState().wait_for_everyone()  # a process that left would end the others' saving
-            logger.warning("step %d is saved: resuming goes on from there", state.global_step)
-            raise KeyboardInterrupt

@@ -14,7 +14,7 @@ from podslab.models import resolve
 from podslab.tasks import Task
 from podslab.tasks.base import Row
 from podslab.training.budget import Budget, Spent
-from podslab.training.callbacks import Evaluator, Interruption
+from podslab.training.callbacks import Evaluator
 from podslab.training.lab_trainer import LabTrainer
 from podslab.training.output_folder import refuse_taken, where_to_resume
 from podslab.training.preflight import reward_functions, task_of
@@ -90,8 +90,6 @@ def train(
 ) -> FinishedRun:
     """Run the settings to their end and record everything in `output_dir`.
 
-    A run that Ctrl-C interrupts ends after its step, with a checkpoint.
-
     Args:
         spec: the settings.
         data: from `load_data`.
@@ -124,11 +122,9 @@ def train(
     trainer = build_trainer(spec, data, progress)
     trainer.recorder.config = config
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
-    interruption = Interruption(saves=args.save_strategy != "no")
-    for own in (evaluator, interruption, *callbacks):
+    for own in (evaluator, *callbacks):
         trainer.add_callback(own)
-    with interruption.watching():
-        trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+    trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
     steps, seconds = trainer.state.global_step, trainer.clock.training_seconds
     processes.wait_for_everyone()
     return FinishedRun(run, checkpoint.last_complete(run.path), evaluator.scores, steps, seconds)

@@ -83,7 +83,7 @@ class RunArguments:
         for name, bounds in _BOUNDS.items():
             value = getattr(self, name)
             if value is not None and value not in bounds:
-                kind = "int" if bounds is COUNT else "float"
+                kind = "int" if "int" in str(self.__annotations__[name]) else "float"
                 raise InvalidInputError(f"{name} must be {bounds.words(kind)}; got {value}")
         for name, words in (("form_reward", FORMS), ("training_clock", ("wall", "cpu"))):
             if (value := getattr(self, name)) not in words:

@@ -1,6 +1,7 @@
 """A run's settings: a YAML mapping and flags, which TRL's own parser reads."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
@@ -63,7 +64,7 @@ class _Parser(TrlParser):
 
     def error(self, message: str) -> NoReturn:
         """One line instead of TRL's usage of several hundred."""
-        raise InvalidInputError(message.removeprefix("argument "))
+        raise InvalidInputError(re.sub(r"^argument --(\w+)(/\S+)?: ", r"\1: ", message))
 
     def refuse_unknown(self, name: str, what: str) -> None:
         """Refuse a name that no field has, with the nearest one that there is."""
@@ -96,13 +97,15 @@ def parse(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
     given = {name: value for name, value in config.items() if not _is_text(value)}
     parser.set_defaults(**given)
     try:
-        run, training, model = parser.parse_args_into_dataclasses(
-            args=[*_words(config), *flags], look_for_args_file=False
+        run, training, model, left = parser.parse_args_into_dataclasses(
+            [*_words(config), *flags], return_remaining_strings=True, look_for_args_file=False
         )
     except InvalidInputError:
         raise
     except (ValueError, TypeError) as error:
         raise InvalidInputError(" ".join(str(error).split())) from error
+    if left:
+        raise InvalidInputError(f"{' '.join(left)}: only a field that is a list takes many values")
     if model.model_name_or_path is None:
         raise InvalidInputError(
             "model_name_or_path is missing: a folder, a name on the hub, or 'tiny'"

@@ -81,10 +81,15 @@ class PromptGradients:
 def prompt_trainer(config: Mapping[str, Any], folder: str) -> Any:
     """The trainer of a config, for one prompt per step; the gradient of a row keeps its scale."""
     fixed = {
-        "num_generations": ROWS, "num_rollouts": 4 * ROWS, "per_device_train_batch_size": ROWS,
-        "gradient_accumulation_steps": 1, "evaluation_problems": 0, "output_dir": folder,
-        "rollout_log": "false", "loss_type": "grpo",
-    }  # fmt: skip
+        "num_generations": ROWS,
+        "num_rollouts": 4 * ROWS,
+        "per_device_train_batch_size": ROWS,
+        "gradient_accumulation_steps": 1,
+        "evaluation_problems": 0,
+        "output_dir": folder,
+        "rollout_log": "false",
+        "loss_type": "grpo",
+    }
     flags = [word for name, value in fixed.items() for word in (f"--{name}", str(value))]
     spec = parse(dict(config), flags)
     trainer = build_trainer(spec, load_data(spec), lambda what: iter)
@@ -105,7 +110,8 @@ def measure(trainer: Any, prompts: int) -> PromptGradients:
     gradients, rows, all_right = [], [], []
     for row in trainer.train_dataset:
         output = trainer._generate_and_score_completions([row] * ROWS)
-        all_right.append(int((trainer._batch.rewards_P_N > 0).sum()))
+        share = trainer._metrics["train"]["reward"][-1]  # of all rollouts; rewards are 0 or 1
+        all_right.append(round(share * 4 * ROWS))
         right = output["advantages"] > 0
         if min(int(right.sum()), int((~right).sum())) < 2:
             continue

@@ -18,7 +18,8 @@ import torch
 
 from benchmarks.gpu.model import longest
 from benchmarks.gpu.sizes import Plan, Size
-from podslab.comparison.comparison import ComparisonSpec, RunOf, open_comparison, parse_comparison
+from podslab.comparison.comparison import ComparisonSpec, RunOf, open_comparison
+from podslab.comparison.comparison_config import parse_comparison
 from podslab.training import run as experiment
 from podsrl.rollout_log.run_folder import PHASES, RunFolder
 

@@ -3,56 +3,20 @@
 import dataclasses
 import random
 import re
-from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.evidence import harness
 from podslab.report.curves import ArmCurves
+from podslab.report.drawing import render
+from podslab.report.load_runs import Choices, load_comparison
+from podslab.report.statistics import speed_up
 from podsrl.errors import InvalidInputError
-from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_rollouts import rollouts
 from support.synthetic_runs import write_run
 
 pytest.importorskip("matplotlib")
-
-
-@pytest.fixture(scope="module")
-def evidence() -> Any:
-    """The script, its modules within."""
-    from benchmarks.evidence import __main__
-
-    return __main__
-
-
-# ---- what a gradient consists of ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
-def test_the_shared_part_of_gradients_is_found_below_their_long_tail(evidence, share):
-    random = np.random.default_rng(0)
-    m = random.choice([4, 16, 64], size=3000)
-    right = random.binomial(m - 2, random.beta(0.5, 0.5, m.size)) + 1
-    variance = right / m * (1 - right / m)
-    square = share * variance / 0.25 + (1 - share) * 16 / m
-    tail = np.exp(random.normal(0, 1, m.size))
-    steps = np.stack([variance, 1 / m, square * tail], axis=1)
-    assert evidence.evidence_gradients.fit(steps) == pytest.approx(share, abs=0.05)
-
-
-def test_gradients_are_those_of_early_first_passes_with_contrast(evidence, tmp_path):
-    run = RunFolder(tmp_path)
-    run.write_config({"num_generations": 4})
-    for row in (
-        {"step": 1, "pods/kept_reward_std": 0.5, "grad_norm": 3.0, "pods/training_seconds": 1.0},
-        {"step": 2, "grad_norm": 9.0, "pods/training_seconds": 2.0},  # a second pass
-        {"step": 3, "pods/kept_reward_std": 0.0, "grad_norm": 0.0, "pods/training_seconds": 3.0},
-        {"step": 4, "pods/kept_reward_std": 0.5, "grad_norm": 7.0, "pods/training_seconds": 12.0},
-        {"step": 4, "train_runtime": 99.0},
-    ):
-        run.append_metrics(row)
-    # the variance of all four, not the unbiased one: 0.25 * 3 / 4
-    assert evidence.evidence_gradients.early_steps(run).tolist() == [[0.1875, 0.25, 9.0]]
 
 
 def test_the_fit_recovers_what_prompts_share_and_what_they_do_not():
@@ -78,7 +42,7 @@ def test_the_fit_recovers_what_prompts_share_and_what_they_do_not():
         fit_variances(gradients[:1], rows[:1])
 
 
-# ---- how many times sooner ----------------------------------------------------------------------
+# ---- speed-ups ----------------------------------------------------------------------------------
 
 
 def curves(seconds, accuracy):
@@ -88,108 +52,37 @@ def curves(seconds, accuracy):
     return ArmCurves(**fields)
 
 
-def test_times_sooner_is_read_between_evaluations_at_what_both_reach(evidence):
-    reference = curves([0, 10, 20], [0.0, 0.2, 0.4])
-    assert evidence.evidence_map.times_sooner(reference, reference) == pytest.approx(1.0)
-    # 0.95 x 0.4 = 0.38 is reached after 19 s and after 9.5 s
-    steeper = curves([0, 10, 20], [0.0, 0.4, 0.6])
-    assert evidence.evidence_map.times_sooner(reference, steeper) == pytest.approx(2.0)
-    assert evidence.evidence_map.times_sooner(steeper, reference) == pytest.approx(0.5)
-    # half the way from 0.1 to 0.3 is 0.2, after 5 s and after 10 s
-    late, early = curves([0, 10], [0.1, 0.3]), curves([0, 5], [0.1, 0.3])
-    assert evidence.evidence_map.times_sooner(late, early, 0.5) == pytest.approx(2.0)
-
-
-def test_curves_are_cut_at_the_time_that_all_last(evidence):
+def test_curves_are_cut_at_the_time_that_all_last():
     short, long = curves([0, 10], [0.0, 0.2]), curves([0, 5, 40], [0.0, 0.1, 0.9])
-    cut = evidence.evidence_map.equally_long(short, long)[1]
+    cut = harness.equally_long(short, long)[1]
     assert np.nanmax(cut.accuracy) == 0.1
     assert np.isnan(cut.seconds[0, 2])
 
 
-def test_the_typical_factor_counts_too_much_and_too_little_alike(evidence):
-    assert evidence.evidence_map.typical_factor([(2.0, 1.0), (1.0, 2.0)]) == pytest.approx(2.0)
-    assert evidence.evidence_map.typical_factor([(1.0, 1.0)]) == 1.0
-
-
-def test_the_interval_of_times_sooner_resamples_seeds_in_pairs(evidence):
-    both = [curves([0, 10, 20], [0.0, 0.2, 0.4]), curves([0, 10, 20], [0.0, 0.4, 0.6])]
-    stacked = [
-        dataclasses.replace(
-            one,
-            seeds=(0, 1),
-            seconds=np.repeat(one.seconds, 2, axis=0),
-            accuracy=np.concatenate([one.accuracy, one.accuracy / 2]),
-        )
-        for one in both
-    ]
-    # in every pair of runs the second is twice as fast; unpaired it would not always be
-    low, high = evidence.evidence_map.sooner_interval(*stacked)
-    assert (low, high) == (pytest.approx(2.0), pytest.approx(2.0))
-    uneven = dataclasses.replace(stacked[1], accuracy=stacked[0].accuracy * np.array([[1.0], [2]]))
-    low, high = evidence.evidence_map.sooner_interval(stacked[0], uneven)
-    assert low == pytest.approx(1.0)
-    assert high == pytest.approx(2.0)
-
-
-def test_the_verdict_is_drawn_and_written(evidence):
-    speedup = evidence.evidence_map.speed_up(
+def test_speed_ups_are_drawn_with_their_verdict():
+    found = speed_up(
         *(curves([0, 10, 20], accuracy) for accuracy in ([0.0, 0.2, 0.4], [0.0, 0.4, 0.6]))
     )
-    speedup = dataclasses.replace(speedup, low=1.5, high=2.0, reached=1.0)
+    faster = dataclasses.replace(found, low=1.5, high=2.0, reached=1.0)
     never = dataclasses.replace(
-        speedup, seconds=None, ratio=None, low=0.0, high=0.0, reached=0.0, by_seed=(None,)
+        found, seconds=None, ratio=None, low=0.0, high=0.0, reached=0.0, by_seed=(None,)
     )
-    cell = evidence.evidence_map.Cell(
-        speedups={("grpo", "measured"): never, ("grpo_ga", "measured"): speedup},
-        sooner={("grpo", "measured"): 0.7, ("grpo_ga", "measured"): 2.0},
-        predicted={},
-        pass_rate=0.5,
-        update_cost=2.0,
-        by_level={},
-        intervals={"grpo": (0.5, 1.1), "grpo_ga": (1.5, 2.5)},
-        spread={},
-    )
-    text = evidence.evidence_verdict.as_markdown({"here": cell})
-    assert "| here | grpo | **not reached** (not reached) | slower |" in text
-    assert (
-        "| here | grpo_ga | 2.00x (1.50x to 2.00x) | faster | 2.00x | 2.00 (1.50 to 2.50) |" in text
-    )
-    panels = evidence.evidence_verdict.by_reference({"here": cell})
-    drawn = evidence.evidence_verdict.figure(panels, "speed-up")
-    assert evidence.render(drawn, "png").startswith(b"\x89PNG")
-    panels = drawn.axes
-    titles = [axes.get_title(loc="left") for axes in panels]
-    assert titles == ["Over GRPO 16/16", "Over GRPO-GA 64/64"]
-    assert [[text.get_text() for text in axes.texts] for axes in panels] == [["not reached"], []]
-    unclear = dataclasses.replace(speedup, low=0.0, high=1.2)
-    assert evidence.evidence_verdict.verdict(unclear) == "undecided"
+    drawn = harness.figure({"A": {"here": faster}, "B": {"here": never}}, "speed-up")
+    assert render(drawn, "png").startswith(b"\x89PNG")
+    assert [axes.get_title(loc="left") for axes in drawn.axes] == ["A", "B"]
+    said = [[text.get_text() for text in axes.texts] for axes in drawn.axes]
+    assert said == [[], ["not reached"]]
+    unclear = dataclasses.replace(found, low=0.0, high=1.2)
+    judged = [harness.verdict(one) for one in (faster, never, unclear)]
+    assert judged == ["faster", "slower", "undecided"]
 
 
-def test_the_map_has_at_most_six_lines_in_a_panel_and_a_colour_for_each_setting(evidence):
-    cell = evidence.evidence_map.Cell({}, {}, {}, 0.5, 2.0, {}, {}, {})
-    keys = [
-        (arm, f"{cost:g}") for arm in ("grpo", "grpo_ga") for cost in evidence.evidence_map.COSTS
-    ]
-    table = {
-        f"setting {i}": dataclasses.replace(cell, sooner=dict.fromkeys(keys, 0.5 + i / 4))
-        for i in range(7)
-    }
-    panels = evidence.evidence_map.figure(table).axes
-    assert [len(axes.texts) for axes in panels] == [4, 3, 4, 3]
-    assert all(axes.get_legend() is None for axes in panels)
-    colours = {text.get_text(): text.get_color() for axes in panels for text in axes.texts}
-    assert len(set(colours.values())) == len(colours) == 7
-
-
-def test_a_setting_in_which_the_reference_did_not_learn_has_no_verdict(evidence):
+def test_a_setting_in_which_the_reference_did_not_learn_has_no_verdict():
     flat, rising = curves([0, 10, 20], [0.1, 0.1, 0.1]), curves([0, 10, 20], [0.1, 0.4, 0.6])
-    found = evidence.evidence_map.speed_up(flat, rising)
-    assert evidence.evidence_verdict.verdict(found) == "nothing learned"
-    assert evidence.evidence_verdict._loud(found) == "**nothing learned**"
+    assert harness.verdict(speed_up(flat, rising)) == "nothing learned"
 
 
-# ---- rates and sizes ----------------------------------------------------------------------------
+# ---- rates and rows ----------------------------------------------------------------------------
 
 
 def write_comparison(folder, arms, config=None):
@@ -205,58 +98,17 @@ def write_comparison(folder, arms, config=None):
             run.write_environment()
 
 
-def test_each_arm_gets_the_rate_that_learned_most_over_the_time(evidence, tmp_path, monkeypatch):
-    late, early, none = [0.1, 0.1, 0.1, 0.6], [0.1, 0.5, 0.5, 0.5], [0.1, 0.1, 0.1, 0.1]
-    rates = ("2.5e-5", "5.0e-5", "1.0e-4")
-    arms = {
-        f"{arm}-{rate}": (4, 2, accuracies, 1.0)
-        for arm, of_arm in {"grpo": (late, early, none), "grpo_ga": (none, late, early)}.items()
-        for rate, accuracies in zip(rates, of_arm, strict=True)
-    }
-    write_comparison(tmp_path / "arithmetic-rates-1", arms)
-    monkeypatch.setattr(evidence, "RUNS", tmp_path)
-    monkeypatch.setattr(evidence, "read_config", lambda name: {"arms": arms})
-    assert evidence.chosen_rates(["arithmetic"]) == {"grpo": 5e-5, "grpo_ga": 1e-4}
-    page = evidence.rates_as_markdown(["arithmetic"])
-    cell = evidence.CELLS["arithmetic"]
-    assert "| | arm | seeds up to |2.5e-05|5e-05|0.0001|" in page
-    assert f"| {cell} | grpo | 2 |27.2% ± 0.7%|**50.5% ± 0.7%**|10.5% ± 0.7%|" in page
-    assert f"| {cell} | grpo_ga | 2 |10.5% ± 0.7%|27.2% ± 0.7%|**50.5% ± 0.7%**|" in page
-
-
-def test_sizes_are_put_beside_what_the_model_foresees(evidence, tmp_path, monkeypatch):
-    rising = [0.1, 0.2, 0.4]
-    write_comparison(
-        tmp_path / "cell",
-        {"grpo": (4, 4, rising, 1.0), "n4m2": (4, 2, rising, 0.5), "n8m2": (8, 2, rising, 2.0)},
-    )
-    monkeypatch.setattr(evidence, "RUNS", tmp_path)
-    comparison = evidence.load("cell", "grpo")
-    rows = evidence.evidence_sizes.sizes(comparison)
-    assert {name: (row.n, row.m) for name, row in rows.items()} == {
-        "grpo": (4, 4), "n4m2": (4, 2), "n8m2": (8, 2)
-    }  # fmt: skip
-    assert rows["grpo"].predicted == pytest.approx(1.0)
-    assert rows["grpo"].sooner == pytest.approx(1.0)
-    # of means 0.5 % higher, up to the time that both last, at 95 % of the way: 0.195, 0.19975
-    assert rows["n4m2"].sooner == pytest.approx(9.5 / 4.5)
-    assert rows["n8m2"].sooner == pytest.approx(9.975 / 18.95)
-    text = evidence.evidence_sizes.as_markdown(comparison)
-    assert "| n4m2 | 4 | 2 | 30.5% | +0.5% (+0.0% to +1.0%) | 2.11" in text
-
-
-def test_arms_of_the_same_rows_are_put_beside_what_the_model_foresees(
-    evidence, tmp_path, monkeypatch
-):
+def test_arms_of_the_same_rows_are_put_beside_what_the_model_foresees(tmp_path):
     from benchmarks.evidence.rows import foreseen
     from podslab.recommend.costs import Sizes
     from podslab.recommend.populations import measured
 
     rising = [0.1, 0.2, 0.4]
     write_comparison(tmp_path / "cell", {"grpo": (4, 4, rising, 1.0), "few": (8, 2, rising, 0.5)})
-    monkeypatch.setattr(evidence, "RUNS", tmp_path)
     sizes = {"grpo": Sizes(1, 4, 4), "few": Sizes(2, 8, 2)}
-    found = foreseen(evidence.load("cell", "grpo"), sizes, "grpo")
+    found = foreseen(
+        load_comparison([tmp_path / "cell"], Choices(references=["grpo"])), sizes, "grpo"
+    )
     # two groups of both sizes from two seeds of each arm; every arm made 20 steps
     population = measured([[1 - r / (n - 1) for r in range(n)] for n in (4, 4, 4, 4, 8, 8, 8, 8)])
     few, grpo = population.signal(8, 2).worth(2), population.signal(4, 4).worth(1)
@@ -266,7 +118,7 @@ def test_arms_of_the_same_rows_are_put_beside_what_the_model_foresees(
 
 def test_a_prediction_is_judged_by_the_order_of_the_arms_and_by_its_choice():
     pytest.importorskip("trl")
-    from benchmarks.evidence.rows import how_right
+    from benchmarks.evidence.rows_page import how_right
 
     arms = {"grpo16": (1.0, 0.5), "few": (2.0, 0.45), "pods": (0.5, 0.3)}
     found = {arm: {"predicted": one, "over_run": [mean]} for arm, (one, mean) in arms.items()}
@@ -280,7 +132,7 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
 
     runs, results = tmp_path / "runs", tmp_path / "results"
     monkeypatch.setattr(rows, "RUNS", runs)
-    monkeypatch.setattr("benchmarks.evidence.__main__.RUNS", runs)
+    monkeypatch.setattr("benchmarks.evidence.harness.RUNS", runs)
     monkeypatch.setattr(rows, "RESULTS", results)
     slow, fast = [0.1, 0.2, 0.3, 0.4, 0.5], [0.1, 0.4, 0.5, 0.6, 0.7]
     arms = {"grpo16": (16, 16, slow, 1.0), "pods": (64, 16, slow, 1.0), "few": (4, 2, fast, 1.0)}
@@ -300,7 +152,7 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     # these runs have one prompt per step, so one of GRPO's takes as long as 13 across the batch
     whole = 40 * 16 * (0.05 + 0.42) / (20 * (3 * 0.05 + 0.42))
     assert f"| nothing learned | {whole:.2f}x (" in across
-    assert across.endswith("| 2% | 0% |")  # a quarter of a row, of 16 prompts with one each
+    assert across.endswith("| 2% |")  # a quarter of a row, of 16 prompts with one each
     assert "hard-16" in page.rpartition("Not run so far")[2]
     assert (results / "rows.png").is_file()
     # of a reward of two parts both are counted together, and the answers alone
@@ -334,7 +186,6 @@ def test_tuning_goes_on_until_the_rates_beside_the_best_are_tried(monkeypatch):
     assert sorted(tried["few"]) == [7.5e-5, 1e-4, 1.5e-4]
     assert sorted(tried["grpo16"]) == [2e-5, 3e-5, 5e-5, 7.5e-5, 1e-4, 1.5e-4]
     assert sorted(tried["across4"]) == [1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4]
-    assert "rounds" not in tried  # it has the rate of `few`
     assert "few-0.0001" in calls[0]
     assert calls[-1] == ["grpo16-2e-05"]
 
@@ -356,10 +207,10 @@ def test_a_speller_is_right_without_slips_and_wrong_with_one():
     from benchmarks.evidence.rows import SETTINGS
     from benchmarks.evidence.spelling import build_speller_tokenizer, lesson
     from podslab.grading.extract import answer_tag
+    from podslab.models.tiny.settings import TinySettings
     from podslab.tasks.base import in_format
     from podslab.tasks.by_name import get_task
     from podslab.tasks.reasoning_gym import score  # what the grading processes call
-    from podslab.models.tiny.settings import TinySettings
 
     setting = SETTINGS["words-16"].settings
     task = get_task(setting["task"], **setting["task_options"])

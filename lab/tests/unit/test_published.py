@@ -11,8 +11,8 @@ from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
 from podsrl.errors import InvalidInputError
 
-SAMPLE = Path(__file__).parents[1] / "data" / "published"
-PAPER = Path(__file__).parents[3] / "shared" / "data" / "paper_results"
+SAMPLE = Path(__file__).parents[3] / "tests" / "data" / "published"
+PAPER = Path(__file__).parents[4] / "shared" / "data" / "paper_results"
 paper = pytest.mark.skipif(not PAPER.is_dir(), reason=f"no published results in {PAPER}")
 
 

@@ -2,14 +2,12 @@
 
 import argparse
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from podslab.report.durations import duration
 
 if TYPE_CHECKING:
     from podslab.comparison.comparison import ComparisonSpec
-    from podslab.comparison.run_comparison import Status
 
 SUMMARY = "compare algorithms at equal training time, steps or tokens, over seeds"
 
@@ -51,16 +49,15 @@ def run(args: argparse.Namespace) -> int:
         return 0
     spec = open_comparison(spec)
     print(_heading(spec), flush=True)
-    with LiveLine() as line:
-        status = compare(spec, shard, line.show)
-    for failed, problem in status.failed.items():
+    outcome = compare(spec, shard, lambda line: print(line, file=sys.stderr, flush=True))
+    for failed, problem in outcome.failed.items():
         print(f"failed: {failed.arm} seed {failed.seed}: {problem}", file=sys.stderr)
-    if status.failed:
+    if outcome.failed:
         print(
-            f"pods compare: {len(status.failed)} runs failed; the same command runs the unfinished"
+            f"pods compare: {len(outcome.failed)} runs failed; the same command runs the unfinished"
         )
         return 1
-    print(f"{status.done} runs finished in {spec.folder}")
+    print(f"{outcome.done} runs finished in {spec.folder}")
     print(f"report      pods report {spec.folder} --out {spec.folder / 'report'}")
     return 0
 
@@ -85,45 +82,3 @@ def _preview(spec: "ComparisonSpec") -> str:
         total = len(spec.runs()) * spec.amount
         parts.append(f"\n{len(spec.runs())} runs, {duration(total)} of training time in all")
     return "\n".join(parts)
-
-
-class LiveLine:
-    """One line that says what runs, what is done, and the time left; a log where no one looks."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._last = ""
-        self._last_time = 0.0
-
-    def __enter__(self) -> "LiveLine":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live and self._last:
-            print(file=sys.stderr)
-
-    def show(self, status: "Status") -> None:
-        """Redraw the line; into a file, print it when a run changes or each minute."""
-        text = describe(status)
-        if self._live:
-            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-        else:
-            what, now = f"{status.current}{status.done}", time.monotonic()
-            if what == self._last and now - self._last_time < 60:
-                return
-            self._last_time = now
-            print(text, file=sys.stderr, flush=True)
-            text = what
-        self._last = text
-
-
-def describe(status: "Status") -> str:
-    """The status as one line."""
-    parts = [f"[{status.done}/{status.total}]"]
-    if status.current is not None:
-        parts.append(f"{status.current.arm} seed {status.current.seed} {100 * status.share:.0f} %")
-    if status.failed:
-        parts.append(f"{len(status.failed)} failed")
-    if status.seconds_left is not None:
-        parts.append(f"about {duration(status.seconds_left)} left")
-    return "  ".join(parts)

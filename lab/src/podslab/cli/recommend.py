@@ -10,7 +10,6 @@ from podsrl.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from podslab.recommend.advice import Advice
-    from podslab.recommend.costs import Sizes
     from podslab.recommend.measured_run import Measured
     from podsrl.rollout_log.run_folder import RunFolder
 
@@ -46,7 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows",
         type=number(int, Bounds(2)),
-        help="of the update per step, prompts x m (as now; 16 of given costs)",
+        default=_ROWS,
+        help="of the update per step, prompts x m, where costs are given (%(default)s)",
     )
     parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m, 2m, 4m, 8m ...)")
     parser.add_argument(
@@ -100,9 +100,8 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     sources = [f"costs       given: {clock} per rollout"] if clock else []
     sources += [f"pass rates  given: {args.pass_rates}"] if rates else []
     if not (args.runs or args.config) and clock is not None and rates is not None:
-        rows = args.rows or _ROWS
-        m = _ROWS if rows % _ROWS == 0 else rows
-        now = Sizes(rows // m, max(4 * _ROWS, m), m)
+        m = _ROWS if args.rows % _ROWS == 0 else args.rows
+        now = Sizes(args.rows // m, max(4 * _ROWS, m), m)
         costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
         return advise(rates, costs, now, args.n, args.m), "\n".join(sources)
     found, where = _measured(args)
@@ -117,23 +116,9 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
             f"rewards     {where}: {len(found.rewards_G)} groups, mean reward"
             f" {found.mean_reward:.3f}"
         )
-    now = _with_rows(found, args.rows) if args.rows else found.now
     population = rates or found.population
-    advice = advise(population, costs, now, args.n, args.m, batch=found.batch)
+    advice = advise(population, costs, found.now, args.n, args.m, batch=found.batch)
     return advice, "\n".join(sources)
-
-
-def _with_rows(found: "Measured", rows: int) -> "Sizes":
-    """The sizes of a run, with another number of rows per step."""
-    from podslab.recommend.costs import Sizes
-
-    if rows % found.batch.processes:
-        raise InvalidInputError(
-            f"--rows {rows} can't be shared by the {found.batch.processes} processes of the run;"
-            " give a multiple of their number"
-        )
-    m = found.now.m if rows % found.now.m == 0 else rows
-    return Sizes(rows // m, max(found.now.n, m), m)
 
 
 def _measured(args: argparse.Namespace) -> "tuple[Measured, str]":

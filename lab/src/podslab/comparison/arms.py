@@ -16,7 +16,7 @@ DECIDED = frozenset(
     {
         *("output_dir", "seed", "arm", "resume", "num_train_epochs"),
         *("max_steps", "max_training_seconds", "max_rollouts", "max_tokens"),
-        *("evaluations", "evaluation_steps", "evaluation_seconds"),
+        *("evaluations", "evaluation_steps"),
     }
 )
 #: What an arm may not set for itself: that, and what has to be the same for all.

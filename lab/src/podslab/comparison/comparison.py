@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 from filelock import FileLock
 
-from podslab.report.comparison_file import read_comparison_file
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
 Settings = dict[str, Any]
 
-#: Units of a budget; the field of a run that holds it, and the metric that counts what is spent.
+#: Units of a budget, and the field of a run that holds it.
 UNITS = {
-    "training_seconds": ("max_training_seconds", "pods/training_seconds"),
-    "steps": ("max_steps", "step"),
-    "rollouts": ("max_rollouts", "pods/rollouts_generated"),
-    "tokens": ("max_tokens", "pods/tokens_generated"),
+    "training_seconds": "max_training_seconds",
+    "steps": "max_steps",
+    "rollouts": "max_rollouts",
+    "tokens": "max_tokens",
 }
 _WAIT = 30.0  # seconds for a killed comparison's last process to notice
 
@@ -118,22 +117,23 @@ def read_comparison(folder: Path) -> ComparisonSpec:
     Raises:
         InvalidInputError: none, or a damaged one.
     """
-    value = read_comparison_file(folder)
-    if value is None:
+    path = folder / "comparison.yaml"
+    if not path.is_file():
         raise InvalidInputError(f"{folder} holds no comparison: no comparison.yaml")
     try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
         ((unit, amount),) = value["budget"].items()
         return ComparisonSpec(
             folder=folder,
-            arms=value["arms"],
-            seeds=value["seeds"],
+            arms=dict(value["arms"]),
+            seeds=tuple(int(seed) for seed in value["seeds"]),
             unit=unit,
             amount=amount,
             evaluations=value["evaluations"],
             launch=tuple(value["launch"]),
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"{folder}/comparison.yaml is damaged: {error!r}") from error
+    except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise InvalidInputError(f"{path} is damaged: {error!r}") from error
 
 
 def lock_of(folder: RunFolder) -> FileLock:

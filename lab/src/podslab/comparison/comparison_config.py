@@ -96,7 +96,7 @@ def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int)
     base = read_config(config["config"]) if config.get("config") else {}
     base = {k: v for k, v in base.items() if k not in DECIDED}
     base = {**base, **given, "evaluations": evaluations, "max_steps": NO_LIMIT}
-    return {**base, UNITS[unit][0]: amount}
+    return {**base, UNITS[unit]: amount}
 
 
 def _check_schedule(arm: str, training: PODSConfig, unit: str) -> None:

@@ -3,16 +3,13 @@
 import io
 import textwrap
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import matplotlib as mpl
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
-from scipy import optimize
 
 INK, SOFT, GRID = "#1f2933", "#5f6b76", "#e3e6e8"
 #: Colours that the colour-blind can tell apart: Okabe and Ito's, then Tol's.
@@ -57,15 +54,6 @@ class Look(NamedTuple):
     marker: str
 
 
-class Label(NamedTuple):
-    """A name beside the axes, for the line that ends at (x, y)."""
-
-    text: str
-    x: float
-    y: float
-    color: str
-
-
 def style() -> AbstractContextManager[None]:
     """The looks that all figures of the project share."""
     return mpl.rc_context(_STYLE)  # type: ignore[arg-type]
@@ -106,49 +94,6 @@ def wrapped(text: str, width: int = 16) -> str:
     if len(lines) > 2:
         lines = [lines[0], f"{lines[1][: width - 1]}…"]
     return "\n".join(lines).replace("$", r"\$")
-
-
-def label_ends(axes: Axes, labels: Sequence[Label]) -> None:
-    """Write the names of lines beside the axes at the height of their ends, none over another.
-
-    Call it when the limits of the axes are set.
-    """
-    low, high = axes.get_ylim()
-    points = axes.figure.get_size_inches()[1] * 72.0 * axes.get_position().height  # type: ignore[union-attr]
-    order = sorted(labels, key=lambda label: label.y)
-    heights = [(1 + label.text.count("\n")) * 13.0 / points for label in order]
-    wanted = [(label.y - low) / (high - low) for label in order]
-    for label, height in zip(order, spread(wanted, heights), strict=True):
-        axes.annotate(
-            label.text,
-            xy=(label.x, label.y),
-            xytext=(1.04, height),
-            textcoords="axes fraction",
-            va="center",
-            color=_shade(label.color, 0.8),
-            fontsize=9.5,
-            linespacing=1.0,
-            annotation_clip=False,
-            arrowprops={
-                **{"arrowstyle": "-", "color": label.color, "shrinkA": 1, "alpha": 0.7},
-                **{"lw": 0.8, "ls": (0, (1, 2)), "relpos": (0.0, 0.5)},
-            },
-        )
-
-
-def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Centres near the wanted ones (ascending), so far apart that things of these heights fit.
-
-    The highest stay below 1 if they can.
-
-    >>> [round(x, 2) for x in spread([0.5, 0.5, 0.9], [0.1, 0.1, 0.1])]
-    [0.45, 0.55, 0.9]
-    """
-    # least squares under order constraints
-    offsets = np.concatenate([[0.0], np.cumsum((np.array(heights[:-1]) + heights[1:]) / 2)])
-    level = optimize.isotonic_regression(np.array(wanted) - offsets[: len(wanted)]).x
-    highest = 1.0 - heights[-1] / 2 - offsets[len(wanted) - 1]
-    return (np.minimum(level, highest) + offsets[: len(wanted)]).tolist()
 
 
 def _shade(colour: str, share: float) -> str:

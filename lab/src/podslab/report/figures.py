@@ -6,15 +6,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from podslab.report.curves import ArmCurves, Floats
 from podslab.report.drawing import (
     COLOURS,
     SOFT,
-    Label,
     Look,
-    label_ends,
     look,
     looks,
     style,
@@ -33,7 +30,12 @@ WIDTH = 4.9
 LINES = 6
 _HATCHES = ("", "////", "xxxx", "....")
 _PARTS = (COLOURS[5], COLOURS[4], "#6f6f6f", COLOURS[3])
-_KINDS = {"kept": "-", "all": (0, (5, 1.5)), "dropped": (0, (1, 1))}
+Looks = Mapping[str, Mapping[str, Any]]
+_KINDS: Looks = {
+    "all": {"color": SOFT, "ls": (0, (5, 1.5))},
+    "kept": {"color": COLOURS[2], "ls": "-"},
+    "dropped": {"color": COLOURS[0], "ls": (0, (1, 1))},
+}
 
 
 def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, Figure]:
@@ -117,15 +119,24 @@ def _shares(comparison: Comparison) -> list[list[Arm]]:
     ]
 
 
-def _curve(axes: Axes, name: str, seconds_T: Floats, values_S_T: Floats, look: Look) -> Label:
-    """Draw a mean and its band over seeds; returns the label of its end."""
+def _curve(axes: Axes, name: str, seconds_T: Floats, values_S_T: Floats, look: Look) -> None:
+    """Draw a mean and its band over seeds."""
     mean_T, error_T = mean_over_seeds(values_S_T), np.nan_to_num(error_over_seeds(values_S_T))
-    there = ~np.isnan(mean_T)
-    axes.plot(seconds_T, mean_T, color=look.color, ls=look.dashes, marker=look.marker)
+    axes.plot(
+        seconds_T, mean_T, color=look.color, ls=look.dashes, marker=look.marker, label=wrapped(name)
+    )
     axes.fill_between(
         seconds_T, mean_T - error_T, mean_T + error_T, color=look.color, alpha=0.15, lw=0
     )
-    return Label(wrapped(name), float(seconds_T[there][-1]), float(mean_T[there][-1]), look.color)
+
+
+def _legend(figure: Figure) -> None:
+    """One legend for all panels below them."""
+    named = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            named[label] = handle
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=3, fontsize=9.5)
 
 
 def _lines(
@@ -149,22 +160,14 @@ def _lines(
     figure.supylabel(unit, fontsize="medium")
     for axes, arms in zip(panels, shares, strict=True):
         axes.set_ylim(low, high)
-        labels = [
-            _curve(
-                axes,
-                arm.name,
-                mean_over_seeds(arm.curves.seconds) / size,
-                values(arm.curves),
-                own[arm.name],
-            )
-            for arm in arms
-            if _known(values(arm.curves))
-        ]
+        for arm in arms:
+            if _known(values(arm.curves)):
+                seconds_T = mean_over_seeds(arm.curves.seconds) / size
+                _curve(axes, arm.name, seconds_T, values(arm.curves), own[arm.name])
         for name, level in (levels or {}).items():
-            axes.axhline(level, color=own[name].color, lw=1.0, ls=(0, (2, 2)))
             text = wrapped(f"99 % of {name}")
-            labels.append(Label(text, axes.get_xlim()[1], level, own[name].color))
-        label_ends(axes, labels)
+            axes.axhline(level, color=own[name].color, lw=1.0, ls=(0, (2, 2)), label=text)
+    _legend(figure)
     return figure
 
 
@@ -205,14 +208,10 @@ def _measures(comparison: Comparison) -> Figure:
     limits = _limits([v for of_measure in values.values() for v in of_measure], 20.0, 102.0)
     for axes, measure in zip(panels, names, strict=True):
         axes.set(title=MEASURES[measure].capitalize(), ylim=limits, ylabel="%")
-        pairs = zip(arms, values[measure], strict=True)
-        label_ends(
-            axes,
-            [
-                _curve(axes, a.name, mean_over_seeds(a.curves.seconds) / size, v, own[a.name])
-                for a, v in pairs
-            ],
-        )
+        for arm, of_arm in zip(arms, values[measure], strict=True):
+            seconds_T = mean_over_seeds(arm.curves.seconds) / size
+            _curve(axes, arm.name, seconds_T, of_arm, own[arm.name])
+    _legend(figure)
     return figure
 
 
@@ -236,9 +235,7 @@ def _bars(
     axes.set_xlim(0.0, 1.22 * float(left.max()) or 1.0)
     axes.set_xlabel(unit)
     if len(parts) > 1:
-        figure.legend(
-            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9.5
-        )
+        _legend(figure)
     return figure
 
 
@@ -257,68 +254,54 @@ def _tokens(comparison: Comparison) -> Figure:
     return _bars(comparison, "Tokens per generation", "tokens", parts)
 
 
-def _grid(comparison: Comparison, number: int, height: float) -> tuple[Figure, Any, float]:
-    """Small panels over time, two in a row; also the unit of time."""
-    columns = min(2, number)
-    rows = -(-number // columns)
+def _over_time(
+    comparison: Comparison, unit: str, lines: Mapping[str, Mapping[str, Floats]], looks: Looks
+) -> Figure:
+    """Small panels over time, two in a row: for each arm some lines by name, from its log."""
+    columns, height = min(2, len(lines)), 2.0 if len(lines) > 1 else 2.8
+    rows = -(-len(lines) // columns)
     figure = Figure(figsize=(WIDTH, height * rows + 0.6), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for axes in panels.flat[number:]:
+    for axes in panels.flat[len(lines) :]:
         axes.set_visible(False)
     label, size, end = _time(comparison)
     panels[0, 0].set_xlim(0.0, end)
     figure.supxlabel(label, fontsize="medium")
-    return figure, panels, size
+    figure.supylabel(unit, fontsize="medium")
+    for axes, (arm, of_arm) in zip(panels.flat, lines.items(), strict=False):
+        axes.set_title(wrapped(arm, 22))
+        log = comparison.arm(arm).log
+        for name, line in of_arm.items():
+            if log is not None and _known(line):
+                there, label = ~np.isnan(line), wrapped(name, 24)
+                axes.plot(log.seconds[there] / size, line[there], label=label, **looks[name])
+    _legend(figure)
+    return figure
 
 
 def _kept_and_dropped(comparison: Comparison) -> Figure:
     """A panel for each arm; where nothing is dropped there is one line."""
     logs = {n: o for n, o in _logs(comparison).items() if _known([*o.reward, *o.kept_reward])}
-    figure, panels, size = _grid(comparison, len(logs), 2.0 if len(logs) > 1 else 2.8)
-    own = looks(arm.name for arm in comparison.arms)
-    handles: set[str] = set()
-    drawn: list[Floats] = []
-    for axes, (name, log) in zip(panels.flat, logs.items(), strict=False):
-        axes.set_title(wrapped(name, 22))
-        values = {"kept": log.kept_reward, "all": log.reward, "dropped": log.dropped_reward}
-        if not _known(log.dropped_reward):
-            values = {"all": log.reward}
-        for kind, line in values.items():
-            there = ~np.isnan(line)
-            handles.add(kind)
-            axes.plot(
-                log.seconds[there] / size, line[there], color=own[name].color, ls=_KINDS[kind]
-            )
-            drawn.append(line[None, there])
-    panels[0, 0].set_ylim(*_limits(drawn, 0.2))
-    figure.supylabel("mean reward", fontsize="medium")
-    kinds = [kind for kind in _KINDS if kind in handles]
-    lines = [Line2D([], [], color=SOFT, ls=_KINDS[kind]) for kind in kinds]
-    figure.legend(lines, kinds, loc="outside upper center", ncols=3, fontsize=9.5)
+    lines = {name: {"all": log.reward} for name, log in logs.items()}
+    for name, log in logs.items():
+        if _known(log.dropped_reward):
+            lines[name] |= {"kept": log.kept_reward, "dropped": log.dropped_reward}
+    figure = _over_time(comparison, "mean reward", lines, _KINDS)
+    drawn = [line[None] for of_arm in lines.values() for line in of_arm.values()]
+    figure.axes[0].set_ylim(*_limits(drawn, 0.2))
+    return figure
+
+
+def _correlations(comparison: Comparison) -> Figure:
+    """A panel for each arm; a line for each reward function."""
+    lines = {n: log.correlations for n, log in _logs(comparison).items() if log.correlations}
+    functions = dict.fromkeys(name for of_arm in lines.values() for name in of_arm)
+    own = {name: look(len(COLOURS) - 1 - i) for i, name in enumerate(functions)}
+    looks = {name: {"color": one.color, "ls": one.dashes} for name, one in own.items()}
+    figure = _over_time(comparison, "correlation with the advantages", lines, looks)
+    figure.axes[0].set_ylim(-1.05, 1.05)
     return figure
 
 
 def _logs(comparison: Comparison) -> dict[str, TrainingLog]:
     return {arm.name: arm.log for arm in comparison.arms if arm.log is not None}
-
-
-def _correlations(comparison: Comparison) -> Figure:
-    """A panel for each arm; a line for each reward function."""
-    logs = {name: log for name, log in _logs(comparison).items() if log.correlations}
-    figure, panels, size = _grid(comparison, len(logs), 2.0 if len(logs) > 1 else 2.8)
-    functions = list(dict.fromkeys(f for log in logs.values() for f in log.correlations))[:LINES]
-    own = {name: look(len(COLOURS) - 1 - i) for i, name in enumerate(functions)}
-    panels[0, 0].set_ylim(-1.05, 1.05)
-    for axes, (arm, log) in zip(panels.flat, logs.items(), strict=False):
-        axes.set_title(wrapped(arm, 22))
-        axes.axhline(0.0, color=SOFT, lw=0.8)
-        for name in (name for name in functions if name in log.correlations):
-            line = log.correlations[name]
-            there = ~np.isnan(line)
-            style_of = {"color": own[name].color, "ls": own[name].dashes}
-            axes.plot(log.seconds[there] / size, line[there], **style_of)
-    figure.supylabel("correlation with the advantages", fontsize="medium")
-    lines = [Line2D([], [], color=own[name].color, ls=own[name].dashes) for name in functions]
-    names = [wrapped(name, 24) for name in functions]
-    figure.legend(lines, names, loc="outside upper center", ncols=2, fontsize=9.5)
-    return figure

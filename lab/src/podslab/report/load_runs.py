@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from podslab.comparison.comparison import read_comparison
 from podslab.evaluation.records import ACCURACIES, Evaluation, evaluations
-from podslab.report.comparison_file import read_comparison_file
 from podslab.report.curves import ArmCurves, Clock, check_points
 from podslab.report.training_log import TrainingLog, read_training_log
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -172,8 +172,9 @@ def _read(folder: RunFolder) -> Run:
 
 def _expected(folder: Path) -> list[tuple[str, int]]:
     """The (arm, seed) pairs of the comparison that `pods compare` makes here; [] if none."""
-    spec = read_comparison_file(folder)
-    return [(arm, seed) for arm in spec["arms"] for seed in spec["seeds"]] if spec else []
+    if not (folder / "comparison.yaml").is_file():
+        return []
+    return [(run.arm, run.seed) for run in read_comparison(folder).runs()]
 
 
 def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, str, list[Run]]:

@@ -33,29 +33,24 @@ class Evaluator(TrainerCallback):
         self.scores: dict[int, Scores] = {}  # by optimiser step
         self._evaluated: set[int] = set()
         self._budget = Budget()
-        self._last_seconds = 0.0
         self._last_point = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the model before the first step."""
         self._evaluated = {evaluation.step for evaluation in evaluations(self.run)}
         self._budget = Budget.of(self.spec, state.max_steps)
-        spent = self.spent()
-        self._last_seconds, self._last_point = spent.training_seconds, self._point(spent)
+        self._last_point = self._point(self.spent())
         if state.global_step == 0:
             self._evaluate(0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Evaluate when a step, a time or a point of the budget is due; stop when it is spent."""
-        spent, run = self.spent(), self.spec.run
-        seconds, point = spent.training_seconds, self._point(spent)
-        every_steps, every_seconds = run.evaluation_steps, run.evaluation_seconds
-        due = bool(every_steps) and state.global_step % int(every_steps or 1) == 0
-        if every_seconds:
-            due |= seconds // every_seconds > self._last_seconds // every_seconds
+        spent = self.spent()
+        point, every = self._point(spent), self.spec.run.evaluation_steps
         ends = self._budget.is_spent(spent)
-        due |= ends or point > self._last_point
-        self._last_seconds, self._last_point = seconds, point
+        due = ends or point > self._last_point
+        due |= every is not None and state.global_step % every == 0
+        self._last_point = point
         if due:  # before the step's checkpoint is saved, so that none lacks its evaluation
             self._evaluate(state.global_step)
         if ends:

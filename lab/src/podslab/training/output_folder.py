@@ -16,7 +16,7 @@ MAY_CHANGE = frozenset(
         *("max_steps", "num_train_epochs", "max_training_seconds", "report_to", "disable_tqdm"),
         *("max_rollouts", "max_tokens", "evaluations", "processes"),
         *("save_steps", "save_strategy", "save_total_limit", "logging_steps", "logging_strategy"),
-        *("evaluation_steps", "evaluation_seconds", "use_cpu", "data_path", "evaluation_path"),
+        *("evaluation_steps", "use_cpu", "data_path", "evaluation_path"),
     }
 )
 

@@ -123,7 +123,5 @@ def _evaluations(spec: Spec) -> str:
         often += f", at {run.evaluations} points of the budget"
     if run.evaluation_steps:
         often += f", every {run.evaluation_steps} steps"
-    if run.evaluation_seconds:
-        often += f", every {run.evaluation_seconds:g} s of training time"
     problems, repeats = run.evaluation_problems, run.evaluation_repeats
     return f"{problems} problems x {repeats} on {run.evaluation_split!r}, {often}"

@@ -70,9 +70,6 @@ class RunArguments:
     evaluation_steps: int | None = described(
         None, "Evaluate every this many steps; always before and after."
     )
-    evaluation_seconds: float | None = described(
-        None, "Evaluate every this many seconds of training time."
-    )
     evaluation_temperature: float | None = described(
         None, "Sampling temperature of evaluations; by default the training's. 0 is greedy."
     )
@@ -94,7 +91,7 @@ _BOUNDS: dict[str, Bounds] = {
     "max_unscorable": SHARE,
     "evaluation_problems": Bounds(),
     "evaluation_temperature": Bounds(),
-    **dict.fromkeys(("max_training_seconds", "evaluation_seconds"), POSITIVE),
+    "max_training_seconds": POSITIVE,
     **dict.fromkeys(("max_rollouts", "max_tokens", "processes", "evaluations"), COUNT),
     **dict.fromkeys(("evaluation_steps", "evaluation_repeats", "evaluation_batch_size"), COUNT),
 }

@@ -9,8 +9,8 @@ from array_api_compat import array_namespace, device
 from podsrl.errors import InvalidInputError
 
 Array = Any
-#: A baseline is called as baseline(rewards_P_N, kept_P_N) with rewards and booleans. It returns which
-#: rewards of each group the kept ones are compared to, booleans of the same shape.
+#: A baseline is called as baseline(rewards_P_N, kept_P_N) with rewards and booleans. It returns
+#: which rewards of each group the kept ones are compared to, booleans of the same shape.
 Baseline = Callable[[Array, Array], Array]
 
 

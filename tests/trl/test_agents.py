@@ -133,7 +133,8 @@ def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, 
 def test_rollouts_of_agents_are_chosen_across_the_batch_as_others_are(scenario, tmp_path):
     trainer = agent_trainer(
         3, tmp_path, **SCENARIOS[scenario],
-        num_generations=1, downsampling_rule="max_contrast", per_device_train_batch_size=8, max_steps=2,
+        num_generations=1, downsampling_rule="max_contrast", per_device_train_batch_size=8,
+        max_steps=2,
     )  # fmt: skip
     seen: list[int] = []
 

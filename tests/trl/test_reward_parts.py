@@ -1,7 +1,5 @@
 """Rewards of several parts: what is selected by, and what the update follows."""
 
-import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +7,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from podsrl.drives import WATCHED, drives
-from podsrl.trl.batch import Batch
 
 import podsrl
 from podsrl.errors import InvalidInputError
-from podsrl.selection import Options
 from podsrl.trl import PODSConfig
-from podsrl.verl.groups import group_rows, metrics_of_parts
+from podsrl.trl.rollouts import Rollouts, weighted_sums
 from support.trl_runs import logged
 
 
@@ -33,12 +28,17 @@ def form(completions: list[Any], **kwargs: Any) -> list[float]:
     return [float(5 * i % 7) for i in range(len(completions))]
 
 
-def batch_of(parts_P_N_F: Any) -> Batch:
+def rollouts_of(parts_P_N_F: Any) -> Rollouts:
     parts = torch.tensor(parts_P_N_F)
-    groups, n, functions = parts.shape
-    batch = Batch.begin([{}] * groups, n, n, step=0, before=None, rank=0, world=1)
-    batch.add_rollouts({}, parts.reshape(-1, functions), torch.ones(functions))
-    return batch
+    rewards_P_N = weighted_sums(parts, torch.ones(parts.shape[-1]))
+    return Rollouts(
+        step=0,
+        index=0,
+        columns={},
+        rewards_P_N_F=parts,
+        rewards_P_N=rewards_P_N,
+        masked_P_N=torch.zeros_like(rewards_P_N, dtype=torch.bool),
+    )
 
 
 def test_what_is_kept_follows_the_selection_weights_and_what_is_trained_the_reward_weights(
@@ -73,8 +73,7 @@ def test_no_tie_is_decided_by_a_part_of_weight_0():
         shaping = np.sort(rng.random(16))  # ordered, so that a leak would favour one end
         masks = []
         for hidden in (shaping, shaping[::-1], np.full(16, np.nan)):
-            batch = batch_of(np.stack([right, hidden], axis=-1)[None])
-            chosen_by = batch.rewards_to_select_by([1.0, 0.0])
+            chosen_by = rollouts_of(np.stack([right, hidden], axis=-1)[None]).scores([1.0, 0.0])
             masks.append(podsrl.downsample(chosen_by, 4, seed=seed).tolist())
         assert masks[0] == masks[1] == masks[2]
         counts[masks[0][0]] += 1
@@ -84,45 +83,23 @@ def test_no_tie_is_decided_by_a_part_of_weight_0():
 
 def test_a_rollout_that_the_selecting_part_could_not_score_is_no_zero():
     parts = [[[1.0, 0.0], [0.0, 1.0], [float("nan"), 1.0], [1.0, float("nan")]]]
-    by_first = batch_of(parts).rewards_to_select_by([2.0, 0.0])
+    by_first = rollouts_of(parts).scores([2.0, 0.0])
     torch.testing.assert_close(
         by_first, torch.tensor([[2.0, 0.0, float("nan"), 2.0]]), equal_nan=True
     )
-    assert batch_of(parts).rewards_to_select_by(None).tolist() == [[1.0, 1.0, 1.0, 1.0]]
+    assert rollouts_of(parts).scores(None).tolist() == [[1.0, 1.0, 1.0, 1.0]]
 
 
-def test_drives_of_the_kept_and_of_all_rollouts_are_logged(make_trainer):
+def test_how_closely_the_update_follows_each_part_is_logged(make_trainer):
     trainer = make_trainer(12, reward_funcs=[outcome, form], reward_weights=[1.0, 0.1], max_steps=1)
     trainer.train()
-    table = table_of(trainer)
+    kept = table_of(trainer).query("kept")
     (entry,) = logged(trainer)
-    parts = table[["rewards/outcome", "rewards/form"]].to_numpy().reshape(2, 12, 2)
-    rewards = table["reward"].to_numpy().reshape(2, 12)
-    kept = table["kept"].to_numpy().reshape(2, 12)
-    advantages = table["advantage"].fillna(0.0).to_numpy().reshape(2, 12)
-    everyone = podsrl.group_advantages(rewards, np.tile(np.arange(12), (2, 1)))
-    for function, name in enumerate(("outcome", "form")):
-        expected = drives(advantages, parts, kept)[function]
-        assert entry[f"pods/drives/{name}"] == pytest.approx(expected, abs=1e-5)
-        expected = drives(everyone, parts)[function]
-        assert entry[f"pods/drives_all/{name}"] == pytest.approx(expected, abs=1e-5)
-    assert entry["pods/shaping_only_groups"] == 0.0
-    assert entry["pods/drives/outcome"] > entry["pods/drives/form"] > 0
-
-
-def test_a_small_part_that_drives_the_update_is_warned_of_once(make_trainer, caplog):
-    def never_right(completions: list[Any], **kwargs: Any) -> list[float]:
-        return [0.0] * len(completions)
-
-    caplog.set_level(logging.WARNING, logger="podsrl")
-    trainer = make_trainer(
-        8, reward_funcs=[never_right, form], reward_weights=[1.0, 0.1], max_steps=WATCHED + 2
-    )
-    trainer.train()
-    said = [record.message for record in caplog.records if "drives" in record.message]
-    assert len(said) == 1
-    assert "'form' has 9% of the weight and drives 100% of the update" in said[0]
-    assert [entry["pods/shaping_only_groups"] for entry in logged(trainer)] == [1.0] * 12
+    for name in ("outcome", "form"):
+        part = kept[f"rewards/{name}"] - kept.groupby("group")[f"rewards/{name}"].transform("mean")
+        expected = np.corrcoef(kept["advantage"], part)[0, 1]
+        assert entry[f"pods/correlation/{name}"] == pytest.approx(expected, abs=1e-5)
+    assert entry["pods/correlation/outcome"] > entry["pods/correlation/form"]
 
 
 def test_each_part_normalised_by_itself_works_with_fewer_kept_than_generated(make_trainer):
@@ -158,25 +135,3 @@ def test_a_wrong_number_of_selection_weights_is_refused_before_anything_is_loade
     says = "selection_weights has 3 numbers for 2 reward functions"
     with pytest.raises(InvalidInputError, match=says):
         make_trainer(8, reward_funcs=[outcome, form], selection_weights=[1.0, 0.0, 0.0])
-
-
-def test_verl_logs_the_same_drives_as_trl_for_the_same_rollouts(make_trainer):
-    trainer = make_trainer(12, reward_funcs=[outcome, form], reward_weights=[1.0, 0.1], max_steps=1)
-    trainer.train()
-    table = table_of(trainer)
-    rows = list(table.rename(columns=lambda name: name.removeprefix("rewards/")).itertuples())
-    groups = group_rows(
-        [f"{row.group}_{row.rollout}_0" for row in rows],
-        table["reward"].tolist(),
-        [{name: getattr(row, name) for name in ("outcome", "form")} for row in rows],
-    )
-    kept = table["kept"].to_numpy().reshape(2, 12)
-    groups = [
-        replace(group, kept=tuple(np.flatnonzero(row).tolist()))
-        for group, row in zip(groups, kept, strict=True)
-    ]
-    of_verl = metrics_of_parts(groups, Options(m=4), scale=True, eps=1e-4)
-    of_trl = {name: value for name, value in logged(trainer)[0].items() if "/drives" in name}
-    assert set(of_trl) == set(of_verl)
-    assert of_trl == pytest.approx(of_verl, abs=1e-5)
-    assert max(abs(value) for value in of_trl.values()) > 0.1

@@ -9,7 +9,6 @@ pytest.importorskip("trl")
 pytest.importorskip("requests")  # TRL's client of a vLLM server
 
 from podsrl.trl.swapped import MAX_NUM_BATCHED_TOKENS
-
 from support.torchrun import torchrun
 from support.trl_runs import trained_rows
 

@@ -61,7 +61,7 @@ def test_integer_rewards_and_float32_tensors_are_taken():
 def test_bad_input_is_refused():
     with pytest.raises(InvalidInputError, match="unknown baseline 'mean'; allowed: kept, group"):
         podsrl.group_advantages([0.0, 1.0], [0, 1], baseline="mean")
-    with pytest.raises(InvalidInputError, match="leading dimensions"):
+    with pytest.raises(InvalidInputError, match="must have the same"):
         podsrl.group_advantages(np.zeros((2, 3)), np.zeros((3, 1), dtype=int))
     with pytest.raises(InvalidInputError, match=r"outside 0\.\.1"):
         podsrl.group_advantages([0.0, 1.0], [0, 2])

@@ -7,8 +7,6 @@ import pytest
 
 pytest.importorskip("trl")
 
-from podsrl.errors import InvalidInputError
-from podsrl.trl import PODSConfig
 from podsrl.trl.clock import PhaseClock
 
 
@@ -43,8 +41,3 @@ def test_a_phase_inside_another_is_counted_once(monkeypatch):
         pass
     clock.on_step_end(None, None, None)
     assert clock.last_step == {"generate": 7.0, "score": 3.0, "select": 0.0, "update": 10.0}
-
-
-def test_an_unknown_clock_names_the_known_ones(tmp_path):
-    with pytest.raises(InvalidInputError, match="'sun'; allowed: wall, cpu"):
-        PODSConfig(str(tmp_path), training_clock="sun", use_cpu=True, bf16=False)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import podsrl
 from podsrl.errors import InvalidInputError, UnknownNameError
 
-BUILT_IN = ["max_variance", "max_reward", "random", "percentile"]
+BUILT_IN = ["max_variance", "max_reward", "random", "percentile"]  # group rules
 
 
 def variance(rewards: np.ndarray, kept: list[int]) -> float:
@@ -216,7 +216,7 @@ def test_equal_variances_prefer_as_many_high_as_low():
 @pytest.mark.parametrize(
     ("rewards", "m", "says"),
     [
-        ([1.0, 2.0], 3, "m = 3 rollouts can't be kept of n = 2"),
+        ([1.0, 2.0], 3, "m = 3 can't be kept of n = 2"),
         ([1.0, 2.0], 0, "m = 0"),
         ([1.0, 2.0], 1.5, "m must be an integer; got 1.5"),
         ([1.0, math.inf], 1, "infinite"),

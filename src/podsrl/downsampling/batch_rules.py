@@ -56,8 +56,8 @@ def max_contrast(rewards_P_N: Floats, rows: int, seed: Seed = None) -> npt.NDArr
 def share_rows(worth_P_J: Floats, rows: int) -> Integers:
     """How many rows each group gets, for the largest sum of worths; by dynamic programming.
 
-    best[g, r] is the largest sum of the first g groups with r rows together. It takes P rows (n + 1)
-    additions and 8 P (rows + n) bytes.
+    best[g, r] is the largest sum of the first g groups with r rows together. It takes
+    P (rows + 1) (n + 1) additions and 8 P (rows + n) bytes.
 
     Args:
         worth_P_J: What j rows of each group are worth, j = 0..n; -inf where it has not as many.

@@ -54,8 +54,8 @@ def downsample(
     function = resolve_rule(rule)
     if is_batch_rule(function):
         raise InvalidInputError(
-            f"rule {rule_name(rule)} keeps rows across prompts; give it to downsample_batch, with the"
-            " number of rows"
+            f"rule {rule_name(rule)} keeps rows across prompts; give it to downsample_batch, with"
+            " the number of rows"
         )
     home = device(rewards)
     if is_torch_array(rewards) and rewards.device.type == "mps":
@@ -136,8 +136,8 @@ def keep_rows(
     function = resolve_rule(rule)
     if not is_batch_rule(function):
         raise InvalidInputError(
-            f"rule {rule_name(rule)} keeps m of each prompt; give it to downsample, or mark a function"
-            " of your own by podsrl.batch_rule"
+            f"rule {rule_name(rule)} keeps m of each prompt; give it to downsample, or mark a"
+            " function of your own by podsrl.batch_rule"
         )
     refuse_infinite(rewards_P_N)
     scorable_P_N = ~np.isnan(rewards_P_N)
@@ -232,8 +232,8 @@ def _check_indices(kept: Any, flat_P_N: Array, m: int, rule: str | Rule) -> Arra
             problem = "got the same index twice in a group"
     if problem:
         raise InvalidInputError(
-            f"rule {rule_name(rule)} must return integers of shape ({groups}, {m}), different within a"
-            f" group and in 0..{n - 1}; {problem}"
+            f"rule {rule_name(rule)} must return integers of shape ({groups}, {m}), different"
+            f" within a group and in 0..{n - 1}; {problem}"
         )
     return kept
 

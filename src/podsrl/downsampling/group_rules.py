@@ -1,4 +1,4 @@
-"""Group rules: which m rollouts of each prompt to keep (arXiv 2504.13818, section 3 and figure 5)."""
+"""Group rules: which m rollouts of each prompt to keep (arXiv 2504.13818, section 3)."""
 
 from array_api_compat import array_namespace
 

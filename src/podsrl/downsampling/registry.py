@@ -90,15 +90,16 @@ def resolve_rule(rule: str | Rule) -> Rule:
     if callable(rule):
         return rule
     name, arguments = _split(str(rule))
-    if name in RULES:
-        found = RULES[name]
-    else:
-        found = _load(name, str(rule))
-    if arguments:
-        found = functools.partial(found, **arguments)
-    if not is_built_in(found) or arguments:
+    found = RULES[name] if name in RULES else _load(name, str(rule))
+    if not is_built_in(found):
         check_signature(found, rule)
-    return found
+    if not arguments:
+        return found
+    try:
+        inspect.signature(found).bind_partial(**arguments)
+    except TypeError as error:
+        raise InvalidInputError(f"rule {rule!r}: {error}; it takes {_takes(found)}") from error
+    return functools.partial(found, **arguments)
 
 
 def _split(rule: str) -> tuple[str, dict[str, Any]]:
@@ -108,9 +109,10 @@ def _split(rule: str) -> tuple[str, dict[str, Any]]:
         return rule, {}
     try:
         call = ast.parse(f"f({inside}", mode="eval").body
-        assert isinstance(call, ast.Call) and not call.args
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError("no arguments by name")
         return name.strip(), {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-    except (SyntaxError, ValueError, AssertionError) as error:
+    except (SyntaxError, ValueError) as error:
         raise InvalidInputError(
             f"rule {rule!r}: its arguments must be written as name(low=0.1, high=0.9)"
         ) from error
@@ -158,6 +160,11 @@ def check_signature(function: Rule, rule: str | Rule) -> None:
         raise InvalidInputError(
             f"rule {rule!r} must take ({', '.join(wanted)}); it takes {signature}"
         ) from error
+
+
+def _takes(rule: Rule) -> str:
+    own = list(inspect.signature(rule).parameters)[3:]
+    return ", ".join(own) or "no arguments of its own"
 
 
 def _names() -> str:

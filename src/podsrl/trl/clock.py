@@ -33,7 +33,7 @@ class PhaseClock(TrainerCallback):
     """
 
     def __init__(self, kind: str = "wall") -> None:
-        self._now = now if kind == "wall" else time.process_time
+        self.now = now if kind == "wall" else time.process_time
         self.training_seconds = 0.0
         self.last_step: dict[str, float] = {}
         self._spent: defaultdict[str, float] = defaultdict(float)
@@ -42,12 +42,12 @@ class PhaseClock(TrainerCallback):
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the block's seconds as phase `name` of the step; not those of phases inside."""
-        began, before = self._now(), sum(self._spent.values())
+        began, before = self.now(), sum(self._spent.values())
         try:
             yield
         finally:
             inside = sum(self._spent.values()) - before
-            self._spent[name] += self._now() - began - inside
+            self._spent[name] += self.now() - began - inside
 
     def add(self, name: str, seconds: float) -> None:
         """Count seconds as phase `name` of the step."""
@@ -61,13 +61,13 @@ class PhaseClock(TrainerCallback):
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the step's clock."""
         self._spent.clear()
-        self._began = self._now()
+        self._began = self.now()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop the step's clock and split it into phases."""
         if self._began is None:
             return
-        total = self._now() - self._began
+        total = self.now() - self._began
         self._began = None
         self.training_seconds += total
         self.last_step = {p: self._spent.get(p, 0.0) for p in PHASES[:-1]}

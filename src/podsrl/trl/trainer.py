@@ -10,7 +10,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from podsrl.errors import UnsupportedError
 from podsrl.trl import environments
 from podsrl.trl.checkpoint import ResumableTrainer
-from podsrl.trl.clock import PhaseClock, now
+from podsrl.trl.clock import PhaseClock
 from podsrl.trl.config import PODSConfig, check_arguments
 from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import pods_metrics, trl_metrics
@@ -120,7 +120,7 @@ class PODSTrainer(ResumableTrainer):
             output = super()._generate_and_score_completions(inputs)
             self.model.eval()  # TRL's continuous batching leaves it in training mode
             return output
-        began = now()
+        began = self.clock.now()
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         groups = len(inputs) * world // self.num_generations
         if self.environment_factories is not None:
@@ -146,7 +146,7 @@ class PODSTrainer(ResumableTrainer):
         asked = self._asked
         if asked is None:  # an evaluation
             return super()._generate(prompts)
-        self.clock.add("generate", now() - asked.began)  # environments that TRL has reset
+        self.clock.add("generate", self.clock.now() - asked.began)  # environments that TRL has reset
         if self.environment_factories is not None:
             rows, expanded = asked.rows, prompts
         else:

@@ -1,4 +1,4 @@
-"""Selection across a batch against every subset, and against `downsample` for one group."""
+"""Batch rules against every subset, against `downsample` for one group, and by laws."""
 
 import numpy as np
 import pytest
@@ -53,12 +53,13 @@ def test_the_mask_is_the_best_of_all_subsets_on_5000_random_batches():
         masks = every.reshape(-1, *shape).astype(bool)
         lengths, known = centred_lengths(rewards, masks)
         flat = ~(np.nanmax(rewards, 2) > np.nanmin(rewards, 2))
-        kept = masks.sum(axis=2)
-        # what counts, in this order: the objective, unscorable rows, rows of groups without
-        # contrast, how even the spread is
+        # what counts, in this order: the objective, unscorable rows, scorable rows of groups
+        # without contrast, how even their spread is
         unscorable = np.einsum("bpn,kpn->bk", (~known).astype(int), masks.astype(int))
-        filler = np.einsum("bp,kp->bk", flat.astype(int), kept)
-        order = [-np.round(lengths.sum(axis=2), 7), unscorable, filler, (kept**2).sum(1)[None, :]]
+        scorable = np.einsum("bpn,kpn->bkp", known.astype(int), masks.astype(int))
+        filler = np.einsum("bp,bkp->bk", flat.astype(int), scorable)
+        evenness = (scorable**2).sum(axis=2)
+        order = [-np.round(lengths.sum(axis=2), 7), unscorable, filler, evenness]
         for i, count in enumerate(rows):
             chosen = podsrl.downsample_batch(rewards[i], int(count))
             assert chosen.sum() == count
@@ -79,9 +80,11 @@ def test_one_group_is_down_sampled_as_by_downsample(seed):
         kinds.append(np.where(rng.random(n) < 0.3, np.nan, kinds[1]))
         for rewards in kinds:
             for m in range(2, n + 1):
-                (mask,) = podsrl.downsample_batch(rewards[None], m, seed)
-                expected = sorted(podsrl.downsample(rewards, m, seed=seed))
-                assert np.flatnonzero(mask).tolist() == expected
+                (mask,) = podsrl.downsample_batch(rewards[None], m, seed=seed)
+                expected = np.isin(np.arange(n), podsrl.downsample(rewards, m, seed=seed))
+                scorable = ~np.isnan(rewards)  # of the others neither has an advantage
+                assert mask.sum() == m
+                assert (mask == expected)[scorable].all()
 
 
 def test_no_rows_and_no_prompts():
@@ -135,21 +138,21 @@ def test_the_kind_of_array_is_kept_and_all_agree():
     assert podsrl.downsample_batch(rewards.tolist(), 15, seed=3) == mask.tolist()
 
 
-@pytest.mark.parametrize("count", [8192, 8193, 20001])
+@pytest.mark.parametrize("count", [1024, 1025, 4001])
 @pytest.mark.parametrize("values", [2, 5, 1000])
 def test_large_batches_reach_the_bound_that_prices_give(values, count):
     # for any price c: sum of worths <= sum over groups of max_j(worth(j) - c j) + c rows
-    from podsrl.downsampling.across_prompts import _share_rows, _worths
+    from podsrl.downsampling.batch_rules import _worths, share_rows
     from podsrl.downsampling.ordering import sort_groups
 
     rng = np.random.default_rng(values)
-    rewards = np.floor(rng.random((1024, 64)) ** rng.uniform(0.2, 5, (1024, 1)) * values)
+    rewards = np.floor(rng.random((256, 32)) ** rng.uniform(0.2, 5, (256, 1)) * values)
     ascending, _, scorable = sort_groups(rewards, None)
     worth = _worths(ascending, scorable[:, 0])
-    shares = _share_rows(worth, count, None)
+    shares = share_rows(worth, count)
     assert shares.sum() == count
-    reached = worth[np.arange(1024), shares].sum()
-    j = np.arange(65)
+    reached = worth[np.arange(256), shares].sum()
+    j = np.arange(33)
     prices = np.linspace(0.0, 0.4, 401)
     bound = min(((worth - c * j).max(axis=1)).sum() + c * count for c in prices)
     assert reached <= bound + 1e-9
@@ -160,7 +163,7 @@ def test_large_batches_reach_the_bound_that_prices_give(values, count):
 @pytest.mark.parametrize(
     ("rewards", "rows", "says"),
     [
-        ([[0.0, 1.0]], 3, "3 rows can't be kept of 1 x 2"),
+        ([[0.0, 1.0]], 3, "rows = 3 can't be kept of 1 x 2"),
         ([[0.0, 1.0]], -1, "0 <= rows <= 2"),
         ([[0.0, 1.0]], 1.5, "rows must be an integer"),
         ([0.0, 1.0], 1, r"shape \(P, n\); got \(2,\)"),
@@ -170,3 +173,62 @@ def test_large_batches_reach_the_bound_that_prices_give(values, count):
 def test_bad_input_is_refused_with_what_is_allowed(rewards, rows, says):
     with pytest.raises(InvalidInputError, match=says):
         podsrl.downsample_batch(rewards, rows)
+
+
+@podsrl.batch_rule
+def first_rows(rewards_P_N, rows, seed):
+    """A rule of one's own: the first scorable rows of the batch."""
+    places = np.flatnonzero(~np.isnan(rewards_P_N))[:rows]
+    return np.isin(np.arange(rewards_P_N.size), places).reshape(rewards_P_N.shape)
+
+
+def test_a_batch_rule_of_ones_own_goes_by_name_callable_and_file(tmp_path):
+    rewards = [[None, 1.0], [0.0, 1.0]]
+    expected = [[False, True], [True, False]]
+    assert podsrl.downsample_batch(rewards, 2, rule=first_rows) == expected
+    podsrl.register_rule("first_rows", first_rows)
+    assert podsrl.downsample_batch(rewards, 2, rule="first_rows") == expected
+    del podsrl.RULES["first_rows"]
+    file = tmp_path / "rules.py"
+    file.write_text(
+        "import numpy as np\nfrom podsrl import batch_rule\n"
+        "@batch_rule\ndef last(rewards_P_N, rows, seed=None, skip=0):\n"
+        "    places = np.flatnonzero(~np.isnan(rewards_P_N))[::-1][skip:rows + skip]\n"
+        "    return np.isin(np.arange(rewards_P_N.size), places).reshape(rewards_P_N.shape)\n"
+    )
+    assert podsrl.downsample_batch(rewards, 1, rule=f"{file}:last") == [[False] * 2, [False, True]]
+    skipping = podsrl.downsample_batch(rewards, 1, rule=f"{file}:last(skip=1)")
+    assert skipping == [[False, False], [True, False]]
+    # an unscorable rollout is added where no other is left, whatever the rule does
+    assert podsrl.downsample_batch(rewards, 4, rule=f"{file}:last") == [[True] * 2] * 2
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        (lambda r: np.ones(r.shape, dtype=bool), r"with 2 true.*got 3"),
+        (lambda r: np.zeros((2, 2)), "booleans of shape .*got shape .* of float64"),
+        (lambda r: np.isnan(r) | (np.arange(4).reshape(2, 2) == 3), "could not be scored"),
+    ],
+)
+def test_a_batch_rule_that_returns_nonsense_is_named(returned, says):
+    @podsrl.batch_rule
+    def nonsense(rewards_P_N, rows, seed):
+        return returned(rewards_P_N)
+
+    rewards = [[None, 1.0], [0.0, 1.0]]
+    if "got 3" in says:
+        rewards[0][0] = 0.5
+        says = says.replace("got 3", "got 4")
+    with pytest.raises(InvalidInputError, match=f"nonsense.*{says}"):
+        podsrl.downsample_batch(rewards, 2, rule=nonsense)
+
+
+def test_each_kind_of_rule_is_refused_at_the_other_door_and_bad_arguments_are_named():
+    with pytest.raises(InvalidInputError, match="'max_contrast' keeps rows across prompts"):
+        podsrl.downsample([0.0, 1.0], 1, rule="max_contrast")
+    with pytest.raises(InvalidInputError, match="'max_variance' keeps m of each prompt"):
+        podsrl.downsample_batch([[0.0, 1.0]], 1, rule="max_variance")
+    for rule in ("max_contrast(low=1)", "max_contrast(1)", "max_contrast(low="):
+        with pytest.raises(InvalidInputError, match="max_contrast"):
+            podsrl.downsample_batch([[0.0, 1.0]], 1, rule=rule)

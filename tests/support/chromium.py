@@ -131,17 +131,6 @@ class Chromium:
         data = self.send("Page.captureScreenshot", format="png")["data"]
         Path(path).write_bytes(base64.b64decode(data))
 
-    def brightness(self, selector):
-        """0 to 255: how bright the upper left corner of an image is, as it is drawn."""
-        corner = (
-            "const pen = document.createElement('canvas').getContext('2d');"
-            " await image.decode(); pen.drawImage(image, 0, 0, 4, 4, 0, 0, 4, 4);"
-            " const parts = pen.getImageData(0, 0, 1, 1).data.slice(0, 3);"
-            " return parts.reduce((a, b) => a + b) / 3;"
-        )
-        image = f"document.querySelector({json.dumps(selector)})"
-        return self.run(f"(async (image) => {{ {corner} }})({image})")
-
     def of_kind(self, method):
         """The parameters of the recorded events of a kind."""
         return [event["params"] for event in self.events if event.get("method") == method]

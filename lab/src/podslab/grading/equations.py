@@ -11,9 +11,7 @@ from podsrl.errors import InvalidInputError
 MAX_EQUATION = 1_000
 _MAX_COUNT = 6  # digits of a coefficient or a subscript
 
-_SUBSCRIPTS = str.maketrans(
-    "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089", "0123456789"
-)
+_SUBSCRIPTS = {0x2080 + digit: str(digit) for digit in range(10)}
 _SUPERSCRIPT = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]*[\u207a\u207b]")
 _PLAIN = str.maketrans(
     "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b", "0123456789+-"
@@ -32,7 +30,10 @@ _STATE = re.compile(r"_?\{?\((?:aq|s|l|g|ppt|conc|dil|cr|liq|solid|gas)\.?\)\}?"
 _WRAPPER = re.compile(r"\\(?:ce|mathrm|text|mathbf|textbf)\s?\{")
 _CHARGE = re.compile(r"\(?\{([0-9]{0,3})([+-])([0-9]{0,3})\}\)?$")
 _CARET = re.compile(r"\^\s?\{?\s?([0-9]{0,3})\s?([+-])\s?([0-9]{0,3})\s?\}?")
-_TOKEN = re.compile(rf"([A-Z][a-z]?|[(\[])|([)\]])|([0-9]{{1,{_MAX_COUNT}}})")
+_TIMES = re.compile(rf"([0-9]{{0,{_MAX_COUNT}}})(.*)", re.DOTALL)
+_ELEMENT = re.compile(r"([A-Z][a-z]?)([0-9]*)")
+_FORMULA = re.compile(r"(?:[A-Z][a-z]?[0-9]*)+")
+_GROUP = re.compile(rf"[(\[]([^()\[\]]*)[)\]]([0-9]{{0,{_MAX_COUNT}}})")
 
 
 class Species(NamedTuple):
@@ -106,13 +107,9 @@ def balances(answer: str, gold: str) -> bool:
     except NotAnEquationError:
         return False
     if not is_balanced(wanted):
-        return all(sorted(a) == sorted(b) for a, b in zip(wanted, given, strict=True))
-    if not is_balanced(given):
-        return False
-    return all(
-        sorted(species for _, species in a) == sorted(species for _, species in b)
-        for a, b in zip(wanted, given, strict=True)
-    )
+        return [sorted(side) for side in wanted] == [sorted(side) for side in given]
+    substances = [[sorted(one for _, one in side) for side in both] for both in (wanted, given)]
+    return is_balanced(given) and substances[0] == substances[1]
 
 
 def _plain(text: str) -> str:
@@ -152,48 +149,33 @@ def _species(formula: str) -> Species:
         formula = formula[1:-1]
     charge, body = 0, formula
     if match := _CHARGE.search(formula):
-        size = int(match[1] or match[3] or 1)
-        charge = size if match[2] == "+" else -size
+        charge = int(f"{match[2]}{match[1] or match[3] or 1}")
         body = formula[: match.start()]
-    atoms: Counter[str] = Counter()
-    if body not in ("e", "e-"):
-        for part in body.split("*"):
-            digits = re.match(rf"[0-9]{{0,{_MAX_COUNT}}}", part)
-            times = int(digits[0]) if digits and digits[0] else 1
-            for element, count in _atoms(part[digits.end() if digits else 0 :]).items():
-                atoms[element] += times * count
-    elif body == "e-":
+    if body == "e-":
         body, charge = "e", -1
+    atoms: Counter[str] = Counter()
+    for part in body.split("*") if body != "e" else ():
+        digits, rest = _TIMES.fullmatch(part).groups()  # type: ignore[union-attr] # always matches
+        for element, count in _atoms(rest).items():
+            atoms[element] += int(digits or 1) * count
     return Species(body, tuple(sorted(atoms.items())), charge)
 
 
 def _atoms(formula: str) -> Counter[str]:
     """Atoms of a formula without charge; brackets of both kinds may nest."""
-    stack: list[Counter[str]] = [Counter()]
-    last: Counter[str] = Counter()  # what a number that follows multiplies
-    position = 0
-    while position < len(formula):
-        match = _TOKEN.match(formula, position)
-        if match is None or len(stack) > 20:
-            raise NotAnEquationError(f"{formula!r} is not a formula")
-        opening, closing, digits = match.groups()
-        if opening in ("(", "["):
-            stack.append(Counter())
-            last = Counter()
-        elif opening:
-            last = Counter({opening: 1})
-            stack[-1] += last
-        elif closing:
-            if len(stack) < 2:
-                raise NotAnEquationError(f"{formula!r} has a bracket too many")
-            last = stack.pop()
-            stack[-1] += last
-        else:
-            if not last or int(digits) < 1:
-                raise NotAnEquationError(f"{formula!r} has a number out of place")
-            stack[-1] += Counter({e: c * (int(digits) - 1) for e, c in last.items()})
-            last = Counter()
-        position = match.end()
-    if len(stack) != 1 or not stack[0]:
+    while match := _GROUP.search(formula):
+        inside, times = _atoms(match[1]), _count(match[2])
+        flat = "".join(f"{element}{times * count}" for element, count in inside.items())
+        formula = f"{formula[: match.start()]}{flat}{formula[match.end() :]}"
+    if not _FORMULA.fullmatch(formula):
         raise NotAnEquationError(f"{formula!r} is not a formula")
-    return stack[0]
+    total: Counter[str] = Counter()
+    for element, digits in _ELEMENT.findall(formula):
+        total[element] += _count(digits)
+    return total
+
+
+def _count(digits: str) -> int:
+    if digits and int(digits) < 1:
+        raise NotAnEquationError("a formula has no zero")
+    return int(digits or 1)

@@ -70,26 +70,22 @@ class Arithmetic(Task):
         if path is not None:
             raise InvalidInputError(f"arithmetic is generated and reads no data; got path {path!r}")
         draw = random.Random(f"{self.seed}/{split}")
-        seen: set[tuple[int, int]] = set()
-        rows = []
-        for index in range(self.sizes[split]):
-            columns = self.columns[index % len(self.columns)]
-            a, b = self._unseen(draw, split, columns, seen)
-            rows.append({"question": f"{a}+{b}", "answer": str(a + b), "columns": columns})
-        return rows
-
-    def _unseen(
-        self, draw: random.Random, split: str, columns: int, seen: set[tuple[int, int]]
-    ) -> tuple[int, int]:
-        for _ in range(10_000):
-            problem = draw_problem(draw, columns, split)
-            if problem not in seen:
-                seen.add(problem)
-                return problem
-        raise InvalidInputError(
-            f"{self.sizes[split]} rows are more {split} problems than {columns} columns have; ask"
-            f" for fewer ({split}_size) or for more columns"
-        )
+        problems: dict[tuple[int, int], int] = {}  # each with its columns, in the order drawn
+        size = self.sizes[split]
+        for _ in range(10_000 + 100 * size):
+            if len(problems) == size:
+                break
+            columns = self.columns[len(problems) % len(self.columns)]
+            problems.setdefault(draw_problem(draw, columns, split), columns)
+        else:
+            raise InvalidInputError(
+                f"{size} rows are more {split} problems than {columns} columns have; ask for fewer"
+                f" ({split}_size) or for more columns"
+            )
+        return [
+            {"question": f"{a}+{b}", "answer": str(a + b), "columns": columns}
+            for (a, b), columns in problems.items()
+        ]
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Right if the answer that is given is the integer `row["answer"]`, and nothing else."""

@@ -181,24 +181,22 @@ def paper_rewards(task: Task, form: str) -> list[RewardFunction]:
                 watch.record(failed)
             return texts, last[1]
 
-    def shaped(grade: Grade, score: Callable[[str], float], text: str) -> float | None:
-        if grade.answer is None:
-            return None
-        return score(text) if every or not grade.answer else 0.0
+    def reward(name: str, score: Callable[[str, Grade], float]) -> RewardFunction:
+        def function(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+            graded = zip(*grades(completions, columns), strict=True)
+            return [None if g.answer is None else score(text, g) for text, g in graded]
 
-    def correctness(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        _, graded = grades(completions, columns)
-        return [None if g.answer is None else float(g.answer) for g in graded]
+        function.__name__ = name
+        return function
 
-    def format(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        texts, graded = grades(completions, columns)
-        return [shaped(g, _form_score, t) for t, g in zip(texts, graded, strict=True)]
+    def shaped(score: Callable[[str], float]) -> Callable[[str, Grade], float]:
+        return lambda text, grade: score(text) if every or not grade.answer else 0.0
 
-    def tags(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        texts, graded = grades(completions, columns)
-        return [shaped(g, _tag_score, t) for t, g in zip(texts, graded, strict=True)]
-
-    return [correctness, format, tags]
+    return [
+        reward("correctness", lambda text, grade: float(bool(grade.answer))),
+        reward("format", shaped(_form_score)),
+        reward("tags", shaped(_tag_score)),
+    ]
 
 
 def _form_score(text: str) -> float:

@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -51,7 +51,7 @@ class Code(Task):
 
     def __init__(self, seconds: float = 10.0, cpu_seconds: int = 5, memory_mb: int = 1024) -> None:
         for name, value in {"cpu_seconds": cpu_seconds, "memory_mb": memory_mb}.items():
-            if not isinstance(value, int) or value < 1:
+            if not isinstance(value, int) or value < 1:  # what rlimits take
                 raise InvalidInputError(f"{name} must be a whole number from 1; got {value!r}")
         if not seconds > 0:
             raise InvalidInputError(f"seconds must be above 0; got {seconds!r}")
@@ -61,20 +61,14 @@ class Code(Task):
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question`, `answer` (the gold code), `tests` and `setup` (code run first)."""
         check_choice("split", split, self.splits)
-        if split == "humaneval":
-            made = _humaneval_row
-            rows: Any = (
-                load_from_hub("evalplus/humanevalplus", "test")
-                if path is None
-                else read_jsonl(find_file(path, ["humanevalplus.jsonl", "HumanEvalPlus.jsonl"]))
-            )
+        made = _humaneval_row if split == "humaneval" else _mbpp_row
+        rows: Iterable[Row]
+        if path is not None:
+            rows = _from_files(split, path)
+        elif split == "humaneval":
+            rows = load_from_hub("evalplus/humanevalplus", "test")
         else:
-            made = _mbpp_row
-            rows = (
-                load_from_hub("google-research-datasets/mbpp", split, config="full")
-                if path is None
-                else _mbpp_split(split, path)
-            )
+            rows = load_from_hub("google-research-datasets/mbpp", split, config="full")
         return [
             made(row, f"{path or self.name}, {split}, row {number}")
             for number, row in enumerate(rows, start=1)
@@ -141,7 +135,9 @@ def extract_code(completion: str) -> str | None:
     return code if code and len(code) <= MAX_CODE else None
 
 
-def _mbpp_split(split: str, path: str) -> list[Row]:
+def _from_files(split: str, path: str) -> Iterable[Row]:
+    if split == "humaneval":
+        return read_jsonl(find_file(path, ["humanevalplus.jsonl", "HumanEvalPlus.jsonl"]))
     file = find_file(path, [f"{split}.jsonl", "mbpp.jsonl"])
     rows: list[Row] = list(read_jsonl(file, required=("code", "test_list")))
     if file.name == "mbpp.jsonl":

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from podsrl.errors import InvalidInputError, MissingDependencyError
+from podsrl.errors import InvalidInputError
 
 
 class FileRow(dict[str, Any]):
@@ -67,15 +67,10 @@ def load_from_hub(name: str, split: str, config: str | None = None) -> Iterable[
     """Rows of a split of a dataset on the Hugging Face hub (or in its cache).
 
     Raises:
-        MissingDependencyError: the package `datasets` is not installed.
         InvalidInputError: the dataset can't be had; the message says how to use a local copy.
     """
-    try:
-        import datasets
-    except ImportError as error:
-        raise MissingDependencyError(
-            "loading from the hub needs the package datasets: pip install 'podsrl[trl]'"
-        ) from error
+    import datasets  # takes a second
+
     try:
         rows = datasets.load_dataset(name, config, split=split)
     except (OSError, ValueError, RuntimeError) as error:  # offline, no such dataset, no such split

@@ -29,7 +29,7 @@ PARSED = (
 )
 #: Datasets whose verifiers accept what is no answer ("nan", any text), and what must hold, too.
 CHECKED: dict[str, Callable[[str, Mapping[str, Any]], bool]] = {
-    "coin_flip": lambda text, entry: abs(_fraction(text) - _fraction(entry["answer"])) <= 1e-4,
+    "coin_flip": lambda text, entry: abs(Fraction(text) - Fraction(entry["answer"])) <= 1e-4,
     "complex_arithmetic": lambda text, entry: "nan" not in text.lower(),
     "game_of_life_halting": lambda text, entry: (
         text.strip(" \n.'\"").lower() == str(entry["answer"]).lower()
@@ -116,14 +116,13 @@ class ReasoningGym(Task):
         """
         answers = [answer_tag(text) or declared_answer(text) or "" for text in completions]
         scores = self._scores(answers, rows)
-        plain = [
-            unwrapped(answer) if score is not None and score < _RIGHT else ""
-            for answer, score in zip(answers, scores, strict=True)
-        ]
-        again = ["" if p == a.strip() else p for p, a in zip(plain, answers, strict=True)]
-        second = self._scores(again, rows)
+        for place, (answer, score) in enumerate(zip(answers, scores, strict=True)):
+            plain = unwrapped(answer)
+            refused = score is not None and score < _RIGHT
+            answers[place] = plain if refused and plain != answer.strip() else ""
+        again = self._scores(answers, rows)
         best = [
-            new if asked else old for asked, new, old in zip(again, second, scores, strict=True)
+            new if asked else old for asked, new, old in zip(answers, again, scores, strict=True)
         ]
         return [
             Grade(None if score is None else score > _RIGHT, in_format(text))
@@ -134,14 +133,13 @@ class ReasoningGym(Task):
         self, answers: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[float | None]:
         """The verifier's scores; no answer, and one that is too long, have 0."""
-        asked = [0 < len(answer) <= _MAX_VERIFIED for answer in answers]
         items = [
             (row["dataset"], row["config"], row["problem"], answer)
-            for answer, row, ask in zip(answers, rows, asked, strict=True)
-            if ask
+            for answer, row in zip(answers, rows, strict=True)
+            if 0 < len(answer) <= _MAX_VERIFIED
         ]
         found = iter(shared_pool(self._deadline, "reasoning_gym").run(_FUNCTION, items))
-        return [next(found) if ask else 0.0 for ask in asked]
+        return [next(found) if 0 < len(answer) <= _MAX_VERIFIED else 0.0 for answer in answers]
 
     def _generate(self, split: str) -> list[Row]:
         size = self._size if split == "train" else self._size // 5
@@ -183,10 +181,6 @@ def _makes_24(text: str, numbers: Sequence[int]) -> bool:
     used = sorted(map(int, re.findall("[0-9]+", text)))
     plain = re.fullmatch(r"[0-9\s+*/()-]+", text) is not None
     return plain and used == sorted(numbers) and bool(parse_expr(text.strip()) == 24)
-
-
-def _fraction(text: str) -> Fraction:
-    return Fraction(text.replace(",", ""))
 
 
 def _as_text(entry: dict[str, Any], index: int, seed: int) -> str:

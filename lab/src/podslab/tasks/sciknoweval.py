@@ -103,19 +103,16 @@ class SciKnowEval(Task):
 def _row(row: Mapping[str, Any], where: str) -> Row:
     choices = row.get("choices") or {}
     texts, labels = list(choices.get("text", ())), list(choices.get("label", ()))
-    question, answer = str(row["question"]), row.get("answerKey") or row.get("answer")
+    answer = row.get("answerKey") or row.get("answer")
     if not answer:
         raise InvalidInputError(f"{where}: no field 'answer' or 'answerKey'")
-    if texts:
-        if answer not in labels or len(labels) != len(texts):
-            raise InvalidInputError(f"{where}: the answer {answer!r} is no label of {labels}")
-        options = zip(labels, texts, strict=True)
-        question += "".join(f"\n{label}) {text}" for label, text in options)
+    if texts and (answer not in labels or len(labels) != len(texts)):
+        raise InvalidInputError(f"{where}: the answer {answer!r} is no label of {labels}")
+    options = "".join(f"\n{label}) {text}" for label, text in zip(labels, texts, strict=False))
     subtask = (row.get("details") or {}).get("task", "")
-    # The published rows of this file carry another name than the file.
-    subtask = {"molecular_property_prediction": "molecular_property_calculation"}.get(
-        subtask, subtask
-    )
+    if subtask == "molecular_property_prediction":  # the published rows' name is not the file's
+        subtask = "molecular_property_calculation"
+    question = f"{row['question']}{options}"
     return {"question": question, "answer": str(answer), "choices": texts, "subtask": subtask}
 
 

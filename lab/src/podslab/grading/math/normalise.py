@@ -9,41 +9,18 @@ import re
 
 from podslab.grading.extract import DELIMITERS
 
-#: Full-width characters, minus signs and dashes, the commonest one-character fractions.
-_CHARACTERS: dict[int, str] = {0xFF01 + i: chr(0x21 + i) for i in range(94)}
-_CHARACTERS |= {ord(a): "-" for a in "\u2212\u2013\u2014\ufe63"}
-_CHARACTERS |= dict.fromkeys([0x200B, 0x2060, 0xFEFF], "")  # without a width
+_SIGNS = "\u00d7\u22c5\u00b7\u03c0\u221e\u2264\u2265\u2260\u222a\u2205\u2208\u00b1\u00b0\u03b8"
+_SIGN_NAMES = r"\times \cdot \cdot \pi \infty \le \ge \ne \cup \emptyset \in \pm ^\circ \theta"
+#: Signs, full-width characters, minus signs and dashes, the commonest one-character fractions.
+_CHARACTERS = {ord(s): f"{name} " for s, name in zip(_SIGNS, _SIGN_NAMES.split(), strict=True)}
+_CHARACTERS |= {0xFF01 + i: chr(0x21 + i) for i in range(94)}
 _CHARACTERS |= {0xBD: " 1/2", 0xBC: " 1/4", 0xBE: " 3/4", 0x2153: " 1/3", 0x2154: " 2/3"}
-_CHARACTERS |= {
-    ord(a): b
-    for a, b in {
-        "\u2044": "/",
-        "\u2215": "/",
-        "\u00f7": "/",
-        "\u00d7": "\\times ",
-        "\u22c5": "\\cdot ",
-        "\u00b7": "\\cdot ",
-        "\u03c0": "\\pi ",
-        "\u221e": "\\infty ",
-        "\u2264": "\\le ",
-        "\u2265": "\\ge ",
-        "\u2260": "\\ne ",
-        "\u222a": "\\cup ",
-        "\u2205": "\\emptyset ",
-        "\u2208": "\\in ",
-        "\u00b1": "\\pm ",
-        "\u00b0": "^\\circ ",
-        "\u00b2": "^2",
-        "\u00b3": "^3",
-        "\u03b8": "\\theta ",
-        "\u221a": "\\sqrt",
-        "\u2032": "'",
-        "\u2019": "'",
-        "\u00a0": " ",
-        "\u202f": " ",
-        "\u2009": " ",
-    }.items()
-}
+_CHARACTERS |= {0xB2: "^2", 0xB3: "^3", 0x221A: "\\sqrt"}
+_CHARACTERS |= dict.fromkeys([0x200B, 0x2060, 0xFEFF], "")  # without a width
+_CHARACTERS |= dict.fromkeys([0xA0, 0x202F, 0x2009], " ")
+_CHARACTERS |= dict.fromkeys([0x2212, 0x2013, 0x2014, 0xFE63], "-")
+_CHARACTERS |= dict.fromkeys([0x2044, 0x2215, 0xF7], "/")
+_CHARACTERS |= dict.fromkeys([0x2032, 0x2019], "'")
 #: $...$ within a text, but not "$5 and $6"; the other signs of LaTeX's mathematics.
 _DOLLARS = re.compile(r"(?<!\\)(\$\$?)(?=\S)((?:\\\$|[^$])*)(?<=[^\s\\])\1")
 _MATHEMATICS = re.compile(r"(?<!\\)\\[()\[\]]")

@@ -2,51 +2,34 @@
 
 import re
 
-_UNITS = {
-    "dollar": "dollars usd",
-    "cent": "cents",
-    "euro": "euros \u20ac",
-    "pound sterling": "\u00a3",
-    "yen": "\u00a5",
-    "%": "percent percentage pct",
-    "degree": "degrees \u00b0 deg",
-    "radian": "radians rad",
-    "millimeter": "millimeters millimetre millimetres mm",
-    "centimeter": "centimeters centimetre centimetres cm",
-    "meter": "meters metre metres m",
-    "kilometer": "kilometers kilometre kilometres km",
-    "inch": "inches in",
-    "foot": "feet ft",
-    "yard": "yards yd",
-    "mile": "miles mi",
-    "milligram": "milligrams mg",
-    "gram": "grams g",
-    "kilogram": "kilograms kg",
-    "ounce": "ounces oz",
-    "pound": "pounds lb lbs",
-    "ton": "tons tonne tonnes",
-    "milliliter": "milliliters ml mL",
-    "liter": "liters litre litres l L",
-    "gallon": "gallons gal",
-    "second": "seconds sec secs s",
-    "minute": "minutes min mins",
-    "hour": "hours hr hrs h",
-    "day": "days",
-    "week": "weeks",
-    "month": "months",
-    "year": "years yr yrs",
-    "mph": "",
-    "am": "AM a.m",
-    "pm": "PM p.m",
+#: Each unit and its other spellings.
+_UNITS = """
+    dollar: dollars usd; cent: cents; euro: euros \u20ac; pound sterling: \xa3; yen: \xa5;
+    %: percent percentage pct; degree: degrees \xb0 deg; radian: radians rad;
+    millimeter: millimeters millimetre millimetres mm;
+    centimeter: centimeters centimetre centimetres cm; meter: meters metre metres m;
+    kilometer: kilometers kilometre kilometres km; inch: inches in; foot: feet ft;
+    yard: yards yd; mile: miles mi; milligram: milligrams mg; gram: grams g;
+    kilogram: kilograms kg; ounce: ounces oz; pound: pounds lb lbs; ton: tons tonne tonnes;
+    milliliter: milliliters ml mL; liter: liters litre litres l L; gallon: gallons gal;
+    second: seconds sec secs s; minute: minutes min mins; hour: hours hr hrs h; day: days;
+    week: weeks; month: months; year: years yr yrs; mph:; am: AM a.m; pm: PM p.m
+"""
+_CANONICAL = {
+    name: unit
+    for unit, names in (entry.strip().split(":") for entry in _UNITS.split(";"))
+    for name in (unit, *names.split())
 }
-_CANONICAL = {name: unit for unit, names in _UNITS.items() for name in (unit, *names.split())}
-_FUNCTIONS = frozenset(
-    re.findall(
-        r"\w+",
-        """pi sqrt sin cos tan cot csc log ln exp theta alpha beta gamma phi infty infinity inf oo
-        arcsin arccos arctan sinh cosh tanh mod max gcd lcm frac cdot binom circ""",
-    )
-)
+_FUNCTION_NAMES = """
+    pi sqrt sin cos tan cot csc log ln exp theta alpha beta gamma phi infty infinity inf oo arcsin
+    arccos arctan sinh cosh tanh mod max gcd lcm frac cdot binom circ
+"""
+_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+_NUMBER_WORDS = """
+    zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+    sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
+"""
+_NUMBERS = frozenset(_NUMBER_WORDS.split())
 _PLAIN = frozenset(("an", "the", "is", "of", "or", "per", "sq", "cu", "by", "so", "for", "in"))
 #: A raw word, and one that \text{} marks as a word.
 _WORD = re.compile(r"(?P<marked>\u00ab[^\u00bb]*\u00bb)|[^\W\d_]+(?:['.\-/][^\W\d_]+)*")
@@ -98,16 +81,6 @@ def read_unit(text: str, prose: bool = False) -> str | None:
     return "" if rate else found  # a rate: compared by its number alone
 
 
-_NUMBER_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """zero two three four five six seven eight nine ten eleven twelve thirteen fourteen
-        fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
-        ninety""",
-    )
-)
-
-
 def _harmless(word: str, before: str, prose: bool) -> bool:
     """Is a raw word a word, and not a product of variables or the name of a function?"""
     if word.lower() in _FUNCTIONS or before.endswith("\\"):
@@ -118,8 +91,5 @@ def _harmless(word: str, before: str, prose: bool) -> bool:
         return prose and (word in _CANONICAL or word in "aAI") and before.endswith(" ")
     if prose or word in _CANONICAL or word.lower() in _PLAIN:
         return True
-    return (
-        len(word) > 3
-        and word.lower() not in _NUMBER_WORDS
-        and bool(re.search("[aeiouyAEIOUY]", word))
-    )
+    spelled = word.lower() not in _NUMBERS and re.search("[aeiouy]", word, re.IGNORECASE)
+    return len(word) > 3 and bool(spelled)

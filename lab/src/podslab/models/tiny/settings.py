@@ -1,5 +1,6 @@
 """What the embedded model is built from."""
 
+import re
 from dataclasses import dataclass
 
 from podsrl.errors import InvalidInputError
@@ -41,22 +42,18 @@ class TinySettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_columns <= self.max_columns:
-            raise InvalidInputError(
-                f"min_columns = {self.min_columns}, max_columns = {self.max_columns}; allowed is"
-                " 1 <= min_columns <= max_columns"
-            )
-        for name in ("noise", "form_noise"):
-            if not 0 <= (share := getattr(self, name)) < 1:
-                raise InvalidInputError(f"{name} = {share}; allowed is 0 <= {name} < 1")
-        for name in ("steps", "batch_size", "layers"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} = {getattr(self, name)} must be at least 1")
-        if self.hidden_size % (2 * self.heads):
-            raise InvalidInputError(
-                f"hidden_size = {self.hidden_size} must be a multiple of twice heads = {self.heads}"
-            )
-        if self.heads % self.key_value_heads:
-            raise InvalidInputError(
-                f"key_value_heads = {self.key_value_heads} must divide heads = {self.heads}"
-            )
+        rules = {
+            "1 <= min_columns <= max_columns": 1 <= self.min_columns <= self.max_columns,
+            "0 <= noise < 1": 0 <= self.noise < 1,
+            "0 <= form_noise < 1": 0 <= self.form_noise < 1,
+            "steps >= 1": self.steps >= 1,
+            "batch_size >= 1": self.batch_size >= 1,
+            "layers >= 1": self.layers >= 1,
+            "hidden_size % (2 * heads) == 0": self.hidden_size % (2 * self.heads) == 0,
+            "heads % key_value_heads == 0": self.heads % self.key_value_heads == 0,
+        }
+        for rule, holds in rules.items():
+            if not holds:
+                named = [word for word in re.findall(r"[a-z_]+", rule) if hasattr(self, word)]
+                given = [f"{name} = {getattr(self, name)}" for name in named]
+                raise InvalidInputError(f"{', '.join(given)}; allowed is {rule}")

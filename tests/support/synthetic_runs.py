@@ -72,14 +72,3 @@ def write_metrics(run, steps, n, m, seconds_per_step=1.0, rewards=(0.25,), **mor
                 **{name: value(step) if callable(value) else value for name, value in more.items()},
             }
         )
-
-
-def write_training(folder, rewards, n=64, m=16, every=10, **more):
-    """A run as `PODSTrainer` writes it by itself: no evaluations, no task."""
-    run = RunFolder(folder)
-    config = {"arm": "pods", "seed": 42, "task": None, "num_rollouts": n, "num_generations": m}
-    run.write_config(config)
-    steps = len(rewards) * every
-    write_metrics(run, steps, n, m, rewards=rewards, **more)
-    run.finish("pods", 42, steps, float(steps))
-    return run

@@ -160,7 +160,7 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ({"num_rollouts": "many"}, "num_rollouts: invalid int value: 'many'"),
         ({"learning_rate": "fast"}, "learning_rate: invalid float value: 'fast'"),
         ({"bf16": "perhaps"}, "bf16"),
-        ({"max_steps": [1, 2]}, "max_steps"),
+        ({"max_steps": [1, 2]}, "2: only a field that is a list takes many values"),
         ({"training_clock": "sun"}, "unknown training_clock 'sun'; allowed: wall, cpu"),
         ({"reward_weights": [1, 2]}, "has 3 reward functions: give one number for each"),
         ({"report_to": "wandb"}, "report_to wandb needs a package that is not installed"),
@@ -308,7 +308,7 @@ def test_evaluate_names_a_missing_model_task_or_split(capsys, tmp_path, tiny_mod
 
 def test_a_field_and_its_value_may_stand_apart_before_a_verbs_own_words(config, capsys):
     apart = fails(["recommend", "--config", config(), "--num_rollouts", "1"], capsys)
-    assert "num_generations=4 rollouts can't be kept of num_rollouts=1" in apart
+    assert "num_rollouts=1; allowed: at least 2" in apart
     assert apart == fails(["recommend", "--num_rollouts=1", "--config", config()], capsys)
 
 

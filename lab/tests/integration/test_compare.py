@@ -14,7 +14,6 @@ import yaml
 
 pytest.importorskip("trl")
 
-from podslab.cli.compare import describe
 from podslab.comparison import comparison_process as worker
 from podslab.comparison.comparison import (
     ComparisonSpec,
@@ -24,7 +23,7 @@ from podslab.comparison.comparison import (
 )
 from podslab.comparison.comparison_config import parse_comparison
 from podslab.comparison.comparison_process import work
-from podslab.comparison.run_comparison import Status, compare
+from podslab.comparison.run_comparison import Outcome, compare
 from podslab.evaluation.records import evaluations
 from podslab.grading.pool import GradingProcessError
 from podslab.grading.unscorable import UnscorableError
@@ -47,11 +46,6 @@ def write(path: Path, config: dict[str, Any]) -> str:
 
 def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def test_the_live_line_says_what_runs_what_is_done_and_the_time_left():
-    status = Status(6, 2, {RunOf("grpo", 0): "x"}, RunOf("pods", 1), 0.421, 754.0)
-    assert describe(status) == "[2/6]  pods seed 1 42 %  1 failed  about 12.6 min left"
 
 
 # ---- running -------------------------------------------------------------------------------------
@@ -110,7 +104,6 @@ WITHOUT_TORCH = [sys.executable, str(Path(__file__).parents[1] / "support/compar
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podslab.comparison.run_comparison._POLL", 0.02)
     tests = str(Path(__file__).parents[1])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([tests, os.environ["PYTHONPATH"]]))
 
@@ -243,7 +236,7 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_as_it_is(
         lambda f: locks.append(Finishing(f)) or locks[-1],
     )
     monkeypatch.setattr(subprocess, "Popen", not_again)
-    assert compare(spec, Shard(1, 1)) == Status(1, 1)
+    assert compare(spec, Shard(1, 1)) == Outcome(1)
     assert contents(run.path) == locks[0].before
     # and a worker that was started before the run was finished does nothing either
     work(spec.folder, "pods", 0)

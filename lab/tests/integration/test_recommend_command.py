@@ -46,7 +46,7 @@ def recommendation_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "recommendation.json").read_text())
 
 
-def test_given_costs_and_pass_rates_give_a_table_a_figure_and_a_recommendation(capsys, tmp_path):
+def test_given_costs_and_pass_rates_give_a_table_and_a_recommendation(capsys, tmp_path):
     out = tmp_path / "plan"
     flags = ["--pass_rates", "0.02,0.97", "--n", "16,64", "--m", "8,16", "--out", str(out)]
     assert main([*GIVEN, *flags]) == 0
@@ -67,11 +67,9 @@ def test_given_costs_and_pass_rates_give_a_table_a_figure_and_a_recommendation(c
     sizes = Sizes(2, 64, 8), Sizes(1, 16, 16)
     cells = grid(parse_pass_rates("0.02,0.97"), costs, sizes)
     assert ratio[0] / ratio[1] == pytest.approx(cells[0].per_second / cells[1].per_second)
-    for name in ("recommendation.png", "recommendation.svg"):
-        assert (out / name).stat().st_size > 10_000
 
 
-def test_rows_and_variances_can_be_given(capsys, tmp_path):
+def test_rows_can_be_given(capsys, tmp_path):
     flags = ["--pass_rates", "0.5", "--out", str(tmp_path), "--rows", "128"]
     assert main([*GIVEN, *flags]) == 0
     assert "recommended: 128 prompts, 2 -> 1 across the batch" in capsys.readouterr().out
@@ -79,10 +77,6 @@ def test_rows_and_variances_can_be_given(capsys, tmp_path):
     assert (found["prompts"], found["settings"]["downsampling_rule"]) == (128, "max_contrast")
     assert main([*GIVEN, *flags[:-2], "--m", "1", "--n", "1,4"]) == 0
     assert "recommended: 16 prompts, 4 -> 1 across the batch" in capsys.readouterr().out
-    # where all prompts push alike and rollouts hardly differ, the cheapest step is best
-    assert main([*GIVEN, *flags, "--variances", "0,0.1"]) == 0
-    assert "more rollouts don't pay here" in capsys.readouterr().out
-    assert recommendation_of(tmp_path)["variances"] == {"between": 0.0, "within": 0.1}
 
 
 @pytest.mark.slow
@@ -193,15 +187,6 @@ def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
         assert found.costs.seconds(sizes) == pytest.approx(1.0)
     worth = [found.population.signal(one.n, one.m).worth(1) for one in (pods, grpo)]
     assert worth[0] > worth[1] > 0
-
-
-def test_rows_that_the_processes_of_a_run_cannot_share_are_refused(capsys, tmp_path):
-    config = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
-    run = write_run(tmp_path / "run", "pods", 0, [0.1, 0.4], n=32, m=16, config=config)
-    run.write_rollouts(1, rollouts(groups=1, n=32, m=16))
-    plan = ["recommend", str(run.path), "--out", str(tmp_path / "plan"), "--rows"]
-    assert "--rows 5 can't be shared by the 2 processes of the run" in fails([*plan, "5"], capsys)
-    assert main([*plan, "6"]) == 0
 
 
 @pytest.mark.parametrize(("generations", "passes", "steps"), [(1, 2, 2), (2, 2, 4), (2, 1, 2)])

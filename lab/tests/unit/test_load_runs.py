@@ -12,7 +12,7 @@ from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import as_json, as_markdown, summarise
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.rollout_log.run_folder import RunFolder
-from support.synthetic_runs import evaluation, write_run, write_training
+from support.synthetic_runs import evaluation, write_run
 
 SLOW = (0.1, 0.4, 0.6, 0.8)  # 99 % of 0.8 at the third evaluation, 30 steps of 1 s
 FAST = (0.1, 0.8, 0.8, 0.8)  # at the first, 10 steps of 1.5 s: 30 s / 15 s = 2x
@@ -91,80 +91,10 @@ def test_an_arm_that_learned_beside_a_reference_that_did_not_is_named(tmp_path):
     assert "no speed-up over it is given; pods did learn." in text
 
 
-def test_runs_without_evaluations_are_shown_by_their_rewards(tmp_path):
-    for name, rewards in (("a", (0.2, 0.4, 0.6)), ("b", (0.1, 0.3, 0.9))):
-        write_training(tmp_path / name, rewards)
-    comparison = load_comparison([tmp_path], Choices())
-    assert [arm.name for arm in comparison.arms] == ["a", "b"]  # both say that they are pods, 42
-    text = as_markdown(comparison, summarise(comparison))
-    assert text.startswith("## Training: mean reward of all rollouts")
-    assert "**0.1 → 0.9** b: mean reward of all rollouts, in 30 steps (30 s" in text
-    assert "| reward at the start | 0.2 | 0.1 |" in text
-    assert "speed-up" not in text
-    assert "nothing learned" not in text
-    alone = load_comparison([tmp_path / "a"], Choices(clock=Clock(generate=1.0)))
-    assert [arm.name for arm in alone.arms] == ["pods"]
-    assert alone.arms[0].curves.seconds.shape == (1, 20)
-    assert alone.arms[0].curves.seconds[0, -1] == 30 * 64.0
-    with pytest.raises(InvalidInputError, match="no evaluation in"):
-        numbers(tmp_path, references=["a"])
-
-
-def test_a_run_that_has_just_begun_does_not_shorten_the_others_of_its_arm(tmp_path):
-    for seed, rewards in enumerate([(0.2, 0.4, 0.6), (0.1,)]):
-        run = write_training(tmp_path / f"seed-{seed}", rewards)
-        run.write_config({**run.config(), "seed": seed})
-    arms = load_comparison([tmp_path], Choices()).arms
-    assert [(arm.name, arm.curves.steps[0, -1]) for arm in arms] == [("seed-0", 30), ("seed-1", 10)]
-    for step in range(11, 29):  # nearly as long as the other
-        run.append_metrics({**run.metrics()[-1], "step": step})
-    (arm,) = load_comparison([tmp_path], Choices()).arms
-    assert arm.curves.seeds == (0, 1)
-
-
-def test_runs_that_logged_nothing_are_refused_or_left_out(tmp_path):
+def test_a_run_without_evaluations_is_refused(tmp_path):
     RunFolder(tmp_path / "b").write_config({"arm": "pods", "seed": 0})
-    with pytest.raises(InvalidInputError, match=r"no evaluation in .*, and no rewards in its metr"):
+    with pytest.raises(InvalidInputError, match=r"no evaluation in .*b; `pods inspect` shows"):
         numbers(tmp_path)
-    with pytest.raises(
-        InvalidInputError, match=r"nothing to show: .*b was left out: it has logged"
-    ):
-        numbers(tmp_path, partial=True)
-    write_training(tmp_path / "a", (0.2, 0.4))
-    with pytest.raises(InvalidInputError, match=r"no evaluation in .*b, .*--partial"):
-        numbers(tmp_path)
-    found = numbers(tmp_path, partial=True)
-    assert [arm["arm"] for arm in found["arms"]] == ["pods"]
-    assert found["notes"] == [f"{tmp_path / 'b'} was left out: it has logged no reward"]
-
-
-def test_a_run_whose_rewards_are_all_null_is_left_out_with_a_note(tmp_path):
-    write_training(tmp_path / "null", (None,))
-    with pytest.raises(InvalidInputError, match=r"nothing to show: .*null was left out: all its r"):
-        numbers(tmp_path)
-    write_training(tmp_path / "a", (0.2, 0.4))
-    found = numbers(tmp_path)
-    assert [arm["arm"] for arm in found["arms"]] == ["pods"]
-    assert found["notes"] == [f"{tmp_path / 'null'} was left out: all its rewards are null"]
-
-
-def test_first_rewards_that_are_null_are_shown_as_not_known(tmp_path):
-    write_training(tmp_path, (None, 0.3, 0.4))
-    comparison = load_comparison([tmp_path], Choices())
-    text = as_markdown(comparison, summarise(comparison))
-    assert "**— → 0.4** pods" in text
-    assert "| reward at the start | — |" in text
-    assert "nan" not in text
-    write_training(tmp_path / "b", (0.1, 0.2, 0.3)).write_config({"arm": "pods", "seed": 43})
-    (arm,) = numbers(tmp_path)["arms"]  # no two seeds have a start
-    assert arm["final"]["mean"] == pytest.approx(0.35)
-
-
-def test_rewards_without_training_time_are_refused_saying_what_to_log(tmp_path):
-    write_training(tmp_path, (0.2, 0.4), **{"pods/training_seconds": None})
-    with pytest.raises(InvalidInputError, match=r"log pods/training_seconds, the seconds of train"):
-        numbers(tmp_path)
-    assert numbers(tmp_path, clock=Clock(generate=1.0))["arms"][0]["training_seconds"] == 20 * 64
 
 
 def test_mixed_tasks_are_refused_and_can_be_chosen_from(tmp_path):
@@ -236,7 +166,13 @@ def test_a_missing_seed_is_refused_and_left_out_of_a_partial_report(tmp_path):
 
 def test_an_arm_that_the_spec_names_and_nobody_ran_is_refused(tmp_path):
     write_comparison(tmp_path)
-    spec = {"arms": {"grpo": {}, "pods": {}, "grpo_ga": {"n": 64}}, "seeds": [0, 1]}
+    spec = {
+        "arms": {"grpo": {}, "pods": {}, "grpo_ga": {"n": 64}},
+        "seeds": [0, 1],
+        "budget": {"steps": 30},
+        "evaluations": 3,
+        "launch": [],
+    }
     (tmp_path / "comparison.yaml").write_text(yaml.safe_dump(spec))
     with pytest.raises(InvalidInputError, match=r"missing runs: grpo_ga seed 0, grpo_ga seed"):
         numbers(tmp_path)

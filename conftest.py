@@ -11,4 +11,7 @@ def _has_doctests(path: Path) -> bool:
 
 
 # To collect the doctests of a module is to import it; few have any, and some import much.
-collect_ignore = [str(path) for path in (ROOT / "src").rglob("*.py") if not _has_doctests(path)]
+SOURCES = (ROOT / "src", ROOT / "lab" / "src")
+collect_ignore = [
+    str(path) for source in SOURCES for path in source.rglob("*.py") if not _has_doctests(path)
+]

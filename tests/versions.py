@@ -1,4 +1,4 @@
-"""`make test-versions` and `make canary`: the hosts' tests in environments of other versions.
+"""`nox -s versions` and `nox -s canary`: the hosts' tests in environments of other versions.
 
     python tests/versions.py [NAME ...] [--tests PATH ...] [--pip WORD ...]
 
@@ -30,17 +30,21 @@ WARNED = ("error::DeprecationWarning:podsrl", "error::FutureWarning:podsrl")
 
 
 def newest(extra: str) -> list[str]:
-    """The names of what podsrl and an extra of it need, without any bounds."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [f"podsrl[{extra}]"]
-    found: dict[str, None] = dict.fromkeys(_name(need) for need in project["dependencies"])
+    """The names of what podsrl with an extra, and its laboratory, need, without any bounds."""
+    library, lab = (
+        tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for folder in (".", "lab")
+    )
+    wanted = [f"podsrl[{extra}]", *library["dependencies"]]
+    wanted += lab["dependencies"] if extra == "dev" else []
+    found: dict[str, None] = {}
     while wanted:
-        one = wanted.pop()
+        one = _name(wanted.pop())
         if not one.startswith("podsrl["):
             found[one] = None
             continue
         for name in one.removeprefix("podsrl[").rstrip("]").split(","):
-            wanted += [_name(need) for need in project["optional-dependencies"][name]]
+            wanted += library["optional-dependencies"][name]
     return list(found)
 
 
@@ -64,7 +68,7 @@ def make(name: str, spec: Mapping[str, object], words: Sequence[str]) -> Path:
     subprocess.run([*pip, "--upgrade", "pip"], check=True)
     if "newest" in spec:
         subprocess.run([*pip, *words, *newest(str(spec["newest"])), "pytest"], cwd=ROOT, check=True)
-        subprocess.run([*pip, "--no-deps", "-e", "."], cwd=ROOT, check=True)
+        subprocess.run([*pip, "--no-deps", "-e", ".", "-e", "lab"], cwd=ROOT, check=True)
     else:
         subprocess.run([*pip, *words, *spec["install"]], cwd=ROOT, check=True)  # type: ignore[misc]
     made.write_text(told)

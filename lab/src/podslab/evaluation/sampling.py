@@ -94,24 +94,23 @@ def sample_and_grade(
     render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
     texts = [render(task.prompt(row), **sampling.chat_template_kwargs) for row in rows]
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
-    # every repeat of every row, longest prompts first: less padding, and a full memory fails early
-    jobs = [(i, k) for k in range(repeats) for i in range(len(rows))]
-    jobs.sort(key=lambda job: -len(ids[job[0]]))
-    batches = [jobs[i : i + sampling.batch_size] for i in range(0, len(jobs), sampling.batch_size)]
+    jobs = [(i, k) for i in range(len(rows)) for k in range(repeats)]
+    # longest prompts first: less padding, and a full memory fails early
+    queue = sorted(jobs, key=lambda job: -len(ids[job[0]]))
+    batches = [queue[i : i + sampling.batch_size] for i in range(0, len(jobs), sampling.batch_size)]
     completions: dict[tuple[int, int], list[int]] = {}
     with _evaluating(model, sampling.seed):
         for batch in progress(batches):
             done = generate(model, tokenizer, [ids[i] for i, _ in batch], sampling)
             completions.update(zip(batch, done, strict=True))
-    graded: list[list[Graded]] = [[] for _ in rows]
-    for k in range(repeats):
-        lengths = [len(completions[i, k]) for i in range(len(rows))]
-        texts = tokenizer.batch_decode(
-            [completions[i, k] for i in range(len(rows))], skip_special_tokens=True
-        )
-        for i, grade in enumerate(task.grade_batch(texts, rows)):
-            graded[i].append(Graded(grade.answer, grade.format, lengths[i]))
-    return graded
+    tokens = [completions[job] for job in jobs]
+    texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
+    grades = task.grade_batch(texts, [rows[i] for i, _ in jobs])
+    graded = [
+        Graded(grade.answer, grade.format, len(own))
+        for grade, own in zip(grades, tokens, strict=True)
+    ]
+    return [graded[i : i + repeats] for i in range(0, len(jobs), repeats)]
 
 
 def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
@@ -139,26 +138,22 @@ def generate(
         {"input_ids": [list(ids) for ids in prompts]}, padding_side="left", return_tensors="pt"
     ).to(model.device)
     config = copy.deepcopy(model.generation_config)
+    declared = (
+        config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    )
+    ends = [i for i in (*declared, tokenizer.eos_token_id) if i is not None]
     config.update(
         max_new_tokens=sampling.max_new_tokens,
         pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=_end_tokens(model, tokenizer),
+        eos_token_id=ends,
         do_sample=sampling.temperature > 0,
-        temperature=sampling.temperature or None,
-        top_p=sampling.top_p if sampling.temperature else None,
-        top_k=sampling.top_k if sampling.temperature else None,
-        min_p=sampling.min_p if sampling.temperature else None,
         repetition_penalty=sampling.repetition_penalty,  # the model's own is not what training has
     )
+    for name in ("temperature", "top_p", "top_k", "min_p"):
+        config.update(**{name: getattr(sampling, name) if sampling.temperature else None})
     out = generation.generate(model, padded["input_ids"], padded["attention_mask"], config)
     new = out[:, padded["input_ids"].shape[1] :].tolist()
-    return [list(_until(ids, set(config.eos_token_id))) for ids in new]
-
-
-def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
-    declared = model.generation_config.eos_token_id
-    declared = declared if isinstance(declared, list) else [declared]
-    return [i for i in (*declared, tokenizer.eos_token_id) if i is not None]
+    return [list(_until(ids, set(ends))) for ids in new]
 
 
 def _until(ids: Sequence[int], ends: set[int]) -> Iterator[int]:

@@ -120,18 +120,15 @@ def answer_phrase(text: str) -> str | None:
     >>> answer_phrase("The answer is 7? No. So the final answer is: **8.5 cm**. Done.")
     '8.5 cm'
     """
-    tail = text[-MAX_TAIL:]
-    found = None
-    lines = [line for line in tail.splitlines() if line.strip(" $\\[")]
+    found = ""
+    lines = [line for line in text[-MAX_TAIL:].splitlines() if line.strip(" $\\[")]
     for line, after in zip(lines, [*lines[1:], ""], strict=False):
-        starts = [m.start() for m in re.finditer(r"\banswer\b", line, re.IGNORECASE)]
-        for start in starts[-1:]:
-            match = _PHRASE.match(line, start)
-            rest = match.group(1) if match else None
-            if rest == "" and _HEADING.fullmatch(line, 0, start):
-                rest = after
-            if rest:
-                found = _SENTENCE_END.split(rest, maxsplit=1)[0].strip(" *")
+        starts = [match.start() for match in re.finditer(r"\banswer\b", line, re.IGNORECASE)]
+        if not starts or not (match := _PHRASE.match(line, starts[-1])):
+            continue
+        heading = not match[1] and _HEADING.fullmatch(line, 0, starts[-1])
+        if rest := after if heading else match[1]:
+            found = _SENTENCE_END.split(rest, maxsplit=1)[0].strip(" *")
     return found or None
 
 

@@ -50,14 +50,18 @@ def task_class_in(path: str) -> type[Task]:
 
 def _guarded(cls: type[Task], name: str, file: str) -> Callable[..., Any]:
     """A method of the user's class, whose mistakes and results are told with the file."""
-    check = {"load": _check_rows, "grade": _check_grade, "grade_batch": _check_grades}.get(name)
+    checks: dict[str, Callable[..., None]] = {
+        "load": _check_rows,
+        "grade": _check_grade,
+        "grade_batch": _check_grades,
+    }
 
     def method(self: Task, *args: Any, **options: Any) -> Any:
         on = f" on the completion {args[0][:80]!r}" if name == "grade" else ""
         what = f"load({args[0]!r})" if name == "load" else name
         with user_code(file, f"{what} failed{on}"):
             result = getattr(cls, name)(self, *args, **options)
-        if check is not None:
+        if check := checks.get(name):
             check(result, f"{file}: ", *args)
         return result
 

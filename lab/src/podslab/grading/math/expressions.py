@@ -16,19 +16,12 @@ from podslab.grading.math.structure import UnreadableError
 
 # Its defaults take R for r, and (2)(3), like 2 3, for the mixed number 2 + 3.
 _CONVERSION = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)
-_WORDS = {
-    "pi": r"\pi ",
-    "infinity": r"\infty ",
-    "inf": r"\infty ",
-    "oo": r"\infty ",
-    "theta": r"\theta ",
-    "alpha": r"\alpha ",
-    "beta": r"\beta ",
-    "phi": r"\phi ",
-    "cdot": r"\cdot ",
-    **{f: rf"\{f} " for f in ("sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp")},
-    **{f: rf"\{f} " for f in ("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")},
-}
+_LATEX_NAMES = """
+    pi theta alpha beta phi cdot sin cos tan cot sec csc log ln exp arcsin arccos arctan sinh cosh
+    tanh
+"""
+_WORDS = dict.fromkeys(("infinity", "inf", "oo"), r"\infty ")
+_WORDS |= {name: rf"\{name} " for name in _LATEX_NAMES.split()}
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{2,}(?![a-zA-Z}])")
 _DECIMAL = re.compile(r"(?<![0-9.])([0-9]*)\.([0-9]+)(?![0-9.])")
 _NAMES = r"(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|ln|exp"

@@ -50,15 +50,8 @@ _TEN_TO = re.compile(
     r"(?<![0-9])10\s?\^\s?(?:\{\s?(-?[0-9]{1,3})\s?\}|(-?[0-9]{1,3}))(?![0-9])"
 )
 _UNIT_POWER = re.compile(r"(?<=[a-zA-Z\u00bb])\s?\^\s?(?:\{\s?([23])\s?\}|([23])(?![0-9]))")
-_MAGNITUDES = {
-    "k": 10**3,
-    "dozen": 12,
-    "hundred": 10**2,
-    "thousand": 10**3,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-}
+_MAGNITUDES = {"k": 10**3, "dozen": 12, "hundred": 10**2, "thousand": 10**3}
+_MAGNITUDES |= {"million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})s?(?![a-zA-Z])", re.IGNORECASE)
 _EQUALS = re.compile(r"(?<![<>!~:=\\])=(?!=)")
 _NAME = re.compile(r"(?:m?\\angle\s?)?\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")

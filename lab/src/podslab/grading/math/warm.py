@@ -9,15 +9,10 @@ from podslab.grading.math.answers import equal_structures
 _TYPICAL = (
     (r"\frac{3\sqrt{3}}{4}", r"\frac{3}{4}\cdot\sqrt{3}"),
     (r"2\sqrt{5}+\frac{1}{2}", "1/2 + 2*sqrt(5)"),
-    (r"\frac{1+\sqrt{5}}{2}", r"\frac{\sqrt{5}}{2}+0.5"),
-    (r"\left(3, \frac{\pi}{2}\right)", r"(3, \pi/2)"),
     ("[-2,7)", r"-2 \le x < 7"),
     (r"(-\infty, 2) \cup (3, \infty)", r"(3, \infty) \cup (-\infty, 2)"),
-    (r"\{1, -2, \sqrt{2}\}", r"\sqrt{2}, 1, -2"),
     (r"\begin{pmatrix} 1/5 \\ -x \end{pmatrix}", r"\begin{pmatrix} 0.2 \\ -x \end{pmatrix}"),
     ("6 - 5i", "-5i + 6"),
-    ("x^3+3x-6", "-6 + 3x + x^{3}"),
-    ("(a+5)(b+2)", "ab + 2a + 5b + 10"),
     (r"\frac{x+1}{x^2-4}", r"\frac{x + 1}{(x-2)(x+2)}"),
     ("y = 2x + 3", "y - 2x = 3"),
     (r"x^{2} - \frac{3 x}{2} + 4 y", r"4 y + x^{2} - \frac{3 \cdot x}{2}"),
@@ -27,14 +22,9 @@ _TYPICAL = (
     (r"1 \pm \sqrt{19}", r"1+\sqrt{19}, 1-\sqrt{19}"),
     (r"-\frac{3 \pi}{4} |x|", r"-\frac{3 \pi |x|}{4}"),
     (r"n! + \binom{n}{k}", r"\binom{n}{k} + n!"),
-    (r"\frac{20000}{\pi}", r"20000/\pi"),
     (r"k_1 x_{2}", r"x_2 k_{1}"),
 )
 
 
-def warm_up() -> list[bool]:
-    """Compare typical answers; all of them are equal."""
-    return [equal_structures(gold, answer) for gold, answer in _TYPICAL]
-
-
-warm_up()
+for _gold, _answer in _TYPICAL:
+    equal_structures(_gold, _answer)

@@ -1,6 +1,45 @@
 """The embedded model: small enough to build, warm-start and train on a CPU in minutes."""
 
-from podslab.models.tiny.cache import get_model
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from podslab.models.cache import cached
+from podslab.models.tiny.build import Progress, build
 from podslab.models.tiny.settings import TinySettings
+from podslab.tasks import arithmetic
 
 __all__ = ["TinySettings", "get_model"]
+
+_HERE = Path(__file__).parent
+_SOURCES = (arithmetic.__file__, _HERE / "build.py", _HERE / "tokenizer.py")
+
+
+def get_model(
+    settings: TinySettings | None = None,
+    cache_dir: str | Path | None = None,
+    progress: Progress = iter,
+) -> Path:
+    """The folder of the embedded model, built now if it is not in the cache.
+
+    `AutoModelForCausalLM.from_pretrained` and `AutoTokenizer.from_pretrained` load the folder.
+
+    Args:
+        settings: what to build; the default is the model of `pods demo`.
+        cache_dir: where models are kept; by default $PODSRL_CACHE, else podsrl in $XDG_CACHE_HOME
+            or ~/.cache.
+        progress: wraps the range of warm-start steps, as `tqdm` does; not called if nothing is
+            built.
+    """
+    chosen = settings or TinySettings()
+
+    def make(folder: Path) -> None:
+        for part in build(chosen, progress):
+            part.save_pretrained(folder)
+
+    digest = hashlib.sha256(json.dumps(asdict(chosen), sort_keys=True).encode())
+    for source in _SOURCES:
+        digest.update(Path(source).read_bytes())
+    name = f"tiny-{digest.hexdigest()[:16]}"
+    return cached(name, make, {"settings": asdict(chosen)}, cache_dir)

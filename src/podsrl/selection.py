@@ -27,7 +27,7 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Selection:
-    """How many rollouts of each prompt are generated, which are kept, and what they are compared to.
+    """How many rollouts of each prompt are generated, which are kept, and their baseline.
 
     Args:
         num_rollouts: The number n of rollouts that are generated for each prompt.
@@ -35,7 +35,8 @@ class Selection:
             is a mean over prompts, and may be 1.
         rule: A group rule or a batch rule: a name in `podsrl.RULES`, "module:function",
             "file.py:function", or a callable.
-        baseline: The rewards that advantages are relative to: "kept" (the paper) or "group" (all n).
+        baseline: The rewards that advantages are relative to: "kept" (the paper) or all of the
+            "group".
         seed: Breaks ties at random, anew in each step, and drives the rule "random". None breaks
             ties by rollout number; with selection_weights at random, anew in every run.
         selection_weights: What to select by, as weights of the reward's parts by their names

@@ -34,14 +34,13 @@ from support.vllm_stand_in import serving
     ("given", "kind", "says"),
     [
         ({"n": 2}, InvalidInputError, r"m=4 rollouts can't be kept of num_rollouts=2"),
-        ({"n": 8.0}, InvalidInputError, r"num_rollouts \(n\) must be an integer; got 8.0"),
+        ({"n": 8.0}, InvalidInputError, r"num_rollouts must be an integer; got 8.0"),
         ({"num_generations": 0}, InvalidInputError, r"m=0; allowed: 2 <= m <= 8"),
-        ({"num_generations": 1}, UnsupportedError, r"scope='batch', which num_generations=1 needs"),
+        ({"num_generations": 1}, UnsupportedError, r"across prompts, which num_generations=1 needs"),
         ({"m": 4}, InvalidInputError, r"m=4 is num_generations of AsyncGRPOConfig; set that"),
         ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: m, rule"),
         ({"rule": "best"}, PodsError, r"unknown rule 'best'"),
-        ({"rollouts_per_round": 4}, UnsupportedError, r"asks for all n at once: leave it out"),
-        ({"scope": "batch"}, UnsupportedError, r"leave both out here, or use PODSTrainer"),
+        ({"rule": "max_contrast"}, UnsupportedError, r"take a group rule here, or PODSTrainer"),
         (
             {"selection_weights": {"acc": 1.0}}, InvalidInputError,
             r"names 'acc', which is no reward function; allowed: letters",
@@ -105,7 +104,7 @@ def test_the_worker_is_given_what_trls_trainer_gives_its_own(saved, args, worker
     )
     made = worker(n=M, **fields, **agent)
     ours = {**made._loop_kwargs, "lora_name": None}
-    assert set(given) == set(ours) - {"options", "dataset_start_index"}
+    assert set(given) == set(ours) - {"selection", "dataset_start_index"}
     other = ("dataset", "processing_class")
     assert {k: v for k, v in given.items() if k not in other} == {
         k: v for k, v in ours.items() if k in given and k not in other

@@ -1,20 +1,14 @@
 """A run that was killed goes on as if it had not been."""
 
 import shutil
-import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from safetensors.torch import load_file
 
-from podsrl.cli import main
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from support.forked import pods
-from support.trl_runs import COMMON, equal, weights
+from support.trl_runs import equal, weights
 
 
 @pytest.mark.slow
@@ -79,91 +73,6 @@ def test_rollouts_are_on_the_disk_before_their_checkpoint_counts(make_trainer, m
     trainer.train()
     assert waited == [("step_000001.parquet", False), ("step_000002.parquet", False)]
     assert checkpoint.last_complete(folder) is not None
-
-
-@pytest.fixture
-def config_file(tiny_model: Path, tmp_path: Path) -> Path:
-    config: dict[str, Any] = {
-        **COMMON,
-        "task": "arithmetic",
-        "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 32, "test_size": 8},
-        "model_name_or_path": str(tiny_model),
-        "num_rollouts": 8,
-        "max_steps": 6,
-        "save_strategy": "steps",
-        "save_steps": 3,
-        "evaluation_problems": 4,
-        "evaluation_steps": 2,
-        "weight_decay": 0.1,
-    }
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(config))
-    return path
-
-
-@pytest.mark.slow
-def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_path, capsys):
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
-    command = ["train", "--config", str(config_file), "--output_dir"]
-    assert main([*command, str(straight)]) == 0
-    process = pods([*command, str(killed)], tmp_path / "log")
-    process.wait_for(lambda: checkpoint.last_complete(killed))
-    assert process.send(signal.SIGKILL) == -signal.SIGKILL
-    assert not (killed / "finished.json").exists()
-
-    assert main([*command, str(killed)]) == 2
-    assert "--resume to go on with it, --overwrite to delete it" in capsys.readouterr().err
-    assert main([*command, str(killed), "--resume", "true"]) == 0
-
-    name = "checkpoint-6/model.safetensors"
-    assert equal(load_file(straight / name), load_file(killed / name))
-    one, other = RunFolder(straight), RunFolder(killed)
-    assert [row["step"] for row in other.metrics()] == [1, 2, 3, 4, 5, 6]
-    for ours, theirs in zip(one.metrics(), other.metrics(), strict=True):
-        assert ours["reward"] == theirs["reward"]
-        assert ours["pods/rollouts_generated"] == theirs["pods/rollouts_generated"]
-    assert [e.step for e in other.evaluations()] == [0, 2, 4, 6]
-    assert [e.answer_accuracy for e in one.evaluations()] == [
-        e.answer_accuracy for e in other.evaluations()
-    ]
-    assert other.rollout_steps() == [1, 2, 3, 4, 5, 6]
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_after_a_whole_step_that_is_continued_exactly(config_file, tmp_path):
-    """Every step has two micro-batches and one evaluation, into which the signals fall."""
-    flags = ("--gradient_accumulation_steps", "2", "--evaluation_steps", "1", "--save_steps", "6")
-    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
-    one, other = RunFolder(straight), RunFolder(stopped)
-    command = ["train", "--config", str(config_file), *flags, "--output_dir"]
-    assert main([*command, str(straight)]) == 0
-
-    resume: list[str] = []
-    for made in (2, 4):
-        process = pods([*command, str(stopped), *resume], tmp_path / f"log-{made}")
-        process.wait_for(
-            lambda made=made: (
-                (stopped / "evaluations.jsonl").exists() and len(other.evaluations()) >= made
-            )
-        )
-        assert process.send(signal.SIGINT) == 130, process.said()
-        assert "stopping after this step; Ctrl-C again stops at once" in process.said()
-        assert "is saved: resuming goes on from there" in process.said()
-        last = checkpoint.last_complete(stopped)
-        assert last is not None
-        step = checkpoint.step_of(last)
-        assert made - 1 <= step < 6
-        assert other.evaluations()[-1].step == other.metrics()[-1]["step"] == step
-        assert not (stopped / "finished.json").exists()
-        resume = ["--resume", "true"]
-    assert main([*command, str(stopped), *resume]) == 0
-
-    name = "checkpoint-6/model.safetensors"
-    assert equal(load_file(straight / name), load_file(stopped / name))
-    assert [e.step for e in other.evaluations()] == [0, 1, 2, 3, 4, 5, 6]
-    for ours, theirs in zip(one.metrics(), other.metrics(), strict=True):
-        assert ours["pods/tokens_generated"] == theirs["pods/tokens_generated"]
-    assert len(other.environment()["resumed"]) == 2
 
 
 @pytest.mark.parametrize("writes", ["_save_optimizer_and_scheduler", "_save_rng_state"])

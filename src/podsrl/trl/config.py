@@ -34,8 +34,8 @@ class PODSConfig(GRPOConfig):
     TRL's is changed.
 
     Raises:
-        InvalidInputError: m > n, m < 2 (m < 1 with a batch rule), an unknown baseline, a combination
-            that has no defined meaning.
+        InvalidInputError: m > n, m < 2 (m < 1 with a batch rule), an unknown baseline, a
+            combination that has no defined meaning.
         UnknownNameError: There is no such rule.
     """
 

@@ -146,7 +146,7 @@ class PODSTrainer(ResumableTrainer):
         asked = self._asked
         if asked is None:  # an evaluation
             return super()._generate(prompts)
-        self.clock.add("generate", self.clock.now() - asked.began)  # environments that TRL has reset
+        self.clock.add("generate", self.clock.now() - asked.began)  # TRL reset environments
         if self.environment_factories is not None:
             rows, expanded = asked.rows, prompts
         else:

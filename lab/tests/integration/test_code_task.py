@@ -19,25 +19,16 @@ MBPP = {
     "test_list": ["assert larger(1, 2) == 2", "assert larger(math.inf, 2) == math.inf"],
     "challenge_test_list": [],
 }
-HUMANEVAL = {
-    "task_id": "HumanEval/x",
-    "prompt": "from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    # sum\n",
-    "entry_point": "total",
-    "canonical_solution": "    return sum(xs)\n",
-    "test": "import numpy as np\ndef check(f):\n    assert f([1, 2]) == np.int64(3)\n",
-}
 
 
-def test_mbpp_and_humaneval_rows_in_their_original_form_pass_with_their_gold_code(tmp_path):
+def test_mbpp_rows_in_their_original_form_pass_with_their_gold_code(tmp_path):
     (tmp_path / "mbpp.jsonl").write_text(json.dumps(MBPP) + "\n")
-    (tmp_path / "humanevalplus.jsonl").write_text(json.dumps(HUMANEVAL) + "\n")
     task = get_task("code")
-    for split in ("train", "humaneval"):
-        (row,) = task.load(split, str(tmp_path))
-        assert task.grade(task.gold_completion(row), row) == (True, True)
-    future = "from __future__ import annotations\n"  # after the row's own imports
+    (row,) = task.load("train", str(tmp_path))
+    assert task.grade(task.gold_completion(row), row) == (True, True)
+    future = "from __future__ import annotations\n"  # after the row's own setup
     assert task.grade(task.gold_completion({"answer": future + row["answer"]}), row).answer is True
-    wrong = "<answer>```python\ndef total(xs: List[int]) -> int:\n    return 0\n```</answer>"
+    wrong = "<answer>```python\ndef larger(a, b):\n    return a\n```</answer>"
     assert task.grade(wrong, row).answer is False
     with pytest.raises(InvalidInputError, match=r"no task_id in 11\.\.510"):
         task.load("test", str(tmp_path))

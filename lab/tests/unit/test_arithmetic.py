@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsrl.errors import InvalidInputError
 from podslab.tasks import get_task
 from podslab.tasks.arithmetic import Arithmetic, split_of, worked_sum
+from podsrl.errors import InvalidInputError
 
 NUMBERS = st.integers(0, 10**12)
 

@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from podsrl.errors import InvalidInputError
 from podslab.tasks import get_task
 from podslab.tasks.base import format_span
+from podsrl.errors import InvalidInputError
 from tests.support.data import SAMPLE, sample_and_complete
 
 

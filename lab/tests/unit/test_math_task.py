@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.math.answers import compare_quickly, equal_structures
 from podslab.tasks import get_task
+from podsrl.errors import InvalidInputError
 from tests.support.data import COMPLETE, SAMPLE, sample_and_complete
 
 on_math500 = sample_and_complete("math500", "the same for all 500 problems of MATH-500")

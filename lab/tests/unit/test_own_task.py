@@ -5,10 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from podslab.tasks import Grade, get_task
 from podsrl.cli import main
 from podsrl.errors import InvalidInputError
-from podslab.tasks import Grade
-from podslab.tasks import get_task
 
 GOOD = """
 from podslab.tasks import Grade, Task

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from podsrl.errors import InvalidInputError
 from podslab.grading.equations import NotAnEquationError, balances, is_balanced, read_equation
 from podslab.tasks import get_task
 from podslab.tasks.sciknoweval import SUBTASKS
+from podsrl.errors import InvalidInputError
 from tests.support.data import SAMPLE, sample_and_complete
 
 WATER = "2H2 + O2 = 2H2O"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from podslab import tasks
-from podsrl.cli import main
 from podslab.grading.extract import declared_answer
 from podslab.grading.math.answers import compare_quickly, equal_structures
 from podslab.tasks import TASKS
+from podsrl.cli import main
 
 PAGE = (Path(__file__).parents[3] / "docs" / "tasks.md").read_text(encoding="utf-8")
 

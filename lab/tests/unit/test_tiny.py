@@ -16,15 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from podsrl.errors import InvalidInputError
+from podslab.models.cache import default_cache_dir
+from podslab.models.tiny import TinySettings, get_model
+from podslab.models.tiny.build import build, sloppy_example
+from podslab.models.tiny.tokenizer import build_tokenizer
 from podslab.tasks import get_task
 from podslab.tasks.arithmetic import split_of, worked_sum
 from podslab.tasks.base import in_format
-from podslab.models.tiny import TinySettings
-from podslab.models.tiny import get_model
-from podslab.models.tiny.build import build, sloppy_example
-from podslab.models.cache import default_cache_dir
-from podslab.models.tiny.tokenizer import build_tokenizer
+from podsrl.errors import InvalidInputError
 
 SMALL = TinySettings(
     min_columns=1,

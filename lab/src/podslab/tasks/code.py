@@ -1,4 +1,4 @@
-"""Python functions with unit tests: MBPP (arXiv 2108.07732) and HumanEval+ (arXiv 2305.01210)."""
+"""Python functions with unit tests: MBPP (arXiv 2108.07732)."""
 
 import re
 import textwrap
@@ -33,10 +33,10 @@ class Code(Task):
     """
 
     name = "code"
-    summary = "Python functions with unit tests (MBPP); evaluation split humaneval (HumanEval+)"
+    summary = "Python functions with unit tests (MBPP)"
     source = (
-        "hub: google-research-datasets/mbpp, evalplus/humanevalplus; official graders:"
-        " github.com/google-research/google-research, mbpp; github.com/evalplus/evalplus"
+        "hub: google-research-datasets/mbpp; official grader:"
+        " github.com/google-research/google-research, mbpp"
     )
     example = {  # noqa: RUF012
         "question": "Write a function to add two numbers.\n\nIt must pass this test:\n"
@@ -47,7 +47,6 @@ class Code(Task):
     }
     example_right = "<think>\n+\n</think>\n<answer>\ndef add(a, b):\n    return b + a\n</answer>"
     example_wrong = "<think>\n3\n</think>\n<answer>\ndef add(a, b):\n    return 3\n</answer>"
-    splits = ("train", "test", "humaneval")
 
     def __init__(self, seconds: float = 10.0, cpu_seconds: int = 5, memory_mb: int = 1024) -> None:
         for name, value in {"cpu_seconds": cpu_seconds, "memory_mb": memory_mb}.items():
@@ -61,18 +60,13 @@ class Code(Task):
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question`, `answer` (the gold code), `tests` and `setup` (code run first)."""
         check_choice("split", split, self.splits)
-        made = _humaneval_row if split == "humaneval" else _mbpp_row
         rows: Iterable[Row]
-        if path is not None:
-            rows = _from_files(split, path)
-        elif split == "humaneval":
-            rows = load_from_hub("evalplus/humanevalplus", "test")
-        else:
+        if path is None:
             rows = load_from_hub("google-research-datasets/mbpp", split, config="full")
-        return [
-            made(row, f"{path or self.name}, {split}, row {number}")
-            for number, row in enumerate(rows, start=1)
-        ]
+        else:
+            rows = _from_file(split, path)
+        where = f"{path or self.name}, {split}"
+        return [_row(row, f"{where}, row {number}") for number, row in enumerate(rows, start=1)]
 
     def gold_completion(self, row: Mapping[str, Any]) -> str:
         """The gold code, fenced."""
@@ -135,9 +129,7 @@ def extract_code(completion: str) -> str | None:
     return code if code and len(code) <= MAX_CODE else None
 
 
-def _from_files(split: str, path: str) -> Iterable[Row]:
-    if split == "humaneval":
-        return read_jsonl(find_file(path, ["humanevalplus.jsonl", "HumanEvalPlus.jsonl"]))
+def _from_file(split: str, path: str) -> list[Row]:
     file = find_file(path, [f"{split}.jsonl", "mbpp.jsonl"])
     rows: list[Row] = list(read_jsonl(file, required=("code", "test_list")))
     if file.name == "mbpp.jsonl":
@@ -148,7 +140,7 @@ def _from_files(split: str, path: str) -> Iterable[Row]:
     return rows
 
 
-def _mbpp_row(row: Mapping[str, Any], where: str) -> Row:
+def _row(row: Mapping[str, Any], where: str) -> Row:
     text = row.get("text") or row.get("prompt")
     if not text or not row.get("code") or not row.get("test_list"):
         raise InvalidInputError(f"{where}: no field 'text', 'code' or 'test_list'")
@@ -159,17 +151,4 @@ def _mbpp_row(row: Mapping[str, Any], where: str) -> Row:
         "answer": str(row["code"]).replace("\r\n", "\n"),
         "tests": "\n".join(tests),
         "setup": str(setup),
-    }
-
-
-def _humaneval_row(row: Mapping[str, Any], where: str) -> Row:
-    for field in ("prompt", "canonical_solution", "test", "entry_point"):
-        if not row.get(field):
-            raise InvalidInputError(f"{where}: no field {field!r}")
-    prompt = str(row["prompt"])
-    return {
-        "question": f"Complete this Python function. Give all of it.\n\n{prompt}",
-        "answer": prompt + str(row["canonical_solution"]),
-        "tests": f"{row['test']}\ncheck({row['entry_point']})",
-        "setup": prompt[: prompt.index("def ")] if "def " in prompt else "",
     }

@@ -24,7 +24,10 @@ _SEED_OF_SPLIT = {"train": 0, "test": 1 << 28}
 EVALUATED = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
 #: ... and by sympy's `parse_expr`, for a formula.
 PARSED = (
-    *("countdown", "intermediate_integration", "polynomial_multiplication", "puzzle24"),
+    "countdown",
+    "intermediate_integration",
+    "polynomial_multiplication",
+    "puzzle24",
     "simple_integration",
 )
 #: Datasets whose verifiers accept what is no answer ("nan", any text), and what must hold, too.

@@ -60,9 +60,8 @@ def break_notation(text: str, r: R) -> str:
 
 def grade_pairs(pairs: list[Pair], deadline: float = 10.0) -> list[bool | None]:
     """What the grader says of each pair."""
-    from podslab.grading.pool import GradingPool
-
     from podslab.grading.math.answers import grade_answers
+    from podslab.grading.pool import GradingPool
 
     pool = GradingPool(deadline=deadline, preload=("podslab.grading.math.warm",))
     try:

@@ -183,7 +183,6 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=512)
     arguments = parser.parse_args()
     from podslab.grading.pool import shared_pool
-
     from podslab.grading.unscorable import COUNTS
     from podsrl.errors import PodsError
 

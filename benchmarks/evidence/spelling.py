@@ -8,19 +8,15 @@ import hashlib
 import json
 import random
 import string
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
 from tokenizers import AddedToken
 from transformers import Qwen2Tokenizer
 
-from podslab.models.cache import default_cache_dir
-from podslab.models.tiny import build as build_module
-from podslab.models.tiny import tokenizer as tokenizer_module
+from podslab.models.cache import cached
 from podslab.models.tiny.build import Lesson, build
 from podslab.models.tiny.settings import TinySettings
 from podslab.models.tiny.tokenizer import build_tokenizer
@@ -29,7 +25,6 @@ from podslab.models.tiny.tokenizer import build_tokenizer
 ASKED = "Spell this word backward (example: sun -> nus): "
 _LAST = 8  # the index at which slips are most frequent, in words of 9 letters
 _CAPITALS = 0.1  # share of the words that begin with one
-_SOURCES = (__file__, build_module.__file__, tokenizer_module.__file__)
 
 
 def spelled(word: str, letters: Sequence[str]) -> str:
@@ -86,20 +81,12 @@ def lesson(tokenizer: Qwen2Tokenizer, settings: TinySettings) -> Lesson:
 def get_speller(options: Mapping[str, Any]) -> Path:
     """The folder of the model with these `TinySettings`, built now if it is not in the cache."""
     settings = TinySettings(**options)
+
+    def make(folder: Path) -> None:
+        tokenizer = build_speller_tokenizer()
+        for part in build(settings, tokenizer=tokenizer, lesson=lesson(tokenizer, settings)):
+            part.save_pretrained(folder)
+
     digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
-    for source in _SOURCES:
-        digest.update(Path(source).read_bytes())
-    root = default_cache_dir()
-    root.mkdir(parents=True, exist_ok=True)
-    folder = root / f"speller-{digest.hexdigest()[:16]}"
-    with FileLock(f"{folder}.lock"):  # a second process waits, rather than build the same again
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=root, prefix=f"{folder.name}.") as temporary:
-                tokenizer = build_speller_tokenizer()
-                taught = lesson(tokenizer, settings)
-                model, _ = build(settings, tokenizer=tokenizer, lesson=taught)
-                built = Path(temporary) / folder.name
-                model.save_pretrained(built)
-                tokenizer.save_pretrained(built)
-                built.rename(folder)
-    return folder
+    digest.update(Path(__file__).read_bytes())
+    return cached(f"speller-{digest.hexdigest()[:16]}", make, {"settings": asdict(settings)})

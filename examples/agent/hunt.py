@@ -16,11 +16,11 @@ from tokenizers import AddedToken
 from tqdm import tqdm
 from transformers import ProgressCallback
 
-from podsrl.cli import main as pods
-from podsrl.rollout_log.run_folder import RunFolder
 from podslab.models.tiny import TinySettings
 from podslab.models.tiny.build import build
 from podslab.models.tiny.tokenizer import build_tokenizer
+from podsrl.cli import main as pods
+from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig, PODSTrainer
 
 TEXT = "Find the gold in boxes 1 to {} with open."

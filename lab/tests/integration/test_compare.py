@@ -99,12 +99,13 @@ def train_here(spec: ComparisonSpec) -> list[RunFolder]:
 # Where training itself is not looked at, the runs' processes are those of
 # support/comparison_worker.py, which write a run's files and import no torch.
 
-WITHOUT_TORCH = [sys.executable, str(Path(__file__).parents[1] / "support/comparison_worker.py")]
+SUPPORT = Path(__file__).parents[3] / "tests" / "support"
+WITHOUT_TORCH = [sys.executable, str(SUPPORT / "comparison_worker.py")]
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    tests = str(Path(__file__).parents[1])
+    tests = str(SUPPORT.parent)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([tests, os.environ["PYTHONPATH"]]))
 
 

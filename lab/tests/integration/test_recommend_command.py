@@ -103,7 +103,7 @@ def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys
     assert "Ways to spend 8 rows per step" in printed
     assert "recommended: " in printed
     run = RunFolder(out / "run")
-    sizes = [run.rollout_sizes(step)[0] for step in run.rollout_steps()]
+    sizes = [run.rollouts(step).num_rows for step in run.rollout_steps()]
     assert sizes == 4 * [64, 16, 32, 8]  # of two prompts
     assert {row["learning_rate"] for row in run.metrics()} == {0.0}  # the model stays as it is
     assert not (run.path / "evaluations.jsonl").exists()
@@ -162,7 +162,10 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
         ),
         ([*GIVEN, "--pass_rates", "0.5", "--learning_rate", "1"], "unknown arguments: --learning"),
         ([*GIVEN, "--pass_rates", "often"], "pass rates 'often' are not understood"),
-        (["recommend", "--costs", "x=1", "--pass_rates", "0.5"], "needs both generate and update"),
+        (
+            ["recommend", "--costs", "generate=1", "--pass_rates", "0.5"],
+            "needs both generate and update",
+        ),
         (["recommend", "nowhere"], "no run in nowhere"),
         ([*GIVEN, "--pass_rates", "0.5", "--m", "3"], "m must divide the 16 rows per step; got 3"),
         ([*GIVEN, "--pass_rates", "0.5", "--m", "two"], "give whole numbers such as 2,4,8; got"),

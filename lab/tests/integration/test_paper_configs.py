@@ -165,6 +165,7 @@ def test_a_setting_trains_the_tiny_model_in_place_of_its_own(name, tiny_model, t
         "max_completion_length": 8,
         "evaluation_problems": 2,
         "evaluation_repeats": 1,
+        "evaluations": 1,
         "save_strategy": "no",
     }
     if task == "math":  # of the data here only MATH-500 is the task's

@@ -30,9 +30,9 @@ def run(args: argparse.Namespace) -> int:
         from podslab.training.preview import Preview
 
     folder = _where(Path(args.output_dir))
-    config = {**read_config("arithmetic"), "output_dir": str(folder), "resume": True}
+    config = {**read_config("arithmetic"), "output_dir": str(folder)}
     spec = checked_spec(config, args.fields)
-    refuse_taken(folder, resume=True)
+    refuse_taken(folder, resume=False)
     data = training.load_data(spec)
     row = data.held_out[0]
     print("A small model has learned to add, but makes many mistakes.")
@@ -49,18 +49,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _where(folder: Path) -> Path:
-    """The folder itself if it is new or can be resumed, else the next free name."""
-    from podsrl.rollout_log.run_folder import RunFolder
-    from podsrl.trl import checkpoint
-
+    """The folder itself if it is new, else the next free name."""
     number, candidate = 1, folder
-    while (candidate / "finished.json").is_file() or (
-        RunFolder(candidate).metrics() and checkpoint.last_complete(candidate) is None
-    ):
+    while candidate.is_dir():
         number += 1
         candidate = folder.with_name(f"{folder.name}-{number}")
     if candidate != folder:
         print(f"{folder} holds another demo; this one goes to {candidate}")
-    elif (candidate / "config.yaml").is_file():
-        print(f"{folder} holds an unfinished demo; this one goes on with it")
     return candidate

@@ -2,7 +2,7 @@
 
 import argparse
 
-from podsrl.cli.bounds import COUNT, Bounds, number
+from podslab.cli.bounds import COUNT, Bounds, number
 
 SUMMARY = "measure a checkpoint on a task: accuracy over k repeats"
 

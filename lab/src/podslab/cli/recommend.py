@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podsrl.cli.bounds import Bounds, number
+from podslab.cli.bounds import Bounds, number
 from podsrl.errors import InvalidInputError
 
 if TYPE_CHECKING:

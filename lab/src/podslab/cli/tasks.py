@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from podsrl.cli.bounds import COUNT, number
+from podslab.cli.bounds import COUNT, number
 
 if TYPE_CHECKING:
     from podslab.tasks import Task

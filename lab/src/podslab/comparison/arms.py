@@ -24,6 +24,7 @@ SHARED = DECIDED | {
     *("task", "task_options", "data_path", "train_split", "model_name_or_path", "tiny_options"),
     *("evaluation_split", "evaluation_problems", "evaluation_repeats", "evaluation_path"),
     *("evaluation_temperature", "max_completion_length", "logging_steps", "logging_strategy"),
+    *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "chat_template_kwargs"),
     *("data_seed", "processes", "training_clock"),
 }
 
@@ -63,7 +64,6 @@ def arm_settings(
         spec = checked_spec(arm)
     except PodsError as error:
         raise InvalidInputError(f"arm {name!r}: {error}") from error
-    _check_sampling(name, spec, pods)
     if kind == "grpo_ga" and _per_step(spec.training) != _per_step(pods.training):
         raise InvalidInputError(
             f"arm {name!r} generates {_per_step(spec.training):g} rollouts per optimiser step and"
@@ -96,16 +96,6 @@ def _derived(kind: str, pods: PODSConfig, own: Settings) -> Settings:
             "gradient_accumulation_steps": accumulation * n // m,
         }
     return {}
-
-
-def _check_sampling(name: str, arm: Spec, base: Spec) -> None:
-    own, others = vars(arm.evaluation_sampling), vars(base.evaluation_sampling)
-    if differ := [key for key in own if key != "batch_size" and own[key] != others[key]]:
-        raise InvalidInputError(
-            f"arm {name!r} would be evaluated with another {' and '.join(differ)} than the others:"
-            f" {', '.join(f'{own[key]!r} and {others[key]!r}' for key in differ)}; set"
-            " evaluation_temperature under settings, and the rest there for all arms or none"
-        )
 
 
 def _per_step(args: Any) -> float:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from podslab.cli.bounds import COUNT, POSITIVE, SHARE, Bounds
 from podslab.tasks.base import FORMS
-from podsrl.cli.bounds import COUNT, POSITIVE, SHARE, Bounds
 from podsrl.errors import InvalidInputError, suggestion
 
 

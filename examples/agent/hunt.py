@@ -150,7 +150,7 @@ def main() -> None:
         print("\n".join(f"{name}: {value}" for name, value in settings.items()))
         return
     before, after = train(given.model, settings)
-    pods(["report", given.output_dir, "--out", given.output_dir])
+    pods(["inspect", given.output_dir])
     won = [row["reward"] for row in RunFolder(given.output_dir).metrics()]
     print("games won, step by step:", "".join("▁▂▃▄▅▆▇█"[round(7 * share)] for share in won))
     print(f"unseen games won: {before:.0%} before, {after:.0%} after")

@@ -10,7 +10,7 @@ pytest.importorskip("trl")
 
 from podsrl.rollout_log.run_folder import RunFolder
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "agent"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "agent"))
 import hunt
 
 
@@ -53,7 +53,7 @@ def test_the_example_trains_and_reports(tmp_path, monkeypatch, capsys):
     table = run.rollouts(2).to_pydict()
     assert (len(table["kept"]), sum(table["kept"])) == (128, 32)
     assert any(turns and '"name":"open"' in turns for turns in table["turns"])
-    assert (folder / "report.html").is_file()
+    assert (folder / "rollouts.html").is_file()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The documentation site, built strictly and read in headless Chromium; `make test-docs`."""
+"""The documentation site, built strictly and read in headless Chromium; `nox -s site`."""
 
 import functools
 import http.server
@@ -15,8 +15,8 @@ import pytest
 import podsrl
 from support.chromium import BINARY, Chromium
 
-pytest.importorskip("material", reason="mkdocs-material is not installed: make test-docs")
-pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed: make test-docs")
+pytest.importorskip("material", reason="mkdocs-material is not installed: nox -s site")
+pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed: nox -s site")
 pytestmark = pytest.mark.skipif(BINARY is None, reason="no chromium on this machine")
 
 ROOT = Path(__file__).parents[2]

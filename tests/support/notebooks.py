@@ -1,4 +1,4 @@
-"""Runs the notebooks of examples/ and writes their outputs into them: `make notebooks`."""
+"""Runs the notebooks of examples/ and writes their outputs into them: `nox -s notebooks`."""
 
 import tempfile
 from collections.abc import Callable

@@ -28,11 +28,11 @@ def test_the_models_card_names_pods_the_rule_and_the_rollouts(make_trainer):
 
 
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
-@pytest.mark.skipif("TRACKIO_DIR" not in os.environ, reason="make test-tracking runs it")
+@pytest.mark.skipif("TRACKIO_DIR" not in os.environ, reason="nox -s tracking runs it")
 def test_curves_and_a_table_of_kept_and_dropped_go_where_trl_was_asked_to_log(
     make_trainer, monkeypatch, name
 ):
-    """The real packages, which write to folders of this machine that `make test-tracking` names."""
+    """The real packages, which write to folders of this machine that `nox -s tracking` names."""
     tracker = importlib.import_module(name)
     logged: list[dict[str, Any]] = []
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
+pytest.importorskip("verl", reason="verl is not installed; run `nox -s verl`")
 
 import torch
 from tensordict import TensorDict

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
+pytest.importorskip("verl", reason="verl is not installed; run `nox -s verl`")
 
 from verl.trainer.ppo.v1 import PPOTrainer
 

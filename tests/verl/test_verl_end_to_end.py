@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
+pytest.importorskip("verl", reason="verl is not installed; run `nox -s verl`")
 
 import cpu_files
 import cpu_run as run

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
+pytest.importorskip("verl", reason="verl is not installed; run `nox -s verl`")
 
 import hydra
 from cpu_run import SCRIPT

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-pytest.importorskip("verl", reason="verl is not installed; run `make test-verl`")
+pytest.importorskip("verl", reason="verl is not installed; run `nox -s verl`")
 
 from test_verl_drop import PROMPTS, M, N, largest_variance, random_rewards
 from verl.trainer.ppo.v1 import PPOTrainer

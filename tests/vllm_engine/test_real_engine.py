@@ -1,4 +1,4 @@
-"""PODSTrainer with vLLM's real engine, colocated, on a CPU. `make test-vllm` runs it."""
+"""PODSTrainer with vLLM's real engine, colocated, on a CPU. `nox -s vllm` runs it."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip(
-    "vllm", reason="vLLM is not installed; `make test-vllm` gets a build for CPUs and runs this"
+    "vllm", reason="vLLM is not installed; `nox -s vllm` gets a build for CPUs and runs this"
 )
 pytest.importorskip("trl")
 

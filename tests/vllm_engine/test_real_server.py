@@ -1,4 +1,4 @@
-"""TRL's asynchronous trainer with a real `vllm serve` on a CPU. `make test-vllm` runs it."""
+"""TRL's asynchronous trainer with a real `vllm serve` on a CPU. `nox -s vllm` runs it."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip(
-    "vllm", reason="vLLM is not installed; `make test-vllm` gets a build for CPUs and runs this"
+    "vllm", reason="vLLM is not installed; `nox -s vllm` gets a build for CPUs and runs this"
 )
 pytest.importorskip("trl")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")

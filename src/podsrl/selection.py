@@ -15,14 +15,8 @@ from podsrl.downsampling import Rule, downsample, is_batch_rule, resolve_rule
 from podsrl.downsampling.doors import keep_rows, refuse_infinite
 from podsrl.errors import InvalidInputError
 
-#: What hosts whose configs are mappings call the fields, beside n, which they have themselves.
-OPTIONS = {
-    "m": "num_kept",
-    "rule": "rule",
-    "baseline": "baseline",
-    "seed": "seed",
-    "selection_weights": "selection_weights",
-}
+#: What the user sets in the config of a host that has no config class of ours.
+OPTIONS = ("m", "rule", "baseline", "seed", "selection_weights")
 
 
 @dataclass(frozen=True)
@@ -75,8 +69,7 @@ class Selection:
             n_name: What the host calls its number of rollouts, for messages.
 
         Raises:
-            InvalidInputError: m is missing, or an option is unknown or out of range.
-            UnknownNameError: There is no such rule.
+            InvalidInputError, UnknownNameError: As `Selection`; or an option is unknown.
 
         >>> Selection.from_options({"m": 4}, 8, where="pods.", n_name="n").num_kept
         4
@@ -87,18 +80,15 @@ class Selection:
                 f"unknown: {', '.join(where + name for name in unknown)}; allowed:"
                 f" {', '.join(where + name for name in OPTIONS)}"
             )
-        values = {OPTIONS[name]: value for name, value in given.items()}
-        names = {field: where + name for name, field in OPTIONS.items()} | {"num_rollouts": n_name}
-        return cls.named(names, **{"num_kept": None, **values, "num_rollouts": num_rollouts})
+        names = {name: where + name for name in OPTIONS}
+        names |= {"num_kept": where + "m", "num_rollouts": n_name}
+        m = given.get("m")
+        rest = {name: value for name, value in given.items() if name != "m"}
+        return cls.named(names, num_rollouts=num_rollouts, num_kept=m, **rest)
 
     @classmethod
     def named(cls, names: Mapping[str, str], **values: Any) -> "Selection":
-        """A selection whose error messages call its fields by a host's names.
-
-        Args:
-            names: What the user knows each field by.
-            values: The fields.
-        """
+        """A selection with these fields; error messages call them by a host's `names`."""
         selection = object.__new__(cls)  # without __post_init__, which would say our names
         for field in fields(cls):
             object.__setattr__(selection, field.name, values.get(field.name, field.default))
@@ -194,16 +184,7 @@ def padded(groups: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check(selection: Selection, names: Mapping[str, str]) -> None:
-    """Check the values of a selection.
-
-    Args:
-        selection: Its values as the user gave them.
-        names: What the user knows each field by.
-
-    Raises:
-        InvalidInputError: A value is not allowed; the message says what is.
-        UnknownNameError: There is no such rule.
-    """
+    """Check the values of a selection, whose fields the user knows by `names`; as it raises."""
     n, m = selection.num_rollouts, selection.num_kept
     across = selection.across_prompts
     for name, value in (("num_rollouts", n), ("num_kept", m)):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from accelerate import PartialState
 from accelerate.utils import DistributedType, gather_object
@@ -33,9 +34,9 @@ def draw(*key: Any) -> random.Random:
     return random.Random(hashlib.sha256(repr(key).encode()).hexdigest())
 
 
-def loose(rewards_P_N: torch.Tensor, m: int, seed: Any) -> torch.Tensor:
+def loose(rewards_P_N: np.ndarray, m: int, seed: Any) -> np.ndarray:
     """A rule that does not care for its seed."""
-    return torch.rand_like(rewards_P_N).argsort(dim=-1)[:, :m]
+    return np.random.default_rng().random(rewards_P_N.shape).argsort(axis=-1)[:, :m]
 
 
 RANK = int(os.environ.get("RANK", 0))
@@ -148,8 +149,6 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
     """Weights and what all ranks trained on, from the main process."""
     by_rank = gather_object([trainer.trained_tokens])
     rows = gather_object([trainer.trained_rows])
-    auto = trainer.auto
-    chosen = gather_object([None if auto is None else (trainer.num_rollouts, auto.reason)])
     state = trainer.accelerator.get_state_dict(trainer.model)
     if not trainer.accelerator.is_main_process:
         return
@@ -166,7 +165,6 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
         "losses": [e["loss"] for e in trainer.state.log_history if "loss" in e],
         "aligned": all(decoded) and len(decoded) == len(trainer._logs["advantages"]) > 0,
         "sharded": any(isinstance(p, DTensor) for p in trainer.model.parameters()),
-        "chosen_by_rank": chosen,
         "metrics": trainer.state.log_history[0],
     }
     (out / "result.json").write_text(json.dumps(result))

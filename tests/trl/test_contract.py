@@ -180,6 +180,7 @@ def test_the_attributes_that_are_read_or_written_exist(make_trainer):
         "num_generations", "num_iterations", "scale_rewards", "reward_func_names",
         "reward_weights", "_tokenizer", "_step", "_buffered_inputs", "_pending_extra_logs",
         "eos_token_ids", "mask_truncated_completions", "tools", "environment_factories",
+        "log_multimodal",
     ):  # fmt: skip
         assert hasattr(trainer, name), CHANGED.format(name)
     assert trainer._step == 1

@@ -38,8 +38,7 @@ def downsample(
 
     Raises:
         InvalidInputError: Infinite rewards, m < 1, m > n, wrong rank, a batch rule; or a rule of
-            yours returned something else than m different indices per group, raised, or takes other
-            arguments.
+            yours raised, takes other arguments, or returned something else than it should.
         UnknownNameError: There is no such rule.
 
     Checking for infinite rewards is the only thing here that waits for a GPU.
@@ -81,8 +80,7 @@ def downsample_batch(
     A rollout that could not be scored is kept only when no other is left.
 
     Args:
-        rewards_P_N: Rewards, shape (P, n): a numpy array, a torch tensor on any device, or nested
-            lists. NaN (or None in a list) means "could not be scored".
+        rewards_P_N: Rewards, shape (P, n), of the kinds that `downsample` takes.
         rows: The number of rows to keep in all, 0 <= rows <= P n.
         rule: A batch rule: a name in `RULES`, "file.py:function", "module:function", or a callable
             (rewards_P_N, rows, seed) -> kept_P_N that is marked by `podsrl.batch_rule`.
@@ -92,9 +90,7 @@ def downsample_batch(
         kept_P_N, booleans, of the same kind and on the same device as `rewards_P_N`.
 
     Raises:
-        InvalidInputError: Infinite rewards, rows out of range, wrong rank, a group rule; or a rule
-            of yours returned something else than `rows` rows, raised, or takes other arguments.
-        UnknownNameError: There is no such rule.
+        InvalidInputError, UnknownNameError: As in `downsample`; a group rule is refused.
 
     >>> downsample_batch([[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 1]], rows=4)[1]
     [False, False, False, False]
@@ -130,8 +126,7 @@ def keep_rows(
         rewards_P_N: Rewards, float64; NaN where a rollout could not be scored or is not there.
         there_P_N: True where there is a rollout.
         rows: The number of rows to keep; all are kept where there are fewer.
-        rule: As in `downsample_batch`.
-        seed: As in `downsample_batch`.
+        rule, seed: As in `downsample_batch`.
     """
     function = resolve_rule(rule)
     if not is_batch_rule(function):

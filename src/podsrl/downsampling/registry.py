@@ -12,7 +12,8 @@ from podsrl.plugins import import_module_or_file
 
 #: A group rule is called as rule(rewards_P_N, m, seed) and returns kept_P_M, m different integer
 #: indices of each group. A batch rule is called as rule(rewards_P_N, rows, seed) and returns
-#: kept_P_N, booleans with exactly `rows` true. Rewards are float64, NaN where unscorable.
+#: kept_P_N, booleans with exactly `rows` true. Rewards are float64, NaN where unscorable; hosts
+#: give numpy arrays.
 Rule = Callable[..., Any]
 AnyRule = TypeVar("AnyRule", bound=Rule)
 
@@ -81,7 +82,7 @@ def register_built_in(*rules: Rule) -> None:
 def resolve_rule(rule: str | Rule) -> Rule:
     """The rule for a name in `RULES`, "module:function", "file.py:function", or a callable.
 
-    Arguments of a rule may follow in brackets, as in "file.py:pass_band(low=0.1, high=0.9)".
+    Arguments of its own may follow in brackets, as in "file.py:band(low=0.1, high=0.9)".
 
     Raises:
         UnknownNameError: There is nothing of that name; the message lists what there is.
@@ -136,7 +137,7 @@ def _load(name: str, rule: str) -> Rule:
 
 
 def _same(old: Rule, new: Rule) -> bool:
-    """Whether they are one rule, or one function's definition that was run twice."""
+    """Whether they are one rule, or one definition that was run twice."""
     if not isinstance(old, FunctionType) or not isinstance(new, FunctionType) or is_built_in(old):
         return old == new
     here, there = ((one.__module__, one.__qualname__) for one in (old, new))

@@ -20,11 +20,6 @@ _NAMES = {
 }
 
 
-def described(value: Any, meaning: str) -> Any:
-    """A field of a dataclass with this default and this help on the command line."""
-    return field(default=value, metadata={"help": meaning})
-
-
 @dataclass
 class PODSConfig(GRPOConfig):
     """Configuration of `PODSTrainer`: everything in TRL's `GRPOConfig`, and the fields below.
@@ -39,34 +34,48 @@ class PODSConfig(GRPOConfig):
         UnknownNameError: There is no such rule.
     """
 
-    num_rollouts: int | None = described(
-        None,
-        "n: completions per prompt that are generated and scored; n >= num_generations"
-        " (m, what the update sees). Default: 4 x num_generations.",
+    num_rollouts: int | None = field(
+        default=None,
+        metadata={
+            "help": "n: completions per prompt that are generated and scored; n >= num_generations"
+            " (m, what the update sees). Default: 4 x num_generations."
+        },
     )
-    downsampling_rule: str = described(
-        "max_variance",
-        "Which rollouts to keep. A group rule keeps m of each prompt: max_variance, max_reward,"
-        " random, percentile. A batch rule keeps m per prompt on average, any number of each:"
-        " max_contrast. Your own: a name you registered, 'file.py:function', 'module:function'.",
+    downsampling_rule: str = field(
+        default="max_variance",
+        metadata={
+            "help": "Which rollouts to keep. A group rule keeps m of each prompt: max_variance,"
+            " max_reward, random, percentile. A batch rule keeps m per prompt on average, any"
+            " number of each: max_contrast. Your own: a name you registered, 'file.py:function',"
+            " 'module:function'."
+        },
     )
-    advantage_baseline: str = described(
-        "kept",
-        "Rewards that advantages are normalised with: 'kept' (the m kept ones, as in"
-        " the paper) or 'group' (all n).",
+    advantage_baseline: str = field(
+        default="kept",
+        metadata={
+            "help": "Rewards that advantages are normalised with: 'kept' (the m kept ones, as in"
+            " the paper) or 'group' (all n)."
+        },
     )
-    selection_weights: list[float] | None = described(
-        None,
-        "Weight of each reward function when choosing what to keep, in their order;"
-        " training still uses reward_weights. Default: the same weights.",
+    selection_weights: list[float] | None = field(
+        default=None,
+        metadata={
+            "help": "Weight of each reward function when choosing what to keep, in their order;"
+            " training still uses reward_weights. Default: the same weights."
+        },
     )
-    rollout_log: bool = described(
-        True, "Write every rollout, kept or not, to parquet under output_dir/rollouts."
+    rollout_log: bool = field(
+        default=True,
+        metadata={
+            "help": "Write every rollout, kept or not, to parquet under output_dir/rollouts."
+        },
     )
-    rollout_log_max_rows: int = described(
-        1_000_000,
-        "Bound of the rollout log: above it every second logged step is deleted, so"
-        " that the log still spans the whole run.",
+    rollout_log_max_rows: int = field(
+        default=1_000_000,
+        metadata={
+            "help": "Bound of the rollout log: above it every second logged step is deleted, so"
+            " that the log still spans the whole run."
+        },
     )
 
     def __post_init__(self) -> None:

@@ -36,6 +36,6 @@ Trained with PODS, Policy Optimization with Down-Sampling
 ([arXiv {PAPER["id"]}](https://arxiv.org/abs/{PAPER["id"]})), by podsrl {__version__}.
 For each prompt n = {config["num_rollouts"]} rollouts were generated and scored, and the update saw
 m = {config["num_generations"]}, chosen by the rule `{config["downsampling_rule"]}`, with the
-baseline `{config["advantage_baseline"]}`. So far {generated:,} rollouts were generated and {trained:,}{kept}
-trained on.
+baseline `{config["advantage_baseline"]}`. So far {generated:,} rollouts were generated and
+{trained:,}{kept} trained on.
 """

@@ -31,24 +31,19 @@ def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
     if isinstance(function, torch.nn.Module):
         return function
     who = f"reward function {name!r}"
-    if is_async_callable(function):
 
-        @functools.wraps(function)
-        async def call_async(*, completions: Sequence[Any], **given: Any) -> list[float]:
-            step = next_step()
-            with _named(who, step, completions):
-                values = await function(completions=completions, **given)
-            return _as_rewards(values, who, step, completions)
-
-        return call_async
+    @functools.wraps(function)
+    async def call_async(*, completions: Sequence[Any], **given: Any) -> list[float]:
+        with _named(who, next_step(), completions):
+            values = await function(completions=completions, **given)
+        return _as_rewards(values, who, next_step(), completions)
 
     def call(*, completions: Sequence[Any], **given: Any) -> list[float]:
-        step = next_step()
-        with _named(who, step, completions):
+        with _named(who, next_step(), completions):
             values = function(completions=completions, **given)
-        return _as_rewards(values, who, step, completions)
+        return _as_rewards(values, who, next_step(), completions)
 
-    return call
+    return call_async if is_async_callable(function) else call
 
 
 def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) -> None:

@@ -55,26 +55,18 @@ class PODSRolloutWorker(AsyncRolloutWorker):
     TRL's own worker sends.
 
     Args:
-        model: name or path, also the server's name for it.
-        args: the trainer's; its `num_generations` is m, rollouts per prompt in the update.
-        train_dataset: as for the trainer.
-        reward_funcs: as for the trainer; no two of one name.
-        processing_class: as for the trainer.
-        peft_config: as for the trainer.
-        tools: as for the trainer.
-        environment_factory: as for the trainer.
-        num_rollouts: n, rollouts per prompt that are generated and scored; default 4m.
-        rollout_log: write every rollout, kept or not, to parquet under args.output_dir/rollouts.
-        rollout_log_max_rows: bound of that log, as in `PODSConfig`.
+        model: The model's name or path, also the server's name for it.
+        args: The trainer's config; its `num_generations` is m, rollouts per prompt in the update.
+        num_rollouts: The number n of rollouts per prompt; default 4m.
+        rollout_log, rollout_log_max_rows: As in `PODSConfig`.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
             the reward function), as in `podsrl.Selection`.
 
     Raises:
-        InvalidInputError: m > n, m < 2, an unknown option, a wrong value.
-        UnknownNameError: no such rule.
-        UnsupportedError: TRL 1.15; a batch rule; or, when training begins, a server with
-            the adapter of a trainer whose peft_config the worker was not given.
-        ImportError: vLLM or aiohttp is missing; from TRL.
+        InvalidInputError: A size out of range, an unknown option, a wrong value.
+        UnknownNameError: There is no such rule.
+        UnsupportedError: TRL 1.15; a batch rule; or, when training begins, a server with the
+            adapter of a trainer whose peft_config the worker was not given.
     """
 
     _loop_cls = SelectingLoop
@@ -268,9 +260,7 @@ def _check_names(functions: Sequence[Any], environments: Any, selection: Selecti
 
 
 def _processing_class(model: str, args: AsyncGRPOConfig) -> Any:
-    tokenizer = AutoTokenizer.from_pretrained(
-        model, revision=_revision(args), trust_remote_code=args.trust_remote_code
-    )
+    tokenizer = AutoTokenizer.from_pretrained(model, **_where(args))
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -279,19 +269,16 @@ def _processing_class(model: str, args: AsyncGRPOConfig) -> Any:
 def _eos_token_ids(model: str, args: AsyncGRPOConfig, tokenizer: Any) -> list[int]:
     """Every token that ends a completion by the model's or the tokenizer's word."""
     try:
-        config = GenerationConfig.from_pretrained(model, revision=_revision(args))
+        config = GenerationConfig.from_pretrained(model, revision=_where(args)["revision"])
     except OSError:  # the model has no file for it
-        config = GenerationConfig.from_model_config(
-            AutoConfig.from_pretrained(
-                model, revision=_revision(args), trust_remote_code=args.trust_remote_code
-            )
-        )
+        of_model = AutoConfig.from_pretrained(model, **_where(args))
+        config = GenerationConfig.from_model_config(of_model)
     ids = config.eos_token_id
     ids = [] if ids is None else [ids] if isinstance(ids, int) else list(ids)
     own = tokenizer.eos_token_id
     return ids if own in ids else [own, *ids]
 
 
-def _revision(args: AsyncGRPOConfig) -> Any:
-    given = args.model_init_kwargs
-    return given.get("revision") if isinstance(given, dict) else None
+def _where(args: AsyncGRPOConfig) -> dict[str, Any]:
+    given = args.model_init_kwargs if isinstance(args.model_init_kwargs, dict) else {}
+    return {"revision": given.get("revision"), "trust_remote_code": args.trust_remote_code}

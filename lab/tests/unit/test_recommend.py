@@ -80,7 +80,7 @@ NOW = Sizes(1, 64, 16)
 def test_the_ways_to_spend_rows_are_all_that_divide_them():
     ways = splits(12)
     assert {(one.prompts, one.m) for one in ways} == {(1, 12), (2, 6), (3, 4), (6, 2), (12, 1)}
-    assert all(one.rows == 12 and one.n in (one.m, 2 * one.m, 4 * one.m, 8 * one.m) for one in ways)
+    assert all(one.rows == 12 and one.n / one.m in (1, 2, 4, 8, 16) for one in ways)
     assert min(one.n for one in ways) == 2
     assert [str(one) for one in splits(16, n=[8, 32], m=[4, 16])] == [
         "4 prompts, 4 -> 4", "4 prompts, 8 -> 4", "4 prompts, 32 -> 4",
@@ -140,15 +140,12 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
     assert advice.settings() == {"num_rollouts": 8, "num_generations": 2} | batch
 
 
-@pytest.mark.parametrize(("rate", "n", "learned"), [(0.01, 16, 5.01), (0.003, 32, 6.26)])
-def test_ever_more_rollouts_are_compared_while_the_largest_number_is_the_best(rate, n, learned):
+@pytest.mark.parametrize(("rate", "n", "learned"), [(0.01, 16, 5.01)])
+def test_many_rollouts_pay_where_few_are_right(rate, n, learned):
     advice = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16))
     assert advice.choice.cell.sizes == Sizes(16, n, 1)
     assert advice.relative(advice.choice.cell) == pytest.approx(learned, abs=0.005)
-    tried = [cell.sizes.n for cell in advice.cells if cell.sizes.m == 1]
-    assert tried[-1] > n
-    assert max(cell.sizes.n for cell in advice.cells) == 128  # 8 times the rows
-    assert "no larger n" not in advice.table()
+    assert "no larger n than 16 was compared" in advice.table()
     only = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8])
     assert "no larger n than 8 was compared" in only.table()
     assert {cell.sizes.n for cell in only.cells if cell.sizes.m < 4} == {2, 4, 8}

@@ -2,11 +2,11 @@
 
 import re
 
-from podslab.report.figures import describe, draw
+from podslab.report.figures import draw
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
-from support.synthetic_runs import write_metrics, write_run
+from support.synthetic_runs import write_run
 
 ACCURACIES = (0.1, 0.4, 0.6, 0.8)
 
@@ -30,14 +30,3 @@ def test_a_run_with_evaluations_and_without_rewards_has_the_other_figures(tmp_pa
     report(tmp_path)
     (panel,) = figures_of(tmp_path)["kept_and_dropped"].axes
     assert panel.get_title(loc="left") == "pods"
-
-
-def test_tokens_are_those_of_a_generation(tmp_path):
-    tokens = {"pods/kept_tokens": 90.0, "pods/dropped_tokens": 270.0}
-    run = write_run(tmp_path, "pods", 0, ACCURACIES)
-    every_second = {k: lambda s, v=v: v if s % 2 else None for k, v in tokens.items()}
-    write_metrics(run, 30, 64, 16, **every_second)
-    (axes,) = figures_of(run.path)["tokens"].axes
-    assert [bar.get_width() for bar in axes.patches] == [90.0, 270.0]  # not half of it, per step
-    assert axes.get_title(loc="left") == "Tokens per generation"
-    assert "per generation" in describe("tokens", load_comparison([run.path], Choices()))

@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=_ROWS,
         help="of the update per step, prompts x m, where costs are given (%(default)s)",
     )
-    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m, 2m, 4m, 8m ...)")
+    parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m to 16m)")
     parser.add_argument(
         "--m",
         type=_sizes,
@@ -66,7 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure if need be, predict, and print the table with the recommendation."""
-    from podsrl.rollout_log.files import refuse_unwritable, write_json
+    from podslab.writable import refuse_unwritable
+    from podsrl.rollout_log.files import write_json
 
     given = bool(args.costs and args.pass_rates)
     if (args.runs and args.config) or not (args.runs or args.config or given):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from podslab.cli.bounds import Bounds, number
 from podslab.evaluation.records import ACCURACIES
-from podsrl.rollout_log.files import refuse_unwritable
+from podslab.writable import refuse_unwritable
 
 SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
 

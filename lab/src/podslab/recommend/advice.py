@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from podslab.recommend.choice import Cell, Choice, grid, recommend, splits, widened
+from podslab.recommend.choice import Cell, Choice, grid, recommend, splits
 from podslab.recommend.costs import Costs, Sizes
 from podslab.recommend.populations import Population
 from podslab.recommend.signal import MEASURED, Variances
-
-#: n, where more than 8m are compared: what is simulated has to fit into memory.
-_MOST_ROLLOUTS = 1024
 
 
 class Batch(NamedTuple):
@@ -132,14 +129,11 @@ def advise(
 ) -> Advice:
     """Compare the ways to spend the rows of the present sizes, `now`, with n and m as in `splits`.
 
-    The present m is always in, and larger n where the largest is best, unless n is given. batch:
-    the rows of a step as TRL counts them now.
+    The present m is always in. batch: the rows of a step as TRL counts them now.
     """
     kept = {*m, now.m} if m else ()
     sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
     cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), variances)
-    if not n:
-        cells = widened(cells, population, costs, variances, min(8 * now.rows, _MOST_ROLLOUTS))
     plain = grid(population, costs, [now.plain], variances)[0]
     teaches = any(cell.worth for cell in cells)
     choice = recommend(cells if teaches else grid(population, costs, [now]), plain)

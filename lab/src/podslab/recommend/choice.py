@@ -12,7 +12,7 @@ from podsrl.errors import InvalidInputError
 #: Sizes this near to the best count as equal, and the one with the shortest step is taken: timings
 #: and pass rates are not known better.
 WITHIN = 0.05
-_TIMES = (1, 2, 4, 8)  # n, by m
+_TIMES = (1, 2, 4, 8, 16)  # n, by m
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
 
     Args:
         rows: prompts x m.
-        n: to compare; default: m, 2m, 4m, 8m (see also `widened`). n = m, plain GRPO, is always in.
+        n: to compare; default: m to 16m by doubling. n = m, plain GRPO, is always in.
         m: to compare; default: 1 (across the batch), all even ones, and `rows` itself.
 
     Raises:
@@ -76,22 +76,6 @@ def grid(
         worth = signal.worth(one.prompts, variances)
         cells.append(Cell(one, costs.seconds(one), signal, worth))
     return cells
-
-
-def widened(
-    cells: Sequence[Cell], population: Population, costs: Costs, variances: Variances, most: int
-) -> list[Cell]:
-    """The cells, and for each m twice its largest n, up to `most`, as long as that is its best."""
-    found: list[Cell] = []
-    for m in dict.fromkeys(cell.sizes.m for cell in cells):
-        row = [cell for cell in cells if cell.sizes.m == m]
-        while best(row) == row[-1]:
-            twice = row[-1].sizes._replace(n=2 * row[-1].sizes.n)
-            if twice.n > most:
-                break
-            row += grid(population, costs, [twice], variances)
-        found += row
-    return found
 
 
 def best(cells: Sequence[Cell]) -> Cell:

@@ -63,14 +63,11 @@ class ShortRun:
         return cls(parse(config, [*flags, f"--max_steps={steps}"]), sizes, preview, steps)
 
     def describe(self) -> str:
-        """What it will do, and about how long that takes."""
+        """What it will do."""
         sizes = ", ".join(map(str, self.sizes))
-        usual = round(sum(self.sizes) / len(self.sizes))
         return (
             f"measuring   {self.steps} training steps at learning rate 0, which leave the model as"
             f" it is\n            of {self.preview.prompts} prompts x {sizes} rollouts\n"
-            f"time        about {self.steps} steps of training at n = {usual}, and what loading"
-            " takes; the bar shows what is left\n"
             f"output      {self.spec.training.output_dir}"
         )
 

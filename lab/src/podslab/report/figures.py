@@ -50,8 +50,6 @@ def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, F
         if any(log.correlations for log in logs):
             figures["correlations"] = _correlations(comparison)
         figures["seconds_per_step"] = _seconds_per_step(comparison, summaries)
-        if any(log.tokens for log in logs):
-            figures["tokens"] = _tokens(comparison)
         if any(_known(arm.curves.length) for arm in comparison.arms):
             what, unit = "Completion length", "tokens per completion"
             figures["length"] = _lines(comparison, what, unit, lambda curves: curves.length, 0.0)
@@ -75,8 +73,6 @@ def describe(name: str, comparison: Comparison) -> str:
         f" {band}",
         "seconds_per_step": "Seconds per step, by phase where that was logged; mean over all steps"
         " and seeds.",
-        "tokens": "Tokens of prompts and completions that were trained on and that were dropped,"
-        " per generation (a step, where num_iterations is 1); mean over all generations and seeds.",
         "length": f"Completion length in tokens over training time. {band}",
         "kept_and_dropped": "Mean reward of kept, all and dropped rollouts over training time; mean"
         " over seeds and stretches of steps.",
@@ -246,12 +242,6 @@ def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -
         parts = {p: [log.phase_seconds[p] for log in logs if log is not None] for p in PHASES}
     unit = "modelled seconds per step" if comparison.clock else "seconds per step"
     return _bars(comparison, "Seconds per step", unit, parts)
-
-
-def _tokens(comparison: Comparison) -> Figure:
-    tokens = [{} if arm.log is None else arm.log.tokens for arm in comparison.arms]
-    parts = {kind: [of_arm.get(kind, np.nan) for of_arm in tokens] for kind in ("kept", "dropped")}
-    return _bars(comparison, "Tokens per generation", "tokens", parts)
 
 
 def _over_time(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from podslab.comparison.comparison import read_comparison
-from podslab.evaluation.records import ACCURACIES, Evaluation, evaluations
+from podslab.evaluation.records import Evaluation, evaluations
 from podslab.report.curves import ArmCurves, Clock, check_points
 from podslab.report.training_log import TrainingLog, read_training_log
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -88,7 +88,7 @@ class Choices:
 
     references: arms to measure against; () takes those of `REFERENCES` that there are.
     task: "name" or "name/split", where runs were evaluated on several.
-    measure: one of `ACCURACIES`.
+    measure: one of `ACCURACIES` in podslab.evaluation.records.
     partial: leave out unfinished runs and seeds that not every arm has, with a note.
     """
 
@@ -107,10 +107,6 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
             points, two runs of one arm and seed; the message says what to do.
         UnknownNameError: a reference that is no arm.
     """
-    if choices.measure not in ACCURACIES:
-        raise UnknownNameError(
-            f"unknown measure {choices.measure!r}; allowed: {', '.join(ACCURACIES)}"
-        )
     roots = [Path(folder) for folder in folders]
     notes: list[str] = []
     paths = {run.path.resolve(): run for root in roots for run in find_runs(root)}

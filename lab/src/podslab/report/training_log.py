@@ -21,7 +21,6 @@ class TrainingLog:
         training time; NaN where nothing was dropped, or could be scored.
     correlations: over the same stretches, how closely the kept advantages follow each reward
         function; {} where it was not logged.
-    tokens: of prompts and completions, per step, "kept" and "dropped"; {} where nothing is dropped.
     """
 
     phase_seconds: Mapping[str, float]
@@ -30,7 +29,6 @@ class TrainingLog:
     kept_reward: Floats
     dropped_reward: Floats
     correlations: Mapping[str, Floats]
-    tokens: Mapping[str, float]
 
 
 def read_training_log(
@@ -73,7 +71,6 @@ def read_training_log(
         kept_reward=means(_column(rows, "pods/kept_reward")),
         dropped_reward=means(_column(rows, "pods/dropped_reward")),
         correlations=_correlations(rows, means),
-        tokens=_tokens(rows),
     )
 
 
@@ -84,13 +81,6 @@ def _correlations(
     names = dict.fromkeys(name for row in rows for name in row if name.startswith(prefix))
     found = {name.removeprefix(prefix): means(_column(rows, name)) for name in names}
     return {name: values for name, values in found.items() if not np.isnan(values).all()}
-
-
-def _tokens(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    means = {
-        kind: _mean_of_known(_column(rows, f"pods/{kind}_tokens")) for kind in ("kept", "dropped")
-    }
-    return {kind: mean for kind, mean in means.items() if not np.isnan(mean)}
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:

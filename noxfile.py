@@ -32,7 +32,7 @@ def here(session: nox.Session, *words: str) -> None:
 def verl(session: nox.Session) -> None:
     """The tests of verl, which needs other versions than TRL: 3 to 5 minutes."""
     session.install("-c", "constraints-verl.txt", "-e", ".[verl]", "pytest")
-    session.run("python", "-m", "pytest", "tests/verl", *session.posargs)
+    session.run("python", "-m", "pytest", "tests/host_verl", *session.posargs)
 
 
 @nox.session
@@ -54,7 +54,7 @@ def tracking(session: nox.Session) -> None:
     (packages / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
     with tempfile.TemporaryDirectory() as folder:
         environment = {"WANDB_MODE": "offline", "WANDB_DIR": folder, "TRACKIO_DIR": folder}
-        session.run("python", "-m", "pytest", "tests/trl/test_sharing.py", env=environment)
+        session.run("python", "-m", "pytest", "tests/host_trl/test_sharing.py", env=environment)
 
 
 @nox.session(venv_backend="none")

@@ -1,6 +1,5 @@
 """Group-relative advantages of the kept rollouts: the one place where they are computed."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -8,23 +7,7 @@ from array_api_compat import array_namespace, device
 
 from podsrl.errors import InvalidInputError
 
-Array = Any
-#: A baseline is called as baseline(rewards_P_N, kept_P_N) with rewards and booleans. It returns
-#: which rewards of each group the kept ones are compared to, booleans of the same shape.
-Baseline = Callable[[Array, Array], Array]
-
-
-def kept(rewards_P_N: Array, kept_P_N: Array) -> Array:
-    """Compare to the kept rewards (arXiv 2504.13818, algorithm 1)."""
-    return kept_P_N
-
-
-def group(rewards_P_N: Array, kept_P_N: Array) -> Array:
-    """Compare to the rewards of all n rollouts (Reinforce-Ada, arXiv 2510.04996)."""
-    return kept_P_N | True
-
-
-BASELINES: dict[str, Baseline] = {"kept": kept, "group": group}
+BASELINES = ("kept", "group")
 
 
 def group_advantages(
@@ -45,7 +28,8 @@ def group_advantages(
         rewards_P_N: Rewards, shape (..., n); numpy, torch or nested lists.
         kept: Indices from `downsample`, shape (..., m), or booleans from `downsample_batch`, shape
             (..., n).
-        baseline: "kept" (the paper) or "group": what advantages are relative to.
+        baseline: What advantages are relative to: the "kept" rewards (arXiv 2504.13818, algorithm
+            1), or those of all n rollouts of the "group" (Reinforce-Ada, arXiv 2510.04996).
         scale: Whether to divide by the standard deviation; False gives r - mean (Dr. GRPO).
         eps: A number that is added to the standard deviation, in units of reward.
 
@@ -72,7 +56,9 @@ def group_advantages(
         places_N = xp.arange(rewards.shape[-1], device=device(rewards))
         kept_P_N = xp.any(chosen[..., :, None] == places_N, axis=-2)
 
-    counted = BASELINES[baseline](rewards, kept_P_N) & ~xp.isnan(rewards)
+    counted = ~xp.isnan(rewards)
+    if baseline == "kept":
+        counted = counted & kept_P_N
     zeros = xp.zeros_like(rewards)
     count = xp.sum(xp.astype(counted, rewards.dtype), axis=-1, keepdims=True)
     ones = xp.ones_like(count)

@@ -73,19 +73,11 @@ def part_correlations(
     parts = np.asarray(parts_P_N_F, dtype=np.float64)
     advantages = np.asarray(advantages_P_N, dtype=np.float64)
     counted = np.asarray(kept_P_N, dtype=bool)[..., None] & (np.abs(parts) < _HUGE)
-    part = _centred(np.where(counted, parts, 0.0), counted)
-    repeated = np.broadcast_to(advantages[..., None], parts.shape)
-    advantage = _centred(np.where(counted, repeated, 0.0), counted)
-    together, own, theirs = (
-        (left * right).sum(axis=(0, 1))
-        for left, right in ((advantage, part), (part, part), (advantage, advantage))
-    )
-    size = np.sqrt(own * theirs)
-    found_F = np.where(size > 0, together / np.where(size > 0, size, 1.0), 0.0)
-    rounded_F = found_F.clip(-1, 1)
-    return {
-        f"pods/correlation/{name}": float(one) for name, one in zip(names_F, rounded_F, strict=True)
-    }
+    part, advantage = _centred(parts, counted), _centred(advantages[..., None], counted)
+    together_F = (advantage * part).sum(axis=(0, 1))
+    size_F = np.sqrt((part**2).sum(axis=(0, 1)) * (advantage**2).sum(axis=(0, 1)))
+    found_F = (together_F / np.where(size_F > 0, size_F, 1.0)).clip(-1, 1)
+    return {f"pods/correlation/{name}": float(r) for name, r in zip(names_F, found_F, strict=True)}
 
 
 def _spread(rewards_P_N: np.ndarray, counted_P_N: np.ndarray) -> np.ndarray:
@@ -105,8 +97,8 @@ def _deviation(values: np.ndarray) -> float:
 
 def _centred(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
     """Values relative to the mean of the counted ones of their group (axis 1); 0 elsewhere."""
-    total = values.sum(axis=1, keepdims=True)
-    mean = total / np.maximum(counted.sum(axis=1, keepdims=True), 1)
+    values = np.where(counted, values, 0.0)
+    mean = values.sum(axis=1, keepdims=True) / np.maximum(counted.sum(axis=1, keepdims=True), 1)
     away = values - mean
     rounding = np.abs(away) <= 1e-9 * np.abs(mean)
     return np.where(counted & ~rounding, away, 0.0)

@@ -1,9 +1,7 @@
 """How rollouts are selected: one checked object for every host."""
 
 import math
-import operator
 import secrets
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -149,25 +147,18 @@ class Selection:
         for group in groups:
             refuse_infinite(group)
         if self.across_prompts:
-            return self._across(groups, seed)
+            rewards_P_N, there_P_N = padded(groups)
+            rows = self.num_kept * len(groups)
+            kept_P_N = keep_rows(rewards_P_N, there_P_N, rows, self.rule, seed)
+            return [np.flatnonzero(kept_N).tolist() for kept_N in kept_P_N]
         kept = [list(range(len(group))) for group in groups]
-        by_size: dict[int, list[int]] = defaultdict(list)
-        for place, group in enumerate(groups):
-            if len(group) > self.num_kept:
-                by_size[len(group)].append(place)
-        for places in by_size.values():
+        for size in {len(group) for group in groups if len(group) > self.num_kept}:
+            places = [place for place, group in enumerate(groups) if len(group) == size]
             rewards_P_N = np.stack([groups[place] for place in places])
             chosen = downsample(rewards_P_N, self.num_kept, self.rule, seed)
             for place, kept_M in zip(places, chosen.tolist(), strict=True):
                 kept[place] = kept_M
         return kept
-
-    def _across(self, groups: list[np.ndarray], seed: list[int] | None) -> list[list[int]]:
-        """The rule for rows across prompts, m per prompt on average."""
-        rewards_P_N, there_P_N = padded(groups)
-        rows = self.num_kept * len(groups)
-        kept_P_N = keep_rows(rewards_P_N, there_P_N, rows, self.rule, seed)
-        return [np.flatnonzero(kept_N).tolist() for kept_N in kept_P_N]
 
 
 def padded(groups: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -186,7 +177,7 @@ def padded(groups: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
 def check(selection: Selection, names: Mapping[str, str]) -> None:
     """Check the values of a selection, whose fields the user knows by `names`; as it raises."""
     n, m = selection.num_rollouts, selection.num_kept
-    across = selection.across_prompts
+    least = 1 if selection.across_prompts else 2
     for name, value in (("num_rollouts", n), ("num_kept", m)):
         if value is None:
             raise InvalidInputError(f"{names[name]} is not set; set it to an integer")
@@ -196,7 +187,6 @@ def check(selection: Selection, names: Mapping[str, str]) -> None:
         raise InvalidInputError(
             f"{names['num_rollouts']}={n}; allowed: at least 2, to compare with each other"
         )
-    least = 1 if across else 2
     range_of_m = f"{least} <= m <= {n} ({names['num_rollouts']}, rollouts generated per prompt)"
     if m < least:
         raise InvalidInputError(
@@ -216,18 +206,18 @@ def check(selection: Selection, names: Mapping[str, str]) -> None:
     seed, weights = selection.seed, selection.selection_weights
     if seed is not None and (not _is_integer(seed) or seed < 0):
         raise InvalidInputError(f"{names['seed']}={seed!r}; allowed: an integer >= 0, or none")
-    if weights is None:
-        return
-    allowed = (
-        "allowed: numbers by name of the reward's part, not all 0, such as {acc: 1.0}; score is the"
-        " reward itself"
-    )
-    if not isinstance(weights, Mapping) or not all(
-        is_number(weight) and math.isfinite(weight) for weight in weights.values()
-    ):
-        raise InvalidInputError(f"{names['selection_weights']}={weights!r}; {allowed}")
-    if not any(weights.values()):
-        raise InvalidInputError(f"{names['selection_weights']}={weights!r} are all 0; {allowed}")
+    if weights is not None and not (isinstance(weights, Mapping) and are_weights(weights.values())):
+        all_0 = " are all 0" if isinstance(weights, Mapping) and not any(weights.values()) else ""
+        raise InvalidInputError(
+            f"{names['selection_weights']}={weights!r}{all_0}; allowed: numbers by name of the"
+            " reward's part, not all 0, such as {acc: 1.0}; score is the reward itself"
+        )
+
+
+def are_weights(values: Iterable[Any]) -> bool:
+    """Whether values are finite numbers, and not all 0."""
+    values = list(values)
+    return all(is_number(value) and math.isfinite(value) for value in values) and any(values)
 
 
 def is_number(value: Any) -> bool:
@@ -251,8 +241,4 @@ def weighted_sums(parts_F: np.ndarray, weights_F: np.ndarray) -> np.ndarray:
 
 
 def _is_integer(value: Any) -> bool:
-    try:
-        operator.index(value)
-    except TypeError:
-        return False
-    return not isinstance(value, bool)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

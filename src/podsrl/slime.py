@@ -61,27 +61,19 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
         group[:] = [group[place] for place in kept]
         for sample, advantage in zip(group, advantages.tolist(), strict=True):
             sample.metadata[_ADVANTAGE] = advantage
-    generated = np.concatenate(rewards)
-    scored = generated[~np.isnan(generated)]
-    rows, mean = sum(map(len, data)), scored.mean() if len(scored) else math.nan
+    scored = [one for of_group in rewards for one in of_group if not math.isnan(one)]
+    mean = np.mean(scored) if scored else math.nan
     logger.info(
-        f"selected {selection.in_words} in {len(data)} groups; the update sees {rows} rows;"
-        f" mean reward of all {len(generated)}: {mean:.4f}"
+        f"selected {selection.in_words} in {len(data)} groups; the update sees"
+        f" {sum(map(len, data))} rows; mean reward of all {sum(map(len, rewards))}: {mean:.4f}"
     )
 
 
 def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], list[float]]:
-    """Raw rewards, and the advantages that `select_rollouts` noted.
+    """Raw rewards, and the advantages that `select_rollouts` noted, in the order of `samples`.
 
-    slime's own normalisation takes all samples for one group once their number is not P * n.
-
-    Args:
-        args: slime's arguments.
-        samples: The kept samples, flat.
-
-    Returns:
-        Both in the order of `samples`. The second are the raw rewards if slime would not normalise
-        (--disable-rewards-normalization, or another estimator). An unscorable sample has 0.
+    slime's own normalisation takes all samples for one group once their number is not P * n. Where
+    it would not normalise, both are the raw rewards. An unscorable sample has 0.
 
     Raises:
         InvalidInputError: Samples that did not pass through `select_rollouts`.
@@ -112,8 +104,8 @@ def _read_selection(args: Any) -> Selection:
             f"slime's arguments hold no options of podsrl (pods={given!r}); give"
             " --custom-config-path a YAML file with, for example, pods: {m: 16}"
         )
-    n, n_name = args.n_samples_per_prompt, "--n-samples-per-prompt"
-    return Selection.from_options(given, n, where="pods.", n_name=n_name)
+    n = args.n_samples_per_prompt
+    return Selection.from_options(given, n, where="pods.", n_name="--n-samples-per-prompt")
 
 
 def _check_global_batch_size(args: Any, m: int) -> None:

@@ -129,7 +129,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path):
     (tmp_path / "one.jsonl").write_text('{"prompt": "a", "reward": 1}\n')
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "podsrl.cli", "select", "one.jsonl", "--keep", "1"]
+    command = [sys.executable, "-m", "podsrl.cli", "select", "one.jsonl", "--keep", "2"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     os.close(writer)
     assert done.returncode == 141

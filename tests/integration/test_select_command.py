@@ -64,19 +64,21 @@ def test_select_reads_parquet_or_a_runs_folder_and_writes_parquet(capsys, tmp_pa
     assert not (tmp_path / "x.parquet").exists()
 
 
-def test_a_rule_across_groups_keeps_so_many_rows_of_the_whole_file(capsys, tmp_path):
+def test_a_rule_across_groups_keeps_so_many_on_average(capsys, tmp_path):
     path = tmp_path / "rollouts.jsonl"
-    lines = write_rollouts(path, {"same": [1, 1, 1], "differ": [0, 1], "more": [0, 0.5, 1, None]})
-    assert main(["select", str(path), "--keep", "4", "--rule", "max_contrast"]) == 0
+    lines = write_rollouts(
+        path, {"same": [1, 1], "equal": [0, 0], "differ": [0, 1], "more": [0, 0.5, 1, None]}
+    )
+    assert main(["select", str(path), "--keep", "1", "--rule", "max_contrast"]) == 0
     printed = capsys.readouterr()
     # a group without contrast teaches nothing: the ends of the two others
-    assert printed.out.splitlines() == [lines[i] for i in (3, 4, 5, 7)]
-    assert "kept 4 of 9 rollouts in 3 groups, 4 rows across groups" in printed.err
+    assert printed.out.splitlines() == [lines[i] for i in (4, 5, 6, 8)]
+    assert "kept 4 of 10 rollouts in 4 groups" in printed.err
     assert main(["select", str(path), "--keep", "20", "--rule", "max_contrast"]) == 0
     assert capsys.readouterr().out.splitlines() == lines
 
 
-def test_a_batch_rule_of_ones_own_keeps_rows_of_the_whole_file(capsys, tmp_path):
+def test_a_batch_rule_of_ones_own_keeps_rows_across_groups(capsys, tmp_path):
     rules = tmp_path / "rules.py"
     rules.write_text(
         "import numpy as np\nfrom podsrl import batch_rule\n\n\n"
@@ -89,23 +91,32 @@ def test_a_batch_rule_of_ones_own_keeps_rows_of_the_whole_file(capsys, tmp_path)
     )
     path = tmp_path / "rollouts.jsonl"
     lines = write_rollouts(path, {"a": [0.1, 0.9, 0.8], "b": [0.2, None], "c": [0.3]})
-    assert main(["select", str(path), "--keep", "3", "--rule", f"{rules}:highest"]) == 0
+    assert main(["select", str(path), "--keep", "1", "--rule", f"{rules}:highest"]) == 0
     assert capsys.readouterr().out.splitlines() == [lines[i] for i in (1, 2, 5)]
 
 
 def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
     path = tmp_path / "rollouts.jsonl"
+    command = ["select", str(path), "--keep", "2"]
     write_rollouts(path, {"a": [0, "good"]})
-    assert "rollout 2: 'reward' must be a number" in fails(
-        ["select", str(path), "--keep", "1"], capsys
-    )
+    assert "rollout 2: 'reward' must be a number" in fails(command, capsys)
     write_rollouts(path, {"a": [0, 1]})
-    assert "argument --keep: must be a whole number of at least 1; got '0'" in fails(
-        ["select", str(path), "--keep", "0"], capsys
-    )
-    assert "unknown rule" in fails(["select", str(path), "--keep", "1", "--rule", "x"], capsys)
-    assert "no field 'question'" in fails(
-        ["select", str(path), "--keep", "1", "--group_by", "question"], capsys
-    )
+    assert "unknown rule" in fails([*command, "--rule", "x"], capsys)
+    assert "no field 'question'" in fails([*command, "--group_by", "question"], capsys)
     path.write_text('{"prompt": "a", "reward": 1}\n{broken\n')
-    assert "line 2" in fails(["select", str(path), "--keep", "1"], capsys)
+    assert "line 2" in fails(command, capsys)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--keep", "0", "--keep=0; allowed: 2 <= m <= 3"),
+        ("--keep", "1", "--keep=1; allowed: 2 <= m <= 3"),  # would keep the lowest reward
+        ("--keep", "some", "argument --keep: invalid int value: 'some'"),
+        ("--seed", "-1", "--seed=-1; allowed: an integer >= 0"),
+    ],
+)
+def test_select_refuses_numbers_out_of_range(option, value, said, capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    write_rollouts(path, {"a": [0, 1, 2]})
+    assert said in fails(["select", str(path), "--keep", "2", option, value], capsys)

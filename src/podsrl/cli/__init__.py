@@ -2,8 +2,7 @@
 
 The library has `select` and `inspect`. Other packages add verbs by the entry point group
 `podsrl.verbs`: each is a module with SUMMARY, configure(parser) and run(args). With
-TAKES_FIELDS = True, a verb gets every option that its parser does not know as `args.fields`, a list
-of words as they were given, and checks them itself.
+TAKES_FIELDS = True it gets options that its parser does not know as words in `args.fields`.
 """
 
 import argparse
@@ -27,9 +26,8 @@ _LAB_VERBS = ("demo", "train", "recommend", "compare", "evaluate", "report", "ta
 def find_verbs() -> dict[str, str]:
     """The module of every verb that is installed, by the verb's name."""
     found = {point.name: point.value for point in metadata.entry_points(group="podsrl.verbs")}
-    order = [name for name in _LAB_VERBS if name in found]
-    others = sorted(name for name in found if name not in _LAB_VERBS)
-    return {name: found[name] for name in (*order, *others)} | _OWN_VERBS
+    order = dict.fromkeys(name for name in (*_LAB_VERBS, *sorted(found)) if name in found)
+    return {name: found[name] for name in order} | _OWN_VERBS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,30 +37,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     verbs = find_verbs()
-    who = f"pods {words[0]}" if words and words[0] in verbs else "pods"
+    verb = words[0] if words and words[0] in verbs else None
     try:
         try:
-            return _run(words, verbs)
+            return _run(words, verb, verbs)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print
         return 141
     except PodsError as error:
-        print(f"{who}: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        said, status = " ".join(str(error).split()), 2
     except OSError as error:
         if error.filename is None:
             raise
-        print(f"{who}: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 2
+        said, status = f"{error.filename}: {error.strerror}", 2
     except KeyboardInterrupt:
-        print(f"{who}: interrupted", file=sys.stderr)
-        return 130
+        said, status = "interrupted", 130
+    print(f"pods {verb}: {said}" if verb else f"pods: {said}", file=sys.stderr)
+    return status
 
 
-def _run(words: list[str], verbs: dict[str, str]) -> int:
-    verb = words[0] if words and words[0] in verbs else None
+def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
     if verb is None and words and words[0] in _LAB_VERBS:
         raise MissingDependencyError(
             f"the verb {words[0]} belongs to podsrl's laboratory: pip install podsrl-lab"

@@ -1,10 +1,9 @@
 """`pods inspect`: one page to look into the rollouts of runs."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from podsrl.cli.bounds import COUNT, number
 
 if TYPE_CHECKING:
     from podsrl.rollout_log.run_folder import RunFolder
@@ -17,31 +16,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folders", nargs="+", type=Path, metavar="FOLDER", help="runs, or folders of runs"
     )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="PAGE",
-        help="the page to write (default: rollouts.html in the first FOLDER)",
-    )
-    parser.add_argument(
-        "--rollouts",
-        type=number(int, COUNT),
-        default=100_000,
-        metavar="N",
-        help="rollouts on the page at most (default: %(default)s)",
-    )
+    page = "the page to write (default: rollouts.html in the first FOLDER)"
+    parser.add_argument("--output", type=Path, metavar="PAGE", help=page)
+    most = "rollouts on the page at most (default: %(default)s)"
+    parser.add_argument("--rollouts", type=int, default=100_000, metavar="N", help=most)
 
 
 def run(args: argparse.Namespace) -> int:
     """Pack the rollouts into a page, and say where it is."""
     from podsrl.cli.needs import needed
     from podsrl.errors import InvalidInputError
-    from podsrl.rollout_log.files import damage_as_notes, refuse_unwritable, write_whole
-    from podsrl.rollout_log.inspector import pack_rollouts, render_page
+    from podsrl.rollout_log.files import damage_as_notes, write_whole
 
+    with needed("rollouts"):
+        from podsrl.rollout_log.inspector import pack_rollouts, render_page
+
+    if args.rollouts < 1:
+        raise InvalidInputError(f"--rollouts must be at least 1; got {args.rollouts}")
     output = args.output or args.folders[0] / "rollouts.html"
     runs = [run for folder in args.folders for run in _runs_of(folder)]
-    refuse_unwritable(output.parent)
     notes: list[str] = []
     with needed("rollouts"), damage_as_notes(notes):
         packed = pack_rollouts(_named(runs), args.rollouts)
@@ -63,8 +56,6 @@ def _runs_of(folder: Path) -> "list[RunFolder]":
 
 def _named(runs: "list[RunFolder]") -> "list[tuple[str, RunFolder]]":
     """The runs, each with as much of its path as tells it from the others."""
-    import os
-
     paths = [run.path.resolve() for run in runs]
     common = os.path.commonpath([path.parent for path in paths])
     return [(str(path.relative_to(common)), run) for path, run in zip(paths, runs, strict=True)]

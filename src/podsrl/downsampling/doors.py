@@ -98,27 +98,21 @@ def downsample_batch(
     rewards, as_lists = _as_rewards(rewards_P_N)
     if rewards.ndim != 2:
         raise InvalidInputError(f"rewards must have shape (P, n); got {tuple(rewards.shape)}")
-    on_device = not as_lists and is_torch_array(rewards)
-    values_P_N = rewards.detach().double().cpu().numpy() if on_device else rewards
+    is_torch = is_torch_array(rewards)
+    values_P_N = rewards.detach().double().cpu().numpy() if is_torch else rewards
     values_P_N = np.asarray(values_P_N, dtype=np.float64)
     groups, n = values_P_N.shape
     rows = _check_count(rows, "rows", least=0, most=groups * n, of=f"of {groups} x {n} rollouts")
     kept = keep_rows(values_P_N, np.ones(values_P_N.shape, dtype=bool), rows, rule, seed)
-    if as_lists:
-        return kept.tolist()
-    if not on_device:
-        return kept
-    import torch
+    if is_torch:
+        import torch
 
-    return torch.from_numpy(kept).to(rewards.device)
+        return torch.from_numpy(kept).to(rewards.device)
+    return kept.tolist() if as_lists else kept
 
 
 def keep_rows(
-    rewards_P_N: np.ndarray,
-    there_P_N: np.ndarray,
-    rows: int,
-    rule: str | Rule,
-    seed: Seed,
+    rewards_P_N: np.ndarray, there_P_N: np.ndarray, rows: int, rule: str | Rule, seed: Seed
 ) -> np.ndarray:
     """`downsample_batch` of groups that may be smaller than others.
 
@@ -137,14 +131,12 @@ def keep_rows(
     refuse_infinite(rewards_P_N)
     scorable_P_N = ~np.isnan(rewards_P_N)
     asked = min(rows, int(scorable_P_N.sum()))
-    if asked == scorable_P_N.sum():
-        kept_P_N = scorable_P_N
-    else:
-        kept_P_N = np.asarray(_called(function, rule, rewards_P_N, asked, seed))
+    kept_P_N = scorable_P_N.copy()
+    if asked < scorable_P_N.sum():
+        kept_P_N = np.array(_called(function, rule, rewards_P_N, asked, seed))
         if not is_built_in(function):
             _check_mask(kept_P_N, scorable_P_N, asked, rule)
     spare = np.argwhere(there_P_N & ~scorable_P_N)[: rows - asked]
-    kept_P_N = kept_P_N.copy()
     kept_P_N[tuple(spare.T)] = True
     return kept_P_N
 

@@ -68,7 +68,9 @@ def register_rule(name: str, rule: Rule) -> None:
     if not callable(rule):
         raise InvalidInputError(f"a rule is a callable (rewards_P_N, m, seed); got {rule!r}")
     if not _same(RULES.get(name, rule), rule):
-        raise InvalidInputError(f"the rule name {name!r} is taken; choose another than {_names()}")
+        raise InvalidInputError(
+            f"the rule name {name!r} is taken; choose another than {', '.join(RULES)}"
+        )
     RULES[name] = rule
 
 
@@ -99,7 +101,10 @@ def resolve_rule(rule: str | Rule) -> Rule:
     try:
         inspect.signature(found).bind_partial(**arguments)
     except TypeError as error:
-        raise InvalidInputError(f"rule {rule!r}: {error}; it takes {_takes(found)}") from error
+        takes = ", ".join(list(inspect.signature(found).parameters)[3:])
+        raise InvalidInputError(
+            f"rule {rule!r}: {error}; it takes {takes or 'no arguments of its own'}"
+        ) from error
     return functools.partial(found, **arguments)
 
 
@@ -123,7 +128,7 @@ def _load(name: str, rule: str) -> Rule:
     where, _, attribute = name.rpartition(":")
     if not where:
         all_of_them = (
-            f"the rules are {_names()}, and your own is given as 'file.py:function',"
+            f"the rules are {', '.join(RULES)}, and your own is given as 'file.py:function',"
             " 'module:function' or a callable"
         )
         raise UnknownNameError(f"unknown rule {rule!r}; {suggestion(name, RULES, all_of_them)}")
@@ -161,12 +166,3 @@ def check_signature(function: Rule, rule: str | Rule) -> None:
         raise InvalidInputError(
             f"rule {rule!r} must take ({', '.join(wanted)}); it takes {signature}"
         ) from error
-
-
-def _takes(rule: Rule) -> str:
-    own = list(inspect.signature(rule).parameters)[3:]
-    return ", ".join(own) or "no arguments of its own"
-
-
-def _names() -> str:
-    return ", ".join(RULES)

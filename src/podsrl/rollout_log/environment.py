@@ -19,10 +19,7 @@ _PACKAGES = (
 
 
 def describe_environment() -> dict[str, Any]:
-    """Versions, hardware, the git state of the working directory, the command line and the time.
-
-    GPUs are asked of torch if it has been imported; otherwise "gpus" is None: not known.
-    """
+    """Versions, hardware, git state, command line and time; "gpus" is None without torch."""
     versions = {}
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -44,16 +41,14 @@ def describe_environment() -> dict[str, Any]:
 
 def git_state(folder: Path) -> dict[str, Any] | None:
     """{"commit", "dirty"} of the checkout that `folder` is in; None if it is in none."""
-    git = shutil.which("git")
-    if git is None:
+    if shutil.which("git") is None:
         return None
-
-    def ask(*words: str) -> str | None:
-        answer = subprocess.run([git, "-C", str(folder), *words], capture_output=True, text=True)
-        return answer.stdout.strip() if answer.returncode == 0 else None
-
-    commit = ask("rev-parse", "HEAD")
-    return None if commit is None else {"commit": commit, "dirty": bool(ask("status", "-s"))}
+    git = ("git", "-C", str(folder))
+    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
+    if head.returncode:
+        return None
+    changes = subprocess.run([*git, "status", "-s"], capture_output=True, text=True)
+    return {"commit": head.stdout.strip(), "dirty": bool(changes.stdout)}
 
 
 def _without_secrets(words: list[str]) -> list[str]:

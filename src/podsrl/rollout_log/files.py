@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -33,8 +32,7 @@ def damage_as_notes(notes: list[str]) -> Iterator[None]:
 def write_whole(path: Path, data: bytes, durable: bool = True) -> None:
     """Write a file so that a reader sees the old content or the new, never a part of it.
 
-    A file that is not durable may be lost or damaged when the machine, not only the process, goes
-    down before the system has written it out; `make_durable` sees to that later, for many at once.
+    A file that is not durable may be lost when the machine goes down, until `make_durable`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -52,53 +50,36 @@ def make_durable(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def refuse_unwritable(path: Path) -> None:
-    """Check that a folder can be made and written to, and leave nothing behind.
-
-    Raises:
-        InvalidInputError: It can't; the message says why.
-    """
-    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
-    try:
-        tempfile.TemporaryDirectory(prefix=".podsrl-", dir=there).cleanup()
-    except OSError as error:
-        raise InvalidInputError(f"can't write to {path}: {there}: {error.strerror}") from error
-
-
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a mapping as an indented JSON file, whole or not at all."""
+    """Write a mapping as an indented JSON file."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
     write_whole(path, text.encode() + b"\n")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A file with one JSON object.
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A file with one JSON object; None if there is no such file.
 
     Raises:
-        InvalidInputError: There is no such file, or no JSON object in it.
+        InvalidInputError: There is no JSON object in it.
     """
-    try:
-        return _json_object(path.read_bytes(), str(path))
-    except FileNotFoundError as error:
-        raise InvalidInputError(f"no file {path}") from error
+    return _json_object(path.read_bytes(), str(path)) if path.is_file() else None
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
     """Add one JSON object with a "step" as a line, after mending what a kill left of the last."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode() + b"\n"
     with path.open("a+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         whole = file.read() in (b"", b"\n")
     if not whole:
-        keep_steps(path, math.inf)
+        keep_steps(path, last=math.inf)
     with path.open("ab") as file:
-        file.write(line)
+        file.write(_line(value))
 
 
 def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
-    """The JSON objects of a JSONL file, in order; [] if there is no file.
+    """The JSON objects of a JSONL file, each with an integer "step"; [] if there is no file.
 
     A half-written last line is what a kill leaves behind: it is skipped with a
     `DamagedFileWarning`, or without one if `quiet`.
@@ -119,18 +100,17 @@ def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
                 raise
             if not quiet:
                 warnings.warn(f"{where} is half-written and was skipped", DamagedFileWarning, 2)
+            break
+        if not isinstance(values[-1].get("step"), int):
+            raise InvalidInputError(f"{where} is damaged: no integer 'step'")
     return values
 
 
 def keep_steps(path: Path, last: float) -> None:
     """Drop the lines of a JSONL file whose "step" is later than `last`, and a half-written one."""
     if path.is_file():
-        rows = read_lines(path, quiet=True)
-        if not all(isinstance(row.get("step"), int) for row in rows):
-            raise InvalidInputError(f"{path} is damaged: a line without an integer 'step'")
-        kept = [row for row in rows if row["step"] <= last]
-        lines = [json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in kept]
-        write_whole(path, b"".join(lines))
+        kept = [row for row in read_lines(path, quiet=True) if row["step"] <= last]
+        write_whole(path, b"".join(map(_line, kept)))
 
 
 def plain(value: Any) -> Any:
@@ -148,6 +128,10 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int)):
         return value
     return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def _json_object(data: bytes, where: str) -> dict[str, Any]:

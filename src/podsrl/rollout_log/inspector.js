@@ -67,7 +67,9 @@
       for (let i = 0; i < packed.length; i++) bytes[i] = packed.charCodeAt(i);
       const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
       if (unpacked.size > 3) unpacked.delete(unpacked.keys().next().value);
-      unpacked.set(name, JSON.parse(await new Response(stream).text()));
+      const data = JSON.parse(await new Response(stream).text());
+      data.turns = data.turns.map((text) => text && JSON.parse(text));
+      unpacked.set(name, data);
     }
     return unpacked.get(name);
   }

@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import html
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podsrl.rollout_log.files import DamagedFileWarning
 from podsrl.rollout_log.run_folder import REWARD_PREFIX, RunFolder
 
 if TYPE_CHECKING:
@@ -49,11 +47,7 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
     """Pack the rollouts of runs, no more than about `limit` in all.
 
     If there are more, every run keeps evenly spaced steps, first and last included. Steps whose
-    file is damaged are left out with a `DamagedFileWarning`.
-
-    Args:
-        named_folders: The runs, each with the name that the page shows.
-        limit: The number of rollouts that the page may hold.
+    file is damaged are left out with a `DamagedFileWarning`. The page shows the name of each run.
     """
     packed = PackedRollouts()
     counts = [
@@ -70,13 +64,7 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
             if table is None or not table.num_rows:
                 continue
             chunk = f"rollouts-{number}-{step}"
-            try:
-                packed.chunks[chunk] = _pack(table)
-            except ValueError as error:
-                path = run.rollout_path(step)
-                message = f"{path} is damaged and was skipped: its turns are no JSON ({error})"
-                warnings.warn(message, DamagedFileWarning, 2)
-                continue
+            packed.chunks[chunk] = _pack(table)
             steps.append({"step": step, "chunk": chunk})
             shown += table.num_rows
             found = [value for value in table.column("reward").to_pylist() if value is not None]
@@ -86,14 +74,12 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
     if ends:
         packed.index["range"] = _short(ends)
     if shown < total:
-        packed.note = (
-            f"{shown:,} of {total:,} rollouts are on this page, in evenly spaced steps; --rollouts"
-            " allows more."
-        )
+        count = f"{shown:,} of {total:,} rollouts"
+        packed.note = f"{count} are on this page, in evenly spaced steps; --rollouts allows more."
     return packed
 
 
-def render_page(title: str, rollouts: PackedRollouts, notes: Sequence[str] = ()) -> str:
+def render_page(title: str, rollouts: PackedRollouts, notes: Sequence[str]) -> str:
     """The page that holds the inspector alone, as HTML; every text in it is escaped."""
     return _template("page.html").substitute(
         title=html.escape(title),
@@ -158,7 +144,7 @@ def _pack(table: "pa.Table") -> str:
         "prompt": [places[group] for group in columns["group"]],
         "rollout": columns["rollout"],
         "completion": columns["completion"],
-        "turns": [text and json.loads(text) for text in columns.get("turns", ())],
+        "turns": columns.get("turns", []),
         "reward": _short(columns["reward"]),
         "kept": [int(kept) for kept in columns["kept"]],
         "advantage": _short(columns["advantage"]),

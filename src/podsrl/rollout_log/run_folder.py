@@ -16,9 +16,11 @@ from __future__ import annotations
 import io
 import itertools
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
@@ -51,7 +53,6 @@ OPTIONAL_COLUMNS = {
 REWARD_PREFIX = "rewards/"
 
 _RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json")
-_RECORDS = ("config.yaml", "environment.json", *_RESULTS)
 _PREVIOUS = "previous-"
 
 
@@ -61,13 +62,8 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
-    def __repr__(self) -> str:
-        return f"RunFolder({str(self.path)!r})"
-
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Write config.yaml: a flat mapping of plain values."""
-        import yaml
-
+        """Write config.yaml."""
         text = yaml.safe_dump(files.plain(config), sort_keys=False, allow_unicode=True)
         files.write_whole(self.path / "config.yaml", text.encode())
 
@@ -77,8 +73,6 @@ class RunFolder:
         Raises:
             InvalidInputError: There is none, or it is no YAML mapping.
         """
-        import yaml
-
         path = self.path / "config.yaml"
         try:
             value = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -91,43 +85,27 @@ class RunFolder:
         return value
 
     def write_environment(self) -> None:
-        """Write environment.json: what this process runs on, beside what the run began on."""
-        now, before = describe_environment(), self.environment()
-        resumed = [*before.get("resumed", []), now]
-        value = {**before, "resumed": resumed} if before else now
+        """Write environment.json: what this process runs on, after what the run began on."""
+        value, now = self.environment(), describe_environment()
+        value = {**value, "resumed": [*value.get("resumed", []), now]} if value else now
         files.write_json(self.path / "environment.json", value)
 
     def environment(self) -> dict[str, Any]:
-        """Versions, hardware, git state, command line and start; {} if it was not written.
-
-        Of a run that was resumed, "resumed" holds the same of each later start.
-        """
-        path = self.path / "environment.json"
-        return files.read_json(path) if path.is_file() else {}
+        """What `describe_environment` said; of each later start under "resumed". {} if unknown."""
+        return files.read_json(self.path / "environment.json") or {}
 
     def environments(self) -> list[dict[str, Any]]:
-        """The same as one mapping for each start, the first one first."""
+        """One mapping for each start, the first one first."""
         first = self.environment()
         return [first, *first.pop("resumed", [])]
 
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add one logged step to metrics.jsonl; it must hold an integer "step"."""
-        if not isinstance(metrics.get("step"), int):
-            raise InvalidInputError(f"metrics need an integer 'step'; got {metrics.get('step')!r}")
         files.append_line(self.path / "metrics.jsonl", metrics)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The logged steps, in the order they were written.
-
-        Raises:
-            InvalidInputError: A line is damaged (a half-written last one: skipped with a warning).
-        """
-        path = self.path / "metrics.jsonl"
-        rows = files.read_lines(path)
-        for row in rows:
-            if not isinstance(row.get("step"), int):
-                raise InvalidInputError(f"{path} is damaged: a line without an integer 'step'")
-        return rows
+        """The logged steps, in the order they were written; a damaged one is refused by name."""
+        return files.read_lines(self.path / "metrics.jsonl")
 
     def truncate_after(self, step: int) -> None:
         """Forget what was recorded after `step`, before a run resumes there."""
@@ -140,24 +118,23 @@ class RunFolder:
 
     def set_aside(self) -> Path | None:
         """Move what an earlier run recorded to a folder of its own; None if it recorded nothing."""
-        records = [self.path / name for name in _RECORDS if (self.path / name).exists()]
-        if not any(path.name in _RESULTS and _holds_something(path) for path in records):
+        if not any(_holds_something(self.path / name) for name in _RESULTS):
             return None
         names = (self.path / f"{_PREVIOUS}{number}" for number in itertools.count(1))
         aside = next(path for path in names if not path.exists())
         aside.mkdir()
-        for path in records:
-            path.rename(aside / path.name)
+        for name in ("config.yaml", "environment.json", *_RESULTS):
+            if (self.path / name).exists():
+                (self.path / name).rename(aside / name)
         return aside
 
     def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Write the rollouts of a step, one row each, kept or not; `sync_rollouts` makes them last.
+        """Write the rollouts of a step, one row each; `RolloutLog.sync` makes them last.
 
         Args:
             step: The optimiser step that they were generated for.
-            columns: Those of `ROLLOUT_COLUMNS` ("step" may be left out), all of one length, any of
-                `OPTIONAL_COLUMNS`, and one "rewards/<function>" per reward function; None or NaN is
-                no value.
+            columns: Those of `ROLLOUT_COLUMNS` but "step", any of `OPTIONAL_COLUMNS`, and one
+                "rewards/<function>" per reward function; None or NaN is no value.
 
         Raises:
             InvalidInputError: A column is missing or unknown, or lengths differ.
@@ -184,15 +161,10 @@ class RunFolder:
         pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
         files.write_whole(self.rollout_path(step), buffer.getvalue(), durable=False)
 
-    def sync_rollouts(self, steps: Iterable[int]) -> None:
-        """Wait until the rollouts of these steps are on the disk, those that are still there."""
-        for step in steps:
-            files.make_durable(self.rollout_path(step))
-
     def rollout_steps(self) -> list[int]:
         """The steps whose rollouts were written, ascending."""
-        names = [path.stem for path in (self.path / "rollouts").glob("step_*.parquet")]
-        return sorted(int(name.removeprefix("step_")) for name in names)
+        paths = (self.path / "rollouts").glob("step_*.parquet")
+        return sorted(int(path.stem.removeprefix("step_")) for path in paths)
 
     def rollouts(self, step: int) -> pa.Table | None:
         """The rollouts of a step; None, with a `DamagedFileWarning`, if the file can't be read."""
@@ -228,8 +200,7 @@ class RunFolder:
 
     def finished(self) -> dict[str, Any] | None:
         """What `finish` wrote; None for a run that is not complete."""
-        path = self.path / "finished.json"
-        return files.read_json(path) if path.is_file() else None
+        return files.read_json(self.path / "finished.json")
 
     def rollout_path(self, step: int) -> Path:
         """Where the rollouts of a step are."""
@@ -237,7 +208,7 @@ class RunFolder:
 
 
 def _holds_something(path: Path) -> bool:
-    return any(path.iterdir()) if path.is_dir() else path.stat().st_size > 0
+    return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
 
 
 def find_runs(folder: str | Path) -> list[RunFolder]:
@@ -256,7 +227,7 @@ def find_runs(folder: str | Path) -> list[RunFolder]:
     ]
     if not runs:
         raise InvalidInputError(
-            f"no run in {folder}: there is no config.yaml in it or below. PODSTrainer, `pods train`"
-            " and `pods compare` write it; give the output_dir of one of them"
+            f"no run in {folder}: there is no config.yaml in it or below; give a trainer's"
+            " output_dir"
         )
     return runs

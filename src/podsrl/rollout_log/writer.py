@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 
 
@@ -12,10 +13,6 @@ class RolloutLog:
     When the files hold more than `max_rows` rows together, every second logged step is deleted and
     only every second one is logged from then on: the log always spans the whole run. The stride
     follows from the files, so a resumed run goes on with it.
-
-    Args:
-        run: the run's folder.
-        max_rows: bound on rows over all files.
     """
 
     def __init__(self, run: RunFolder, max_rows: int) -> None:
@@ -29,12 +26,7 @@ class RolloutLog:
             self.stride *= 2
 
     def write(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Log one generation; a step may have several, which go to one file.
-
-        Args:
-            step: optimiser step that the rollouts are for, from 1.
-            columns: those of `RunFolder.write_rollouts`.
-        """
+        """Log one generation, as `RunFolder.write_rollouts`; those of one step go to one file."""
         if (step - 1) % self.stride:
             return
         open_step, so_far = self._open
@@ -53,10 +45,7 @@ class RolloutLog:
                 del self._rows[dropped]
 
     def sync(self) -> None:
-        """Wait until all that was logged is on the disk, as before a checkpoint counts as saved.
-
-        Waiting in every step would cost more than all else that is done between the rollouts and
-        their update.
-        """
-        self.run.sync_rollouts(sorted(self._unsynced))
+        """Wait until all is on the disk, as a checkpoint needs; too slow for every step."""
+        for step in sorted(self._unsynced):
+            files.make_durable(self.run.rollout_path(step))
         self._unsynced.clear()

@@ -1,6 +1,5 @@
 """Checkpoints that a run goes on from exactly: what they hold beyond TRL's, and whether whole."""
 
-import os
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import torch
 from transformers import TrainerState
 
-from podsrl.trl.clock import PhaseClock
+from podsrl.trl.clock import TOTALS, PhaseClock
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.messages import logger
 from podsrl.trl.recorder import RunRecorder
@@ -42,17 +41,14 @@ class ResumableTrainer(GRPOTrainer):
             "buffered_inputs": None if generates_next else self._buffered_inputs,
             "batch_is_scored": self.batch_is_scored,
             "training_seconds": self.clock.training_seconds,
-            "rollouts_generated": self.rollouts_generated,
-            "rollouts_trained": self.rollouts_trained,
-            "tokens_generated": self.tokens_generated,
+            **{name: getattr(self, name) for name in TOTALS},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what `state_dict` gave; from another number of processes not exactly."""
         self.clock.training_seconds = state["training_seconds"]
-        self.rollouts_generated = state["rollouts_generated"]
-        self.rollouts_trained = state["rollouts_trained"]
-        self.tokens_generated = state["tokens_generated"]
+        for name in TOTALS:
+            setattr(self, name, state[name])
         world = self.accelerator.num_processes
         if state["world"] != world:
             logger.warning(
@@ -81,7 +77,8 @@ class ResumableTrainer(GRPOTrainer):
         """
         folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
         self.recorder.sync()
-        write(self.state_dict(), folder, self.accelerator.process_index)
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.save(self.state_dict(), state_file(folder, self.accelerator.process_index))
         self.accelerator.wait_for_everyone()
         super()._save_checkpoint(model, trial)
 
@@ -89,9 +86,12 @@ class ResumableTrainer(GRPOTrainer):
         super()._load_optimizer_and_scheduler(folder)
         if folder is None:
             return
-        state = read(Path(folder), self.accelerator.process_index, self.accelerator.device)
-        if state is not None:
-            self.load_state_dict(state)
+        ranks = (self.accelerator.process_index, 0)  # the first one's where there were fewer
+        files = [file for rank in ranks if (file := state_file(Path(folder), rank)).is_file()]
+        if files:  # else plain TRL saved it
+            device = self.accelerator.device
+            where = "cpu" if device.type == "cpu" else device  # torch.load knows no "cpu:0"
+            self.load_state_dict(torch.load(files[0], map_location=where, weights_only=True))
         if self._sampler is not None:  # seeded anew; to where it was after so many epochs
             for _ in range(int(self.state.epoch + 1e-6)):
                 deque(self._sampler, maxlen=0)
@@ -99,30 +99,6 @@ class ResumableTrainer(GRPOTrainer):
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         self._sampler = super()._get_train_sampler(dataset)
         return self._sampler
-
-
-def write(state: dict[str, Any], folder: Path, rank: int) -> None:
-    """Write a rank's state into a checkpoint."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = state_file(folder, rank)
-    unfinished = path.with_suffix(".tmp")
-    torch.save(state, unfinished)
-    os.replace(unfinished, path)
-
-
-def read(folder: Path, rank: int, device: torch.device) -> dict[str, Any] | None:
-    """What `write` wrote: this rank's, or the first rank's where there were fewer.
-
-    None for a checkpoint of plain TRL.
-    """
-    path = state_file(folder, rank)
-    if not path.is_file():
-        path = state_file(folder, 0)
-        if not path.is_file():
-            return None
-    where = "cpu" if device.type == "cpu" else device  # torch.load knows no "cpu:0"
-    state: dict[str, Any] = torch.load(path, map_location=where, weights_only=True)
-    return state
 
 
 def step_of(folder: str | Path) -> int:

@@ -1,4 +1,4 @@
-"""Seconds by phase, and the training time that comparisons are made at."""
+"""Around an optimiser step: its seconds by phase, its metrics, and steps without any reward."""
 
 import resource
 import sys
@@ -12,9 +12,10 @@ import torch
 from transformers import TrainerCallback
 
 from podsrl.rollout_log.run_folder import PHASES
+from podsrl.trl.messages import logger
 
-#: What training time is measured in: seconds on the wall, or of this process's work on the CPU.
-CLOCKS = ("wall", "cpu")
+#: What a trainer counts over all steps; tokens of all rollouts, prompts included.
+TOTALS = ("rollouts_generated", "rollouts_trained", "tokens_generated")
 
 
 class PhaseClock(TrainerCallback):
@@ -24,8 +25,9 @@ class PhaseClock(TrainerCallback):
     outside `phase(...)` blocks is its update: log-probs, forward, backward, optimiser.
 
     Args:
-        kind: One of `CLOCKS`. "cpu" counts the seconds that this process computed, on all its
-            threads. With one thread, other work on the machine then counts little. It knows no GPU.
+        kind: "wall" for seconds on the wall; "cpu" for the seconds that this process computed, on
+            all its threads. With one thread, other work on the machine then counts little. It knows
+            no GPU.
 
     Attributes:
         training_seconds: sum over all steps so far, kept across resumes.
@@ -72,6 +74,31 @@ class PhaseClock(TrainerCallback):
         self.training_seconds += total
         self.last_step = {p: self._spent.get(p, 0.0) for p in PHASES[:-1]}
         self.last_step["update"] = total - sum(self.last_step.values())
+
+
+class StepCallback(TrainerCallback):
+    """What a `PODSTrainer` does around an optimiser step, after its clock."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Without gradients the optimiser moves nothing: no momentum, no weight decay."""
+        if not self.trainer.gradients_are_scored:
+            logger.warning("step %d: no rollout could be scored; no update", state.global_step + 1)
+            kwargs["optimizer"].zero_grad(set_to_none=True)
+        self.trainer.gradients_are_scored = False
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Log the step's seconds by phase and the totals so far."""
+        trainer, metrics = self.trainer, self.trainer._metrics["train"]
+        for phase, seconds in trainer.clock.last_step.items():
+            metrics[f"pods/seconds_{phase}"].append(seconds)
+        metrics["pods/peak_memory"] = [float(peak_memory())]
+        metrics["pods/training_seconds"] = [trainer.clock.training_seconds]
+        for name in TOTALS:
+            metrics[f"pods/{name}"] = [float(getattr(trainer, name))]
+        trainer.generations_of_step = 0
 
 
 def now() -> float:

@@ -1,12 +1,11 @@
 """`PODSConfig`: TRL's `GRPOConfig` with how many rollouts to generate and which to keep."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError
-from podsrl.selection import Selection
+from podsrl.selection import Selection, are_weights
 from trl import GRPOConfig
 
 #: What TRL's users call the fields of a selection.
@@ -135,11 +134,7 @@ class PODSConfig(GRPOConfig):
                 " rollout_log=False switches the log off"
             )
         weights = self.selection_weights
-        if weights is not None and not (
-            isinstance(weights, list)
-            and all(isinstance(w, int | float) and math.isfinite(w) for w in weights)
-            and any(weights)
-        ):
+        if weights is not None and not (isinstance(weights, list) and are_weights(weights)):
             raise InvalidInputError(
                 "selection_weights must be a list with one finite number per reward function, not"
                 f" all of them 0; got {weights!r}"

@@ -4,23 +4,9 @@ So TRL's method gets n rows of each prompt from the start, and its lists are sho
 the kept ones when they have been selected. Without environments nothing here is used.
 """
 
-import copy
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podsrl.trl.rollouts import Kept, share_of_rows
-
-
-def rows_to_generate(
-    rows_P: Sequence[Mapping[str, Any]], n: int, rank: int, world: int
-) -> list[dict[str, Any]]:
-    """This rank's share of n rows of each prompt.
-
-    Rows of a group share no list, dict or image: an environment may change its own.
-    """
-    last = len(rows_P) * n - 1
-    places = share_of_rows(len(rows_P) * n, rank, world)
-    return [copy.deepcopy(dict(rows_P[min(place, last) // n])) for place in places]
 
 
 def keep(trainer: Any, kept: Kept, rows: list[Any], prompts: list[Any]) -> None:

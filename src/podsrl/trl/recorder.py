@@ -1,5 +1,6 @@
 """The one writer of a training run's folder, for `PODSTrainer` by itself and for `pods train`."""
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,25 @@ import torch
 from accelerate import PartialState
 from transformers import TrainerCallback
 
+from podsrl import __version__
 from podsrl.rollout_log.files import write_whole
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.turns import text_of, turns_of
 from podsrl.rollout_log.writer import RolloutLog
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.messages import logger
-from podsrl.trl.model_card import selection_section
 from podsrl.trl.rollouts import Kept
-from podsrl.trl.tracking import log_table, wants_tables
+
+PAPER = {
+    "title": "Not All Rollouts are Useful: Down-Sampling Rollouts in LLM Reinforcement Learning",
+    "id": "2504.13818",
+    "citation": """@article{xu2025rollouts,
+    title   = {{Not All Rollouts are Useful: Down-Sampling Rollouts in LLM Reinforcement Learning}},
+    author  = {Yixuan Even Xu and Yash Savani and Fei Fang and J. Zico Kolter},
+    year    = 2025,
+    eprint  = {arXiv:2504.13818},
+}""",
+}
 
 
 class RunRecorder(TrainerCallback):
@@ -47,6 +58,9 @@ class RunRecorder(TrainerCallback):
             **args.settings(),
         }
         self._rollouts: RolloutLog | None = None
+        # TRL logs tables if `log_completions` is set; its own holds what the update saw
+        asked = args.report_to if args.log_completions else None
+        self._trackers = [name for name in ("wandb", "trackio") if name in (asked or ())]
         self._table: tuple[int, dict[str, list[Any]]] | None = None  # for a tracker, until it logs
 
     def begin(self, step: int) -> None:
@@ -75,12 +89,12 @@ class RunRecorder(TrainerCallback):
         if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
             self.run.append_metrics({"step": state.global_step, **logs})
             if self._table is not None:
-                log_table(self.args, *self._table)
+                self._log_table(*self._table)
                 self._table = None
 
     def record(self, kept: Kept, advantages_K: torch.Tensor, tokenizer: Any) -> None:
         """Write a generation's rollouts; a tracker shows the last ones before it logs."""
-        tables = wants_tables(self.args) and PartialState().is_main_process
+        tables = bool(self._trackers) and PartialState().is_main_process
         if self._rollouts is None and not tables:
             return
         columns = rollout_columns(kept, advantages_K, tokenizer, self.names)
@@ -91,10 +105,21 @@ class RunRecorder(TrainerCallback):
 
     def complete_model_card(self, generated: int, trained: int) -> None:
         """Add to the card that TRL wrote how so many rollouts were selected."""
-        card = self.run.path / "README.md"
-        if PartialState().is_main_process and card.is_file():
-            said = selection_section(self.config, generated, trained)
-            write_whole(card, (card.read_text(encoding="utf-8") + said).encode())
+        card, config = self.run.path / "README.md", self.config
+        if not PartialState().is_main_process or not card.is_file():
+            return
+        share = f" ({trained / generated:.0%})" if generated else ""
+        said = f"""
+## Which rollouts it was trained on
+
+Trained with PODS, Policy Optimization with Down-Sampling
+([arXiv {PAPER["id"]}](https://arxiv.org/abs/{PAPER["id"]})), by podsrl {__version__}.
+For each prompt n = {config["num_rollouts"]} rollouts were generated and scored, and the update saw
+m = {config["num_generations"]}, chosen by the rule `{config["downsampling_rule"]}`, with the
+baseline `{config["advantage_baseline"]}`. So far {generated:,} rollouts were generated and
+{trained:,}{share} trained on.
+"""
+        write_whole(card, (card.read_text(encoding="utf-8") + said).encode())
 
     def sync(self) -> None:
         """Wait until the rollouts so far are on the disk."""
@@ -105,6 +130,15 @@ class RunRecorder(TrainerCallback):
         """Write that the run is complete."""
         if PartialState().is_main_process:
             self.run.finish(self.config["arm"], self.config["seed"], steps, training_seconds)
+
+    def _log_table(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Log a step's rollouts as the table `rollouts` of the run that TRL's callbacks opened."""
+        import pandas as pd
+
+        frame = pd.DataFrame({"step": [step] * len(columns["kept"]), **columns})
+        for tracker in map(importlib.import_module, self._trackers):
+            if getattr(tracker, "run", tracker) is not None:  # wandb's is None where it is off
+                tracker.log({"rollouts": tracker.Table(dataframe=frame)})
 
 
 def rollout_columns(

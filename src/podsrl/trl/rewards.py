@@ -1,6 +1,5 @@
 """Reward functions whose errors say which function, at which step, for which completion."""
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +31,6 @@ def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
         return function
     who = f"reward function {name!r}"
 
-    @functools.wraps(function)
     async def call_async(*, completions: Sequence[Any], **given: Any) -> list[float]:
         with _named(who, next_step(), completions):
             values = await function(completions=completions, **given)
@@ -79,13 +77,12 @@ def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        if isinstance(error, PodsError):
-            if not isinstance(error, InvalidInputError):
-                raise  # it says all there is to say
-            said = str(error)  # a mistake in a task file: where it is
+        in_task_file = isinstance(error, InvalidInputError)  # it says where
+        if isinstance(error, PodsError) and not in_task_file:
+            raise  # it says all there is to say
+        said = "" if in_task_file else f"{type(error).__name__}: "
         raise RewardError(
-            f"{who} failed at step {step}: {said}. It was given"
+            f"{who} failed at step {step}: {said}{error}. It was given"
             f" {len(completions)} completions, the first of them {_shown(completions[0])}"
         ) from error
 

@@ -1,7 +1,7 @@
 """TRL's loop in the process that generates, which scores n rollouts and hands on m.
 
 What is kept is decided where the rewards are, so that nothing of the others crosses to the trainer
-except what is logged. TRL's methods are wrapped, not copied.
+except what is logged.
 """
 
 import logging
@@ -47,14 +47,11 @@ class SelectingLoop(_AsyncRolloutLoop):
         samples = await super()._score_group(group)
         rows = iter(samples)
         rows_N = [list(islice(rows, len(one))) for one in group.completions_sequences]
-        rewards_N = [one[0].metrics["reward"] if one else math.nan for one in rows_N]
-        parts_N = [
-            {
-                name: one[0].metrics[f"rewards/{name}"] if one else math.nan
-                for name in self.reward_func_names
-            }
-            for one in rows_N
-        ]
+        names = self.reward_func_names
+        nothing = dict.fromkeys(["reward", *(f"rewards/{name}" for name in names)], math.nan)
+        metrics_N = [one[0].metrics if one else nothing for one in rows_N]
+        parts_N = [{name: one[f"rewards/{name}"] for name in names} for one in metrics_N]
+        rewards_N = [one["reward"] for one in metrics_N]
         scored = zip(rewards_N, parts_N, strict=True)
         scores_N = [self._selection.score(reward, parts) for reward, parts in scored]
         kept = self._selection.select([scores_N], group.group_id)[0]
@@ -62,51 +59,34 @@ class SelectingLoop(_AsyncRolloutLoop):
             if self._selection.baseline != "kept":
                 samples = [row for i in kept for row in rows_N[i]]
             else:
-                samples = await self._score_again(kept_of(group, kept), [parts_N[i] for i in kept])
-            of_all_n = _means([one[0].metrics for one in rows_N if one])
+                called = names[: len(self.reward_funcs)]
+                known = [_known([parts_N[i][name] for i in kept]) for name in called]
+                with swapped(self, reward_funcs=known):
+                    samples = await super()._score_group(kept_of(group, kept))
+            of_all_n = _means(metrics_N)
             for row in samples:
                 row.metrics.update(of_all_n)
-        self._send(
-            group,
-            rows_N=rows_N,
-            rewards_N=rewards_N,
-            parts_N=parts_N,
-            kept=kept,
-            samples=samples,
-        )
-        return samples
-
-    async def _score_again(
-        self, group: RolloutGroup, parts_M: Sequence[Mapping[str, float]]
-    ) -> list[RolloutSample]:
-        names = self.reward_func_names[: len(self.reward_funcs)]
-        known = [_known([parts[name] for parts in parts_M]) for name in names]
-        with swapped(self, reward_funcs=known):  # what they gave is known
-            return await super()._score_group(group)
-
-    def _send(
-        self,
-        group: RolloutGroup,
-        rows_N: Sequence[Sequence[RolloutSample]],
-        rewards_N: Sequence[float],
-        parts_N: Sequence[Mapping[str, float]],
-        kept: Sequence[int],
-        samples: Sequence[RolloutSample],
-    ) -> None:
-        """What the trainer's process logs of a group; as TRL's metrics, given up if it lags."""
         advantages, rows = [], iter(samples)
         for i in kept:
             own = list(islice(rows, len(rows_N[i])))
             advantages.append(own[0].advantage if own else 0.0)
-        answers = group.reward_kwargs.get("answer", [None] * len(rows_N))
+        self._send(
+            group,
+            names=names,
+            rewards=rewards_N,
+            parts=[list(parts.values()) for parts in parts_N],
+            kept=kept,
+            advantages=advantages,
+            prompt_ids=[_prompt_ids(one) for one in rows_N],
+        )
+        return samples
+
+    def _send(self, group: RolloutGroup, **scored: Any) -> None:
+        """What the trainer's process logs of a group; as TRL's metrics, given up if it lags."""
+        answers = group.reward_kwargs.get("answer", [None] * len(group.completions))
         record = {
-            "names": list(self.reward_func_names),
-            "rewards": list(rewards_N),
-            "parts": [list(parts.values()) for parts in parts_N],
-            "kept": list(kept),
-            "advantages": advantages,
+            **scored,
             "row": [{"answer": answer} for answer in answers],
-            "prompt_ids": [_prompt_ids(one) for one in rows_N],
             "completion_ids": group.completions_ids,
             "completion": group.completions,
         }

@@ -27,23 +27,12 @@ from podsrl.trl.rewards import refuse_twice
 from podsrl.trl.rollout_loop import SCORED, SelectingLoop
 from podsrl.trl.rollouts import Kept, Rollouts
 
-# of the worker's arguments those that TRL's trainer takes from its config, by their names there
-_FROM_CONFIG = {
-    "vllm_server_url": "vllm_server_base_url",
-    "max_tokens": "max_completion_length",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "repetition_penalty": "repetition_penalty",
-    "request_timeout": "request_timeout",
-    "chat_template_kwargs": "chat_template_kwargs",
-    "max_tool_calling_iterations": "max_tool_calling_iterations",
-    "log_completions": "log_completions",
-    "num_completions_to_print": "num_completions_to_print",
-    "fork_threshold_tokens": "fork_threshold_tokens",
-    "queue_maxsize": "queue_maxsize",
-}
+# arguments that TRL's trainer gives its worker from fields of its config that have the same names
+_FROM_CONFIG = """
+    temperature top_p top_k min_p repetition_penalty request_timeout chat_template_kwargs
+    max_tool_calling_iterations log_completions num_completions_to_print fork_threshold_tokens
+    queue_maxsize
+""".split()
 _ADAPTER = "trl-policy"  # what TRL's trainer calls a LoRA adapter on the server
 
 
@@ -119,7 +108,9 @@ class PODSRolloutWorker(AsyncRolloutWorker):
             environment_factory=environment_factory,
             num_generations=self.num_rollouts,
             max_inflight_tasks=self._inflight_tasks(),
-            **{name: getattr(args, field) for name, field in _FROM_CONFIG.items()},
+            vllm_server_url=args.vllm_server_base_url,
+            max_tokens=args.max_completion_length,
+            **{name: getattr(args, name) for name in _FROM_CONFIG},
         )
         show_messages()
         self._with_adapter = peft_config is not None

@@ -1,5 +1,6 @@
 """`PODSTrainer`: TRL's `GRPOTrainer` that generates n rollouts per prompt and trains on m."""
 
+import copy
 import logging
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,11 @@ from accelerate.utils import broadcast_object_list, gather_object
 from podsrl.errors import UnsupportedError
 from podsrl.trl import environments
 from podsrl.trl.checkpoint import ResumableTrainer
-from podsrl.trl.clock import PhaseClock
+from podsrl.trl.clock import PhaseClock, StepCallback
 from podsrl.trl.config import PODSConfig, check_arguments
 from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import pods_metrics, trl_metrics
-from podsrl.trl.model_card import PAPER
-from podsrl.trl.recorder import RunRecorder
+from podsrl.trl.recorder import PAPER, RunRecorder
 from podsrl.trl.rewards import check_rewards, checked, refuse_twice
 from podsrl.trl.rollouts import (
     Columns,
@@ -31,7 +31,6 @@ from podsrl.trl.rollouts import (
     take_extra_logs,
     weighted_sums,
 )
-from podsrl.trl.step_callback import StepCallback
 from podsrl.trl.swapped import engine_for_rollouts, swapped
 
 logger = logging.getLogger(__name__)
@@ -121,13 +120,9 @@ class PODSTrainer(ResumableTrainer):
             self.model.eval()  # TRL's continuous batching leaves it in training mode
             return output
         began = self.clock.now()
-        rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        groups = len(inputs) * world // self.num_generations
-        if self.environment_factories is not None:
-            prompts_P = self._once_per_prompt(inputs)
-            inputs = environments.rows_to_generate(
-                prompts_P, self.selection.num_rollouts, rank, world
-            )
+        groups = len(inputs) * self.accelerator.num_processes // self.num_generations
+        if self.environment_factories is not None:  # an environment may change its own row
+            inputs = [copy.deepcopy(row) for row in self._n_of_each(inputs)]
         self._asked = _Asked(inputs, groups, began)
         try:
             output = super()._generate_and_score_completions(inputs)
@@ -150,7 +145,8 @@ class PODSTrainer(ResumableTrainer):
         if self.environment_factories is not None:
             rows, expanded = asked.rows, prompts
         else:
-            rows, expanded = self._expand(asked.rows, prompts)
+            pairs = self._n_of_each(list(zip(asked.rows, prompts, strict=True)))
+            rows, expanded = [dict(row) for row, _ in pairs], [prompt for _, prompt in pairs]
         in_dataset = dataset_images(asked.rows) is not None
         rollouts = self._generate_rollouts(asked.groups, rows, expanded)
         with self.clock.phase("select"):
@@ -184,20 +180,15 @@ class PODSTrainer(ResumableTrainer):
 
     # ---- between TRL's methods -------------------------------------------------------------------
 
-    def _once_per_prompt(self, values: list[Any]) -> list[Any]:
-        """What belongs to each prompt of the global batch, of values that belong to rows."""
-        first = self.accelerator.process_index * len(values)
-        m = self.num_generations
-        return gather_object([one for i, one in enumerate(values, first) if i % m == 0])
-
-    def _expand(self, rows: list[Any], prompts: list[Any]) -> tuple[list[Any], list[Any]]:
-        """This rank's share of n rows of each prompt of the global batch."""
-        pairs_P = self._once_per_prompt(list(zip(rows, prompts, strict=True)))
-        n, last = self.selection.num_rollouts, len(pairs_P) * self.selection.num_rollouts - 1
+    def _n_of_each(self, values: list[Any]) -> list[Any]:
+        """Of values that belong to TRL's rows, m per prompt: this rank's share of n per prompt."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        places = [min(place, last) for place in share_of_rows(last + 1, rank, world)]
-        pairs = [pairs_P[place // n] for place in places]
-        return [dict(row) for row, _ in pairs], [prompt for _, prompt in pairs]
+        m, n = self.num_generations, self.selection.num_rollouts
+        first = rank * len(values)
+        values_P = gather_object([one for i, one in enumerate(values, first) if i % m == 0])
+        last = len(values_P) * n - 1
+        places = share_of_rows(last + 1, rank, world)
+        return [values_P[min(place, last) // n] for place in places]
 
     def _generate_rollouts(self, groups: int, rows: list[Any], prompts: list[Any]) -> Rollouts:
         """Let TRL generate and score these rows, and gather those of all ranks."""

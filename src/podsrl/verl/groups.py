@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,37 +16,26 @@ from podsrl.selection import Selection, as_number, is_number, padded
 
 EPS = 1e-6  # of verl's compute_grpo_outcome_advantage
 # numbers in a reward function's dictionary that are no parts of the reward
-_NOT_PARTS = ("score", "unscorable")
+_NOT_PARTS = {"score", "unscorable"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a batch of verl.
+    """One row of a batch of verl."""
 
-    key: verl's key, "{uid}_{session}_{index}".
-    reward: The reward; NaN if it could not be scored.
-    parts: What else the reward function gave, by name.
-    turns: The number of turns of its conversation.
-    tag: verl's tag, with the lengths in tokens.
-    """
-
-    key: str
-    reward: float
-    parts: Mapping[str, Any]
-    turns: int
-    tag: Mapping[str, Any]
+    key: str  # verl's, "{uid}_{session}_{index}"
+    reward: float  # NaN if it could not be scored
+    parts: Mapping[str, Any]  # what else the reward function gave, by name
+    turns: int  # of its conversation
+    tag: Mapping[str, Any]  # verl's, with the lengths in tokens
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """One rollout, which verl calls a session: an agent loop may put several rows into one.
-
-    rows: The rows in their order.
-    kept: Whether the update sees the rollout.
-    """
+    """One rollout, which verl calls a session: an agent loop may put several rows into one."""
 
     rows: tuple[Row, ...]
-    kept: bool = True
+    kept: bool = True  # whether the update sees it
 
     @property
     def reward(self) -> float:
@@ -68,10 +58,7 @@ Group = tuple[Rollout, ...]
 
 
 def parse_key(key: str) -> tuple[str, int, int]:
-    """The parts of verl's key "{uid}_{session}_{index}".
-
-    Raises:
-        InvalidInputError: A key of another form.
+    """The parts of verl's key "{uid}_{session}_{index}"; another form is an `InvalidInputError`.
 
     >>> parse_key("8f2a_3_0")
     ('8f2a', 3, 0)
@@ -94,30 +81,15 @@ def group_rows(rows: Sequence[Row], order: Mapping[str, Any] | None = None) -> l
             which verl draws at random: rows arrive as they end, and short ones must not win ties.
     """
     found: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
+    for row in sorted(rows, key=lambda row: parse_key(row.key)):
         uid, session, _ = parse_key(row.key)
         found[uid][session].append(row)
-    order = order or {}
-    return [
-        tuple(
-            Rollout(tuple(sorted(found[uid][session], key=lambda row: parse_key(row.key)[2])))
-            for session in sorted(found[uid])
-        )
-        for uid in sorted(found, key=lambda uid: (str(order.get(uid, "")), uid))
-    ]
+    uids = sorted(found, key=lambda uid: str((order or {}).get(uid, "")))
+    return [tuple(Rollout(tuple(of_one)) for of_one in found[uid].values()) for uid in uids]
 
 
 def select(groups: Sequence[Group], selection: Selection, step: int) -> list[Group]:
-    """The groups with the rollouts marked that the update sees.
-
-    Args:
-        groups: The groups of a batch, from `group_rows`.
-        selection: What the user asked for.
-        step: The training step; with a seed each step draws anew.
-
-    Raises:
-        InvalidInputError: Infinite rewards, or a rule of the user's own that returns nonsense.
-    """
+    """The groups with the rollouts marked that the update sees in a step."""
     scores = [[selection.score(one.reward, one.parts) for one in group] for group in groups]
     kept = selection.select(scores, step)
     return [
@@ -133,8 +105,8 @@ def kept_keys(groups: Sequence[Group]) -> set[str]:
 
 def advantages(groups: Sequence[Group], baseline: str, scale: bool) -> np.ndarray:
     """`podsrl.group_advantages` of the groups, shape (P, N); 0 where nothing was kept."""
-    rewards_P_N, _ = _padded(groups, lambda rollout: rollout.reward)
-    kept_P_N = _kept(groups)
+    rewards_P_N = _numbers(groups, lambda rollout: rollout.reward)
+    kept_P_N = _numbers(groups, lambda rollout: rollout.kept) == 1
     return group_advantages(rewards_P_N, kept_P_N, baseline=baseline, scale=scale, eps=EPS)  # type: ignore[arg-type]
 
 
@@ -151,44 +123,27 @@ def advantages_of_rows(groups: Sequence[Group], baseline: str, scale: bool) -> d
 
 def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
     """What the update sees of the groups, under the names that every host logs."""
-    rewards_P_N, generated_P_N = _padded(groups, lambda rollout: rollout.reward)
-    tokens_P_N, _ = _padded(groups, lambda rollout: rollout.tokens)
-    kept_P_N = _kept(groups)
-    names, parts_P_N_F = _parts(groups)
-    return selection_metrics(rewards_P_N, kept_P_N, tokens_P_N, generated_P_N) | part_correlations(
-        names, parts_P_N_F, advantages(groups, baseline, scale), kept_P_N
-    )
-
-
-def _padded(
-    groups: Sequence[Group], value: Callable[[Rollout], float]
-) -> tuple[np.ndarray, np.ndarray]:
-    """A number of each rollout, shape (P, N), and where there is a rollout."""
-    return padded([[value(rollout) for rollout in group] for group in groups])
-
-
-def _kept(groups: Sequence[Group]) -> np.ndarray:
-    return _padded(groups, lambda rollout: rollout.kept)[0] == 1
-
-
-def _parts(groups: Sequence[Group]) -> tuple[list[str], np.ndarray]:
-    """The names of the numbers beside the reward, and their values, shape (P, N, F).
-
-    They are NaN where a rollout has none, could not be scored, or is missing in a smaller group.
-    """
+    rewards_P_N = _numbers(groups, lambda rollout: rollout.reward)
+    kept_P_N = _numbers(groups, lambda rollout: rollout.kept) == 1
+    tokens_P_N = _numbers(groups, lambda rollout: rollout.tokens)
+    advantages_P_N = advantages(groups, baseline, scale)
+    rollouts = [rollout for group in groups for rollout in group]
     names = sorted(
-        {
-            name
-            for group in groups
-            for rollout in group
-            for name, value in rollout.parts.items()
-            if is_number(value) and name not in _NOT_PARTS
-        }
+        {name for one in rollouts for name, value in one.parts.items() if is_number(value)}
+        - _NOT_PARTS
     )
-    shape = (len(groups), max((len(group) for group in groups), default=0), len(names))
-    parts_P_N_F = np.full(shape, np.nan)
-    for g, group in enumerate(groups):
-        for i, rollout in enumerate(group):
-            if not math.isnan(rollout.reward):
-                parts_P_N_F[g, i] = [as_number(rollout.parts.get(name)) for name in names]
-    return names, parts_P_N_F
+    found = selection_metrics(rewards_P_N, kept_P_N, tokens_P_N, ~np.isnan(tokens_P_N))
+    for name in names:
+        part_P_N = _numbers(groups, partial(_part, name))
+        found |= part_correlations([name], part_P_N[..., None], advantages_P_N, kept_P_N)
+    return found
+
+
+def _numbers(groups: Sequence[Group], number: Callable[[Rollout], float]) -> np.ndarray:
+    """A number of each rollout, shape (P, N); NaN in smaller groups."""
+    return padded([[number(rollout) for rollout in group] for group in groups])[0]
+
+
+def _part(name: str, rollout: Rollout) -> float:
+    """A number that the reward function gave beside the reward; NaN where it could not score."""
+    return math.nan if math.isnan(rollout.reward) else as_number(rollout.parts.get(name))

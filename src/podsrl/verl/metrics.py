@@ -21,10 +21,6 @@ def summarise_rows(rows: Sequence[Row]) -> DataProto:
     prompt_length = torch.tensor([row.tag["prompt_len"] for row in rows])
     response_length = torch.tensor([row.tag["response_len"] for row in rows])
     unused = torch.zeros(len(rows), 1)
-
-    def of_width(width: int) -> torch.Tensor:  # verl reads only the width of these
-        return torch.zeros(1, 1).expand(len(rows), width)
-
     batch = TensorDict(
         {
             "token_level_scores": reward,
@@ -32,8 +28,8 @@ def summarise_rows(rows: Sequence[Row]) -> DataProto:
             "advantages": unused,
             "returns": unused,
             "response_mask": torch.ones(len(rows), 1),
-            "prompts": of_width(int(prompt_length.max())),
-            "responses": of_width(int(response_length.max())),
+            "prompts": unused.expand(-1, int(prompt_length.max())),  # verl reads only the width
+            "responses": unused.expand(-1, int(response_length.max())),
             "prompt_length": prompt_length.float(),
             "response_length": response_length.float(),
         },
@@ -46,13 +42,9 @@ def summarise_rows(rows: Sequence[Row]) -> DataProto:
 def all_rollout_metrics(
     rows: Sequence[Row], timing_raw: Mapping[str, float], kl_in_reward: bool
 ) -> dict[str, float]:
-    """verl's own metrics of rewards, lengths and turns, over all n rollouts.
+    """verl's own metrics of rewards, lengths and turns, over all n rollouts of a step.
 
-    Args:
-        rows: The rows of a step.
-        timing_raw: The seconds of each stage of the step.
-        kl_in_reward: Whether verl's `critic/rewards` has the KL penalty in it, which only kept rows
-            have.
+    With the KL penalty in the reward, `critic/rewards` is left to verl: only kept rows have it.
     """
     batch = summarise_rows(rows)
     found = compute_data_metrics(batch=batch, use_critic=False)
@@ -63,8 +55,8 @@ def all_rollout_metrics(
     scorable = ~batch.batch["token_level_scores"].isnan().any(dim=-1)
     if scorable.any():
         found = compute_data_metrics(batch=batch.select_idxs(scorable), use_critic=False)
-        names = ["critic/score/"] if kl_in_reward else ["critic/score/", "critic/rewards/"]
-        metrics |= {name: found[name] for name in found if name.startswith(tuple(names))}
+        names = ("critic/score/",) if kl_in_reward else ("critic/score/", "critic/rewards/")
+        metrics |= {name: found[name] for name in found if name.startswith(names)}
 
     per_token = "timing_per_token_ms/gen"
     timing = compute_timing_metrics(batch=batch, timing_raw=dict(timing_raw))

@@ -1,17 +1,17 @@
 """verl's v1 trainers with rows dropped between the rewards and everything that costs memory.
 
 Nothing of verl is copied: its methods are wrapped. What they rely on is pinned by
-tests/verl/test_verl_contract.py.
+tests/host_verl/test_verl_contract.py.
 """
 
 import logging
 import math
 import os
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, ClassVar
 
 import torch
@@ -45,16 +45,11 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root
 
 @dataclass(frozen=True)
 class _MiniBatch:
-    """What was sampled for one update and selected; a step of `separate_async` has several.
-
-    groups: All rollouts, marked where the update sees them.
-    seconds: The seconds that the selection took.
-    padding: The number of rows that verl added.
-    """
+    """What was sampled for one update and selected; a step of `separate_async` has several."""
 
     groups: list[Group]
-    seconds: float
-    padding: int
+    seconds: float  # that the selection took
+    padding: int  # rows that verl added
 
 
 class _DownSampling(PPOTrainer):
@@ -69,7 +64,7 @@ class _DownSampling(PPOTrainer):
         super().__init__(config)
         self._pods_step: list[_MiniBatch] = []  # of the step so far; the last one is being trained
         self._pods_to_mark: set[str] | None = None  # kept rows, while ours are being written
-        self._pods_dumped: list[tuple[list, ...]] = []  # of the step so far
+        self._pods_dumped: dict[str, list] = defaultdict(list)  # of the step so far
         self._pods_announced = False
         self._pods_scale = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
 
@@ -84,14 +79,16 @@ class _DownSampling(PPOTrainer):
             self._pods_step = []
         self._pods_step.append(_MiniBatch(groups, seconds, len(balanced) - len(kept)))
         metrics.update(self._pods_metrics(self._pods_step[-1:]))
-        self._pods_announce(len(kept))
+        if not self._pods_announced:
+            self._pods_announced = True
+            what = f"{self.pods_selection.in_words} in {len(groups)} groups"
+            logger.info(f"{self.pods_mode}: selected {what}; the update sees {len(kept)} rows")
         return balanced
 
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
         with self._pods_update_sees_m():
             batch = super()._compute_advantage(batch, metrics)
-        groups = self._pods_groups_of_ours()
-        if groups:
+        if groups := self._pods_groups_of_ours():
             found = advantages_of_rows(groups, self.pods_selection.baseline, self._pods_scale)
             self._pods_overwrite(found, batch.partition_id)
         return batch
@@ -104,10 +101,8 @@ class _DownSampling(PPOTrainer):
         with self._pods_update_sees_m():
             return super()._update_actor(batch, metrics)
 
-    def _compute_metrics(
-        self, batch: Any, metrics: dict, timing_raw: dict, *args: Any, **kwargs: Any
-    ) -> None:
-        super()._compute_metrics(batch, metrics, timing_raw, *args, **kwargs)
+    def _compute_metrics(self, batch: Any, metrics: dict, timing_raw: dict, **more: Any) -> None:
+        super()._compute_metrics(batch, metrics, timing_raw, **more)
         step, self._pods_step = self._pods_step, []
         if len(step) > 1:  # verl has averaged what each of them reported
             metrics.update(self._pods_metrics(step))
@@ -120,28 +115,19 @@ class _DownSampling(PPOTrainer):
     def _log_rollout_data(self, batch: Any, timing_raw: dict, rollout_data_dir: str) -> None:
         """verl asks when dropped rows are gone; all n were written when they were selected."""
 
-    def _dump_generations(
-        self,
-        inputs: list,
-        outputs: list,
-        gts: list,
-        scores: list,
-        reward_extra_infos_dict: dict[str, list],
-        dump_path: str,
-    ) -> None:
-        lists = (inputs, outputs, gts, scores)
-        if self._pods_to_mark is None:
-            super()._dump_generations(*lists, reward_extra_infos_dict, dump_path)
+    def _dump_generations(self, dump_path: str, **lists: Any) -> None:
+        if self._pods_to_mark is None:  # verl's validation
+            super()._dump_generations(dump_path=dump_path, **lists)
             return
-        uids = reward_extra_infos_dict["uid"]
-        self._pods_dumped.append((*lists, uids, [key in self._pods_to_mark for key in uids]))
+        uids = lists.pop("reward_extra_infos_dict")["uid"]
+        kept = [key in self._pods_to_mark for key in uids]
+        for name, values in {**lists, "uid": uids, "kept": kept}.items():
+            self._pods_dumped[name].extend(values)
         if self.local_trigger_step + 1 < self.parameter_sync_step:
             return  # verl writes one file per step
-        *joined, uids, kept = (
-            list(chain.from_iterable(parts)) for parts in zip(*self._pods_dumped, strict=True)
-        )
-        self._pods_dumped = []
-        super()._dump_generations(*joined, {"uid": uids, "kept": kept}, dump_path)
+        lists, self._pods_dumped = self._pods_dumped, defaultdict(list)
+        extra = {name: lists.pop(name) for name in ("uid", "kept")}
+        super()._dump_generations(dump_path=dump_path, reward_extra_infos_dict=extra, **lists)
 
     @contextmanager
     def _pods_update_sees_m(self) -> Iterator[None]:
@@ -157,9 +143,7 @@ class _DownSampling(PPOTrainer):
         """The rollouts of the batch, marked where the update shall see them."""
         seeded = self.pods_selection.seed is not None
         names = ["rm_scores", "num_turns", "extra_fields", *(["index"] if seeded else [])]
-        data = tq.kv_batch_get(
-            keys=batch.keys, partition_id=batch.partition_id, select_fields=names
-        )
+        data = tq.kv_batch_get(batch.keys, partition_id=batch.partition_id, select_fields=names)
         order = None
         if seeded:  # uids are drawn anew in every run, the dataset's numbers are not
             numbers = zip(batch.keys, list(data["index"]), strict=True)
@@ -216,33 +200,14 @@ class _DownSampling(PPOTrainer):
         ]
 
     def _pods_overwrite(self, advantages: dict[str, float], partition_id: str) -> None:
-        keys = list(advantages)
-        data = tq.kv_batch_get(
-            keys=keys, partition_id=partition_id, select_fields=["response_mask"]
-        )
+        where = {"keys": list(advantages), "partition_id": partition_id}
+        masks = tq.kv_batch_get(**where, select_fields=["response_mask"])["response_mask"]
+        numbers = zip(masks.unbind(), advantages.values(), strict=True)
         rows = torch.nested.as_nested_tensor(
-            [
-                mask.float() * advantages[key]
-                for key, mask in zip(keys, data["response_mask"].unbind(), strict=True)
-            ],
-            layout=torch.jagged,
+            [mask.float() * advantage for mask, advantage in numbers], layout=torch.jagged
         )
-        fields = TensorDict({"advantages": rows, "returns": rows.clone()}, batch_size=len(keys))
-        tq.kv_batch_put(keys=keys, partition_id=partition_id, fields=fields)
-
-    def _pods_announce(self, rows: int) -> None:
-        """Say once what the update sees."""
-        if self._pods_announced:
-            return
-        self._pods_announced = True
-        selection, batch = self.pods_selection, self._pods_step[-1]
-        short = sum(len(group) < selection.num_kept for group in batch.groups)
-        logger.info(
-            f"{self.pods_mode}: selected {selection.in_words} in {len(batch.groups)} groups"
-            + (f" ({short} had fewer and kept all)" if short else "")
-            + f"; the update sees {rows} rows"
-            + (f" and {batch.padding} rows of verl's padding" if batch.padding else "")
-        )
+        fields = {"advantages": rows, "returns": rows.clone()}
+        tq.kv_batch_put(**where, fields=TensorDict(fields, batch_size=len(advantages)))
 
 
 def _rows(batch: Any, data: TensorDict) -> list[Row]:
@@ -267,10 +232,7 @@ class PODSTrainerSync(_DownSampling, PPOTrainerSync):
 
 @register_trainer("pods_separate_async")
 class PODSTrainerSeparateAsync(_DownSampling, PPOTrainerSeparateAsync):
-    """verl's `separate_async` trainer on m of n rollouts.
-
-    Its replay buffer hands out complete groups that are fresh enough; those are selected from.
-    """
+    """verl's `separate_async` trainer on m of n rollouts of groups that are fresh enough."""
 
     pods_mode = "pods_separate_async"
 

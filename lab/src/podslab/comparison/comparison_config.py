@@ -10,8 +10,8 @@ from podslab.comparison.comparison import UNITS, ComparisonSpec, Settings
 from podslab.training.budget import NO_LIMIT
 from podslab.training.config_file import read_config
 from podslab.training.preflight import checked_spec
+from podslab.writable import refuse_unwritable
 from podsrl.errors import InvalidInputError, suggestion
-from podsrl.rollout_log import files
 from podsrl.trl import PODSConfig
 
 _KEYS = ("config", "settings", "arms", "seeds", "budget", "evaluations", "output_dir", "launch")
@@ -51,7 +51,7 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
         raise InvalidInputError(f"launch must be a list of words; got {launch!r}")
     seeds = _seeds(config.get("seeds"))
     folder = Path(config.get("output_dir") or f"runs/{name}").expanduser()
-    files.refuse_unwritable(folder)
+    refuse_unwritable(folder)
     base = _base(config, unit, amount, evaluations)
     return ComparisonSpec(
         folder=folder,

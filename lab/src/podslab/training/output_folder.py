@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from podslab.writable import refuse_unwritable
 from podsrl.errors import InvalidInputError
-from podsrl.rollout_log.files import refuse_unwritable
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 from transformers import TrainerState
+from trl import GRPOTrainer
 
 from podsrl.trl.clock import TOTALS, PhaseClock
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.messages import logger
 from podsrl.trl.recorder import RunRecorder
-from trl import GRPOTrainer
 
 
 class ResumableTrainer(GRPOTrainer):

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from trl import GRPOConfig
+
 from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError
 from podsrl.selection import Selection, are_weights
-from trl import GRPOConfig
 
 #: What TRL's users call the fields of a selection.
 _NAMES = {

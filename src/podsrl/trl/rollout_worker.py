@@ -1,20 +1,21 @@
 """TRL's asynchronous rollout worker, with n rollouts per prompt of which m go to the trainer."""
 
+import inspect
 import queue
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import requests
 import torch
+import trl
 from datasets import Dataset
 from packaging.version import Version
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 from trl.experimental.async_grpo import AsyncGRPOConfig
-from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
+from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker, _AsyncRolloutLoop
 from trl.trainer.utils import get_callable_name
 
-import trl
 from podsrl.downsampling import is_batch_rule, resolve_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.rollout_log.run_folder import RunFolder
@@ -27,12 +28,6 @@ from podsrl.trl.rewards import refuse_twice
 from podsrl.trl.rollout_loop import SCORED, SelectingLoop
 from podsrl.trl.rollouts import Kept, Rollouts
 
-# arguments that TRL's trainer gives its worker from fields of its config that have the same names
-_FROM_CONFIG = """
-    temperature top_p top_k min_p repetition_penalty request_timeout chat_template_kwargs
-    max_tool_calling_iterations log_completions num_completions_to_print fork_threshold_tokens
-    queue_maxsize
-""".split()
 _ADAPTER = "trl-policy"  # what TRL's trainer calls a LoRA adapter on the server
 
 
@@ -96,6 +91,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         tokenizer = _processing_class(model, args) if processing_class is None else processing_class
         if train_dataset is None and environment_factory is None:
             raise InvalidInputError("train_dataset is required without an environment_factory")
+        sizes = {"num_generations": self.num_rollouts, "max_inflight_tasks": self._inflight_tasks()}
         blank = {"prompt": [[{"role": "user", "content": ""}]]}
         super().__init__(
             selection=self.selection,
@@ -106,11 +102,9 @@ class PODSRolloutWorker(AsyncRolloutWorker):
             eos_token_ids=_eos_token_ids(model, args, tokenizer),
             tools=tools,
             environment_factory=environment_factory,
-            num_generations=self.num_rollouts,
-            max_inflight_tasks=self._inflight_tasks(),
             vllm_server_url=args.vllm_server_base_url,
             max_tokens=args.max_completion_length,
-            **{name: getattr(args, name) for name in _FROM_CONFIG},
+            **{**_of_same_name(args), **sizes},
         )
         show_messages()
         self._with_adapter = peft_config is not None
@@ -177,8 +171,8 @@ class ScoredGroups:
     """TRL's queue of metrics for the trainer's `log`, which empties it; groups become metrics.
 
     Args:
-        items: what the other process puts in.
-        summarise: metrics of the groups' records that came since the queue was last empty.
+        items: The queue of the other process.
+        summarise: A function that gives the metrics of the groups' records since the last time.
     """
 
     def __init__(self, items: Any, summarise: Callable[[list[dict[str, Any]]], dict]) -> None:
@@ -248,6 +242,12 @@ def _check_names(functions: Sequence[Any], environments: Any, selection: Selecti
             f"selection_weights names {unknown[0]!r}, which is no reward function; allowed:"
             f" {', '.join(names)}"
         )
+
+
+def _of_same_name(args: AsyncGRPOConfig) -> dict[str, Any]:
+    """The fields of the trainer's config that TRL's loop takes by the same names."""
+    taken = inspect.signature(_AsyncRolloutLoop).parameters
+    return {field.name: getattr(args, field.name) for field in fields(args) if field.name in taken}
 
 
 def _processing_class(model: str, args: AsyncGRPOConfig) -> Any:

@@ -127,12 +127,15 @@ def _curve(axes: Axes, name: str, seconds_T: Floats, values_S_T: Floats, look: L
 
 
 def _legend(figure: Figure) -> None:
-    """One legend for all panels below them."""
+    """One legend for all panels, beside them."""
     named = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             named[label] = handle
-    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=3, fontsize=9.5)
+    where = "upper" if figure.get_supxlabel() else "lower"  # not over the label
+    loc = f"outside {where} center"
+    ncols = 4 if len(named) == 4 else 3
+    figure.legend(named.values(), named.keys(), loc=loc, ncols=ncols, fontsize=9.5)
 
 
 def _lines(

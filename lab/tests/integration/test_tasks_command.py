@@ -4,8 +4,8 @@ import json
 import pytest
 
 from podslab.cli import tasks as command
-from podsrl.errors import PodsError
 from podslab.tasks import TASKS
+from podsrl.errors import PodsError
 
 MY_TASK = """
 from podslab.tasks import Grade

@@ -115,7 +115,9 @@ class ProbedTrainer(LabTrainer):
 
     def _gradients(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Squared gradients of the update's own loss, of rows with either sign of advantage."""
-        advantages, found, gradients = inputs["advantages"], {}, {}
+        advantages = inputs["advantages"]
+        found: dict[str, Any] = {}
+        gradients: dict[str, torch.Tensor] = {}
         for name, rows in (("right", advantages > 0), ("wrong", advantages < 0)):
             self.model.zero_grad(set_to_none=True)
             part = {**inputs, "advantages": torch.where(rows, advantages, 0 * advantages)}
@@ -125,7 +127,9 @@ class ProbedTrainer(LabTrainer):
             found[f"rows_{name}"] = int(rows.sum())
             found[f"tokens_{name}"] = int(inputs["completion_mask"][rows].sum())
             found[f"squared_{name}"] = float(gradients[name].square().sum())
-        found["cosine"] = float(torch.cosine_similarity(*gradients.values(), dim=0))
+        found["cosine"] = float(
+            torch.cosine_similarity(gradients["right"], gradients["wrong"], dim=0)
+        )
         self.model.zero_grad(set_to_none=True)
         return found
 

@@ -12,9 +12,9 @@ from functools import wraps
 from typing import Any
 
 import torch
+from trl import GRPOTrainer
 
 from podsrl.trl import PODSTrainer
-from trl import GRPOTrainer
 
 #: What a step consists of; "other" is what is left: batches, padding, metrics, logs, callbacks.
 PHASES = ("generate", "score", "select", "log-probs", "update", "other")

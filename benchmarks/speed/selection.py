@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -88,9 +89,9 @@ def _groups(size: Size, draw: np.random.Generator) -> Table:
         check_agreement(rewards, size.m)
         tensor, lists = torch.from_numpy(rewards), rewards.tolist()
         functions: dict[str, Callable[[], object]] = {
-            "numpy": lambda given=rewards: downsample(given, size.m),
-            "torch": lambda given=tensor: downsample(given, size.m),
-            "scan": lambda given=lists: scan(given, size.m),
+            "numpy": partial(downsample, rewards, size.m),
+            "torch": partial(downsample, tensor, size.m),
+            "scan": partial(scan, lists, size.m),
         }
         seconds = time_in_turns(functions, size.rounds)
         medians = [duration(spread(seconds[name]).median) for name in functions]

@@ -7,10 +7,10 @@ from typing import Any
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import PrinterCallback, ProgressCallback
+from trl import GRPOConfig, GRPOTrainer
 
 from podslab.tasks import get_task
 from podsrl.trl import PODSConfig, PODSTrainer
-from trl import GRPOConfig, GRPOTrainer
 
 #: Variant: what differs from the base.
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from trl import GRPOTrainer
 
 import podsrl
 import podsrl.trl
@@ -19,7 +20,6 @@ from podsrl.trl.rollouts import refuse_mixed_images
 from support.agent_scenarios import SCENARIOS, Counter, length, reply_to_counter, turns
 from support.agents import agent_trainer, call, questions, square
 from support.trl_runs import equal, logged, weights
-from trl import GRPOTrainer
 
 M = 4
 

@@ -36,7 +36,7 @@ from support.vllm_stand_in import serving
         ({"n": 2}, InvalidInputError, r"m=4 rollouts can't be kept of num_rollouts=2"),
         ({"n": 8.0}, InvalidInputError, r"num_rollouts must be an integer; got 8.0"),
         ({"num_generations": 0}, InvalidInputError, r"m=0; allowed: 2 <= m <= 8"),
-        ({"num_generations": 1}, UnsupportedError, r"across prompts, which num_generations=1 needs"),
+        ({"num_generations": 1}, UnsupportedError, r"which num_generations=1 needs"),
         ({"m": 4}, InvalidInputError, r"m=4 is num_generations of AsyncGRPOConfig; set that"),
         ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: m, rule"),
         ({"rule": "best"}, PodsError, r"unknown rule 'best'"),

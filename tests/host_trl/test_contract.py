@@ -13,12 +13,12 @@ import pytest
 pytest.importorskip("trl")
 
 import torch
+import trl
 from packaging.specifiers import SpecifierSet
 from transformers import TrainerCallback, trainer
-
-import trl
-from support.agents import agent_trainer, questions
 from trl import GRPOTrainer
+
+from support.agents import agent_trainer, questions
 
 ROOT = Path(__file__).parents[2]
 CHANGED = "TRL changed GRPOTrainer.{}: podsrl.trl relies on it, see docs/versions.md"

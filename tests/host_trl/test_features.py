@@ -7,13 +7,13 @@ import pytest
 import torch
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
 
 from podslab.evaluation import sampling as runner
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig, PODSTrainer
 from support.trl_runs import equal, logged, weights
-from trl import GRPOConfig, GRPOTrainer
 
 
 def test_lora_trains_the_adapter_only_with_a_reference_from_the_base_model(make_trainer):

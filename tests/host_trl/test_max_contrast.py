@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from test_selection_in_training import loss_by_hand, record_generations
+from trl import GRPOTrainer
 
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
 from support.trl_runs import equal, logged, weights
-from trl import GRPOTrainer
 
 #: The update sees 12 rows of three prompts, or of twelve with `MEAN`.
 BATCH = {"downsampling_rule": "max_contrast", "per_device_train_batch_size": 12, "max_steps": 1}

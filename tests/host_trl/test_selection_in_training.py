@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from trl import GRPOTrainer
 
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
 from support.trl_runs import digits, equal, logged, weights
-from trl import GRPOTrainer
 
 
 def rollouts(trainer: Any, step: int) -> Any:

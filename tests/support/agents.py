@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("trl")
 
 import torch
+import trl
 from datasets import Dataset
 from PIL import Image
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -22,11 +23,10 @@ from transformers import (
     Qwen2VLImageProcessorPil,
     Qwen2VLProcessor,
 )
+from trl import GRPOConfig, GRPOTrainer
 
-import trl
 from podsrl.trl import PODSConfig, PODSTrainer
 from support.trl_runs import COMMON
-from trl import GRPOConfig, GRPOTrainer
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
 VISION = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")

@@ -11,11 +11,11 @@ pytest.importorskip("trl")
 import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
 
 from podslab.tasks import get_task
 from podslab.training.run import to_dataset
 from podsrl.trl import PODSConfig, PODSTrainer
-from trl import GRPOConfig, GRPOTrainer
 
 COMMON: dict[str, Any] = {
     "per_device_train_batch_size": 8,

@@ -51,9 +51,10 @@ def options_of(parser: ArgumentParser) -> list[str]:
 def known_flags(verb: str) -> frozenset[str]:
     flags = set(options_of(parser_of(verb)))
     if getattr(importlib.import_module(VERBS[verb]), "TAKES_FIELDS", False):
+        from trl import ModelConfig
+
         from podslab.training.spec import RunArguments
         from podsrl.trl import PODSConfig
-        from trl import ModelConfig
 
         flags |= {f"--{f.name}" for t in (RunArguments, PODSConfig, ModelConfig) for f in fields(t)}
     return frozenset(flags)

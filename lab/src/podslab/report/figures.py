@@ -135,7 +135,7 @@ def _legend(figure: Figure) -> None:
     where = "upper" if figure.get_supxlabel() else "lower"  # not over the label
     loc = f"outside {where} center"
     ncols = 4 if len(named) == 4 else 3
-    figure.legend(named.values(), named.keys(), loc=loc, ncols=ncols, fontsize=9.5)
+    figure.legend(list(named.values()), list(named), loc=loc, ncols=ncols, fontsize=9.5)
 
 
 def _lines(

@@ -133,7 +133,7 @@ def _legend(figure: Figure) -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             named[label] = handle
     where = "upper" if figure.get_supxlabel() else "lower"  # not over the label
-    loc = f"outside {where} center"
+    loc: Any = f"outside {where} center"
     ncols = 4 if len(named) == 4 else 3
     figure.legend(list(named.values()), list(named), loc=loc, ncols=ncols, fontsize=9.5)
 

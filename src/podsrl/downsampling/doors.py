@@ -7,13 +7,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 
 from podsrl.downsampling.ordering import Array, Seed
-from podsrl.downsampling.registry import (
-    Rule,
-    check_signature,
-    is_batch_rule,
-    is_built_in,
-    resolve_rule,
-)
+from podsrl.downsampling.registry import Rule, is_batch_rule, is_built_in, resolve_rule
 from podsrl.errors import InvalidInputError
 from podsrl.plugins import user_code
 
@@ -159,7 +153,6 @@ def refuse_infinite(rewards: Array) -> None:
 def _called(function: Rule, rule: str | Rule, rewards_P_N: Array, count: int, seed: Seed) -> Any:
     if is_built_in(function):
         return function(rewards_P_N, count, seed)
-    check_signature(function, rule)
     code = getattr(getattr(function, "func", function), "__code__", None)
     file = code.co_filename if code else "a function of C"
     with user_code(file, f"rule {rule_name(rule)} failed"):

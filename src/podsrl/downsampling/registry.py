@@ -90,12 +90,14 @@ def resolve_rule(rule: str | Rule) -> Rule:
         UnknownNameError: There is nothing of that name; the message lists what there is.
         InvalidInputError: The function takes other arguments than a rule does.
     """
+    arguments: dict[str, Any] = {}
     if callable(rule):
-        return rule
-    name, arguments = _split(str(rule))
-    found = RULES[name] if name in RULES else _load(name, str(rule))
+        found = rule
+    else:
+        name, arguments = _split(str(rule))
+        found = RULES[name] if name in RULES else _load(name, str(rule))
     if not is_built_in(found):
-        check_signature(found, rule)
+        _check_signature(found, rule)
     if not arguments:
         return found
     try:
@@ -149,12 +151,7 @@ def _same(old: Rule, new: Rule) -> bool:
     return old is new or (here == there and "<" not in here[1] and not hasattr(new, "__wrapped__"))
 
 
-def check_signature(function: Rule, rule: str | Rule) -> None:
-    """Check that a rule of the user's takes what rules take.
-
-    Raises:
-        InvalidInputError: It does not.
-    """
+def _check_signature(function: Rule, rule: str | Rule) -> None:
     wanted = ("rewards_P_N", "rows" if is_batch_rule(function) else "m", "seed")
     try:
         signature = inspect.signature(function)

@@ -29,13 +29,7 @@ def trl_metrics(rollouts: Rollouts, names_F: Sequence[str]) -> dict[str, float]:
 def pods_metrics(
     kept: Kept, advantages_K: torch.Tensor, names_F: Sequence[str]
 ) -> dict[str, float]:
-    """What the update sees of a generation, under `pods/`.
-
-    Args:
-        kept: The kept rollouts.
-        advantages_K: The advantages of all kept rollouts.
-        names_F: The names of the reward functions.
-    """
+    """What the update sees of a generation, under `pods/`; `names_F` are the reward functions'."""
     of, kept_P_N = kept.of, kept.kept_P_N.cpu().numpy()
     advantages_P_N = np.zeros(kept_P_N.shape)
     advantages_P_N[kept_P_N] = advantages_K.tolist()

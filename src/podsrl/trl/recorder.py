@@ -37,13 +37,13 @@ class RunRecorder(TrainerCallback):
     earlier one recorded is moved to `previous-1` there.
 
     Args:
-        args: of the trainer.
-        model: its name or path.
-        names_F: of the reward functions.
+        args: The trainer's config.
+        model: The model's name or path.
+        names_F: The names of the reward functions.
 
     Attributes:
-        run: the folder.
-        config: what config.yaml will hold; `pods train` puts all its settings here.
+        run: The folder.
+        config: What config.yaml will hold; `pods train` puts all its settings here.
     """
 
     def __init__(self, args: PODSConfig, model: str, names_F: Sequence[str]) -> None:
@@ -63,11 +63,11 @@ class RunRecorder(TrainerCallback):
         self._trackers = [name for name in ("wandb", "trackio") if name in (asked or ())]
         self._table: tuple[int, dict[str, list[Any]]] | None = None  # for a tracker, until it logs
 
-    def begin(self, step: int) -> None:
-        """Before training goes on after `step`: forget what is to be done again, or start anew."""
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Start the folder anew, or forget in it what a resumed run does again."""
         if PartialState().is_main_process:
-            if step:
-                self.run.truncate_after(step)
+            if state.global_step:
+                self.run.truncate_after(state.global_step)
             elif (moved := self.run.set_aside()) is not None:
                 logger.warning(
                     "%s was used before; what was recorded there is now in %s", self.run.path, moved
@@ -77,10 +77,6 @@ class RunRecorder(TrainerCallback):
             if self.args.rollout_log:
                 self._rollouts = RolloutLog(self.run, self.args.rollout_log_max_rows)
         PartialState().wait_for_everyone()  # the others may read what is left
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Open the folder."""
-        self.begin(state.global_step)
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
@@ -144,14 +140,7 @@ baseline `{config["advantage_baseline"]}`. So far {generated:,} rollouts were ge
 def rollout_columns(
     kept: Kept, advantages_K: torch.Tensor, tokenizer: Any, names_F: Sequence[str]
 ) -> dict[str, list[Any]]:
-    """All rollouts of a generation as columns of the rollout log.
-
-    Args:
-        kept: Those that the update sees, and all they were selected from.
-        advantages_K: The advantages of the kept ones.
-        tokenizer: Turns prompts into text.
-        names_F: The names of the reward functions.
-    """
+    """All rollouts of a generation as columns of the rollout log; prompts by the tokenizer."""
     of = kept.of
     advantages = dict(zip(kept.places, advantages_K.tolist(), strict=True))
     places = range(of.groups * of.n)

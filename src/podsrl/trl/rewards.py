@@ -24,7 +24,7 @@ def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
         next_step: Gives the optimiser step that it scores for, from 1.
 
     Raises:
-        RewardError: when called: it raised, gave another number of rewards than completions, or
+        RewardError: It raised when called, gave another number of rewards than completions, or
             something that is no finite number; with its name, the step and one completion.
     """
     if isinstance(function, torch.nn.Module):
@@ -48,7 +48,7 @@ def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) 
     """Refuse infinite rewards, which a reward model may give, and numbers beyond float32's.
 
     Raises:
-        RewardError: with the model's name.
+        RewardError: The message has the model's name.
     """
     infinite_F = torch.isinf(rewards_R_F).any(dim=0).tolist()
     if any(infinite_F):
@@ -63,7 +63,7 @@ def refuse_twice(names_F: Sequence[str]) -> None:
     """Names of reward functions tell their metrics and columns apart.
 
     Raises:
-        InvalidInputError: two of one name, as of two `functools.partial` of one function.
+        InvalidInputError: Two have one name, as two `functools.partial` of one function.
     """
     if twice := sorted({name for name in names_F if names_F.count(name) > 1}):
         raise InvalidInputError(
@@ -88,17 +88,14 @@ def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
 
 
 def _as_rewards(values: Any, who: str, step: int, completions: Sequence[Any]) -> list[float]:
-    if isinstance(values, str | Mapping) or not hasattr(values, "__iter__"):
-        raise RewardError(
-            f"{who} returned {type(values).__name__} at step {step}; it must return a list with one"
-            f" reward per completion, here {len(completions)}, the first for"
-            f" {_shown(completions[0])}"
-        )
-    rewards = list(values)
+    is_list = hasattr(values, "__iter__") and not isinstance(values, str | Mapping)
+    rewards = list(values) if is_list else []
     if len(rewards) != len(completions):
+        wrong = f"{len(rewards)} rewards for {len(completions)} completions"
         raise RewardError(
-            f"{who} returned {len(rewards)} rewards for {len(completions)} completions at step"
-            f" {step}; it must return one per completion, the first for {_shown(completions[0])}"
+            f"{who} returned {wrong if is_list else type(values).__name__} at step {step}; it must"
+            f" return a list with one reward per completion, here {len(completions)}, the first for"
+            f" {_shown(completions[0])}"
         )
     return [_as_reward(v, who, step, c) for v, c in zip(rewards, completions, strict=True)]
 

@@ -65,6 +65,7 @@ class Study:
             "dtype": "float32",  # with bf16 below: mixed precision, as the paper's settings
             "model_init_kwargs": {"device_map": None},
             "use_cpu": not on_gpu,
+            "training_clock": "wall" if on_gpu else "cpu",  # a trial may run beside much else
             "bf16": on_gpu,
             "task_options": {
                 "min_columns": low,

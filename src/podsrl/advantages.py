@@ -1,5 +1,6 @@
 """Group-relative advantages of the kept rollouts: the one place where they are computed."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -7,7 +8,12 @@ from array_api_compat import array_namespace, device
 
 from podsrl.errors import InvalidInputError
 
-BASELINES = ("kept", "group")
+#: Which rewards of each group the kept ones are compared to, from the mask of the kept rollouts:
+#: these (arXiv 2504.13818, algorithm 1), or all n (Reinforce-Ada, arXiv 2510.04996).
+BASELINES: dict[str, Callable[[Any], Any]] = {
+    "kept": lambda kept_P_N: kept_P_N,
+    "group": lambda kept_P_N: kept_P_N | True,
+}
 
 
 def group_advantages(
@@ -28,8 +34,8 @@ def group_advantages(
         rewards_P_N: Rewards, shape (..., n); numpy, torch or nested lists.
         kept: Indices from `downsample`, shape (..., m), or booleans from `downsample_batch`, shape
             (..., n).
-        baseline: What advantages are relative to: the "kept" rewards (arXiv 2504.13818, algorithm
-            1), or those of all n rollouts of the "group" (Reinforce-Ada, arXiv 2510.04996).
+        baseline: What advantages are relative to: the "kept" rewards, or those of all n rollouts
+            of the "group"; a name in `BASELINES`.
         scale: Whether to divide by the standard deviation; False gives r - mean (Dr. GRPO).
         eps: A number that is added to the standard deviation, in units of reward.
 
@@ -56,9 +62,7 @@ def group_advantages(
         places_N = xp.arange(rewards.shape[-1], device=device(rewards))
         kept_P_N = xp.any(chosen[..., :, None] == places_N, axis=-2)
 
-    counted = ~xp.isnan(rewards)
-    if baseline == "kept":
-        counted = counted & kept_P_N
+    counted = BASELINES[baseline](kept_P_N) & ~xp.isnan(rewards)
     zeros = xp.zeros_like(rewards)
     count = xp.sum(xp.astype(counted, rewards.dtype), axis=-1, keepdims=True)
     ones = xp.ones_like(count)

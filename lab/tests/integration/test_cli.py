@@ -171,7 +171,7 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ({"model_name_or_path": "tiny", "tiny_options": {"nose": 1}}, "argument 'nose'"),
         ({"num_rollout": 8}, "unknown config key 'num_rollout'; did you mean 'num_rollouts'"),
         ({"evaluation_split": "dev"}, "no split 'dev'; it has train, test"),
-        ({"evaluation_problems": -1}, "evaluation_problems must be a whole number of at least 0"),
+        ({"evaluation_problems": -1}, "evaluation_problems must be 0 or more"),
         ({"model_name_or_path": None}, "model_name_or_path is missing"),
         ({"model_name_or_path": "no/such-model"}, "can't load the model 'no/such-model'"),
     ],
@@ -217,7 +217,7 @@ def test_a_file_to_train_on_is_not_evaluated_on(config, capsys, tmp_path):
     (tmp_path / "train.jsonl").write_text('{"question": "1+1?", "answer": "#### 2"}\n')
     data = {"task": "gsm8k", "task_options": {}, "data_path": str(tmp_path / "train.jsonl")}
     said = fails(["train", "--config", config(**data)], capsys)
-    assert "are problems to train on, too: name a file of other problems" in said
+    assert "are problems to train on, too: name a folder with a file for each" in said
 
 
 def test_a_folder_with_another_run_is_not_overwritten_by_accident(config, capsys, tmp_path):
@@ -287,11 +287,11 @@ def test_a_run_that_a_failing_grader_stopped_goes_on_once_it_is_repaired(
 
 @pytest.mark.slow
 def test_a_run_that_had_spent_its_budget_is_finished_without_another_step(config, tmp_path):
-    train = ["train", "--config", config(max_rollouts=32, max_steps=100, save_steps=2)]
+    train = ["train", "--config", config(max_training_seconds=1e-6, max_steps=100)]
     assert main(train) == 0
     run = RunFolder(tmp_path / "run")
     before = run.metrics(), run.finished(), evaluations(run)
-    assert [row["step"] for row in before[0]] == [1, 2]  # of 16 rollouts each
+    assert [row["step"] for row in before[0]] == [1]
     (run.path / "finished.json").unlink()  # as if killed before that was written
     assert main([*train, "--resume"]) == 0
     assert (run.metrics(), run.finished(), evaluations(run)) == before

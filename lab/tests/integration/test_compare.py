@@ -27,7 +27,6 @@ from podslab.comparison.run_comparison import Outcome, compare
 from podslab.evaluation.records import evaluations
 from podslab.grading.pool import GradingProcessError
 from podslab.grading.unscorable import UnscorableError
-from podslab.report.curves import check_points
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.training import run as experiment
 from podslab.training.callbacks import Evaluator
@@ -72,19 +71,6 @@ def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
         assert run.config()["arm"] == run.path.parent.name
     report = load_comparison([tmp_path / "runs"], Choices())
     assert [arm.name for arm in report.arms] == ["grpo", "grpo_ga", "pods"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["rollouts", "tokens"])
-def test_a_budget_of_rollouts_or_tokens_is_equal_to_one_step(comparison, unit):
-    # a step generates 4 rollouts (grpo) or 8 (pods), of about 25 tokens each
-    budget, arms = {"rollouts": 32} if unit == "rollouts" else {"tokens": 800}, ["grpo", "pods"]
-    runs = train_here(open_comparison(parse_comparison(comparison(budget=budget, arms=arms), "x")))
-    for run in runs:
-        counts = [row[f"pods/{unit}_generated"] for row in run.metrics()]
-        assert counts[-2] < budget[unit] <= counts[-1]
-        assert [len(evaluations(run)), evaluations(run)[-1].step] == [3, len(counts)]
-    check_points({str(run.path): evaluations(run) for run in runs})
 
 
 def train_here(spec: ComparisonSpec) -> list[RunFolder]:
@@ -198,15 +184,14 @@ def test_a_model_that_is_nowhere_is_named(comparison):
 
 @pytest.mark.slow
 def test_steps_longer_than_the_way_between_evaluations_are_named(comparison, tmp_path, capsys):
-    config = comparison(arms=["grpo", "pods"], budget={"rollouts": 16}, evaluations=4)
+    config = comparison(arms=["grpo", "pods"], budget={"training_seconds": 0.001}, evaluations=4)
     path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
     train_here(open_comparison(parse_comparison(config, "x")))
     before = contents(folder)
     assert main(["compare", "--config", path]) == 1
     said = capsys.readouterr().err
-    assert "pods seed 0: evaluated 3 times instead of 5: a step took longer than 4 roll" in said
+    assert "pods seed 0: evaluated 2 times instead of 5: a step took longer than 0.0002" in said
     assert f"Delete {folder / 'pods' / 'seed-0'} to run it again" in said
-    assert "grpo" not in said.split("failed: ")[1]  # its steps generate 4, so it has all five
     assert contents(folder) == before  # and it neither stops nor changes the others
 
 

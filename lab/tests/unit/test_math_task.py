@@ -97,6 +97,3 @@ def test_bad_rows_and_folders_are_refused_with_their_place(tmp_path):
     (tmp_path / "test.jsonl").write_text(file.read_text())  # of MATH: a file to train on is there
     with pytest.raises(InvalidInputError, match=r"math500\.jsonl"):
         task.load("math500", str(tmp_path))
-    (tmp_path / "algebra").mkdir()
-    with pytest.raises(InvalidInputError, match="one JSONL file"):
-        task.load("train", str(tmp_path))

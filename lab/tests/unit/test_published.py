@@ -101,7 +101,6 @@ def test_a_sample_of_the_papers_results_shows_answers_form_and_both(tmp_path):
     assert "97 to 99 % over its checkpoints, 0 to 98 % with grpo" in end
     page = write_report([comparison], tmp_path, "A sample", 0).page.read_text()
     assert "By form: best 99.4 % with pods" in page
-    assert (tmp_path / "figures" / "measures.png").is_file()
 
 
 def summarised(title):

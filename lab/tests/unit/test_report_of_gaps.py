@@ -25,7 +25,7 @@ def test_a_run_with_evaluations_and_without_rewards_has_the_other_figures(tmp_pa
     lines = (run.path / "metrics.jsonl").read_text()
     unscored = re.sub(r'("reward"|"pods/kept_reward"): [^,]*', r"\1: null", lines)
     (run.path / "metrics.jsonl").write_text(unscored)
-    assert set(figures_of(tmp_path)) == {"accuracy", "measures", "seconds_per_step", "length"}
+    assert set(figures_of(tmp_path)) == {"accuracy", "seconds_per_step", "length"}
     write_run(tmp_path / "runs" / "b", "pods", 0, ACCURACIES)
     report(tmp_path)
     (panel,) = figures_of(tmp_path)["kept_and_dropped"].axes

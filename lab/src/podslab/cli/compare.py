@@ -9,7 +9,7 @@ from podslab.report.durations import duration
 if TYPE_CHECKING:
     from podslab.comparison.comparison import ComparisonSpec
 
-SUMMARY = "compare algorithms at equal training time, steps or tokens, over seeds"
+SUMMARY = "compare algorithms at equal training time or steps, over seeds"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         from podslab.training.config_file import read_config
 
     shard = Shard.parse(args.shard)
-    config = read_config(args.config, "compare")
+    config = read_config(args.config)
     if args.output_dir:
         config["output_dir"] = args.output_dir
     if args.dry_run and isinstance(given := config.get("settings") or {}, dict):

@@ -2,7 +2,7 @@
 
 import argparse
 
-from podslab.cli.bounds import COUNT, Bounds, number
+from podslab.cli.bounds import number
 
 SUMMARY = "measure a checkpoint on a task: accuracy over k repeats"
 
@@ -14,19 +14,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task_options", help="options of the task, as JSON")
     parser.add_argument("--data_path", help="local data of the task; default: the hub")
     parser.add_argument("--split", default="test", help="split to measure on (test)")
-    parser.add_argument(
-        "--problems", type=number(int, COUNT), help="only the first so many; default: all"
-    )
-    parser.add_argument(
-        "--repeats", type=number(int, COUNT), default=1, help="completions per problem, k (1)"
-    )
-    for name, kind, bounds, default, meaning in (
-        ("temperature", float, Bounds(), 1.0, "of the sampling; 0 is greedy (1.0)"),
-        ("max_completion_length", int, COUNT, 512, "tokens (512)"),
-        ("batch_size", int, COUNT, 64, "completions at once (64)"),
-        ("seed", int, Bounds(), 0, "of the sampling (0)"),
+    for name, kind, least, default, meaning in (
+        ("problems", int, 1, None, "only the first so many; default: all"),
+        ("repeats", int, 1, 1, "completions per problem, k (1)"),
+        ("temperature", float, 0, 1.0, "of the sampling; 0 is greedy (1.0)"),
+        ("max_completion_length", int, 1, 512, "tokens (512)"),
+        ("batch_size", int, 1, 64, "completions at once (64)"),
+        ("seed", int, 0, 0, "of the sampling (0)"),
     ):
-        parser.add_argument(f"--{name}", type=number(kind, bounds), default=default, help=meaning)
+        parser.add_argument(f"--{name}", type=number(kind, least), default=default, help=meaning)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
 
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podslab.cli.bounds import Bounds, number
+from podslab.cli.bounds import number
 from podsrl.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rows",
-        type=number(int, Bounds(2)),
+        type=number(int, 2),
         default=_ROWS,
         help="of the update per step, prompts x m, where costs are given (%(default)s)",
     )
@@ -138,8 +138,8 @@ def _measure(args: argparse.Namespace) -> "RunFolder":
     folder = args.out / "run"
     if (folder / "config.yaml").is_file():
         raise InvalidInputError(
-            f"{folder} holds what was measured before: `pods recommend {folder}` uses it; to"
-            " measure again, choose another --out"
+            f"{folder} holds what was measured before: use it by `pods recommend {folder}`, or"
+            " choose another --out"
         )
     with needed("trl"):
         from podslab.cli import progress

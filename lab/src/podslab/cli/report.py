@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from podslab.cli.bounds import Bounds, number
+from podslab.cli.bounds import number
 from podslab.evaluation.records import ACCURACIES
 from podslab.writable import refuse_unwritable
 
@@ -25,9 +25,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the arm to measure speed-ups against; may be given again (default: grpo, grpo_ga)",
     )
     parser.add_argument(
-        "--task", metavar="NAME[/SPLIT]", help="which task, if runs were evaluated on several"
-    )
-    parser.add_argument(
         "--measure",
         default="answer_accuracy",
         choices=ACCURACIES,
@@ -46,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rollouts",
-        type=number(int, Bounds()),
+        type=number(int),
         default=100_000,
         metavar="N",
         help="rollouts on the page at most; 0 for none (default: %(default)s)",
@@ -65,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         from podslab.report.write_report import write_report
 
     clock = Clock.parse(args.clock) if args.clock else None
-    choices = Choices(args.reference, args.task, args.measure, clock, args.partial)
+    choices = Choices(args.reference, args.measure, clock, args.partial)
     comparisons = [load_comparison(args.folders, choices)]
     title = args.title or "PODS: comparison of runs"
     report = write_report(comparisons, args.out, title, args.rollouts)

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from podslab.cli.bounds import COUNT, number
+from podslab.cli.bounds import number
 
 if TYPE_CHECKING:
     from podslab.tasks import Task
@@ -22,9 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check.add_argument("name", help="a task's name, or the path of a file with yours: ./mytask.py")
     check.add_argument("--data_path", help="a local file or folder; the hub if left out")
     check.add_argument("--split", help="only this split")
-    check.add_argument(
-        "--limit", type=number(int, COUNT), help="only this many rows of each split, the first ones"
-    )
+    check.add_argument("--limit", type=number(int, 1), help="only the first rows of each split")
 
 
 def run(args: argparse.Namespace) -> int:

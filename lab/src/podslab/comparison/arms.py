@@ -14,15 +14,14 @@ ARMS = ("grpo", "grpo_ga", "pods")
 #: What follows from a comparison's seeds, budget, evaluations and folder.
 DECIDED = frozenset(
     {
-        *("output_dir", "seed", "arm", "resume", "num_train_epochs"),
-        *("max_steps", "max_training_seconds", "max_rollouts", "max_tokens"),
-        *("evaluations", "evaluation_steps"),
+        *("output_dir", "seed", "arm", "resume", "num_train_epochs", "max_steps"),
+        *("max_training_seconds", "evaluations", "evaluation_steps"),
     }
 )
 #: What an arm may not set for itself: that, and what has to be the same for all.
 SHARED = DECIDED | {
     *("task", "task_options", "data_path", "train_split", "model_name_or_path", "tiny_options"),
-    *("evaluation_split", "evaluation_problems", "evaluation_repeats", "evaluation_path"),
+    *("evaluation_split", "evaluation_problems", "evaluation_repeats"),
     *("evaluation_temperature", "max_completion_length", "logging_steps", "logging_strategy"),
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "chat_template_kwargs"),
     *("data_seed", "processes", "training_clock"),

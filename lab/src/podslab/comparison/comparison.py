@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 Settings = dict[str, Any]
 
 #: Units of a budget, and the field of a run that holds it.
-UNITS = {
-    "training_seconds": "max_training_seconds",
-    "steps": "max_steps",
-    "rollouts": "max_rollouts",
-    "tokens": "max_tokens",
-}
+UNITS = {"training_seconds": "max_training_seconds", "steps": "max_steps"}
 _WAIT = 30.0  # seconds for a killed comparison's last process to notice
 
 

@@ -65,22 +65,15 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
 
 
 def _budget(value: Any) -> tuple[str, float]:
-    if (
-        not isinstance(value, dict)
-        or len(value) != 1
-        or next(iter(value)) not in UNITS
-        or isinstance(amount := next(iter(value.values())), bool)
-        or not isinstance(amount, (int, float))
-        or not amount > 0
-    ):
+    entries = list(value.items()) if isinstance(value, dict) else []
+    unit, amount = entries[0] if len(entries) == 1 else ("", 0)
+    kinds = int if unit == "steps" else (int, float)
+    if unit not in UNITS or not isinstance(amount, kinds) or not amount > 0:
         raise InvalidInputError(
-            f"budget must say how much of one of {', '.join(UNITS)} each run may spend, such as"
-            f" {{training_seconds: 600}}; got {value!r}"
+            "budget must say how many training_seconds or how many (a whole number of) steps each"
+            f" run may spend, such as {{training_seconds: 600}}; got {value!r}"
         )
-    unit = next(iter(value))
-    if unit != "training_seconds" and amount != int(amount):
-        raise InvalidInputError(f"a budget of {unit} must be a whole number; got {amount!r}")
-    return unit, amount if unit == "training_seconds" else int(amount)
+    return unit, amount
 
 
 def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int) -> Settings:

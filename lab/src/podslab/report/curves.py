@@ -128,10 +128,9 @@ class ArmCurves:
 def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:
     """Refuse runs that weren't evaluated at the same points.
 
-    The i-th points of all runs are the same if they agree in the step, in the rollouts or tokens
-    generated, in the rollouts trained, or in training time. Apart from steps they can't agree
-    exactly, as an evaluation waits for its step to end: they agree when no run is off by more than
-    half the usual way from one point to the next, or by more than the longest of its own steps.
+    The i-th points of all runs are the same if they agree in the step, or in training time. That
+    they can't exactly, as an evaluation waits for its step to end: they agree when no run is off by
+    more than half the usual way from one point to the next, or the longest of its own steps.
 
     Args:
         runs: the evaluations of each run, in order, by a name to call the run.
@@ -153,34 +152,21 @@ def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:
             "there is only the evaluation of the untrained model so far; let the runs go on, and"
             " report them then"
         )
-    if any(_agree(runs, field) for field in _POINTS):
+    steps, seconds = (
+        np.array([[getattr(e, field) for e in points] for points in runs.values()], float)
+        for field in ("step", "training_seconds")
+    )
+    if (steps == steps[0]).all():
         return
-    seconds, middle, off = _distances(runs, "training_seconds")
+    middle = np.median(seconds, axis=0)
+    off = np.abs(seconds - middle)
+    own_step = (np.diff(seconds) / np.maximum(1, np.diff(steps))).max(axis=1, initial=0.0)
+    allowed = np.maximum(0.5 * np.median(np.diff(middle)), own_step)
+    if (off <= allowed[:, None]).all():
+        return
     row, column = np.unravel_index(np.argmax(off), off.shape)
     raise InvalidInputError(
         f"unequal evaluation points: {list(runs)[row]} made evaluation {column + 1} after"
         f" {seconds[row, column]:.4g} s of training, most runs after {middle[column]:.4g} s;"
         " evaluate all arms and seeds at the same steps or times, or report them apart"
     )
-
-
-_POINTS = ("step", "training_seconds", "rollouts_generated", "rollouts_trained", "tokens_generated")
-
-
-def _distances(
-    runs: Mapping[str, Sequence[Evaluation]], field: str
-) -> tuple[Floats, Floats, Floats]:
-    """The runs' points, the median ones, and how far each is from those."""
-    values = np.array([[getattr(e, field) for e in points] for points in runs.values()], float)
-    middle = np.median(values, axis=0)
-    return values, middle, np.abs(values - middle)
-
-
-def _agree(runs: Mapping[str, Sequence[Evaluation]], field: str) -> bool:
-    values, middle, off = _distances(runs, field)
-    if field == "step" or len(middle) == 1:
-        return not off.any() and bool(values.any() or field == "step")
-    steps, _, _ = _distances(runs, "step")
-    own_step = (np.diff(values) / np.maximum(1, np.diff(steps))).max(axis=1)
-    allowed = np.maximum(0.5 * np.median(np.diff(middle)), own_step)
-    return bool(middle[-1] > middle[0] and (off <= allowed[:, None]).all())

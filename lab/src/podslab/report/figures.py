@@ -8,15 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from podslab.report.curves import ArmCurves, Floats
-from podslab.report.drawing import (
-    COLOURS,
-    SOFT,
-    Look,
-    look,
-    looks,
-    style,
-    wrapped,
-)
+from podslab.report.drawing import COLOURS, SOFT, Look, look, looks, style, wrapped
 from podslab.report.durations import time_unit
 from podslab.report.load_runs import Arm, Comparison
 from podslab.report.statistics import error_over_seeds, mean_over_seeds
@@ -43,8 +35,6 @@ def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, F
     logs = [arm.log for arm in comparison.arms if arm.log is not None]
     with style():
         figures = {"accuracy": _main(comparison, summaries)}
-        if any(len(arm.curves.measures) > 1 for arm in comparison.arms):
-            figures["measures"] = _measures(comparison)
         if any(_known([*log.reward, *log.kept_reward]) for log in logs):
             figures["kept_and_dropped"] = _kept_and_dropped(comparison)
         if any(log.correlations for log in logs):
@@ -69,8 +59,6 @@ def describe(name: str, comparison: Comparison) -> str:
     what = {
         "accuracy": f"Accuracy ({measure}, %) over training time. {band} Across: 99 % of the best"
         " of the arm to compare with.",
-        "measures": "Answers right, in the asked format, and both at once (%), over training time."
-        f" {band}",
         "seconds_per_step": "Seconds per step, by phase where that was logged; mean over all steps"
         " and seeds.",
         "length": f"Completion length in tokens over training time. {band}",
@@ -170,7 +158,7 @@ def _lines(
     return figure
 
 
-def _limits(values: Sequence[Floats], least: float, most: float = np.inf) -> tuple[float, float]:
+def _limits(values: Sequence[Floats], least: float) -> tuple[float, float]:
     """Ends of an axis on which all means and bands lie: from 0 if that is near, never narrow."""
     values = [v for v in values if _known(v)]
     means = [mean_over_seeds(v) for v in values]
@@ -183,7 +171,7 @@ def _limits(values: Sequence[Floats], least: float, most: float = np.inf) -> tup
     if 0 <= low < 0.4 * high or (low < 0 and min(map(np.nanmin, means)) >= 0):
         low = 0.0
     margin = 0.04 * (high - low)
-    return low - (margin if low else 0.0), min(high + margin, most)
+    return low - (margin if low else 0.0), high + margin
 
 
 def _main(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
@@ -193,25 +181,6 @@ def _main(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
     return _lines(
         comparison, "Accuracy over training time", unit, lambda c: 100.0 * c.accuracy, 20.0, levels
     )
-
-
-def _measures(comparison: Comparison) -> Figure:
-    """A panel for each measure, with the arms of the first panel of the accuracies."""
-    names = list(MEASURES)[:3]
-    figure, panels = _panels(comparison, "", len(names), 2.1)
-    label, size, end = _time(comparison)
-    panels[-1].set(xlabel=label, xlim=(0.0, end))
-    own = looks(arm.name for arm in comparison.arms)
-    arms = _shares(comparison)[0]
-    values = {m: [100.0 * arm.curves.measures[m] for arm in arms] for m in names}
-    limits = _limits([v for of_measure in values.values() for v in of_measure], 20.0, 102.0)
-    for axes, measure in zip(panels, names, strict=True):
-        axes.set(title=MEASURES[measure].capitalize(), ylim=limits, ylabel="%")
-        for arm, of_arm in zip(arms, values[measure], strict=True):
-            seconds_T = mean_over_seeds(arm.curves.seconds) / size
-            _curve(axes, arm.name, seconds_T, of_arm, own[arm.name])
-    _legend(figure)
-    return figure
 
 
 def _bars(

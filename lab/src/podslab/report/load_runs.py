@@ -1,6 +1,5 @@
 """Reading saved runs into arms that may be compared, and refusing those that may not."""
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from podslab.comparison.comparison import read_comparison
 from podslab.evaluation.records import Evaluation, evaluations
 from podslab.report.curves import ArmCurves, Clock, check_points
 from podslab.report.training_log import TrainingLog, read_training_log
+from podslab.training.config_file import parse_options
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.rollout_log.files import damage_as_notes
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
@@ -87,13 +87,11 @@ class Choices:
     """What of the runs to report, as asked for on the command line.
 
     references: arms to measure against; () takes those of `REFERENCES` that there are.
-    task: "name" or "name/split", where runs were evaluated on several.
     measure: one of `ACCURACIES` in podslab.evaluation.records.
     partial: leave out unfinished runs and seeds that not every arm has, with a note.
     """
 
     references: Sequence[str] = ()
-    task: str | None = None
     measure: str = "answer_accuracy"
     clock: Clock | None = None
     partial: bool = False
@@ -113,7 +111,7 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     with damage_as_notes(notes):
         runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
     expected = [pair for root in roots for pair in _expected(root)]
-    what, details, runs = _on_one_task(runs, choices.task)
+    what, details = _on_one_task(runs)
     runs = _paired(runs, expected, notes, choices.partial)
     check_points({run.name: run.evaluations for run in runs})
     by_arm: dict[str, list[Run]] = defaultdict(list)
@@ -173,30 +171,21 @@ def _expected(folder: Path) -> list[tuple[str, int]]:
     return [(run.arm, run.seed) for run in read_comparison(folder).runs()]
 
 
-def _on_one_task(runs: list[Run], task: str | None) -> tuple[str, str, list[Run]]:
-    """The task and its details in words, and the runs with only their evaluations on it."""
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    chosen = []
-    for run in runs:
-        mine = [e for e in run.evaluations if task in (None, e.task, f"{e.task}/{e.split}")]
-        chosen.append(run._replace(evaluations=sorted(mine, key=lambda e: e.step)))
-        for words in {_problems(run, e) for e in mine}:
-            found[words].append(run.name)
+def _on_one_task(runs: list[Run]) -> tuple[str, str]:
+    """The task that all runs were evaluated on, and its details, in words."""
+    found = {_problems(run, e): run.name for run in runs for e in run.evaluations}
     if not found:
-        given = "" if task is None else f" of task {task!r}"
         raise InvalidInputError(
-            f"no evaluation{given} in {', '.join(run.name for run in runs)}; `pods inspect` shows"
-            " the rollouts of a run without evaluations"
+            f"no evaluation in {', '.join(run.name for run in runs)}; `pods inspect` shows the"
+            " rollouts of a run without evaluations"
         )
     if len(found) > 1:
-        lines = "; ".join(f"{', '.join(key)} (as in {found[key][0]})" for key in sorted(found))
-        several = len({name for name, _ in found}) > 1
-        choose = "choose one with --task NAME or NAME/SPLIT, or " if several else ""
+        lines = "; ".join(f"{', '.join(key)} (as in {found[key]})" for key in sorted(found))
         raise InvalidInputError(
-            f"mixed {'tasks' if several else 'problems of one task'}: {lines}. Accuracies on"
-            f" different problems can't be compared: {choose}report the folders apart"
+            f"mixed problems: {lines}. Accuracies on different problems can't be compared: report"
+            " the folders apart"
         )
-    return *next(iter(found)), chosen
+    return next(iter(found))
 
 
 def _problems(run: Run, evaluation: Evaluation) -> tuple[str, str]:
@@ -205,12 +194,7 @@ def _problems(run: Run, evaluation: Evaluation) -> tuple[str, str]:
     repeats = f", {evaluation.repeats} answers to each" if evaluation.repeats > 1 else ""
     words = f"{evaluation.problems:,} {evaluation.split} problems{repeats}"
     options = run.config.get("task_options") if evaluation.task == run.config.get("task") else None
-    if isinstance(options, str):
-        try:
-            options = json.loads(options)
-        except json.JSONDecodeError:
-            options = {"options": options}
-    for key, value in (options or {}).items():
+    for key, value in parse_options(options).items():
         words += f"; {key.replace('_', ' ')} {value}"
     return name, words
 
@@ -245,14 +229,11 @@ def _paired(
     )
     kept = [run for run in there.values() if run.seed not in {seed for _, seed in missing}]
     if not partial or not kept:
+        less = "; even with --partial no seed is left"
+        way = less if partial else ", or report the seeds that every arm has with --partial"
         raise InvalidInputError(
-            f"{words}. Arms are compared over the same seeds: run them (`pods"
-            " compare` continues where it was stopped)"
-            + (
-                "; even with --partial no seed is left that every arm has"
-                if partial
-                else ", or report the seeds that every arm has with --partial"
-            )
+            f"{words}. Arms are compared over the same seeds: run them (`pods compare` continues"
+            f" where it was stopped){way}"
         )
     notes.append(f"{words}; only seeds that every arm has are reported")
     return kept
@@ -276,17 +257,16 @@ def _references(asked: Sequence[str], arms: Iterable[str]) -> tuple[str, ...]:
 
 
 def _hardware(runs: Sequence[Run]) -> list[str]:
-    kinds: dict[str, list[str]] = defaultdict(list)
-    for run in runs:
-        for environment in run.environments:
-            gpus = ", ".join(environment.get("gpus") or ()) or "no GPU"
-            cpu = environment.get("cpu", "unknown CPU")
-            kind = f"{cpu}, {environment.get('cores', '?')} cores, {gpus}"
-            kinds[kind] = [*dict.fromkeys([*kinds[kind], run.name])]
-    if len(kinds) == 1:
+    """A note if the runs had different processors or GPUs, else none."""
+    facts = [e for run in runs for e in run.environments]
+    kinds = {
+        f"{e.get('cpu')}, {e.get('cores')} cores, {', '.join(e.get('gpus') or ()) or 'no GPU'}"
+        for e in facts
+    }
+    if len(kinds) <= 1:
         return []
-    lines = "; ".join(f"{kind}: {', '.join(kinds[kind])}" for kind in sorted(kinds))
-    return [f"the runs were made on different hardware, so times don't compare well. {lines}"]
+    machines = "; ".join(sorted(kinds))
+    return [f"the runs were made on different hardware, so times don't compare well: {machines}"]
 
 
 def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:

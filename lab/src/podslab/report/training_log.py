@@ -32,8 +32,7 @@ class TrainingLog:
 
 
 def read_training_log(
-    metrics: Sequence[Sequence[Mapping[str, Any]]],
-    clock: Clock | None = None,
+    metrics: Sequence[Sequence[Mapping[str, Any]]], clock: Clock | None = None
 ) -> TrainingLog | None:
     """The log of an arm; None if its runs logged no training time, or no rollouts for a clock.
 

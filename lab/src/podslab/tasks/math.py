@@ -109,11 +109,6 @@ def _any(verdicts: list[bool | None]) -> bool | None:
 
 
 def _find(path: str, split: str) -> Path:
-    if split == "train" and (Path(path).expanduser() / "algebra").is_dir():
-        raise InvalidInputError(
-            f"{path} holds one JSON file per problem; give one JSONL file with the fields problem"
-            " and solution"
-        )
     # a folder with a file to train on holds MATH itself, whose test.jsonl is another set
     own = split in _HUB and not (Path(path).expanduser() / "train.jsonl").is_file()
     return find_file(path, [*_FILES[split], *["test.jsonl"] * own])

@@ -8,63 +8,44 @@ if TYPE_CHECKING:
     from podslab.training.spec import Spec
     from podsrl.trl import PODSTrainer
 
-#: Steps for a run that time, rollouts or tokens end: TRL needs a number.
+#: Steps for a run that its training time ends: TRL needs a number.
 NO_LIMIT = 10_000_000
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run has spent so far: optimiser steps, seconds, rollouts and tokens generated."""
+    """What a run has spent so far: optimiser steps, and seconds of training time."""
 
     steps: int
     training_seconds: float
-    rollouts: int
-    tokens: int
 
     @classmethod
     def by(cls, trainer: "PODSTrainer") -> "Spent":
         """What a trainer has spent."""
-        return cls(
-            steps=trainer.state.global_step,
-            training_seconds=trainer.clock.training_seconds,
-            rollouts=trainer.rollouts_generated,
-            tokens=trainer.tokens_generated,
-        )
+        return cls(trainer.state.global_step, trainer.clock.training_seconds)
 
     @classmethod
     def logged(cls, row: Mapping[str, Any]) -> "Spent":
         """What a run had spent when it logged a row of metrics.jsonl."""
-        return cls(
-            steps=row["step"],
-            training_seconds=row["pods/training_seconds"],
-            rollouts=int(row["pods/rollouts_generated"]),
-            tokens=int(row["pods/tokens_generated"]),
-        )
+        return cls(row["step"], row["pods/training_seconds"])
 
 
 @dataclass(frozen=True)
 class Budget:
     """Limits in the units of `Spent`; None is no limit. The first one that is reached ends the run.
 
-    >>> Budget(steps=10).points(Spent(steps=4, training_seconds=9.0, rollouts=64, tokens=99), 5)
+    >>> Budget(steps=10).points(Spent(steps=4, training_seconds=9.0), 5)
     2
     """
 
     steps: int | None = None
     training_seconds: float | None = None
-    rollouts: int | None = None
-    tokens: int | None = None
 
     @classmethod
     def of(cls, spec: "Spec", steps: int | None = None) -> "Budget":
         """The limits that the settings name, and the number of steps that follows from them."""
-        run, given = spec.run, spec.training.max_steps
-        return cls(
-            steps=steps or (given if given > 0 else None),
-            training_seconds=run.max_training_seconds,
-            rollouts=run.max_rollouts,
-            tokens=run.max_tokens,
-        )
+        given = spec.training.max_steps
+        return cls(steps or (given if given > 0 else None), spec.run.max_training_seconds)
 
     def points(self, spent: Spent, number: int) -> int:
         """How many of `number` evenly spaced points are behind what was spent, at most `number`."""

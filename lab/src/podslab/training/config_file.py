@@ -9,8 +9,6 @@ import yaml
 from podsrl.errors import InvalidInputError, suggestion
 
 CONFIGS = Path(__file__).parent.parent / "configs"
-#: Folders of shipped configs that `pods train` does not take.
-_OTHER_KINDS = ("compare", "launch")
 
 
 class _Loader(yaml.SafeLoader):
@@ -40,12 +38,11 @@ def read_yaml(text: str, where: str) -> Any:
         raise InvalidInputError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
 
 
-def read_config(name: str | Path, kind: str = "") -> dict[str, Any]:
+def read_config(name: str | Path) -> dict[str, Any]:
     """A YAML mapping from a file, or from one of the shipped configs by its name.
 
     Args:
         name: a path, or a name such as "arithmetic" or "paper/a-gsm8k".
-        kind: "compare" to have only comparisons suggested for a wrong name, "" for runs.
 
     Raises:
         InvalidInputError: no such file or config, or no YAML mapping in it.
@@ -54,7 +51,8 @@ def read_config(name: str | Path, kind: str = "") -> dict[str, Any]:
     if not path.is_file():
         shipped = CONFIGS / f"{str(name).removesuffix('.yaml')}.yaml"
         if not shipped.is_file():
-            near = suggestion(str(name).removesuffix(".yaml"), _shipped(kind))
+            names = sorted(str(file.relative_to(CONFIGS))[:-5] for file in CONFIGS.rglob("*.yaml"))
+            near = suggestion(str(name).removesuffix(".yaml"), names)
             raise InvalidInputError(f"no config file {path}, and no shipped config; {near}")
         path = shipped
     try:
@@ -65,13 +63,6 @@ def read_config(name: str | Path, kind: str = "") -> dict[str, Any]:
     if not isinstance(config, dict):
         raise InvalidInputError(f"{path} must hold a YAML mapping, such as 'task: gsm8k'")
     return config
-
-
-def _shipped(kind: str) -> list[str]:
-    names = sorted(str(path.relative_to(CONFIGS))[:-5] for path in CONFIGS.rglob("*.yaml"))
-    if kind:
-        return [name for name in names if name.startswith(f"{kind}/")]
-    return [name for name in names if not name.startswith(_OTHER_KINDS)]
 
 
 def parse_options(value: str | None) -> dict[str, Any]:

@@ -14,9 +14,9 @@ MAY_CHANGE = frozenset(
     {
         *("resume", "resume_from_checkpoint", "output_dir", "logging_dir", "run_name"),
         *("max_steps", "num_train_epochs", "max_training_seconds", "report_to", "disable_tqdm"),
-        *("max_rollouts", "max_tokens", "evaluations", "processes"),
+        *("evaluations", "processes"),
         *("save_steps", "save_strategy", "save_total_limit", "logging_steps", "logging_strategy"),
-        *("evaluation_steps", "use_cpu", "data_path", "evaluation_path"),
+        *("evaluation_steps", "use_cpu", "data_path"),
     }
 )
 

@@ -23,8 +23,7 @@ def checked_spec(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
     """
     spec = parse(config, flags)
     run, weights = spec.run, spec.training.reward_weights
-    for name in ("data_path", "evaluation_path"):
-        check_data_path(name, getattr(run, name))
+    check_data_path("data_path", run.data_path)
     check_model(str(spec.model.model_name_or_path))
     for name in spec.training.report_to or ():
         if name not in get_available_reporting_integrations():

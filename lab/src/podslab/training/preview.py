@@ -97,21 +97,13 @@ class Preview:
         return f"{selection.in_words} per prompt by {selection.rule}"
 
     def _length(self, spec: Spec) -> str:
-        run = spec.run
-        limits = [
-            f"{value:g} {what}"
-            for value, what in (
-                (run.max_training_seconds, "s of training time"),
-                (run.max_rollouts, "rollouts"),
-                (run.max_tokens, "tokens"),
-            )
-            if value
-        ]
-        if limits and (self.steps or 0) >= NO_LIMIT:
-            return " and ".join(limits)
+        seconds = spec.run.max_training_seconds
+        limit = f"{seconds:g} s of training time" if seconds else ""
+        if limit and (self.steps or 0) >= NO_LIMIT:
+            return limit
         epochs = f"{spec.training.num_train_epochs:g} epoch(s)"
         budget = f"{self.steps} optimiser steps" if self.steps else epochs
-        return f"{budget}, at most {' and '.join(limits)}" if limits else budget
+        return f"{budget}, at most {limit}" if limit else budget
 
 
 def _evaluations(spec: Spec) -> str:

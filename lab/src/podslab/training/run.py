@@ -8,6 +8,7 @@ from typing import Any
 from accelerate import PartialState
 from datasets import Dataset
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
+from trl import get_peft_config, get_quantization_config
 
 from podslab.evaluation.sampling import Progress, Scores
 from podslab.models import resolve
@@ -22,7 +23,6 @@ from podslab.training.spec import Spec
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from trl import get_peft_config, get_quantization_config
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,15 @@ def load_data(spec: Spec) -> Data:
     run = spec.run
     task = task_of(spec)
     held_out: list[Row] = []
-    path = run.evaluation_path or run.data_path
     if run.evaluation_problems:
-        held_out = task.load(run.evaluation_split, path)[: run.evaluation_problems]
+        held_out = task.load(run.evaluation_split, run.data_path)[: run.evaluation_problems]
     train = task.load(run.train_split, run.data_path)
-    if path and run.train_split != run.evaluation_split and held_out:
+    if run.data_path and run.train_split != run.evaluation_split and held_out:
         trained = set(map(repr, train))
         if all(repr(row) in trained for row in held_out):
             raise InvalidInputError(
-                f"all problems to evaluate on, from {path}, are problems to train on, too: name a"
-                " file of other problems with evaluation_path, or set evaluation_problems to 0"
+                f"all problems to evaluate on, from {run.data_path}, are problems to train on, too:"
+                " name a folder with a file for each split, or set evaluation_problems to 0"
             )
     return Data(task, train, held_out)
 
@@ -152,9 +151,7 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
     given: Any = args.model_init_kwargs or {}
     args.model_init_kwargs = {**options, **given}
     name = resolve(
-        str(model.model_name_or_path),
-        spec.tiny_settings,
-        progress("warm-starting the tiny model"),
+        str(model.model_name_or_path), spec.tiny_settings, progress("warm-starting the tiny model")
     )
     try:
         trainer = LabTrainer(

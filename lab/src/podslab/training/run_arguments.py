@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from podslab.cli.bounds import COUNT, POSITIVE, SHARE, Bounds
 from podslab.tasks.base import FORMS
 from podsrl.errors import InvalidInputError, suggestion
 
@@ -44,10 +43,6 @@ class RunArguments:
     max_training_seconds: float | None = described(
         None, "Stop after this much training time; evaluation is not counted."
     )
-    max_rollouts: int | None = described(None, "Stop after generating this many rollouts.")
-    max_tokens: int | None = described(
-        None, "Stop after this many tokens of all rollouts, prompts included."
-    )
     training_clock: str = described(
         "wall",
         "What training time is measured in: 'wall', or 'cpu', the seconds that this process"
@@ -57,15 +52,12 @@ class RunArguments:
         None, "Processes (GPUs) that these settings are meant for; by default any number."
     )
     evaluation_split: str = described("test", "Split to evaluate on.")
-    evaluation_path: str | None = described(
-        None, "Local data of the evaluation split, if not data_path."
-    )
     evaluation_problems: int = described(200, "Held-out problems per evaluation; 0: no evaluation.")
     evaluation_repeats: int = described(1, "Completions per problem and evaluation (k).")
     evaluations: int | None = described(
         None,
         "Evaluate at this many evenly spaced points of the budget, the last at its end: of"
-        " max_steps, max_training_seconds, max_rollouts or max_tokens.",
+        " max_steps or max_training_seconds.",
     )
     evaluation_steps: int | None = described(
         None, "Evaluate every this many steps; always before and after."
@@ -77,21 +69,18 @@ class RunArguments:
     resume: bool = described(False, "Go on with the run in output_dir from its last checkpoint.")
 
     def __post_init__(self) -> None:
-        for name, bounds in _BOUNDS.items():
+        for name in (*_FROM_ZERO, *_ABOVE_ZERO):
             value = getattr(self, name)
-            if value is not None and value not in bounds:
-                kind = "int" if "int" in str(self.__annotations__[name]) else "float"
-                raise InvalidInputError(f"{name} must be {bounds.words(kind)}; got {value}")
+            if value is not None and not (value > 0 or (value == 0 and name in _FROM_ZERO)):
+                least = "0 or more" if name in _FROM_ZERO else "above 0"
+                raise InvalidInputError(f"{name} must be {least}; got {value}")
         for name, words in (("form_reward", FORMS), ("training_clock", ("wall", "cpu"))):
             if (value := getattr(self, name)) not in words:
                 raise InvalidInputError(f"unknown {name} {value!r}; {suggestion(value, words)}")
 
 
-_BOUNDS: dict[str, Bounds] = {
-    "max_unscorable": SHARE,
-    "evaluation_problems": Bounds(),
-    "evaluation_temperature": Bounds(),
-    "max_training_seconds": POSITIVE,
-    **dict.fromkeys(("max_rollouts", "max_tokens", "processes", "evaluations"), COUNT),
-    **dict.fromkeys(("evaluation_steps", "evaluation_repeats", "evaluation_batch_size"), COUNT),
-}
+_FROM_ZERO = ("evaluation_problems", "evaluation_temperature")
+_ABOVE_ZERO = (
+    *("max_training_seconds", "processes", "evaluations"),
+    *("evaluation_steps", "evaluation_repeats", "evaluation_batch_size"),
+)

@@ -202,8 +202,9 @@ def write_page(runs: list[dict[str, Any]]) -> None:
         if not own:
             continue
         for panel, (name, title) in zip(panels, titles.items(), strict=True):
-            curves = torch.tensor([run[name] for run in own])
-            panel.plot(curves.mean(0), color=f"C{place}", label=NAMES[arm])
+            for number, run in enumerate(own):  # a line for each seed
+                label = None if number else NAMES[arm]
+                panel.plot(range(1, STEPS + 1), run[name], color=f"C{place}", label=label)
             panel.set(title=title, xlabel="step")
         last = [torch.tensor([run[name] for run in own]).mean(0) for name in titles]
         values = (f"{last[0][-3:].mean():.2f}", f"{last[1][6]:.2f}", f"{last[2][-3:].mean():.0f}")

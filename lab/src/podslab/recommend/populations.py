@@ -139,10 +139,7 @@ class ResampledRewards:
     """
 
     def __init__(
-        self,
-        rewards_G: Sequence[Sequence[float]],
-        rule: str | Rule = "max_variance",
-        seed: int = 0,
+        self, rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance", seed: int = 0
     ) -> None:
         step = -(-len(rewards_G) // _MOST_GROUPS)
         self.rewards_G = [np.asarray(rewards, float) for rewards in rewards_G[::step]]

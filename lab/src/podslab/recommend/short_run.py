@@ -72,9 +72,7 @@ class ShortRun:
         )
 
     def run(
-        self,
-        callbacks: Sequence[Any] = (),
-        progress: Callable[[str], Progress] = lambda what: iter,
+        self, callbacks: Sequence[Any] = (), progress: Callable[[str], Progress] = lambda what: iter
     ) -> RunFolder:
         """Do it; the folder of the run."""
         config = self.spec.flat()

@@ -13,8 +13,21 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGES = (
-    *("podsrl", "torch", "trl", "transformers", "accelerate", "datasets", "peft", "vllm"),
-    *("bitsandbytes", "deepspeed", "flash-attn", "liger-kernel", "unsloth", "verl", "numpy"),
+    "podsrl",
+    "torch",
+    "trl",
+    "transformers",
+    "accelerate",
+    "datasets",
+    "peft",
+    "vllm",
+    "bitsandbytes",
+    "deepspeed",
+    "flash-attn",
+    "liger-kernel",
+    "unsloth",
+    "verl",
+    "numpy",
 )
 
 

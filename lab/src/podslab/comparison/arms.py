@@ -12,20 +12,33 @@ from podsrl.trl import PODSConfig
 ARMS = ("grpo", "grpo_ga", "pods")
 
 #: What follows from a comparison's seeds, budget, evaluations and folder.
-DECIDED = frozenset(
-    {
-        *("output_dir", "seed", "arm", "resume", "num_train_epochs", "max_steps"),
-        *("max_training_seconds", "evaluations", "evaluation_steps"),
-    }
-)
-#: What an arm may not set for itself: that, and what has to be the same for all.
-SHARED = DECIDED | {
-    *("task", "task_options", "data_path", "train_split", "model_name_or_path", "tiny_options"),
-    *("evaluation_split", "evaluation_problems", "evaluation_repeats"),
-    *("evaluation_temperature", "max_completion_length", "logging_steps", "logging_strategy"),
-    *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "chat_template_kwargs"),
-    *("data_seed", "processes", "training_clock"),
+DECIDED = {
+    "output_dir",
+    "seed",
+    "arm",
+    "resume",
+    "num_train_epochs",
+    "max_steps",
+    "max_training_seconds",
+    "evaluations",
+    "evaluation_steps",
 }
+SAMPLING = ("temperature", "top_", "min_p", "repetition_penalty", "chat_template_kwargs")
+#: Beginnings of what an arm may not set for itself: that, and what has to be the same for all.
+SHARED = (
+    *DECIDED,
+    "task",
+    "data_",
+    "train_split",
+    "model_name_or_path",
+    "tiny_options",
+    "evaluation_",
+    "max_completion_length",
+    "logging_s",
+    *SAMPLING,
+    "processes",
+    "training_clock",
+)
 
 
 def arm_settings(
@@ -53,7 +66,7 @@ def arm_settings(
     kind = own.pop("like", name if name in ARMS else "pods")
     if kind not in ARMS:
         raise UnknownNameError(f"arm {name!r}: like: {kind!r} is no arm; {suggestion(kind, ARMS)}")
-    if shared := sorted(SHARED & set(own)):
+    if shared := sorted(name for name in own if name.startswith(SHARED)):
         raise InvalidInputError(
             f"arm {name!r} sets {', '.join(shared)}, which all arms must share; set it for all"
             " under settings"

@@ -13,10 +13,9 @@ from matplotlib.figure import Figure
 
 INK, SOFT, GRID = "#1f2933", "#5f6b76", "#e3e6e8"
 #: Colours that the colour-blind can tell apart: Okabe and Ito's, then Tol's.
-COLOURS = (
-    *("#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#8B5A2B"),
-    *("#332288", "#999933", "#882255", "#44AA99", "#6F6F6F"),
-)
+OKABE_ITO = ("#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#8B5A2B")
+TOL = ("#332288", "#999933", "#882255", "#44AA99", "#6F6F6F")
+COLOURS = OKABE_ITO + TOL
 #: Arms that have the same colour in every figure; others get one of the rest by their name.
 _FIXED = ("grpo", "grpo_ga", "pods", "max_reward", "random", "percentile")
 _DASHES = ("-", (0, (5, 1.5)), "-", (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 1, 1, 1, 1, 1)))

@@ -9,15 +9,23 @@ from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 
-#: Keys that may differ between a run and its resumption.
-MAY_CHANGE = frozenset(
-    {
-        *("resume", "resume_from_checkpoint", "output_dir", "logging_dir", "run_name"),
-        *("max_steps", "num_train_epochs", "max_training_seconds", "report_to", "disable_tqdm"),
-        *("evaluations", "processes"),
-        *("save_steps", "save_strategy", "save_total_limit", "logging_steps", "logging_strategy"),
-        *("evaluation_steps", "use_cpu", "data_path"),
-    }
+#: Beginnings of keys that may differ between a run and its resumption.
+MAY_CHANGE = (
+    "resume",
+    "output_dir",
+    "logging_",
+    "run_name",
+    "max_steps",
+    "num_train_epochs",
+    "max_training_seconds",
+    "report_to",
+    "disable_tqdm",
+    "evaluations",
+    "evaluation_steps",
+    "processes",
+    "save_",
+    "use_cpu",
+    "data_path",
 )
 
 
@@ -51,7 +59,7 @@ def where_to_resume(run: RunFolder, config: Mapping[str, Any]) -> Path | None:
     changed = [
         f"{key}: {before[key]!r} -> {config[key]!r}"
         for key in before
-        if key in config and key not in MAY_CHANGE and before[key] != config[key]
+        if key in config and not key.startswith(MAY_CHANGE) and before[key] != config[key]
     ]
     if changed:
         raise InvalidInputError(

@@ -81,6 +81,10 @@ class RunArguments:
 
 _FROM_ZERO = ("evaluation_problems", "evaluation_temperature")
 _ABOVE_ZERO = (
-    *("max_training_seconds", "processes", "evaluations"),
-    *("evaluation_steps", "evaluation_repeats", "evaluation_batch_size"),
+    "max_training_seconds",
+    "processes",
+    "evaluations",
+    "evaluation_steps",
+    "evaluation_repeats",
+    "evaluation_batch_size",
 )

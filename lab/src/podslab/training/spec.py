@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
+from trl import ModelConfig, TrlParser
+
 from podslab.evaluation.sampling import Sampling
 from podslab.models.tiny import TinySettings
 from podslab.training.config_file import parse_options
 from podslab.training.run_arguments import RunArguments
 from podsrl.errors import InvalidInputError, suggestion
 from podsrl.trl import PODSConfig
-from trl import ModelConfig, TrlParser
 
 #: What a run sets otherwise than TRL: its metrics are complete unless told otherwise.
 RUN_DEFAULTS = {"logging_steps": 1}

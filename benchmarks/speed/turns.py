@@ -111,8 +111,15 @@ def _hold_back(trainer: Any, steps: int, connection: Connection) -> None:
 
 
 def _peak() -> int:
-    """The largest resident memory of this process so far, in bytes."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """The largest resident memory of this process so far, in bytes.
+
+    On Linux not `ru_maxrss`, which begins with that of the process that started this one.
+    """
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (line,) = [one for one in status.read_text().splitlines() if one.startswith("VmHWM")]
+    return 1024 * int(line.split()[1])
 
 
 def _print_to(log: Path) -> None:

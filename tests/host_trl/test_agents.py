@@ -129,6 +129,7 @@ def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, 
     assert sum(len(kwargs["input_ids"]) for kwargs in seen) == 3 * 2 * M
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["tools", "environments"])
 def test_rollouts_of_agents_are_chosen_across_the_batch_as_others_are(scenario, tmp_path):
     trainer = agent_trainer(

@@ -46,6 +46,7 @@ def test_importing_the_library_imports_neither_torch_nor_a_trainer_nor_the_lab()
     assert run_python(code) == "\n"
 
 
+@pytest.mark.slow
 def test_the_trl_host_imports_nothing_of_the_lab():
     pytest.importorskip("trl")
     code = "import sys, podsrl.trl, podsrl.cli.select, podsrl.cli.inspect, podsrl.slime;"

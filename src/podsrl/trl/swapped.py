@@ -11,23 +11,21 @@ MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs abov
 
 @contextmanager
 def swapped(thing: Any, **values: Any) -> Iterator[None]:
-    """Inside, attributes of `thing` have other values; those that it had not are removed again.
+    """Inside, these attributes of `thing` have other values.
 
-    It is used for two things only. While TRL's `_generate` makes n rollouts of each prompt,
+    It is used for three things only. While TRL's `_generate` makes n rollouts of each prompt,
     `num_generations` is n and there are n rows of tools: TRL asks its engine by these. While TRL
-    constructs a colocated engine, that gets room for n rows of each prompt.
+    constructs a colocated engine, that gets room for n rows of each prompt. And while its
+    asynchronous loop scores the kept rollouts once more, their rewards are known.
     """
-    before = {name: getattr(thing, name) for name in values if hasattr(thing, name)}
+    before = {name: getattr(thing, name) for name in values}
     for name, value in values.items():
         setattr(thing, name, value)
     try:
         yield
     finally:
-        for name in values:
-            if name in before:
-                setattr(thing, name, before[name])
-            else:
-                delattr(thing, name)
+        for name, value in before.items():
+            setattr(thing, name, value)
 
 
 @contextmanager

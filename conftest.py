@@ -15,3 +15,5 @@ SOURCES = (ROOT / "src", ROOT / "lab" / "src")
 collect_ignore = [
     str(path) for source in SOURCES for path in source.rglob("*.py") if not _has_doctests(path)
 ]
+# nor are the files of fixtures read for doctests: all of them have one name
+collect_ignore_glob = ["*/conftest.py"]

@@ -27,6 +27,8 @@ from podsrl.trl import PODSConfig
 
 RESULTS = Path("docs/results")
 ACROSS: dict[str, Any] = {"num_generations": 1, "downsampling_rule": "max_contrast"}
+#: Rows that were cut off at the limit are left out of the loss, and kept last.
+ENDED: dict[str, Any] = {"mask_truncated_completions": True}
 #: What differs between arms; all have 16 rows a step.
 ARMS: dict[str, dict[str, Any]] = {
     "grpo-8": {"num_rollouts": 8, "num_generations": 8},
@@ -35,6 +37,14 @@ ARMS: dict[str, dict[str, Any]] = {
     "contrast-8": {"num_rollouts": 8, **ACROSS},
     "contrast-4-group": {"num_rollouts": 4, "advantage_baseline": "group", **ACROSS},
     "contrast-8-group": {"num_rollouts": 8, "advantage_baseline": "group", **ACROSS},
+    "grpo-8-ended": {"num_rollouts": 8, "num_generations": 8, **ENDED},
+    "contrast-4-ended": {"num_rollouts": 4, **ENDED, **ACROSS},
+    "contrast-8-group-ended": {
+        "num_rollouts": 8,
+        "advantage_baseline": "group",
+        **ENDED,
+        **ACROSS,
+    },
     "contrast-4-rowloss": {"num_rollouts": 4, "loss_type": "grpo", **ACROSS},
     "contrast-4-short": {
         "num_rollouts": 4,
@@ -50,6 +60,9 @@ NAMES = {
     "contrast-8": "max_contrast, 8 rollouts of 16 prompts",
     "contrast-4-group": "max_contrast, 4 rollouts, baseline over all 4",
     "contrast-8-group": "max_contrast, 8 rollouts, baseline over all 8",
+    "grpo-8-ended": "GRPO, 8 rows, those cut off left out",
+    "contrast-4-ended": "max_contrast, 4 rollouts, those cut off left out",
+    "contrast-8-group-ended": "max_contrast, 8 rollouts, baseline over all 8, cut off left out",
     "contrast-4-rowloss": "max_contrast, 4 rollouts, loss averaged per row",
     "contrast-4-short": "max_contrast, 4 rollouts, of equal ones the shorter",
 }

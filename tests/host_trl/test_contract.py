@@ -16,7 +16,7 @@ import torch
 import trl
 from packaging.specifiers import SpecifierSet
 from transformers import TrainerCallback, trainer
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 from support.agents import agent_trainer, questions
 
@@ -239,3 +239,21 @@ def test_importing_the_host_loads_neither_scipy_nor_matplotlib():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
     assert found.strip() == "[]"
+
+
+def test_a_trainer_reads_where_to_place_the_model_while_it_is_constructed(make_trainer):
+    """`PODSConfig` refuses this to other trainers; transformers lets subclasses override it."""
+    reads = []
+
+    class Watched(GRPOConfig):
+        @property
+        def place_model_on_device(self) -> bool | None:
+            reads.append("read")
+            return None
+
+    plain = make_trainer(None)
+    GRPOTrainer(
+        plain.model, plain.reward_funcs, Watched(output_dir=plain.args.output_dir, use_cpu=True),
+        plain.train_dataset, processing_class=plain.processing_class,
+    )  # fmt: skip
+    assert reads == ["read"]

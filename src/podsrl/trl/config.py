@@ -78,6 +78,8 @@ class PODSConfig(GRPOConfig):
         },
     )
 
+    _in_pods_trainer = False  # while `PODSTrainer` constructs TRL's
+
     def __post_init__(self) -> None:
         rule: Any = self.downsampling_rule
         if callable(rule):  # by name, so that the config can be saved and a run resumed
@@ -93,6 +95,21 @@ class PODSConfig(GRPOConfig):
         self._check_log_and_weights()
         self._check_as_grpo()
         self._check_combinations(selection.across_prompts)
+
+    @property
+    def place_model_on_device(self) -> bool | None:
+        """TRL's; every trainer reads it while it is constructed, and only `PODSTrainer` may.
+
+        Raises:
+            InvalidInputError: Another trainer would train on all rows without selecting any.
+        """
+        if not self._in_pods_trainer:
+            raise InvalidInputError(
+                "PODSConfig selects rollouts with PODSTrainer only, and another trainer was given"
+                " it. Add the line `from podsrl.trl import PODSTrainer`, and construct"
+                " PODSTrainer(...) with it, or give TRL's own trainer its own GRPOConfig"
+            )
+        return super().place_model_on_device
 
     def selection(self) -> Selection:
         """How this config selects rollouts; TRL's reward functions are weighted by the trainer."""

@@ -82,7 +82,8 @@ class PODSTrainer(ResumableTrainer):
     ) -> None:
         args = PODSConfig() if args is None else args
         check_arguments(args, reward_funcs, kwargs.get("environment_factory"), train_dataset)
-        with engine_for_rollouts(args.num_rollouts or 0, int(args.num_generations or 0)):
+        engine = engine_for_rollouts(args.num_rollouts or 0, int(args.num_generations or 0))
+        with engine, swapped(args, _in_pods_trainer=True):
             super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
         check_arguments(args, self.reward_funcs, None, None)  # with those of environments
         refuse_twice(self.reward_func_names)

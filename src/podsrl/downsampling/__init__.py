@@ -18,10 +18,15 @@ from podsrl.downsampling.registry import (
 
 register_built_in(
     group_rules.max_variance,
+    group_rules.balanced,
     group_rules.max_reward,
     group_rules.random,
     group_rules.percentile,
     batch_rules.max_contrast,
+    batch_rules.top_advantage,
+    batch_rules.advantage_variance,
+    batch_rules.pass_band,
+    batch_rules.variance_top_p,
 )
 
 __all__ = [

@@ -74,6 +74,17 @@ def _scale(low_P_M: Array, high_P_M: Array) -> tuple[Array, Array]:
     return scaled(low_P_M), scaled(high_P_M)
 
 
+def balanced(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
+    """Keep the m // 2 highest and the other m - m // 2 lowest rewards of each group.
+
+    Of right and wrong answers that is half of each, filled from the other side where there are too
+    few (Reinforce-Ada, arXiv 2510.04996, which takes the baseline over the whole "group").
+    The arguments and the result are those of `max_variance`.
+    """
+    order = sort_groups(rewards_P_N, seed)
+    return keep_ends(order, m, 0 * order.count_P_1 + m // 2)
+
+
 def max_reward(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
     """Keep the m highest rewards of each group.
 

@@ -94,7 +94,7 @@ def loop_of() -> Any:
     def make(worker: AsyncRolloutWorker, kind: type = SelectingLoop) -> Any:
         given = dict(worker._loop_kwargs)
         if kind is _AsyncRolloutLoop:
-            given.pop("selection")
+            given = {k: v for k, v in given.items() if not k.startswith("select")}
         nothing = SimpleNamespace(value=1)
         made.append(
             kind(

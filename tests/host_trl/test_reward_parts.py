@@ -1,5 +1,6 @@
 """Rewards of several parts: what is selected by, and what the update follows."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def form(completions: list[Any], **kwargs: Any) -> list[float]:
     return [float(5 * i % 7) for i in range(len(completions))]
 
 
-def rollouts_of(parts_P_N_F: Any) -> Rollouts:
+def rollouts_of(parts_P_N_F: Any, weights_F: Sequence[float] = (1.0, 1.0)) -> Rollouts:
     parts = torch.tensor(parts_P_N_F)
     rewards_P_N = weighted_sums(parts, torch.ones(parts.shape[-1]))
     return Rollouts(
@@ -37,6 +38,7 @@ def rollouts_of(parts_P_N_F: Any) -> Rollouts:
         columns={},
         rewards_P_N_F=parts,
         rewards_P_N=rewards_P_N,
+        weights_F=torch.tensor(weights_F),
         masked_P_N=torch.zeros_like(rewards_P_N, dtype=torch.bool),
     )
 
@@ -73,7 +75,8 @@ def test_no_tie_is_decided_by_a_part_of_weight_0():
         shaping = np.sort(rng.random(16))  # ordered, so that a leak would favour one end
         masks = []
         for hidden in (shaping, shaping[::-1], np.full(16, np.nan)):
-            chosen_by = rollouts_of(np.stack([right, hidden], axis=-1)[None]).scores([1.0, 0.0])
+            parts = np.stack([right, hidden], axis=-1)[None]
+            chosen_by = rollouts_of(parts, [1.0, 0.0]).scores(partly=False)
             masks.append(podsrl.downsample(chosen_by, 4, seed=seed).tolist())
         assert masks[0] == masks[1] == masks[2]
         counts[masks[0][0]] += 1
@@ -83,11 +86,25 @@ def test_no_tie_is_decided_by_a_part_of_weight_0():
 
 def test_a_rollout_that_the_selecting_part_could_not_score_is_no_zero():
     parts = [[[1.0, 0.0], [0.0, 1.0], [float("nan"), 1.0], [1.0, float("nan")]]]
-    by_first = rollouts_of(parts).scores([2.0, 0.0])
+    by_first = rollouts_of(parts, [2.0, 0.0]).scores(partly=False)
     torch.testing.assert_close(
         by_first, torch.tensor([[2.0, 0.0, float("nan"), 2.0]]), equal_nan=True
     )
-    assert rollouts_of(parts).scores(None).tolist() == [[1.0, 1.0, 1.0, 1.0]]
+    assert rollouts_of(parts).scores(partly=True).tolist() == [[1.0, 1.0, 1.0, 1.0]]
+    by_both = rollouts_of(parts).scores(partly=False)
+    torch.testing.assert_close(
+        by_both, torch.tensor([[1.0, 1.0, float("nan"), float("nan")]]), equal_nan=True
+    )
+
+
+def test_only_a_function_that_scored_others_of_a_group_has_left_a_rollout_partly_scored():
+    nan = float("nan")
+    alone = [[1.0, nan], [0.0, nan]]  # for other prompts
+    some = [[1.0, 0.5], [0.0, nan], [nan, nan]]  # the last one has no reward at all
+    assert rollouts_of([alone, alone]).partly.sum() == 0
+    assert rollouts_of([some]).partly.tolist() == [[[False, False], [False, True], [False, False]]]
+    assert rollouts_of([some], [1.0, 0.0]).partly.sum() == 0  # it is only logged
+    assert rollouts_of([some], [0.0, 1.0]).partly.sum() == 0
 
 
 def test_how_closely_the_update_follows_each_part_is_logged(make_trainer):

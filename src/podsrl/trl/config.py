@@ -64,6 +64,20 @@ class PODSConfig(GRPOConfig):
             " training still uses reward_weights. Default: the same weights."
         },
     )
+    select_partly_scored: bool = field(
+        default=False,
+        metadata={
+            "help": "Select rollouts that one of several reward functions gave None by the rewards"
+            " of the others, as training sums them; else they are kept last."
+        },
+    )
+    skip_fillers: bool = field(
+        default=False,
+        metadata={
+            "help": "Leave kept rows of advantage 0 out of the update's passes: the gradient is the"
+            " same, and computed sooner. Needs beta=0 (no KL) and a loss_type other than bnpo."
+        },
+    )
     rollout_log: bool = field(
         default=True,
         metadata={
@@ -160,6 +174,11 @@ class PODSConfig(GRPOConfig):
 
     def _check_combinations(self, across_prompts: bool) -> None:
         """Of our fields with TRL's."""
+        if self.skip_fillers and (self.beta or self.loss_type == "bnpo"):
+            raise InvalidInputError(
+                "skip_fillers leaves out rows that have no gradient, which needs beta=0 and a"
+                f" loss_type other than bnpo; got beta={self.beta}, loss_type={self.loss_type!r}"
+            )
         aggregation = self.multi_objective_aggregation
         if across_prompts and aggregation != "sum_then_normalize":
             raise InvalidInputError(

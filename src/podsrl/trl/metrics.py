@@ -7,6 +7,7 @@ import torch
 from trl.trainer.utils import nanstd
 
 from podsrl.metrics import part_correlations, selection_metrics
+from podsrl.trl.messages import logger
 from podsrl.trl.rollouts import Kept, Rollouts
 
 
@@ -39,5 +40,22 @@ def pods_metrics(
         of.tokens.numpy(),
         masked_P_N=of.masked_P_N.cpu().numpy(),
     )
+    found["pods/partly_scored"] = float(of.partly.any(dim=-1).sum())
     parts_P_N_F = of.rewards_P_N_F.cpu().numpy()
     return found | part_correlations(names_F, parts_P_N_F, advantages_P_N, kept_P_N)
+
+
+def tell_partly_scored(rollouts: Rollouts, names_F: Sequence[str], told: set[str]) -> None:
+    """Say once of each function that it gave no reward to rollouts that others scored."""
+    for name, count in zip(names_F, rollouts.partly.sum(dim=(0, 1)).tolist(), strict=True):
+        if count and name not in told:
+            told.add(name)
+            logger.warning(
+                "step %d: reward function %r gave no reward to %d of %d rollouts, and others did;"
+                " such rollouts are kept last. To select them by what the others gave, as training"
+                " sums it, set select_partly_scored=True",
+                rollouts.step + 1,
+                name,
+                count,
+                rollouts.rewards_P_N.numel(),
+            )

@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from itertools import islice
 from typing import Any
 
+import torch
 from trl.experimental.async_grpo.async_rollout_worker import (
     RolloutGroup,
     RolloutSample,
@@ -20,6 +21,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 
 from podsrl.selection import Selection
 from podsrl.trl.rewards import checked
+from podsrl.trl.rollouts import partly_scored
 from podsrl.trl.swapped import swapped
 
 logger = logging.getLogger(__name__)
@@ -30,9 +32,9 @@ SCORED = "podsrl: scored"  # where a group's record travels in TRL's queue of me
 class SelectingLoop(_AsyncRolloutLoop):
     """TRL's loop in the process that generates; a group's dropped rollouts end here."""
 
-    def __init__(self, *, selection: Selection, **given: Any) -> None:
+    def __init__(self, *, selection: Selection, select_partly_scored: bool, **given: Any) -> None:
         super().__init__(**given)
-        self._selection = selection
+        self._selection, self._select_partly = selection, select_partly_scored
         self._version = 0  # of the weights that the group being scored was generated with
         named = zip(self.reward_funcs, self.reward_func_names, strict=False)  # environments' follow
         self.reward_funcs = [checked(one, name, lambda: self._version) for one, name in named]
@@ -54,6 +56,13 @@ class SelectingLoop(_AsyncRolloutLoop):
         rewards_N = [one["reward"] for one in metrics_N]
         scored = zip(rewards_N, parts_N, strict=True)
         scores_N = [self._selection.score(reward, parts) for reward, parts in scored]
+        weights = self._selection.selection_weights or dict.fromkeys(names, 1.0)
+        weights_F = [1.0 if "score" in weights else weights.get(name, 0.0) for name in names]
+        parts_N_F = [list(parts.values()) for parts in parts_N]
+        if not self._select_partly:
+            partly_P_N_F = partly_scored(torch.tensor([parts_N_F]), torch.tensor(weights_F))
+            last_N = partly_P_N_F[0].any(dim=-1).tolist()
+            scores_N = [math.nan if last else s for s, last in zip(scores_N, last_N, strict=True)]
         kept = self._selection.select([scores_N], group.group_id)[0]
         if len(kept) < len(rows_N):
             if self._selection.baseline != "kept":
@@ -74,7 +83,8 @@ class SelectingLoop(_AsyncRolloutLoop):
             group,
             names=names,
             rewards=rewards_N,
-            parts=[list(parts.values()) for parts in parts_N],
+            parts=parts_N_F,
+            weights=weights_F,
             kept=kept,
             advantages=advantages,
             prompt_ids=[_prompt_ids(one) for one in rows_N],

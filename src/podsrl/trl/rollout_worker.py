@@ -22,7 +22,7 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
 from podsrl.selection import Selection
 from podsrl.trl.messages import logger, show_messages
-from podsrl.trl.metrics import pods_metrics
+from podsrl.trl.metrics import pods_metrics, tell_partly_scored
 from podsrl.trl.recorder import rollout_columns
 from podsrl.trl.rewards import refuse_twice
 from podsrl.trl.rollout_loop import SCORED, SelectingLoop
@@ -42,7 +42,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         model: The model's name or path, also the server's name for it.
         args: The trainer's config; its `num_generations` is m, rollouts per prompt in the update.
         num_rollouts: The number n of rollouts per prompt; default 4m.
-        rollout_log: As in `PODSConfig`, and so is rollout_log_max_rows.
+        select_partly_scored: As in `PODSConfig`, and so are rollout_log and rollout_log_max_rows.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
             the reward function), as in `podsrl.Selection`.
 
@@ -68,6 +68,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         tools: list[Callable[..., Any]] | None = None,
         environment_factory: Any = None,
         num_rollouts: int | None = None,
+        select_partly_scored: bool = False,
         rollout_log: bool = True,
         rollout_log_max_rows: int = 1_000_000,
         **options: Any,
@@ -95,6 +96,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         blank = {"prompt": [[{"role": "user", "content": ""}]]}
         super().__init__(
             selection=self.selection,
+            select_partly_scored=select_partly_scored,
             model_name=model,
             dataset=Dataset.from_dict(blank) if train_dataset is None else train_dataset,
             reward_funcs=functions,
@@ -111,6 +113,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         self._tokenizer = tokenizer
         self._log_rows = rollout_log_max_rows if rollout_log else 0
         self._log: RolloutLog | None = None
+        self._told: set[str] = set()
         self._queue_of_child = self.metrics_queue
 
     def start(self) -> None:
@@ -161,6 +164,9 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         steps = (self.model_version - self._begun_at) * self.args.weight_sync_steps
         names = records[0]["names"]
         kept, advantages_K = _kept(records, step=max(steps, 1) - 1)
+        chooses = self.num_rollouts > self.args.num_generations
+        if chooses and not self._loop_kwargs["select_partly_scored"]:
+            tell_partly_scored(kept.of, names, self._told)
         if self._log is not None:
             columns = rollout_columns(kept, advantages_K, self._tokenizer, names)
             self._log.write(self._logged_before + kept.of.step + 1, columns)
@@ -208,6 +214,7 @@ def _kept(records: Sequence[Mapping[str, Any]], step: int) -> tuple[Kept, torch.
         columns={name: [one for r in records for one in r[name]] for name in names},
         rewards_P_N_F=torch.tensor([r["parts"] for r in records], dtype=torch.float64),
         rewards_P_N=rewards_P_N,
+        weights_F=torch.tensor(records[0]["weights"]),
         masked_P_N=torch.zeros_like(rewards_P_N, dtype=torch.bool),
     )
     kept_P_N = torch.zeros_like(rewards_P_N, dtype=torch.bool)

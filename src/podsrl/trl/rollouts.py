@@ -43,6 +43,7 @@ class Rollouts:
             what `_generate` returned, and extra logs.
         rewards_P_N_F: The rewards by function; NaN where a function gave none.
         rewards_P_N: Their weighted sums; NaN where no function gave one.
+        weights_F: The weight of each function in what is selected by.
         masked_P_N: True for rollouts that TRL's loss leaves out as they did not end by themselves
             (`mask_truncated_completions`).
     """
@@ -52,6 +53,7 @@ class Rollouts:
     columns: Columns
     rewards_P_N_F: torch.Tensor
     rewards_P_N: torch.Tensor
+    weights_F: torch.Tensor
     masked_P_N: torch.Tensor
 
     @property
@@ -64,18 +66,22 @@ class Rollouts:
         """The number of rollouts per prompt."""
         return self.rewards_P_N.shape[1]
 
-    def scores(self, weights_F: Sequence[float] | None) -> torch.Tensor:
-        """What the rule selects by, shape (P, N): the rewards, or sums with weights of their own.
+    @cached_property
+    def partly(self) -> torch.Tensor:
+        """Where a function gave no reward to a rollout that others scored, shape (P, N, F)."""
+        return partly_scored(self.rewards_P_N_F, self.weights_F)
+
+    def scores(self, partly: bool) -> torch.Tensor:
+        """What the rule selects by, shape (P, N): sums with `weights_F`.
 
         A function of weight 0 has no part in it: not by a tie, nor by what it could not score. What
-        the loss leaves out counts as unscorable: it is taken last.
+        the loss leaves out counts as unscorable, and so does a partly scored rollout unless
+        `partly`: these are taken last.
         """
-        scores_P_N = self.rewards_P_N
-        if weights_F is not None:
-            weights = torch.tensor(weights_F, device=scores_P_N.device)
-            parts_P_N_F = self.rewards_P_N_F[..., weights != 0]
-            scores_P_N = weighted_sums(parts_P_N_F, weights[weights != 0])
-        return scores_P_N.masked_fill(self.masked_P_N, torch.nan)
+        counted_F = self.weights_F != 0
+        scores_P_N = weighted_sums(self.rewards_P_N_F[..., counted_F], self.weights_F[counted_F])
+        last_P_N = self.masked_P_N if partly else self.masked_P_N | self.partly.any(dim=-1)
+        return scores_P_N.masked_fill(last_P_N, torch.nan)
 
     @cached_property
     def tokens(self) -> torch.Tensor:
@@ -152,6 +158,36 @@ def weighted_sums(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch
     weighted = rewards_P_N_F * weights_F.to(rewards_P_N_F.device)
     unscorable = torch.isnan(rewards_P_N_F).all(dim=-1)
     return weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
+
+
+def partly_scored(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch.Tensor:
+    """Where a function gave no reward to a rollout that others scored, shape (P, N, F).
+
+    TRL's sum counts 0 there, which is no judgement of the rollout. A function of weight 0 is left
+    out, and so is one that scored none of the group, as it may be for other prompts.
+    """
+    scored_P_N_F = ~torch.isnan(rewards_P_N_F) & (weights_F != 0)
+    by_group = scored_P_N_F.any(dim=1, keepdim=True) & scored_P_N_F.any(dim=2, keepdim=True)
+    return by_group & ~scored_P_N_F
+
+
+def without_fillers(batch: dict[str, Any], parts: int, loss_type: str) -> dict[str, Any]:
+    """TRL's batch without rows of advantage 0, but for those that make `parts` equal parts.
+
+    The gradient stays the same: some losses are divided by the tokens of all rows, which the batch
+    names; of those that are means over rows the advantages are scaled. With images nothing is left
+    out.
+    """
+    fills_K = batch["advantages"] == 0
+    rows = max(1, -(-int((~fills_K).sum()) // parts)) * parts
+    if rows >= len(fills_K) or "num_images" in batch:
+        return batch
+    first = fills_K.int().argsort(stable=True)[:rows].sort().values
+    per_row = {k: v for k, v in batch.items() if isinstance(v, torch.Tensor) and v.ndim}
+    shorter = batch | {name: values[first] for name, values in per_row.items()}
+    if loss_type not in ("dapo", "cispo", "vespo"):
+        shorter["advantages"] = shorter["advantages"] * (rows / len(fills_K))
+    return shorter
 
 
 def columns_of(

@@ -14,7 +14,7 @@ from podsrl.trl.checkpoint import ResumableTrainer
 from podsrl.trl.clock import PhaseClock, StepCallback
 from podsrl.trl.config import PODSConfig, check_arguments
 from podsrl.trl.messages import show_messages
-from podsrl.trl.metrics import pods_metrics, trl_metrics
+from podsrl.trl.metrics import pods_metrics, tell_partly_scored, trl_metrics
 from podsrl.trl.recorder import PAPER, RunRecorder
 from podsrl.trl.rewards import check_rewards, checked, refuse_twice
 from podsrl.trl.rollouts import (
@@ -30,6 +30,7 @@ from podsrl.trl.rollouts import (
     share_of_rows,
     take_extra_logs,
     weighted_sums,
+    without_fillers,
 )
 from podsrl.trl.swapped import engine_for_rollouts, swapped
 
@@ -96,6 +97,7 @@ class PODSTrainer(ResumableTrainer):
         self.rollouts_trained = 0
         self.tokens_generated = 0  # of all rollouts, prompts included
         self.generations_of_step = 0  # for the optimiser step that is not yet done
+        self._told: set[str] = set()  # the reward functions of which something was said
         self._asked: _Asked | None = None  # while TRL's method generates for the update
         self._kept: Kept | None = None  # from `_generate` to the end of TRL's method
         name = getattr(self.accelerator.unwrap_model(self.model).config, "_name_or_path", "")
@@ -129,6 +131,9 @@ class PODSTrainer(ResumableTrainer):
             output = super()._generate_and_score_completions(inputs)
             with self.clock.phase("select"):
                 self._finish(output)
+                if self.args.skip_fillers:
+                    parts = self.args.steps_per_generation or 1
+                    output = without_fillers(output, parts, self.loss_type)
         finally:
             self._asked = self._kept = None
         return output
@@ -215,6 +220,7 @@ class PODSTrainer(ResumableTrainer):
         columns = gather_rows(columns, groups * n)  # without the padding of the last ranks
         rewards_P_N_F = rewards_R_F[: groups * n].view(groups, n, -1)
         rewards_P_N = weighted_sums(rewards_P_N_F, self.reward_weights)
+        weights_F = self.args.selection_weights or self.reward_weights.tolist()
         masked_P_N = torch.zeros_like(rewards_P_N, dtype=torch.bool)
         if self.mask_truncated_completions:
             ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
@@ -226,6 +232,7 @@ class PODSTrainer(ResumableTrainer):
             columns=columns,
             rewards_P_N_F=rewards_P_N_F,
             rewards_P_N=rewards_P_N,
+            weights_F=torch.tensor(weights_F, device=rewards_P_N.device),
             masked_P_N=masked_P_N,
         )
 
@@ -236,7 +243,11 @@ class PODSTrainer(ResumableTrainer):
             rows = rollouts.groups * self.num_generations
             said = "selected %s in %d groups; the update sees %d rows"
             self._say(said, self.selection.in_words, rollouts.groups, rows)
-        scores_P_N = rollouts.scores(self.args.selection_weights).double().cpu().numpy()
+        partly = self.args.select_partly_scored
+        chooses = self.selection.num_rollouts > self.num_generations
+        if chooses and not partly and self.accelerator.is_main_process:
+            tell_partly_scored(rollouts, self.reward_func_names, self._told)
+        scores_P_N = rollouts.scores(partly).double().cpu().numpy()
         kept = [self.selection.select(scores_P_N, rollouts.step, rollouts.index)]
         if world > 1:  # a rule of the user's may draw other random numbers on each rank
             broadcast_object_list(kept)

@@ -1,0 +1,138 @@
+"""A reward function that returns None for some rollouts, and others that score them."""
+
+import asyncio
+import queue
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from support.trl_runs import equal, logged, weights
+
+
+def easy(completions: list[Any], **kwargs: Any) -> list[float]:
+    return [1.0 + (i % 2) for i in range(len(completions))]
+
+
+def judge(completions: list[Any], **kwargs: Any) -> list[float | None]:
+    """Down for every third rollout; TRL's sum then counts 0, the lowest of all."""
+    return [None if i % 3 == 0 else 5.0 + i % 4 for i in range(len(completions))]
+
+
+def table_of(trainer: Any) -> Any:
+    return pq.read_table(Path(trainer.args.output_dir) / "rollouts" / "step_000001.parquet")
+
+
+def kept_of(trainer: Any) -> list[int]:
+    table = table_of(trainer).to_pandas()
+    return list(table["rollout"][table["kept"]])
+
+
+def test_a_rollout_that_one_function_could_not_score_is_kept_last_and_told_once(
+    make_trainer, caplog
+):
+    trainer = make_trainer(12, reward_funcs=[easy, judge], max_steps=2)
+    trainer.train()
+    assert all(rollout % 3 for rollout in kept_of(trainer))
+    first, second = logged(trainer)
+    assert first["pods/partly_scored"] == second["pods/partly_scored"] == 8  # 4 of 12, 2 groups
+    assert first["pods/unscorable"] == 0
+    (said,) = [r.message for r in caplog.records if "gave no reward" in r.message]
+    assert said.startswith("step 1: reward function 'judge' gave no reward to 8 of 24 rollouts")
+    assert "select_partly_scored=True" in said
+
+
+def test_the_option_selects_them_by_what_the_others_gave(make_trainer, caplog):
+    trainer = make_trainer(12, reward_funcs=[easy, judge], max_steps=1, select_partly_scored=True)
+    trainer.train()
+    table = table_of(trainer).to_pandas()
+    rewards = table["reward"].to_numpy().reshape(2, 12)
+    lowest = np.argsort(rewards[0])[:2]  # 1 and 2 by `easy` alone: extremes are kept
+    assert set(lowest) <= {0, 3, 6, 9}
+    assert sum(rollout % 3 == 0 for rollout in kept_of(trainer)) == 4
+    assert logged(trainer)[0]["pods/partly_scored"] == 8
+    assert "gave no reward" not in caplog.text
+
+
+def test_a_function_of_weight_0_is_only_logged(make_trainer, caplog):
+    trainer = make_trainer(12, reward_funcs=[easy, judge], reward_weights=[1.0, 0.0], max_steps=1)
+    trainer.train()
+    assert logged(trainer)[0]["pods/partly_scored"] == 0
+    assert "gave no reward" not in caplog.text
+
+
+def test_where_fewer_than_m_are_wholly_scored_the_others_fill_up(make_trainer):
+    def rare(completions: list[Any], **kwargs: Any) -> list[float | None]:
+        return [1.0 if i % 12 in (5, 7) else None for i in range(len(completions))]
+
+    trainer = make_trainer(12, reward_funcs=[easy, rare], max_steps=1)
+    trainer.train()
+    kept = kept_of(trainer)
+    assert len(kept) == 8
+    assert kept.count(5) == kept.count(7) == 2
+
+
+def test_at_n_equal_to_m_training_is_trls_and_nothing_is_said(make_trainer, caplog):
+    fields = {"reward_funcs": [easy, judge], "max_steps": 2}
+    grpo = make_trainer(None, "grpo", **fields)
+    grpo.train()
+    pods = make_trainer(4, "pods", **fields)
+    pods.train()
+    assert equal(weights(grpo), weights(pods))
+    assert "gave no reward" not in caplog.text
+
+
+def test_the_asynchronous_worker_keeps_them_last_too(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    pytest.importorskip("trl.experimental.async_grpo.packing", reason="it needs TRL 1.16")
+    from trl.experimental.async_grpo import AsyncGRPOConfig
+    from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
+
+    from podsrl.trl import PODSRolloutWorker
+    from podsrl.trl.rollout_loop import SCORED, SelectingLoop
+    from support.agents import questions, text_model
+    from support.async_runs import on_cpu
+
+    on_cpu(monkeypatch)
+    for part in text_model():
+        part.save_pretrained(tmp_path / "model")
+    n = 8
+    group = RolloutGroup(
+        prompts=[[{"role": "user", "content": "?"}]] * n, reward_kwargs={},
+        completions=[[{"role": "assistant", "content": str(i)}] for i in range(n)],
+        completions_ids=[[3, i] for i in range(n)],
+        completions_sequences=[
+            [TrainingSequence([1, 3, i], [0, 1, 1], [-0.1] * 3, "one")] for i in range(n)
+        ],
+        tool_call_counts=[0] * n, tool_failure_counts=[0] * n, model_version=1, group_id=0,
+        env_rewards=[], rollout_rewards=[None] * n,
+    )  # fmt: skip
+    kept = {}
+    for option in (False, True):
+        args = AsyncGRPOConfig(
+            output_dir=str(tmp_path), num_generations=4, seed=5, use_cpu=True, bf16=False,
+            report_to="none", max_completion_length=12,
+        )  # fmt: skip
+        worker = PODSRolloutWorker(
+            str(tmp_path / "model"), [easy, judge], args, train_dataset=questions(),
+            num_rollouts=n, select_partly_scored=option,
+        )  # fmt: skip
+        loop = SelectingLoop(
+            **worker._loop_kwargs, rollout_buffer=queue.Queue(), metrics_queue=queue.Queue(),
+            model_version_value=SimpleNamespace(value=1), exception_info_queue=None,
+            heartbeat_value=SimpleNamespace(value=1), failed_event=None,
+        )  # fmt: skip
+        try:
+            asyncio.run(loop._score_group(group))
+        finally:
+            loop._loop.close()
+            loop._tool_pool.shutdown()
+        worker._begun_at = 1
+        record = loop._metrics_queue.get_nowait()[SCORED]
+        kept[option] = {i for i in record["kept"] if i % 3 == 0}
+        assert worker._summarise([record])["pods/partly_scored"] == 3
+    assert kept[False] == set()
+    assert len(kept[True]) == 2

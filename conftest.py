@@ -1,5 +1,6 @@
 """What pytest collects, and what it reports of the cost."""
 
+import gc
 from pathlib import Path
 
 ROOT = Path(__file__).parent
@@ -17,3 +18,8 @@ collect_ignore = [
 ]
 # nor are the files of fixtures read for doctests: all of them have one name
 collect_ignore_glob = ["*/conftest.py"]
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is not looked for in all that was imported: every training collects it once."""
+    gc.freeze()

@@ -23,23 +23,21 @@ from support.torchrun import torchrun
 
 LAUNCH = Path(__file__).parents[2] / "configs" / "launch"
 WORKER = str(Path(__file__).parent / "worker.py")
-FAILS = {2: "raise", 3: "die"}  # how rank 1 does, by the number of ranks
 ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
 
 # name -> what differs; n = 7 of odd groups straddles 2 ranks, and 21 rows don't divide by 2
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "accumulation": {"gradient_accumulation_steps": 2},
-    "iterations": {"num_iterations": 2},
     "beta": {"beta": 0.1, "max_steps": 2},
     "max_contrast": {
         "downsampling_rule": "max_contrast", "num_generations": 1, "n": 3, "max_steps": 2,
     },
-    "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 2},
-    "straight": {"max_steps": 4, "n": 8, "num_iterations": 2},
+    "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
+    "straight": {"num_iterations": 2},
     "stopped": {
-        "max_steps": 4, "n": 8, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1,
-        "forget": "checkpoint-4",
+        "num_iterations": 2, "save_strategy": "steps", "save_steps": 1,
+        "forget": ["checkpoint-2", "checkpoint-3"],
     },
 }  # fmt: skip
 
@@ -67,9 +65,9 @@ def agents(name: str, out: Path, world: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def on_ranks(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """on_ranks(world): the folder with all variants run on that many processes; each run once.
+    """on_ranks(world): the folder with all variants run on 1 or 2 processes; each run once.
 
-    One process is this one. Of several the last run is one in which rank 1 fails.
+    One process is this one. Of two the last run is one in which rank 1 fails.
     """
     done: dict[int, Path] = {}
 
@@ -79,15 +77,13 @@ def on_ranks(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
             runs = [settings(name, out, tiny_model, world) for name in VARIANTS]
             runs.append(settings("stopped", out, tiny_model, world, resume=True))
             runs[-1].pop("forget")
-            if world < 3:
-                runs += [agents(name, out, world) for name in AGENTS]
+            runs += [agents(name, out, world) for name in AGENTS]
             if world == 1:
                 for one in runs:
                     worker.main(one)
             else:
-                runs.append(settings("failing", out, tiny_model, world, fail=FAILS[world]))
+                runs.append(settings("failing", out, tiny_model, world, fail="raise"))
                 process = torchrun(world, out / "said", WORKER, json.dumps(runs))
-                (out / "ended").touch()
                 assert process.returncode == 1  # of the agent, for a rank that failed
                 assert (out / "stopped" / "result.json").is_file(), process.stderr[-3000:]
             done[world] = out
@@ -122,14 +118,13 @@ def generations(outcome: dict[str, Any]) -> list[list[tuple[str, float]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 3])
-def test_selection_losses_and_weights_on_several_ranks_equal_those_on_one(on_ranks, world):
-    one, several = on_ranks(1), on_ranks(world)
-    for name in ("plain", "accumulation", "iterations", "beta", "max_contrast", "straight"):
-        assert generations(result(one, name)) == generations(result(several, name)), name
-        assert_same_training(one, several, name)
-        assert result(several, name)["aligned"]
-        rows = [[len(g) for g in rank] for rank in result(several, name)["tokens_by_rank"]]
+def test_selection_losses_and_weights_on_two_ranks_equal_those_on_one(on_ranks):
+    one, two = on_ranks(1), on_ranks(2)
+    for name in ("plain", "accumulation", "beta", "max_contrast", "straight"):
+        assert generations(result(one, name)) == generations(result(two, name)), name
+        assert_same_training(one, two, name)
+        assert result(two, name)["aligned"]
+        rows = [[len(g) for g in rank] for rank in result(two, name)["tokens_by_rank"]]
         assert all(counts == rows[0] for counts in rows)
 
 
@@ -165,10 +160,9 @@ def test_the_kept_set_on_two_ranks_is_the_brute_force_choice(on_ranks):
 @pytest.mark.slow
 def test_a_rule_that_draws_at_random_keeps_the_same_rows_on_every_rank(on_ranks):
     trained = result(on_ranks(2), "own_rule")["rows_by_rank"]
-    for step in (1, 2):
-        table = RunFolder(on_ranks(2) / "own_rule").rollouts(step).to_pandas()
-        tokens = sorted(len(json.loads(ids)) for rank in trained for ids, _ in rank[step - 1])
-        assert sorted(table[table["kept"]]["tokens"]) == tokens
+    table = RunFolder(on_ranks(2) / "own_rule").rollouts(1).to_pandas()
+    tokens = sorted(len(json.loads(ids)) for rank in trained for ids, _ in rank[0])
+    assert sorted(table[table["kept"]]["tokens"]) == tokens
 
 
 @pytest.mark.slow
@@ -192,28 +186,29 @@ def test_resume_on_another_number_of_ranks_goes_on_and_says_what_differs(
     on_ranks, tiny_model, caplog
 ):
     folder = on_ranks(2)
-    again = settings("stopped", folder, tiny_model, 1, resume=True, max_steps=5)
+    again = settings("stopped", folder, tiny_model, 1, resume=True, max_steps=4)
     again.pop("forget")
     worker.main(again)
     assert "was saved by 2 processes and is resumed on 1" in caplog.text
-    assert (folder / "stopped" / "checkpoint-5").is_dir()
+    assert (folder / "stopped" / "checkpoint-4").is_dir()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("world", "says"),
-    [
-        (2, ["OSError: the grader of rank 1 is down"]),
-        # whichever is noticed first: the killed rank, or one that waits for it
-        (3, ["SIGKILL", "closed by peer", "reset by peer"]),
-    ],
-)
-def test_a_rank_that_fails_ends_the_job_within_a_minute(on_ranks, world, says):
-    said = (on_ranks(world) / "said" / "err").read_text()
-    assert any(words in said for words in says)
-    assert not (on_ranks(world) / "failing" / "result.json").exists()
-    began, ended = (on_ranks(world) / name for name in ("failing/began-1", "ended"))
-    assert ended.stat().st_mtime - began.stat().st_mtime < 60
+def test_a_rank_that_raises_ends_the_job(on_ranks):
+    said = (on_ranks(2) / "said" / "err").read_text()
+    assert "OSError: the grader of rank 1 is down" in said
+    assert not (on_ranks(2) / "failing" / "result.json").exists()
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_killed_ends_the_job(tiny_model, tmp_path):
+    failing = settings("failing", tmp_path, tiny_model, 2, fail="die")
+    process = torchrun(2, tmp_path / "said", WORKER, json.dumps([failing]))
+    assert process.returncode == 1
+    # whichever is noticed first: the killed rank, or one that waits for it
+    noticed = ("SIGKILL", "closed by peer", "reset by peer")
+    assert any(words in process.stderr for words in noticed)
+    assert not (tmp_path / "failing" / "result.json").exists()
 
 
 @pytest.fixture
@@ -226,13 +221,15 @@ def fsdp2() -> dict[str, str]:
     return {**env, "ACCELERATE_USE_FSDP": "true"}
 
 
-# ---- pods train ---------------------------------------------------------------------------------
+@pytest.mark.slow
+def test_fsdp2_on_two_ranks_trains_like_one_process_and_pods_train_on_them_is_one_run(
+    on_ranks, tiny_model, tmp_path, fsdp2
+):
+    """30 rollouts per step, 12 kept; 5 problems, which two ranks can't halve.
 
-
-@pytest.fixture
-def config(tiny_model: Path, tmp_path: Path) -> Path:
-    """30 rollouts per step on two ranks, 12 kept; 5 problems, which two ranks can't halve."""
-    settings = {
+    Calls of a sharded model are collective: each rank makes two of problems, not 2 and 1.
+    """
+    config = {
         "task": "arithmetic", "task_options": {"min_columns": 2, "max_columns": 2},
         "model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run"),
         "num_rollouts": 10, "num_generations": 4, "per_device_train_batch_size": 6,
@@ -241,41 +238,22 @@ def config(tiny_model: Path, tmp_path: Path) -> Path:
         "bf16": False,
     }  # fmt: skip
     path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(settings))
-    return path
-
-
-@pytest.mark.slow
-def test_fsdp2_on_two_ranks_trains_like_one_process_and_evaluates_with_sharded_weights(
-    on_ranks, tiny_model, tmp_path, fsdp2, config
-):
-    """Calls of a sharded model are collective: each rank makes two of problems, not 2 and 1."""
+    path.write_text(yaml.safe_dump(config))
     runs: list[Any] = [settings(name, tmp_path, tiny_model, 2) for name in ("plain", "beta")]
-    runs.append(["train", "--config", str(config), "--evaluation_batch_size", "4"])
+    runs.append(["train", "--config", str(path), "--evaluation_batch_size", "4"])
     process = torchrun(2, tmp_path / "said", WORKER, json.dumps(runs), env=fsdp2)
     assert process.returncode == 0, process.stderr[-3000:]
     for name in ("plain", "beta"):
         assert result(tmp_path, name)["sharded"]
         assert_same_training(on_ranks(1), tmp_path, name)
-    assert_one_run(RunFolder(tmp_path / "run"), steps=2)
-
-
-def assert_one_run(run: RunFolder, steps: int) -> None:
-    assert [row["step"] for row in run.metrics()] == list(range(1, steps + 1))
-    assert [(e.step, e.problems) for e in evaluations(run)] == [(0, 5), (steps, 5)]
+    assert process.stdout.count("the update sees 12 rows") == 1  # once per run, not per rank
+    run = RunFolder(tmp_path / "run")
+    assert [row["step"] for row in run.metrics()] == [1, 2]
+    assert [(e.step, e.problems) for e in evaluations(run)] == [(0, 5), (2, 5)]
     table = run.rollouts(1)
     assert table is not None
     assert table.num_rows == 30
     assert run.finished() is not None
-
-
-@pytest.mark.slow
-def test_pods_train_on_two_ranks_is_one_run(config, tmp_path):
-    command = ["train", "--config", str(config), "--output_dir", str(tmp_path / "run")]
-    process = torchrun(2, tmp_path / "said", WORKER, json.dumps([command]))
-    assert process.returncode == 0, process.stderr[-3000:]
-    assert process.stdout.count("the update sees 12 rows") == 1  # once per run, not per rank
-    assert_one_run(RunFolder(tmp_path / "run"), steps=2)
 
 
 def test_shares_cover_all_rows_once_and_are_equal():

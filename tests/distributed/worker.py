@@ -140,8 +140,9 @@ def main(settings: dict[str, Any]) -> None:
     folder = checkpoint.last_complete(out) if options["resume"] else None
     trainer.train(resume_from_checkpoint=str(folder) if folder else None)
     write_result(trainer, tokenizer, Path(out))
-    if options["forget"] and trainer.accelerator.is_main_process:
-        shutil.rmtree(Path(out) / options["forget"])
+    if trainer.accelerator.is_main_process:
+        for name in options["forget"] or ():
+            shutil.rmtree(Path(out) / name)
     trainer.accelerator.wait_for_everyone()
 
 

@@ -36,17 +36,30 @@ TEXT = {
     "bos_token_id": None,
 }  # fmt: skip
 
+# A token each, as every prompt with tools says them: attention to a thousand bytes is slow.
+OFTEN_SAID = (
+    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+    "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n",
+    "\n</tools>\n\nFor each function call, return a json object with function name and arguments "
+    "within <tool_call></tool_call> XML tags:\n",
+    '{"name": <function-name>, "arguments": <args-json-object>}\n',
+    '{"type": "function", "function": {"name": "', '", "description": "', '"type": "integer',
+    '"type": "string', '"parameters": {"type": "object", "properties": {"', '}}, "required": ["',
+    '"]}, "return": {',
+)  # fmt: skip
+
 Reply = Callable[[str, int], str]
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """A token per byte, and those of Qwen's chat, tool calls and images."""
+    """A token per byte, and those of Qwen's chat, tool calls, tools and images."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     raw = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     raw.decoder = decoders.ByteLevel()
     raw.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>", *VISION])
-    raw.add_tokens([AddedToken(t, normalized=False) for t in ("<tool_call>", "</tool_call>")])
+    added = ("<tool_call>", "</tool_call>", *OFTEN_SAID)
+    raw.add_tokens([AddedToken(t, normalized=False) for t in added])
     return PreTrainedTokenizerFast(
         tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>",
         padding_side="left", chat_template=(TEMPLATES / "qwen3_vl.jinja").read_text(),

@@ -1,7 +1,6 @@
 """Runs the notebooks of examples/ and writes their outputs into them: `nox -s notebooks`."""
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,9 @@ import nbformat
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
 
 
-def execute(path: Path, folder: Path, change: Callable[[str], str] = str) -> Any:
-    """The notebook with its outputs, run in `folder`; `change` may replace code before."""
+def execute(path: Path, folder: Path) -> Any:
+    """The notebook with its outputs, run in `folder`."""
     notebook = nbformat.read(path, as_version=4)
-    for cell in notebook.cells:
-        cell.source = change(cell.source)
     client = nbclient.NotebookClient(
         notebook, coalesce_streams=True, record_timing=False,
         resources={"metadata": {"path": str(folder)}},

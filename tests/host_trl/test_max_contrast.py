@@ -175,3 +175,46 @@ def test_with_n_equal_to_m_it_is_grpo_bit_for_bit(make_trainer):
 def test_what_has_no_meaning_across_the_batch_is_refused(tmp_path, fields, says):
     with pytest.raises(InvalidInputError, match=says):
         PODSConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none", **fields)
+
+
+@pytest.mark.parametrize(("accumulated", "loss"), [(1, "dapo"), (4, "dapo"), (4, "grpo")])
+def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
+    make_trainer, monkeypatch, accumulated, loss
+):
+    """Of 12 kept rows 6 have contrast; each of 4 equal parts has 2 rows, so 2 fillers stay."""
+    seen: list[int] = []
+    original = GRPOTrainer._get_per_token_logps_and_entropies
+
+    def counted(self: Any, model: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append(len(input_ids))
+        return original(self, model, input_ids, *args, **kwargs)
+
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
+    fields = {
+        **BATCH,
+        **MEAN,
+        "optim": "sgd",
+        "learning_rate": 1.0,
+        "lr_scheduler_type": "constant",
+    }
+    fields |= {"per_device_train_batch_size": 12 // accumulated, "loss_type": loss}
+    fields["gradient_accumulation_steps"] = accumulated
+    trained = {}
+    for skip in (False, True):
+        seen.clear()
+        reward = by_place({1: [0], 4: [2]}, 3)
+        trainer = make_trainer(3, reward_funcs=reward, skip_fillers=skip, **fields)
+        before = weights(trainer)
+        trainer.train()
+        trained[skip] = {name: one - before[name] for name, one in weights(trainer).items()}
+        assert logged(trainer)[0]["pods/filler_rows"] == 6
+        assert sum(seen) == (12 if not skip else 6 if accumulated == 1 else 8)
+    for name, step in trained[False].items():
+        torch.testing.assert_close(trained[True][name], step, rtol=1e-4, atol=1e-7)
+    assert any(step.abs().max() > 1e-4 for step in trained[False].values())
+
+
+def test_fillers_are_skipped_only_where_they_have_no_gradient():
+    for fields in ({"beta": 0.1}, {"loss_type": "bnpo"}):
+        with pytest.raises(InvalidInputError, match=r"skip_fillers .* beta=0"):
+            PODSConfig("unused", use_cpu=True, bf16=False, skip_fillers=True, **fields)

@@ -1,0 +1,1 @@
+"""Published ways of choosing rollouts, side by side at equal time."""

@@ -169,17 +169,17 @@ def patches(out: dict[str, Any], count: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_environments_are_as_many_as_rollouts_after_50_steps(tmp_path):
+def test_environments_are_as_many_as_rollouts_after_10_steps(tmp_path):
     Counter.made = 0
     trainer = agent_trainer(
-        4, tmp_path, reply_to_counter, environment_factory=Counter, max_steps=50,
+        4, tmp_path, reply_to_counter, environment_factory=Counter, max_steps=10,
         num_generations=2, per_device_train_batch_size=2,
     )  # fmt: skip
     trainer.train()
     assert Counter.made == 4
     assert len(trainer._sync_tool_dicts) == 2
     assert sorted(e.count for e in trainer.environments) == [0, 6]
-    table = RunFolder(tmp_path).rollouts(50).to_pydict()
+    table = RunFolder(tmp_path).rollouts(10).to_pydict()
     assert table["reward"] == [0, 2, 0, 6]
     assert table["kept"][1] is False
     assert table["kept"][3] is True
@@ -207,7 +207,7 @@ def test_an_environment_may_change_its_row_without_changing_its_siblings(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_tool_that_returns_megabytes_or_is_interrupted_leaves_a_readable_run(tmp_path):
+def test_a_tool_that_returns_very_much_or_is_interrupted_leaves_a_readable_run(tmp_path):
     """A call that hangs ends with Ctrl-C; steps until then, and their checkpoint, are there."""
 
     def tool(a: int) -> str:
@@ -218,7 +218,7 @@ def test_a_tool_that_returns_megabytes_or_is_interrupted_leaves_a_readable_run(t
         """
         if trainer.state.global_step == 1 and a == 2:
             raise KeyboardInterrupt
-        return "y" * (1_000_000 * (a == 3))
+        return "y" * (200_000 * (a == 3))
 
     def reply(read: str, row: int) -> str:
         return "done" if turns(read) else call("tool", a=row % 4)

@@ -15,12 +15,7 @@ import yaml
 pytest.importorskip("trl")
 
 from podslab.comparison import comparison_process as worker
-from podslab.comparison.comparison import (
-    ComparisonSpec,
-    RunOf,
-    Shard,
-    open_comparison,
-)
+from podslab.comparison.comparison import RunOf, Shard, open_comparison
 from podslab.comparison.comparison_config import parse_comparison
 from podslab.comparison.comparison_process import work
 from podslab.comparison.run_comparison import Outcome, compare
@@ -52,29 +47,29 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 @pytest.mark.slow
 def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
-    budget = {"training_seconds": 3.0}
-    path = write(tmp_path / "c.yaml", comparison(budget=budget, evaluations=2))
-    assert main(["compare", "--config", path]) == 0
-    assert "3 runs finished" in capsys.readouterr().out
-    for run in find_runs(tmp_path / "runs"):
+    config = comparison(budget={"training_seconds": 1.0}, evaluations=2)
+    for run in train_here(config):
         metrics, points = run.metrics(), evaluations(run)
         last = metrics[-1]
         phases = ("generate", "score", "select", "update")
         step = sum(last[f"pods/seconds_{phase}"] for phase in phases)
         total = last["pods/training_seconds"]
-        assert total - step < 3.0 <= total  # without its last step it would have been too short
+        assert total - step < 1.0 <= total  # without its last step it would have been too short
         # evaluations took their time, too, but the steps' phases alone make up the training time
         spent = sum(row[f"pods/seconds_{phase}"] for row in metrics for phase in phases)
         assert spent == pytest.approx(total)
         assert [e.step for e in points] == [0, points[1].step, last["step"]]
         assert run.environment()["versions"]["trl"]
         assert run.config()["arm"] == run.path.parent.name
+    assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
+    assert "3 runs finished" in capsys.readouterr().out
     report = load_comparison([tmp_path / "runs"], Choices())
     assert [arm.name for arm in report.arms] == ["grpo", "grpo_ga", "pods"]
 
 
-def train_here(spec: ComparisonSpec) -> list[RunFolder]:
+def train_here(config: dict[str, Any]) -> list[RunFolder]:
     """Every run, in this process: what a run records does not depend on who started it."""
+    spec = open_comparison(parse_comparison(config, "x"))
     for run in spec.runs():
         run_spec = spec.run_spec(run)
         experiment.train(run_spec, experiment.load_data(run_spec))
@@ -103,45 +98,58 @@ def started(path: str, log: Path, *flags: str) -> Forked:
     return pods(["compare", "--config", path, *flags], log)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("save", ["no", "steps"])
 def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
-    comparison, tmp_path, save, quick
+    comparison, tmp_path, quick
 ):
-    settings = {"save_strategy": save, "save_steps": 2, "evaluation_problems": 2}
-    config = comparison(settings, arms=["grpo", "pods"], budget={"steps": 40}, evaluations=4)
-    if save == "no":  # nothing is resumed: any process will do
-        config["launch"] = WITHOUT_TORCH
-        behave(tmp_path, pods="hold")
+    budget = {"steps": 8}
+    config = comparison(arms=["grpo", "pods"], budget=budget, evaluations=4, launch=WITHOUT_TORCH)
+    behave(tmp_path, pods="hold")
     path, log = write(tmp_path / "c.yaml", config), tmp_path / "log"
     first, second = (RunFolder(tmp_path / "runs" / arm / "seed-0") for arm in ("grpo", "pods"))
 
     process = started(path, log)
     process.wait_for(lambda: first.finished() and len(second.metrics()) >= 5)
     process.send(signal.SIGKILL)  # as if the machine had gone down
-    before, steps = contents(first.path), second.metrics()
+    before = contents(first.path)
     assert second.finished() is None
     behave(tmp_path)
 
     assert started(path, log).wait() == 0, log.read_text()
     assert contents(first.path) == before
-    if save == "steps":  # with checkpoints every 2 steps at least the first 4 of 5 were kept
-        assert second.metrics()[:4] == steps[:4]
-        assert second.rollout_steps() == list(range(1, 41))
-    else:
-        assert "resumed" not in second.environment()
-    assert [row["step"] for row in second.metrics()] == list(range(1, 41))
-    assert [e.step for e in evaluations(second)] == [0, 10, 20, 30, 40]
-    assert second.finished() == {
-        "arm": "pods",
-        "seed": 0,
-        "steps": 40,
-        "training_seconds": second.metrics()[-1]["pods/training_seconds"],
-    }
-
+    assert "resumed" not in second.environment()
+    assert_8_steps_with_4_evaluations(second)
     before = contents(tmp_path / "runs")  # and a third time there is nothing to do
     assert main(["compare", "--config", path]) == 0
     assert contents(tmp_path / "runs") == before
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(comparison, tmp_path):
+    """In the process of a run as users have it."""
+    settings = {"save_strategy": "steps", "save_steps": 2, "evaluation_problems": 2}
+    config = comparison(settings, arms=["pods"], budget={"steps": 8}, evaluations=4)
+    spec = open_comparison(parse_comparison(config, "x"))
+    run = spec.run_folder(RunOf("pods", 0))
+    process = Forked(lambda: work(spec.folder, "pods", 0), tmp_path / "log")
+    process.wait_for(lambda: len(run.metrics()) >= 5)
+    process.send(signal.SIGKILL)
+    steps = run.metrics()
+    assert run.finished() is None
+    assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
+    assert run.metrics()[:4] == steps[:4]  # at least 4 of 5 were kept
+    assert run.rollout_steps() == list(range(1, 9))
+    assert_8_steps_with_4_evaluations(run)
+
+
+def assert_8_steps_with_4_evaluations(run: RunFolder) -> None:
+    assert [row["step"] for row in run.metrics()] == list(range(1, 9))
+    assert [e.step for e in evaluations(run)] == [0, 2, 4, 6, 8]
+    assert run.finished() == {
+        "arm": "pods",
+        "seed": 0,
+        "steps": 8,
+        "training_seconds": run.metrics()[-1]["pods/training_seconds"],
+    }
 
 
 def test_a_run_that_crashes_hurts_no_other_and_is_retried(comparison, tmp_path, capsys, quick):
@@ -186,7 +194,7 @@ def test_a_model_that_is_nowhere_is_named(comparison):
 def test_steps_longer_than_the_way_between_evaluations_are_named(comparison, tmp_path, capsys):
     config = comparison(arms=["grpo", "pods"], budget={"training_seconds": 0.001}, evaluations=4)
     path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
-    train_here(open_comparison(parse_comparison(config, "x")))
+    train_here(config)
     before = contents(folder)
     assert main(["compare", "--config", path]) == 1
     said = capsys.readouterr().err

@@ -75,7 +75,7 @@ def tune(name: str, methods: Mapping[str, Any], jobs: int) -> None:
     while True:
         found = tuned(name, methods)
         arms = {
-            f"{key}@{rate:.3g}": {"like": "pods", **method["arm"], "learning_rate": rate}
+            f"{key}_at_{rate:.3g}": {"like": "pods", **method["arm"], "learning_rate": rate}
             for key, method in methods.items()
             for rate in _rates_to_try(SETTINGS[name].start, found.get(key, {}))
         }
@@ -112,7 +112,7 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
     if folder.is_dir():
         first = next(iter(find_runs(folder))).config()["arm"]
         for arm in load_comparison([folder], Choices(references=(first,), partial=True)).arms:
-            key, rate = arm.name.split("@", 1)
+            key, rate = arm.name.rsplit("_at_", 1)
             scores.setdefault(key, {})[float(rate)] = mean_accuracy(arm.curves).tolist()
     return {key: by_rate for key, by_rate in scores.items() if by_rate and key in methods}
 

@@ -112,7 +112,7 @@ def _differences(
         "|---|---|---|---|---|",
     ]
     for key, runs in by_method.items():
-        before = runs[0].get("neighbour")
+        before = str(runs[0].get("neighbour"))
         if before in found:
             each = mean_accuracy(found[key]) - mean_accuracy(found[before])
             lines.append(

@@ -6,7 +6,9 @@
     evaluations.jsonl   one evaluation per line, where the laboratory `podslab` evaluates
     rollouts/step_000001.parquet    one row per rollout, kept or not: see `ROLLOUT_COLUMNS`
     finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
-    previous-1/         the same of an earlier run, where a later one began anew in its folder
+    previous-1/         the same, and the checkpoints, of an earlier run, where a later one began
+                        anew in its folder
+    config-until-6.yaml what the run was set to until step 6, where it went on with other settings
 
 Importing this module imports neither torch nor pyarrow.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,7 +55,7 @@ OPTIONAL_COLUMNS = {
 }
 REWARD_PREFIX = "rewards/"
 
-_RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json")
+_RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json", "checkpoint-*")
 _PREVIOUS = "previous-"
 
 
@@ -61,6 +64,23 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._lock: int | None = None
+
+    def lock(self) -> None:
+        """Refuse the folder to other processes, until `unlock` or until this one ends.
+
+        Raises:
+            InvalidInputError: Another process writes a run here.
+        """
+        if self._lock is None:
+            self._lock = files.lock(self.path / ".lock")
+
+    def unlock(self) -> None:
+        """Let other processes have the folder; nothing happens if it wasn't locked."""
+        if self._lock is not None:
+            (self.path / ".lock").unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write config.yaml."""
@@ -84,10 +104,29 @@ class RunFolder:
             raise InvalidInputError(f"{path} is damaged: not a mapping")
         return value
 
-    def write_environment(self) -> None:
-        """Write environment.json: what this process runs on, after what the run began on."""
+    def set_to(self, config: Mapping[str, Any], step: int) -> dict[str, tuple[Any, Any]]:
+        """Write the config of a run that goes on after `step`; earlier and later of each change.
+
+        Where anything changed, the earlier one is kept as config-until-STEP.yaml.
+        """
+        path = self.path / "config.yaml"
+        before = self.config() if path.is_file() else {}
+        now = files.plain(config)
+        changed = {k: (before[k], now[k]) for k in before if k in now and before[k] != now[k]}
+        if changed:
+            path.rename(self.path / f"config-until-{step}.yaml")
+        self.write_config(config)
+        return changed
+
+    def write_environment(self, run: str | None = None) -> None:
+        """Write environment.json: what this process runs on, after what the run began on.
+
+        Args:
+            run: What tells this run from others, as its checkpoints have it.
+        """
         value, now = self.environment(), describe_environment()
         value = {**value, "resumed": [*value.get("resumed", []), now]} if value else now
+        value |= {} if run is None else {"run": run}
         files.write_json(self.path / "environment.json", value)
 
     def environment(self) -> dict[str, Any]:
@@ -104,8 +143,22 @@ class RunFolder:
         files.append_line(self.path / "metrics.jsonl", metrics)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The logged steps, in the order they were written; a damaged one is refused by name."""
-        return files.read_lines(self.path / "metrics.jsonl")
+        """The logged steps, ascending.
+
+        Raises:
+            InvalidInputError: One is damaged or out of order; the message names file and line.
+        """
+        path = self.path / "metrics.jsonl"
+        rows = files.read_lines(path)
+        steps = [row["step"] for row in rows if "pods/training_seconds" in row]
+        for step, after in itertools.pairwise(steps):
+            if after <= step:
+                raise InvalidInputError(
+                    f"{path} has step {after} after step {step}: several runs wrote"
+                    " into this folder, and what is theirs can't be told apart. Leave it out, or"
+                    " train again into a folder of its own"
+                )
+        return rows
 
     def truncate_after(self, step: int) -> None:
         """Forget what was recorded after `step`, before a run resumes there."""
@@ -117,16 +170,21 @@ class RunFolder:
         (self.path / "finished.json").unlink(missing_ok=True)
 
     def set_aside(self) -> Path | None:
-        """Move what an earlier run recorded to a folder of its own; None if it recorded nothing."""
-        if not any(_holds_something(self.path / name) for name in _RESULTS):
+        """Move what an earlier run left to a folder of its own; None if it left nothing."""
+        if not self.is_used:
             return None
         names = (self.path / f"{_PREVIOUS}{number}" for number in itertools.count(1))
         aside = next(path for path in names if not path.exists())
         aside.mkdir()
-        for name in ("config.yaml", "environment.json", *_RESULTS):
-            if (self.path / name).exists():
-                (self.path / name).rename(aside / name)
+        for name in ("config*.yaml", "environment.json", *_RESULTS):
+            for path in list(self.path.glob(name)):
+                path.rename(aside / path.name)
         return aside
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a run recorded or saved anything here."""
+        return any(_holds_something(path) for name in _RESULTS for path in self.path.glob(name))
 
     def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write the rollouts of a step, one row each; `RolloutLog.sync` makes them last.

@@ -37,6 +37,7 @@ class ResumableTrainer(GRPOTrainer):
         generates_next = self._step % per_generation == 0
         return {
             "world": self.accelerator.num_processes,
+            "run": self.recorder.run_id,
             "micro_step": self._step,
             "buffered_inputs": None if generates_next else self._buffered_inputs,
             "batch_is_scored": self.batch_is_scored,
@@ -46,6 +47,7 @@ class ResumableTrainer(GRPOTrainer):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what `state_dict` gave; from another number of processes not exactly."""
+        self.recorder.run_id = state.get("run")  # earlier versions saved none
         self.clock.training_seconds = state["training_seconds"]
         for name in TOTALS:
             setattr(self, name, state[name])
@@ -86,6 +88,7 @@ class ResumableTrainer(GRPOTrainer):
         super()._load_optimizer_and_scheduler(folder)
         if folder is None:
             return
+        self.recorder.run_id = None
         ranks = (self.accelerator.process_index, 0)  # the first one's where there were fewer
         files = [file for rank in ranks if (file := state_file(Path(folder), rank)).is_file()]
         if files:  # else plain TRL saved it

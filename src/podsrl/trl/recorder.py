@@ -4,12 +4,14 @@ import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import torch
 from accelerate import PartialState
 from transformers import TrainerCallback
 
 from podsrl import __version__
+from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import write_whole
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.turns import text_of, turns_of
@@ -30,11 +32,18 @@ PAPER = {
 }
 
 
+#: The settings whose change makes a resumed run another experiment.
+_SELECTION = (
+    "num_rollouts", "num_generations", "downsampling_rule", "advantage_baseline", "reward_weights",
+    "selection_weights", "select_partly_scored", "reward_functions",
+)  # fmt: skip
+
+
 class RunRecorder(TrainerCallback):
     """Writes config, environment, metrics and rollouts of a run, and that it is finished.
 
-    Only the main process writes. A run that starts anew in a used folder deletes nothing: what an
-    earlier one recorded is moved to `previous-1` there.
+    Only the main process writes, and no other run's meanwhile. A run that starts anew in a used
+    folder deletes nothing: what an earlier one recorded and saved is moved to `previous-1` there.
 
     Args:
         args: The trainer's config.
@@ -57,6 +66,7 @@ class RunRecorder(TrainerCallback):
             "reward_functions": self.names,
             **args.settings(),
         }
+        self.run_id: str | None = None  # of the run, or of the checkpoint it is resumed from
         self._rollouts: RolloutLog | None = None
         # TRL logs tables if `log_completions` is set; its own holds what the update saw
         asked = args.report_to if args.log_completions else None
@@ -66,17 +76,40 @@ class RunRecorder(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the folder anew, or forget in it what a resumed run does again."""
         if PartialState().is_main_process:
+            self.run.lock()
             if state.global_step:
-                self.run.truncate_after(state.global_step)
-            elif (moved := self.run.set_aside()) is not None:
-                logger.warning(
-                    "%s was used before; what was recorded there is now in %s", self.run.path, moved
-                )
-            self.run.write_config(self.config)
-            self.run.write_environment()
+                self._go_on(state.global_step)
+            else:
+                self.run_id = uuid4().hex
+                if (moved := self.run.set_aside()) is not None:
+                    said = "%s was used before; what was recorded and saved there is now in %s"
+                    logger.warning(said, self.run.path, moved)
+                self.run.write_config(self.config)
+            self.run.write_environment(self.run_id)
             if self.args.rollout_log:
                 self._rollouts = RolloutLog(self.run, self.args.rollout_log_max_rows)
         PartialState().wait_for_everyone()  # the others may read what is left
+
+    def _go_on(self, step: int) -> None:
+        """Forget what a resumed run does again, and tell what it is set to now.
+
+        Raises:
+            InvalidInputError: The checkpoint is of another run than the one recorded here.
+        """
+        run = self.run
+        if run.is_used and run.environment().get("run") not in (None, self.run_id):
+            raise InvalidInputError(
+                f"the checkpoint is of another run than the one recorded in {run.path}: resume from"
+                " one of that run's, or train into another output_dir"
+            )
+        run.truncate_after(step)
+        changed = run.set_to(self.config, step)
+        said = [f"{k} {changed[k][0]!r} -> {changed[k][1]!r}" for k in _SELECTION if k in changed]
+        if said:
+            logger.warning(
+                "%s goes on after step %d with another selection: %s (the earlier settings are in"
+                " config-until-%d.yaml there)", run.path, step, "; ".join(said), step,
+            )  # fmt: skip
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any

@@ -130,11 +130,13 @@ class PODSRolloutWorker(AsyncRolloutWorker):
                 )
             self._loop_kwargs["lora_name"] = _ADAPTER
         self.metrics_queue = self._queue_of_child
+        run = RunFolder(str(self.args.output_dir))
+        if self._log_rows:
+            run.lock()
         super().start()
         self.metrics_queue = ScoredGroups(self._queue_of_child, self._summarise)
         self._begun_at = self.model_version
         if self._log_rows:
-            run = RunFolder(str(self.args.output_dir))
             fresh = self._begun_at <= 1 and not self._loop_kwargs["dataset_start_index"]
             if fresh and (moved := run.set_aside()) is not None:
                 logger.warning("%s was used before; its records are in %s", run.path, moved)
@@ -149,6 +151,8 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         if process is not None and not process.is_alive():
             self._process = None
         super().stop()
+        if self._log is not None:
+            self._log.run.unlock()
 
     def _inflight_tasks(self) -> int:
         """TRL's bound counts rows that are trained on; n/m as many are generated for them."""

@@ -175,9 +175,12 @@ class PODSTrainer(ResumableTrainer):
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """TRL's; then the run's folder says that it is complete."""
-        output = super().train(*args, **kwargs)
-        self.recorder.finish(self.state.global_step, self.clock.training_seconds)
-        return output
+        try:
+            output = super().train(*args, **kwargs)
+            self.recorder.finish(self.state.global_step, self.clock.training_seconds)
+            return output
+        finally:
+            self.recorder.run.unlock()
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """TRL's; then it tells how the rollouts were selected, and how many so far."""

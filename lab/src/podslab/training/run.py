@@ -117,6 +117,7 @@ def train(
             run.finish(spec.run.arm, args.seed, spent.steps, spent.training_seconds)
         return FinishedRun(run, resume_from, {}, spent.steps, spent.training_seconds)
     if resume_from is None and processes.is_main_process:
+        run.lock()  # before anything of a run that started a moment ago is deleted
         run.truncate_after(-1)  # what an earlier run left that ended in its first step
     trainer = build_trainer(spec, data, progress)
     trainer.recorder.config = config

@@ -1,0 +1,143 @@
+"""A folder holds the records and the checkpoints of one run, written by one process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.trl.checkpoint import last_complete
+from support.trl_runs import digits
+
+SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
+HOLD = """
+import sys, time
+from podsrl.rollout_log.run_folder import RunFolder
+RunFolder(sys.argv[1]).lock()
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def steps_of(folder: Path) -> list[int]:
+    return [row["step"] for row in RunFolder(folder).metrics()]
+
+
+def test_checkpoints_move_with_the_records_so_that_none_of_another_run_is_resumed_from(
+    make_trainer,
+):
+    first = make_trainer(8, max_steps=4, save_strategy="steps", save_steps=4)
+    first.train()
+    folder = Path(first.args.output_dir)
+    make_trainer(8, max_steps=2).train()  # anew, and killed before it saved
+    assert not list(folder.glob("checkpoint-*"))
+    assert last_complete(folder) is None
+    assert last_complete(folder / "previous-1") == folder / "previous-1" / "checkpoint-4"
+    with pytest.raises(ValueError, match="No valid checkpoint"):
+        make_trainer(8, max_steps=6).train(resume_from_checkpoint=True)
+    assert steps_of(folder) == [1, 2]
+    # by its path it is refused, and nothing recorded is lost
+    with pytest.raises(InvalidInputError, match="of another run than the one recorded"):
+        make_trainer(8, max_steps=6).train(
+            resume_from_checkpoint=str(folder / "previous-1" / "checkpoint-4")
+        )
+    assert steps_of(folder) == [1, 2]
+    # in a folder of its own it may go on, twice
+    for _ in range(2):
+        other = make_trainer(8, "other", max_steps=5)
+        other.train(resume_from_checkpoint=str(folder / "previous-1" / "checkpoint-4"))
+        assert steps_of(Path(other.args.output_dir)) == [5]
+
+
+def test_checkpoints_that_no_run_recorded_move_too(make_trainer):
+    plain = make_trainer(None, max_steps=2, **SAVING)
+    plain.train()
+    folder = Path(plain.args.output_dir)
+    make_trainer(8, max_steps=1).train()
+    assert {path.name for path in (folder / "previous-1").glob("checkpoint-*")} == {
+        "checkpoint-1",
+        "checkpoint-2",
+    }
+
+
+def test_what_an_earlier_version_began_is_resumed(make_trainer):
+    first = make_trainer(8, max_steps=2, **SAVING)
+    first.recorder.run_id = None
+    first.train()
+    folder = Path(first.args.output_dir)
+    environment = folder / "environment.json"
+    environment.write_text(environment.read_text().replace('"run"', '"unknown"'))
+    for saved in folder.glob("checkpoint-*/pods_state_0.pt"):
+        saved.unlink()  # as of plain TRL
+    for _ in range(2):
+        again = make_trainer(8, max_steps=3)
+        again.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
+        assert steps_of(folder) == [1, 2, 3]
+
+
+def test_a_folder_that_another_process_writes_to_is_refused_until_that_has_ended(make_trainer):
+    trainer = make_trainer(8, max_steps=1)
+    folder = Path(trainer.args.output_dir)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "locked\n"
+    with pytest.raises(InvalidInputError) as caught:
+        trainer.train()
+    assert f"being written to by process {holder.pid} on {os.uname().nodename}" in str(caught.value)
+    assert not (folder / "config.yaml").exists()
+    holder.kill()  # it leaves its lock's file behind, which is taken over
+    holder.communicate()
+    assert (folder / ".lock").exists()
+    trainer.train()
+    assert steps_of(folder) == [1]
+    assert not (folder / ".lock").exists()  # another process may report or go on
+    trainer.train()
+
+
+def test_a_resume_with_another_selection_is_told_and_the_earlier_settings_stay(
+    make_trainer, caplog
+):
+    def odd(completions: list[Any], **kwargs: Any) -> list[float]:
+        return [2 * reward for reward in digits(completions)]
+
+    fields = {"max_steps": 3, **SAVING}
+    first = make_trainer(8, **fields)
+    first.train()
+    folder = Path(first.args.output_dir)
+    same = make_trainer(8, **fields)
+    same.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
+    assert "another selection" not in caplog.text
+    other = make_trainer(
+        12, reward_funcs=[digits, odd], reward_weights=[1.0, 0.5], downsampling_rule="max_reward",
+        **fields,
+    )  # fmt: skip
+    other.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
+    (said,) = [r.message for r in caplog.records if "another selection" in r.message]
+    for part in (
+        "goes on after step 2",
+        "num_rollouts 8 -> 12",
+        "downsampling_rule 'max_variance' -> 'max_reward'",
+        "reward_weights None -> [1.0, 0.5]",
+        "reward_functions ['digits'] -> ['digits', 'odd']",
+        "config-until-2.yaml",
+    ):
+        assert part in said
+    before = yaml.safe_load((folder / "config-until-2.yaml").read_text())
+    assert (before["num_rollouts"], before["downsampling_rule"]) == (8, "max_variance")
+    assert RunFolder(folder).config()["num_rollouts"] == 12
+
+
+def test_steps_out_of_order_are_named(tmp_path):
+    run = RunFolder(tmp_path)
+    for step in (1, 2, 2, 3):
+        run.append_metrics({"step": step, "pods/training_seconds": 1.0})
+    with pytest.raises(InvalidInputError, match="has step 2 after step 2: several runs wrote"):
+        run.metrics()

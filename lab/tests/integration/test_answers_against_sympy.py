@@ -37,11 +37,11 @@ def test_no_pair_that_sympy_says_differs_is_graded_right(r):
 
 
 @pytest.mark.slow
-def test_2000_pairs_have_no_false_positive_and_few_false_negatives():
+def test_400_pairs_have_no_false_positive_and_few_false_negatives():
     r = random.Random(2026)
-    pairs = [answer_pairs.make_pair(r) for _ in range(2000)]
+    pairs = [answer_pairs.make_pair(r) for _ in range(400)]
     verdicts = answer_pairs.grade_pairs(pairs)
-    assert 800 < sum(pair.equal for pair in pairs) < 1300
+    assert 160 < sum(pair.equal for pair in pairs) < 260
     both = list(zip(pairs, verdicts, strict=True))
     assert [pair for pair, verdict in both if verdict and not pair.equal] == []
     missed = [pair for pair, verdict in both if pair.equal and not verdict]

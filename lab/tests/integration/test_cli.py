@@ -46,7 +46,7 @@ def config(tiny_model: Path, tmp_path: Path) -> Any:
     "words",
     [
         ["tasks"],
-        ["recommend", "--costs", "generate=1,update=1", "--pass_rates", "0.5", "--out", "plan"],
+        ["recommend", "--costs", "generate=1,update=1", "--pass_rates", "0.5", "--m", "2"],
     ],
 )
 def test_a_reader_that_goes_away_ends_a_command_quietly(words, tmp_path):

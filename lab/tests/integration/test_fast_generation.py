@@ -70,16 +70,15 @@ def test_rows_that_end_at_different_times_keep_their_places(model, tokenizer, co
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("temperature", [1.0, 1.5])
-def test_sampled_completions_come_as_often_as_from_generate(model, tokenizer, config, temperature):
-    config.update(temperature=temperature)
-    batch = inputs(tokenizer, ["58+67", "4+11"], repeats=1500)
+def test_sampled_completions_come_as_often_as_from_generate(model, tokenizer, config):
+    config.update(temperature=1.5)
+    batch = inputs(tokenizer, ["58+67", "4+11"], repeats=500)
     counts = []
     for seed, sample in enumerate((generate, lambda model, **given: model.generate(**given))):
         torch.manual_seed(seed)
         rows = sample(model, **batch, generation_config=config).tolist()
         start = batch["input_ids"].shape[1]
-        counts.append(Counter((i // 1500, tuple(row[start:])) for i, row in enumerate(rows)))
+        counts.append(Counter((i // 500, tuple(row[start:])) for i, row in enumerate(rows)))
         # padded to the longest of the batch, which the other sample need not have
         counts[-1] = Counter(
             {

@@ -102,14 +102,14 @@ def test_gold_answers_of_every_dataset_pass_but_for_the_listed_ones():
     ],
 )
 def test_what_is_no_answer_is_wrong_for_every_problem(name, answers):
-    task = get_task(f"reasoning_gym:{name}", size=20)
+    task = get_task(f"reasoning_gym:{name}", size=10)
     rows = task.load("train")
     for answer in answers:
-        found = [grade.answer for grade in task.grade_batch([answered(answer)] * 20, rows)]
+        found = [grade.answer for grade in task.grade_batch([answered(answer)] * 10, rows)]
         assert None not in found
-        assert sum(map(bool, found)) <= 4  # of a few problems it is the answer
+        assert sum(map(bool, found)) <= 3  # of a few problems it is the answer
     golds = task.grade_batch([task.gold_completion(row) for row in rows], rows)
-    assert [grade.answer for grade in golds] == [True] * 20
+    assert [grade.answer for grade in golds] == [True] * 10
 
 
 def test_training_and_testing_problems_are_disjoint_and_seeded():
@@ -188,7 +188,7 @@ def test_an_answer_is_never_run_as_python(name, tmp_path):
 
 
 def test_formulas_that_a_model_may_write_are_read():
-    task = get_task("reasoning_gym:intermediate_integration", size=200)
+    task = get_task("reasoning_gym:intermediate_integration", size=20)
     rows = task.load("train")
     golds = task.grade_batch([task.gold_completion(row) for row in rows], rows)
     assert [grade.answer for grade in golds].count(True) == len(rows)

@@ -83,7 +83,7 @@ def test_rows_can_be_given(capsys, tmp_path):
 def test_a_plan_from_given_costs_needs_neither_torch_nor_trl(tmp_path):
     code = (
         "import sys; from podsrl.cli import main\n"
-        f"main([*{GIVEN!r}, '--pass_rates', 'beta:1,1', '--out', {str(tmp_path)!r}])\n"
+        f"main([*{GIVEN!r}, '--pass_rates', 'beta:1,1', '--m', '2', '--out', {str(tmp_path)!r}])\n"
         "print([m for m in ('torch', 'trl', 'transformers') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

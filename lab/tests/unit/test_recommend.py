@@ -140,13 +140,12 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
     assert advice.settings() == {"num_rollouts": 8, "num_generations": 2} | batch
 
 
-@pytest.mark.parametrize(("rate", "n", "learned"), [(0.01, 16, 5.01)])
-def test_many_rollouts_pay_where_few_are_right(rate, n, learned):
-    advice = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16))
-    assert advice.choice.cell.sizes == Sizes(16, n, 1)
-    assert advice.relative(advice.choice.cell) == pytest.approx(learned, abs=0.005)
+def test_many_rollouts_pay_where_few_are_right():
+    advice = advise(KnownRates((0.01,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16))
+    assert advice.choice.cell.sizes == Sizes(16, 16, 1)
+    assert advice.relative(advice.choice.cell) == pytest.approx(5.01, abs=0.005)
     assert "no larger n than 16 was compared" in advice.table()
-    only = advise(KnownRates((rate,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8])
+    only = advise(KnownRates((0.01,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8], m=[2, 4])
     assert "no larger n than 8 was compared" in only.table()
     assert {cell.sizes.n for cell in only.cells if cell.sizes.m < 4} == {2, 4, 8}
 
@@ -160,7 +159,7 @@ def test_one_who_chooses_across_the_batch_is_compared_with_two_rollouts_of_half_
 
 
 def test_where_generating_is_expensive_and_groups_differ_anyway_nothing_is_dropped():
-    choice = advise(KnownRates((0.4, 0.6)), EXPENSIVE_GENERATION, NOW).choice
+    choice = advise(KnownRates((0.4, 0.6)), EXPENSIVE_GENERATION, NOW, m=[2, 4, 8, 16]).choice
     assert choice.cell.sizes.n == choice.cell.sizes.m
     assert "plain GRPO itself: more rollouts don't pay here" in choice.reason
     only = grid(KnownRates((0.5,)), EXPENSIVE_GENERATION, splits(16, m=[16]))
@@ -171,19 +170,19 @@ def test_one_timed_size_is_taken_as_proportional_and_said():
     costs = Costs.of_timings([timing(16, 0.147, 0.09)])
     assert costs.generate(64) == pytest.approx(4 * 0.147)
     assert Costs.of_timings([timing(16, 1.0), timing(64, 2.0)]).timed_at is None
-    table = advise(BetaRates(0.5, 0.5), costs, Sizes(1, 16, 16)).table()
+    table = advise(BetaRates(0.5, 0.5), costs, Sizes(1, 16, 16), m=[4, 16]).table()
     assert "timed at one size, 16 rollouts" in table
     assert "a second run of another size" in table
 
 
 def test_without_any_contrast_there_is_nothing_to_choose_by():
-    cells = grid(KnownRates((0.0, 1.0)), EXPENSIVE_UPDATE, splits(16))
+    cells = grid(KnownRates((0.0, 1.0)), EXPENSIVE_UPDATE, splits(16, m=[4]))
     assert "nothing to choose by" in recommend(cells, cells[0]).reason
 
 
-@pytest.mark.parametrize("now", [Sizes(1, 24, 16), Sizes(8, 8, 2), Sizes(16, 4, 1)])
+@pytest.mark.parametrize("now", [Sizes(8, 8, 2), Sizes(16, 4, 1)])
 def test_where_all_rewards_are_equal_the_present_sizes_stay_and_nothing_is_set(now):
-    advice = advise(KnownRates((0.0,)), EXPENSIVE_UPDATE, now)
+    advice = advise(KnownRates((0.0,)), EXPENSIVE_UPDATE, now, m=[2])
     assert advice.choice.cell.sizes == now
     assert advice.settings() == {}
     table = advice.table()
@@ -194,7 +193,7 @@ def test_where_all_rewards_are_equal_the_present_sizes_stay_and_nothing_is_set(n
     assert "settings" not in table
 
 
-@pytest.mark.parametrize("prompts", [512, 4097, 5000])
+@pytest.mark.parametrize("prompts", [512, 4097])
 def test_across_many_prompts_at_least_eight_batches_are_simulated(prompts):
     half = KnownRates((0.5,)).signal(2, 1, prompts)
     again = ResampledRewards([[0.0, 1.0], [0.5, 1.0, 0.5]]).signal(2, 1, prompts)
@@ -208,7 +207,9 @@ def test_a_batch_of_other_rows_keeps_the_memory_of_a_device():
     assert Batch(4, 4, 2).of_rows(64) == Batch(4, 8, 2)
     assert Batch(16).of_rows(24) == Batch(12, 2)
     assert Batch(16).of_rows(8) == Batch(8)
-    advice = advise(KnownRates((0.5,)), EXPENSIVE_UPDATE, Sizes(2, 64, 16), batch=Batch(2, 8, 2))
+    advice = advise(
+        KnownRates((0.5,)), EXPENSIVE_UPDATE, Sizes(2, 64, 16), batch=Batch(2, 8, 2), m=[2, 16]
+    )
     assert advice.settings()["per_device_train_batch_size"] == 2
     assert advice.settings()["gradient_accumulation_steps"] == 8
 

@@ -56,13 +56,15 @@ def main() -> None:
         write_page(PUBLISHED)
 
 
-def comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) -> dict[str, Any]:
+def comparison(
+    name: str, arms: Mapping[str, Any], seeds: Any, share: float, **more: Any
+) -> dict[str, Any]:
     """The config of `pods compare` for these arms."""
     setting = SETTINGS[name]
     batch = {"per_device_train_batch_size": setting.rows, "training_clock": "cpu"}
     return {
         "config": "evidence",
-        "settings": {**settings_of(name), **batch},
+        "settings": {**settings_of(name), **batch, **more},
         "budget": {"training_seconds": round(setting.seconds * share)},
         "evaluations": 8,
         "seeds": seeds,
@@ -71,25 +73,48 @@ def comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) -> 
 
 
 def tune(name: str, methods: Mapping[str, Any], jobs: int) -> None:
-    """Try learning rates until no method's best one is the lowest or the highest of its own."""
-    while True:
-        found = tuned(name, methods)
-        arms = {
-            f"{key}_at_{rate:.3g}": {"like": "pods", **method["arm"], "learning_rate": rate}
-            for key, method in methods.items()
-            for rate in _rates_to_try(SETTINGS[name].start, found.get(key, {}))
-        }
-        if not arms:
-            write_json(PUBLISHED / name / "tuning.json", found)
-            return
-        seeds = [FIRST_TUNING_SEED, FIRST_TUNING_SEED + 1]
-        compare(f"methods-{name}-rates", comparison(name, arms, seeds, 0.75), jobs)
+    """Try learning rates until no method's best one is the lowest or the highest of its own.
+
+    All are tried on one seed, the two best of each method on another one, too.
+    """
+    rounds = (
+        (FIRST_TUNING_SEED, lambda of: _rates_to_try(SETTINGS[name].start, of)),
+        (FIRST_TUNING_SEED + 1, _two_best),
+    )
+    for seed, choose in rounds:
+        while True:
+            found = tuned(name, methods)
+            arms = {
+                f"{key}_at_{rate:.3g}": {"like": "pods", **method["arm"], "learning_rate": rate}
+                for key, method in methods.items()
+                for rate in choose(found.get(key, {}))
+            }
+            if not arms:
+                break
+            once = {"evaluation_repeats": 1}
+            compare(
+                f"methods-{name}-rates-{seed}", comparison(name, arms, [seed], 0.75, **once), jobs
+            )
+    write_json(PUBLISHED / name / "tuning.json", tuned(name, methods))
+
+
+def _two_best(found: Mapping[float, Sequence[float]]) -> list[float]:
+    ranked = sorted(found, key=lambda rate: -float(np.mean(found[rate])))[:2]
+    return [rate for rate in ranked if len(found[rate]) == 1]
+
+
+def _settled(found: Mapping[float, Sequence[float]]) -> dict[float, Sequence[float]]:
+    """The rates that were tried on most seeds: the others are out of the race."""
+    most = max(map(len, found.values()))
+    return {rate: values for rate, values in found.items() if len(values) == most}
 
 
 def _rates_to_try(start: float, found: Mapping[float, Sequence[float]]) -> list[float]:
     if not found:
         first = max(0, RATES.index(start) - FIRST_RATES // 2 + 1)
         return list(RATES[first : first + FIRST_RATES])
+    if len(found) > FIRST_RATES + 2:
+        return []
     at_best, low, high = best(found), min(found), max(found)
     below = [rate for rate in RATES if rate < low] if at_best == low else []
     above = [rate for rate in RATES if rate > high] if at_best == high else []
@@ -108,24 +133,26 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
     for key, method in methods.items():
         known = before.get(key) or earlier.get(method.get("tuned_as"), {})
         scores[key] = {float(rate): values for rate, values in known.items()}
-    folder = RUNS / f"methods-{name}-rates"
-    if folder.is_dir():
+    for folder in sorted(RUNS.glob(f"methods-{name}-rates-*")):
         first = next(iter(find_runs(folder))).config()["arm"]
         for arm in load_comparison([folder], Choices(references=(first,), partial=True)).arms:
             key, rate = arm.name.rsplit("_at_", 1)
-            scores.setdefault(key, {})[float(rate)] = mean_accuracy(arm.curves).tolist()
-    return {key: by_rate for key, by_rate in scores.items() if by_rate and key in methods}
+            if key in methods and key not in before:
+                new = mean_accuracy(arm.curves).tolist()
+                scores[key].setdefault(float(rate), []).extend(new)
+    return {key: by_rate for key, by_rate in scores.items() if by_rate}
 
 
 def chosen(name: str, methods: Mapping[str, Any]) -> dict[str, Any]:
     """The methods at their best rates; of a family the one that did best."""
     found = tuned(name, methods)
-    score = {key: max(map(float, map(np.mean, of.values()))) for key, of in found.items()}
+    rate = {key: best(_settled(of)) for key, of in found.items()}
+    score = {key: float(np.mean(of[rate[key]])) for key, of in found.items()}
     families = {key: method.get("family", key) for key, method in methods.items()}
     arms = {}
     for family in dict.fromkeys(families.values()):
         key = max((key for key in methods if families[key] == family), key=lambda key: score[key])
-        arms[key] = {"like": "pods", **methods[key]["arm"], "learning_rate": best(found[key])}
+        arms[key] = {"like": "pods", **methods[key]["arm"], "learning_rate": rate[key]}
     return comparison(name, arms, SEEDS, 1.0)
 
 

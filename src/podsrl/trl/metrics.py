@@ -1,13 +1,12 @@
 """What is logged of a generation: TRL's reward metrics over all n rollouts, and ours."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from trl.trainer.utils import nanstd
 
 from podsrl.metrics import part_correlations, selection_metrics
-from podsrl.trl.messages import logger
 from podsrl.trl.rollouts import Kept, Rollouts
 
 
@@ -45,17 +44,8 @@ def pods_metrics(
     return found | part_correlations(names_F, parts_P_N_F, advantages_P_N, kept_P_N)
 
 
-def tell_partly_scored(rollouts: Rollouts, names_F: Sequence[str], told: set[str]) -> None:
-    """Say once of each function that it gave no reward to rollouts that others scored."""
-    for name, count in zip(names_F, rollouts.partly.sum(dim=(0, 1)).tolist(), strict=True):
-        if count and name not in told:
-            told.add(name)
-            logger.warning(
-                "step %d: reward function %r gave no reward to %d of %d rollouts, and others did;"
-                " such rollouts are kept last. To select them by what the others gave, as training"
-                " sums it, set select_partly_scored=True",
-                rollouts.step + 1,
-                name,
-                count,
-                rollouts.rewards_P_N.numel(),
-            )
+def masked_rows(output: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """The number of this rank's rows that vLLM's importance correction takes out of the loss."""
+    counted = output["completion_mask"].bool()
+    left = counted & (output["importance_sampling_ratio"] != 0)
+    return (counted.any(dim=1) & ~left.any(dim=1)).sum()

@@ -21,8 +21,9 @@ from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
 from podsrl.selection import Selection
+from podsrl.trl.advice import Advice
 from podsrl.trl.messages import logger, show_messages
-from podsrl.trl.metrics import pods_metrics, tell_partly_scored
+from podsrl.trl.metrics import pods_metrics
 from podsrl.trl.recorder import rollout_columns
 from podsrl.trl.rewards import refuse_twice
 from podsrl.trl.rollout_loop import SCORED, SelectingLoop
@@ -113,7 +114,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         self._tokenizer = tokenizer
         self._log_rows = rollout_log_max_rows if rollout_log else 0
         self._log: RolloutLog | None = None
-        self._told: set[str] = set()
+        self._advice = Advice()
         self._queue_of_child = self.metrics_queue
 
     def start(self) -> None:
@@ -168,13 +169,14 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         steps = (self.model_version - self._begun_at) * self.args.weight_sync_steps
         names = records[0]["names"]
         kept, advantages_K = _kept(records, step=max(steps, 1) - 1)
-        chooses = self.num_rollouts > self.args.num_generations
-        if chooses and not self._loop_kwargs["select_partly_scored"]:
-            tell_partly_scored(kept.of, names, self._told)
+        if kept.of.n > self.args.num_generations and not self._loop_kwargs["select_partly_scored"]:
+            self._advice.of_parts(kept.of, names)
         if self._log is not None:
             columns = rollout_columns(kept, advantages_K, self._tokenizer, names)
             self._log.write(self._logged_before + kept.of.step + 1, columns)
-        return pods_metrics(kept, advantages_K, names)
+        found = pods_metrics(kept, advantages_K, names)
+        self._advice.of_metrics(found, kept.of.step + 1)
+        return found
 
 
 class ScoredGroups:

@@ -10,11 +10,12 @@ from accelerate.utils import broadcast_object_list, gather_object
 
 from podsrl.errors import UnsupportedError
 from podsrl.trl import environments
+from podsrl.trl.advice import Advice
 from podsrl.trl.checkpoint import ResumableTrainer
 from podsrl.trl.clock import PhaseClock, StepCallback
 from podsrl.trl.config import PODSConfig, check_arguments
 from podsrl.trl.messages import show_messages
-from podsrl.trl.metrics import pods_metrics, tell_partly_scored, trl_metrics
+from podsrl.trl.metrics import masked_rows, pods_metrics, trl_metrics
 from podsrl.trl.recorder import PAPER, RunRecorder
 from podsrl.trl.rewards import check_rewards, checked, refuse_twice
 from podsrl.trl.rollouts import (
@@ -92,12 +93,12 @@ class PODSTrainer(ResumableTrainer):
         self.reward_funcs = [checked(function, name, self._next_step) for function, name in named]
         show_messages()
         self.clock = self.make_clock()
+        self.advice = Advice(self.accelerator.is_main_process)
         self.selection = args.selection()
         self.rollouts_generated = 0
         self.rollouts_trained = 0
         self.tokens_generated = 0  # of all rollouts, prompts included
         self.generations_of_step = 0  # for the optimiser step that is not yet done
-        self._told: set[str] = set()  # the reward functions of which something was said
         self._asked: _Asked | None = None  # while TRL's method generates for the update
         self._kept: Kept | None = None  # from `_generate` to the end of TRL's method
         name = getattr(self.accelerator.unwrap_model(self.model).config, "_name_or_path", "")
@@ -247,9 +248,8 @@ class PODSTrainer(ResumableTrainer):
             said = "selected %s in %d groups; the update sees %d rows"
             self._say(said, self.selection.in_words, rollouts.groups, rows)
         partly = self.args.select_partly_scored
-        chooses = self.selection.num_rollouts > self.num_generations
-        if chooses and not partly and self.accelerator.is_main_process:
-            tell_partly_scored(rollouts, self.reward_func_names, self._told)
+        if rollouts.n > self.num_generations and not partly:
+            self.advice.of_parts(rollouts, self.reward_func_names)
         scores_P_N = rollouts.scores(partly).double().cpu().numpy()
         kept = [self.selection.select(scores_P_N, rollouts.step, rollouts.index)]
         if world > 1:  # a rule of the user's may draw other random numbers on each rank
@@ -278,8 +278,12 @@ class PODSTrainer(ResumableTrainer):
         if not whole:  # with n = m every value stays TRL's own
             for name, value in trl_metrics(kept.of, self.reward_func_names).items():
                 logged[name][-1] = value
-        for name, value in pods_metrics(kept, advantages_K, self.reward_func_names).items():
+        found = pods_metrics(kept, advantages_K, self.reward_func_names)
+        if "importance_sampling_ratio" in output:  # of vLLM's log-probs
+            found["pods/masked_rows"] = float(self.accelerator.gather(masked_rows(output)).sum())
+        for name, value in found.items():
             logged[name].append(value)
+        self.advice.of_metrics(found, self._next_step())
         self.batch_is_scored = not bool(torch.isnan(kept.of.rewards_P_N).all())
         self.generations_of_step += 1
         self.rollouts_generated += kept.kept_P_N.numel()

@@ -1,0 +1,68 @@
+"""What would cost a day in silence is said in one line."""
+
+from typing import Any
+
+import pytest
+
+from support.trl_runs import digits, logged
+
+COLOCATE = {"use_vllm": True, "vllm_mode": "colocate"}
+
+
+def said(caplog: Any, part: str) -> list[str]:
+    return [record.message for record in caplog.records if part in record.message]
+
+
+def expects_text(completions: list[Any], **kwargs: Any) -> list[float]:
+    """A grader of strings that is given conversations."""
+    return [float("7" in completion) for completion in completions]
+
+
+def test_ten_steps_without_contrast_are_told_once_with_the_usual_cause(make_trainer, caplog):
+    make_trainer(8, max_steps=12, reward_funcs=expects_text).train()
+    (line,) = said(caplog, "nothing was learned")
+    assert line.startswith("step 10: for 10 steps the kept rewards of every prompt were equal")
+    assert "completion[-1]['content']" in line
+
+
+def test_one_step_with_contrast_begins_the_count_anew(make_trainer, caplog):
+    def once(completions: list[Any], trainer_state: Any, **kwargs: Any) -> list[float]:
+        at = trainer_state.global_step
+        return digits(completions) if at == 3 else [0.0] * len(completions)
+
+    trainer = make_trainer(8, max_steps=14, reward_funcs=once, save_strategy="steps", save_steps=5)
+    trainer.train()
+    (line,) = said(caplog, "nothing was learned")
+    assert line.startswith("step 14: ")
+    caplog.clear()  # a resumed run counts from where it goes on
+    again = make_trainer(8, max_steps=14, reward_funcs=once)
+    again.train(resume_from_checkpoint=f"{trainer.args.output_dir}/checkpoint-5")
+    assert said(caplog, "nothing was learned") == []
+
+
+@pytest.mark.parametrize("mode", ["sequence_mask", "token_truncate"])
+def test_rows_that_the_importance_correction_masked_after_selection_are_counted(
+    make_trainer, stand_in, caplog, mode
+):
+    """The engine's log-probs are made up, so that some rows are beyond TRL's bounds."""
+    trainer = make_trainer(8, max_steps=2, vllm_importance_sampling_mode=mode, **COLOCATE)
+    ratios = []
+    original = trainer._generate_and_score_completions
+
+    def recorded(inputs: Any) -> Any:
+        output = original(inputs)
+        ratios.append(output["importance_sampling_ratio"])
+        return output
+
+    trainer._generate_and_score_completions = recorded
+    trainer.train()
+    masked = [int((ratio == 0).all(dim=1).sum()) for ratio in ratios]
+    assert [entry["pods/masked_rows"] for entry in logged(trainer)] == masked
+    lines = said(caplog, "importance correction masked")
+    if mode == "token_truncate":
+        assert sum(masked) == 0
+        assert lines == []
+    else:
+        assert sum(masked) > 0
+        assert len(lines) == 1
+        assert "'token_truncate' masks none" in lines[0]

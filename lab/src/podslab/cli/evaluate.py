@@ -17,19 +17,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, kind, least, default, meaning in (
         ("problems", int, 1, None, "only the first so many; default: all"),
         ("repeats", int, 1, 1, "completions per problem, k (1)"),
-        ("temperature", float, 0, 1.0, "of the sampling; 0 is greedy (1.0)"),
-        ("max_completion_length", int, 1, 512, "tokens (512)"),
-        ("batch_size", int, 1, 64, "completions at once (64)"),
-        ("seed", int, 0, 0, "of the sampling (0)"),
+        ("temperature", float, 0, None, "0 is greedy; default: as the checkpoint's run, else 1.0"),
+        ("max_completion_length", int, 1, None, "tokens; default: as its run, else 512"),
+        ("batch_size", int, 1, None, "completions at once; default: as its run, else 64"),
+        ("seed", int, 0, None, "of the sampling; default: as its run, else 0"),
     ):
-        parser.add_argument(f"--{name}", type=number(kind, least), default=default, help=meaning)
+        dest = "max_new_tokens" if name == "max_completion_length" else name
+        kind = number(kind, least)
+        parser.add_argument(f"--{name}", dest=dest, type=kind, default=default, help=meaning)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
 
 
 def run(args: argparse.Namespace) -> int:
     """Load, sample, grade, print."""
     import json
-    from dataclasses import asdict
+    from dataclasses import asdict, fields, replace
+    from pathlib import Path
 
     from podslab.tasks import get_task
     from podsrl.cli.needs import needed
@@ -48,12 +51,14 @@ def run(args: argparse.Namespace) -> int:
         from podslab.cli.print_run import accuracy_line
         from podslab.evaluation.sampling import Sampling, sample_and_grade, score
         from podslab.models.load import load_model
+        from podsrl.rollout_log.run_folder import RunFolder
 
-    sampling = Sampling(
-        temperature=args.temperature,
-        max_new_tokens=args.max_completion_length,
-        batch_size=args.batch_size,
-        seed=args.seed,
+    folders = [Path(args.checkpoint), Path(args.checkpoint).parent]
+    runs = [run for run in map(RunFolder, folders) if folders[0].is_dir() and run.environment()]
+    given = {field.name: getattr(args, field.name, None) for field in fields(Sampling)}
+    sampling = replace(
+        Sampling.as_in(runs[0].config() if runs else {}),
+        **{name: value for name, value in given.items() if value is not None},
     )
     model, tokenizer = load_model(args.checkpoint, progress.bar("warm-starting the tiny model"))
     shown = progress.bar("evaluating")
@@ -62,5 +67,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"task": args.task, "problems": len(rows), **asdict(scores)}))
         return 0
     print(f"{args.checkpoint} on {args.task} {args.split}: {len(rows)} problems x {args.repeats}")
+    whose = f", what isn't given as in {runs[0].path}" if runs else ""
+    print(f"temperature {sampling.temperature:g}, {sampling.max_new_tokens} tokens at most{whose}")
     print(accuracy_line("", scores).strip())
     return 0

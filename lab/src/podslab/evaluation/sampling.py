@@ -36,6 +36,17 @@ class Sampling:
     repetition_penalty: float = 1.0
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def as_in(cls, config: Mapping[str, Any]) -> "Sampling":
+        """As a run with these settings trains, unless they say otherwise; what is None is left."""
+        same = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed")
+        given = {name: config.get(name) for name in (*same, "chat_template_kwargs")}
+        given["max_new_tokens"] = config.get("max_completion_length")
+        given["batch_size"] = config.get("evaluation_batch_size")
+        if config.get("evaluation_temperature") is not None:
+            given["temperature"] = config["evaluation_temperature"]
+        return cls(**{name: value for name, value in given.items() if value is not None})
+
 
 class Graded(NamedTuple):
     """One completion's grade, and its length in tokens."""
@@ -50,7 +61,8 @@ class Scores:
     """Shares of problems and mean completion length in tokens, one entry per repeat.
 
     standard_error: of the mean answer accuracy, over problems (repeats of one problem are not
-    independent): the standard deviation of the problems' means over the root of their number.
+    independent): the standard deviation of the problems' means over the root of their number, and
+    at least half of Wilson's interval, since all of a few being equal proves little.
     """
 
     answer_accuracy: list[float]
@@ -117,14 +129,16 @@ def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
     """Count the grades of P problems, k completions each; one that is None is not right."""
     by_repeat = list(zip(*graded_P_K, strict=True))
     right_P_K = np.array([[bool(g.answer) for g in row] for row in graded_P_K], dtype=float)
-    problems = len(graded_P_K)
+    problems, share = len(graded_P_K), right_P_K.mean()
     spread = right_P_K.mean(axis=1).std(ddof=1) if problems > 1 else 0.0
+    trials = right_P_K.size if spread else problems
+    wilson = (share * (1 - share) / trials + 1 / (4 * trials**2)) ** 0.5 / (1 + 1 / trials)
     return Scores(
         answer_accuracy=right_P_K.mean(axis=0).tolist(),
         format_accuracy=[fmean(g.format for g in grades) for grades in by_repeat],
         both_accuracy=[fmean(bool(g.answer) and g.format for g in gs) for gs in by_repeat],
         mean_length=[sum(g.length for g in grades) / problems for grades in by_repeat],
-        standard_error=float(spread / problems**0.5),
+        standard_error=float(max(spread / problems**0.5, wilson)),
         unscorable=sum(g.answer is None for grades in by_repeat for g in grades),
     )
 

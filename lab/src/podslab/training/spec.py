@@ -29,20 +29,8 @@ class Spec:
 
     @property
     def evaluation_sampling(self) -> Sampling:
-        """How evaluations sample: as training does, unless told otherwise."""
-        temperature = self.run.evaluation_temperature
-        template: Any = self.training.chat_template_kwargs or {}  # TRL has parsed JSON text
-        return Sampling(
-            temperature=self.training.temperature if temperature is None else temperature,
-            top_p=self.training.top_p,
-            max_new_tokens=self.training.max_completion_length or 256,
-            batch_size=self.run.evaluation_batch_size,
-            seed=self.training.seed,
-            top_k=self.training.top_k or 0,
-            min_p=self.training.min_p,
-            repetition_penalty=self.training.repetition_penalty,
-            chat_template_kwargs=template,
-        )
+        """How evaluations sample."""
+        return Sampling.as_in(self.flat())
 
     @property
     def tiny_settings(self) -> TinySettings:

@@ -1,0 +1,66 @@
+"""`pods evaluate` measures a checkpoint as its run did, and says how sure it is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podslab.evaluation import sampling
+from podslab.evaluation.sampling import Graded, Sampling, score
+from podsrl.cli import main
+from support.tiny_run import TINY_RUN
+
+ARITHMETIC = ["--task", "arithmetic", "--task_options", json.dumps(TINY_RUN["task_options"])]
+
+
+@pytest.mark.slow
+def test_length_and_sampling_are_those_of_the_run_unless_given(
+    tiny_model: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+):
+    used: list[Sampling] = []
+    original = sampling.sample_and_grade
+
+    def remember(*args: Any) -> Any:
+        used.append(args[5])
+        return original(*args)
+
+    config = {
+        **TINY_RUN, "model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run"),
+        "max_steps": 1, "max_completion_length": 24, "temperature": 0.9, "top_k": 7,
+        "evaluation_temperature": 0.5, "seed": 3,
+    }  # fmt: skip
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))  # in no run's folder
+    assert main(["train", "--config", str(tmp_path / "config.yaml")]) == 0
+    checkpoint = str(tmp_path / "run" / "checkpoint-1")
+    monkeypatch.setattr(sampling, "sample_and_grade", remember)
+    capsys.readouterr()
+    for given in ([], ["--max_completion_length", "12", "--temperature", "0"]):
+        assert main(["evaluate", checkpoint, *ARITHMETIC, "--problems", "2", *given]) == 0
+    printed = capsys.readouterr().out
+    as_trained, as_given = used
+    assert as_trained.temperature == 0.5
+    assert (as_trained.max_new_tokens, as_trained.top_k, as_trained.seed) == (24, 7, 3)
+    assert (as_given.temperature, as_given.max_new_tokens, as_given.top_k) == (0.0, 12, 7)
+    assert (
+        f"temperature 0.5, 24 tokens at most, what isn't given as in {tmp_path / 'run'}" in printed
+    )
+    assert "+- 0.0" not in printed
+
+    assert main(["evaluate", str(tiny_model), *ARITHMETIC, "--problems", "2"]) == 0
+    assert used[-1] == Sampling()
+    assert "temperature 1, 512 tokens at most\n" in capsys.readouterr().out
+
+
+def test_a_few_problems_that_are_all_right_prove_little():
+    right = Graded(True, True, 4)
+    # Wilson's interval at one standard error: sqrt(1 / 16) / (1 + 1/2) of two problems
+    assert score([[right], [right]]).standard_error == pytest.approx(1 / 6)
+    assert score([[right] * 8, [right] * 8]).standard_error == pytest.approx(1 / 6)
+    assert score([[right]]).standard_error == pytest.approx(0.25)
+    # of many it is as small as it should be, and of mixed ones the spread over problems decides
+    assert score([[right]] * 1000).standard_error < 0.001
+    wrong = Graded(False, True, 4)
+    half = score([[right], [wrong]] * 50).standard_error
+    assert half == pytest.approx((0.25 * 100 / 99 / 100) ** 0.5)

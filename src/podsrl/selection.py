@@ -3,7 +3,7 @@
 import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import InitVar, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +33,7 @@ class Selection:
             ties by rollout number; with selection_weights at random, anew in every run.
         selection_weights: What to select by, as weights of the reward's parts by their names
             ("score" is the reward itself); None: the reward.
+        names: What the user calls fields, where these are not their own names; for messages.
 
     Raises:
         InvalidInputError: A size out of range, an unknown baseline, a rule or weights of a wrong
@@ -50,8 +51,49 @@ class Selection:
     seed: int | None = None
     selection_weights: Mapping[str, float] | None = None
 
-    def __post_init__(self) -> None:
-        check(self, {field.name: field.name for field in fields(self)})
+    names: InitVar[Mapping[str, str] | None] = None
+
+    def __post_init__(self, names: Mapping[str, str] | None) -> None:
+        called = {field.name: field.name for field in fields(self)} | dict(names or {})
+        n, m = self.num_rollouts, self.num_kept
+        for field, value in (("num_rollouts", n), ("num_kept", m)):
+            if value is None:
+                raise InvalidInputError(f"{called[field]} is not set; set it to an integer")
+            if not _is_integer(value):
+                raise InvalidInputError(f"{called[field]} must be an integer; got {value!r}")
+        n_name, least = called["num_rollouts"], 1 if self.across_prompts else 2
+        if n < 2:
+            raise InvalidInputError(
+                f"{n_name}={n}; allowed: at least 2, to compare with each other"
+            )
+        allowed = f"allowed: {least} <= m <= {n} ({n_name}, rollouts generated per prompt)"
+        if m < least:
+            raise InvalidInputError(
+                f"{called['num_kept']}={m}; {allowed}. One rollout has no group to compare with;"
+                f" with a rule across prompts, such as {called['rule']}=max_contrast, m is a mean"
+                " over prompts, and 1 is allowed"
+            )
+        if m > n:
+            raise InvalidInputError(
+                f"{called['num_kept']}={m} rollouts can't be kept of {n_name}={n}; {allowed}, or"
+                f" raise {n_name}"
+            )
+        if self.baseline not in BASELINES:
+            raise InvalidInputError(
+                f"{called['baseline']}={self.baseline!r}; allowed: {', '.join(BASELINES)}"
+            )
+        if self.seed is not None and (not _is_integer(self.seed) or self.seed < 0):
+            raise InvalidInputError(
+                f"{called['seed']}={self.seed!r}; allowed: an integer >= 0, or none"
+            )
+        weights: Any = self.selection_weights
+        named = isinstance(weights, Mapping)
+        if weights is not None and not (named and are_weights(weights.values())):
+            all_0 = " are all 0" if named and not any(weights.values()) else ""
+            raise InvalidInputError(
+                f"{called['selection_weights']}={weights!r}{all_0}; allowed: numbers by name of the"
+                " reward's part, not all 0, such as {acc: 1.0}; score is the reward itself"
+            )
 
     @classmethod
     def from_options(
@@ -80,18 +122,8 @@ class Selection:
             )
         names = {name: where + name for name in OPTIONS}
         names |= {"num_kept": where + "m", "num_rollouts": n_name}
-        m = given.get("m")
         rest = {name: value for name, value in given.items() if name != "m"}
-        return cls.named(names, num_rollouts=num_rollouts, num_kept=m, **rest)
-
-    @classmethod
-    def named(cls, names: Mapping[str, str], **values: Any) -> "Selection":
-        """A selection with these fields; error messages call them by a host's `names`."""
-        selection = object.__new__(cls)  # without __post_init__, which would say our names
-        for field in fields(cls):
-            object.__setattr__(selection, field.name, values.get(field.name, field.default))
-        check(selection, names)
-        return selection
+        return cls(num_rollouts, given.get("m"), **rest, names=names)  # type: ignore[arg-type]
 
     @property
     def across_prompts(self) -> bool:
@@ -172,46 +204,6 @@ def padded(groups: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     for place, group in enumerate(groups):
         values_P_N[place, : len(group)], there_P_N[place, : len(group)] = group, True
     return values_P_N, there_P_N
-
-
-def check(selection: Selection, names: Mapping[str, str]) -> None:
-    """Check the values of a selection, whose fields the user knows by `names`; as it raises."""
-    n, m = selection.num_rollouts, selection.num_kept
-    least = 1 if selection.across_prompts else 2
-    for name, value in (("num_rollouts", n), ("num_kept", m)):
-        if value is None:
-            raise InvalidInputError(f"{names[name]} is not set; set it to an integer")
-        if not _is_integer(value):
-            raise InvalidInputError(f"{names[name]} must be an integer; got {value!r}")
-    if n < 2:
-        raise InvalidInputError(
-            f"{names['num_rollouts']}={n}; allowed: at least 2, to compare with each other"
-        )
-    range_of_m = f"{least} <= m <= {n} ({names['num_rollouts']}, rollouts generated per prompt)"
-    if m < least:
-        raise InvalidInputError(
-            f"{names['num_kept']}={m}; allowed: {range_of_m}. One rollout has no group to compare"
-            f" with; with a rule across prompts, such as {names['rule']}=max_contrast, m is a mean"
-            " over prompts, and 1 is allowed"
-        )
-    if m > n:
-        raise InvalidInputError(
-            f"{names['num_kept']}={m} rollouts can't be kept of {names['num_rollouts']}={n};"
-            f" allowed: {range_of_m}, or raise {names['num_rollouts']}"
-        )
-    if selection.baseline not in BASELINES:
-        raise InvalidInputError(
-            f"{names['baseline']}={selection.baseline!r}; allowed: {', '.join(BASELINES)}"
-        )
-    seed, weights = selection.seed, selection.selection_weights
-    if seed is not None and (not _is_integer(seed) or seed < 0):
-        raise InvalidInputError(f"{names['seed']}={seed!r}; allowed: an integer >= 0, or none")
-    if weights is not None and not (isinstance(weights, Mapping) and are_weights(weights.values())):
-        all_0 = " are all 0" if isinstance(weights, Mapping) and not any(weights.values()) else ""
-        raise InvalidInputError(
-            f"{names['selection_weights']}={weights!r}{all_0}; allowed: numbers by name of the"
-            " reward's part, not all 0, such as {acc: 1.0}; score is the reward itself"
-        )
 
 
 def are_weights(values: Iterable[Any]) -> bool:

@@ -43,12 +43,17 @@ def run(args: argparse.Namespace) -> int:
     with needed("rollouts"):
         rollouts = read_rollouts(args.rollouts)
     groups = rollouts.grouped(args.group_by, args.reward)
-    selection = Selection.named(
-        {"num_kept": "--keep", "rule": "--rule", "seed": "--seed", "num_rollouts": "of a group"},
+    selection = Selection(
         num_rollouts=max(2, args.keep, *map(len, groups)),
         num_kept=args.keep,
         rule=args.rule,
         seed=args.seed,
+        names={
+            "num_rollouts": "of a group",
+            "num_kept": "--keep",
+            "rule": "--rule",
+            "seed": "--seed",
+        },
     )
     places = selection.select([list(group.values()) for group in groups])
     kept = sorted(

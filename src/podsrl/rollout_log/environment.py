@@ -13,28 +13,15 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGES = (
-    "podsrl",
-    "torch",
-    "trl",
-    "transformers",
-    "accelerate",
-    "datasets",
-    "peft",
-    "vllm",
-    "bitsandbytes",
-    "deepspeed",
-    "flash-attn",
-    "liger-kernel",
-    "unsloth",
-    "verl",
-    "numpy",
+    "podsrl torch trl transformers accelerate datasets peft vllm bitsandbytes deepspeed flash-attn"
+    " liger-kernel unsloth verl numpy"
 )
 
 
 def describe_environment() -> dict[str, Any]:
     """Versions, hardware, git state, command line and time; "gpus" is None without torch."""
     versions = {}
-    for name in _PACKAGES:
+    for name in _PACKAGES.split():
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     torch = sys.modules.get("torch")
@@ -54,14 +41,13 @@ def describe_environment() -> dict[str, Any]:
 
 def git_state(folder: Path) -> dict[str, Any] | None:
     """{"commit", "dirty"} of the checkout that `folder` is in; None if it is in none."""
-    if shutil.which("git") is None:
+    git = shutil.which("git") or "true"
+    command = [git, "-C", str(folder), "status", "--porcelain=v2", "--branch"]
+    said = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    if not said or said[0].endswith("(initial)"):
         return None
-    git = ("git", "-C", str(folder))
-    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
-    if head.returncode:
-        return None
-    changes = subprocess.run([*git, "status", "-s"], capture_output=True, text=True)
-    return {"commit": head.stdout.strip(), "dirty": bool(changes.stdout)}
+    changes = [line for line in said if not line.startswith("#")]
+    return {"commit": said[0].split()[-1], "dirty": bool(changes)}
 
 
 def _without_secrets(words: list[str]) -> list[str]:

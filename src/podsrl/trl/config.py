@@ -9,14 +9,17 @@ from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError
 from podsrl.selection import Selection, are_weights
 
+
+def described(default: Any, meaning: str) -> Any:
+    """A field of a config with this default, and this help on the command line."""
+    return field(default=default, metadata={"help": meaning})
+
+
 #: What TRL's users call the fields of a selection.
 _NAMES = {
-    "num_rollouts": "num_rollouts",
     "num_kept": "num_generations",
     "rule": "downsampling_rule",
     "baseline": "advantage_baseline",
-    "seed": "seed",
-    "selection_weights": "selection_weights",
 }
 
 
@@ -34,62 +37,45 @@ class PODSConfig(GRPOConfig):
         UnknownNameError: There is no such rule.
     """
 
-    num_rollouts: int | None = field(
-        default=None,
-        metadata={
-            "help": "n: completions per prompt that are generated and scored; n >= num_generations"
-            " (m, what the update sees). Default: 4 x num_generations."
-        },
+    num_rollouts: int | None = described(
+        None,
+        "n: completions per prompt that are generated and scored; n >= num_generations (m, what the"
+        " update sees). Default: 4 x num_generations.",
     )
-    downsampling_rule: str = field(
-        default="max_variance",
-        metadata={
-            "help": "Which rollouts to keep. A group rule keeps m of each prompt: max_variance,"
-            " max_reward, random, percentile. A batch rule keeps m per prompt on average, any"
-            " number of each: max_contrast. Your own: a name you registered, 'file.py:function',"
-            " 'module:function'."
-        },
+    downsampling_rule: str = described(
+        "max_variance",
+        "Which rollouts to keep. A group rule keeps m of each prompt: max_variance, max_reward,"
+        " random, percentile, balanced. A batch rule, such as max_contrast, keeps m per prompt on"
+        " average, any number of each. Your own: a name you registered, 'file.py:function',"
+        " 'module:function'.",
     )
-    advantage_baseline: str = field(
-        default="kept",
-        metadata={
-            "help": "Rewards that advantages are normalised with: 'kept' (the m kept ones, as in"
-            " the paper) or 'group' (all n)."
-        },
+    advantage_baseline: str = described(
+        "kept",
+        "Rewards that advantages are normalised with: 'kept' (the m kept ones, as in the paper) or"
+        " 'group' (all n).",
     )
-    selection_weights: list[float] | None = field(
-        default=None,
-        metadata={
-            "help": "Weight of each reward function when choosing what to keep, in their order;"
-            " training still uses reward_weights. Default: the same weights."
-        },
+    selection_weights: list[float] | None = described(  # noqa: RUF009 (it gives a field)
+        None,
+        "Weight of each reward function when choosing what to keep, in their order; training still"
+        " uses reward_weights. Default: the same weights.",
     )
-    select_partly_scored: bool = field(
-        default=False,
-        metadata={
-            "help": "Select rollouts that one of several reward functions gave None by the rewards"
-            " of the others, as training sums them; else they are kept last."
-        },
+    select_partly_scored: bool = described(
+        False,
+        "Select rollouts that one of several reward functions gave None by the rewards of the"
+        " others, as training sums them; else they are kept last.",
     )
-    skip_fillers: bool = field(
-        default=False,
-        metadata={
-            "help": "Leave kept rows of advantage 0 out of the update's passes: the gradient is the"
-            " same, and computed sooner. Needs beta=0 (no KL) and a loss_type other than bnpo."
-        },
+    skip_fillers: bool = described(
+        False,
+        "Leave kept rows of advantage 0 out of the update's passes: the gradient is the same, and"
+        " computed sooner. Needs beta=0 (no KL) and a loss_type other than bnpo.",
     )
-    rollout_log: bool = field(
-        default=True,
-        metadata={
-            "help": "Write every rollout, kept or not, to parquet under output_dir/rollouts."
-        },
+    rollout_log: bool = described(
+        True, "Write every rollout, kept or not, to parquet under output_dir/rollouts."
     )
-    rollout_log_max_rows: int = field(
-        default=1_000_000,
-        metadata={
-            "help": "Bound of the rollout log: above it every second logged step is deleted, so"
-            " that the log still spans the whole run."
-        },
+    rollout_log_max_rows: int = described(
+        1_000_000,
+        "Bound of the rollout log: above it every second logged step is deleted, so that the log"
+        " still spans the whole run.",
     )
 
     _in_pods_trainer = False  # while `PODSTrainer` constructs TRL's
@@ -127,13 +113,13 @@ class PODSConfig(GRPOConfig):
 
     def selection(self) -> Selection:
         """How this config selects rollouts; TRL's reward functions are weighted by the trainer."""
-        return Selection.named(
-            _NAMES,
-            num_rollouts=self.num_rollouts,
-            num_kept=self.num_generations,
+        return Selection(
+            num_rollouts=self.num_rollouts,  # type: ignore[arg-type]
+            num_kept=self.num_generations,  # type: ignore[arg-type]
             rule=self.downsampling_rule,
-            baseline=self.advantage_baseline,
+            baseline=self.advantage_baseline,  # type: ignore[arg-type]
             seed=self.seed,
+            names=_NAMES,
         )
 
     def settings(self) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """What PODSTrainer relies on inside TRL. If one of these fails, look at that place in TRL first."""
 
 import inspect
-import subprocess
-import sys
 import tomllib
 from collections import deque
 from pathlib import Path
@@ -226,21 +224,6 @@ def test_a_step_is_timed_from_its_first_micro_batch_to_its_optimiser_before_it_i
 
 
 @pytest.mark.slow
-def test_importing_the_host_loads_neither_scipy_nor_matplotlib():
-    code = """if True:
-        import sys
-        from transformers import TrainerCallback  # which load scipy themselves, where it is there
-        from trl import GRPOConfig, GRPOTrainer
-        before = set(sys.modules)
-        import podsrl.trl
-        print(sorted({"scipy", "matplotlib", "podslab.recommend"} & (set(sys.modules) - before)))
-    """
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert found.strip() == "[]"
-
-
 def test_a_trainer_reads_where_to_place_the_model_while_it_is_constructed(make_trainer):
     """`PODSConfig` refuses this to other trainers; transformers lets subclasses override it."""
     reads = []

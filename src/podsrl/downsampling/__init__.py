@@ -11,23 +11,23 @@ from podsrl.downsampling.registry import (
     Rule,
     batch_rule,
     is_batch_rule,
-    register_built_in,
     register_rule,
     resolve_rule,
 )
 
-register_built_in(
+for _rule in (
     group_rules.max_variance,
-    group_rules.balanced,
     group_rules.max_reward,
     group_rules.random,
     group_rules.percentile,
+    group_rules.balanced,
     batch_rules.max_contrast,
     batch_rules.top_advantage,
     batch_rules.advantage_variance,
     batch_rules.pass_band,
     batch_rules.variance_top_p,
-)
+):
+    register_rule(_rule.__name__, _rule)
 
 __all__ = [
     "RULES",

@@ -57,8 +57,6 @@ def downsample(
     flat_P_N = xp.reshape(xp.astype(rewards, xp.float64, copy=False), (groups, shape[-1]))
     refuse_infinite(flat_P_N)
     kept = _called(function, rule, flat_P_N, m, seed)
-    if not is_built_in(function):
-        kept = _check_indices(kept, flat_P_N, m, rule)
     kept = xp.sort(xp.astype(kept, xp.int64), axis=-1, stable=False)
     kept = xp.reshape(kept, (*shape[:-1], m))
     if as_lists:
@@ -127,9 +125,7 @@ def keep_rows(
     asked = min(rows, int(scorable_P_N.sum()))
     kept_P_N = scorable_P_N.copy()
     if asked < scorable_P_N.sum():
-        kept_P_N = np.array(_called(function, rule, rewards_P_N, asked, seed))
-        if not is_built_in(function):
-            _check_mask(kept_P_N, scorable_P_N, asked, rule)
+        kept_P_N = _called(function, rule, rewards_P_N, asked, seed).copy()
     spare = np.argwhere(there_P_N & ~scorable_P_N)[: rows - asked]
     kept_P_N[tuple(spare.T)] = True
     return kept_P_N
@@ -150,31 +146,58 @@ def refuse_infinite(rewards: Array) -> None:
         )
 
 
-def _called(function: Rule, rule: str | Rule, rewards_P_N: Array, count: int, seed: Seed) -> Any:
+def _called(function: Rule, rule: str | Rule, rewards_P_N: Array, count: int, seed: Seed) -> Array:
+    """What a rule keeps; a user's own may raise, or return what it should not."""
     if is_built_in(function):
         return function(rewards_P_N, count, seed)
     code = getattr(getattr(function, "func", function), "__code__", None)
     file = code.co_filename if code else "a function of C"
     with user_code(file, f"rule {rule_name(rule)} failed"):
-        return function(rewards_P_N, count, seed)
+        kept = function(rewards_P_N, count, seed)
+    kept = array_namespace(rewards_P_N).asarray(kept, device=device(rewards_P_N))
+    shape = tuple(rewards_P_N.shape)
+    if is_batch_rule(function):
+        must = f"booleans of shape {shape} with {count} true, none of them where the reward is NaN"
+        problem = _problem_of_mask(kept, rewards_P_N, count)
+    else:
+        must = f"integers of shape ({shape[0]}, {count}), different within a group and in"
+        must += f" 0..{shape[1] - 1}"
+        problem = _problem_of_indices(kept, rewards_P_N, count)
+    if problem:
+        raise InvalidInputError(f"rule {rule_name(rule)} must return {must}; got {problem}")
+    return kept
+
+
+def _problem_of_indices(kept: Array, rewards_P_N: Array, m: int) -> str:
+    xp = array_namespace(kept)
+    groups, n = rewards_P_N.shape
+    if tuple(kept.shape) != (groups, m) or not xp.isdtype(kept.dtype, "integral"):
+        return f"shape {tuple(kept.shape)} of {kept.dtype}"
+    if groups and (int(xp.min(kept)) < 0 or int(xp.max(kept)) >= n):
+        return f"indices from {int(xp.min(kept))} to {int(xp.max(kept))}"
+    ascending = xp.sort(kept, axis=-1)
+    twice = bool(xp.any(ascending[:, 1:] == ascending[:, :-1]))
+    return "the same index twice in a group" if twice else ""
+
+
+def _problem_of_mask(kept_P_N: np.ndarray, rewards_P_N: np.ndarray, rows: int) -> str:
+    if kept_P_N.shape != rewards_P_N.shape or kept_P_N.dtype != bool:
+        return f"shape {kept_P_N.shape} of {kept_P_N.dtype}"
+    if np.isnan(rewards_P_N[kept_P_N]).any():
+        return "rollouts that could not be scored (NaN)"
+    return "" if kept_P_N.sum() == rows else str(int(kept_P_N.sum()))
 
 
 def _as_rewards(rewards: Any) -> tuple[Array, bool]:
     """Rewards as an array of real numbers, and whether they came as lists."""
     as_lists = isinstance(rewards, (list, tuple))
-    if as_lists:
-        try:
-            rewards = np.asarray(rewards, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                "rewards in lists must be numbers (or None) in groups of one length; "
-                f"numpy says: {error}"
-            ) from error
     try:
+        rewards = np.asarray(rewards, dtype=np.float64) if as_lists else rewards
         xp = array_namespace(rewards)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"rewards must be a numpy array, a torch tensor or nested lists; got {type(rewards)}"
+            "rewards must be a numpy array, a torch tensor or nested lists; in lists they must be"
+            f" numbers (or None) in groups of one length: {error}"
         ) from error
     if rewards.ndim < 1 or rewards.shape[-1] < 1:
         raise InvalidInputError(
@@ -195,39 +218,3 @@ def _check_count(count: int, name: str, least: int, most: int, of: str) -> int:
             f"{name} = {count} can't be kept {of}; allowed is {least} <= {name} <= {most}"
         )
     return count
-
-
-def _check_indices(kept: Any, flat_P_N: Array, m: int, rule: str | Rule) -> Array:
-    xp = array_namespace(flat_P_N)
-    groups, n = flat_P_N.shape
-    kept = xp.asarray(kept, device=device(flat_P_N))
-    problem = ""
-    if tuple(kept.shape) != (groups, m) or not xp.isdtype(kept.dtype, "integral"):
-        problem = f"got shape {tuple(kept.shape)} of {kept.dtype}"
-    elif groups and (int(xp.min(kept)) < 0 or int(xp.max(kept)) >= n):
-        problem = f"got indices from {int(xp.min(kept))} to {int(xp.max(kept))}"
-    else:
-        ascending = xp.sort(kept, axis=-1)
-        if bool(xp.any(ascending[:, 1:] == ascending[:, :-1])):
-            problem = "got the same index twice in a group"
-    if problem:
-        raise InvalidInputError(
-            f"rule {rule_name(rule)} must return integers of shape ({groups}, {m}), different"
-            f" within a group and in 0..{n - 1}; {problem}"
-        )
-    return kept
-
-
-def _check_mask(kept_P_N: np.ndarray, scorable_P_N: np.ndarray, rows: int, rule: Any) -> None:
-    problem = ""
-    if kept_P_N.shape != scorable_P_N.shape or kept_P_N.dtype != bool:
-        problem = f"got shape {kept_P_N.shape} of {kept_P_N.dtype}"
-    elif (kept_P_N & ~scorable_P_N).any():
-        problem = "got rollouts that could not be scored (NaN)"
-    elif kept_P_N.sum() != rows:
-        problem = f"got {int(kept_P_N.sum())}"
-    if problem:
-        raise InvalidInputError(
-            f"rule {rule_name(rule)} must return booleans of shape {scorable_P_N.shape} with {rows}"
-            f" true, none of them where the reward is NaN; {problem}"
-        )

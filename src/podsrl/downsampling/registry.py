@@ -4,7 +4,6 @@ import ast
 import functools
 import inspect
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any, TypeVar
 
 from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
@@ -18,7 +17,6 @@ Rule = Callable[..., Any]
 AnyRule = TypeVar("AnyRule", bound=Rule)
 
 RULES: dict[str, Rule] = {}
-_BUILT_IN: set[Rule] = set()
 _MARK = "keeps_rows_across_prompts"
 
 
@@ -43,7 +41,7 @@ def is_batch_rule(rule: Rule) -> bool:
 
 def is_built_in(rule: Rule) -> bool:
     """Whether a rule is the library's own, whose result needs no check."""
-    return getattr(rule, "func", rule) in _BUILT_IN
+    return str(_origin(getattr(rule, "func", rule))[0]).startswith("podsrl.downsampling.")
 
 
 def register_rule(name: str, rule: Rule) -> None:
@@ -67,18 +65,11 @@ def register_rule(name: str, rule: Rule) -> None:
     """
     if not callable(rule):
         raise InvalidInputError(f"a rule is a callable (rewards_P_N, m, seed); got {rule!r}")
-    if not _same(RULES.get(name, rule), rule):
+    if _origin(RULES.get(name, rule)) != _origin(rule):
         raise InvalidInputError(
             f"the rule name {name!r} is taken; choose another than {', '.join(RULES)}"
         )
     RULES[name] = rule
-
-
-def register_built_in(*rules: Rule) -> None:
-    """Register the library's own rules by the names of their functions."""
-    for rule in rules:
-        RULES[rule.__name__] = rule
-        _BUILT_IN.add(rule)
 
 
 def resolve_rule(rule: str | Rule) -> Rule:
@@ -90,24 +81,20 @@ def resolve_rule(rule: str | Rule) -> Rule:
         UnknownNameError: There is nothing of that name; the message lists what there is.
         InvalidInputError: The function takes other arguments than a rule does.
     """
-    arguments: dict[str, Any] = {}
-    if callable(rule):
-        found = rule
-    else:
-        name, arguments = _split(str(rule))
-        found = RULES[name] if name in RULES else _load(name, str(rule))
-    if not is_built_in(found):
-        _check_signature(found, rule)
-    if not arguments:
-        return found
+    name, arguments = ("", {}) if callable(rule) else _split(rule)
+    found = rule if callable(rule) else RULES[name] if name in RULES else _load(name, rule)
+    wanted = ["rewards_P_N", "rows" if is_batch_rule(found) else "m", "seed"]
     try:
-        inspect.signature(found).bind_partial(**arguments)
+        signature = inspect.signature(found)
+        signature.bind(*wanted, **arguments)
+    except ValueError:  # a function of C has none
+        pass
     except TypeError as error:
-        takes = ", ".join(list(inspect.signature(found).parameters)[3:])
         raise InvalidInputError(
-            f"rule {rule!r}: {error}; it takes {takes or 'no arguments of its own'}"
+            f"rule {rule!r} must take ({', '.join([*wanted, *arguments])}); it takes"
+            f" ({', '.join(signature.parameters)})"
         ) from error
-    return functools.partial(found, **arguments)
+    return functools.partial(found, **arguments) if arguments else found
 
 
 def _split(rule: str) -> tuple[str, dict[str, Any]]:
@@ -143,23 +130,7 @@ def _load(name: str, rule: str) -> Rule:
     return found
 
 
-def _same(old: Rule, new: Rule) -> bool:
-    """Whether they are one rule, or one definition that was run twice."""
-    if not isinstance(old, FunctionType) or not isinstance(new, FunctionType) or is_built_in(old):
-        return old == new
-    here, there = ((one.__module__, one.__qualname__) for one in (old, new))
-    return old is new or (here == there and "<" not in here[1] and not hasattr(new, "__wrapped__"))
-
-
-def _check_signature(function: Rule, rule: str | Rule) -> None:
-    wanted = ("rewards_P_N", "rows" if is_batch_rule(function) else "m", "seed")
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # a function of C has none
-        return
-    try:
-        signature.bind(*wanted)
-    except TypeError as error:
-        raise InvalidInputError(
-            f"rule {rule!r} must take ({', '.join(wanted)}); it takes {signature}"
-        ) from error
+def _origin(rule: Rule) -> tuple[Any, ...]:
+    """Where a rule is defined; of a lambda and what else has no name there, the rule itself."""
+    name = getattr(getattr(rule, "__code__", None), "co_qualname", "<")
+    return (rule,) if "<" in name else (rule.__module__, name)

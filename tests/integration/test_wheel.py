@@ -1,31 +1,25 @@
-"""The library's wheel: what it holds, what it says of itself, and that it works alone."""
+"""The library's wheel: what it holds and says of itself; `nox -s package` tries it alone."""
 
 import email
-import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
 import zipfile
 from email.message import Message
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import pytest
 import yaml
 
 import podsrl
 
-pytest.importorskip("trl")
 readme_renderer = pytest.importorskip("readme_renderer.markdown")
 trove_classifiers = pytest.importorskip("trove_classifiers")
 
 ROOT = Path(__file__).parents[2]
-TRIAL = ROOT / "tests" / "support" / "wheel_trial.py"
 
 
 @pytest.fixture(scope="module")
@@ -99,56 +93,3 @@ def test_the_readme_renders_where_no_file_lies_beside_it(metadata):
     targets = re.findall(r'(?:href|src)="([^"]*)"', shown)
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []
     assert "](" not in re.sub("<[^>]*>", "", shown)  # no link that was left half-way
-
-
-@pytest.fixture(scope="module")
-def python(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment with the wheel; of this one it sees the packages that podsrl needs."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    python = folder / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-    # a checkout on the path would count as installed
-    outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    subprocess.run([*pip, "--no-deps", "--no-index", built[1]], check=True, env=outside)
-    needed = folder / "needed"  # all packages of this environment, except for our own two
-    needed.mkdir()
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if not path.name.startswith(("podsrl", "podslab", "__editable__")):
-            (needed / path.name).symlink_to(path)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    (packages / "needed.pth").write_text(f"{needed}\n")
-    return python
-
-
-@pytest.fixture(scope="module")
-def trial(python: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """The folder, empty before, in which everything ran; and what the trial says."""
-    folder = tmp_path_factory.mktemp("empty")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PODSRL"))}
-    done = subprocess.run(
-        [python, "-B", TRIAL], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-    result = json.loads(done.stdout.splitlines()[-1])
-    assert Path(result["podsrl"]).is_relative_to(python.parents[1])
-    return folder, result["loaded"]
-
-
-@pytest.mark.slow
-def test_the_library_alone_trains_selects_and_inspects_in_an_empty_folder(trial):
-    folder, _ = trial
-    assert len((folder / "kept.jsonl").read_text().splitlines()) == 2
-    assert (folder / "kept.parquet").is_file()
-    assert (folder / "out" / "finished.json").is_file()
-    assert "<html" in (folder / "out" / "rollouts.html").read_text()
-
-
-@pytest.mark.slow
-def test_the_rules_and_help_load_no_trainer(trial):
-    assert trial[1] == {"import podsrl": [], "pods --help": []}
-
-
-def test_the_installed_command_says_its_version(python):
-    said = subprocess.run([python.with_name("pods"), "--version"], capture_output=True, text=True)
-    assert said.stdout == f"podsrl {podsrl.__version__}\n"

@@ -3,11 +3,9 @@
     cd $(mktemp -d) && VENV/bin/python tests/support/wheel_trial.py
 
 TRL's three lines train a tiny model with random weights; `pods select` and `pods inspect` read what
-the run left. The last line of the output is a JSON object: where podsrl was imported from, and what
-was loaded by `import podsrl` and by `pods --help`.
+the run left. `import podsrl` and `pods --help` must load no trainer.
 """
 
-import json
 import string
 import sys
 from contextlib import suppress
@@ -87,26 +85,26 @@ def pods(*words: str) -> None:
         sys.exit(f"pods {words[0]} ended with {code}")
 
 
-def try_all() -> dict[str, list[str]]:
-    """Everything in turn; what was loaded on the way."""
+def try_all() -> None:
+    """Everything in turn."""
     import podsrl
 
-    after = {"import podsrl": loaded()}
     podsrl.downsample([[0, 0, 1, 1]], m=2)
-    with suppress(SystemExit):
-        pods("--help")
-    after["pods --help"] = loaded()
+    for word in ("--help", "--version"):
+        with suppress(SystemExit):
+            pods(word)
+    if found := loaded():
+        sys.exit(f"the rules or `pods --help` loaded {found}")
     train()
     pods("select", "out", "--keep", "2", "--output", "kept.parquet")
     rollouts = Path("rollouts.jsonl")
     rollouts.write_text('{"prompt": "1+1", "reward": 0}\n{"prompt": "1+1", "reward": 1}\n' * 2)
     pods("select", str(rollouts), "--keep", "2", "--output", "kept.jsonl")
     pods("inspect", "out")
-    return after
+    wanted = ("kept.jsonl", "kept.parquet", "out/finished.json", "out/rollouts.html")
+    if missing := [name for name in wanted if not Path(name).is_file()]:
+        sys.exit(f"not written: {missing}")
 
 
 if __name__ == "__main__":
-    found = try_all()
-    import podsrl
-
-    print(json.dumps({"podsrl": podsrl.__file__, "loaded": found}))
+    try_all()

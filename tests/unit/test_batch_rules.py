@@ -44,9 +44,9 @@ def centred_lengths(rewards_B_P_N, masks_K_P_N):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:All-NaN")
-def test_the_mask_is_the_best_of_all_subsets_on_5000_random_batches():
+def test_the_mask_is_the_best_of_all_subsets_on_1000_random_batches():
     judged = 0
-    for rewards, rows in random_batches(640):
+    for rewards, rows in random_batches(128):
         shape = rewards.shape[1:]
         cells = shape[0] * shape[1]
         every = (np.arange(2**cells)[:, None] >> np.arange(cells)) & 1
@@ -69,7 +69,7 @@ def test_the_mask_is_the_best_of_all_subsets_on_5000_random_batches():
             best = min(map(tuple, ranks.T))
             assert tuple(ranks[:, place]) == pytest.approx(best, abs=2e-7)
             judged += 1
-    assert judged >= 5000
+    assert judged >= 1000
 
 
 @pytest.mark.parametrize("seed", [None, 5, [1, 2]])
@@ -112,11 +112,11 @@ def test_a_batch_with_too_little_contrast_is_filled_evenly_and_with_unscorable_r
 
 def test_a_seed_chooses_at_random_between_equal_prompts_and_equal_rollouts():
     rewards = np.tile([0.0, 0.0, 1.0, 1.0], (8, 1))
-    masks = np.array([podsrl.downsample_batch(rewards, 4, seed=s) for s in range(2000)])
+    masks = np.array([podsrl.downsample_batch(rewards, 4, seed=s) for s in range(800)])
     assert (masks.sum(axis=(1, 2)) == 4).all()
     np.testing.assert_array_equal(masks[7], podsrl.downsample_batch(rewards, 4, seed=7))
-    # 4 of 32 equally likely: 250 of 2,000 each, standard deviation 14.8
-    assert abs(masks.sum(axis=0) - 250).max() < 5 * 14.8
+    # 4 of 32 equally likely: 100 of 800 each, standard deviation 9.4
+    assert abs(masks.sum(axis=0) - 100).max() < 5 * 9.4
 
 
 def test_shift_and_scale_change_nothing_and_wider_groups_come_first():

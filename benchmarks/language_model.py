@@ -10,8 +10,6 @@ the share of right ones is the accuracy before that step.
 
 import argparse
 import json
-import random
-import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -21,11 +19,14 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podslab.models import resolve
+from podslab.tasks.numbers import Numbers
 from podslab.training.lab_trainer import LabTrainer
+from podslab.training.run import to_dataset
 from podsrl.rollout_log.files import write_json
 from podsrl.trl import PODSConfig
 
 RESULTS = Path("docs/results")
+TASK = Numbers()
 ACROSS: dict[str, Any] = {"num_generations": 1, "downsampling_rule": "max_contrast"}
 #: Rows that were cut off at the limit are left out of the loss, and kept last.
 ENDED: dict[str, Any] = {"mask_truncated_completions": True}
@@ -70,36 +71,15 @@ LIMIT, STEPS = 32, 14
 PROBED = (0, 6)  # steps after which the gradients of right and of wrong rows are measured
 
 
-def question(rng: random.Random) -> tuple[str, int]:
-    """A question of one of four kinds, and its answer."""
-    kind = rng.randrange(4)
-    a, b = rng.randint(2, 9), rng.randint(2, 9)
-    if kind == 0:
-        return f"What is {a} + {b}?", a + b
-    if kind == 1:
-        return f"What is {a} x {b}?", a * b
-    if kind == 2:
-        a, b = rng.sample(range(10, 100), 2)
-        return f"Which number is larger, {a} or {b}?", max(a, b)
-    four = rng.sample(range(10, 100), 4)
-    return f"Which is the largest of these numbers: {', '.join(map(str, four))}?", max(four)
-
-
-def dataset(seed: int, size: int = 4096) -> Dataset:
-    """Questions in chat form; the empty system prompt keeps the model's long one out."""
-    rng, rows = random.Random(seed), []
-    for _ in range(size):
-        asked, answer = question(rng)
-        said = f"{asked} Answer with the number only."
-        prompt = [{"role": "system", "content": ""}, {"role": "user", "content": said}]
-        rows.append({"prompt": prompt, "answer": str(answer)})
-    return Dataset.from_list(rows)
+def dataset(seed: int) -> Dataset:
+    """Questions in chat form."""
+    return to_dataset(TASK, Numbers(seed).load("train"))
 
 
 def strict(completions: list[Any], answer: list[str], **_: Any) -> list[float]:
     """1 for a text with exactly one number, the right one; else 0."""
-    found = [re.findall(r"\d+(?:\.\d+)?", one[-1]["content"]) for one in completions]
-    return [float(numbers == [right]) for numbers, right in zip(found, answer, strict=True)]
+    pairs = zip(completions, answer, strict=True)
+    return [float(bool(TASK.grade(one[-1]["content"], {"answer": a}).answer)) for one, a in pairs]
 
 
 def brief(

@@ -56,15 +56,14 @@ def main() -> None:
         write_page(PUBLISHED)
 
 
-def comparison(
-    name: str, arms: Mapping[str, Any], seeds: Any, share: float, **more: Any
-) -> dict[str, Any]:
+def comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) -> dict[str, Any]:
     """The config of `pods compare` for these arms."""
     setting = SETTINGS[name]
     batch = {"per_device_train_batch_size": setting.rows, "training_clock": "cpu"}
+    batch |= {"evaluation_repeats": 1}
     return {
         "config": "evidence",
-        "settings": {**settings_of(name), **batch, **more},
+        "settings": {**settings_of(name), **batch},
         "budget": {"training_seconds": round(setting.seconds * share)},
         "evaluations": 8,
         "seeds": seeds,
@@ -91,10 +90,7 @@ def tune(name: str, methods: Mapping[str, Any], jobs: int) -> None:
             }
             if not arms:
                 break
-            once = {"evaluation_repeats": 1}
-            compare(
-                f"methods-{name}-rates-{seed}", comparison(name, arms, [seed], 0.75, **once), jobs
-            )
+            compare(f"methods-{name}-rates-{seed}", comparison(name, arms, [seed], 0.75), jobs)
     write_json(PUBLISHED / name / "tuning.json", tuned(name, methods))
 
 

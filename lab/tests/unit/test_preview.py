@@ -49,7 +49,7 @@ def test_a_preview_of_one_row_per_prompt_on_average_counts_as_many_prompts_as_ro
     preview = Preview.of(settings)
     assert (preview.prompts, preview.rollouts, preview.rows) == (32, 96, 32)
     assert (
-        "the best 32 of all 96 rollouts by max_contrast: the update sees 32 rows"
+        "32 of all 96 rollouts, those with most contrast: the update sees 32 rows"
         in preview.describe(settings)
     )
 

@@ -2,15 +2,29 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-SUMMARY = "watch GRPO-PODS teach the embedded model, on a CPU, in minutes"
+if TYPE_CHECKING:
+    from podslab.training.run import Data
+    from podslab.training.spec import Spec
+
+SUMMARY = "watch GRPO-PODS teach a small model, on a CPU, in minutes"
 TAKES_FIELDS = True
+
+#: The shipped config of each model, and what there is to say of it.
+MODELS = {
+    "tiny": ("arithmetic", "A small model has learned to add, but makes many mistakes."),
+    "smollm2": ("numbers", "A pretrained model talks where a number alone is asked for."),
+}
+SHOWN = 10  # problems of which the answers before and after are printed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; every other --field is one of the config's."""
-    parser.usage = "pods demo [--any_field value ...]"
-    parser.epilog = "The settings are those of the shipped config 'arithmetic'."
+    parser.usage = "pods demo [--model tiny|smollm2] [--any_field value ...]"
+    parser.epilog = "The settings are those of the shipped config 'arithmetic' or 'numbers'."
+    which = "tiny, made here (default), or smollm2: 10 minutes, needs podsrl-lab[smollm2]"
+    parser.add_argument("--model", choices=MODELS, default="tiny", help=which)
     parser.add_argument("--output_dir", "--output-dir", default="runs/demo", help="(runs/demo)")
 
 
@@ -30,22 +44,40 @@ def run(args: argparse.Namespace) -> int:
         from podslab.training.preview import Preview
 
     folder = _where(Path(args.output_dir))
-    config = {**read_config("arithmetic"), "output_dir": str(folder)}
+    name, said = MODELS[args.model]
+    config = {**read_config(name), "output_dir": str(folder)}
     spec = checked_spec(config, args.fields)
     refuse_taken(folder, resume=False)
     data = training.load_data(spec)
     row = data.held_out[0]
-    print("A small model has learned to add, but makes many mistakes.")
-    print("GRPO-PODS trains it to make fewer.")
+    print(f"{said}\nGRPO-PODS trains it to do better.")
     print(f"Its task, for example: {row['question']} = {row['answer']}\n")
     print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
     with progress.TrainingBar() as training_bar:
         finished = training.train(spec, data, [training_bar], progress.bar)
     print_run(finished)
+    if args.model == "smollm2" and finished.checkpoint:
+        _before_and_after(spec, data, str(finished.checkpoint))
     report = write_report([load_comparison([folder], Choices())], folder, "PODS: the demo")
     print(f"curve       {folder / 'figures' / 'accuracy.png'}")
     print(f"everything  {report.page}  <- open it in a browser and look into the rollouts")
     return 0
+
+
+def _before_and_after(spec: "Spec", data: "Data", checkpoint: str) -> None:
+    """Print what the model before and after says to the first held-out problems, greedily."""
+    from podslab.evaluation.sampling import Sampling, complete
+    from podslab.models.load import load_model
+
+    rows, greedy = data.held_out[:SHOWN], Sampling(temperature=0, max_new_tokens=32)
+    before, after = (
+        complete(*load_model(name), [data.task.prompt(row) for row in rows], greedy)
+        for name in (str(spec.model.model_name_or_path), checkpoint)
+    )
+    print(f"\n{'problem':<58} {'answer':>6}  before -> after")
+    for row, old, new in zip(rows, before, after, strict=True):
+        print(f"{row['question']:<58} {row['answer']:>6}  {' '.join(old.split())} -> {new}")
+    print()
 
 
 def _where(folder: Path) -> Path:

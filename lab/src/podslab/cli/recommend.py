@@ -58,9 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=lambda text: Path(os.path.expanduser(text)),
-        default="recommendation",
         metavar="FOLDER",
-        help="where to write (default: %(default)s)",
+        help="where to write (default: recommendation in the first RUN, else here)",
     )
 
 
@@ -76,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.fields and not args.config:
         raise InvalidInputError(f"unknown arguments: {' '.join(args.fields)}")
+    args.out = args.out or Path(*args.runs[:1], "recommendation")
     refuse_unwritable(args.out)
     advice, source = _advise(args)
     print(f"{source}\n\n{advice.table()}\n")

@@ -14,7 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pods report`."""
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="runs, or folders of runs")
     parser.add_argument(
-        "--out", default="report", metavar="FOLDER", help="where to write (default: %(default)s)"
+        "--out", metavar="FOLDER", help="where to write (default: report in the first FOLDER)"
     )
     parser.add_argument("--title", help="of the page")
     parser.add_argument(
@@ -52,7 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report and print its table."""
-    refuse_unwritable(Path(args.out))
+    out = Path(args.out or Path(args.folders[0], "report"))
+    refuse_unwritable(out)
     from podsrl.cli.needs import needed
 
     with needed("report"):
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     choices = Choices(args.reference, args.measure, clock, args.partial)
     comparisons = [load_comparison(args.folders, choices)]
     title = args.title or "PODS: comparison of runs"
-    report = write_report(comparisons, args.out, title, args.rollouts)
+    report = write_report(comparisons, out, title, args.rollouts)
     for comparison, summaries in zip(report.comparisons, report.summaries, strict=True):
         print(as_markdown(comparison, list(summaries)))
     print(f"wrote {report.page} (open it in a browser), figures and summary beside it")

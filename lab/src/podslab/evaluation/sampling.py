@@ -143,6 +143,16 @@ def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
     )
 
 
+def complete(model: Any, tokenizer: Any, prompts: Sequence[Any], sampling: Sampling) -> list[str]:
+    """One completion of each conversation, as text."""
+    render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
+    ids = [tokenizer(render(one), add_special_tokens=False)["input_ids"] for one in prompts]
+    with _evaluating(model, sampling.seed):
+        done = generate(model, tokenizer, ids, sampling)
+    texts: list[str] = tokenizer.batch_decode(done, skip_special_tokens=True)
+    return texts
+
+
 @torch.no_grad()
 def generate(
     model: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], sampling: Sampling

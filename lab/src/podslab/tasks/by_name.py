@@ -11,6 +11,7 @@ from podsrl.plugins import import_module_or_file
 #: name -> "module:class"; modules are imported when the task is asked for.
 TASKS: dict[str, str] = {
     "arithmetic": "podslab.tasks.arithmetic:Arithmetic",
+    "numbers": "podslab.tasks.numbers:Numbers",
     "gsm8k": "podslab.tasks.gsm8k:GSM8K",
     "math": "podslab.tasks.math:Math",
     "sciknoweval": "podslab.tasks.sciknoweval:SciKnowEval",

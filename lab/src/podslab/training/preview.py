@@ -93,7 +93,9 @@ class Preview:
         if selection.num_rollouts == selection.num_kept:
             return f"all {self.rollouts} rollouts (n = m: plain GRPO)"
         if selection.across_prompts:
-            return f"the best {self.rows} of all {self.rollouts} rollouts by {selection.rule}"
+            most = selection.rule == "max_contrast"
+            how = ", those with most contrast" if most else f" by {selection.rule}"
+            return f"{self.rows} of all {self.rollouts} rollouts{how}"
         return f"{selection.in_words} per prompt by {selection.rule}"
 
     def _length(self, spec: Spec) -> str:

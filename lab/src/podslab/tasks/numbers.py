@@ -1,0 +1,80 @@
+"""Questions whose answer is one small number: what a small pretrained model learns in minutes."""
+
+import itertools
+import random
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
+
+SIZES = {"train": 4096, "test": 512}
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_FORM = re.compile(r"\s*\d+\.?\s*")
+
+
+class Numbers(Task):
+    """Sums and products of digits, the larger of two numbers, the largest of four.
+
+    Graded strictly: right is a completion with exactly one number in it, the right one. In the form
+    is one that is a number and nothing else.
+
+    Args:
+        seed: Of the questions; those of the two splits differ.
+    """
+
+    name = "numbers"
+    summary = "sums, products and comparisons of small numbers, for a pretrained model on a CPU"
+    source = "made up here, from a seed"
+    example = {"question": "What is 7 x 8?", "answer": "56"}  # noqa: RUF012
+    example_right = "56"
+    example_wrong = "7 x 8 is 56"
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def load(self, split: str, path: str | None = None) -> list[Row]:
+        """Rows with `question` and `answer`; no question of training is asked in the test."""
+        check_choice("split", split, self.splits)
+        rng = random.Random(f"{self.seed} {split}")
+        made = (question(rng) for _ in itertools.count())
+        in_split = (row for row in made if _held_out(row) == (split == "test"))
+        return list(itertools.islice(in_split, SIZES[split]))
+
+    def prompt(self, row: Mapping[str, Any]) -> Messages:
+        """The question; an empty system prompt keeps a model's own long one out."""
+        said = f"{row['question']} Answer with the number only."
+        return [{"role": "system", "content": ""}, {"role": "user", "content": said}]
+
+    def gold_completion(self, row: Mapping[str, Any]) -> str:
+        """The number."""
+        return str(row["answer"])
+
+    def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
+        """Right is exactly one number, the right one."""
+        numbers = _NUMBER.findall(completion[:1000])
+        return Grade(numbers == [str(row["answer"])], bool(_FORM.fullmatch(completion[:1000])))
+
+
+def _held_out(row: Row) -> bool:
+    """One question in eight, whatever the seed."""
+    return zlib.crc32(row["question"].encode()) % 8 == 0
+
+
+def question(rng: random.Random) -> Row:
+    """A question of one of four kinds, and its answer."""
+    kind = rng.randrange(4)
+    a, b = rng.randint(2, 9), rng.randint(2, 9)
+    if kind == 0:
+        asked, answer = f"What is {a} + {b}?", a + b
+    elif kind == 1:
+        asked, answer = f"What is {a} x {b}?", a * b
+    elif kind == 2:
+        a, b = rng.sample(range(10, 100), 2)
+        asked, answer = f"Which number is larger, {a} or {b}?", max(a, b)
+    else:
+        four = rng.sample(range(10, 100), 4)
+        asked = f"Which is the largest of these numbers: {', '.join(map(str, four))}?"
+        answer = max(four)
+    return {"question": asked, "answer": str(answer)}

@@ -94,7 +94,7 @@ def test_a_plan_from_given_costs_needs_neither_torch_nor_trl(tmp_path):
 def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys, tmp_path):
     out = tmp_path / "plan"
     path = config(max_steps=500, evaluation_steps=1)
-    assert main(["recommend", "--config", path, "--out", str(out)]) == 0
+    assert main(["recommend", "--config", path, "--m", "2,8", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     # 2 prompts per step: 8 generations of the sizes, and then up to 32 prompts
     assert "16 training steps at learning rate 0" in printed
@@ -109,10 +109,11 @@ def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys
     assert not (run.path / "evaluations.jsonl").exists()
     assert not list(run.path.glob("checkpoint-*"))
     first = recommendation_of(out)
-    assert {cell["m"] for cell in first["cells"]} == {1, 2, 4, 8}
+    assert {cell["m"] for cell in first["cells"]} == {2, 4, 8}
     assert first["recommended"]["settings"]["per_device_train_batch_size"] == 8
 
-    assert main(["recommend", str(run.path), "--out", str(tmp_path / "again")]) == 0
+    again = ["--m", "2,8", "--out", str(tmp_path / "again")]
+    assert main(["recommend", str(run.path), *again]) == 0
     assert recommendation_of(tmp_path / "again")["cells"] == first["cells"]
     assert "holds what was measured before" in fails(
         ["recommend", "--config", path, "--out", str(out)], capsys
@@ -136,7 +137,7 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
         for row, length in zip(rows, lengths, strict=True)
     ]
     assert found.costs.update(8) == pytest.approx(sorted(updates)[1])  # the median of three
-    flags = ["--pass_rates", "0.5", "--out", str(tmp_path / "plan")]
+    flags = ["--pass_rates", "0.5", "--m", "2", "--out", str(tmp_path / "plan")]
     assert main(["recommend", str(run.path), *flags]) == 0
     printed = capsys.readouterr().out
     assert "3 generations of 16 rollouts\n" in printed
@@ -181,7 +182,7 @@ def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
     for arm, n, m in [("grpo", 16, 16), ("pods", 64, 16), ("grpo_ga", 64, 64)]:
         run = write_run(tmp_path / arm / "seed-0", arm, 0, [0.1, 0.4], n=n, m=m)
         run.write_rollouts(1, rollouts(groups=3, n=n, m=m))
-    assert main(["recommend", str(tmp_path), "--out", str(tmp_path / "plan")]) == 0
+    assert main(["recommend", str(tmp_path), "--m", "16", "--out", str(tmp_path / "plan")]) == 0
     assert "3 runs: 30 generations of 16, 64 rollouts" in capsys.readouterr().out
     found = read_measured(*find_runs(tmp_path))
     grpo, pods, grpo_ga = Sizes(1, 16, 16), Sizes(1, 64, 16), Sizes(1, 64, 64)
@@ -227,7 +228,7 @@ def test_rows_and_costs_are_of_a_step_with_all_its_passes(
 def test_one_run_alone_does_not_say_that_more_rollouts_do_not_pay(capsys, tmp_path):
     run = write_run(tmp_path / "run", "grpo", 0, [0.1, 0.4])  # 0.4 s to generate, 0.5 s to update
     run.write_rollouts(1, rollouts(groups=3, n=16, m=16))
-    assert main(["recommend", str(run.path), "--out", str(tmp_path / "plan")]) == 0
+    assert main(["recommend", str(run.path), "--m", "4", "--out", str(tmp_path / "plan")]) == 0
     printed = capsys.readouterr().out
     assert "10 generations of 16 rollouts\n" in printed
     assert "generation was timed at one size, 16 rollouts" in printed

@@ -39,6 +39,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "contrast-4-group": {"num_rollouts": 4, "advantage_baseline": "group", **ACROSS},
     "contrast-8-group": {"num_rollouts": 8, "advantage_baseline": "group", **ACROSS},
     "grpo-8-ended": {"num_rollouts": 8, "num_generations": 8, **ENDED},
+    "grpo-4-ended": {"num_rollouts": 4, "num_generations": 4, **ENDED},
     "contrast-4-ended": {"num_rollouts": 4, **ENDED, **ACROSS},
     "contrast-8-group-ended": {
         "num_rollouts": 8,
@@ -62,6 +63,7 @@ NAMES = {
     "contrast-4-group": "max_contrast, 4 rollouts, baseline over all 4",
     "contrast-8-group": "max_contrast, 8 rollouts, baseline over all 8",
     "grpo-8-ended": "GRPO, 8 rows, those cut off left out",
+    "grpo-4-ended": "GRPO, 4 rows, those cut off left out",
     "contrast-4-ended": "max_contrast, 4 rollouts, those cut off left out",
     "contrast-8-group-ended": "max_contrast, 8 rollouts, baseline over all 8, cut off left out",
     "contrast-4-rowloss": "max_contrast, 4 rollouts, loss averaged per row",

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import yaml
+from datasets import DatasetDict
 from transformers import HfArgumentParser
 from trl import GRPOConfig, GRPOTrainer
 
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, RewardError
 from podsrl.trl import PODSConfig, PODSTrainer
 from support.trl_runs import COMMON, digits
 
@@ -70,3 +71,21 @@ def test_the_config_is_still_copied_saved_and_printed(tmp_path):
     words = ["--output_dir", str(tmp_path), "--num_generations", "4", "--use_cpu", "True"]
     (parsed,) = HfArgumentParser([PODSConfig]).parse_args_into_dataclasses(words)
     assert parsed.num_rollouts == 16
+
+
+def test_several_datasets_in_one_are_told_by_their_type_and_not_by_their_number(
+    make_trainer, dataset
+):
+    with pytest.raises(InvalidInputError, match=r"is a DatasetDict of train, test; give one of"):
+        make_trainer(8, data=DatasetDict(train=dataset, test=dataset))
+
+
+@pytest.mark.parametrize("size", [1e39, 3e38, 1e25])
+def test_rewards_that_float32_cannot_square_are_refused_and_not_trained_on_in_silence(
+    make_trainer, size
+):
+    def large(completions: list[Any], **kwargs: Any) -> list[float]:
+        return [size * (i % 2) for i in range(len(completions))]
+
+    with pytest.raises(RewardError, match=r"large gave a reward beyond 1e\+18.* at step 1"):
+        make_trainer(8, reward_funcs=large, max_steps=1).train()

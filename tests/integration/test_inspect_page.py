@@ -152,17 +152,17 @@ def test_what_models_wrote_is_shown_as_text_and_never_runs(browser):
     assert_quiet(browser)
 
 
-def test_squares_show_right_and_wrong_and_filled_what_was_kept(browser):
+def test_squares_show_what_is_above_the_mean_and_filled_what_was_kept(browser):
     looks = browser.run("[...document.querySelectorAll('#strip i')].map((e) => e.className)")
-    # rewards 1, 0.8, ..., 0 of a range from 0 to 1; both ends are kept
-    assert looks == ["right kept", *["right dropped"] * 2, *["wrong dropped"] * 2, "wrong kept"]
+    # rewards 1, 0.8, ..., 0 of a mean of 0.5; both ends are kept
+    assert looks == ["above kept", *["above dropped"] * 2, *["below dropped"] * 2, "below kept"]
     colours = "['backgroundColor', 'borderColor'].map((c) => getComputedStyle(e)[c])"
     filled, hollow = browser.run(
         f"[0, 1].map((i) => document.querySelectorAll('#strip i')[i]).map((e) => {colours})"
     )
     assert filled[0] == filled[1] == hollow[1]  # a dropped one has the same colour, as a ring
     assert hollow[0] == "rgba(0, 0, 0, 0)"
-    assert "right: reward of 0.5 or more" in texts(browser, ".key")[0]
+    assert "reward at or above its prompt's mean" in texts(browser, ".key")[0]
 
 
 def test_identical_rollouts_stand_once_with_their_number(browser):
@@ -311,4 +311,23 @@ def test_a_hundred_thousand_rollouts_stay_usable(hundred_thousand, tmp_path, wid
         assert browser.run("document.documentElement.scrollWidth") <= width
         browser.choose("step", "43")
         browser.wait_for("document.getElementById('count').textContent.startsWith('40 ')")
+        assert_quiet(browser)
+
+
+def test_the_page_opens_on_a_prompt_with_kept_rollouts_and_names_missing_rewards(tmp_path):
+    """Prompt 0 kept nothing, as under a rule across prompts; one function gave one rollout none."""
+    columns = rollouts(groups=2, n=4, m=2)
+    columns["kept"] = [False] * 4 + columns["kept"][4:]
+    columns["rewards/judge"] = [None] * 8
+    columns["reward"] = [0.5] * 4 + [3.0, 2.0, 1.0, 0.0]
+    path = write_page(tmp_path, step_1=columns)
+    with Chromium(tmp_path / "profile") as browser:
+        browser.open(path)
+        browser.wait_for(f"{ITEMS}.length === 4")
+        assert browser.run("document.getElementById('prompt').value") == "1"
+        facts = texts(browser, "#list .facts")
+        assert all("judge gave none" in one for one in facts)
+        browser.choose("prompt", "0")  # all equal: neither above nor below
+        looks = browser.run("[...document.querySelectorAll('#strip i')].map((e) => e.className)")
+        assert looks == ["dropped"] * 4
         assert_quiet(browser)

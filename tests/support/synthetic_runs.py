@@ -51,6 +51,7 @@ def write_run(
 
 def write_metrics(run, steps, n, m, seconds_per_step=1.0, rewards=(0.25,), **more):
     """What a run logs in every step; the rewards are spread evenly over its steps."""
+    (run.path / "metrics.jsonl").unlink(missing_ok=True)  # in place of what was there
     for step in range(1, steps + 1):
         run.append_metrics(
             {

@@ -60,10 +60,14 @@ def lock(path: Path) -> int:
     no locks, there is none.
 
     Raises:
-        InvalidInputError: Another process has it; the message says which, and on which machine.
+        InvalidInputError: Another process has it; the message says which, and on which machine. Or
+            the file can't be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise InvalidInputError(f"can't write to {path.parent}: {error.strerror}") from error
     try:
         fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -5,11 +5,10 @@
   const STRIP = 1024; // squares that still read as a picture
   const TOOLS = 100; // names in the list of tools; a model may invent any number
   const $ = (id) => document.getElementById(id);
-  const { runs, range } = JSON.parse($("index").textContent);
-  // Right is a reward in the upper half of what the runs of this page got.
-  const bar = range[0] < range[1] ? (range[0] + range[1]) / 2 : Math.min(range[0], 1);
+  const { runs } = JSON.parse($("index").textContent);
   const unpacked = new Map();
   let data = null;
+  let rewards = []; // that there are, by prompt
   let tools = []; // names of those that were called in the step
   let rows = [];
   let items = []; // rows, identical ones together
@@ -44,7 +43,12 @@
     return there.length ? there.reduce((a, b) => a + b, 0) / there.length : null;
   };
 
-  const outcome = (reward) => (reward === null ? "" : reward >= bar ? "right" : "wrong");
+  /** Above or below the mean of its prompt; nothing where all of a prompt's rewards are equal. */
+  function outcome(i) {
+    const of = rewards[data.prompt[i]];
+    if (data.reward[i] === null || Math.min(...of) === Math.max(...of)) return "";
+    return data.reward[i] >= mean(of) ? "above" : "below";
+  }
 
   /** Prompts without what all of them begin and end with. */
   function distinct(prompts) {
@@ -93,10 +97,12 @@
     if (mine !== asked) return; // the reader has moved on
     data = found;
     const wasAll = $("prompt").value === "all";
-    const rewards = data.prompts.map(() => []);
-    data.prompt.forEach((prompt, i) => rewards[prompt].push(data.reward[i]));
+    rewards = data.prompts.map(() => []);
+    data.prompt.forEach((prompt, i) => data.reward[i] !== null && rewards[prompt].push(data.reward[i]));
     fill($("prompt"), distinct(data.prompts).map((text, i) =>
       `${number(mean(rewards[i]), 2)} · ${short(text.slice(0, 400), 30) || `prompt ${i + 1}`}`));
+    const kept = data.prompt.filter((_, i) => data.kept[i]);
+    if (kept.length) $("prompt").value = Math.min(...kept); // the first prompt with any
     const all = element("option", `all ${data.prompts.length} prompts of the step`);
     all.value = "all";
     if (data.prompts.length > 1) $("prompt").append(all);
@@ -223,7 +229,7 @@
   }
 
   const look = (item) =>
-    [outcome(data.reward[item[0]]), item.some((i) => data.kept[i]) ? "kept" : "dropped"].join(" ").trim();
+    [outcome(item[0]), item.some((i) => data.kept[i]) ? "kept" : "dropped"].join(" ").trim();
 
   function rollout(item) {
     const i = item.find((one) => data.kept[one]) ?? item[0];
@@ -241,7 +247,7 @@
       element("span", `${data.tokens[i]} tokens`),
       ...(calls(i).length ? [element("span", calls(i).length === 1 ? "1 tool call" : `${calls(i).length} tool calls`)] : []),
       ...(data.advantage[i] === null ? [] : [element("span", `advantage ${number(data.advantage[i])}`)]),
-      ...Object.entries(data.rewards).map(([name, of]) => element("span", `${name} ${number(of[i])}`)),
+      ...Object.entries(data.rewards).map(([name, of]) => element("span", `${name} ${of[i] === null ? "gave none" : number(of[i])}`)),
       element("span", `rollout ${numbers}` +
         ($("prompt").value === "all" ? ` of prompt ${data.prompt[i] + 1}` : "")),
     );
@@ -263,7 +269,6 @@
     return entry;
   }
 
-  $("bar").textContent = `right: reward of ${number(bar)} or more`;
   fill($("run"), runs.map((run) => run.name));
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   $("run").addEventListener("change", chooseRun);

@@ -33,12 +33,12 @@ SCRIPT = (_HERE / "inspector.js").read_text(encoding="utf-8")
 class PackedRollouts:
     """What the inspector of a page needs.
 
-    index: {"runs": [{"name", "steps": [{"step", "chunk"}]}], "range": [lowest reward, highest]}.
+    index: {"runs": [{"name", "steps": [{"step", "chunk"}]}]}.
     chunks: The rollouts by the name in the index, as gzip of JSON in base64.
     note: The sentence that says how many were left out; empty if none were.
     """
 
-    index: dict[str, Any] = field(default_factory=lambda: {"runs": [], "range": [0.0, 0.0]})
+    index: dict[str, Any] = field(default_factory=lambda: {"runs": []})
     chunks: dict[str, str] = field(default_factory=dict)
     note: str = ""
 
@@ -56,7 +56,6 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
     total = sum(sum(of_run.values()) for of_run in counts)
     share = min(1.0, limit / total) if total else 0.0
     shown = 0
-    ends: list[float] = []
     for number, ((name, run), of_run) in enumerate(zip(named_folders, counts, strict=True)):
         steps = []
         for step in _choose(list(of_run), share):
@@ -67,12 +66,8 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
             packed.chunks[chunk] = _pack(table)
             steps.append({"step": step, "chunk": chunk})
             shown += table.num_rows
-            found = [value for value in table.column("reward").to_pylist() if value is not None]
-            ends = [min(ends + found), max(ends + found)] if found else ends
         if steps:
             packed.index["runs"].append({"name": name, "steps": steps})
-    if ends:
-        packed.index["range"] = _short(ends)
     if shown < total:
         count = f"{shown:,} of {total:,} rollouts"
         packed.note = f"{count} are on this page, in evenly spaced steps; --rollouts allows more."

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import io
 import itertools
+import logging
 import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -55,6 +57,7 @@ OPTIONAL_COLUMNS = {
 }
 REWARD_PREFIX = "rewards/"
 
+logger = logging.getLogger("podsrl.rollout_log")
 _RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json", "checkpoint-*")
 _PREVIOUS = "previous-"
 
@@ -272,7 +275,8 @@ def _holds_something(path: Path) -> bool:
 def find_runs(folder: str | Path) -> list[RunFolder]:
     """The runs in a folder and below, by path; the folder itself may be a run.
 
-    What was set aside in or beside a run's folder is left out, unless it is the folder itself.
+    What was set aside in or beside a run's folder is left out, unless it is the folder itself, and
+    so is a config.yaml below that is no run's, with a note.
 
     Raises:
         InvalidInputError: There is none.
@@ -283,6 +287,11 @@ def find_runs(folder: str | Path) -> list[RunFolder]:
         for path in sorted(folder.rglob("config.yaml"))
         if not path.parent.relative_to(folder).name.startswith((_PREVIOUS, "."))
     ]
+    for run in [run for run in runs if run.path != folder]:
+        path = run.path / "config.yaml"
+        if not re.search(rb"^arm:", path.read_bytes(), re.MULTILINE):
+            runs.remove(run)
+            logger.warning("%s is no run's, as it names no arm, and was skipped", path)
     if not runs:
         raise InvalidInputError(
             f"no run in {folder}: there is no config.yaml in it or below; give a trainer's"

@@ -1,5 +1,6 @@
 """`PODSConfig`: TRL's `GRPOConfig` with how many rollouts to generate and which to keep."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -188,12 +189,17 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
 
     Raises:
         InvalidInputError: `args` is no `PODSConfig`, or has a wrong number of selection weights;
-            too few prompts.
+            several datasets in one, or too few prompts.
     """
     if not isinstance(args, PODSConfig):
         raise InvalidInputError(
             f"PODSTrainer needs args=podsrl.trl.PODSConfig(...), got {type(args).__name__};"
             " PODSConfig takes every field of GRPOConfig"
+        )
+    if isinstance(dataset, Mapping):
+        raise InvalidInputError(
+            f"train_dataset is a {type(dataset).__name__} of {', '.join(map(str, dataset))}; give"
+            " one of its datasets, such as train_dataset=dataset['train']"
         )
     prompts = int(args.generation_batch_size or 0) // int(args.num_generations or 1)
     if hasattr(dataset, "__len__") and len(dataset) < prompts:

@@ -11,6 +11,7 @@ from trl.trainer.utils import is_async_callable
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 from podsrl.rollout_log.turns import text_of
 
+_HUGE = 1e18
 _SHOWN = 200  # characters of a completion
 _ALLOWED = "allowed are finite numbers, and None or NaN for a completion that could not be scored"
 
@@ -34,28 +35,28 @@ def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
     async def call_async(*, completions: Sequence[Any], **given: Any) -> list[float]:
         with _named(who, next_step(), completions):
             values = await function(completions=completions, **given)
-        return _as_rewards(values, who, next_step(), completions)
+            return _as_rewards(values, who, next_step(), completions)
 
     def call(*, completions: Sequence[Any], **given: Any) -> list[float]:
         with _named(who, next_step(), completions):
             values = function(completions=completions, **given)
-        return _as_rewards(values, who, next_step(), completions)
+            return _as_rewards(values, who, next_step(), completions)
 
     return call_async if is_async_callable(function) else call
 
 
 def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) -> None:
-    """Refuse infinite rewards, which a reward model may give, and numbers beyond float32's.
+    """Refuse infinite rewards, which a reward model may give, and those TRL can't square.
 
     Raises:
         RewardError: The message has the model's name.
     """
-    infinite_F = torch.isinf(rewards_R_F).any(dim=0).tolist()
+    infinite_F = (rewards_R_F.abs() > _HUGE).any(dim=0).tolist()
     if any(infinite_F):
         names = ", ".join(name for name, bad in zip(names_F, infinite_F, strict=True) if bad)
         raise RewardError(
-            f"reward function or model {names} gave a reward that is infinite in float32 at step"
-            f" {step}; {_ALLOWED}"
+            f"reward function or model {names} gave a reward beyond {_HUGE:g}, whose square is"
+            f" infinite in float32, at step {step}; {_ALLOWED}"
         )
 
 

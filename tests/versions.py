@@ -75,8 +75,10 @@ def make(name: str, spec: Mapping[str, object], words: Sequence[str]) -> Path:
     return python
 
 
-def test(python: Path, spec: Mapping[str, object], tests: Sequence[str]) -> ElementTree.Element:
-    """Run tests; what pytest writes as JUnit XML. Warnings of others' versions are no failures."""
+def run_tests(
+    python: Path, spec: Mapping[str, object], tests: Sequence[str]
+) -> ElementTree.Element:
+    """What pytest writes as JUnit XML. Warnings of others' versions are no failures."""
     results = python.parents[1] / "results.xml"
     results.unlink(missing_ok=True)
     command = [python, "-m", "pytest", "-q", "--tb=short", f"--junitxml={results}"]
@@ -173,7 +175,7 @@ def main(argv: Sequence[str]) -> int:
             rows.append(f"| `{name}` | python{spec['python']} is not on this machine | not run |")
             continue
         python = make(name, spec, args.pip)
-        results = test(python, spec, args.tests or spec["tests"])
+        results = run_tests(python, spec, args.tests or spec["tests"])
         found, of = versions(python), counts(results)
         failed += of["failed"]
         told = ", ".join(f"{package} {version}" for package, version in found.items())

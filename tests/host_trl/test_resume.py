@@ -15,20 +15,18 @@ from support.trl_runs import equal, weights
 @pytest.mark.parametrize(
     "fields",
     [
-        {},
         {"num_iterations": 2, "steps_per_generation": 2, "gradient_accumulation_steps": 1},
         {"gradient_accumulation_steps": 2, "downsampling_rule": "random"},
         {"downsampling_rule": "max_contrast", "num_generations": 1, "num_iterations": 2},
     ],
 )
 def test_resuming_between_two_generations_continues_exactly(make_trainer, fields):
-    straight = make_trainer(8, "straight", max_steps=5, **fields)
+    fields |= {"max_steps": 5, "save_strategy": "steps", "save_steps": 3}
+    straight = make_trainer(8, **fields)
     straight.train()
-    first = make_trainer(8, "stopped", max_steps=5, save_strategy="steps", save_steps=3, **fields)
-    first.train()
-    folder = Path(first.args.output_dir)
+    folder = Path(straight.args.output_dir)
     shutil.rmtree(folder / "checkpoint-5")  # as if it had been killed before
-    second = make_trainer(8, "stopped", max_steps=5, save_strategy="steps", save_steps=3, **fields)
+    second = make_trainer(8, **fields)
     second.train(resume_from_checkpoint=str(checkpoint.last_complete(folder)))
     assert second.state.global_step == 5
     assert equal(weights(straight), weights(second))
@@ -39,13 +37,11 @@ def test_resuming_between_two_generations_continues_exactly(make_trainer, fields
 @pytest.mark.slow
 def test_resuming_in_a_later_epoch_draws_the_prompts_that_it_would_have(make_trainer, dataset):
     fields = {"data": dataset.select(range(6)), "max_steps": 8}  # 3 steps per epoch
-    straight = make_trainer(8, "straight", **fields)
+    straight = make_trainer(8, "straight", save_strategy="steps", save_steps=1, **fields)
     straight.train()
-    saving = make_trainer(8, "stopped", save_strategy="steps", save_steps=1, **fields)
-    saving.train()
     for step in (3, 5):
         again = make_trainer(8, f"from-{step}", **fields)
-        stopped = Path(saving.args.output_dir) / f"checkpoint-{step}"
+        stopped = Path(straight.args.output_dir) / f"checkpoint-{step}"
         again.train(resume_from_checkpoint=str(stopped))
         assert equal(weights(straight), weights(again)), step
 

@@ -61,7 +61,7 @@ def test_the_canary_finds_each_import_that_is_gone_and_tests_that_can_not_even_s
     broken = tmp_path / "test_broken.py"
     broken.write_text("from json import no_such\n")
     (tmp_path / "conftest.py").write_text("from json import no_such_either\n")
-    results = versions.test(python, {}, [str(broken)])
+    results = versions.run_tests(python, {}, [str(broken)])
     assert "cannot import name 'no_such_either'" in versions.moved(results, {"trl": "2"})
 
 

@@ -21,38 +21,13 @@ ROWS = {
 }
 
 
-def tiny_model_and_tokenizer():
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: i for i, token in enumerate(["<pad>", "<eos>", *alphabet])}
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>"
-    )
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    config = Qwen2Config(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        pad_token_id=0,
-        eos_token_id=1,
-    )
-    return Qwen2ForCausalLM(config), tokenizer
-
-
 def make_trainer(task, rows, folder, **fields):
     import datasets
 
     from podsrl.trl import PODSConfig, PODSTrainer
+    from support.agents import text_model
 
-    model, tokenizer = tiny_model_and_tokenizer()
+    model, tokenizer = text_model()
     data = datasets.Dataset.from_list([{**row, "prompt": task.prompt(row)} for row in rows * 4])
     settings = {"gradient_accumulation_steps": 1, **fields}
     config = PODSConfig(
@@ -74,10 +49,11 @@ def make_trainer(task, rows, folder, **fields):
 @pytest.mark.parametrize("name", list(ROWS))
 def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
     pytest.importorskip("trl")
-    if name == "code" and why_no_sandbox():
-        pytest.skip(why_no_sandbox())
+    if name == "code" and (problem := why_no_sandbox()):
+        pytest.skip(reason=f"code is graded in a sandbox: {problem}")
     if name.startswith("reasoning_gym"):
-        pytest.importorskip("reasoning_gym")
+        extra = "the extra podsrl-lab[reasoning_gym] is not installed"
+        pytest.importorskip("reasoning_gym", reason=extra)
     task = get_task(name)
     rows = ROWS[name] or ([task.example] if name == "code" else task.load("train")[:2])
     trainer = make_trainer(task, rows, tmp_path, max_steps=3)

@@ -1,0 +1,40 @@
+"""The task `numbers`: strict, with questions of their own in the test."""
+
+import pytest
+
+from podslab.tasks import get_task
+
+ROW = {"question": "What is 7 x 8?", "answer": "56"}
+
+
+def test_no_question_of_the_test_is_trained_on_and_answers_are_right():
+    task = get_task("numbers")
+    train, test = task.load("train"), task.load("test")
+    assert {row["question"] for row in train}.isdisjoint(row["question"] for row in test)
+    kinds = {"+": sum, "x": lambda pair: pair[0] * pair[1]}
+    counted = 0
+    for row in train + test:
+        numbers = [int(word) for word in row["question"].replace(",", "").replace("?", "").split()
+                   if word.isdigit()]  # fmt: skip
+        kind = next((sign for sign in kinds if f" {sign} " in row["question"]), None)
+        counted += kind is not None
+        assert int(row["answer"]) == (kinds[kind](numbers) if kind else max(numbers))
+        assert task.grade(task.gold_completion(row), row) == (True, True)
+    assert 0.4 < counted / len(train + test) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "form"),
+    [
+        ("56", True, True),
+        (" 56.\n", True, True),
+        ("The product is 56", True, False),
+        ("7 x 8 = 56", False, False),
+        ("56, 56", False, False),
+        ("57", False, True),
+        ("", False, False),
+        ("fifty-six", False, False),
+    ],
+)
+def test_right_is_exactly_one_number_the_right_one(text, answer, form):
+    assert get_task("numbers").grade(text, ROW) == (answer, form)

@@ -114,6 +114,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def methods(session: nox.Session) -> None:
+    """docs/results/methods.md; `nox -s methods -- --setting rare-16 --methods grpo-8 mine.yaml`."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    here(session, "-m", "benchmarks.methods", *session.posargs)
+
+
+@nox.session(venv_backend="none")
 def evidence(session: nox.Session) -> None:
     """The comparisons on small models in docs/results: about 20 hours on two free cores."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -25,6 +25,13 @@ _FLAGS = [
     "--remote-debugging-pipe",
 ]
 
+# what no page may run, and the rollouts that `pods inspect` lists
+HOSTILE = (
+    "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 2'>"
+    "<svg onload='window.ran = 3'><!--<script> &lt;b&gt; \u2028 <a href='javascript:window.ran=4'>"
+)
+ITEMS = "document.querySelectorAll('#list > li')"
+
 
 class Chromium:
     """One page in a fresh profile; every request, console message and exception is recorded."""
@@ -134,3 +141,20 @@ class Chromium:
     def of_kind(self, method):
         """The parameters of the recorded events of a kind."""
         return [event["params"] for event in self.events if event.get("method") == method]
+
+
+def texts(browser, selector):
+    """What all elements of a selector say."""
+    query = f"[...document.querySelectorAll({selector!r})].map((e) => e.textContent)"
+    return browser.run(query)
+
+
+def assert_quiet(browser):
+    """No error, no refused or outgoing request, nothing ran that is not ours."""
+    assert browser.run("window.ran") is None
+    assert browser.of_kind("Runtime.exceptionThrown") == []
+    assert browser.of_kind("Runtime.consoleAPICalled") == []
+    assert browser.of_kind("Log.entryAdded") == []
+    sent = [event["request"]["url"] for event in browser.of_kind("Network.requestWillBeSent")]
+    assert sent
+    assert [url for url in sent if not url.startswith(("file:", "data:"))] == []

@@ -7,7 +7,7 @@ import pytest
 
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.write_report import write_report
-from support.chromium import BINARY, Chromium
+from support.chromium import BINARY, HOSTILE, ITEMS, Chromium, assert_quiet, texts
 from support.synthetic_rollouts import rollouts
 from support.synthetic_runs import write_metrics, write_run
 
@@ -15,28 +15,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(BINARY is None, reason="no chromium on this machine"),
 ]
-
-HOSTILE = (
-    "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 2'>"
-    "<svg onload='window.ran = 3'><!--<script> &lt;b&gt; \u2028 <a href='javascript:window.ran=4'>"
-)
-ITEMS = "document.querySelectorAll('#list > li')"
-
-
-def texts(browser, selector):
-    query = f"[...document.querySelectorAll({selector!r})].map((e) => e.textContent)"
-    return browser.run(query)
-
-
-def assert_quiet(browser):
-    """No error, no refused or outgoing request, nothing ran that is not ours."""
-    assert browser.run("window.ran") is None
-    assert browser.of_kind("Runtime.exceptionThrown") == []
-    assert browser.of_kind("Runtime.consoleAPICalled") == []
-    assert browser.of_kind("Log.entryAdded") == []
-    sent = [event["request"]["url"] for event in browser.of_kind("Network.requestWillBeSent")]
-    assert sent
-    assert [url for url in sent if not url.startswith(("file:", "data:"))] == []
 
 
 def test_what_runs_wrote_is_shown_as_text_and_the_inspector_stands_at_the_end(tmp_path):

@@ -93,6 +93,8 @@ def test_a_folder_that_another_process_writes_to_is_refused_until_that_has_ended
         trainer.train()
     assert f"being written to by process {holder.pid} on {os.uname().nodename}" in str(caught.value)
     assert not (folder / "config.yaml").exists()
+    with pytest.raises(InvalidInputError, match="being written to"):
+        trainer.train()  # the first one did not take the lock away
     holder.kill()  # it leaves its lock's file behind, which is taken over
     holder.communicate()
     assert (folder / ".lock").exists()
@@ -127,7 +129,7 @@ def test_a_resume_with_another_selection_is_told_and_the_earlier_settings_stay(
         "downsampling_rule 'max_variance' -> 'max_reward'",
         "reward_weights None -> [1.0, 0.5]",
         "reward_functions ['digits'] -> ['digits', 'odd']",
-        "config-until-2.yaml",
+        "keeps the earlier config",
     ):
         assert part in said
     before = yaml.safe_load((folder / "config-until-2.yaml").read_text())

@@ -1,11 +1,8 @@
 """Writing that survives being killed, and reading that names what is damaged."""
 
-import errno
-import fcntl
 import json
 import math
 import os
-import platform
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -51,36 +48,6 @@ def make_durable(path: Path) -> None:
     """Wait until a file is on the disk; nothing happens if there is none any more."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def lock(path: Path) -> int:
-    """Lock a file until it is closed, or until this process ends; returns its descriptor.
-
-    The operating system releases the lock of a process that was killed. Where the file system knows
-    no locks, there is none.
-
-    Raises:
-        InvalidInputError: Another process has it; the message says which, and on which machine. Or
-            the file can't be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise InvalidInputError(f"can't write to {path.parent}: {error.strerror}") from error
-    try:
-        fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            who = os.pread(held, 200, 0).decode(errors="replace")
-            os.close(held)
-            raise InvalidInputError(
-                f"{path.parent} is being written to by {who or 'another process'}: wait until that"
-                " has ended, or choose another output_dir"
-            ) from error
-    os.ftruncate(held, 0)
-    os.pwrite(held, f"process {os.getpid()} on {platform.node()}".encode(), 0)
-    return held
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -15,10 +15,13 @@ Importing this module imports neither torch nor pyarrow.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import io
 import itertools
 import logging
 import os
+import platform
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -72,11 +75,29 @@ class RunFolder:
     def lock(self) -> None:
         """Refuse the folder to other processes, until `unlock` or until this one ends.
 
+        The system releases what a killed process had locked. Some file systems know no locks.
+
         Raises:
-            InvalidInputError: Another process writes a run here.
+            InvalidInputError: Another process has it, or it can't be written to.
         """
-        if self._lock is None:
-            self._lock = files.lock(self.path / ".lock")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            held = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise InvalidInputError(f"can't write to {self.path}: {error.strerror}") from error
+        try:
+            fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                who = os.read(held, 200).decode(errors="replace")
+                os.close(held)
+                raise InvalidInputError(
+                    f"{self.path} is being written to by {who or 'another process'}: wait until"
+                    " that has ended, or choose another output_dir"
+                ) from error
+        os.truncate(held, 0)
+        os.write(held, f"process {os.getpid()} on {platform.node()}".encode())
+        self._lock = held
 
     def unlock(self) -> None:
         """Let other processes have the folder; nothing happens if it wasn't locked."""
@@ -107,25 +128,10 @@ class RunFolder:
             raise InvalidInputError(f"{path} is damaged: not a mapping")
         return value
 
-    def set_to(self, config: Mapping[str, Any], step: int) -> dict[str, tuple[Any, Any]]:
-        """Write the config of a run that goes on after `step`; earlier and later of each change.
-
-        Where anything changed, the earlier one is kept as config-until-STEP.yaml.
-        """
-        path = self.path / "config.yaml"
-        before = self.config() if path.is_file() else {}
-        now = files.plain(config)
-        changed = {k: (before[k], now[k]) for k in before if k in now and before[k] != now[k]}
-        if changed:
-            path.rename(self.path / f"config-until-{step}.yaml")
-        self.write_config(config)
-        return changed
-
     def write_environment(self, run: str | None = None) -> None:
         """Write environment.json: what this process runs on, after what the run began on.
 
-        Args:
-            run: What tells this run from others, as its checkpoints have it.
+        Checkpoints have the name `run`, too; it tells this run from others.
         """
         value, now = self.environment(), describe_environment()
         value = {**value, "resumed": [*value.get("resumed", []), now]} if value else now
@@ -151,15 +157,13 @@ class RunFolder:
         Raises:
             InvalidInputError: One is damaged or out of order; the message names file and line.
         """
-        path = self.path / "metrics.jsonl"
-        rows = files.read_lines(path)
+        rows = files.read_lines(self.path / "metrics.jsonl")
         steps = [row["step"] for row in rows if "pods/training_seconds" in row]
         for step, after in itertools.pairwise(steps):
             if after <= step:
                 raise InvalidInputError(
-                    f"{path} has step {after} after step {step}: several runs wrote"
-                    " into this folder, and what is theirs can't be told apart. Leave it out, or"
-                    " train again into a folder of its own"
+                    f"{self.path / 'metrics.jsonl'} has step {after} after step {step}: several"
+                    " runs wrote into this folder. Leave it out, or train again in a new one"
                 )
         return rows
 

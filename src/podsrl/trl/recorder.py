@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 
 from podsrl import __version__
 from podsrl.errors import InvalidInputError
-from podsrl.rollout_log.files import write_whole
+from podsrl.rollout_log.files import plain, write_whole
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.turns import text_of, turns_of
 from podsrl.rollout_log.writer import RolloutLog
@@ -33,10 +33,10 @@ PAPER = {
 
 
 #: The settings whose change makes a resumed run another experiment.
-_SELECTION = (
-    "num_rollouts", "num_generations", "downsampling_rule", "advantage_baseline", "reward_weights",
-    "selection_weights", "select_partly_scored", "reward_functions",
-)  # fmt: skip
+_SELECTS = (
+    "num_rollouts num_generations downsampling_rule advantage_baseline selection_weights"
+    " select_partly_scored reward_weights reward_functions"
+).split()
 
 
 class RunRecorder(TrainerCallback):
@@ -84,14 +84,14 @@ class RunRecorder(TrainerCallback):
                 if (moved := self.run.set_aside()) is not None:
                     said = "%s was used before; what was recorded and saved there is now in %s"
                     logger.warning(said, self.run.path, moved)
-                self.run.write_config(self.config)
+            self.run.write_config(self.config)
             self.run.write_environment(self.run_id)
             if self.args.rollout_log:
                 self._rollouts = RolloutLog(self.run, self.args.rollout_log_max_rows)
         PartialState().wait_for_everyone()  # the others may read what is left
 
     def _go_on(self, step: int) -> None:
-        """Forget what a resumed run does again, and tell what it is set to now.
+        """Forget what a resumed run does again, and tell whether it selects otherwise now.
 
         Raises:
             InvalidInputError: The checkpoint is of another run than the one recorded here.
@@ -103,13 +103,16 @@ class RunRecorder(TrainerCallback):
                 " one of that run's, or train into another output_dir"
             )
         run.truncate_after(step)
-        changed = run.set_to(self.config, step)
-        said = [f"{k} {changed[k][0]!r} -> {changed[k][1]!r}" for k in _SELECTION if k in changed]
-        if said:
-            logger.warning(
-                "%s goes on after step %d with another selection: %s (the earlier settings are in"
-                " config-until-%d.yaml there)", run.path, step, "; ".join(said), step,
-            )  # fmt: skip
+        path = run.path / "config.yaml"
+        before, now = run.config() if path.is_file() else {}, plain(self.config)
+        names = [name for name in _SELECTS if name in before]
+        changed = [f"{k} {before[k]!r} -> {now[k]!r}" for k in names if before[k] != now[k]]
+        if changed:
+            path.rename(path.with_name(f"config-until-{step}.yaml"))
+            said = (
+                "%s goes on after step %d with another selection, and keeps the earlier config: %s"
+            )
+            logger.warning(said, run.path, step, "; ".join(changed))
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any

@@ -1,8 +1,10 @@
 import itertools
 import json
+import re
 
 import pytest
 
+from podslab.grading.extract import possible_answers
 from podslab.tasks import get_task
 from podslab.tasks.base import format_span
 from podsrl.errors import InvalidInputError
@@ -194,3 +196,35 @@ def test_the_format_is_found_in_linear_time_and_as_the_regular_expression_finds_
         match = slow.search(text)
         assert format_span(text) == (match and match.span())
     assert format_span("<think></think>" * 100_000 + "<answer>" * 100_000) is None
+
+
+#: Completions with tags that are left out, repeated, cut off or out of order.
+FORMS = [
+    "<think>\n48 + 24\n</think>\n<answer>\n72\n</answer>",
+    "\n<think>a</think> <answer>72</answer>\n",
+    "<think>a</think>\n<answer>48</answer>\nno\n<think>b</think>\n<answer>72</answer>",
+    "<think>The form is <think>, then </think>.</think>\n<answer>72</answer>",
+    "<think>a</think><answer><answer>72</answer></answer>",
+    "<think>a</think>\n<answer>72</answer> <answer>73</answer>",
+    "<think>a</think>\n<answer>72</answer> that is all",
+    "<think>a</think>\n\n<answer>72</answer>",
+    "<think>a</think>\n<answer>48</answer> wait <answer>72",
+    "so: <think>a</think>\n<answer>72</answer>",
+    "<answer>72</answer><think>a</think>",
+    "<think>a <answer>72</answer>",
+    "72",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_lenient_mode_has_the_form_and_the_tag_of_the_papers_code(text):
+    """By the regular expression and the extraction of utils/data.py at commit 0c453d2."""
+    expected = re.match(
+        r"^[ \n]?<think>.*</think>[ \n]?<answer>.*</answer>[ \n]?$", text, flags=re.DOTALL
+    )
+    grade = get_task("gsm8k", mode="lenient").grade(text, {"answer": "72"})
+    assert grade.format is (expected is not None)
+    assert possible_answers(text)[0] == text.split("<answer>")[-1].split("</answer>")[0].strip()
+    strict = get_task("gsm8k").grade(text, {"answer": "72"})
+    assert strict.format is (text in FORMS[:2])

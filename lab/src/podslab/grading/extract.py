@@ -155,12 +155,14 @@ def declared_answer(text: str) -> str | None:
 
 
 def possible_answers(text: str) -> list[str]:
-    r"""What the lenient modes compare: the tag's content, closed or not, all text, the last number.
+    r"""What the lenient modes compare: the last tag's content, all text, the last number.
+
+    The last tag counts, closed or not, as in the authors' `extract_xml_answer`.
 
     >>> possible_answers(r"<answer>\boxed{7}"), possible_answers("2 + 5 is 7")
     (['7', '<answer>\\boxed{7}'], ['2 + 5 is 7', '7'])
     """
     tail = text[-MAX_TAIL:]
-    tag = answer_tag(text) or tail.rpartition("<answer>")[2].strip()
+    tag = tail.rpartition("<answer>")[2].partition("</answer>")[0].strip()
     texts = [last_boxes(tag) or tag, tail.strip(), *_LAST_NUMBER.findall(tail)[-1:]]
     return [text for text in dict.fromkeys(texts) if len(text) <= MAX_ANSWER]

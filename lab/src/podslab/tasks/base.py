@@ -125,16 +125,19 @@ def format_span(completion: str) -> tuple[int, int] | None:
     return start, end + len("</answer>")
 
 
-def in_format(completion: str) -> bool:
+def in_format(completion: str, mode: str = "strict") -> bool:
     """Is the completion <think>...</think><answer>...</answer>, with each tag once?
 
-    A space or a line break is allowed between the two parts, before and after them.
+    A space or a line break is allowed between the two parts, before and after them. In "lenient"
+    mode a tag may stand there more than once, as in the authors' `format_correct`
+    (github.com/YixuanEvenXu/pods, utils/data.py).
 
     >>> in_format("<think>1 + 1</think>\\n<answer>2</answer>"), in_format("<answer>2</answer>")
     (True, False)
     """
     span = format_span(completion)
-    if span is None or any(completion.count(tag) != 1 for tag in TAGS):
+    once = mode == "lenient" or all(completion.count(tag) == 1 for tag in TAGS)
+    if span is None or not once:
         return False
     outside = completion[: span[0]], completion[span[1] :]
     return all(text in ("", " ", "\n") for text in outside)

@@ -15,7 +15,8 @@ class GSM8K(Task):
 
     Args:
         mode: "strict": the number that the completion declares as its answer must be the gold
-            number. "lenient": the last number, the tag's content or the whole text may match.
+            number. "lenient": the last number, the tag's content or the whole text may match, and
+            in the form a tag may be repeated.
     """
 
     name = "gsm8k"
@@ -51,13 +52,13 @@ class GSM8K(Task):
         """Compare numbers, exactly; a gold answer may still have its solution before "####"."""
         gold = read_number(str(row["answer"]).rpartition("####")[2], prose=True)
         if gold is None:
-            return Grade(None, in_format(completion))
+            return Grade(None, in_format(completion, self.mode))
         if self.mode == "lenient":
             texts = possible_answers(completion)
         else:
             texts = [declared_answer(completion) or ""]
         right = any(states_number(gold, text, prose=True) for text in texts)
-        return Grade(right, in_format(completion))
+        return Grade(right, in_format(completion, self.mode))
 
 
 def _row(row: Mapping[str, Any], where: str) -> Row:

@@ -92,7 +92,9 @@ class Math(Task):
             grade_answers(pairs, shared_pool(self.deadline, "podslab.grading.math.warm"))
         )
         return [
-            Grade(_any(list(itertools.islice(verdicts, len(texts)))), in_format(completion))
+            Grade(
+                _any(list(itertools.islice(verdicts, len(texts)))), in_format(completion, self.mode)
+            )
             for texts, completion in zip(candidates, completions, strict=True)
         ]
 

@@ -15,7 +15,7 @@ from typing import Any
 _PACKAGES = (
     "podsrl torch trl transformers accelerate datasets peft vllm bitsandbytes deepspeed flash-attn"
     " liger-kernel unsloth verl numpy"
-).split()
+)
 
 
 def describe_environment() -> dict[str, Any]:

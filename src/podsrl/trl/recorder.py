@@ -36,7 +36,7 @@ PAPER = {
 _SELECTS = (
     "num_rollouts num_generations downsampling_rule advantage_baseline selection_weights"
     " select_partly_scored reward_weights reward_functions"
-).split()
+)
 
 
 class RunRecorder(TrainerCallback):
@@ -105,7 +105,7 @@ class RunRecorder(TrainerCallback):
         run.truncate_after(step)
         path = run.path / "config.yaml"
         before, now = run.config() if path.is_file() else {}, plain(self.config)
-        names = [name for name in _SELECTS if name in before]
+        names = [name for name in _SELECTS.split() if name in before]
         changed = [f"{k} {before[k]!r} -> {now[k]!r}" for k in names if before[k] != now[k]]
         if changed:
             path.rename(path.with_name(f"config-until-{step}.yaml"))

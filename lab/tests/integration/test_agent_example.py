@@ -42,7 +42,7 @@ def test_careless_games_are_won_every_third_time():
 
 
 def test_the_example_trains_and_reports(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(hunt.SIZE, "steps", 80)
+    monkeypatch.setitem(hunt.SIZE, "steps", 20)
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     folder = tmp_path / "agent"
     monkeypatch.setattr("sys.argv", ["hunt.py", f"--output_dir={folder}", "--max_steps=2"])

@@ -105,7 +105,7 @@ class RunRecorder(TrainerCallback):
         run.truncate_after(step)
         path = run.path / "config.yaml"
         before, now = run.config() if path.is_file() else {}, plain(self.config)
-        names = [name for name in _SELECTS.split() if name in before]
+        names = [name for name in _SELECTS.split() if name in before and name in now]
         changed = [f"{k} {before[k]!r} -> {now[k]!r}" for k in names if before[k] != now[k]]
         if changed:
             path.rename(path.with_name(f"config-until-{step}.yaml"))

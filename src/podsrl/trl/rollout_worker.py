@@ -169,13 +169,13 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         steps = (self.model_version - self._begun_at) * self.args.weight_sync_steps
         names = records[0]["names"]
         kept, advantages_K = _kept(records, step=max(steps, 1) - 1)
-        if kept.of.n > self.args.num_generations and not self._loop_kwargs["select_partly_scored"]:
-            self._advice.of_parts(kept.of, names)
         if self._log is not None:
             columns = rollout_columns(kept, advantages_K, self._tokenizer, names)
             self._log.write(self._logged_before + kept.of.step + 1, columns)
         found = pods_metrics(kept, advantages_K, names)
-        self._advice.of_metrics(found, kept.of.step + 1)
+        whole = self.num_rollouts == self.args.num_generations
+        judged = not whole and not self._loop_kwargs["select_partly_scored"]
+        self._advice.look(kept.of, names if judged else (), found)
         return found
 
 

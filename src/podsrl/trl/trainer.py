@@ -93,7 +93,7 @@ class PODSTrainer(ResumableTrainer):
         self.reward_funcs = [checked(function, name, self._next_step) for function, name in named]
         show_messages()
         self.clock = self.make_clock()
-        self.advice = Advice(self.accelerator.is_main_process)
+        self.advice = Advice()
         self.selection = args.selection()
         self.rollouts_generated = 0
         self.rollouts_trained = 0
@@ -247,10 +247,7 @@ class PODSTrainer(ResumableTrainer):
             rows = rollouts.groups * self.num_generations
             said = "selected %s in %d groups; the update sees %d rows"
             self._say(said, self.selection.in_words, rollouts.groups, rows)
-        partly = self.args.select_partly_scored
-        if rollouts.n > self.num_generations and not partly:
-            self.advice.of_parts(rollouts, self.reward_func_names)
-        scores_P_N = rollouts.scores(partly).double().cpu().numpy()
+        scores_P_N = rollouts.scores(self.args.select_partly_scored).double().cpu().numpy()
         kept = [self.selection.select(scores_P_N, rollouts.step, rollouts.index)]
         if world > 1:  # a rule of the user's may draw other random numbers on each rank
             broadcast_object_list(kept)
@@ -283,7 +280,9 @@ class PODSTrainer(ResumableTrainer):
             found["pods/masked_rows"] = float(self.accelerator.gather(masked_rows(output)).sum())
         for name, value in found.items():
             logged[name].append(value)
-        self.advice.of_metrics(found, self._next_step())
+        if self.accelerator.is_main_process:
+            judged = not whole and not self.args.select_partly_scored
+            self.advice.look(kept.of, self.reward_func_names if judged else (), found)
         self.batch_is_scored = not bool(torch.isnan(kept.of.rewards_P_N).all())
         self.generations_of_step += 1
         self.rollouts_generated += kept.kept_P_N.numel()

@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", required=True, help="a YAML file, or the name of a shipped comparison"
     )
+    parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
     parser.add_argument("--output_dir", help="another folder than the config's")
     parser.add_argument("--shard", default="1/1", metavar="i/k", help="run only part i of k (1/1)")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
@@ -40,8 +41,10 @@ def run(args: argparse.Namespace) -> int:
     config = read_config(args.config)
     if args.output_dir:
         config["output_dir"] = args.output_dir
-    if args.dry_run and isinstance(given := config.get("settings") or {}, dict):
-        config["settings"] = {**given, "use_cpu": True}  # it must not need the runs' GPUs
+    if isinstance(given := config.get("settings") or {}, dict):
+        more = {"model_name_or_path": args.model} if args.model else {}
+        more |= {"use_cpu": True} if args.dry_run else {}  # it must not need the runs' GPUs
+        config["settings"] = {**given, **more}
     spec = parse_comparison(config, args.config.rpartition("/")[2].removesuffix(".yaml"))
     if args.dry_run:
         print(_preview(spec))

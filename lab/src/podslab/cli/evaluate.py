@@ -9,7 +9,9 @@ SUMMARY = "measure a checkpoint on a task: accuracy over k repeats"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("checkpoint", help="a model folder, a checkpoint, a hub name, or 'tiny'")
+    parser.add_argument(
+        "checkpoint", help="a model folder, a checkpoint, a hub name, 'tiny' or 'smollm2'"
+    )
     parser.add_argument("--task", required=True, help="a task's name, or the path of its file")
     parser.add_argument("--task_options", help="options of the task, as JSON")
     parser.add_argument("--data_path", help="local data of the task; default: the hub")

@@ -15,6 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", required=True, help="a YAML file, or the name of a shipped config"
     )
+    parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
 
 
@@ -24,6 +25,8 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.cli.needs import needed
 
     config = read_config(args.config)
+    if args.model:
+        config["model_name_or_path"] = args.model
     with needed("trl"):
         from accelerate import PartialState
 
@@ -40,8 +43,11 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(str(spec.training.output_dir))
     if args.dry_run:
         preview = Preview.of(spec)
+        model = ["--model", args.model] if args.model else []
         print(preview.describe(spec))
-        print(f"launch      {preview.launch(spec, ['--config', args.config, *args.fields])}")
+        print(
+            f"launch      {preview.launch(spec, ['--config', args.config, *model, *args.fields])}"
+        )
         refuse_taken(folder, spec.run.resume)  # what a start would refuse
         return 0
     processes = PartialState()

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # the documentation site needs neither torch nor a trainer
 READY_DOCS := .venv-docs/.ready
-# one worker per core; each test process uses one thread
+# one worker per core, which runs whole files: what a file's tests share is made once; one thread each
 WORKERS ?= auto
 
 # Test processes read what the first one compiled, whatever the caller's environment says.
@@ -25,10 +25,10 @@ demo: $(READY) ## watch GRPO-PODS learn on a CPU, in minutes
 	$(BIN)/pods demo
 
 test: $(READY) ## the tests of the library and of the laboratory: about 8 minutes of processor time
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 quick: $(READY) ## the tests of the library that cost little: about a minute on two cores
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" tests src
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" tests src
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff format --check .

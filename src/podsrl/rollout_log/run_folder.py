@@ -15,7 +15,6 @@ Importing this module imports neither torch nor pyarrow.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import io
 import itertools
@@ -75,7 +74,7 @@ class RunFolder:
     def lock(self) -> None:
         """Refuse the folder to other processes, until `unlock` or until this one ends.
 
-        The system releases what a killed process had locked. Some file systems know no locks.
+        The operating system releases what a killed process had locked.
 
         Raises:
             InvalidInputError: Another process has it, or it can't be written to.
@@ -87,20 +86,21 @@ class RunFolder:
             raise InvalidInputError(f"can't write to {self.path}: {error.strerror}") from error
         try:
             fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                who = os.read(held, 200).decode(errors="replace")
-                os.close(held)
-                raise InvalidInputError(
-                    f"{self.path} is being written to by {who or 'another process'}: wait until"
-                    " that has ended, or choose another output_dir"
-                ) from error
+        except BlockingIOError as error:
+            who = os.read(held, 200).decode(errors="replace") or "another process"
+            os.close(held)
+            raise InvalidInputError(
+                f"{self.path} is being written to by {who}: wait until that has ended, or choose"
+                " another output_dir"
+            ) from error
+        except OSError:  # the file system knows no locks
+            pass
         os.truncate(held, 0)
         os.write(held, f"process {os.getpid()} on {platform.node()}".encode())
         self._lock = held
 
     def unlock(self) -> None:
-        """Let other processes have the folder; nothing happens if it wasn't locked."""
+        """Let other processes have the folder, if it was locked."""
         if self._lock is not None:
             (self.path / ".lock").unlink(missing_ok=True)
             os.close(self._lock)
@@ -152,11 +152,7 @@ class RunFolder:
         files.append_line(self.path / "metrics.jsonl", metrics)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The logged steps, ascending.
-
-        Raises:
-            InvalidInputError: One is damaged or out of order; the message names file and line.
-        """
+        """The logged steps, ascending; one that is damaged or out of order is refused by name."""
         rows = files.read_lines(self.path / "metrics.jsonl")
         steps = [row["step"] for row in rows if "pods/training_seconds" in row]
         for step, after in itertools.pairwise(steps):
@@ -183,7 +179,7 @@ class RunFolder:
         names = (self.path / f"{_PREVIOUS}{number}" for number in itertools.count(1))
         aside = next(path for path in names if not path.exists())
         aside.mkdir()
-        for name in ("config*.yaml", "environment.json", *_RESULTS):
+        for name in ("config.yaml", "config-until-*.yaml", "environment.json", *_RESULTS):
             for path in list(self.path.glob(name)):
                 path.rename(aside / path.name)
         return aside
@@ -286,15 +282,13 @@ def find_runs(folder: str | Path) -> list[RunFolder]:
         InvalidInputError: There is none.
     """
     folder = Path(folder)
-    runs = [
-        RunFolder(path.parent)
-        for path in sorted(folder.rglob("config.yaml"))
-        if not path.parent.relative_to(folder).name.startswith((_PREVIOUS, "."))
-    ]
-    for run in [run for run in runs if run.path != folder]:
-        path = run.path / "config.yaml"
-        if not re.search(rb"^arm:", path.read_bytes(), re.MULTILINE):
-            runs.remove(run)
+    runs = []
+    for path in sorted(folder.rglob("config.yaml")):
+        if path.parent.relative_to(folder).name.startswith((_PREVIOUS, ".")):
+            continue
+        if path.parent == folder or re.search(rb"^arm:", path.read_bytes(), re.MULTILINE):
+            runs.append(RunFolder(path.parent))
+        else:
             logger.warning("%s is no run's, as it names no arm, and was skipped", path)
     if not runs:
         raise InvalidInputError(

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace, device
 
+from podsrl.arrays import as_array, as_rewards, like
 from podsrl.errors import InvalidInputError
 
 #: Which rewards of each group the kept ones are compared to, from the mask of the kept rollouts:
@@ -49,48 +49,32 @@ def group_advantages(
     >>> group_advantages([0.0, 0.0, 1.0], [0, 2], eps=0.0)  # mean 1/2, std sqrt(1/2)
     [-0.7071067811865475, 0.7071067811865475]
     """
-    as_lists = isinstance(rewards_P_N, (list, tuple))
-    rewards = np.asarray(rewards_P_N, dtype=np.float64) if as_lists else rewards_P_N
-    chosen = np.asarray(kept) if isinstance(kept, (list, tuple)) else kept
-    xp = array_namespace(rewards)
-    if not xp.isdtype(rewards.dtype, "real floating"):
-        rewards = xp.astype(rewards, xp.float64)
-    _check(rewards, chosen, baseline)
-    by_index = not xp.isdtype(chosen.dtype, "bool")
-    kept_P_N = chosen
-    if by_index:
-        places_N = xp.arange(rewards.shape[-1], device=device(rewards))
-        kept_P_N = xp.any(chosen[..., :, None] == places_N, axis=-2)
-
-    counted = BASELINES[baseline](kept_P_N) & ~xp.isnan(rewards)
-    zeros = xp.zeros_like(rewards)
-    count = xp.sum(xp.astype(counted, rewards.dtype), axis=-1, keepdims=True)
-    ones = xp.ones_like(count)
-    total = xp.sum(xp.where(counted, rewards, zeros), axis=-1, keepdims=True)
-    mean = total / xp.maximum(count, ones)
-    advantages = rewards - mean
-    if scale:
-        squares = xp.where(counted, advantages**2, zeros)
-        variance = xp.sum(squares, axis=-1, keepdims=True) / xp.maximum(count - 1, ones)
-        deviation = xp.sqrt(variance)
-        # eps = 0 and all rewards equal: 0/0, and the advantage is 0
-        divisor = xp.where(deviation + eps > 0, deviation + eps, xp.ones_like(deviation))
-        advantages = advantages / divisor
-    advantages = xp.where(kept_P_N & ~xp.isnan(advantages), advantages, zeros)
-    if by_index:
-        advantages = xp.take_along_axis(advantages, chosen, axis=-1)
-    return advantages.tolist() if as_lists else advantages
-
-
-def _check(rewards: Any, kept: Any, baseline: str) -> None:
+    rewards, chosen = as_rewards(rewards_P_N), as_array(kept)
     if baseline not in BASELINES:
         raise InvalidInputError(f"unknown baseline {baseline!r}; allowed: {', '.join(BASELINES)}")
-    xp = array_namespace(kept)
-    same = slice(None) if xp.isdtype(kept.dtype, "bool") else slice(-1)
-    if tuple(rewards.shape[same]) != tuple(kept.shape[same]):
+    by_index = chosen.dtype != bool
+    same = slice(-1) if by_index else slice(None)
+    if rewards.shape[same] != chosen.shape[same]:
         raise InvalidInputError(
-            f"rewards {tuple(rewards.shape)} and kept {tuple(kept.shape)} must have the same"
-            " dimensions, except for the last where kept holds indices"
+            f"rewards {rewards.shape} and kept {chosen.shape} must have the same dimensions,"
+            " except for the last where kept holds indices"
         )
-    if same.stop and bool(((kept < 0) | (kept >= rewards.shape[-1])).any()):
-        raise InvalidInputError(f"kept holds indices outside 0..{rewards.shape[-1] - 1}")
+    kept_P_N = chosen
+    if by_index:
+        if ((chosen < 0) | (chosen >= rewards.shape[-1])).any():
+            raise InvalidInputError(f"kept holds indices outside 0..{rewards.shape[-1] - 1}")
+        kept_P_N = np.zeros(rewards.shape, dtype=bool)
+        np.put_along_axis(kept_P_N, chosen, True, axis=-1)
+    counted = BASELINES[baseline](kept_P_N) & ~np.isnan(rewards)
+    count = counted.sum(axis=-1, keepdims=True)
+    total = np.where(counted, rewards, 0.0).sum(axis=-1, keepdims=True)
+    advantages = rewards - total / np.maximum(count, 1)
+    if scale:
+        squares = np.where(counted, advantages**2, 0.0).sum(axis=-1, keepdims=True)
+        divisor = np.sqrt(squares / np.maximum(count - 1, 1)) + eps
+        # eps = 0 and all rewards equal: 0/0, and the advantage is 0
+        advantages = advantages / np.where(divisor > 0, divisor, 1.0)
+    advantages = np.where(kept_P_N & ~np.isnan(advantages), advantages, 0.0)
+    if by_index:
+        advantages = np.take_along_axis(advantages, chosen, axis=-1)
+    return like(rewards_P_N, advantages)

@@ -223,7 +223,7 @@ def test_equal_variances_prefer_as_many_high_as_low():
         ([1.0, -math.inf], 1, "infinite"),
         ("1.0", 1, "must be a numpy array"),
         (np.zeros((3, 0)), 1, r"shape \(\.\.\., n\)"),
-        (["a", "b"], 1, "must be numbers"),
+        (["a", "b"], 1, "real numbers"),
         ([[1.0, 2.0], [1.0]], 1, "groups of one length"),
         (np.array([1 + 2j]), 1, "real numbers"),
     ],

@@ -64,25 +64,21 @@ def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
             f"the verb {words[0]} belongs to podsrl's laboratory: pip install podsrl-lab"
         )
     modules = {name: importlib.import_module(verbs[name]) for name in ([verb] if verb else verbs)}
-    parser, parsers = _parser(modules)
-    fields: list[str] = []
-    if verb is not None and not {"-h", "--help"} & set(words):
-        own = sorted(set(_options(parsers[verb])))
-        words, fields = _without_fields(words, own)
-        if fields and not getattr(modules[verb], "TAKES_FIELDS", False):
-            name = fields[0].partition("=")[0]
-            near = suggestion(name, own, "the command's --help lists the options")
-            raise InvalidInputError(f"unknown option {name}; {near}")
+    parser = _parser(modules)
+    own = sorted(set(_options(parser)))
+    words, fields = _without_fields(words, own)
+    if fields and verb is not None and not getattr(modules[verb], "TAKES_FIELDS", False):
+        name = fields[0].partition("=")[0]
+        near = suggestion(name, own, "the command's --help lists the options")
+        raise InvalidInputError(f"unknown option {name}; {near}")
     args = parser.parse_args(words)
     args.fields = fields
     _quiet_dependencies()
     return int(modules[args.verb].run(args))
 
 
-def _parser(
-    modules: Mapping[str, Any],
-) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """The parser of the command, and those of the verbs."""
+def _parser(modules: Mapping[str, Any]) -> argparse.ArgumentParser:
+    """The parser of the command, with those of the verbs in it."""
     parser = _Parser(
         prog="pods",
         description="PODS: generate many rollouts, train on the few that teach.",
@@ -92,17 +88,16 @@ def _parser(
     )
     parser.add_argument("--version", action="version", version=f"podsrl {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    parsers = {}
     for name, module in modules.items():
-        parsers[name] = verbs.add_parser(
+        verb = verbs.add_parser(
             name,
             help=module.SUMMARY,
             description=module.SUMMARY,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.configure(parsers[name])
-    return parser, parsers
+        module.configure(verb)
+    return parser
 
 
 class _Help(argparse.HelpFormatter):
@@ -125,7 +120,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """The options of a verb and of its own verbs, such as "--config"."""
+    """The options of a parser and of its verbs, such as "--config"."""
     for action in parser._actions:
         yield from (option for option in action.option_strings if option.startswith("--"))
         if isinstance(action, argparse._SubParsersAction):

@@ -6,12 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from podsrl.downsampling.group_rules import best_of_sorted
-from podsrl.downsampling.ordering import Order, Seed, sort_groups
+from podsrl.downsampling.ordering import Floats, Integers, Order, Seed, sort_groups
 from podsrl.downsampling.registry import batch_rule
 
-Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
 
 # Rewards are scaled so that the widest group spans 2. Sums closer than this count as equal.
 _EQUAL = 1e-9
@@ -106,7 +104,7 @@ def pass_band(
     >>> pass_band(np.array([[0.0, 0, 0, 0], [0, 0, 0, 1], [0, 1, 1, 1]]), 4, low=0.5).sum(axis=1)
     array([0, 0, 4])
     """
-    rate_P, squares_P, count_P = _moments(_unit(rewards_P_N, None))
+    _, rate_P, squares_P, count_P = _moments(rewards_P_N, None)
     largest_P = count_P // 2 * (count_P - count_P // 2) / count_P
     share_P = squares_P / np.where(largest_P > 0, largest_P, 1.0)
     inside = (rate_P >= low - _EQUAL) & (rate_P <= high + _EQUAL) & (share_P >= kappa - _EQUAL)
@@ -126,7 +124,7 @@ def variance_top_p(rewards_P_N: Floats, rows: int, seed: Seed = None, p: float =
     >>> variance_top_p(np.array([[0.0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0]]), 4).sum(axis=1)
     array([0, 4, 0])
     """
-    _, squares_P, count_P = _moments(_unit(rewards_P_N, None))
+    _, _, squares_P, count_P = _moments(rewards_P_N, None)
     variance_P = (squares_P / count_P).round(9)
     turn_P = _turns(len(variance_P), seed)
     turn_P = turn_P[np.argsort(-variance_P[turn_P], kind="stable")]
@@ -139,8 +137,8 @@ def variance_top_p(rewards_P_N: Floats, rows: int, seed: Seed = None, p: float =
 def _keep_whole(rewards_P_N: Floats, rows: int, inside: Mask, turn_P: Integers, seed: Seed) -> Mask:
     """Whole groups in their turns: those inside with contrast, without contrast, the others."""
     order = sort_groups(rewards_P_N, seed)
-    contrast = _moments(_unit(rewards_P_N, 1))[1] > 0
-    class_P = np.where(contrast, np.where(inside, 0, 2), 1)
+    _, _, squares_P, _ = _moments(rewards_P_N, 1)
+    class_P = np.where(squares_P > 0, np.where(inside, 0, 2), 1)
     turn_P = turn_P[np.argsort(class_P[turn_P], kind="stable")]
     count_P = order.count_P_1[turn_P, 0]
     share_P = np.empty_like(count_P)
@@ -153,8 +151,10 @@ def _keep_shares(order: Order, share_P: Integers) -> Mask:
     kept_P_N = np.zeros(order.rollout_P_N.shape, dtype=bool)
     for share in np.unique(share_P[share_P > 0]).tolist():
         groups = np.flatnonzero(share_P == share)
-        best = best_of_sorted(Order(*(part[groups] for part in order)), share)
-        kept_P_N[groups[:, None], best] = True
+        part = Order(
+            order.ascending_P_N[groups], order.rollout_P_N[groups], order.count_P_1[groups]
+        )
+        kept_P_N[groups[:, None], best_of_sorted(part, share)] = True
     return kept_P_N
 
 
@@ -172,29 +172,26 @@ def _turns(groups: int, seed: Seed) -> Integers:
 
 def _advantages(rewards_P_N: Floats) -> Floats:
     """Rewards relative to their group's mean, in standard deviations; equal ones to 9 digits."""
-    x_P_N = _unit(rewards_P_N, 1)
-    mean_P, squares_P, count_P = _moments(x_P_N)
+    away_P_N, _, squares_P, count_P = _moments(rewards_P_N, 1)
     deviation_P = np.sqrt(squares_P / np.maximum(count_P - 1, 1))
-    scale_P = np.where(deviation_P > 0, deviation_P, 1.0)
-    advantages: Floats = ((x_P_N - mean_P[:, None]) / scale_P[:, None]).round(9)
-    return advantages
+    advantages: Floats = away_P_N / np.where(deviation_P > 0, deviation_P, 1.0)[:, None]
+    return advantages.round(9)
 
 
-def _unit(rewards_P_N: Floats, axis: int | None) -> Floats:
-    """Rewards shifted and scaled into [0, 1]: of each group (axis 1), or of the batch (None)."""
+def _moments(rewards_P_N: Floats, axis: int | None) -> tuple[Floats, Floats, Floats, Integers]:
+    """Rewards scaled into [0, 1], each group by itself (axis 1) or the batch as a whole (None).
+
+    Returns:
+        How far they are from their group's mean; and of each group the mean, the sum of squares
+        about it, and the number of rewards that are not NaN (at least 1).
+    """
     lowest = np.fmin.reduce(rewards_P_N, axis=axis, keepdims=True) / 2
     range_ = np.fmax.reduce(rewards_P_N, axis=axis, keepdims=True) / 2 - lowest
-    unit: Floats = (rewards_P_N / 2 - lowest) / np.where(range_ > 0, range_, 1.0)
-    return unit
-
-
-def _moments(x_P_N: Floats) -> tuple[Floats, Floats, Integers]:
-    """Mean and sum of squares about it of each group, without NaN, and the count (at least 1)."""
-    there = ~np.isnan(x_P_N)
-    count_P = np.maximum(1, there.sum(axis=1))
-    mean_P = np.where(there, x_P_N, 0.0).sum(axis=1) / count_P
-    squares_P = np.where(there, x_P_N - mean_P[:, None], 0.0)
-    return mean_P, np.square(squares_P).sum(axis=1), count_P
+    x_P_N = (rewards_P_N / 2 - lowest) / np.where(range_ > 0, range_, 1.0)
+    count_P = np.maximum(1, (~np.isnan(x_P_N)).sum(axis=1))
+    mean_P = np.nansum(x_P_N, axis=1) / count_P
+    away_P_N = x_P_N - mean_P[:, None]
+    return away_P_N, mean_P, np.nansum(np.square(away_P_N), axis=1), count_P
 
 
 def share_rows(worth_P_J: Floats, rows: int) -> Integers:

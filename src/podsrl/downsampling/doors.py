@@ -1,12 +1,13 @@
 """`downsample` and `downsample_batch`: the doors to all rules, where what goes in is checked."""
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_torch_array
 
-from podsrl.downsampling.ordering import Array, Seed
+from podsrl.arrays import Array, as_rewards, like
+from podsrl.downsampling.ordering import Floats, Seed
 from podsrl.downsampling.registry import Rule, is_batch_rule, is_built_in, resolve_rule
 from podsrl.errors import InvalidInputError
 from podsrl.plugins import user_code
@@ -35,33 +36,22 @@ def downsample(
             yours raised, takes other arguments, or returned something else than it should.
         UnknownNameError: There is no such rule.
 
-    Checking for infinite rewards is the only thing here that waits for a GPU.
-
     >>> downsample([[0.0, 0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.1, 0.9, 1.0, 0.5]], m=2)
     [[0, 4], [0, 4]]
     """
-    rewards, as_lists = _as_rewards(rewards_P_N)
-    xp = array_namespace(rewards)
-    shape = tuple(rewards.shape)
-    m = _check_count(m, "m", least=1, most=shape[-1], of=f"of n = {shape[-1]} rollouts")
+    rewards = as_rewards(rewards_P_N)
+    *batch, n = rewards.shape
+    m = _check_count(m, "m", least=1, most=n, of=f"of n = {n} rollouts")
     function = resolve_rule(rule)
     if is_batch_rule(function):
         raise InvalidInputError(
             f"rule {rule_name(rule)} keeps rows across prompts; give it to downsample_batch, with"
             " the number of rows"
         )
-    home = device(rewards)
-    if is_torch_array(rewards) and rewards.device.type == "mps":
-        rewards = rewards.cpu()  # MPS has no float64
-    groups = int(np.prod(shape[:-1], dtype=np.int64))
-    flat_P_N = xp.reshape(xp.astype(rewards, xp.float64, copy=False), (groups, shape[-1]))
+    flat_P_N = rewards.reshape(math.prod(batch), n)
     refuse_infinite(flat_P_N)
-    kept = _called(function, rule, flat_P_N, m, seed)
-    kept = xp.sort(xp.astype(kept, xp.int64), axis=-1, stable=False)
-    kept = xp.reshape(kept, (*shape[:-1], m))
-    if as_lists:
-        return kept.tolist()
-    return kept.to(home) if is_torch_array(kept) else kept
+    kept = np.sort(_called(function, rule, flat_P_N, m, seed), axis=-1).astype(np.int64)
+    return like(rewards_P_N, kept.reshape(*batch, m))
 
 
 def downsample_batch(
@@ -87,20 +77,13 @@ def downsample_batch(
     >>> downsample_batch([[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 1]], rows=4)[1]
     [False, False, False, False]
     """
-    rewards, as_lists = _as_rewards(rewards_P_N)
+    rewards = as_rewards(rewards_P_N)
     if rewards.ndim != 2:
-        raise InvalidInputError(f"rewards must have shape (P, n); got {tuple(rewards.shape)}")
-    is_torch = is_torch_array(rewards)
-    values_P_N = rewards.detach().double().cpu().numpy() if is_torch else rewards
-    values_P_N = np.asarray(values_P_N, dtype=np.float64)
-    groups, n = values_P_N.shape
+        raise InvalidInputError(f"rewards must have shape (P, n); got {rewards.shape}")
+    groups, n = rewards.shape
     rows = _check_count(rows, "rows", least=0, most=groups * n, of=f"of {groups} x {n} rollouts")
-    kept = keep_rows(values_P_N, np.ones(values_P_N.shape, dtype=bool), rows, rule, seed)
-    if is_torch:
-        import torch
-
-        return torch.from_numpy(kept).to(rewards.device)
-    return kept.tolist() if as_lists else kept
+    there_P_N = np.ones(rewards.shape, dtype=bool)
+    return like(rewards_P_N, keep_rows(rewards, there_P_N, rows, rule, seed))
 
 
 def keep_rows(
@@ -138,24 +121,22 @@ def rule_name(rule: str | Rule) -> str:
 
 def refuse_infinite(rewards: Array) -> None:
     """Raise InvalidInputError if a reward is infinite."""
-    xp = array_namespace(rewards)
-    if bool(xp.any(xp.isinf(rewards))):
+    if np.isinf(rewards).any():
         raise InvalidInputError(
             "rewards contain an infinite value; allowed are finite numbers, and NaN for a rollout"
             " that could not be scored"
         )
 
 
-def _called(function: Rule, rule: str | Rule, rewards_P_N: Array, count: int, seed: Seed) -> Array:
+def _called(function: Rule, rule: str | Rule, rewards_P_N: Floats, count: int, seed: Seed) -> Array:
     """What a rule keeps; a user's own may raise, or return what it should not."""
     if is_built_in(function):
-        return function(rewards_P_N, count, seed)
+        return np.asarray(function(rewards_P_N, count, seed))
     code = getattr(getattr(function, "func", function), "__code__", None)
     file = code.co_filename if code else "a function of C"
     with user_code(file, f"rule {rule_name(rule)} failed"):
-        kept = function(rewards_P_N, count, seed)
-    kept = array_namespace(rewards_P_N).asarray(kept, device=device(rewards_P_N))
-    shape = tuple(rewards_P_N.shape)
+        kept = np.asarray(function(rewards_P_N, count, seed))
+    shape = rewards_P_N.shape
     if is_batch_rule(function):
         must = f"booleans of shape {shape} with {count} true, none of them where the reward is NaN"
         problem = _problem_of_mask(kept, rewards_P_N, count)
@@ -168,15 +149,13 @@ def _called(function: Rule, rule: str | Rule, rewards_P_N: Array, count: int, se
     return kept
 
 
-def _problem_of_indices(kept: Array, rewards_P_N: Array, m: int) -> str:
-    xp = array_namespace(kept)
+def _problem_of_indices(kept: Array, rewards_P_N: Floats, m: int) -> str:
     groups, n = rewards_P_N.shape
-    if tuple(kept.shape) != (groups, m) or not xp.isdtype(kept.dtype, "integral"):
-        return f"shape {tuple(kept.shape)} of {kept.dtype}"
-    if groups and (int(xp.min(kept)) < 0 or int(xp.max(kept)) >= n):
-        return f"indices from {int(xp.min(kept))} to {int(xp.max(kept))}"
-    ascending = xp.sort(kept, axis=-1)
-    twice = bool(xp.any(ascending[:, 1:] == ascending[:, :-1]))
+    if kept.shape != (groups, m) or kept.dtype.kind not in "iu":
+        return f"shape {kept.shape} of {kept.dtype}"
+    if groups and (kept.min() < 0 or kept.max() >= n):
+        return f"indices from {kept.min()} to {kept.max()}"
+    twice = (np.diff(np.sort(kept, axis=-1)) == 0).any()
     return "the same index twice in a group" if twice else ""
 
 
@@ -186,26 +165,6 @@ def _problem_of_mask(kept_P_N: np.ndarray, rewards_P_N: np.ndarray, rows: int) -
     if np.isnan(rewards_P_N[kept_P_N]).any():
         return "rollouts that could not be scored (NaN)"
     return "" if kept_P_N.sum() == rows else str(int(kept_P_N.sum()))
-
-
-def _as_rewards(rewards: Any) -> tuple[Array, bool]:
-    """Rewards as an array of real numbers, and whether they came as lists."""
-    as_lists = isinstance(rewards, (list, tuple))
-    try:
-        rewards = np.asarray(rewards, dtype=np.float64) if as_lists else rewards
-        xp = array_namespace(rewards)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            "rewards must be a numpy array, a torch tensor or nested lists; in lists they must be"
-            f" numbers (or None) in groups of one length: {error}"
-        ) from error
-    if rewards.ndim < 1 or rewards.shape[-1] < 1:
-        raise InvalidInputError(
-            f"rewards must have shape (..., n) with n >= 1; got {tuple(rewards.shape)}"
-        )
-    if not xp.isdtype(rewards.dtype, ("bool", "integral", "real floating")):
-        raise InvalidInputError(f"rewards must be real numbers; got dtype {rewards.dtype}")
-    return rewards, as_lists
 
 
 def _check_count(count: int, name: str, least: int, most: int, of: str) -> int:

@@ -1,30 +1,22 @@
 """Group rules: which m rollouts of each prompt to keep (arXiv 2504.13818, section 3)."""
 
-from array_api_compat import array_namespace
+import numpy as np
 
-from podsrl.downsampling.ordering import (
-    Array,
-    Order,
-    Seed,
-    keep_ends,
-    ramp,
-    random_keys,
-    sort_groups,
-)
+from podsrl.downsampling.ordering import Floats, Integers, Order, Seed, keep_ends, sort_groups
 
 # Scaled rewards span 2, so for m > 1 the best sum of squares is at least 2. Sums closer than this
 # differ by rounding only, and count as equal.
 _EQUAL = 1e-9
 
 
-def max_variance(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
+def max_variance(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     r"""Keep the m rollouts of each group with the largest reward variance.
 
     .. math:: \arg\max_{S \subseteq [n],\,|S| = m} \mathrm{Var}(\{r_i : i \in S\})
 
     Exact: an optimal S is the k highest and the m - k lowest rewards for some k (arXiv 2504.13818,
-    Lemma 3.1), so one sort and prefix sums find it in O(n log n) per group, for all groups at once
-    and without a device synchronisation. Of several best k the one nearest m/2 is taken.
+    Lemma 3.1), so one sort and prefix sums find it in O(n log n) per group, for all groups at once.
+    Of several best k the one nearest m/2 is taken.
 
     Args:
         rewards_P_N: float64 rewards of P groups; NaN marks a rollout that could not be scored.
@@ -37,81 +29,73 @@ def max_variance(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
     return best_of_sorted(sort_groups(rewards_P_N, seed), m)
 
 
-def best_of_sorted(order: Order, m: int) -> Array:
+def best_of_sorted(order: Order, m: int) -> Integers:
     """The choice of `max_variance` for groups that are sorted already."""
-    xp = array_namespace(order.ascending_P_N)
-    k_K = ramp(xp, m + 1, order.ascending_P_N)[None, :]
-    highest = xp.take_along_axis(
-        order.ascending_P_N, xp.clip(order.count_P_1 - 1 - k_K[..., :m], 0), axis=-1
-    )
-    low_P_M, high_P_M = _scale(order.ascending_P_N[..., :m], highest)
+    ascending, _, count = order
+    k_K = np.arange(m + 1)
+    highest = np.take_along_axis(ascending, np.maximum(count - 1 - k_K[:m], 0), axis=-1)
+    low_P_M, high_P_M = _scale(ascending[:, :m], highest)
 
-    def sums(low_P_M: Array, high_P_M: Array) -> Array:
+    def sums(low_P_M: Floats, high_P_M: Floats) -> Floats:
         """Over the m - k lowest and the k highest, k = 0..m."""
-        low = xp.cumulative_sum(low_P_M, axis=-1, include_initial=True)
-        return xp.flip(low, axis=-1) + xp.cumulative_sum(high_P_M, axis=-1, include_initial=True)
+        sums_2_P_K = np.zeros((2, len(low_P_M), m + 1))
+        np.cumsum([low_P_M, high_P_M], axis=-1, out=sums_2_P_K[..., 1:])
+        found: Floats = sums_2_P_K[0, :, ::-1] + sums_2_P_K[1]
+        return found
 
     squares_P_K = sums(low_P_M**2, high_P_M**2) - sums(low_P_M, high_P_M) ** 2 / m
-    among_best = squares_P_K >= xp.max(squares_P_K, axis=-1, keepdims=True) - _EQUAL
-    unbalance = xp.where(among_best, xp.abs(2 * k_K - m), 2 * m + 1)
-    return keep_ends(order, m, xp.argmin(unbalance, axis=-1, keepdims=True))
+    among_best = squares_P_K >= squares_P_K.max(axis=-1, keepdims=True) - _EQUAL
+    unbalance = np.where(among_best, np.abs(2 * k_K - m), 2 * m + 1)
+    return keep_ends(order, m, unbalance.argmin(axis=-1, keepdims=True))
 
 
-def _scale(low_P_M: Array, high_P_M: Array) -> tuple[Array, Array]:
+def _scale(low_P_M: Floats, high_P_M: Floats) -> tuple[Floats, Floats]:
     """Both ends' rewards shifted and scaled into [-1, 1]; missing ones (NaN) are 0.
 
     Squares are summed only after this, so neither an offset of 1e6 nor a spread of 1e-200 costs
     precision, and no sum overflows.
     """
-    xp = array_namespace(low_P_M)
-    lowest, highest = low_P_M[..., :1] / 2, high_P_M[..., :1] / 2
-    half_range = xp.where(highest > lowest, highest - lowest, 1.0)
-
-    def scaled(rewards_P_M: Array) -> Array:
-        rewards_P_M = (rewards_P_M - (lowest + highest)) / half_range
-        return xp.where(xp.isnan(rewards_P_M), 0.0, rewards_P_M)
-
-    return scaled(low_P_M), scaled(high_P_M)
+    lowest, highest = low_P_M[:, :1] / 2, high_P_M[:, :1] / 2
+    half_range = np.where(highest > lowest, highest - lowest, 1.0)
+    middle = lowest + highest
+    return np.nan_to_num((low_P_M - middle) / half_range), np.nan_to_num(
+        (high_P_M - middle) / half_range
+    )
 
 
-def balanced(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
+def balanced(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     """Keep the m // 2 highest and the other m - m // 2 lowest rewards of each group.
 
     Of right and wrong answers that is half of each, filled from the other side where there are too
     few (Reinforce-Ada, arXiv 2510.04996, which takes the baseline over the whole "group").
     The arguments and the result are those of `max_variance`.
     """
-    order = sort_groups(rewards_P_N, seed)
-    return keep_ends(order, m, 0 * order.count_P_1 + m // 2)
+    return keep_ends(sort_groups(rewards_P_N, seed), m, high_P_1=m // 2)
 
 
-def max_reward(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
+def max_reward(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     """Keep the m highest rewards of each group.
 
     The arguments and the result are those of `max_variance`.
     """
-    order = sort_groups(rewards_P_N, seed)
-    return keep_ends(order, m, 0 * order.count_P_1 + m)
+    return keep_ends(sort_groups(rewards_P_N, seed), m, high_P_1=m)
 
 
-def random(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
+def random(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     """Keep m scorable rollouts of each group, uniformly without replacement.
 
     The arguments and the result are those of `max_variance`; without a seed every call draws anew.
     """
-    xp = array_namespace(rewards_P_N)
-    keys = random_keys(rewards_P_N, seed)
-    keys = xp.where(xp.isnan(rewards_P_N), keys + 1, keys)  # unscorable ones come last
-    return xp.argsort(keys, axis=-1)[..., :m]
+    keys = np.random.default_rng(seed).random(rewards_P_N.shape)
+    return np.argsort(keys + np.isnan(rewards_P_N), axis=-1)[:, :m]  # unscorable ones come last
 
 
-def percentile(rewards_P_N: Array, m: int, seed: Seed = None) -> Array:
+def percentile(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
     """Keep the sorted rewards at the quantiles (i + 0.5)/m, i = 0..m-1, of each group.
 
     The arguments and the result are those of `max_variance`.
     """
-    xp = array_namespace(rewards_P_N)
     _, rollout, count = sort_groups(rewards_P_N, seed)
-    i_M = ramp(xp, m, rewards_P_N)[None, :]
-    place = xp.where(count < m, i_M, (2 * i_M + 1) * count // (2 * m))
-    return xp.take_along_axis(rollout, place, axis=-1)
+    i_M = np.arange(m)
+    place = np.where(count < m, i_M, (2 * i_M + 1) * count // (2 * m))
+    return np.take_along_axis(rollout, place, axis=-1)

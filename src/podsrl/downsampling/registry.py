@@ -81,8 +81,12 @@ def resolve_rule(rule: str | Rule) -> Rule:
         UnknownNameError: There is nothing of that name; the message lists what there is.
         InvalidInputError: The function takes other arguments than a rule does.
     """
-    name, arguments = ("", {}) if callable(rule) else _split(rule)
-    found = rule if callable(rule) else RULES[name] if name in RULES else _load(name, rule)
+    arguments: dict[str, Any] = {}
+    if callable(rule):
+        found = rule
+    else:
+        name, arguments = _split(str(rule))
+        found = RULES[name] if name in RULES else _load(name, str(rule))
     wanted = ["rewards_P_N", "rows" if is_batch_rule(found) else "m", "seed"]
     try:
         signature = inspect.signature(found)

@@ -2,9 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,22 +34,10 @@ class Rollout:
     """One rollout, which verl calls a session: an agent loop may put several rows into one."""
 
     rows: tuple[Row, ...]
+    reward: float  # of the last row, as in verl
+    parts: Mapping[str, Any]  # of the last row
+    tokens: int  # of all rows, prompts included
     kept: bool = True  # whether the update sees it
-
-    @property
-    def reward(self) -> float:
-        """The reward of the last row, as in verl."""
-        return self.rows[-1].reward
-
-    @property
-    def parts(self) -> Mapping[str, Any]:
-        """What the reward function gave for the last row, beside the reward."""
-        return self.rows[-1].parts
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of all rows, prompts included."""
-        return sum(row.tag["seq_len"] for row in self.rows)
 
 
 #: The rollouts of one prompt, in the order of their sessions.
@@ -85,7 +72,7 @@ def group_rows(rows: Sequence[Row], order: Mapping[str, Any] | None = None) -> l
         uid, session, _ = parse_key(row.key)
         found[uid][session].append(row)
     uids = sorted(found, key=lambda uid: str((order or {}).get(uid, "")))
-    return [tuple(Rollout(tuple(of_one)) for of_one in found[uid].values()) for uid in uids]
+    return [tuple(_rollout(of_one) for of_one in found[uid].values()) for uid in uids]
 
 
 def select(groups: Sequence[Group], selection: Selection, step: int) -> list[Group]:
@@ -103,11 +90,10 @@ def kept_keys(groups: Sequence[Group]) -> set[str]:
     return {row.key for group in groups for one in group if one.kept for row in one.rows}
 
 
-def advantages(groups: Sequence[Group], baseline: str, scale: bool) -> np.ndarray:
+def advantages(groups: Sequence[Group], baseline: Any, scale: bool) -> np.ndarray:
     """`podsrl.group_advantages` of the groups, shape (P, N); 0 where nothing was kept."""
-    rewards_P_N = _numbers(groups, lambda rollout: rollout.reward)
-    kept_P_N = _numbers(groups, lambda rollout: rollout.kept) == 1
-    return group_advantages(rewards_P_N, kept_P_N, baseline=baseline, scale=scale, eps=EPS)  # type: ignore[arg-type]
+    rewards_P_N, kept_P_N = _numbers(groups, "reward"), _numbers(groups, "kept") == 1
+    return group_advantages(rewards_P_N, kept_P_N, baseline=baseline, scale=scale, eps=EPS)
 
 
 def advantages_of_rows(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
@@ -123,25 +109,27 @@ def advantages_of_rows(groups: Sequence[Group], baseline: str, scale: bool) -> d
 
 def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
     """What the update sees of the groups, under the names that every host logs."""
-    rewards_P_N = _numbers(groups, lambda rollout: rollout.reward)
-    kept_P_N = _numbers(groups, lambda rollout: rollout.kept) == 1
-    tokens_P_N = _numbers(groups, lambda rollout: rollout.tokens)
-    advantages_P_N = advantages(groups, baseline, scale)
-    rollouts = [rollout for group in groups for rollout in group]
-    names = sorted(
-        {name for one in rollouts for name, value in one.parts.items() if is_number(value)}
-        - _NOT_PARTS
+    kept_P_N, tokens_P_N = _numbers(groups, "kept") == 1, _numbers(groups, "tokens")
+    found = selection_metrics(
+        _numbers(groups, "reward"), kept_P_N, tokens_P_N, generated_P_N=~np.isnan(tokens_P_N)
     )
-    found = selection_metrics(rewards_P_N, kept_P_N, tokens_P_N, ~np.isnan(tokens_P_N))
-    for name in names:
-        part_P_N = _numbers(groups, partial(_part, name))
+    given = [rollout.parts for group in groups for rollout in group]
+    names = {name for parts in given for name, value in parts.items() if is_number(value)}
+    advantages_P_N = advantages(groups, baseline, scale)
+    for name in sorted(names - _NOT_PARTS):
+        part_P_N = padded([[_part(name, rollout) for rollout in group] for group in groups])[0]
         found |= part_correlations([name], part_P_N[..., None], advantages_P_N, kept_P_N)
     return found
 
 
-def _numbers(groups: Sequence[Group], number: Callable[[Rollout], float]) -> np.ndarray:
+def _rollout(rows: Sequence[Row]) -> Rollout:
+    tokens = sum(row.tag["seq_len"] for row in rows)
+    return Rollout(tuple(rows), rows[-1].reward, rows[-1].parts, tokens)
+
+
+def _numbers(groups: Sequence[Group], name: str) -> np.ndarray:
     """A number of each rollout, shape (P, N); NaN in smaller groups."""
-    return padded([[number(rollout) for rollout in group] for group in groups])[0]
+    return padded([[getattr(rollout, name) for rollout in group] for group in groups])[0]
 
 
 def _part(name: str, rollout: Rollout) -> float:

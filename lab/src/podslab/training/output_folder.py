@@ -11,21 +11,8 @@ from podsrl.trl import checkpoint
 
 #: Beginnings of keys that may differ between a run and its resumption.
 MAY_CHANGE = (
-    "resume",
-    "output_dir",
-    "logging_",
-    "run_name",
-    "max_steps",
-    "num_train_epochs",
-    "max_training_seconds",
-    "report_to",
-    "disable_tqdm",
-    "evaluations",
-    "evaluation_steps",
-    "processes",
-    "save_",
-    "use_cpu",
-    "data_path",
+    "resume output_dir logging_ run_name max_steps num_train_epochs max_training_seconds report_to"
+    " disable_tqdm evaluations evaluation_steps processes save_ use_cpu data_path"
 )
 
 
@@ -59,7 +46,9 @@ def where_to_resume(run: RunFolder, config: Mapping[str, Any]) -> Path | None:
     changed = [
         f"{key}: {before[key]!r} -> {config[key]!r}"
         for key in before
-        if key in config and not key.startswith(MAY_CHANGE) and before[key] != config[key]
+        if key in config
+        and not key.startswith(tuple(MAY_CHANGE.split()))
+        and before[key] != config[key]
     ]
     if changed:
         raise InvalidInputError(

@@ -93,9 +93,8 @@ class Preview:
         if selection.num_rollouts == selection.num_kept:
             return f"all {self.rollouts} rollouts (n = m: plain GRPO)"
         if selection.across_prompts:
-            most = selection.rule == "max_contrast"
-            how = ", those with most contrast" if most else f" by {selection.rule}"
-            return f"{self.rows} of all {self.rollouts} rollouts{how}"
+            how = ", those with most contrast" if selection.rule == "max_contrast" else ""
+            return f"{self.rows} of all {self.rollouts} rollouts{how or f' by {selection.rule}'}"
         return f"{selection.in_words} per prompt by {selection.rule}"
 
     def _length(self, spec: Spec) -> str:

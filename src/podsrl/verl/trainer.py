@@ -8,7 +8,6 @@ import logging
 import math
 import os
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,7 +63,7 @@ class _DownSampling(PPOTrainer):
         super().__init__(config)
         self._pods_step: list[_MiniBatch] = []  # of the step so far; the last one is being trained
         self._pods_to_mark: set[str] | None = None  # kept rows, while ours are being written
-        self._pods_dumped: dict[str, list] = defaultdict(list)  # of the step so far
+        self._pods_dumped: dict[str, list] = {}  # of the step so far
         self._pods_announced = False
         self._pods_scale = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
 
@@ -116,18 +115,17 @@ class _DownSampling(PPOTrainer):
         """verl asks when dropped rows are gone; all n were written when they were selected."""
 
     def _dump_generations(self, dump_path: str, **lists: Any) -> None:
-        if self._pods_to_mark is None:  # verl's validation
-            super()._dump_generations(dump_path=dump_path, **lists)
-            return
-        uids = lists.pop("reward_extra_infos_dict")["uid"]
-        kept = [key in self._pods_to_mark for key in uids]
-        for name, values in {**lists, "uid": uids, "kept": kept}.items():
-            self._pods_dumped[name].extend(values)
-        if self.local_trigger_step + 1 < self.parameter_sync_step:
-            return  # verl writes one file per step
-        lists, self._pods_dumped = self._pods_dumped, defaultdict(list)
-        extra = {name: lists.pop(name) for name in ("uid", "kept")}
-        super()._dump_generations(dump_path=dump_path, reward_extra_infos_dict=extra, **lists)
+        """verl's; the file of a step has all n rollouts, and says which were kept."""
+        if self._pods_to_mark is not None:  # else these are verl's validation
+            uids = lists.pop("reward_extra_infos_dict")["uid"]
+            lists |= {"uid": uids, "kept": [key in self._pods_to_mark for key in uids]}
+            lists = {name: self._pods_dumped.get(name, []) + lists[name] for name in lists}
+            ends = self.local_trigger_step + 1 == self.parameter_sync_step
+            self._pods_dumped = {} if ends else dict(lists)
+            if not ends:  # verl writes one file per step
+                return
+            lists["reward_extra_infos_dict"] = {name: lists.pop(name) for name in ("uid", "kept")}
+        super()._dump_generations(dump_path=dump_path, **lists)
 
     @contextmanager
     def _pods_update_sees_m(self) -> Iterator[None]:
@@ -157,10 +155,8 @@ class _DownSampling(PPOTrainer):
         folder = self.config.trainer.get("rollout_data_dir", None)
         if folder:
             self._pods_to_mark = keys
-            try:
-                super()._log_rollout_data(batch, self.timing_raw, folder)
-            finally:
-                self._pods_to_mark = None
+            super()._log_rollout_data(batch, self.timing_raw, folder)
+            self._pods_to_mark = None
         dropped = [key for key in batch.keys if key not in keys]
         if dropped:
             tq.kv_clear(keys=dropped, partition_id=batch.partition_id)

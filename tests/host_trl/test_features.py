@@ -85,37 +85,6 @@ def test_two_reward_functions_of_one_name_are_refused(make_trainer):
         make_trainer(8, reward_funcs=both)
 
 
-def test_a_rollout_func_may_generate_and_its_columns_reach_the_rewards(
-    make_trainer, tiny_model, monkeypatch
-):
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    calls = []
-
-    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        calls.append(len(prompts))
-        prompt_ids = tokenizer.apply_chat_template(
-            prompts, add_generation_prompt=True, return_dict=True
-        )["input_ids"]
-        completion_ids = [[5 + i % 3, 6, tokenizer.eos_token_id] for i in range(len(prompts))]
-        return {
-            "prompt_ids": prompt_ids,
-            "completion_ids": completion_ids,
-            "logprobs": [[-1.0] * 3 for _ in prompts],
-            "place": list(range(len(prompts))),
-        }
-
-    def by_place(completions: list[Any], place: list[int], **kwargs: Any) -> list[float]:
-        assert place == list(range(len(completions)))
-        return [float(p % 8 == 0) for p in place]
-
-    trainer = make_trainer(8, rollout_func=rollout, reward_funcs=by_place, max_steps=1)
-    trainer.train()
-    assert calls == [16]
-    assert logged(trainer)[0]["reward"] == pytest.approx(1 / 8)
-    assert logged(trainer)[0]["pods/kept_reward"] == pytest.approx(1 / 4)
-
-
 @pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "bnpo", "cispo"])
 def test_other_losses_of_trl_take_the_kept_rows(make_trainer, loss_type):
     trainer = make_trainer(8, loss_type=loss_type, scale_rewards="batch", max_steps=1)

@@ -1,10 +1,8 @@
 """The rule `max_contrast`: any number of rows of each prompt, where the rewards differ most."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from test_selection_in_training import loss_by_hand, record_generations
@@ -13,16 +11,11 @@ from trl import GRPOTrainer
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
-from support.trl_runs import equal, logged, weights
+from support.trl_runs import equal, logged, table_of, weights
 
 #: The update sees 12 rows of three prompts, or of twelve with `MEAN`.
 BATCH = {"downsampling_rule": "max_contrast", "per_device_train_batch_size": 12, "max_steps": 1}
 MEAN = {"num_generations": 1}  # as many prompts as rows
-
-
-def table_of(trainer: Any) -> Any:
-    path = Path(trainer.args.output_dir) / "rollouts" / "step_000001.parquet"
-    return pq.read_table(path).to_pandas()
 
 
 def by_place(right: dict[int, list[int]], n: int = 8) -> Any:

@@ -2,15 +2,13 @@
 
 import asyncio
 import queue
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from support.trl_runs import equal, logged, weights
+from support.trl_runs import equal, logged, table_of, weights
 
 
 def easy(completions: list[Any], **kwargs: Any) -> list[float]:
@@ -22,12 +20,8 @@ def judge(completions: list[Any], **kwargs: Any) -> list[float | None]:
     return [None if i % 3 == 0 else 5.0 + i % 4 for i in range(len(completions))]
 
 
-def table_of(trainer: Any) -> Any:
-    return pq.read_table(Path(trainer.args.output_dir) / "rollouts" / "step_000001.parquet")
-
-
 def kept_of(trainer: Any) -> list[int]:
-    table = table_of(trainer).to_pandas()
+    table = table_of(trainer)
     return list(table["rollout"][table["kept"]])
 
 
@@ -48,7 +42,7 @@ def test_a_rollout_that_one_function_could_not_score_is_kept_last_and_told_once(
 def test_the_option_selects_them_by_what_the_others_gave(make_trainer, caplog):
     trainer = make_trainer(12, reward_funcs=[easy, judge], max_steps=1, select_partly_scored=True)
     trainer.train()
-    table = table_of(trainer).to_pandas()
+    table = table_of(trainer)
     rewards = table["reward"].to_numpy().reshape(2, 12)
     lowest = np.argsort(rewards[0])[:2]  # 1 and 2 by `easy` alone: extremes are kept
     assert set(lowest) <= {0, 3, 6, 9}

@@ -1,23 +1,15 @@
 """Reward functions as users write them: several, async, returning None, logging, failing."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 
 from podsrl.errors import RewardError
 from podsrl.trl.rewards import checked
-from support.trl_runs import equal, logged, weights
-
-
-def table_of(trainer: Any, step: int = 1) -> Any:
-    return pq.read_table(
-        Path(trainer.args.output_dir) / "rollouts" / f"step_{step:06d}.parquet"
-    ).to_pandas()
+from support.trl_runs import equal, logged, table_of, weights
 
 
 def odd(completions: list[Any], **kwargs: Any) -> list[float]:

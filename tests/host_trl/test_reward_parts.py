@@ -1,11 +1,9 @@
 """Rewards of several parts: what is selected by, and what the update follows."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -13,12 +11,7 @@ import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
 from podsrl.trl.rollouts import Rollouts, weighted_sums
-from support.trl_runs import logged
-
-
-def table_of(trainer: Any, step: int = 1) -> Any:
-    path = Path(trainer.args.output_dir) / "rollouts" / f"step_{step:06d}.parquet"
-    return pq.read_table(path).to_pandas()
+from support.trl_runs import logged, table_of
 
 
 def outcome(completions: list[Any], **kwargs: Any) -> list[float]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from trl import GRPOTrainer
@@ -15,12 +14,7 @@ from trl import GRPOTrainer
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
-from support.trl_runs import digits, equal, logged, weights
-
-
-def rollouts(trainer: Any, step: int) -> Any:
-    path = Path(trainer.args.output_dir) / "rollouts" / f"step_{step:06d}.parquet"
-    return pq.read_table(path).to_pandas()
+from support.trl_runs import equal, logged, table_of, weights
 
 
 def record_generations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -79,7 +73,7 @@ def test_the_first_step_is_the_gradient_of_the_papers_loss_on_the_kept_rollouts(
     before = weights(trainer)
     trainer.train()
     rows = generations[0]
-    table = rollouts(trainer, 1)
+    table = table_of(trainer, 1)
     rewards = table["reward"].to_numpy().reshape(2, 12)
     # brute force over all 495 subsets of each group, in place of our own rule
     kept, advantages = [], []
@@ -143,7 +137,7 @@ def test_only_kept_rows_enter_the_model_outside_generation(
     seen = count_rows_outside_generation(trainer, monkeypatch)
     trainer.train()
 
-    kept = rollouts(trainer, 1)["kept"].to_numpy()
+    kept = table_of(trainer, 1)["kept"].to_numpy()
     assert kept.reshape(2, 12).sum(axis=1).tolist() == [4, 4]
     expected = [tuple(p + c) for (p, c), k in zip(generations[0], kept, strict=True) if k]
     # each kept row: once per pass of the update, once for old log-probs if there are several
@@ -170,7 +164,7 @@ def test_padding_is_to_the_longest_kept_rollout(make_trainer, monkeypatch):
         16, max_steps=1, reward_funcs=shortest, downsampling_rule="max_reward", temperature=2.0
     )
     trainer.train()
-    table = rollouts(trainer, 1)
+    table = table_of(trainer, 1)
     longest_kept = table["tokens"][table["kept"]].max()
     assert shapes == [(8, longest_kept)]
     assert longest_kept < table["tokens"].max()
@@ -180,7 +174,7 @@ def test_metrics_of_trl_describe_all_rollouts_and_those_of_pods_the_kept_ones(ma
     trainer = make_trainer(12, gradient_accumulation_steps=2, max_steps=1)
     trainer.train()
     (entry,) = logged(trainer)
-    table = rollouts(trainer, 1)
+    table = table_of(trainer, 1)
     assert len(table) == 4 * 12  # 2 micro-batches of 8 rows are 4 groups
     kept = table[table["kept"]]
     assert len(kept) == 16
@@ -205,7 +199,7 @@ def test_the_rollout_log_holds_every_rollout_with_its_advantage_if_kept(make_tra
     trainer = make_trainer(10, max_steps=3)
     trainer.train()
     for step in (1, 2, 3):
-        table = rollouts(trainer, step)
+        table = table_of(trainer, step)
         assert table["step"].unique().tolist() == [step]
         rewards = table["reward"].to_numpy().reshape(2, 10)
         kept = np.stack([np.flatnonzero(k) for k in table["kept"].to_numpy().reshape(2, 10)])
@@ -231,7 +225,7 @@ def test_the_rollout_log_can_be_switched_off_and_is_bounded(make_trainer):
 def test_the_other_rules_train_too(make_trainer, rule):
     trainer = make_trainer(8, downsampling_rule=rule, max_steps=1)
     trainer.train()
-    table = rollouts(trainer, 1)
+    table = table_of(trainer, 1)
     for _, group in table.groupby("group"):
         rewards = group["reward"].to_numpy()
         kept = np.flatnonzero(group["kept"])
@@ -249,7 +243,7 @@ def test_a_callable_is_a_rule_and_is_saved_by_name(make_trainer):
     try:
         assert trainer.args.downsampling_rule == f"{__name__}:first_ones"
         trainer.train()
-        table = rollouts(trainer, 1)
+        table = table_of(trainer, 1)
         assert table["rollout"][table["kept"]].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
     finally:
         podsrl.RULES.pop(f"{__name__}:first_ones")
@@ -270,10 +264,6 @@ def test_a_rule_may_be_defined_anew_and_needs_a_name(tmp_path):
         podsrl.RULES.pop(f"{__name__}:first_ones")
     with pytest.raises(InvalidInputError, match="a function with a name"):
         given(functools.partial(first_ones))
-
-
-def test_digits_reward_has_the_spread_these_tests_need():
-    assert digits([[{"content": "135"}], [{"content": "24"}]]) == [0.75, 0.0]
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from podslab.tasks import get_task
 from podslab.training.run import to_dataset
+from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig, PODSTrainer
 
 COMMON: dict[str, Any] = {
@@ -101,6 +102,11 @@ def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool
 def logged(trainer: Any) -> list[dict[str, Any]]:
     """What was logged of each optimiser step."""
     return [entry for entry in trainer.state.log_history if "reward" in entry]
+
+
+def table_of(trainer: Any, step: int = 1) -> Any:
+    """The rollouts that a step recorded, as a data frame."""
+    return RunFolder(Path(trainer.args.output_dir)).rollouts(step).to_pandas()
 
 
 def trained_rows(trainer: Any) -> list[tuple[tuple[int, ...], float]]:

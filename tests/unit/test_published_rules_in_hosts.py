@@ -1,4 +1,4 @@
-"""Each published batch rule keeps the same rows in slime, in verl, in `pods select` and by itself."""
+"""Each published batch rule keeps the same rows in slime, verl, `pods select` and by itself."""
 
 import json
 

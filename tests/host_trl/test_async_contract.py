@@ -104,7 +104,7 @@ def test_the_worker_is_given_what_trls_trainer_gives_its_own(saved, args, worker
     )
     made = worker(n=M, **fields, **agent)
     ours = {**made._loop_kwargs, "lora_name": None}
-    assert set(given) == set(ours) - {"selection", "dataset_start_index"}
+    assert set(given) == set(ours) - {"selection", "select_partly_scored", "dataset_start_index"}
     other = ("dataset", "processing_class")
     assert {k: v for k, v in given.items() if k not in other} == {
         k: v for k, v in ours.items() if k in given and k not in other

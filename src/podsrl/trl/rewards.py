@@ -1,12 +1,12 @@
 """Reward functions whose errors say which function, at which step, for which completion."""
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from trl.trainer.utils import is_async_callable
 
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 from podsrl.rollout_log.turns import text_of
@@ -42,7 +42,9 @@ def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
             values = function(completions=completions, **given)
             return _as_rewards(values, who, next_step(), completions)
 
-    return call_async if is_async_callable(function) else call
+    called = getattr(function, "__call__", None)  # noqa: B004 (of an object, not whether it is one)
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+    return call_async if is_async else call
 
 
 def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) -> None:

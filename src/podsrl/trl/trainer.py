@@ -227,7 +227,9 @@ class PODSTrainer(ResumableTrainer):
         weights_F = self.args.selection_weights or self.reward_weights.tolist()
         masked_P_N = torch.zeros_like(rewards_P_N, dtype=torch.bool)
         if self.mask_truncated_completions:
-            ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+            tokenizer = self._tokenizer
+            ends = {*getattr(self, "eos_token_ids", ()), tokenizer.eos_token_id}  # not before 1.16
+            ends.add(tokenizer.pad_token_id)
             cut = [bool(ids) and ids[-1] not in ends for ids in columns["completion_ids"] or ()]
             masked_P_N.view(-1)[:] = torch.tensor(cut)
         return Rollouts(

@@ -47,7 +47,7 @@ def vllm(session: nox.Session) -> None:
 
 @nox.session
 def tracking(session: nox.Session) -> None:
-    """Tables of rollouts in the real wandb and trackio: half a minute."""
+    """Curves and tables in the real wandb and trackio: half a minute."""
     session.install("wandb", "trackio")
     # beside the packages of .venv: with these two every import of TRL takes a second longer
     (packages,) = Path(session.virtualenv.location).glob("lib/python*/site-packages")

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 from support.trl_runs import equal, weights
@@ -53,22 +52,6 @@ def test_a_half_written_checkpoint_is_not_resumed_from(make_trainer):
     assert checkpoint.last_complete(folder) == folder / "checkpoint-2"
     (folder / "checkpoint-2" / "pods_state_0.pt").unlink()
     assert checkpoint.last_complete(folder) == folder / "checkpoint-1"
-
-
-def test_rollouts_are_on_the_disk_before_their_checkpoint_counts(make_trainer, monkeypatch):
-    trainer = make_trainer(8, max_steps=2, save_strategy="steps", save_steps=2)
-    folder = Path(trainer.args.output_dir)
-    waited: list[tuple[str, bool]] = []  # for which file, and whether the checkpoint counted
-    make_durable = files.make_durable
-
-    def recorded(path: Path) -> None:
-        waited.append((path.name, checkpoint.last_complete(folder) is not None))
-        make_durable(path)
-
-    monkeypatch.setattr(files, "make_durable", recorded)
-    trainer.train()
-    assert waited == [("step_000001.parquet", False), ("step_000002.parquet", False)]
-    assert checkpoint.last_complete(folder) is not None
 
 
 @pytest.mark.parametrize("writes", ["_save_optimizer_and_scheduler", "_save_rng_state"])

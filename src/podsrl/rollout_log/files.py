@@ -5,7 +5,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +29,15 @@ def damage_as_notes(notes: list[str]) -> Iterator[None]:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
-def write_whole(path: Path, data: bytes, durable: bool = True) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part of it.
-
-    A file that is not durable may be lost when the machine goes down, until `make_durable`.
-    """
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with part.open("wb") as file:
         file.write(data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(part, path)
-
-
-def make_durable(path: Path) -> None:
-    """Wait until a file is on the disk; nothing happens if there is none any more."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
+        file.flush()
         os.fsync(file.fileno())
+    os.replace(part, path)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -62,7 +52,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     Raises:
         InvalidInputError: There is no JSON object in it.
     """
-    return _json_object(path.read_bytes(), str(path)) if path.is_file() else None
+    return json_object(path.read_bytes(), str(path)) if path.is_file() else None
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
@@ -94,7 +84,7 @@ def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
             continue
         where = f"{path}, line {number}"
         try:
-            values.append(_json_object(line, where))
+            values.append(json_object(line, where))
         except InvalidInputError:
             if number < len(lines):
                 raise
@@ -134,7 +124,8 @@ def _line(value: Mapping[str, Any]) -> bytes:
     return json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
-def _json_object(data: bytes, where: str) -> dict[str, Any]:
+def json_object(data: bytes, where: str) -> dict[str, Any]:
+    """The JSON object in these bytes; an `InvalidInputError` names `where` if there is none."""
     try:
         value = json.loads(data)
     except ValueError as error:  # broken JSON, or bytes that are not UTF-8

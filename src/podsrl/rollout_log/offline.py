@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.rollout_log.files import write_whole
+from podsrl.rollout_log.files import json_object, write_whole
 from podsrl.selection import as_number, is_number
 
 if TYPE_CHECKING:
@@ -80,33 +80,22 @@ def read_rollouts(path: Path) -> SavedRollouts:
     Raises:
         InvalidInputError: There is no such file, or it is damaged, or holds none.
     """
+    files = [path] if path.is_file() else []
     if path.is_dir():
         files = sorted(path.glob("rollouts/*.parquet")) or sorted(path.glob("*.parquet"))
-    else:
-        files = [path] if path.is_file() else []
     if not files:
         what = "no rollouts/step_*.parquet in" if path.is_dir() else "no file"
         raise InvalidInputError(f"{what} {path}")
-    of_parquet = files[0].suffix == ".parquet"
-    found = _read_parquet(path, files) if of_parquet else _read_lines(path)
+    if files[0].suffix == ".parquet":
+        found = _read_parquet(path, files)
+    else:
+        numbered = enumerate(path.read_bytes().split(b"\n"), start=1)
+        lines = {f"{path}, line {number}": line for number, line in numbered if line.strip()}
+        rows = [json_object(line, where) for where, line in lines.items()]
+        found = SavedRollouts(path, rows, [line.decode("utf-8-sig") for line in lines.values()])
     if not found.rows:
         raise InvalidInputError(f"{path}: there are no rollouts in it")
     return found
-
-
-def _read_lines(path: Path) -> SavedRollouts:
-    lines, rows = [], []
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            rows.append(json.loads(lines[-1]))
-        except ValueError as error:  # broken JSON, or bytes that are not UTF-8
-            raise InvalidInputError(f"{path}, line {number}: not JSON ({error})") from error
-        if not isinstance(rows[-1], dict):
-            raise InvalidInputError(f"{path}, line {number}: not a JSON object")
-    return SavedRollouts(path, rows, lines)
 
 
 def _read_parquet(where: Path, files: Sequence[Path]) -> SavedRollouts:

@@ -190,7 +190,7 @@ class RunFolder:
         return any(_holds_something(path) for name in _RESULTS for path in self.path.glob(name))
 
     def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Write the rollouts of a step, one row each; `RolloutLog.sync` makes them last.
+        """Write the rollouts of a step, one row each.
 
         Args:
             step: The optimiser step that they were generated for.
@@ -220,7 +220,7 @@ class RunFolder:
         buffer = io.BytesIO()
         # only prompts repeat; dictionaries of the other columns cost time and space
         pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
-        files.write_whole(self.rollout_path(step), buffer.getvalue(), durable=False)
+        files.write_whole(self.rollout_path(step), buffer.getvalue())
 
     def rollout_steps(self) -> list[int]:
         """The steps whose rollouts were written, ascending."""

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 
 
@@ -20,7 +19,6 @@ class RolloutLog:
         self.max_rows = max_rows
         self.stride = 1
         self._rows = {s: run.rollout_count(s) for s in run.rollout_steps()}
-        self._unsynced: set[int] = set()
         self._open: tuple[int, dict[str, list[Any]]] = (0, {})  # the step being logged
         while len(self._rows) > 1 and all((s - 1) % (2 * self.stride) == 0 for s in self._rows):
             self.stride *= 2
@@ -37,15 +35,8 @@ class RolloutLog:
         self._open = (step, {name: list(values) for name, values in columns.items()})
         self.run.write_rollouts(step, columns)
         self._rows[step] = len(columns["group"])
-        self._unsynced.add(step)
         while sum(self._rows.values()) > self.max_rows and len(self._rows) > 1:
             self.stride *= 2
             for dropped in [s for s in self._rows if (s - 1) % self.stride]:
                 self.run.rollout_path(dropped).unlink(missing_ok=True)
                 del self._rows[dropped]
-
-    def sync(self) -> None:
-        """Wait until all is on the disk, as a checkpoint needs; too slow for every step."""
-        for step in sorted(self._unsynced):
-            files.make_durable(self.run.rollout_path(step))
-        self._unsynced.clear()

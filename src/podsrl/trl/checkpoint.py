@@ -72,13 +72,12 @@ class ResumableTrainer(GRPOTrainer):
         return loss
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Our state and the rollouts first, then TRL's files.
+        """Our state first, then TRL's files.
 
         transformers writes trainer_state.json as its last file, and only then deletes older
         checkpoints. So a run that is killed while it saves has a whole checkpoint at any time.
         """
         folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
-        self.recorder.sync()
         folder.mkdir(parents=True, exist_ok=True)
         torch.save(self.state_dict(), state_file(folder, self.accelerator.process_index))
         self.accelerator.wait_for_everyone()

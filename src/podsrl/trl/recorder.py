@@ -1,6 +1,5 @@
 """The one writer of a training run's folder, for `PODSTrainer` by itself and for `pods train`."""
 
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,10 +67,6 @@ class RunRecorder(TrainerCallback):
         }
         self.run_id: str | None = None  # of the run, or of the checkpoint it is resumed from
         self._rollouts: RolloutLog | None = None
-        # TRL logs tables if `log_completions` is set; its own holds what the update saw
-        asked = args.report_to if args.log_completions else None
-        self._trackers = [name for name in ("wandb", "trackio") if name in (asked or ())]
-        self._table: tuple[int, dict[str, list[Any]]] | None = None  # for a tracker, until it logs
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the folder anew, or forget in it what a resumed run does again."""
@@ -120,20 +115,12 @@ class RunRecorder(TrainerCallback):
         """Write a step's metrics; what else TRL logs, such as totals at the end, is left out."""
         if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
             self.run.append_metrics({"step": state.global_step, **logs})
-            if self._table is not None:
-                self._log_table(*self._table)
-                self._table = None
 
     def record(self, kept: Kept, advantages_K: torch.Tensor, tokenizer: Any) -> None:
-        """Write a generation's rollouts; a tracker shows the last ones before it logs."""
-        tables = bool(self._trackers) and PartialState().is_main_process
-        if self._rollouts is None and not tables:
-            return
-        columns = rollout_columns(kept, advantages_K, tokenizer, self.names)
+        """Write a generation's rollouts."""
         if self._rollouts is not None:
+            columns = rollout_columns(kept, advantages_K, tokenizer, self.names)
             self._rollouts.write(kept.of.step + 1, columns)
-        if tables:
-            self._table = kept.of.step + 1, columns
 
     def complete_model_card(self, generated: int, trained: int) -> None:
         """Add to the card that TRL wrote how so many rollouts were selected."""
@@ -153,24 +140,10 @@ baseline `{config["advantage_baseline"]}`. So far {generated:,} rollouts were ge
 """
         write_whole(card, (card.read_text(encoding="utf-8") + said).encode())
 
-    def sync(self) -> None:
-        """Wait until the rollouts so far are on the disk."""
-        if self._rollouts is not None:
-            self._rollouts.sync()
-
     def finish(self, steps: int, training_seconds: float) -> None:
         """Write that the run is complete."""
         if PartialState().is_main_process:
             self.run.finish(self.config["arm"], self.config["seed"], steps, training_seconds)
-
-    def _log_table(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Log a step's rollouts as the table `rollouts` of the run that TRL's callbacks opened."""
-        import pandas as pd
-
-        frame = pd.DataFrame({"step": [step] * len(columns["kept"]), **columns})
-        for tracker in map(importlib.import_module, self._trackers):
-            if getattr(tracker, "run", tracker) is not None:  # wandb's is None where it is off
-                tracker.log({"rollouts": tracker.Table(dataframe=frame)})
 
 
 def rollout_columns(

@@ -1,7 +1,6 @@
 """`PODSRolloutWorker` in TRL's asynchronous trainer: n are generated, m are sent."""
 
 import asyncio
-import inspect
 import itertools
 import math
 import multiprocessing
@@ -71,18 +70,21 @@ def args(tmp_path: Path) -> Any:
     return make
 
 
+def trainer_of(saved: str, reward_funcs: Any, args: AsyncGRPOConfig, **given: Any) -> Any:
+    return AsyncGRPOTrainer(
+        saved, reward_funcs, args, questions(), weight_transfer=object(), **given
+    )
+
+
 @pytest.fixture
 def worker(saved: str, args: Any) -> Any:
     """worker(num_rollouts=..., ..., fields of the config): as a user makes it."""
 
     def make(reward_funcs: Any = letters, n: int | None = N, **given: Any) -> PODSRolloutWorker:
-        names = inspect.signature(PODSRolloutWorker).parameters
-        ours = (*names, "rule", "baseline", "scope", "selection_weights", "m", "colour")
-        ours = (*ours, "rollouts_per_round")
+        ours = {"select_partly_scored", "rollout_log", "rule", "baseline", "scope", "m", "colour"}
+        ours |= {"selection_weights", "rollouts_per_round"}
         options = {name: given.pop(name) for name in list(given) if name in ours}
-        options.setdefault("train_dataset", questions())
-        options.setdefault("args", args(**given))
-        return PODSRolloutWorker(saved, reward_funcs, num_rollouts=n, **options)
+        return PODSRolloutWorker(trainer_of(saved, reward_funcs, args(**given)), n, **options)
 
     return make
 
@@ -278,8 +280,8 @@ def test_the_asynchronous_trainer_learns_from_kept_rows_only(saved, args, tmp_pa
             "model": saved, "reward_funcs": [letters, short], "train_dataset": questions(),
             "args": args(vllm_server_base_url=server.url, max_staleness=2, max_steps=4),
         }  # fmt: skip
-        worker = PODSRolloutWorker(**given, num_rollouts=N)
-        trainer = AsyncGRPOTrainer(**given, rollout_worker=worker, weight_transfer=server)
+        trainer = AsyncGRPOTrainer(**given, weight_transfer=server)
+        worker = PODSRolloutWorker(trainer, num_rollouts=N)
         receive = trainer.rollout_queue.get
 
         def record(**kwargs: Any) -> Any:
@@ -327,9 +329,9 @@ def test_a_reward_function_that_fails_ends_training_with_its_name(saved, args):
             "model": saved, "reward_funcs": down, "train_dataset": questions(),
             "args": args(vllm_server_base_url=server.url),
         }  # fmt: skip
-        worker = PODSRolloutWorker(**given, num_rollouts=N, rollout_log=False)
+        trainer = AsyncGRPOTrainer(**given, weight_transfer=server)
+        worker = PODSRolloutWorker(trainer, num_rollouts=N, rollout_log=False)
         worker._mp_ctx = multiprocessing.get_context("fork")  # a new process imports for 7 s
-        trainer = AsyncGRPOTrainer(**given, rollout_worker=worker, weight_transfer=server)
         with pytest.raises(RuntimeError, match="Rollout worker child has failed") as failed:
             trainer.train()
     assert "reward function 'down' failed at step 1" in str(failed.value.__cause__)

@@ -4,15 +4,15 @@
 
 import inspect
 import os
-from typing import Any
+from argparse import Namespace
 
 import pytest
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 pytest.importorskip("trl.experimental.async_grpo.packing", reason="it needs TRL 1.16")
 
-from test_async import M, _on_cpu, args, loop_of, saved, worker  # noqa: F401
-from trl.experimental.async_grpo import AsyncGRPOTrainer, async_grpo_trainer
+from test_async import M, _on_cpu, args, saved, trainer_of, worker  # noqa: F401
+from trl.experimental.async_grpo import AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import (
     AsyncRolloutWorker,
     RolloutGroup,
@@ -20,12 +20,10 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 )
 
 from podsrl.errors import InvalidInputError, PodsError, UnsupportedError
-from podsrl.trl import PODSConfig
+from podsrl.trl import PODSRolloutWorker
 from support.agent_scenarios import Counter as Game
 from support.agent_scenarios import add
-from support.agents import questions
 from support.async_runs import letters
-from support.vllm_stand_in import serving
 
 # ---- what is refused -----------------------------------------------------------------------------
 
@@ -46,8 +44,6 @@ from support.vllm_stand_in import serving
             r"names 'acc', which is no reward function; allowed: letters",
         ),
         ({"reward_funcs": [letters, letters]}, InvalidInputError, "two reward functions are"),
-        ({"args": None}, InvalidInputError, r"needs args=AsyncGRPOConfig\(...\), got NoneType"),
-        ({"train_dataset": None}, InvalidInputError, r"train_dataset is required without"),
     ],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused_at_construction(worker, given, kind, says):
@@ -55,10 +51,9 @@ def test_what_is_not_supported_is_refused_at_construction(worker, given, kind, s
         worker(**given)
 
 
-def test_a_config_of_the_other_trainer_is_refused(worker, tmp_path):
-    other = PODSConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False)
-    with pytest.raises(InvalidInputError, match="got PODSConfig; PODSConfig is for PODSTrainer"):
-        worker(args=other)
+def test_another_trainer_is_refused():
+    with pytest.raises(InvalidInputError, match=r"an AsyncGRPOTrainer .* Namespace with no worker"):
+        PODSRolloutWorker(Namespace())
 
 
 def test_an_older_trl_is_refused(worker, monkeypatch):
@@ -67,54 +62,29 @@ def test_an_older_trl_is_refused(worker, monkeypatch):
         worker()
 
 
-def test_an_adapter_on_the_server_needs_the_trainers_peft_config(worker, monkeypatch, loop_of):
-    """Else the worker would ask for the model without it."""
-    monkeypatch.setattr(AsyncRolloutWorker, "start", lambda self: None)
-    with serving() as server:
-        server.models.append("trl-policy-v1")
-        for peft_config in (None, object()):
-            made = worker(
-                vllm_server_base_url=server.url, peft_config=peft_config, rollout_log=False
-            )
-            made.update_model_version(1)
-            if peft_config is None:
-                with pytest.raises(UnsupportedError, match="give PODSRolloutWorker the trainer's"):
-                    made.start()
-            else:
-                made.start()
-                assert loop_of(made)._request_model == "trl-policy-v1"
-
-
 # ---- what it relies on inside TRL ----------------------------------------------------------------
 
 
-def test_the_worker_is_given_what_trls_trainer_gives_its_own(saved, args, worker, monkeypatch):
-    given: dict[str, Any] = {}
-
-    class Recorded(AsyncRolloutWorker):
-        def __init__(self, **kwargs: Any) -> None:
-            given.update(kwargs)
-            super().__init__(**kwargs)
-
-    monkeypatch.setattr(async_grpo_trainer, "AsyncRolloutWorker", Recorded)
-    fields = {"temperature": 0.7, "top_k": 5, "max_tool_calling_iterations": 2, "min_p": 0.1}
+def test_the_worker_does_what_trls_own_was_set_up_for(saved, args):
+    fields = {"temperature": 0.7, "top_k": 5, "max_tool_calling_iterations": 2}
     agent = {"tools": [add], "environment_factory": Game}
-    trainer = AsyncGRPOTrainer(
-        saved, letters, args(**fields), questions(), weight_transfer=object(), **agent
-    )
-    made = worker(n=M, **fields, **agent)
-    ours = {**made._loop_kwargs, "lora_name": None}
-    assert set(given) == set(ours) - {"selection", "select_partly_scored", "dataset_start_index"}
-    other = ("dataset", "processing_class")
-    assert {k: v for k, v in given.items() if k not in other} == {
-        k: v for k, v in ours.items() if k in given and k not in other
-    }
-    assert ours["processing_class"].get_vocab() == given["processing_class"].get_vocab()
-    assert ours["dataset"].to_list() == given["dataset"].to_list()
-    assert trainer._lora_name == "trl-policy"
+    trainer = trainer_of(saved, letters, args(**fields), **agent)
+    theirs = dict(trainer.rollout_worker._loop_kwargs)
+    made = PODSRolloutWorker(trainer, 2 * M)
+    ours = {"selection": made.selection, "select_partly_scored": False, "num_generations": 2 * M}
     # with n = 2m twice as many are generated for the rows of an update
-    assert worker(**fields)._loop_kwargs["max_inflight_tasks"] == 2 * given["max_inflight_tasks"]
-    assert worker(max_inflight_tasks=9)._loop_kwargs["max_inflight_tasks"] == 9
+    ours["max_inflight_tasks"] = 2 * theirs["max_inflight_tasks"]
+    assert made._loop_kwargs == {**theirs, **ours}
+    assert trainer.rollout_worker is made
+    assert trainer.rollout_queue is made.rollout_buffer
+    assert {"lora_name", "tools", "environment_factory", "dataset"} <= set(theirs)
+
+
+def test_only_the_process_that_has_a_worker_gets_another(saved, args):
+    trainer = trainer_of(saved, letters, args())
+    trainer.rollout_worker = trainer.rollout_queue = None
+    PODSRolloutWorker(trainer)
+    assert trainer.rollout_worker is trainer.rollout_queue is None
 
 
 def test_trls_worker_and_loop_have_what_is_wrapped():

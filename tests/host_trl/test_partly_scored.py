@@ -82,7 +82,7 @@ def test_at_n_equal_to_m_training_is_trls_and_nothing_is_said(make_trainer, capl
 def test_the_asynchronous_worker_keeps_them_last_too(monkeypatch, tmp_path):
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     pytest.importorskip("trl.experimental.async_grpo.packing", reason="it needs TRL 1.16")
-    from trl.experimental.async_grpo import AsyncGRPOConfig
+    from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
     from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
 
     from podsrl.trl import PODSRolloutWorker
@@ -110,10 +110,10 @@ def test_the_asynchronous_worker_keeps_them_last_too(monkeypatch, tmp_path):
             output_dir=str(tmp_path), num_generations=4, seed=5, use_cpu=True, bf16=False,
             report_to="none", max_completion_length=12,
         )  # fmt: skip
-        worker = PODSRolloutWorker(
-            str(tmp_path / "model"), [easy, judge], args, train_dataset=questions(),
-            num_rollouts=n, select_partly_scored=option,
-        )  # fmt: skip
+        trainer = AsyncGRPOTrainer(
+            str(tmp_path / "model"), [easy, judge], args, questions(), weight_transfer=object()
+        )
+        worker = PODSRolloutWorker(trainer, n, select_partly_scored=option)
         loop = SelectingLoop(
             **worker._loop_kwargs, rollout_buffer=queue.Queue(), metrics_queue=queue.Queue(),
             model_version_value=SimpleNamespace(value=1), exception_info_queue=None,

@@ -71,13 +71,13 @@ def test_rows_of_a_real_server_are_selected_and_trained_on(served, tmp_path, mon
         output_dir=str(tmp_path / "run"), num_generations=M, max_steps=4, use_cpu=True, bf16=False,
         per_device_train_batch_size=2, gradient_accumulation_steps=2, max_completion_length=12,
         report_to="none", save_strategy="no", gradient_checkpointing=False, learning_rate=1e-3,
-        vllm_server_base_url=url, max_staleness=50, max_inflight_tasks=2 * N,
+        vllm_server_base_url=url, max_staleness=50, max_inflight_tasks=2 * M,
     )  # fmt: skip
     given = {
         "model": model, "reward_funcs": letters, "args": args, "train_dataset": questions(),
     }  # fmt: skip
-    worker = PODSRolloutWorker(**given, num_rollouts=N)
-    trainer = AsyncGRPOTrainer(**given, rollout_worker=worker, weight_transfer=NoTransfer())
+    trainer = AsyncGRPOTrainer(**given, weight_transfer=NoTransfer())
+    PODSRolloutWorker(trainer, num_rollouts=N)
     trainer.train()
     steps = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert len(steps) == 4

@@ -1,19 +1,15 @@
 """TRL's asynchronous rollout worker, with n rollouts per prompt of which m go to the trainer."""
 
-import inspect
 import queue
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
-import requests
 import torch
 import trl
-from datasets import Dataset
 from packaging.version import Version
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 from trl.experimental.async_grpo import AsyncGRPOConfig
-from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker, _AsyncRolloutLoop
+from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
 from trl.trainer.utils import get_callable_name
 
 from podsrl.downsampling import is_batch_rule, resolve_rule
@@ -29,46 +25,41 @@ from podsrl.trl.rewards import refuse_twice
 from podsrl.trl.rollout_loop import SCORED, SelectingLoop
 from podsrl.trl.rollouts import Kept, Rollouts
 
-_ADAPTER = "trl-policy"  # what TRL's trainer calls a LoRA adapter on the server
-
 
 class PODSRolloutWorker(AsyncRolloutWorker):
-    """Rollout worker for `AsyncGRPOTrainer(rollout_worker=...)`: n rollouts per prompt, m sent.
+    """Takes the place of an `AsyncGRPOTrainer`'s rollout worker: n rollouts per prompt, m sent.
 
-    Give it what you give the trainer, by the same names. TRL's metrics of rewards and tools
-    describe all n rollouts, those under `pods/` what is sent. With n = m the trainer gets what
-    TRL's own worker sends.
+    It does all that TRL's own would do, as that was set up by the trainer. TRL's metrics of rewards
+    and tools describe all n rollouts, those under `pods/` what is sent. With n = m the trainer gets
+    what TRL's own worker sends.
 
     Args:
-        model: The model's name or path, also the server's name for it.
-        args: The trainer's config; its `num_generations` is m, rollouts per prompt in the update.
+        trainer: The `AsyncGRPOTrainer`; its `num_generations` is m, rollouts per prompt in the
+            update, and its `max_inflight_tasks` counts these, too: n/m as many are under way.
         num_rollouts: The number n of rollouts per prompt; default 4m.
         select_partly_scored: As in `PODSConfig`, and so are rollout_log and rollout_log_max_rows.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
             the reward function), as in `podsrl.Selection`.
 
     Raises:
-        InvalidInputError: A size out of range, an unknown option, a wrong value.
+        InvalidInputError: Another trainer, a size out of range, an unknown option, a wrong value.
         UnknownNameError: There is no such rule.
-        UnsupportedError: TRL 1.15; a batch rule; or, when training begins, a server with the
-            adapter of a trainer whose peft_config the worker was not given.
+        UnsupportedError: TRL 1.15; a batch rule.
+
+    >>> trainer = AsyncGRPOTrainer(model, reward_funcs, args, dataset)  # doctest: +SKIP
+    >>> PODSRolloutWorker(trainer, num_rollouts=4)  # doctest: +SKIP
+    >>> trainer.train()  # doctest: +SKIP
     """
 
     _loop_cls = SelectingLoop
+    args: Any
     metrics_queue: Any
 
     def __init__(
         self,
-        model: str,
-        reward_funcs: Any = None,
-        args: AsyncGRPOConfig | None = None,
-        train_dataset: Any = None,
-        processing_class: Any = None,
-        *,
-        peft_config: Any = None,
-        tools: list[Callable[..., Any]] | None = None,
-        environment_factory: Any = None,
+        trainer: Any,
         num_rollouts: int | None = None,
+        *,
         select_partly_scored: bool = False,
         rollout_log: bool = True,
         rollout_log_max_rows: int = 1_000_000,
@@ -79,57 +70,35 @@ class PODSRolloutWorker(AsyncRolloutWorker):
                 f"PODSRolloutWorker needs trl >= 1.16, and {trl.__version__} is installed: pip"
                 " install 'trl>=1.16,<1.17'. PODSTrainer works with either"
             )
-        if not isinstance(args, AsyncGRPOConfig):
+        theirs = getattr(trainer, "rollout_worker", "no worker")
+        if not isinstance(theirs, AsyncRolloutWorker | None):
             raise InvalidInputError(
-                f"PODSRolloutWorker needs args=AsyncGRPOConfig(...), got {type(args).__name__};"
-                " PODSConfig is for PODSTrainer"
+                "PODSRolloutWorker needs an AsyncGRPOTrainer with TRL's own rollout worker, got"
+                f" {type(trainer).__name__} with {theirs}; PODSTrainer selects rollouts by itself"
             )
-        self.args = args
-        self.num_rollouts = 4 * args.num_generations if num_rollouts is None else num_rollouts
-        functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-        functions = [function for function in functions if function is not None]
-        self.selection = _selection(args, self.num_rollouts, options)
-        _check_names(functions, environment_factory, self.selection)
-        tokenizer = _processing_class(model, args) if processing_class is None else processing_class
-        if train_dataset is None and environment_factory is None:
-            raise InvalidInputError("train_dataset is required without an environment_factory")
-        sizes = {"num_generations": self.num_rollouts, "max_inflight_tasks": self._inflight_tasks()}
-        blank = {"prompt": [[{"role": "user", "content": ""}]]}
+        self.args = trainer.args
+        m = self.args.num_generations
+        self.num_rollouts = 4 * m if num_rollouts is None else num_rollouts
+        self.selection = _selection(self.args, self.num_rollouts, options)
+        if theirs is None:  # only the first process has one
+            return
+        given = dict(theirs._loop_kwargs)
+        _check_names(given["reward_funcs"], given["environment_factory"], self.selection)
+        given["num_generations"] = self.num_rollouts
+        given["max_inflight_tasks"] = -(-given["max_inflight_tasks"] * self.num_rollouts // m)
         super().__init__(
-            selection=self.selection,
-            select_partly_scored=select_partly_scored,
-            model_name=model,
-            dataset=Dataset.from_dict(blank) if train_dataset is None else train_dataset,
-            reward_funcs=functions,
-            processing_class=tokenizer,
-            eos_token_ids=_eos_token_ids(model, args, tokenizer),
-            tools=tools,
-            environment_factory=environment_factory,
-            vllm_server_url=args.vllm_server_base_url,
-            max_tokens=args.max_completion_length,
-            **{**_of_same_name(args), **sizes},
+            selection=self.selection, select_partly_scored=select_partly_scored, **given
         )
         show_messages()
-        self._with_adapter = peft_config is not None
-        self._tokenizer = tokenizer
+        self._tokenizer = given["processing_class"]
         self._log_rows = rollout_log_max_rows if rollout_log else 0
         self._log: RolloutLog | None = None
         self._advice = Advice()
         self._queue_of_child = self.metrics_queue
+        trainer.rollout_worker, trainer.rollout_queue = self, self.rollout_buffer
 
     def start(self) -> None:
         """TRL's; then what is scored is also logged."""
-        adapter = f"{_ADAPTER}-v{self.model_version}"
-        models = requests.get(f"{self._loop_kwargs['vllm_server_url']}/v1/models", timeout=60)
-        models.raise_for_status()
-        if adapter in {served.get("id") for served in models.json()["data"]}:
-            if not self._with_adapter:
-                raise UnsupportedError(
-                    f"the vLLM server has the trainer's adapter {adapter}, and the worker would"
-                    " generate without it: give PODSRolloutWorker the trainer's peft_config. If the"
-                    " adapter is an earlier run's, start the server anew"
-                )
-            self._loop_kwargs["lora_name"] = _ADAPTER
         self.metrics_queue = self._queue_of_child
         run = RunFolder(str(self.args.output_dir))
         if self._log_rows:
@@ -154,15 +123,6 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         super().stop()
         if self._log is not None:
             self._log.run.unlock()
-
-    def _inflight_tasks(self) -> int:
-        """TRL's bound counts rows that are trained on; n/m as many are generated for them."""
-        args = self.args
-        if args.max_inflight_tasks >= 0:
-            return args.max_inflight_tasks
-        rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
-        rows *= args.world_size * max(args.max_staleness, 1)
-        return -(-rows * self.num_rollouts // args.num_generations)
 
     def _summarise(self, records: list[dict[str, Any]]) -> dict[str, float]:
         """The metrics of the groups that were scored since the last log."""
@@ -255,34 +215,3 @@ def _check_names(functions: Sequence[Any], environments: Any, selection: Selecti
             f"selection_weights names {unknown[0]!r}, which is no reward function; allowed:"
             f" {', '.join(names)}"
         )
-
-
-def _of_same_name(args: AsyncGRPOConfig) -> dict[str, Any]:
-    """The fields of the trainer's config that TRL's loop takes by the same names."""
-    taken = inspect.signature(_AsyncRolloutLoop).parameters
-    return {field.name: getattr(args, field.name) for field in fields(args) if field.name in taken}
-
-
-def _processing_class(model: str, args: AsyncGRPOConfig) -> Any:
-    tokenizer = AutoTokenizer.from_pretrained(model, **_where(args))
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
-
-
-def _eos_token_ids(model: str, args: AsyncGRPOConfig, tokenizer: Any) -> list[int]:
-    """Every token that ends a completion by the model's or the tokenizer's word."""
-    try:
-        config = GenerationConfig.from_pretrained(model, revision=_where(args)["revision"])
-    except OSError:  # the model has no file for it
-        of_model = AutoConfig.from_pretrained(model, **_where(args))
-        config = GenerationConfig.from_model_config(of_model)
-    ids = config.eos_token_id
-    ids = [] if ids is None else [ids] if isinstance(ids, int) else list(ids)
-    own = tokenizer.eos_token_id
-    return ids if own in ids else [own, *ids]
-
-
-def _where(args: AsyncGRPOConfig) -> dict[str, Any]:
-    given = args.model_init_kwargs if isinstance(args.model_init_kwargs, dict) else {}
-    return {"revision": given.get("revision"), "trust_remote_code": args.trust_remote_code}

@@ -11,20 +11,13 @@ from transformers import TrainerCallback
 from podsrl.rollout_log.run_folder import RunFolder
 
 
-def test_the_models_card_names_pods_the_rule_and_the_rollouts(make_trainer):
-    mean = {"num_generations": 1, "downsampling_rule": "max_contrast"}
-    trainer = make_trainer(3, save_strategy="steps", save_steps=2, **mean)
+def test_the_models_card_names_pods_and_no_folder(make_trainer):
+    trainer = make_trainer(8, save_strategy="steps", save_steps=2)
     trainer.train()
     card = (Path(trainer.args.output_dir) / "README.md").read_text(encoding="utf-8")
     said = " ".join(card.split())
-    assert said.count("Which rollouts it was trained on") == 1
     assert "This model was trained with PODS, a method introduced in [Not All Rollouts" in said
-    # 2 steps of 8 prompts: 48 rollouts, 16 of them kept
-    saw = "and the update saw m = 1, chosen by the rule `max_contrast`"
-    assert f"n = 3 rollouts were generated and scored, {saw}" in said
-    assert "48 rollouts were generated and 16 (33%) trained on" in said
     assert str(trainer.args.output_dir) not in card  # nor any other folder of this machine
-    assert "output_dir" not in card
 
 
 @pytest.mark.parametrize("name", ["wandb", "trackio"])

@@ -48,15 +48,6 @@ def test_rollouts_read_back_with_nulls_where_there_is_no_value(tmp_path):
     assert table["advantage"] == [0.0, None, 2.0, None]
 
 
-def test_rollouts_of_wrong_columns_are_refused(tmp_path):
-    columns = rollout_columns()
-    del columns["kept"]
-    with pytest.raises(InvalidInputError, match="need the columns"):
-        RunFolder(tmp_path).write_rollouts(1, columns)
-    with pytest.raises(InvalidInputError, match="one length"):
-        RunFolder(tmp_path).write_rollouts(1, {**rollout_columns(), "tokens": [1]})
-
-
 def test_a_half_written_last_line_is_named_and_skipped(tmp_path):
     run = RunFolder(tmp_path)
     run.append_metrics({"step": 1})

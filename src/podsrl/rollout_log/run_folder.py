@@ -196,23 +196,13 @@ class RunFolder:
             step: The optimiser step that they were generated for.
             columns: Those of `ROLLOUT_COLUMNS` but "step", any of `OPTIONAL_COLUMNS`, and one
                 "rewards/<function>" per reward function; None or NaN is no value.
-
-        Raises:
-            InvalidInputError: A column is missing or unknown, or lengths differ.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        rows = len(columns.get("group", ()))
-        columns = {"step": [step] * rows, **columns}
+        columns = {"step": [step] * len(columns["group"]), **columns}
         types = ROLLOUT_COLUMNS | {k: v for k, v in OPTIONAL_COLUMNS.items() if k in columns}
         types |= {name: ("float64", "") for name in columns if name.startswith(REWARD_PREFIX)}
-        if set(columns) != set(types) or any(len(values) != rows for values in columns.values()):
-            given = ", ".join(f"{name} ({len(values)})" for name, values in columns.items())
-            raise InvalidInputError(
-                f"rollouts need the columns {', '.join(ROLLOUT_COLUMNS)} and any"
-                f" {REWARD_PREFIX}<function>, all of one length; got {given}"
-            )
         arrays = {
             name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
             for name, (kind, _) in types.items()

@@ -9,9 +9,8 @@ import torch
 from accelerate import PartialState
 from transformers import TrainerCallback
 
-from podsrl import __version__
 from podsrl.errors import InvalidInputError
-from podsrl.rollout_log.files import plain, write_whole
+from podsrl.rollout_log.files import plain
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.turns import text_of, turns_of
 from podsrl.rollout_log.writer import RolloutLog
@@ -121,24 +120,6 @@ class RunRecorder(TrainerCallback):
         if self._rollouts is not None:
             columns = rollout_columns(kept, advantages_K, tokenizer, self.names)
             self._rollouts.write(kept.of.step + 1, columns)
-
-    def complete_model_card(self, generated: int, trained: int) -> None:
-        """Add to the card that TRL wrote how so many rollouts were selected."""
-        card, config = self.run.path / "README.md", self.config
-        if not PartialState().is_main_process or not card.is_file():
-            return
-        share = f" ({trained / generated:.0%})" if generated else ""
-        said = f"""
-## Which rollouts it was trained on
-
-Trained with PODS, Policy Optimization with Down-Sampling
-([arXiv {PAPER["id"]}](https://arxiv.org/abs/{PAPER["id"]})), by podsrl {__version__}.
-For each prompt n = {config["num_rollouts"]} rollouts were generated and scored, and the update saw
-m = {config["num_generations"]}, chosen by the rule `{config["downsampling_rule"]}`, with the
-baseline `{config["advantage_baseline"]}`. So far {generated:,} rollouts were generated and
-{trained:,}{share} trained on.
-"""
-        write_whole(card, (card.read_text(encoding="utf-8") + said).encode())
 
     def finish(self, steps: int, training_seconds: float) -> None:
         """Write that the run is complete."""

@@ -79,31 +79,24 @@ class SelectingLoop(_AsyncRolloutLoop):
         for i in kept:
             own = list(islice(rows, len(rows_N[i])))
             advantages.append(own[0].advantage if own else 0.0)
-        self._send(
-            group,
-            names=names,
-            rewards=rewards_N,
-            parts=parts_N_F,
-            weights=weights_F,
-            kept=kept,
-            advantages=advantages,
-            prompt_ids=[_prompt_ids(one) for one in rows_N],
-        )
-        return samples
-
-    def _send(self, group: RolloutGroup, **scored: Any) -> None:
-        """What the trainer's process logs of a group; as TRL's metrics, given up if it lags."""
-        answers = group.reward_kwargs.get("answer", [None] * len(group.completions))
+        answers = group.reward_kwargs.get("answer", [None] * len(rows_N))
         record = {
-            **scored,
+            "names": names,
+            "rewards": rewards_N,
+            "parts": parts_N_F,
+            "weights": weights_F,
+            "kept": kept,
+            "advantages": advantages,
             "row": [{"answer": answer} for answer in answers],
+            "prompt_ids": [_prompt_ids(one) for one in rows_N],
             "completion_ids": group.completions_ids,
             "completion": group.completions,
         }
         try:
             self._metrics_queue.put_nowait({SCORED: record})
-        except queue.Full:
+        except queue.Full:  # as TRL's metrics it is given up if the trainer lags
             logger.info("the trainer reads no metrics; what was logged of a group is lost")
+        return samples
 
 
 def kept_of(group: RolloutGroup, kept: Sequence[int]) -> RolloutGroup:

@@ -183,11 +183,6 @@ class PODSTrainer(ResumableTrainer):
         finally:
             self.recorder.run.unlock()
 
-    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """TRL's; then it tells how the rollouts were selected, and how many so far."""
-        super().create_model_card(*args, **kwargs)
-        self.recorder.complete_model_card(self.rollouts_generated, self.rollouts_trained)
-
     # ---- between TRL's methods -------------------------------------------------------------------
 
     def _n_of_each(self, values: list[Any]) -> list[Any]:

@@ -5,6 +5,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from podsrl.cli.needs import needed
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.files import damage_as_notes, write_whole
+
 if TYPE_CHECKING:
     from podsrl.rollout_log.run_folder import RunFolder
 
@@ -24,10 +28,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Pack the rollouts into a page, and say where it is."""
-    from podsrl.cli.needs import needed
-    from podsrl.errors import InvalidInputError
-    from podsrl.rollout_log.files import damage_as_notes, write_whole
-
     with needed("rollouts"):
         from podsrl.rollout_log.inspector import pack_rollouts, render_page
 

@@ -1,8 +1,17 @@
 """`pods select`: down-sample rollouts in a file, without any trainer."""
 
 import argparse
+import json
 import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from podsrl.cli.needs import needed
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.files import json_object, write_whole
+from podsrl.selection import Selection, as_number, is_number
 
 SUMMARY = "keep the rollouts in a file that a rule chooses"
 
@@ -13,15 +22,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rollouts", type=Path, help=what)
     number = "rollouts per group; with a rule across groups, on average"
     parser.add_argument("--keep", type=int, required=True, metavar="M", help=number)
-    parser.add_argument(
-        "--rule",
-        default="max_variance",
-        help="which to keep: max_variance (default), or across groups max_contrast;"
-        " or file.py:function",
-    )
+    rule = "max_variance (default), or across groups max_contrast; or file.py:function"
+    parser.add_argument("--rule", default="max_variance", help=f"which to keep: {rule}")
     group = "field that says which group a rollout is of (prompt; of a run its step and group)"
     parser.add_argument("--group_by", metavar="FIELD", help=group)
-    reward = "field with the reward (reward)"
+    reward = "field with the reward (reward); null of a rollout that could not be scored"
     parser.add_argument("--reward", default="reward", metavar="FIELD", help=reward)
     parser.add_argument("--seed", type=int, help="breaks ties at random; default: lowest index")
     output = "file to write, of the kind that is read; must not exist (JSONL: stdout)"
@@ -33,33 +38,92 @@ def run(args: argparse.Namespace) -> int:
 
     Groups may differ in size; a group rule keeps one of `--keep` rollouts or fewer whole.
     """
-    from podsrl.cli.needs import needed
-    from podsrl.errors import InvalidInputError
-    from podsrl.rollout_log.offline import read_rollouts
-    from podsrl.selection import Selection
-
-    if args.output and args.output.exists():
-        raise InvalidInputError(f"{args.output} exists; choose another --output or remove it")
+    path, output = args.rollouts, args.output
+    if output and output.exists():
+        raise InvalidInputError(f"{output} exists; choose another --output or remove it")
+    files = [path] if path.is_file() else []
+    if path.is_dir():
+        files = sorted(path.glob("rollouts/*.parquet")) or sorted(path.glob("*.parquet"))
+    if not files:
+        what = "no rollouts/step_*.parquet in" if path.is_dir() else "no file"
+        raise InvalidInputError(f"{what} {path}")
+    of_parquet = files[0].suffix == ".parquet"
+    source: Any
     with needed("rollouts"):
-        rollouts = read_rollouts(args.rollouts)
-    groups = rollouts.grouped(args.group_by, args.reward)
+        rows, source = _read_parquet(files) if of_parquet else _read_lines(path)
+    if of_parquet and not output:
+        raise InvalidInputError("parquet can't be printed; say where to write with --output")
+    groups = _rewards_of_groups(rows, path, args.group_by, args.reward)
+    names = {"num_rollouts": "of a group", "num_kept": "--keep", "rule": "--rule", "seed": "--seed"}
     selection = Selection(
         num_rollouts=max(2, args.keep, *map(len, groups)),
         num_kept=args.keep,
         rule=args.rule,
         seed=args.seed,
-        names={
-            "num_rollouts": "of a group",
-            "num_kept": "--keep",
-            "rule": "--rule",
-            "seed": "--seed",
-        },
+        names=names,
     )
-    places = selection.select([list(group.values()) for group in groups])
-    kept = sorted(
-        list(group)[i] for group, chosen in zip(groups, places, strict=True) for i in chosen
-    )
-    rollouts.write(args.output, kept)
-    said = f"kept {len(kept)} of {len(rollouts.rows)} rollouts in {len(groups)} groups"
+    chosen = selection.select([list(group.values()) for group in groups])
+    pairs = zip(groups, chosen, strict=True)
+    kept = sorted(list(group)[i] for group, places in pairs for i in places)
+    if of_parquet:
+        import pyarrow.parquet as pq
+
+        output.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(source.take(kept), output, compression="zstd")
+    elif output:
+        write_whole(output, "".join(source[place] + "\n" for place in kept).encode())
+    else:
+        sys.stdout.write("".join(source[place] + "\n" for place in kept))
+    said = f"kept {len(kept)} of {len(rows)} rollouts in {len(groups)} groups"
     print(said, file=sys.stderr)
     return 0
+
+
+def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rollouts of a JSONL file, and its lines."""
+    numbered = enumerate(path.read_bytes().split(b"\n"), start=1)
+    lines = {f"{path}, line {number}": line for number, line in numbered if line.strip()}
+    rows = [json_object(line, where) for where, line in lines.items()]
+    return rows, [line.decode("utf-8-sig") for line in lines.values()]
+
+
+def _read_parquet(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:
+    """The rollouts of parquet files without their completions, and the table of all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = []
+    for file in files:
+        try:
+            tables.append(pq.read_table(file))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InvalidInputError(f"{file} is damaged: {error}") from error
+    table = pa.concat_tables(tables, promote_options="default")
+    cheap = [name for name in table.column_names if name != "completion"]
+    return table.select(cheap).to_pylist(), table
+
+
+def _rewards_of_groups(
+    rows: Sequence[dict[str, Any]], path: Path, group_by: str | None, reward: str
+) -> list[dict[int, float]]:
+    """The rewards of each group, by the place of the rollout in the file.
+
+    Raises:
+        InvalidInputError: There are none, a field is missing, or a reward is no number.
+    """
+    if not rows:
+        raise InvalidInputError(f"{path}: there are no rollouts in it")
+    ours = {"step", "group", "rollout"} <= set(rows[0])
+    fields = [group_by] if group_by else ["step", "group"] if ours else ["prompt"]
+    groups: dict[str, dict[int, float]] = defaultdict(dict)
+    for place, row in enumerate(rows):
+        where = f"{path}, rollout {place + 1}"
+        for field in fields:
+            if row.get(field) in (None, ""):
+                raise InvalidInputError(f"{where}: no field {field!r}")
+        value = row.get(reward, "missing")
+        if value is not None and not is_number(value):
+            raise InvalidInputError(f"{where}: {reward!r} must be a number or null; got {value!r}")
+        key = json.dumps([row[field] for field in fields], sort_keys=True, default=str)
+        groups[key][place] = as_number(value)
+    return list(groups.values())

@@ -103,10 +103,8 @@ class Selection:
 
         Args:
             given: What the user set: m, and rule, baseline, seed or selection_weights.
-            num_rollouts: The number of rollouts per prompt, from the host's own setting.
-            where: The prefix under which the user set the options, for messages:
-                "trainer.v1.pods_sync.".
-            n_name: What the host calls its number of rollouts, for messages.
+            num_rollouts: The number of rollouts per prompt, which the host calls `n_name`.
+            where: The prefix of the options, for messages, such as "trainer.v1.pods_sync.".
 
         Raises:
             InvalidInputError, UnknownNameError: As `Selection`; or an option is unknown.

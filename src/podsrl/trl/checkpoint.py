@@ -54,11 +54,8 @@ class ResumableTrainer(GRPOTrainer):
         world = self.accelerator.num_processes
         if state["world"] != world:
             logger.warning(
-                "the checkpoint was saved by %d processes and is resumed on %d: the run goes on"
-                " with the same weights and optimiser, but with other rollouts than it would have"
-                " drawn",
-                state["world"],
-                world,
+                f"the checkpoint was saved by {state['world']} processes and is resumed on {world}:"
+                " weights and optimiser are the same, other rollouts are drawn"
             )
             return
         self._step = state["micro_step"]

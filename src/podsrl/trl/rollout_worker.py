@@ -140,23 +140,14 @@ class PODSRolloutWorker(AsyncRolloutWorker):
 
 
 class ScoredGroups:
-    """TRL's queue of metrics for the trainer's `log`, which empties it; groups become metrics.
-
-    Args:
-        items: The queue of the other process.
-        summarise: A function that gives the metrics of the groups' records since the last time.
-    """
+    """TRL's queue of metrics for the trainer's `log`, which empties it; groups become metrics."""
 
     def __init__(self, items: Any, summarise: Callable[[list[dict[str, Any]]], dict]) -> None:
         self._items, self._summarise = items, summarise
         self._records: list[dict[str, Any]] = []
 
     def get_nowait(self) -> dict[str, Any]:
-        """The next metrics.
-
-        Raises:
-            queue.Empty: there are none.
-        """
+        """The next metrics; `queue.Empty` if there are none."""
         while True:
             try:
                 item = self._items.get_nowait()

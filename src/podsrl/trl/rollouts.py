@@ -19,16 +19,7 @@ from podsrl.errors import RewardError, UnsupportedError
 Columns = dict[str, Sequence[Any] | None]  # name -> one value per row, or nothing at all
 
 #: What TRL's `_generate` returns, in this order.
-GENERATED = (
-    "prompt_ids",
-    "completion_ids",
-    "tool_mask",
-    "completion",
-    "logps",
-    "fields",
-    "images",
-    "tool_images",
-)
+GENERATED = "prompt_ids completion_ids tool_mask completion logps fields images tool_images"
 EXTRA = "extra/"  # before the names of columns that reward functions gave to `log_extra`
 
 
@@ -122,7 +113,9 @@ class Kept:
     @cached_property
     def columns(self) -> Columns:
         """The columns of the rollouts that this rank trains on."""
-        return select_rows(self.of.columns, self.places[self.share])
+        rows = self.places[self.share]
+        columns = self.of.columns.items()
+        return {k: None if v is None else [v[place] for place in rows] for k, v in columns}
 
     @property
     def some_ranks_lack_images(self) -> bool:
@@ -198,7 +191,7 @@ def columns_of(
     Fields that a rollout_func added go to the rows, where reward functions find them.
     """
     columns: Columns = {"row": rows, "prompt": prompts}
-    columns |= zip(GENERATED, generated, strict=True)
+    columns |= zip(GENERATED.split(), generated, strict=True)
     fields: Any = columns.pop("fields")
     for name, values in fields.items():
         for i, row in enumerate(rows):
@@ -212,12 +205,7 @@ def columns_of(
 def generated_of(columns: Columns) -> tuple[Any, ...]:
     """These rows as TRL's `_generate` returns them; its fields are in the rows already."""
     given: dict[str, Any] = {**columns, "fields": {}, "tool_images": columns["tool_images"] or []}
-    return tuple(given[name] for name in GENERATED)
-
-
-def select_rows(columns: Mapping[str, Sequence[Any] | None], rows: Sequence[int]) -> Columns:
-    """Every column at the same rows, in the order of `rows`; the one way rows are dropped here."""
-    return {k: None if v is None else [v[i] for i in rows] for k, v in columns.items()}
+    return tuple(given[name] for name in GENERATED.split())
 
 
 def gather_rows(columns: Mapping[str, Sequence[Any] | None], total: int) -> Columns:

@@ -19,17 +19,15 @@ def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
     given = dict(config["trainer"]["v1"].get(mode) or {})
     selection = Selection.from_options(given, n, where, n_name="actor_rollout_ref.rollout.n")
     algorithm = config["algorithm"]
-    if algorithm["adv_estimator"] != "grpo":
-        needs = f"needs algorithm.adv_estimator=grpo; got {algorithm['adv_estimator']}."
-        if selection.baseline == "group":
-            raise UnsupportedError(
-                f"{where}baseline=group {needs} Use baseline=kept, which works with every estimator"
-            )
-        if selection.across_prompts:
-            raise UnsupportedError(
-                f"{where}rule={selection.rule} keeps rows across prompts, which {needs} A rule"
-                " within prompts, such as max_variance, works with every estimator"
-            )
+    needs_grpo = "baseline=group" if selection.baseline == "group" else ""
+    if selection.across_prompts:
+        needs_grpo = f"rule={selection.rule} keeps rows across prompts, which"
+    if needs_grpo and algorithm["adv_estimator"] != "grpo":
+        raise UnsupportedError(
+            f"{where}{needs_grpo} needs algorithm.adv_estimator=grpo; got"
+            f" {algorithm['adv_estimator']}. Every estimator works with baseline=kept and a rule"
+            " within prompts, such as max_variance"
+        )
     if selection.baseline == "group" and algorithm.get("use_kl_in_reward"):
         raise UnsupportedError(
             f"{where}baseline=group can't be used with algorithm.use_kl_in_reward=True: dropped"

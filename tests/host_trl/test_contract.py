@@ -13,12 +13,17 @@ pytest.importorskip("trl")
 import torch
 import trl
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 from transformers import TrainerCallback, trainer
 from trl import GRPOConfig, GRPOTrainer
 
 from support.agents import agent_trainer, questions
 
 ROOT = Path(__file__).parents[2]
+asks_by_argument = pytest.mark.skipif(
+    Version(trl.__version__) < Version("1.15"),
+    reason="before TRL 1.15 its engine is asked for self.num_generations; test_vllm shows it",
+)
 CHANGED = "TRL changed GRPOTrainer.{}: podsrl.trl relies on it, see docs/versions.md"
 
 
@@ -38,7 +43,7 @@ def test_the_installed_trl_is_of_the_tested_range():
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
         ("_get_train_sampler", ["self", "dataset"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
-        (
+        pytest.param(
             "_generate_single_turn",
             [
                 "self",
@@ -48,6 +53,7 @@ def test_the_installed_trl_is_of_the_tested_range():
                 "num_generations",
                 "has_tool_images",
             ],
+            marks=asks_by_argument,
         ),
     ],
 )
@@ -107,6 +113,7 @@ def test_generate_returns_eight_things_and_trl_goes_on_with_the_same_prompt_list
     assert len(trainer._logs["prompt"]) == len(trainer._logs["advantages"]) == 4
 
 
+@asks_by_argument
 def test_trl_asks_its_engine_for_num_generations_completions_of_a_prompt(make_trainer, monkeypatch):
     """vLLM is asked for n completions of each prompt through this argument."""
     asked = []
@@ -168,7 +175,7 @@ def test_what_trl_keeps_of_environments_tools_and_images(tmp_path, monkeypatch):
     assert trainer.environments is None
     trainer.train()
     assert [len(pool) for pool in trainer._environment_pool.values()] == [8]
-    assert {p[-1]["content"][-8:] for p in trainer._logs["prompt"]} == {"observed"}
+    assert all("observed" in str(prompt) for prompt in trainer._logs["prompt"])
 
 
 def test_the_attributes_that_are_read_or_written_exist(make_trainer):
@@ -177,10 +184,11 @@ def test_the_attributes_that_are_read_or_written_exist(make_trainer):
     for name in (
         "num_generations", "num_iterations", "scale_rewards", "reward_func_names",
         "reward_weights", "_tokenizer", "_step", "_buffered_inputs", "_pending_extra_logs",
-        "eos_token_ids", "mask_truncated_completions", "tools", "environment_factories",
+        "mask_truncated_completions", "tools", "environment_factories",
         "log_multimodal",
     ):  # fmt: skip
         assert hasattr(trainer, name), CHANGED.format(name)
+    assert hasattr(trainer, "eos_token_ids") == (Version(trl.__version__) >= Version("1.15"))
     assert trainer._step == 1
     assert trainer._logs["images"] == deque(maxlen=trainer._logs["prompt"].maxlen)
     assert trainer._logs["prompt"].maxlen == trainer.args.generation_batch_size == 8

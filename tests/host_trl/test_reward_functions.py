@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from podsrl.errors import RewardError
+from podsrl.rollout_log.turns import text_of
 from podsrl.trl.rewards import checked
 from support.trl_runs import equal, logged, table_of, weights
 
@@ -108,7 +109,7 @@ def test_extra_logs_of_a_reward_function_stay_beside_their_rollouts(make_trainer
     trainer.train()
     logs = trainer._logs
     assert len(logs["prompt"]) == 8
-    assert [c[-1]["content"] for c in logs["completion"]] == list(logs["extra"]["text"])
+    assert list(map(text_of, logs["completion"])) == list(logs["extra"]["text"])
     assert logged(trainer)[0]["calls"] == 1.0  # scored once, though generated for n
 
 

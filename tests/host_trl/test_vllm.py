@@ -8,10 +8,17 @@ import pytest
 pytest.importorskip("trl")
 pytest.importorskip("requests")  # TRL's client of a vLLM server
 
+import trl
+from packaging.version import Version
+
 from podsrl.trl.swapped import MAX_NUM_BATCHED_TOKENS
 from support.torchrun import torchrun
 from support.trl_runs import trained_rows
 
+pytestmark = pytest.mark.skipif(
+    Version(trl.__version__) < Version("1.12"),
+    reason="the stand-in for vLLM is of TRL 1.12 or later",
+)
 WORKER = str(Path(__file__).with_name("vllm_worker.py"))
 COLOCATE = {"use_vllm": True, "vllm_mode": "colocate", "max_steps": 1}
 

@@ -252,4 +252,7 @@ def install(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(vllm_generation, "SamplingParams", SamplingParams, raising=False)
     client = vllm_client.VLLMClient
     patch.setattr(client, "init_communicator", lambda self, device: None)
-    patch.setattr(client, "update_named_params", lambda self, metadata, parameters: None)
+    update = (
+        "update_named_params" if hasattr(client, "update_named_params") else "update_named_param"
+    )
+    patch.setattr(client, update, lambda self, *parameters: None)

@@ -39,11 +39,6 @@ def is_batch_rule(rule: Rule) -> bool:
     return bool(getattr(getattr(rule, "func", rule), _MARK, False))
 
 
-def is_built_in(rule: Rule) -> bool:
-    """Whether a rule is the library's own, whose result needs no check."""
-    return str(_origin(getattr(rule, "func", rule))[0]).startswith("podsrl.downsampling.")
-
-
 def register_rule(name: str, rule: Rule) -> None:
     """Make `rule` known under `name` everywhere a rule's name is accepted.
 
@@ -125,10 +120,7 @@ def _load(name: str, rule: str) -> Rule:
             " 'module:function' or a callable"
         )
         raise UnknownNameError(f"unknown rule {rule!r}; {suggestion(name, RULES, all_of_them)}")
-    try:
-        found = getattr(import_module_or_file(where), attribute, None)
-    except UnknownNameError as error:
-        raise UnknownNameError(f"rule {rule!r}: {error}") from error
+    found = getattr(import_module_or_file(where), attribute, None)
     if not callable(found):
         raise UnknownNameError(f"rule {rule!r}: {where} has no function {attribute!r}")
     return found

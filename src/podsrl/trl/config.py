@@ -107,8 +107,7 @@ class PODSConfig(GRPOConfig):
         if not self._in_pods_trainer:
             raise InvalidInputError(
                 "PODSConfig selects rollouts with PODSTrainer only, and another trainer was given"
-                " it. Add the line `from podsrl.trl import PODSTrainer`, and construct"
-                " PODSTrainer(...) with it, or give TRL's own trainer its own GRPOConfig"
+                " it: `from podsrl.trl import PODSTrainer`, or give TRL's own trainer a GRPOConfig"
             )
         return super().place_model_on_device
 
@@ -177,10 +176,9 @@ class PODSConfig(GRPOConfig):
             self.scale_rewards == "batch" or aggregation != "sum_then_normalize"
         ):
             raise InvalidInputError(
-                f"advantage_baseline={self.advantage_baseline!r} is defined for scale_rewards"
-                " 'group' or 'none' with multi_objective_aggregation 'sum_then_normalize'; got"
-                f" {self.scale_rewards!r} and {aggregation!r}. Use advantage_baseline='kept' with"
-                " those."
+                f"advantage_baseline={self.advantage_baseline!r} needs scale_rewards 'group' or"
+                " 'none' and multi_objective_aggregation 'sum_then_normalize', and 'kept' does not;"
+                f" got {self.scale_rewards!r} and {aggregation!r}"
             )
 
 
@@ -204,10 +202,9 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
     prompts = int(args.generation_batch_size or 0) // int(args.num_generations or 1)
     if hasattr(dataset, "__len__") and len(dataset) < prompts:
         raise InvalidInputError(
-            f"train_dataset has {len(dataset)} prompts, and one generation takes {prompts}"
-            " (rows per generation / num_generations): TRL would train on nothing. Give more"
-            " prompts, lower per_device_train_batch_size or gradient_accumulation_steps, or raise"
-            " num_generations"
+            f"train_dataset has {len(dataset)} prompts, and one generation takes {prompts} (rows /"
+            " num_generations): TRL would train on nothing. Give more prompts, lower"
+            " per_device_train_batch_size or gradient_accumulation_steps, or raise num_generations"
         )
     functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
     weights = args.selection_weights

@@ -10,8 +10,11 @@ the share of right ones is the accuracy before that step.
 
 import argparse
 import json
+import math
 from collections import defaultdict
+from itertools import accumulate
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 import torch
@@ -129,7 +132,7 @@ class ProbedTrainer(LabTrainer):
         return found
 
 
-def train(arm: str, rate: float, seed: int, out: Path) -> None:
+def train(arm: str, rate: float, seed: int, steps: int, out: Path) -> None:
     """Train an arm, and write its file; nothing if that is there."""
     file = out / f"{arm}_{rate:g}_{seed}.json"
     if file.exists():
@@ -143,7 +146,7 @@ def train(arm: str, rate: float, seed: int, out: Path) -> None:
             per_device_train_batch_size=16,
             gradient_accumulation_steps=1,
             max_completion_length=LIMIT,
-            max_steps=STEPS,
+            max_steps=steps,
             learning_rate=rate,
             lr_scheduler_type="constant",
             logging_steps=1,
@@ -181,30 +184,63 @@ def summary(
     return {"arm": arm, "rate": rate, "seed": seed, **by_step, "gradients": probes}
 
 
+#: What the figure shows.
+SHOWN = ("grpo-8", "contrast-4", "contrast-8-group", "contrast-8-group-ended")
+
+
+def seconds(run: dict[str, Any]) -> list[float]:
+    """Processor seconds of training up to each step; a probed step counts as the median one."""
+    probed = {probe["step"] for probe in run["gradients"]}
+    update = run["cpu_seconds_update"]
+    usual = median(spent for step, spent in enumerate(update) if step not in probed)
+    spent = [usual if step in probed else one for step, one in enumerate(update)]
+    return list(accumulate(g + u for g, u in zip(run["cpu_seconds_generate"], spent, strict=True)))
+
+
+def right_at(run: dict[str, Any], time: float) -> float:
+    """The mean share of right rollouts in the three steps up to a time, nan if it ended before."""
+    done = sum(one <= time for one in seconds(run))
+    before_end = done < len(run["right"]) or seconds(run)[-1] >= 0.97 * time
+    return fmean(run["right"][max(0, done - 3) : done] or [math.nan]) if before_end else math.nan
+
+
+def _steps(run: dict[str, Any]) -> int:
+    return len(run["right"])
+
+
 def write_page(runs: list[dict[str, Any]]) -> None:
     """docs/results/language-model.{json,png} and the table for its page, from the runs alone."""
     from matplotlib.figure import Figure
 
     write_json(RESULTS / "language-model.json", {"runs": runs})
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    panels = figure.subplots(1, 3)
-    titles = {"right": "Share of right rollouts", "entropy": "Entropy", "tokens": "Tokens"}
-    shown = [arm for arm in ARMS if any(r["arm"] == arm for r in runs)]
-    print("| arm | seeds | right, last 3 steps | entropy, step 7 | tokens, last 3 steps |")
-    print("|---|---|---|---|---|")
-    for place, arm in enumerate(shown):
-        own = [run for run in runs if run["arm"] == arm and run["rate"] == 3e-5]
+    # of an arm and a seed the longest run; a shorter one has the gradients
+    longest = {(r["arm"], r["seed"], r["rate"]): r for r in sorted(runs, key=_steps)}.values()
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    panels = dict(zip(("right", "tokens", "clipped"), figure.subplots(1, 3), strict=True))
+    titles = {"right": "Right rollouts", "tokens": "Tokens", "clipped": "Cut off at 32 tokens"}
+    print(
+        "| arm | seeds | right, last 3 of 14 steps | after 200 s | 400 s | 600 s | seconds a step |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for arm, name in NAMES.items():
+        own = [run for run in longest if run["arm"] == arm and run["rate"] == 3e-5]
         if not own:
             continue
-        for panel, (name, title) in zip(panels, titles.items(), strict=True):
+        for title, panel in panels.items() if arm in SHOWN else ():
             for number, run in enumerate(own):  # a line for each seed
-                label = None if number else NAMES[arm]
-                panel.plot(range(1, STEPS + 1), run[name], color=f"C{place}", label=label)
-            panel.set(title=title, xlabel="step")
-        last = [torch.tensor([run[name] for run in own]).mean(0) for name in titles]
-        values = (f"{last[0][-3:].mean():.2f}", f"{last[1][6]:.2f}", f"{last[2][-3:].mean():.0f}")
-        print(f"| {NAMES[arm]} | {len(own)} | {' | '.join(values)} |")
-    handles, labels = panels[0].get_legend_handles_labels()
+                label = None if number else name
+                color = f"C{SHOWN.index(arm)}"
+                panel.plot(seconds(run), run[title], color=color, label=label, lw=1.2)
+            panel.set(title=titles[title], xlabel="seconds of training")
+        last = [fmean(run["right"][STEPS - 3 : STEPS]) for run in own]
+        times = [
+            [at for run in own if not math.isnan(at := right_at(run, t))] for t in (200, 400, 600)
+        ]
+        shown = [f"{fmean(one):.0%} of {len(one)}" if one else "" for one in times]
+        each = fmean(seconds(run)[STEPS - 1] / STEPS for run in own)
+        ends = ", ".join(f"{one:.0%}" for one in last)
+        print(f"| {name} | {len(own)} | {ends} | {' | '.join(shown)} | {each:.0f} |")
+    handles, labels = panels["right"].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     figure.savefig(RESULTS / "language-model.png", dpi=130)
 
@@ -216,15 +252,16 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--rates", nargs="+", type=float, default=[3e-5, 1e-4])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--page", action="store_true", help="write docs/results/language-model.*")
     args = parser.parse_args()
     if args.page:
-        write_page([json.loads(file.read_text()) for file in sorted(args.out.glob("*.json"))])
+        write_page([json.loads(file.read_text()) for file in sorted(args.out.rglob("*_*_*.json"))])
         return
     for rate in args.rates:
         for seed in args.seeds:
             for arm in args.arms:
-                train(arm, rate, seed, args.out)
+                train(arm, rate, seed, args.steps, args.out)
 
 
 if __name__ == "__main__":

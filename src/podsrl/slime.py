@@ -47,7 +47,10 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     _check_global_batch_size(args, selection.num_kept)
     rewards = [[_reward(args, sample) for sample in group] for group in data]
     scores = [
-        [selection.score(reward, _parts(one)) for reward, one in zip(of_group, group, strict=True)]
+        [
+            selection.score(reward, one.reward if isinstance(one.reward, dict) else {})
+            for reward, one in zip(of_group, group, strict=True)
+        ]
         for of_group, group in zip(rewards, data, strict=True)
     ]
     for group, of_group, kept in zip(data, rewards, selection.select(scores), strict=True):
@@ -130,7 +133,3 @@ def _reward(args: Any, sample: Any) -> float:
         return math.nan
     value = sample.get_reward_value(args)
     return math.nan if value is None else float(value)
-
-
-def _parts(sample: Any) -> dict[str, Any]:
-    return dict(sample.reward) if isinstance(sample.reward, dict) else {}

@@ -30,11 +30,14 @@ def run(args: argparse.Namespace) -> int:
     """Pack the rollouts into a page, and say where it is."""
     with needed("rollouts"):
         from podsrl.rollout_log.inspector import pack_rollouts, render_page
+        from podsrl.rollout_log.run_folder import RunFolder, find_runs
 
     if args.rollouts < 1:
         raise InvalidInputError(f"--rollouts must be at least 1; got {args.rollouts}")
     output = args.output or args.folders[0] / "rollouts.html"
-    runs = [run for folder in args.folders for run in _runs_of(folder)]
+    runs: list[RunFolder] = []
+    for folder in args.folders:  # one with rollouts/ is a run, whatever else it holds
+        runs += [RunFolder(folder)] if (folder / "rollouts").is_dir() else find_runs(folder)
     notes: list[str] = []
     with needed("rollouts"), damage_as_notes(notes):
         packed = pack_rollouts(_named(runs), args.rollouts)
@@ -45,13 +48,6 @@ def run(args: argparse.Namespace) -> int:
     write_whole(output, render_page(title, packed, notes).encode())
     print(f"wrote {output} (open it in a browser)")
     return 0
-
-
-def _runs_of(folder: Path) -> "list[RunFolder]":
-    """The runs in a folder; a folder with rollouts/ is one, whatever else it holds."""
-    from podsrl.rollout_log.run_folder import RunFolder, find_runs
-
-    return [RunFolder(folder)] if (folder / "rollouts").is_dir() else find_runs(folder)
 
 
 def _named(runs: "list[RunFolder]") -> "list[tuple[str, RunFolder]]":

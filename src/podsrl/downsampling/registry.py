@@ -4,7 +4,7 @@ import ast
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
 from podsrl.plugins import import_module_or_file
@@ -14,13 +14,12 @@ from podsrl.plugins import import_module_or_file
 #: kept_P_N, booleans with exactly `rows` true. Rewards are float64, NaN where unscorable; hosts
 #: give numpy arrays.
 Rule = Callable[..., Any]
-AnyRule = TypeVar("AnyRule", bound=Rule)
 
 RULES: dict[str, Rule] = {}
 _MARK = "keeps_rows_across_prompts"
 
 
-def batch_rule(rule: AnyRule) -> AnyRule:
+def batch_rule(rule: Rule) -> Rule:
     """Mark a function as a batch rule: it keeps rows across prompts.
 
     >>> import numpy as np

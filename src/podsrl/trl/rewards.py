@@ -108,12 +108,11 @@ def _as_reward(value: Any, who: str, step: int, completion: Any) -> float:
         return math.nan
     try:
         reward = float("no number" if isinstance(value, str | bytes) else value)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        problem = "which is no number"
-    else:
+        problem = "which is infinite"
         if not math.isinf(reward):
             return reward
-        problem = "which is infinite"
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        problem = "which is no number"
     raise RewardError(
         f"{who} returned {value!r:.80} at step {step}, {problem}; {_ALLOWED}. It was for the"
         f" completion {_shown(completion)}"

@@ -7,8 +7,9 @@ except what is logged.
 import logging
 import math
 import queue
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -69,7 +70,7 @@ class SelectingLoop(_AsyncRolloutLoop):
                 samples = [row for i in kept for row in rows_N[i]]
             else:
                 called = names[: len(self.reward_funcs)]
-                known = [_known([parts_N[i][name] for i in kept]) for name in called]
+                known = [partial(_known, [parts_N[i][name] for i in kept]) for name in called]
                 with swapped(self, reward_funcs=known):
                     samples = await super()._score_group(kept_of(group, kept))
             of_all_n = _means(metrics_N)
@@ -88,7 +89,7 @@ class SelectingLoop(_AsyncRolloutLoop):
             "kept": kept,
             "advantages": advantages,
             "row": [{"answer": answer} for answer in answers],
-            "prompt_ids": [_prompt_ids(one) for one in rows_N],
+            "prompt_ids": [_prompt_of(one[0]) if one else [] for one in rows_N],
             "completion_ids": group.completions_ids,
             "completion": group.completions,
         }
@@ -111,11 +112,13 @@ def kept_of(group: RolloutGroup, kept: Sequence[int]) -> RolloutGroup:
     return replace(group, **shorter)
 
 
-def _known(rewards: list[float]) -> Callable[..., Any]:
-    async def known(**given: Any) -> list[float]:
-        return rewards
+def _known(rewards: list[float], **given: Any) -> list[float]:
+    return rewards
 
-    return known
+
+def _prompt_of(row: RolloutSample) -> list[int]:
+    """The tokens before the first one that the model wrote."""
+    return row.input_ids[: int(row.completion_mask.argmax())].tolist()
 
 
 def _means(metrics_N: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -125,11 +128,3 @@ def _means(metrics_N: Sequence[Mapping[str, float]]) -> dict[str, float]:
         values = [metrics[name] for metrics in metrics_N if not math.isnan(metrics[name])]
         found[name] = sum(values) / len(values) if values else math.nan
     return found
-
-
-def _prompt_ids(rows: Sequence[RolloutSample]) -> list[int]:
-    """The tokens before the first one that the model wrote."""
-    if not rows:
-        return []
-    first = int(rows[0].completion_mask.argmax())
-    return rows[0].input_ids[:first].tolist()

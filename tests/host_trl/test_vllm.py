@@ -17,7 +17,7 @@ from support.trl_runs import trained_rows
 
 pytestmark = pytest.mark.skipif(
     Version(trl.__version__) < Version("1.12"),
-    reason="the stand-in for vLLM is of TRL 1.12 or later",
+    reason="the stand-in is for TRL 1.12 or later",
 )
 WORKER = str(Path(__file__).with_name("vllm_worker.py"))
 COLOCATE = {"use_vllm": True, "vllm_mode": "colocate", "max_steps": 1}

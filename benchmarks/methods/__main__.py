@@ -129,7 +129,7 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
     for key, method in methods.items():
         known = before.get(key) or earlier.get(method.get("tuned_as"), {})
         scores[key] = {float(rate): values for rate, values in known.items()}
-    for folder in sorted(RUNS.glob(f"methods-{name}-rates-*")):
+    for folder in sorted(p for p in RUNS.glob(f"methods-{name}-rates-*") if p.is_dir()):
         first = next(iter(find_runs(folder))).config()["arm"]
         for arm in load_comparison([folder], Choices(references=(first,), partial=True)).arms:
             key, rate = arm.name.rsplit("_at_", 1)

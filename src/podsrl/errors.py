@@ -1,7 +1,8 @@
 """The errors podsrl raises. Each is a `PodsError` and also the standard error that it refines."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class PodsError(Exception):
@@ -29,6 +30,19 @@ class MissingDependencyError(PodsError, ImportError):
 
 class RewardError(PodsError, RuntimeError):
     """A reward function raised, or returned something that is no reward."""
+
+
+@contextmanager
+def needed(extra: str) -> Iterator[None]:
+    """Turn a failed import into one line that says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith(("podsrl", "podslab")):
+            raise
+        raise MissingDependencyError(
+            f"this needs {error.name}, which is not installed: pip install 'podsrl[{extra}]'"
+        ) from error
 
 
 def suggestion(given: object, known: Iterable[str], otherwise: str = "") -> str:

@@ -143,8 +143,7 @@ class Selection:
             InvalidInputError: A part of that name is missing, or is no number; or the reward is
                 infinite.
         """
-        if math.isinf(reward):
-            refuse_infinite(np.asarray(reward))
+        refuse_infinite(np.asarray(reward))
         if self.selection_weights is None or math.isnan(reward):
             return reward
         parts = {"score": reward, **parts}

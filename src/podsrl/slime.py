@@ -18,8 +18,6 @@ from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.selection import Selection
 
-__all__ = ["post_process_rewards", "select_rollouts"]
-
 logger = logging.getLogger(__name__)
 
 _ADVANTAGE = "pods_advantage"  # where `select_rollouts` leaves it in Sample.metadata

@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podsrl.cli.needs import needed
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, needed
 from podsrl.rollout_log.files import damage_as_notes, write_whole
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from podsrl.cli.needs import needed
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, needed
 from podsrl.rollout_log.files import json_object, write_whole
 from podsrl.selection import Selection, as_number, is_number
 

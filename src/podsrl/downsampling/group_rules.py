@@ -40,8 +40,7 @@ def best_of_sorted(order: Order, m: int) -> Integers:
         """Over the m - k lowest and the k highest, k = 0..m."""
         sums_2_P_K = np.zeros((2, len(low_P_M), m + 1))
         np.cumsum([low_P_M, high_P_M], axis=-1, out=sums_2_P_K[..., 1:])
-        found: Floats = sums_2_P_K[0, :, ::-1] + sums_2_P_K[1]
-        return found
+        return np.asarray(sums_2_P_K[0, :, ::-1] + sums_2_P_K[1])
 
     squares_P_K = sums(low_P_M**2, high_P_M**2) - sums(low_P_M, high_P_M) ** 2 / m
     among_best = squares_P_K >= squares_P_K.max(axis=-1, keepdims=True) - _EQUAL

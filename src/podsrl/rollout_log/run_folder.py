@@ -142,11 +142,6 @@ class RunFolder:
         """What `describe_environment` said; of each later start under "resumed". {} if unknown."""
         return files.read_json(self.path / "environment.json") or {}
 
-    def environments(self) -> list[dict[str, Any]]:
-        """One mapping for each start, the first one first."""
-        first = self.environment()
-        return [first, *first.pop("resumed", [])]
-
     def append_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add one logged step to metrics.jsonl; it must hold an integer "step"."""
         files.append_line(self.path / "metrics.jsonl", metrics)

@@ -103,10 +103,8 @@ class RunRecorder(TrainerCallback):
         changed = [f"{k} {before[k]!r} -> {now[k]!r}" for k in names if before[k] != now[k]]
         if changed:
             path.rename(path.with_name(f"config-until-{step}.yaml"))
-            said = (
-                "%s goes on after step %d with another selection, and keeps the earlier config: %s"
-            )
-            logger.warning(said, run.path, step, "; ".join(changed))
+            said = f"{run.path} goes on after step {step} with another selection, and keeps the"
+            logger.warning(f"{said} earlier config: {'; '.join(changed)}")
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any

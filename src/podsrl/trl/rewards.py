@@ -48,11 +48,7 @@ def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
 
 
 def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) -> None:
-    """Refuse infinite rewards, which a reward model may give, and those TRL can't square.
-
-    Raises:
-        RewardError: The message has the model's name.
-    """
+    """Refuse infinite rewards, which a reward model may give, and those TRL can't square."""
     infinite_F = (rewards_R_F.abs() > _HUGE).any(dim=0).tolist()
     if any(infinite_F):
         names = ", ".join(name for name, bad in zip(names_F, infinite_F, strict=True) if bad)
@@ -63,11 +59,7 @@ def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) 
 
 
 def refuse_twice(names_F: Sequence[str]) -> None:
-    """Names of reward functions tell their metrics and columns apart.
-
-    Raises:
-        InvalidInputError: Two have one name, as two `functools.partial` of one function.
-    """
+    """Two reward functions may not have one name: it tells their metrics and columns apart."""
     if twice := sorted({name for name in names_F if names_F.count(name) > 1}):
         raise InvalidInputError(
             f"two reward functions are called {twice[0]!r}, and metrics and logged columns tell"

@@ -133,9 +133,7 @@ class Kept:
     def advantages(self, baseline: Any, scale_rewards: str) -> torch.Tensor:
         """The advantages of all kept rollouts, shape (K,), for groups of any size.
 
-        Args:
-            baseline: What they are relative to, as in `group_advantages`.
-            scale_rewards: As TRL's: "group", "batch" or "none".
+        The baseline is that of `group_advantages`; scale_rewards is TRL's: group, batch or none.
         """
         rewards_P_N, kept_P_N = self.of.rewards_P_N.double().cpu(), self.kept_P_N.cpu()
         advantages_P_N = group_advantages(

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is not finished; 0 if then all is."""
-    from podsrl.cli.needs import needed
+    from podsrl.errors import needed
 
     with needed("trl"):
         from podslab.comparison.comparison import Shard, open_comparison, refuse_foreign

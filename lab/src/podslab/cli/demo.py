@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Warm-start, evaluate, train, evaluate; tell what came of it and where to look."""
-    from podsrl.cli.needs import needed
+    from podsrl.errors import needed
 
     with needed("trl"):
         from podslab.cli import progress

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from podslab.tasks import get_task
-    from podsrl.cli.needs import needed
+    from podsrl.errors import needed
 
     with needed("trl"):
         from podslab.training.config_file import parse_options

@@ -133,7 +133,7 @@ def _measured(args: argparse.Namespace) -> "tuple[Measured, str]":
 
 def _measure(args: argparse.Namespace) -> "RunFolder":
     """The short run of a config, announced before it starts."""
-    from podsrl.cli.needs import needed
+    from podsrl.errors import needed
 
     folder = args.out / "run"
     if (folder / "config.yaml").is_file():

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the report and print its table."""
     out = Path(args.out or Path(args.folders[0], "report"))
     refuse_unwritable(out)
-    from podsrl.cli.needs import needed
+    from podsrl.errors import needed
 
     with needed("report"):
         from podslab.report.curves import Clock

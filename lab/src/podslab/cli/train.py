@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Preview, train, and tell what came of it."""
     from podslab.training.config_file import read_config
-    from podsrl.cli.needs import needed
+    from podsrl.errors import needed
 
     config = read_config(args.config)
     if args.model:

@@ -153,12 +153,13 @@ def _read(folder: RunFolder) -> Run:
             raise InvalidInputError(
                 f"{folder.path / 'config.yaml'} must say the run's {key}; got {config.get(key)!r}"
             )
+    started = folder.environment()
     return Run(
         str(config["arm"]),
         int(config["seed"]),
         folder,
         config,
-        folder.environments(),
+        [started, *started.pop("resumed", [])],
         evaluations(folder),
         folder.metrics(),
     )

@@ -11,6 +11,7 @@ from trl import GRPOTrainer
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
+from podsrl.trl.rollouts import without_fillers
 from support.trl_runs import equal, logged, table_of, weights
 
 #: The update sees 12 rows of three prompts, or of twelve with `MEAN`.
@@ -205,6 +206,18 @@ def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
     for name, step in trained[False].items():
         torch.testing.assert_close(trained[True][name], step, rtol=1e-4, atol=1e-7)
     assert any(step.abs().max() > 1e-4 for step in trained[False].values())
+
+
+def test_a_row_that_was_cut_off_is_skipped_as_well():
+    batch = {
+        "advantages": torch.tensor([1.0, -1.0, 0.0, 2.0]),
+        "completion_mask": torch.tensor([[1, 1], [0, 0], [1, 0], [1, 0]]),
+        "num_items_in_batch": torch.tensor(4),
+    }
+    shorter = without_fillers(batch, 1, "dapo")
+    assert shorter["advantages"].tolist() == [1.0, 2.0]
+    assert shorter["completion_mask"].tolist() == [[1, 1], [1, 0]]
+    assert shorter["num_items_in_batch"] == 4
 
 
 def test_fillers_are_skipped_only_where_they_have_no_gradient():

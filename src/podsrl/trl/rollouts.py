@@ -163,13 +163,15 @@ def partly_scored(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch
 
 
 def without_fillers(batch: dict[str, Any], parts: int, loss_type: str) -> dict[str, Any]:
-    """TRL's batch without rows of advantage 0, but for those that make `parts` equal parts.
+    """TRL's batch without rows that have no gradient, but for those that make equal `parts`.
+
+    They have the advantage 0, or the loss leaves them out as they were cut off.
 
     The gradient stays the same: some losses are divided by the tokens of all rows, which the batch
     names; of those that are means over rows the advantages are scaled. With images nothing is left
     out.
     """
-    fills_K = batch["advantages"] == 0
+    fills_K = (batch["advantages"] == 0) | ~batch["completion_mask"].bool().any(dim=1)
     rows = max(1, -(-int((~fills_K).sum()) // parts)) * parts
     if rows >= len(fills_K) or "num_images" in batch:
         return batch

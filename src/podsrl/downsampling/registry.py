@@ -16,7 +16,6 @@ from podsrl.plugins import import_module_or_file
 Rule = Callable[..., Any]
 
 RULES: dict[str, Rule] = {}
-_MARK = "keeps_rows_across_prompts"
 
 
 def batch_rule(rule: Rule) -> Rule:
@@ -29,13 +28,13 @@ def batch_rule(rule: Rule) -> Rule:
     >>> is_batch_rule(first_prompts)
     True
     """
-    setattr(rule, _MARK, True)
+    rule.keeps_rows_across_prompts = True  # type: ignore[attr-defined]
     return rule
 
 
 def is_batch_rule(rule: Rule) -> bool:
     """Whether a rule keeps rows across prompts."""
-    return bool(getattr(getattr(rule, "func", rule), _MARK, False))
+    return bool(getattr(getattr(rule, "func", rule), "keeps_rows_across_prompts", False))
 
 
 def register_rule(name: str, rule: Rule) -> None:

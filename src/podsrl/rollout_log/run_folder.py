@@ -182,7 +182,8 @@ class RunFolder:
     @property
     def is_used(self) -> bool:
         """Whether a run recorded or saved anything here."""
-        return any(_holds_something(path) for name in _RESULTS for path in self.path.glob(name))
+        found = [path for name in _RESULTS for path in self.path.glob(name)]
+        return any(any(p.iterdir()) if p.is_dir() else p.stat().st_size > 0 for p in found)
 
     def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write the rollouts of a step, one row each.
@@ -251,10 +252,6 @@ class RunFolder:
     def rollout_path(self, step: int) -> Path:
         """Where the rollouts of a step are."""
         return self.path / "rollouts" / f"step_{step:06d}.parquet"
-
-
-def _holds_something(path: Path) -> bool:
-    return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
 
 
 def find_runs(folder: str | Path) -> list[RunFolder]:

@@ -29,7 +29,6 @@ PAPER = {
 }""",
 }
 
-
 #: The settings whose change makes a resumed run another experiment.
 _SELECTS = (
     "num_rollouts num_generations downsampling_rule advantage_baseline selection_weights"

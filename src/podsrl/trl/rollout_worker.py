@@ -29,9 +29,9 @@ from podsrl.trl.rollouts import Kept, Rollouts
 class PODSRolloutWorker(AsyncRolloutWorker):
     """Takes the place of an `AsyncGRPOTrainer`'s rollout worker: n rollouts per prompt, m sent.
 
-    It does all that TRL's own would do, as that was set up by the trainer. TRL's metrics of rewards
-    and tools describe all n rollouts, those under `pods/` what is sent. With n = m the trainer gets
-    what TRL's own worker sends.
+    Construct it between the trainer and `trainer.train()`. It does all that TRL's own would do, as
+    that was set up by the trainer. TRL's metrics of rewards and tools describe all n rollouts,
+    those under `pods/` what is sent. With n = m the trainer gets what TRL's own worker sends.
 
     Args:
         trainer: The `AsyncGRPOTrainer`; its `num_generations` is m, rollouts per prompt in the
@@ -45,10 +45,6 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         InvalidInputError: Another trainer, a size out of range, an unknown option, a wrong value.
         UnknownNameError: There is no such rule.
         UnsupportedError: TRL 1.15; a batch rule.
-
-    >>> trainer = AsyncGRPOTrainer(model, reward_funcs, args, dataset)  # doctest: +SKIP
-    >>> PODSRolloutWorker(trainer, num_rollouts=4)  # doctest: +SKIP
-    >>> trainer.train()  # doctest: +SKIP
     """
 
     _loop_cls = SelectingLoop

@@ -92,8 +92,8 @@ def kept_keys(groups: Sequence[Group]) -> set[str]:
 
 def advantages(groups: Sequence[Group], baseline: Any, scale: bool) -> np.ndarray:
     """`podsrl.group_advantages` of the groups, shape (P, N); 0 where nothing was kept."""
-    rewards_P_N, kept_P_N = _numbers(groups, "reward"), _numbers(groups, "kept") == 1
-    return group_advantages(rewards_P_N, kept_P_N, baseline=baseline, scale=scale, eps=EPS)
+    kept_P_N = _numbers(groups, "kept") == 1
+    return group_advantages(_numbers(groups, "reward"), kept_P_N, baseline, scale, EPS)
 
 
 def advantages_of_rows(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:

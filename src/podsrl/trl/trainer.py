@@ -259,7 +259,7 @@ class PODSTrainer(ResumableTrainer):
         if kept is None or len(output["advantages"]) != len(output["prompt_ids"]):
             raise UnsupportedError(
                 "this version of TRL does not take the kept rows from _generate; podsrl was tested"
-                " with trl>=1.15,<1.17"
+                " with trl>=1.9,<1.17"
             )
         whole = self.selection.num_rollouts == self.selection.num_kept
         if self.selection.baseline != "kept" or (self.selection.across_prompts and not whole):

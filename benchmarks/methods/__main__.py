@@ -16,17 +16,17 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import yaml
 
-from benchmarks.evidence.harness import RESULTS, RUNS, best, compare, mean_accuracy
+from benchmarks.evidence.harness import RESULTS, RUNS, best, compare
 from benchmarks.evidence.rows import settings_of
 from benchmarks.evidence.rows_settings import FIRST_TUNING_SEED, RATES, SEEDS, SETTINGS
 from benchmarks.methods.page import write_page
 from podslab.evaluation.records import evaluations
-from podslab.report.load_runs import Choices, load_comparison
 from podsrl.rollout_log.files import write_json
 from podsrl.rollout_log.run_folder import PHASES, RunFolder, find_runs
 
@@ -130,12 +130,11 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
         known = before.get(key) or earlier.get(method.get("tuned_as"), {})
         scores[key] = {float(rate): values for rate, values in known.items()}
     for folder in sorted(p for p in RUNS.glob(f"methods-{name}-rates-*") if p.is_dir()):
-        first = next(iter(find_runs(folder))).config()["arm"]
-        for arm in load_comparison([folder], Choices(references=(first,), partial=True)).arms:
-            key, rate = arm.name.rsplit("_at_", 1)
-            if key in methods and key not in before:
-                new = mean_accuracy(arm.curves).tolist()
-                scores[key].setdefault(float(rate), []).extend(new)
+        for run in find_runs(folder):
+            key, rate = run.config()["arm"].rsplit("_at_", 1)
+            if run.finished() is not None and key in methods and key not in before:
+                learned = fmean(point.mean("answer_accuracy") for point in evaluations(run)[1:])
+                scores[key].setdefault(float(rate), []).append(learned)
     return {key: by_rate for key, by_rate in scores.items() if by_rate}
 
 

@@ -72,7 +72,7 @@ NAMES = {
     "contrast-4-rowloss": "max_contrast, 4 rollouts, loss averaged per row",
     "contrast-4-short": "max_contrast, 4 rollouts, of equal ones the shorter",
 }
-LIMIT, STEPS = 32, 14
+LIMIT, STEPS, ROWS = 32, 14, 16
 PROBED = (0, 6)  # steps after which the gradients of right and of wrong rows are measured
 
 
@@ -143,7 +143,7 @@ def train(arm: str, rate: float, seed: int, steps: int, out: Path) -> None:
         reward_funcs=[strict, brief] if "selection_weights" in fields else strict,
         args=PODSConfig(
             output_dir=str(out / "runs" / file.stem),
-            per_device_train_batch_size=16,
+            per_device_train_batch_size=ROWS,
             gradient_accumulation_steps=1,
             max_completion_length=LIMIT,
             max_steps=steps,
@@ -188,20 +188,27 @@ def summary(
 SHOWN = ("grpo-8", "contrast-4", "contrast-8-group", "contrast-8-group-ended")
 
 
-def seconds(run: dict[str, Any]) -> list[float]:
-    """Processor seconds of training up to each step; a probed step counts as the median one."""
+def seconds(run: dict[str, Any], skipped: bool = False) -> list[float]:
+    """Processor seconds of training up to each step; a probed step counts as the median one.
+
+    With `skipped` as if rows of advantage 0 had cost no pass, but for one of a step.
+    """
     probed = {probe["step"] for probe in run["gradients"]}
-    update = run["cpu_seconds_update"]
+    update, fillers = run["cpu_seconds_update"], run["filler_rows"]
     usual = median(spent for step, spent in enumerate(update) if step not in probed)
-    spent = [usual if step in probed else one for step, one in enumerate(update)]
-    return list(accumulate(g + u for g, u in zip(run["cpu_seconds_generate"], spent, strict=True)))
+    update = [usual if step in probed else one for step, one in enumerate(update)]
+    shares = [max(1, ROWS - filler) / ROWS if skipped else 1.0 for filler in fillers]
+    spent = zip(run["cpu_seconds_generate"], update, shares, strict=True)
+    return list(accumulate(g + u * share for g, u, share in spent))
 
 
-def right_at(run: dict[str, Any], time: float) -> float:
+def right_at(run: dict[str, Any], time: float, skipped: bool) -> float:
     """The mean share of right rollouts in the three steps up to a time, nan if it ended before."""
-    done = sum(one <= time for one in seconds(run))
-    before_end = done < len(run["right"]) or seconds(run)[-1] >= 0.97 * time
-    return fmean(run["right"][max(0, done - 3) : done] or [math.nan]) if before_end else math.nan
+    curve = seconds(run, skipped)
+    done = sum(one <= time for one in curve)
+    if not done or curve[-1] < 0.95 * time:
+        return math.nan
+    return fmean(run["right"][max(0, done - 3) : done])
 
 
 def _steps(run: dict[str, Any]) -> int:
@@ -219,9 +226,9 @@ def write_page(runs: list[dict[str, Any]]) -> None:
     panels = dict(zip(("right", "tokens", "clipped"), figure.subplots(1, 3), strict=True))
     titles = {"right": "Right rollouts", "tokens": "Tokens", "clipped": "Cut off at 32 tokens"}
     print(
-        "| arm | seeds | right, last 3 of 14 steps | after 200 s | 400 s | 600 s | seconds a step |"
+        "| arm | seeds | right, steps 12 to 14 | 200 s | 400 s | skipped: 200 s | 300 s | 380 s |"
     )
-    print("|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|")
     for arm, name in NAMES.items():
         own = [run for run in longest if run["arm"] == arm and run["rate"] == 3e-5]
         if not own:
@@ -233,13 +240,11 @@ def write_page(runs: list[dict[str, Any]]) -> None:
                 panel.plot(seconds(run), run[title], color=color, label=label, lw=1.2)
             panel.set(title=titles[title], xlabel="seconds of training")
         last = [fmean(run["right"][STEPS - 3 : STEPS]) for run in own]
-        times = [
-            [at for run in own if not math.isnan(at := right_at(run, t))] for t in (200, 400, 600)
-        ]
-        shown = [f"{fmean(one):.0%} of {len(one)}" if one else "" for one in times]
-        each = fmean(seconds(run)[STEPS - 1] / STEPS for run in own)
+        times = [(200, False), (400, False), (200, True), (300, True), (380, True)]
+        at = [[one for r in own if not math.isnan(one := right_at(r, *t))] for t in times]
+        shown = [f"{fmean(one):.0%} of {len(one)}" if one else "" for one in at]
         ends = ", ".join(f"{one:.0%}" for one in last)
-        print(f"| {name} | {len(own)} | {ends} | {' | '.join(shown)} | {each:.0f} |")
+        print(f"| {name} | {len(own)} | {ends} | {' | '.join(shown)} |")
     handles, labels = panels["right"].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     figure.savefig(RESULTS / "language-model.png", dpi=130)

@@ -59,11 +59,6 @@ def compare(name: str, config: dict[str, Any], jobs: int) -> None:
         sys.exit(f"a part of {name} failed; start this again to go on")
 
 
-def best(tried: Mapping[float, Sequence[float]]) -> float:
-    """The learning rate with the highest mean accuracy."""
-    return max(tried, key=lambda rate: float(np.mean(tried[rate])))
-
-
 def mean_accuracy(curves: ArmCurves) -> npt.NDArray[np.float64]:
     """The mean of each seed over all evaluations except the first: what it learned on the way."""
     return np.asarray(np.nanmean(curves.accuracy[:, 1:], axis=1))
@@ -85,9 +80,10 @@ def equally_long(reference: ArmCurves, arm: ArmCurves) -> tuple[ArmCurves, ArmCu
     return cut(reference), cut(arm)
 
 
-def hardware(names: Sequence[str]) -> str:
-    """The machines that the runs were made on, and the commits that they were made at."""
-    environments = [run.environment() for name in names for run in find_runs(RUNS / name)]
+def hardware(*names: str) -> str:
+    """The machines that the runs of these folders were made on, and the commits of the code."""
+    folders = [folder for name in names for folder in RUNS.glob(name) if folder.is_dir()]
+    environments = [run.environment() for folder in folders for run in find_runs(folder)]
     machines = sorted({f"{e['cpu']}, {e['cores']} cores" for e in environments})
     commits = sorted({(e.get("git") or {}).get("commit", "unknown")[:12] for e in environments})
     return f"{'; '.join(machines)}, one thread per run, commits {', '.join(commits)}"

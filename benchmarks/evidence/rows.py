@@ -17,14 +17,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benchmarks.evidence import tuning
 from benchmarks.evidence.harness import (
     RESULTS,
     RUNS,
-    best,
     compare,
     equally_long,
     figure,
@@ -38,9 +39,7 @@ from benchmarks.evidence.rows_settings import (
     ARMS,
     AUTHORS,
     FAMILIES,
-    FIRST_TUNING_SEED,
     GRPO,
-    RATES,
     SEEDS,
     SETTINGS,
     WORDS,
@@ -72,103 +71,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=("tune", "run", "condense"))
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (2)")
-    parser.add_argument("--tuning_seeds", type=int, default=2, help="for learning rates (2)")
     parser.add_argument("--settings", nargs="*", default=list(SETTINGS), choices=SETTINGS)
     args = parser.parse_args()
     for name in args.settings:
         if args.only in (None, "tune"):
-            tune(name, args.tuning_seeds, args.jobs)
+            arms = {arm: {"like": "pods"} | own for arm, own in ARMS.items()}
+            tuning.tune("rows", name, arms, partial(tried, name), args.jobs)
         if args.only in (None, "run"):
             compare(f"rows-{name}", final(name), args.jobs)
     if args.only in (None, "condense"):
         condense(args.settings)
 
 
-def settings_of(name: str) -> dict[str, Any]:
-    """What a setting changes of the config `evidence`; its model is made if need be."""
-    settings = dict(SETTINGS[name].settings)
-    if settings.get("model_name_or_path") == "speller":
-        from benchmarks.evidence.spelling import get_speller  # with torch, which nothing else needs
-
-        settings["model_name_or_path"] = str(get_speller(settings["tiny_options"]))
-    return settings
-
-
-def _comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) -> dict[str, Any]:
-    setting = SETTINGS[name]
-    return {
-        "config": "evidence",
-        "settings": {
-            **settings_of(name),
-            "per_device_train_batch_size": setting.rows,
-            "training_clock": "cpu",
-        },
-        "budget": {"training_seconds": round(setting.seconds * share)},
-        "evaluations": 8,
-        "seeds": seeds,
-        "arms": dict(arms),
-    }
-
-
-def tune(name: str, seeds: int, jobs: int) -> None:
-    """Try learning rates until no arm's best one is the lowest or the highest it was tried at."""
-    found: dict[str, dict[float, list[float]]] = {}
-    while True:
-        rates = {arm: rates_to_try(SETTINGS[name].start, found.get(arm, {})) for arm in ARMS}
-        if not any(rates.values()):
-            return
-        compare(f"rows-{name}-rates", tuning(name, rates, seeds), jobs)
-        found = tried(name)
-
-
-def rates_to_try(start: float, found: Mapping[float, Sequence[float]]) -> list[float]:
-    """Of an arm: at first two, then the one beyond its best where this is on the edge."""
-    if not found:
-        return [rate for rate in RATES if rate >= start][:2]
-    at_best, low, high = best(found), min(found), max(found)
-    below = [rate for rate in RATES if rate < low] if at_best == low else []
-    above = [rate for rate in RATES if rate > high] if at_best == high else []
-    return below[-1:] + above[:1]
-
-
-def tuning(name: str, rates: Mapping[str, Sequence[float]], tuning_seeds: int) -> dict[str, Any]:
-    """Arms at these learning rates."""
-    arms = {
-        f"{arm}-{rate:.3g}": {"like": "grpo_ga" if arm == "grpo_ga" else "pods"}
-        | ARMS[arm]
-        | {"learning_rate": rate}
-        for arm in rates
-        for rate in rates[arm]
-    }
-    seeds = [FIRST_TUNING_SEED + i for i in range(tuning_seeds)]
-    return _comparison(name, arms, seeds, 0.75)
-
-
 def tried(name: str) -> dict[str, dict[float, list[float]]]:
     """Of each arm, by learning rate: each run's accuracy, on average over its time."""
-    scores: dict[str, dict[float, list[float]]] = {}
-    for arm in _load(name, rates=True).arms:
-        kind, rate = arm.name.split("-", 1)
-        scores.setdefault(kind, {})[float(rate)] = mean_accuracy(arm.curves).tolist()
-    return scores
+    return tuning.read_tried("rows", name, SETTINGS[name].measure)
 
 
 def final(name: str) -> dict[str, Any]:
     """The arms at their best rates; of GRPO the split that did best, and 16 of each prompt."""
     found = tried(name)
-    rate = {arm: best(of_arm) for arm, of_arm in found.items()}
+    rate = {arm: tuning.best(of_arm) for arm, of_arm in found.items()}
     left_out = {arm for family in FAMILIES for arm in family} - {"grpo16"}
     for family in FAMILIES:
         left_out.discard(max(family, key=lambda arm: float(np.mean(found[arm][rate[arm]]))))
     arms = {
         arm: own | {"learning_rate": rate[arm]} for arm, own in ARMS.items() if arm not in left_out
     }
-    return _comparison(name, arms, SEEDS, 1.0)
+    return tuning.comparison(name, arms, SEEDS)
 
 
-def _load(name: str, *references: str, rates: bool = False, **choices: Any) -> Comparison:
-    """The runs of a setting, or those that chose its learning rates; by default by its measure."""
-    folder = RUNS / f"rows-{name}{'-rates' if rates else ''}"
+def _load(name: str, *references: str, **choices: Any) -> Comparison:
+    """The runs of a setting; by default by its measure."""
+    folder = RUNS / f"rows-{name}"
     first = next(iter(find_runs(folder))).config()["arm"]
     choices = {"references": references or (first,), "measure": SETTINGS[name].measure} | choices
     return load_comparison([folder], Choices(**choices))
@@ -230,7 +165,7 @@ def measure(name: str) -> dict[str, Any]:
     drawn = draw(comparison, summaries)["accuracy"]
     write_whole(RESULTS / f"rows-{name}.png", render(drawn, "png"))
     return {
-        "made": f"{datetime.now(UTC).date()}, {hardware([f'rows-{name}', f'rows-{name}-rates'])}",
+        "made": f"{datetime.now(UTC).date()}, {hardware(f'rows-{name}', f'rows-{name}-rates-*')}",
         "seconds": setting.seconds,
         "reference": grpo,
         "caption": describe("accuracy", comparison),

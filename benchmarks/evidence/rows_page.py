@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.evidence.harness import NEAR, best, mean_and_spread, with_interval
+from benchmarks.evidence.harness import NEAR, mean_and_spread, with_interval
 from benchmarks.evidence.rows_settings import AUTHORS, SEEDS, SETTINGS, WORDS
+from benchmarks.evidence.tuning import best
 from podslab.report import summary as words
 from podslab.report.statistics import Speedup
 

@@ -11,7 +11,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "grpo16": {"like": "grpo", "num_generations": 16},
     "grpo8": {"like": "grpo", "num_generations": 8},
     "grpo4": {"like": "grpo", "num_generations": 4},
-    "grpo_ga": {},
+    "grpo_ga": {"like": "grpo_ga"},
     "pods": {},
     "few": {"num_rollouts": 4, "num_generations": 2},
     "across2": {"num_rollouts": 2, "num_generations": 1, "downsampling_rule": "max_contrast"},
@@ -111,3 +111,13 @@ SETTINGS = {
         "wrong answers are paid for their form", 16, 40, _WRONG, measure="both_accuracy"
     ),
 }
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """What a setting changes of the config `evidence`; its model is made if need be."""
+    settings = dict(SETTINGS[name].settings)
+    if settings.get("model_name_or_path") == "speller":
+        from benchmarks.evidence.spelling import get_speller  # with torch, which nothing else needs
+
+        settings["model_name_or_path"] = str(get_speller(settings["tiny_options"]))
+    return settings

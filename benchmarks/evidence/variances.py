@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.evidence.rows import settings_of
-from benchmarks.evidence.rows_settings import SETTINGS
+from benchmarks.evidence.rows_settings import SETTINGS, settings_of
 from podslab.recommend.signal import Variances
 from podslab.training.config_file import read_config
 from podslab.training.run import build_trainer, load_data

@@ -14,17 +14,17 @@ is to add a file (and a rule, which may be "file.py:function"); `--methods` also
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 import yaml
 
-from benchmarks.evidence.harness import RESULTS, RUNS, best, compare
-from benchmarks.evidence.rows import settings_of
-from benchmarks.evidence.rows_settings import FIRST_TUNING_SEED, RATES, SEEDS, SETTINGS
+from benchmarks.evidence.harness import RESULTS, RUNS, compare
+from benchmarks.evidence.rows_settings import SEEDS, SETTINGS
+from benchmarks.evidence.tuning import best, comparison, read_tried, tune
 from benchmarks.methods.page import write_page
 from podslab.evaluation.records import evaluations
 from podsrl.rollout_log.files import write_json
@@ -32,8 +32,8 @@ from podsrl.rollout_log.run_folder import PHASES, RunFolder, find_runs
 
 HERE = Path(__file__).parent
 PUBLISHED = RESULTS / "methods"
-#: How many learning rates are tried at first: the setting's own one and its neighbours.
-FIRST_RATES = 4
+#: Each evaluation asks every problem once.
+ONCE = {"evaluation_repeats": 1}
 
 
 def main() -> None:
@@ -48,73 +48,15 @@ def main() -> None:
     files = [file if file.suffix == ".yaml" else HERE / f"{file}.yaml" for file in files]
     methods = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
     if args.only in (None, "tune"):
-        tune(args.setting, methods, args.jobs)
+        arms = {key: {"like": "pods", **method["arm"]} for key, method in methods.items()}
+        found = partial(tuned, args.setting, methods)
+        tune("methods", args.setting, arms, found, args.jobs, **ONCE)
+        write_json(PUBLISHED / args.setting / "tuning.json", found())
     if args.only in (None, "run"):
         compare(f"methods-{args.setting}", chosen(args.setting, methods), args.jobs)
         publish(args.setting, methods)
     if args.only != "tune":
         write_page(PUBLISHED)
-
-
-def comparison(name: str, arms: Mapping[str, Any], seeds: Any, share: float) -> dict[str, Any]:
-    """The config of `pods compare` for these arms."""
-    setting = SETTINGS[name]
-    batch = {"per_device_train_batch_size": setting.rows, "training_clock": "cpu"}
-    batch |= {"evaluation_repeats": 1}
-    return {
-        "config": "evidence",
-        "settings": {**settings_of(name), **batch},
-        "budget": {"training_seconds": round(setting.seconds * share)},
-        "evaluations": 8,
-        "seeds": seeds,
-        "arms": dict(arms),
-    }
-
-
-def tune(name: str, methods: Mapping[str, Any], jobs: int) -> None:
-    """Try learning rates until no method's best one is the lowest or the highest of its own.
-
-    All are tried on one seed, the two best of each method on another one, too.
-    """
-    rounds = (
-        (FIRST_TUNING_SEED, lambda of: _rates_to_try(SETTINGS[name].start, of)),
-        (FIRST_TUNING_SEED + 1, _two_best),
-    )
-    for seed, choose in rounds:
-        while True:
-            found = tuned(name, methods)
-            arms = {
-                f"{key}_at_{rate:.3g}": {"like": "pods", **method["arm"], "learning_rate": rate}
-                for key, method in methods.items()
-                for rate in choose(found.get(key, {}))
-            }
-            if not arms:
-                break
-            compare(f"methods-{name}-rates-{seed}", comparison(name, arms, [seed], 0.75), jobs)
-    write_json(PUBLISHED / name / "tuning.json", tuned(name, methods))
-
-
-def _two_best(found: Mapping[float, Sequence[float]]) -> list[float]:
-    ranked = sorted(found, key=lambda rate: -float(np.mean(found[rate])))[:2]
-    return [rate for rate in ranked if len(found[rate]) == 1]
-
-
-def _settled(found: Mapping[float, Sequence[float]]) -> dict[float, Sequence[float]]:
-    """The rates that were tried on most seeds: the others are out of the race."""
-    most = max(map(len, found.values()))
-    return {rate: values for rate, values in found.items() if len(values) == most}
-
-
-def _rates_to_try(start: float, found: Mapping[float, Sequence[float]]) -> list[float]:
-    if not found:
-        first = max(0, RATES.index(start) - FIRST_RATES // 2 + 1)
-        return list(RATES[first : first + FIRST_RATES])
-    if len(found) > FIRST_RATES + 2:
-        return []
-    at_best, low, high = best(found), min(found), max(found)
-    below = [rate for rate in RATES if rate < low] if at_best == low else []
-    above = [rate for rate in RATES if rate > high] if at_best == high else []
-    return below[-1:] + above[:1]
 
 
 def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[float]]]:
@@ -129,26 +71,24 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
     for key, method in methods.items():
         known = before.get(key) or earlier.get(method.get("tuned_as"), {})
         scores[key] = {float(rate): values for rate, values in known.items()}
-    for folder in sorted(p for p in RUNS.glob(f"methods-{name}-rates-*") if p.is_dir()):
-        for run in find_runs(folder):
-            key, rate = run.config()["arm"].rsplit("_at_", 1)
-            if run.finished() is not None and key in methods and key not in before:
-                learned = fmean(point.mean("answer_accuracy") for point in evaluations(run)[1:])
-                scores[key].setdefault(float(rate), []).append(learned)
+    for key, by_rate in read_tried("methods", name).items():
+        if key in methods and key not in before:
+            for rate, values in by_rate.items():
+                scores[key].setdefault(rate, []).extend(values)
     return {key: by_rate for key, by_rate in scores.items() if by_rate}
 
 
 def chosen(name: str, methods: Mapping[str, Any]) -> dict[str, Any]:
     """The methods at their best rates; of a family the one that did best."""
     found = tuned(name, methods)
-    rate = {key: best(_settled(of)) for key, of in found.items()}
+    rate = {key: best(of) for key, of in found.items()}
     score = {key: float(np.mean(of[rate[key]])) for key, of in found.items()}
     families = {key: method.get("family", key) for key, method in methods.items()}
     arms = {}
     for family in dict.fromkeys(families.values()):
         key = max((key for key in methods if families[key] == family), key=lambda key: score[key])
         arms[key] = {"like": "pods", **methods[key]["arm"], "learning_rate": rate[key]}
-    return comparison(name, arms, SEEDS, 1.0)
+    return comparison(name, arms, SEEDS, **ONCE)
 
 
 def publish(name: str, methods: Mapping[str, Any]) -> None:

@@ -130,18 +130,18 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     pytest.importorskip("trl")
     from benchmarks.evidence import rows
 
-    runs, results = tmp_path / "runs", tmp_path / "results"
-    monkeypatch.setattr(rows, "RUNS", runs)
-    monkeypatch.setattr("benchmarks.evidence.harness.RUNS", runs)
-    monkeypatch.setattr(rows, "RESULTS", results)
+    monkeypatch.chdir(tmp_path)
+    runs, results = harness.RUNS, harness.RESULTS
     slow, fast = [0.1, 0.2, 0.3, 0.4, 0.5], [0.1, 0.4, 0.5, 0.6, 0.7]
     arms = {"grpo16": (16, 16, slow, 1.0), "pods": (64, 16, slow, 1.0), "few": (4, 2, fast, 1.0)}
     arms["across3"] = (3, 1, fast, 1.0)
     for name in ("mixed-16", "long-16", "form-16"):
         config = {"learning_rate": 1e-4, "gradient_accumulation_steps": 1}
         write_comparison(runs / f"rows-{name}", arms, config)
-        tried = {f"{arm}-{rate}": own for arm, own in arms.items() for rate in ("5e-05", "0.0001")}
-        write_comparison(runs / f"rows-{name}-rates", tried)
+        tried = {
+            f"{arm}_at_{rate}": own for arm, own in arms.items() for rate in ("5e-05", "0.0001")
+        }
+        write_comparison(runs / f"rows-{name}-rates-100", tried)
     for name in ("form-16", "long-16", "mixed-16"):
         rows.condense([name])
     page = (results / "rows.md").read_text()
@@ -166,28 +166,28 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
 
 
 def test_tuning_goes_on_until_the_rates_beside_the_best_are_tried(monkeypatch):
-    pytest.importorskip("trl")
-    from benchmarks.evidence import rows
+    from benchmarks.evidence import tuning
 
-    peaks = {"grpo16": 3e-5, "across4": 3e-4}  # of all others 1e-4, where tuning starts
+    peaks = {"low": 3e-5, "middle": 1e-4}  # tuning starts at 1e-4
     tried: dict[str, dict[float, list[float]]] = {}
     calls = []
 
     def run(name: str, config: dict, jobs: int) -> None:
-        calls.append(list(config["arms"]))
+        calls.append((name, *config["arms"]))
         for arm, settings in config["arms"].items():
-            kind, rate = arm.split("-", 1)[0], settings["learning_rate"]
-            assert rate not in tried.setdefault(kind, {})
-            tried[kind][rate] = [1 - abs(np.log(rate / peaks.get(kind, 1e-4)))]
+            kind, rate = arm.split("_at_")[0], settings["learning_rate"]
+            found = 1 - abs(np.log(rate / peaks[kind]))
+            tried.setdefault(kind, {}).setdefault(rate, []).append(found)
 
-    monkeypatch.setattr(rows, "compare", run)
-    monkeypatch.setattr(rows, "tried", lambda name: tried)
-    rows.tune("mixed-16", 1, 2)
-    assert sorted(tried["few"]) == [7.5e-5, 1e-4, 1.5e-4]
-    assert sorted(tried["grpo16"]) == [2e-5, 3e-5, 5e-5, 7.5e-5, 1e-4, 1.5e-4]
-    assert sorted(tried["across4"]) == [1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4]
-    assert "few-0.0001" in calls[0]
-    assert calls[-1] == ["grpo16-2e-05"]
+    monkeypatch.setattr(tuning, "compare", run)
+    tuning.tune("rows", "mixed-16", {"low": {}, "middle": {}}, lambda: tried, 2)
+    assert sorted(tried["middle"]) == [7.5e-5, 1e-4, 1.5e-4, 2e-4]
+    assert sorted(tried["low"]) == [2e-5, 3e-5, 5e-5, 7.5e-5, 1e-4, 1.5e-4, 2e-4]
+    assert calls[-2] == ("rows-mixed-16-rates-100", "low_at_2e-05")
+    # the two best of each once more, on a seed that the first ones did not see
+    again = ("low_at_3e-05", "low_at_2e-05", "middle_at_0.0001", "middle_at_7.5e-05")
+    assert calls[-1] == ("rows-mixed-16-rates-101", *again)
+    assert tuning.best(tried["middle"]) == 1e-4
 
 
 def test_the_page_of_predictions_is_what_its_command_writes():

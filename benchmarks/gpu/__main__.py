@@ -1,8 +1,8 @@
 """PODS on one GPU, in at most nine minutes, without a network.
 
 Makes a model of 30 million parameters from nothing, compares GRPO, GRPO-GA and PODS at equal
-training time, times the selection, and writes summary.json, README.md and figures. It keeps to its
-time, and writes what it has after every part.
+training time, and writes summary.json, README.md and figures. It keeps to its time, and writes what
+it has after every part.
 
     python -m benchmarks.gpu --output docs/results/gpu
     python -m benchmarks.gpu --smoke --output runs/gpu-smoke        # a trial on a CPU, a minute
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.gpu import comparison, selection, sizes
+from benchmarks.gpu import comparison, sizes
 from benchmarks.gpu.model import choose_columns, warm_start
 from benchmarks.gpu.report import Results
 from podsrl.rollout_log.environment import describe_environment
@@ -42,7 +42,6 @@ def main() -> int:
     torch.set_float32_matmul_precision("high")
     with tempfile.TemporaryDirectory(prefix="podsrl-gpu-") as temporary:
         session = Session(args, device, Path(temporary))
-        session.part("selection", session.selection)
         if session.part("model", session.model):
             session.part("comparison", session.comparison)
     print((args.output / "README.md").read_text(encoding="utf-8"))
@@ -78,15 +77,6 @@ class Session:
             self.results.values["problems"][name] = traceback.format_exc()
         self.write()
         return name not in self.results.values["problems"]
-
-    def selection(self) -> None:
-        """Are selections on the GPU those of the CPU, and how long do they take?"""
-        size, found = self.size, {"device": self.device}
-        equality = selection.differences(self.device, size.groups, size.group_sizes)
-        timings = selection.timings(self.device, size.groups, size.group_sizes, size.repeats)
-        self.results.values["selection"] = found | {"equality": equality, "timings": timings}
-        if equality["different"]:
-            self.results.values["problems"]["selection"] = "CPU and GPU differ"
 
     def model(self) -> None:
         """Make the model, and choose sums that it gets right some of the time."""

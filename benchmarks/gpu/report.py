@@ -56,8 +56,6 @@ class Results:
                 parts += [f"![{kind}]({kind}.png)\n" for kind in _FIGURES]
             else:
                 parts.append(f"Not compared: {found['problem']}.\n")
-        if selection := values.get("selection"):
-            parts.append(_selection(selection))
         if problems := values.get("problems"):
             parts.append("## What went wrong\n")
             parts += [
@@ -103,25 +101,6 @@ def _phases(by_arm: Mapping[str, Mapping[str, Any]]) -> str:
             speed = f"{found['rollouts_per_second']:,.0f}"
             rows.append([arm, str(found["steps"]), *seconds, speed, memory(found["peak_memory"])])
     return f"Means by phase, the first two steps of each run left out:\n\n{_table(head, rows)}"
-
-
-def _selection(found: Mapping[str, Any]) -> str:
-    equality, device = found["equality"], found["device"]
-    wrong = equality["different"]
-    head = ["groups", "n", "m", device, "ties at random", "numpy, CPU"]
-    rows = [
-        [
-            *(str(row[key]) for key in ("groups", "n", "m")),
-            *(f"{row[key]:.3g}" for key in ("device", "seeded", "numpy")),
-        ]
-        for row in found["timings"]
-    ]
-    verdict = "none differs" if not wrong else f"**these differ**: {'; '.join(wrong)}"
-    return (
-        f"## The selection\n\n{equality['groups_compared']:,} groups selected on {device} and by"
-        f" numpy on the CPU, by every group rule, with and without ties: {verdict}.\n\n"
-        f"Milliseconds of `downsample`, medians:\n\n{_table(head, rows)}"
-    )
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -21,8 +21,6 @@ class Size:
         evaluations: The evaluations of a run after the first.
         least, most: The training seconds of a run.
         seeds: The seeds at most.
-        groups, group_sizes: The groups and n of the selection's timings.
-        repeats: The repeats of each timing.
     """
 
     model: TinySettings
@@ -36,9 +34,6 @@ class Size:
     least: float
     most: float
     seeds: int
-    groups: tuple[int, ...]
-    group_sizes: tuple[int, ...]
-    repeats: int
 
 
 GPU = Size(
@@ -67,9 +62,6 @@ GPU = Size(
     least=30.0,
     most=100.0,
     seeds=4,
-    groups=(1, 64, 4096),
-    group_sizes=(16, 64, 256, 1024),
-    repeats=30,
 )
 
 SMOKE = Size(
@@ -84,9 +76,6 @@ SMOKE = Size(
     least=1.0,
     most=2.0,
     seeds=1,
-    groups=(1, 8),
-    group_sizes=(16, 64),
-    repeats=2,
 )
 
 

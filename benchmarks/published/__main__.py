@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.published.result_files import read_published
-from podslab.report.curves import Clock
 from podslab.report.summary import as_markdown
 from podslab.report.write_report import write_report
 from podsrl.errors import PodsError
@@ -19,14 +18,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.published", description=__doc__)
     parser.add_argument("folder", help="results/ of the authors' repository")
     parser.add_argument("--out", default="report", help="where to write (default: %(default)s)")
-    parser.add_argument(
-        "--clock",
-        metavar="generate=S,update=S",
-        help="replay the curves on modelled time, in seconds per rollout (also: score=S)",
-    )
     args = parser.parse_args(argv)
     try:
-        comparisons = read_published(args.folder, Clock.parse(args.clock) if args.clock else None)
+        comparisons = read_published(args.folder)
         report = write_report(comparisons, args.out, "PODS: the authors' published results", 0)
     except PodsError as error:
         print(error, file=sys.stderr)

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.published.by_measure import remarks
 from benchmarks.published.csv_exports import read_multi_gpu
-from podslab.report.curves import ArmCurves, Clock
+from podslab.report.curves import ArmCurves
 from podslab.report.load_runs import Arm, Comparison
 from podsrl.errors import InvalidInputError
 
@@ -92,16 +92,11 @@ EXPERIMENTS = (
 )
 
 
-def read_published(folder: str | Path, clock: Clock | None = None) -> list[Comparison]:
-    """The comparisons that a folder of published results holds.
+def read_published(folder: str | Path) -> list[Comparison]:
+    """The comparisons that a folder of result files holds, as the authors publish them.
 
     An experiment of `EXPERIMENTS` is reported if its reference and another arm are there, and if it
-    adds an arm to those before. Settings of no experiment are compared within their family.
-
-    Args:
-        folder: with result files as the authors publish them.
-        clock: replays the learning curves on modelled time; multi-GPU exports, which don't tell how
-            many rollouts there were, are then left out.
+    adds an arm to those before. Settings of no experiment are left out.
 
     Raises:
         InvalidInputError: no results, or a damaged file; the message names it.
@@ -116,16 +111,13 @@ def read_published(folder: str | Path, clock: Clock | None = None) -> list[Compa
                 " if any), as the authors name their results; rename or remove it"
             )
         settings[match["setting"]][int(match["run"])] = path
-    comparisons = [_single_gpu(folder, e, settings, clock) for e in _chosen(folder, settings)]
-    tables = sorted(folder.glob("*-acc.csv"))
-    if clock is None:
-        comparisons += [read_multi_gpu(path) for path in tables]
+    comparisons = [_single_gpu(folder, e, settings) for e in _chosen(settings)]
+    comparisons += [read_multi_gpu(path) for path in sorted(folder.glob("*-acc.csv"))]
     if not comparisons:
         lone = f" to compare ({', '.join(sorted(settings))} alone)" if settings else ""
-        left_out = "; multi-GPU exports have no clock" if tables else ""
         raise InvalidInputError(
             f"no published results{lone} in {folder}: expected <setting>-Run<k>.json files of at"
-            f" least two settings, or <machine>-acc.csv{left_out}"
+            " least two settings that the paper compares, or <machine>-acc.csv"
         )
     absent = [
         e.title
@@ -139,7 +131,7 @@ def read_published(folder: str | Path, clock: Clock | None = None) -> list[Compa
     return [replace(c, remarks=tuple(remarks(c))) for c in comparisons]
 
 
-def _chosen(folder: Path, settings: Mapping[str, Any]) -> Iterator[Experiment]:
+def _chosen(settings: Mapping[str, Any]) -> Iterator[Experiment]:
     shown: list[set[str]] = []
     for experiment in EXPERIMENTS:
         there = {arm: s for arm, s in experiment.arms.items() if s in settings}
@@ -148,14 +140,6 @@ def _chosen(folder: Path, settings: Mapping[str, Any]) -> Iterator[Experiment]:
         if reference in names and len(names) > 1 and not any(names <= other for other in shown):
             shown.append(names)
             yield experiment
-    known = {setting for e in EXPERIMENTS for setting in e.arms.values()}
-    families: dict[str, list[str]] = defaultdict(list)
-    for setting in settings:
-        if setting not in known:
-            parts = _parts(setting)
-            families[f"{parts['family']} {parts['beta'] or ''}".strip()].append(setting)
-    for family in sorted(families):
-        yield from _of_family(folder, family, families[family], settings)
 
 
 def _parts(setting: str) -> dict[str, str]:
@@ -164,36 +148,8 @@ def _parts(setting: str) -> dict[str, str]:
     return match.groupdict()
 
 
-def _of_family(
-    folder: Path, family: str, names: list[str], settings: Mapping[str, Mapping[int, Path]]
-) -> Iterator[Experiment]:
-    """Settings that are in no figure of the paper: compared with the one that keeps all, n = m."""
-    if len(names) < 2:
-        return
-    by_size = sorted(names, key=lambda s: (int(_parts(s)["n"]), int(_parts(s)["m"])))
-    keeps_all = [s for s in by_size if _parts(s)["n"] == _parts(s)["m"]]
-    reference = (keeps_all or by_size)[0]
-    order = [reference, *(s for s in by_size if s != reference)]
-    path = next(iter(settings[reference].values()))
-    datasets = sorted({d for block in _read(path).values() for d in block})
-    llama = "Llama" in family
-    for dataset in datasets:
-        yield Experiment(
-            f"{family}, {dataset}",
-            {f"{_parts(s)['n']}/{_parts(s)['m']}": s for s in order},
-            dataset=dataset,
-            measure="both_accuracy" if llama else "answer_accuracy",
-            base="base-llama.json" if llama else "base-qwen.json",
-            interval=600.0 if llama else 1800.0,
-            longest=(1.5 if llama else 6) * 3600.0,
-        )
-
-
 def _single_gpu(
-    folder: Path,
-    experiment: Experiment,
-    settings: Mapping[str, Mapping[int, Path]],
-    clock: Clock | None,
+    folder: Path, experiment: Experiment, settings: Mapping[str, Mapping[int, Path]]
 ) -> Comparison:
     base_path = folder / experiment.base
     base, notes = _base(base_path, experiment)
@@ -205,13 +161,12 @@ def _single_gpu(
         curves = _curves(name, setting, settings[setting], experiment, base, notes)
         parts = _parts(setting)
         config = {"setting": setting, "num_rollouts": parts["n"], "num_generations": parts["m"]}
-        arms.append(Arm(curves.replay(clock) if clock else curves, config))
+        arms.append(Arm(curves, config))
     return Comparison(
         title=experiment.title,
         measure=experiment.measure,
         arms=tuple(arms),
         references=(arms[0].name,),
-        clock=clock,
         base="unknown" if base is None else "shared",
         notes=tuple(notes),
     )

@@ -58,16 +58,13 @@ def break_notation(text: str, r: R) -> str:
     }[how]
 
 
-def grade_pairs(pairs: list[Pair], deadline: float = 10.0) -> list[bool | None]:
+def grade_pairs(pairs: list[Pair]) -> list[bool | None]:
     """What the grader says of each pair."""
     from podslab.grading.math.answers import grade_answers
-    from podslab.grading.pool import GradingPool
+    from podslab.grading.pool import shared_pool
 
-    pool = GradingPool(deadline=deadline, preload=("podslab.grading.math.warm",))
-    try:
-        return grade_answers([(pair.gold, pair.answer) for pair in pairs], pool)
-    finally:
-        pool.close()
+    pool = shared_pool(10.0, "podslab.grading.math.warm")
+    return grade_answers([(pair.gold, pair.answer) for pair in pairs], pool)
 
 
 def math_verify_pairs(pairs: list[Pair]) -> list[bool | None]:

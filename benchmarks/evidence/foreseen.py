@@ -6,7 +6,7 @@ is fitted to the tables that are predicted. Writes docs/results/foreseen.md in 2
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,7 @@ class Table:
         """The predictions, arm by arm."""
         free = Costs(Line(0.0, 0.0), Line(0.0, 0.0))
         cells = grid(self.population, free, (arm.sizes for arm in self.arms), variances)
-        return [
-            Cell(cell.sizes, self.seconds(cell.sizes), cell.signal, cell.worth) for cell in cells
-        ]
+        return [replace(cell, seconds=self.seconds(cell.sizes)) for cell in cells]
 
 
 def accuracy(mean: float, end: float) -> dict[str, float]:
@@ -90,19 +88,15 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
     """The probes, and the published scaling of n and of m."""
     right = tuple(found["right_of_each_prompt"])
     sums = MeasuredRates(right, (found["generated"],) * len(right))
-    steps_of, arms = published()
+    seconds_of, arms = published()
     gsm8k = parse_pass_rates(GSM8K)
-
-    def seconds(sizes: Sizes) -> float:
-        return steps_of[sizes]
-
     by_n = [arm for arm in arms if arm.sizes.m == 16]
     by_m = [arm for arm in arms if arm.sizes.n == 64]
     return [
         Table("sums, 16 rows", ROWS_16, lambda s: SECONDS_16[s.rollouts], sums),
         Table("sums, 128 rows", ROWS_128, lambda s: SECONDS_128[s.rollouts], sums),
-        Table("GSM8K of the authors, n at m = 16", by_n, seconds, gsm8k),
-        Table("GSM8K of the authors, m at n = 64", by_m, seconds, gsm8k),
+        Table("GSM8K of the authors, n at m = 16", by_n, seconds_of.__getitem__, gsm8k),
+        Table("GSM8K of the authors, m at n = 64", by_m, seconds_of.__getitem__, gsm8k),
     ]
 
 

@@ -150,6 +150,8 @@ def measure(name: str) -> dict[str, Any]:
     pairs = zip(comparison.arms, summaries, strict=True)
     for arm, summary in sorted(pairs, key=lambda pair: _place(pair[0].name)):
         pair = modelled.arm(grpo).curves, modelled.arm(arm.name).curves
+        log = [row for run in comparison.runs if run.arm == arm.name for row in run.metrics]
+        fillers = [row["pods/filler_rows"] for row in log if "pods/filler_rows" in row]
         arms[arm.name] = {
             "sizes": sizes[arm.name],
             "learning_rate": arm.config["learning_rate"],
@@ -160,7 +162,7 @@ def measure(name: str) -> dict[str, Any]:
             "at_costs": asdict(speed_up(*equally_long(*pair))) if arm.name != grpo else None,
             "at_costs_whole": asdict(speed_up(*pair)) if arm.name != grpo else None,
             "predicted": predicted[arm.name],
-            "filler_share": logged(comparison, arm.name, "pods/filler_rows") / sizes[arm.name].rows,
+            "filler_share": float(np.mean(fillers)) / sizes[arm.name].rows,
         }
     drawn = draw(comparison, summaries)["accuracy"]
     write_whole(RESULTS / f"rows-{name}.png", render(drawn, "png"))
@@ -187,12 +189,6 @@ def by_answers(name: str) -> dict[str, Any]:
         }
         for arm, summary in zip(comparison.arms, summarise(comparison), strict=True)
     }
-
-
-def logged(comparison: Comparison, arm: str, metric: str) -> float:
-    """A metric's mean over all steps of an arm's runs."""
-    rows = [row for run in comparison.runs if run.arm == arm for row in run.metrics]
-    return float(np.mean([row[metric] for row in rows if metric in row]))
 
 
 def foreseen(comparison: Comparison, sizes: Mapping[str, Sizes], grpo: str) -> dict[str, float]:

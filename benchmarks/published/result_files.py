@@ -22,9 +22,7 @@ from podslab.report.curves import ArmCurves
 from podslab.report.load_runs import Arm, Comparison
 from podsrl.errors import InvalidInputError
 
-_RUN = re.compile(
-    r"(?P<setting>(?P<family>.+)-(?P<n>\d+)-(?P<m>\d+)(-(?P<beta>\d*\.\d+))?)-Run(?P<run>\d+)"
-)
+_RUN = re.compile(r"(?P<setting>.+-(?P<n>\d+)-(?P<m>\d+)(-\d*\.\d+)?)-Run(?P<run>\d+)")
 _MEASURES = {
     "answer_accuracy": "ans_acc",
     "format_accuracy": "for_acc",
@@ -119,15 +117,11 @@ def read_published(folder: str | Path) -> list[Comparison]:
             f"no published results{lone} in {folder}: expected <setting>-Run<k>.json files of at"
             " least two settings that the paper compares, or <machine>-acc.csv"
         )
-    absent = [
-        e.title
-        for e in EXPERIMENTS
-        if "pods" in e.arms and not set(e.arms.values()) <= set(settings)
-    ]
-    first = comparisons[0]
+    of_pods = [experiment for experiment in EXPERIMENTS if "pods" in experiment.arms]
+    absent = [e.title for e in of_pods if not set(e.arms.values()) <= set(settings)]
     if absent:
         note = f"not in {folder}, so nothing is said of them here: {'; '.join(absent)}"
-        comparisons[0] = replace(first, notes=(*first.notes, note))
+        comparisons[0] = replace(comparisons[0], notes=(*comparisons[0].notes, note))
     return [replace(c, remarks=tuple(remarks(c))) for c in comparisons]
 
 
@@ -151,8 +145,7 @@ def _parts(setting: str) -> dict[str, str]:
 def _single_gpu(
     folder: Path, experiment: Experiment, settings: Mapping[str, Mapping[int, Path]]
 ) -> Comparison:
-    base_path = folder / experiment.base
-    base, notes = _base(base_path, experiment)
+    base, notes = _base(folder / experiment.base, experiment)
     arms = []
     for name, setting in experiment.arms.items():
         if setting not in settings:

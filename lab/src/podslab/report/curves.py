@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,14 +52,9 @@ class Clock:
             raise InvalidInputError(f"clock {text!r}: at least one phase must take time")
         return cls(**costs)
 
-    def phases(self, generated: float, trained: float) -> dict[str, float]:
-        """Modelled seconds of each phase for these numbers of rollouts."""
-        return {
-            "generate": self.generate * generated,
-            "score": self.score * generated,
-            "select": 0.0,
-            "update": self.update * trained,
-        }
+    def seconds(self, generated: Any, trained: Any) -> Any:
+        """Modelled seconds for these numbers of rollouts."""
+        return (self.generate + self.score) * generated + self.update * trained
 
     def __str__(self) -> str:
         return ", ".join(f"{phase} {cost:g} s" for phase, cost in vars(self).items() if cost)
@@ -111,18 +107,8 @@ class ArmCurves:
         )
 
     def replay(self, clock: Clock) -> "ArmCurves":
-        """The same learning curves, with modelled training time.
-
-        Raises:
-            InvalidInputError: the numbers of rollouts are not known.
-        """
-        if np.isnan((self.generated + self.trained)[~np.isnan(self.accuracy)]).any():
-            raise InvalidInputError(
-                f"arm {self.arm!r} can't be replayed on another clock: its results don't say how"
-                " many rollouts were generated and trained"
-            )
-        seconds = (clock.generate + clock.score) * self.generated + clock.update * self.trained
-        return replace(self, seconds=seconds)
+        """The same learning curves, with modelled training time."""
+        return replace(self, seconds=clock.seconds(self.generated, self.trained))
 
 
 def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:

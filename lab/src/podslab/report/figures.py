@@ -183,12 +183,13 @@ def _main(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
     )
 
 
-def _bars(
-    comparison: Comparison, title: str, unit: str, parts: Mapping[str, Sequence[float]]
-) -> Figure:
-    """A row for each arm, made up of parts, with its total at the end."""
-    arms = [arm.name for arm in comparison.arms]
-    figure, (axes,) = _panels(comparison, title, 1, 1.1 + 0.34 * len(arms))
+def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
+    """A row for each arm, made up of the phases, with its total at the end."""
+    arms, logs = [arm.name for arm in comparison.arms], [arm.log for arm in comparison.arms]
+    parts: dict[str, list[float]] = {"all": [summary.seconds_per_step for summary in summaries]}
+    if all(log is not None and _known([*log.phase_seconds.values()]) for log in logs):
+        parts = {p: [log.phase_seconds[p] for log in logs if log is not None] for p in PHASES}
+    figure, (axes,) = _panels(comparison, "Seconds per step", 1, 1.1 + 0.34 * len(arms))
     rows, left = np.arange(len(arms)), np.zeros(len(arms))
     for (name, widths), colour, hatch in zip(parts.items(), _PARTS, _HATCHES, strict=False):
         width = np.nan_to_num(np.array(widths))
@@ -201,19 +202,10 @@ def _bars(
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlim(0.0, 1.22 * float(left.max()) or 1.0)
-    axes.set_xlabel(unit)
+    axes.set_xlabel("modelled seconds per step" if comparison.clock else "seconds per step")
     if len(parts) > 1:
         _legend(figure)
     return figure
-
-
-def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
-    logs = [arm.log for arm in comparison.arms]
-    parts: dict[str, list[float]] = {"all": [summary.seconds_per_step for summary in summaries]}
-    if all(log is not None and _known([*log.phase_seconds.values()]) for log in logs):
-        parts = {p: [log.phase_seconds[p] for log in logs if log is not None] for p in PHASES}
-    unit = "modelled seconds per step" if comparison.clock else "seconds per step"
-    return _bars(comparison, "Seconds per step", unit, parts)
 
 
 def _over_time(

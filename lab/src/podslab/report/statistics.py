@@ -1,5 +1,6 @@
 """Means over seeds with intervals, and the speed-up as the authors of PODS define it."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -146,19 +147,25 @@ def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
     is the definition in the authors' scripts/plot.py (github.com/YixuanEvenXu/pods). The interval
     is the percentile one of `scipy.stats.bootstrap`, with a fixed seed.
     """
-    threshold, reference_seconds, seconds = (
-        float(x[0]) for x in _times(_pick(reference, None), _pick(arm, None))
-    )
+
+    def times(reference_seeds: Any, arm_seeds: Any) -> tuple[Floats, Floats, Floats, Floats]:
+        """Of B samples of seeds: the threshold, both times to it (inf: never), and their ratio."""
+        seconds, accuracy = _means(reference, reference_seeds)
+        threshold_B = CAUGHT_UP * np.nanmax(np.where(seconds > 0, accuracy, -np.inf), axis=-1)
+        reference_B = _first(seconds, accuracy, threshold_B)
+        arm_B = _first(*_means(arm, arm_seeds), threshold_B)
+        ratio_B = np.where(np.isfinite(arm_B), reference_B / arm_B, 0.0)
+        return threshold_B, reference_B, arm_B, ratio_B
+
+    every = [np.arange(len(curves.seeds)) for curves in (reference, arm)]
+    threshold, reference_seconds, seconds, _ = (float(values[0]) for values in times(*every))
     paired = reference.seeds == arm.seeds
     if not rise(reference).learned:
         return Speedup(False, threshold, paired)
-    low, high, reached = _interval(reference, arm, paired)
+    low, high, reached = _interval(every, lambda *seeds: times(*seeds)[-1], paired)
     by_seed: list[float | None] = []
     if paired:
-        each = np.arange(len(arm.seeds))[:, None]
-        _, seed_reference, seed_arm = _times(_pick(reference, each), _pick(arm, each))
-        ratios = _ratio(seed_reference, seed_arm).tolist()
-        by_seed = [ratio or None for ratio in ratios]
+        by_seed = [ratio or None for ratio in times(*(seeds[:, None] for seeds in every))[-1]]
     there = np.isfinite(seconds)
     return Speedup(
         learned=True,
@@ -175,21 +182,18 @@ def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
 
 
 def _interval(
-    reference: ArmCurves, arm: ArmCurves, paired: bool
+    every: Sequence[Any], ratio_of: Callable[..., Floats], paired: bool
 ) -> tuple[float | None, float | None, float | None]:
     from scipy.stats import bootstrap
 
-    if min(len(reference.seeds), len(arm.seeds)) < 2:
+    if min(map(len, every)) < 2:
         return None, None, None
 
     def ratio(reference_index: Any, arm_index: Any, axis: int = -1) -> Floats:
-        _, reference_seconds, seconds = _times(
-            _pick(reference, reference_index), _pick(arm, arm_index)
-        )
-        return _ratio(reference_seconds, seconds).reshape(reference_index.shape[:-1])
+        return ratio_of(reference_index, arm_index).reshape(reference_index.shape[:-1])
 
     result = bootstrap(
-        (np.arange(len(reference.seeds)), np.arange(len(arm.seeds))),
+        every,
         ratio,
         paired=paired,
         vectorized=True,
@@ -201,29 +205,13 @@ def _interval(
     return float(low), float(high), float(np.mean(result.bootstrap_distribution > 0))
 
 
-def _pick(curves: ArmCurves, index: Any) -> tuple[Floats, Floats]:
-    """Mean times and accuracies, shape (B, T), of samples of seeds; None is all seeds, once."""
-    if index is None:
-        index = np.arange(len(curves.seeds))[None, :]
+def _means(curves: ArmCurves, index: Any) -> tuple[Floats, Floats]:
+    """Mean times and accuracies, shape (B, T), of samples of seeds; one sample needs no axis B."""
     index = np.atleast_2d(index).astype(np.intp)
     return mean_over_seeds(curves.seconds[index]), mean_over_seeds(curves.accuracy[index])
 
 
-def _times(
-    reference: tuple[Floats, Floats], arm: tuple[Floats, Floats]
-) -> tuple[Floats, Floats, Floats]:
-    """For each of B samples: the threshold, and the times of both arms to it (inf: not reached)."""
-    seconds, accuracy = reference
-    best_B = np.nanmax(np.where(seconds > 0, accuracy, -np.inf), axis=-1)
-    threshold_B = CAUGHT_UP * best_B
-    return threshold_B, _first(reference, threshold_B), _first(arm, threshold_B)
-
-
-def _first(curve: tuple[Floats, Floats], threshold_B: Floats) -> Floats:
-    seconds, accuracy = curve
+def _first(seconds: Floats, accuracy: Floats, threshold_B: Floats) -> Floats:
+    """The time of the first evaluation at the threshold, the untrained model's left out."""
     there = (accuracy >= threshold_B[:, None]) & (seconds > 0)
     return np.where(there, seconds, np.inf).min(axis=-1)
-
-
-def _ratio(reference_seconds: Floats, seconds: Floats) -> Floats:
-    return np.where(np.isfinite(seconds), reference_seconds / seconds, 0.0)

@@ -67,7 +67,7 @@ def summarise(comparison: Comparison) -> list[ArmSummary]:
 def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
     curves = arm.curves
     peak = best_point(curves)
-    end = int(_points(curves.accuracy)[-1])
+    end = int(np.flatnonzero(~np.isnan(mean_over_seeds(curves.accuracy)))[-1])
     seconds, steps, generated, trained = (
         float(mean_over_seeds(values)[end])
         for values in (curves.seconds, curves.steps, curves.generated, curves.trained)
@@ -99,10 +99,6 @@ def few_seeds(comparison: Comparison) -> list[str]:
         return []
     of_mean = f"one of a mean covers the truth in about {COVERED[seeds]} % of cases"
     return [f"with {seeds} seeds a 95 % interval is too narrow: {of_mean}"]
-
-
-def _points(accuracy_S_T: Floats) -> Any:
-    return (~np.isnan(mean_over_seeds(accuracy_S_T))).nonzero()[0]
 
 
 def _base(comparison: Comparison, accuracy_S_T: Floats) -> Estimate | None:

@@ -50,13 +50,17 @@ def read_training_log(
     if clock is not None:
         generated = _column(rows, "pods/rollouts_generated")
         trained = _column(rows, "pods/rollouts_trained")
-        seconds = (clock.generate + clock.score) * generated + clock.update * trained
+        seconds = clock.seconds(generated, trained)
         last = [of_seed[-1] for of_seed in by_seed if of_seed]
-        steps = _mean_of_known(_column(last, "step"))
-        phases = clock.phases(
-            _mean_of_known(_column(last, "pods/rollouts_generated")) / steps,
-            _mean_of_known(_column(last, "pods/rollouts_trained")) / steps,
+        made, kept, steps = (
+            _mean_of_known(_column(last, name))
+            for name in ("pods/rollouts_generated", "pods/rollouts_trained", "step")
         )
+        phases = dict.fromkeys(PHASES, 0.0) | {
+            "generate": clock.generate * made / steps,
+            "score": clock.score * made / steps,
+            "update": clock.update * kept / steps,
+        }
     edges = np.linspace(0.0, float(np.nanmax(seconds)), _STRETCHES + 1)[1:-1]
     stretch = np.digitize(seconds, edges)
 

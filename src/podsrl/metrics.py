@@ -13,6 +13,7 @@ _HUGE = 1e100
 def selection_metrics(
     rewards_P_N: Any,
     kept_P_N: Any,
+    advantages_P_N: Any,
     tokens_P_N: Any,
     generated_P_N: Any = None,
     masked_P_N: Any = None,
@@ -24,6 +25,7 @@ def selection_metrics(
     Args:
         rewards_P_N: Rewards, shape (P, N); NaN where a rollout could not be scored.
         kept_P_N: True for the rollouts that the update sees.
+        advantages_P_N: Their advantages; read where `kept_P_N` is true.
         tokens_P_N: Tokens of each rollout, prompt and completion.
         generated_P_N: True for the rollouts that exist; None: all.
         masked_P_N: True for rollouts that the host's loss leaves out whatever their reward.
@@ -34,7 +36,7 @@ def selection_metrics(
     masked = np.zeros_like(kept) if masked_P_N is None else np.asarray(masked_P_N)
     scored = ~np.isnan(rewards)
     constant_P = ~_spread(rewards, kept & scored)
-    teaches_nothing = constant_P[:, None] | ~scored | masked
+    teaches = (np.abs(np.asarray(advantages_P_N)) > 1e-9) & ~masked
     numbers = {
         "rollouts": generated.sum(),
         "kept_rollouts": kept.sum(),
@@ -44,7 +46,7 @@ def selection_metrics(
         "kept_tokens": tokens[kept].sum(),
         "dropped_tokens": tokens[generated & ~kept].sum(),
         "zero_variance_groups": (constant_P & kept.any(axis=1)).sum(),
-        "filler_rows": (kept & teaches_nothing).sum(),  # their advantages are 0
+        "filler_rows": (kept & ~teaches).sum(),
         "unscorable": (generated & ~scored).sum(),
     }
     return {f"pods/{name}": float(number) for name, number in numbers.items()}

@@ -193,3 +193,14 @@ def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects():
     for weights in (None, {"acc": 1.0}):
         with pytest.raises(InvalidInputError, match="infinite"):
             select(groups, selection(4, 2, selection_weights=weights), step=1)
+
+
+def test_a_row_that_is_kept_alone_is_a_filler_only_relative_to_the_kept():
+    rewards = {f"a_{i}_0": float(i == 0) for i in range(8)} | {f"b_{i}_0": 0.0 for i in range(8)}
+    wanted = selection(8, 2, rule="top_advantage", baseline="group")
+    groups = select(group_rows(rows(rewards)), wanted, step=1)
+    assert metrics_of(groups, "group", scale=True)["pods/filler_rows"] == 0  # four of a
+    rewards = {f"a_{i}_0": float(i == 0) for i in range(8)}
+    groups = select(group_rows(rows(rewards)), selection(8, 1, rule="top_advantage"), step=1)
+    assert metrics_of(groups, "group", scale=True)["pods/filler_rows"] == 0  # the right one alone
+    assert metrics_of(groups, "kept", scale=True)["pods/filler_rows"] == 1

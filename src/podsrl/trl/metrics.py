@@ -36,6 +36,7 @@ def pods_metrics(
     found = selection_metrics(
         of.rewards_P_N.double().cpu().numpy(),
         kept_P_N,
+        advantages_P_N,
         of.tokens.numpy(),
         masked_P_N=of.masked_P_N.cpu().numpy(),
     )

@@ -110,12 +110,11 @@ def advantages_of_rows(groups: Sequence[Group], baseline: str, scale: bool) -> d
 def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
     """What the update sees of the groups, under the names that every host logs."""
     kept_P_N, tokens_P_N = _numbers(groups, "kept") == 1, _numbers(groups, "tokens")
-    found = selection_metrics(
-        _numbers(groups, "reward"), kept_P_N, tokens_P_N, generated_P_N=~np.isnan(tokens_P_N)
-    )
+    advantages_P_N, there = advantages(groups, baseline, scale), ~np.isnan(tokens_P_N)
+    rewards_P_N = _numbers(groups, "reward")
+    found = selection_metrics(rewards_P_N, kept_P_N, advantages_P_N, tokens_P_N, there)
     given = [rollout.parts for group in groups for rollout in group]
     names = {name for parts in given for name, value in parts.items() if is_number(value)}
-    advantages_P_N = advantages(groups, baseline, scale)
     for name in sorted(names - _NOT_PARTS):
         part_P_N = padded([[_part(name, rollout) for rollout in group] for group in groups])[0]
         found |= part_correlations([name], part_P_N[..., None], advantages_P_N, kept_P_N)

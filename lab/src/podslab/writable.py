@@ -7,11 +7,7 @@ from podsrl.errors import InvalidInputError
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Check that a folder can be made and written to, and leave nothing behind.
-
-    Raises:
-        InvalidInputError: It can't; the message says why.
-    """
+    """Raise `InvalidInputError` if a folder can't be made and written to; leave nothing behind."""
     there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
     try:
         tempfile.TemporaryDirectory(prefix=".podsrl-", dir=there).cleanup()

@@ -16,7 +16,7 @@ from podslab.recommend.populations import (
     ResampledRewards,
     measured,
 )
-from podslab.recommend.signal import Variances, contrasts, kept_right
+from podslab.recommend.signal import Variances, contrasts
 from podsrl import downsample, downsample_batch
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError
@@ -26,11 +26,10 @@ RATES = (0.03, 0.2, 0.5, 0.9)
 
 
 @pytest.mark.parametrize(("n", "m"), [*SIZES, (64, 16), (64, 15), (16, 16), (128, 2)])
-def test_the_number_right_among_the_kept_is_that_of_the_real_rule(n, m):
+def test_half_of_the_kept_are_right_where_there_are_as_many_right_and_wrong(n, m):
     right = np.arange(n + 1)
-    rewards_K_N = (np.arange(n) < right[:, None]).astype(float)
-    kept = downsample(rewards_K_N, m)
-    assert np.take_along_axis(rewards_K_N, kept, -1).sum(-1).tolist() == kept_right(n, m).tolist()
+    share = np.maximum(m - (n - right), np.minimum(m // 2, right)) / m
+    assert contrasts(n, m) == pytest.approx(np.sqrt(share * (1 - share)))
 
 
 @pytest.mark.parametrize(("n", "m"), [(16, 16), (64, 16), (64, 64), (32, 5), (256, 16)])

@@ -6,11 +6,7 @@ from typing import Any
 
 
 def number(kind: type[int] | type[float], least: float = 0) -> Any:
-    """A converter for argparse that refuses text, NaN, infinity and what is less than `least`.
-
-    Raises:
-        argparse.ArgumentTypeError: by the converter.
-    """
+    """A converter for argparse that refuses text, NaN, infinity and what is less than `least`."""
     what = "a whole number" if kind is int else "a number"
 
     def convert(text: str) -> float:

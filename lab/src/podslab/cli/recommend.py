@@ -98,18 +98,15 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
             f" {args.costs!r}"
         )
     rates = parse_pass_rates(args.pass_rates) if args.pass_rates else None
+    costs = Costs.of_rollouts(clock.generate, clock.update, clock.score) if clock else None
     sources = [f"costs       given: {clock} per rollout"] if clock else []
     sources += [f"pass rates  given: {args.pass_rates}"] if rates else []
-    if not (args.runs or args.config) and clock is not None and rates is not None:
+    if costs and rates and not (args.runs or args.config):
         m = _ROWS if args.rows % _ROWS == 0 else args.rows
         now = Sizes(args.rows // m, max(4 * _ROWS, m), m)
-        costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
         return advise(rates, costs, now, args.n, args.m), "\n".join(sources)
     found, where = _measured(args)
-    costs = found.costs
-    if clock is not None:
-        costs = Costs.of_rollouts(clock.generate, clock.update, clock.score)
-    else:
+    if costs is None:
         sizes = ", ".join(f"{size:g}" for size in found.rollouts)
         sources.append(f"costs       {where}: {found.generations} generations of {sizes} rollouts")
     if rates is None:
@@ -117,7 +114,7 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
             f"rewards     {where}: {len(found.rewards_G)} groups, mean reward"
             f" {found.mean_reward:.3f}"
         )
-    population = rates or found.population
+    population, costs = rates or found.population, costs or found.costs
     advice = advise(population, costs, found.now, args.n, args.m, batch=found.batch)
     return advice, "\n".join(sources)
 

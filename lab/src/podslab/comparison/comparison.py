@@ -107,11 +107,7 @@ class Shard:
 
 
 def read_comparison(folder: Path) -> ComparisonSpec:
-    """The comparison that a folder holds.
-
-    Raises:
-        InvalidInputError: none, or a damaged one.
-    """
+    """The comparison that a folder holds; `InvalidInputError` for none, or a damaged one."""
     path = folder / "comparison.yaml"
     if not path.is_file():
         raise InvalidInputError(f"{folder} holds no comparison: no comparison.yaml")
@@ -160,11 +156,7 @@ def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Refuse a folder that holds other things than a comparison, or what a shard begins to write.
-
-    Raises:
-        InvalidInputError: it does.
-    """
+    """Raise `InvalidInputError` for a folder that holds other things than a comparison."""
     if not folder.exists() or (folder / "comparison.yaml").is_file():
         return
     if not folder.is_dir() or any(path.suffix != ".part" for path in folder.iterdir()):

@@ -103,9 +103,7 @@ def sample_and_grade(
         raise InvalidInputError(
             f"an evaluation needs at least one row and one repeat; got {len(rows)} and {repeats}"
         )
-    render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
-    texts = [render(task.prompt(row), **sampling.chat_template_kwargs) for row in rows]
-    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    ids = _prompt_ids(tokenizer, [task.prompt(row) for row in rows], sampling)
     jobs = [(i, k) for i in range(len(rows)) for k in range(repeats)]
     # longest prompts first: less padding, and a full memory fails early
     queue = sorted(jobs, key=lambda job: -len(ids[job[0]]))
@@ -145,12 +143,17 @@ def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
 
 def complete(model: Any, tokenizer: Any, prompts: Sequence[Any], sampling: Sampling) -> list[str]:
     """One completion of each conversation, as text."""
-    render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
-    ids = [tokenizer(render(one), add_special_tokens=False)["input_ids"] for one in prompts]
+    ids = _prompt_ids(tokenizer, prompts, sampling)
     with _evaluating(model, sampling.seed):
         done = generate(model, tokenizer, ids, sampling)
     texts: list[str] = tokenizer.batch_decode(done, skip_special_tokens=True)
     return texts
+
+
+def _prompt_ids(tokenizer: Any, prompts: Sequence[Any], sampling: Sampling) -> list[list[int]]:
+    render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
+    texts = [render(prompt, **sampling.chat_template_kwargs) for prompt in prompts]
+    return [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
 
 
 @torch.no_grad()

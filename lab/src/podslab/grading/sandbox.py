@@ -59,11 +59,7 @@ class Result:
 
 
 def check_sandbox() -> None:
-    """Raise if code can't be run in bubblewrap here.
-
-    Raises:
-        MissingDependencyError: the message says why and how to get it.
-    """
+    """Raise `MissingDependencyError`, with why and what to do, if there is no bubblewrap here."""
     if problem := why_no_sandbox():
         raise MissingDependencyError(
             f"code that a model wrote runs only in a sandbox, and there is none: {problem}."

@@ -43,11 +43,7 @@ class ShortRun:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], flags: Sequence[str], folder: str) -> "ShortRun":
-        """The short run of a config; what it writes goes to `folder`.
-
-        Raises:
-            PodsError: as `podslab.training.preflight.checked_spec`.
-        """
+        """The short run of a config, which is checked; what it writes goes to `folder`."""
         m = int(checked_spec(config, flags).training.num_generations or 0)
         sizes = tuple(m * times for times in (8, 2, 4, 1) if m * times > 1)
         fixed = {

@@ -5,35 +5,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from podsrl.downsampling import downsample
+
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
-
-def kept_right(n: int, m: int) -> Integers:
-    r"""Right rollouts among the m kept by max_variance, for each number right among n.
-
-    .. math:: j(K) = \mathrm{clip}(\lfloor m/2 \rfloor,\ m - (n - K),\ K), \quad K = 0..n
-
-    Shape (n + 1,). For odd m, (m - 1)/2 and (m + 1)/2 are equally good, and the rule takes the
-    first where it can.
-
-    >>> kept_right(6, 4).tolist()
-    [0, 1, 2, 2, 2, 3, 4]
-    """
-    right = np.arange(n + 1)
-    return np.maximum(m - (n - right), np.minimum(m // 2, right))
 
 
 def contrasts(n: int, m: int) -> Floats:
-    """Standard deviation of the kept 0/1 rewards, for each number right among n; shape (n + 1,).
+    """Standard deviation of the 0/1 rewards that max_variance keeps, for each number right among n.
 
-    sqrt(q (1 - q)) with q = j / m; at most 1/2.
+    Shape (n + 1,); at most 1/2.
 
     >>> contrasts(4, 2).tolist()
     [0.0, 0.5, 0.5, 0.5, 0.0]
     """
-    share = kept_right(n, m) / m
-    return np.sqrt(share * (1 - share))
+    rewards_K_N = (np.arange(n) < np.arange(n + 1)[:, None]).astype(float)
+    kept_K_M = np.take_along_axis(rewards_K_N, downsample(rewards_K_N, m), axis=-1)
+    return np.asarray(kept_K_M.std(axis=-1))
 
 
 @dataclass(frozen=True)

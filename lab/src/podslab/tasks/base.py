@@ -144,11 +144,7 @@ def in_format(completion: str, mode: str = "strict") -> bool:
 
 
 def check_choice(what: str, given: str, allowed: Sequence[str]) -> str:
-    """`given`, if it is one of `allowed`.
-
-    Raises:
-        InvalidInputError: it is not; the message lists what is.
-    """
+    """`given`, if it is one of `allowed`; else an `InvalidInputError` that lists them."""
     if given not in allowed:
         raise InvalidInputError(f"{what} {given!r} is unknown; allowed are {', '.join(allowed)}")
     return given

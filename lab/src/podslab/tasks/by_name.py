@@ -45,11 +45,7 @@ def get_task(name: str, **options: Any) -> Task:
 
 
 def task_class(name: str) -> type[Task]:
-    """The class of a task; see `get_task`.
-
-    Raises:
-        UnknownNameError: no such task; the message lists those there are.
-    """
+    """The class of a task, with the same errors as `get_task`."""
     if name.endswith(".py"):
         return task_class_in(name)
     base = name.partition(":")[0]

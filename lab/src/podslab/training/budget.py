@@ -1,12 +1,10 @@
 """How much a run may spend, and where in that its evaluations fall."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from podslab.training.spec import Spec
-    from podsrl.trl import PODSTrainer
 
 #: Steps for a run that its training time ends: TRL needs a number.
 NO_LIMIT = 10_000_000
@@ -18,16 +16,6 @@ class Spent:
 
     steps: int
     training_seconds: float
-
-    @classmethod
-    def by(cls, trainer: "PODSTrainer") -> "Spent":
-        """What a trainer has spent."""
-        return cls(trainer.state.global_step, trainer.clock.training_seconds)
-
-    @classmethod
-    def logged(cls, row: Mapping[str, Any]) -> "Spent":
-        """What a run had spent when it logged a row of metrics.jsonl."""
-        return cls(row["step"], row["pods/training_seconds"])
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback
 
-from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
+from podslab.evaluation.records import ACCURACIES, Evaluation, append_evaluation, evaluations
 from podslab.evaluation.sampling import Progress, Scores, sample_and_grade, score
 from podslab.tasks import Task
 from podslab.tasks.base import Row
@@ -63,7 +63,8 @@ class Evaluator(TrainerCallback):
 
     def spent(self) -> Spent:
         """The same on every process, whose clocks differ a little, so that all stop together."""
-        mine = [Spent.by(self.trainer)]
+        trainer = self.trainer
+        mine = [Spent(trainer.state.global_step, trainer.clock.training_seconds)]
         broadcast_object_list(mine)
         return mine[0]
 
@@ -92,10 +93,7 @@ class Evaluator(TrainerCallback):
                 split=run.evaluation_split,
                 problems=len(self.rows),
                 repeats=run.evaluation_repeats,
-                answer_accuracy=scores.answer_accuracy,
-                format_accuracy=scores.format_accuracy,
-                both_accuracy=scores.both_accuracy,
-                mean_length=scores.mean_length,
+                **{name: getattr(scores, name) for name in (*ACCURACIES, "mean_length")},
             ),
         )
 

@@ -17,12 +17,9 @@ MAY_CHANGE = (
 
 
 def refuse_taken(folder: Path, resume: bool) -> None:
-    """Refuse a folder that a run may not start in: it holds other things, or can't be written to.
+    """Raise `InvalidInputError` for a folder that holds other things or can't be written to.
 
     A run that ended before its first step was logged may be started again.
-
-    Raises:
-        InvalidInputError: that is so.
     """
     refuse_unwritable(folder)
     holds_run = (folder / "config.yaml").is_file()

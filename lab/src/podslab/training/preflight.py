@@ -16,11 +16,7 @@ _MODEL_FILES = ("config.json", "adapter_config.json")
 
 
 def checked_spec(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
-    """The settings of a run, with its task and all that it reads checked.
-
-    Raises:
-        PodsError: something is wrong; the message says what is allowed.
-    """
+    """The settings of a run; a `PodsError` says what is wrong with them, or with what it reads."""
     spec = parse(config, flags)
     run, weights = spec.run, spec.training.reward_weights
     check_data_path("data_path", run.data_path)
@@ -41,11 +37,7 @@ def checked_spec(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
 
 
 def task_of(spec: Spec) -> Task:
-    """The task of a run.
-
-    Raises:
-        PodsError: no such task, option or split.
-    """
+    """The task of a run; a `PodsError` if there is none such, or no such option or split."""
     run = spec.run
     task = get_task(run.task, **parse_options(run.task_options))
     task.max_unscorable = run.max_unscorable
@@ -67,11 +59,7 @@ def reward_functions(task: Task, form: str) -> list[Any]:
 
 
 def check_split(task: Task, name: str, split: str) -> None:
-    """Refuse a split that a task lacks.
-
-    Raises:
-        InvalidInputError: it has none of that name.
-    """
+    """Raise `InvalidInputError` for a split that the task lacks."""
     if split not in task.splits:
         raise InvalidInputError(
             f"task {name!r} has no split {split!r}; it has {', '.join(task.splits)}"
@@ -79,21 +67,13 @@ def check_split(task: Task, name: str, split: str) -> None:
 
 
 def check_data_path(name: str, path: str | None) -> None:
-    """Refuse a path of data that is not there.
-
-    Raises:
-        InvalidInputError: there is no such file or folder.
-    """
+    """Raise `InvalidInputError` for a path of data that is not there."""
     if path is not None and not Path(path).expanduser().exists():
         raise InvalidInputError(f"{name}: there is no {path}")
 
 
 def check_model(name: str) -> None:
-    """Refuse a path without a model; a name may be one of the hub's.
-
-    Raises:
-        InvalidInputError: no such folder, or one without a model.
-    """
+    """Raise `InvalidInputError` for a path without a model; a name may be one of the hub's."""
     folder = Path(name).expanduser()
     if name in ("tiny", "smollm2"):
         return

@@ -135,7 +135,7 @@ def _spent_at(run: RunFolder, folder: Path, spec: Spec) -> Spent | None:
     step = checkpoint.step_of(folder)
     for row in run.metrics():
         if row["step"] == step and "pods/training_seconds" in row:
-            spent = Spent.logged(row)
+            spent = Spent(step, row["pods/training_seconds"])
             return spent if Budget.of(spec).is_spent(spent) else None
     return None
 

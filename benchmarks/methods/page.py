@@ -142,7 +142,7 @@ def _figure(
                 dashes = ["-", "--", "-.", ":"][place]
                 name = by_method[key][0]["name"]
                 axes.plot(seconds, accuracy, dashes, color=color, label=name)
-            axes.legend(fontsize=7, loc="lower right")
+            axes.legend(fontsize=7.5, loc="lower left", bbox_to_anchor=(0.0, 1.0))
             axes.set_xlabel("seconds of training")
         row[0].set_ylabel("right, % of held-out problems")
     return drawn

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from podslab.recommend.advice import Batch, advise
-from podslab.recommend.choice import grid, recommend, splits
+from podslab.recommend.choice import grid, splits, why
 from podslab.recommend.costs import Costs, Line, Sizes, Timing
 from podslab.recommend.populations import (
     BetaRates,
@@ -121,29 +121,29 @@ def test_what_is_recommended_is_the_best_of_the_grid_by_brute_force(rows, costs,
     }
     assert {tuple(cell.sizes): cell.per_second for cell in advice.cells} == pytest.approx(brute)
     good = [sizes for sizes, value in brute.items() if value >= 0.95 * max(brute.values())]
-    assert tuple(advice.choice.cell.sizes) in good
-    assert advice.choice.cell.seconds == pytest.approx(
+    assert tuple(advice.choice.sizes) in good
+    assert advice.choice.seconds == pytest.approx(
         min(costs.seconds(Sizes(*sizes)) for sizes in good)
     )
 
 
 def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
     advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW)
-    assert str(advice.choice.cell.sizes) == "16 prompts, 4 -> 1 across the batch"
-    assert "times as much per second as plain GRPO with 1 prompt, 16 -> 16" in advice.choice.reason
-    assert "times as much as 4 prompts, 4 -> 4" in advice.choice.reason
+    assert str(advice.choice.sizes) == "16 prompts, 4 -> 1 across the batch"
+    assert "times as much per second as plain GRPO with 1 prompt, 16 -> 16" in advice.reason
+    assert "times as much as 4 prompts, 4 -> 4" in advice.reason
     batch = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1}
     across = {"num_rollouts": 4, "num_generations": 1, "downsampling_rule": "max_contrast"}
     assert advice.settings() == across | batch
     advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW, m=[2, 4, 8, 16])
-    assert str(advice.choice.cell.sizes) == "8 prompts, 8 -> 2"
+    assert str(advice.choice.sizes) == "8 prompts, 8 -> 2"
     assert advice.settings() == {"num_rollouts": 8, "num_generations": 2} | batch
 
 
 def test_many_rollouts_pay_where_few_are_right():
     advice = advise(KnownRates((0.01,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16))
-    assert advice.choice.cell.sizes == Sizes(16, 16, 1)
-    assert advice.relative(advice.choice.cell) == pytest.approx(5.01, abs=0.005)
+    assert advice.choice.sizes == Sizes(16, 16, 1)
+    assert advice.relative(advice.choice) == pytest.approx(5.01, abs=0.005)
     assert "no larger n than 16 was compared" in advice.table()
     only = advise(KnownRates((0.01,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8], m=[2, 4])
     assert "no larger n than 8 was compared" in only.table()
@@ -155,15 +155,15 @@ def test_one_who_chooses_across_the_batch_is_compared_with_two_rollouts_of_half_
     advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, now, m=[2])
     assert str(advice.plain.sizes) == "8 prompts, 2 -> 2"
     assert {cell.sizes.m for cell in advice.cells} == {1, 2}
-    assert advice.choice.cell.sizes == now
+    assert advice.choice.sizes == now
 
 
 def test_where_generating_is_expensive_and_groups_differ_anyway_nothing_is_dropped():
-    choice = advise(KnownRates((0.4, 0.6)), EXPENSIVE_GENERATION, NOW, m=[2, 4, 8, 16]).choice
-    assert choice.cell.sizes.n == choice.cell.sizes.m
-    assert "plain GRPO itself: more rollouts don't pay here" in choice.reason
+    advice = advise(KnownRates((0.4, 0.6)), EXPENSIVE_GENERATION, NOW, m=[2, 4, 8, 16])
+    assert advice.choice.sizes.n == advice.choice.sizes.m
+    assert "plain GRPO itself: more rollouts don't pay here" in advice.reason
     only = grid(KnownRates((0.5,)), EXPENSIVE_GENERATION, splits(16, m=[16]))
-    assert "plain GRPO as it is" in recommend(only, only[0]).reason
+    assert "plain GRPO as it is" in why(only, only[0], only[0])
 
 
 def test_one_timed_size_is_taken_as_proportional_and_said():
@@ -177,13 +177,13 @@ def test_one_timed_size_is_taken_as_proportional_and_said():
 
 def test_without_any_contrast_there_is_nothing_to_choose_by():
     cells = grid(KnownRates((0.0, 1.0)), EXPENSIVE_UPDATE, splits(16, m=[4]))
-    assert "nothing to choose by" in recommend(cells, cells[0]).reason
+    assert "nothing to choose by" in why(cells, cells[0], cells[0])
 
 
 @pytest.mark.parametrize("now", [Sizes(8, 8, 2), Sizes(16, 4, 1)])
 def test_where_all_rewards_are_equal_the_present_sizes_stay_and_nothing_is_set(now):
     advice = advise(KnownRates((0.0,)), EXPENSIVE_UPDATE, now, m=[2])
-    assert advice.choice.cell.sizes == now
+    assert advice.choice.sizes == now
     assert advice.settings() == {}
     table = advice.table()
     assert f"recommended: {now}, nothing else: all rewards of each prompt are equal" in table

@@ -57,7 +57,7 @@ def generate(
             input_ids=input_ids, attention_mask=attention_mask, generation_config=generation_config
         )
     config = copy.deepcopy(generation_config)
-    ends = _end_tokens(config, input_ids.device)
+    ends = torch.tensor(config.eos_token_id, device=input_ids.device).reshape(-1)
     cache = DynamicCache(config=model.config)
     _fill(cache, original, input_ids, attention_mask, config)
     rows, length = input_ids.shape
@@ -172,8 +172,3 @@ def _fill(
     original(input_ids=ids, attention_mask=mask, past_key_values=cache, generation_config=once)
     cache.crop(-1)  # generate takes up where the cache ends, and needs a token to go on from
     cache.batch_select_indices(row_of)
-
-
-def _end_tokens(config: GenerationConfig, device: torch.device) -> torch.Tensor:
-    ends = config.eos_token_id
-    return torch.tensor(ends if isinstance(ends, list) else [ends], device=device)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from podslab.recommend.choice import Cell, Choice, grid, recommend, splits
+from podslab.recommend.choice import Cell, best, grid, splits, why
 from podslab.recommend.costs import Costs, Sizes
 from podslab.recommend.populations import Population
 from podslab.recommend.signal import MEASURED, Variances
@@ -29,8 +29,8 @@ class Advice:
     """What to generate and what to keep.
 
     now: the present sizes. cells: what is compared. plain: plain GRPO of the present prompts and m,
-        which what is learned is shown relative to. choice: the sizes to take. batch: the rows of a
-        step as TRL counts them.
+        which what is learned is shown relative to. choice: what to take, for the reason given.
+        batch: the rows of a step as TRL counts them.
     """
 
     now: Sizes
@@ -38,7 +38,8 @@ class Advice:
     variances: Variances
     cells: Sequence[Cell]
     plain: Cell
-    choice: Choice
+    choice: Cell
+    reason: str
     batch: Batch
 
     def relative(self, cell: Cell) -> float:
@@ -62,10 +63,10 @@ class Advice:
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
                 f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
                 + f"{self.relative(cell):9.2f}".replace("nan", "  —")
-                + ("  <- recommended" if cell == self.choice.cell and cell.worth else "")
+                + ("  <- recommended" if cell == self.choice and cell.worth else "")
             )
-        lines += ["", f"recommended: {self.choice.reason}."]
-        _, n, m = (taken := self.choice.cell).sizes
+        lines += ["", f"recommended: {self.reason}."]
+        _, n, m = (taken := self.choice).sizes
         if taken.worth and n == max(cell.sizes.n for cell in self.cells if cell.sizes.m == m) > m:
             lines.append(f"no larger n than {n} was compared; --n compares others")
         if self.costs.timed_at is not None:
@@ -83,9 +84,9 @@ class Advice:
 
         Empty where there is nothing to choose by.
         """
-        if not self.choice.cell.worth:
+        if not self.choice.worth:
             return {}
-        sizes = self.choice.cell.sizes
+        sizes = self.choice.sizes
         batch = self.batch.of_rows(sizes.rows)
         return {
             "num_rollouts": sizes.n,
@@ -102,8 +103,8 @@ class Advice:
             "rows": self.now.rows,
             "timed_at": self.costs.timed_at,
             "variances": asdict(self.variances),
-            "recommended": choice.cell.sizes._asdict()
-            | {"reason": choice.reason, "settings": self.settings()},
+            "recommended": choice.sizes._asdict()
+            | {"reason": self.reason, "settings": self.settings()},
             "cells": [
                 cell.sizes._asdict()
                 | asdict(cell.signal)
@@ -135,6 +136,9 @@ def advise(
     sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
     cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), variances)
     plain = grid(population, costs, [now.plain], variances)[0]
-    teaches = any(cell.worth for cell in cells)
-    choice = recommend(cells if teaches else grid(population, costs, [now]), plain)
-    return Advice(now, costs, variances, cells, plain, choice, batch or Batch(now.rows))
+    if not any(cell.worth for cell in cells):
+        choice = grid(population, costs, [now])[0]
+    else:
+        choice = best(cells)
+    reason = why(cells, choice, plain)
+    return Advice(now, costs, variances, cells, plain, choice, reason, batch or Batch(now.rows))

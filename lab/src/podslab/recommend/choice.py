@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from podslab.recommend.costs import Costs, Sizes
 from podslab.recommend.populations import Population
@@ -28,13 +27,6 @@ class Cell:
     def per_second(self) -> float:
         """What is learned per second, in units of what all prompts share."""
         return self.worth / self.seconds
-
-
-class Choice(NamedTuple):
-    """What to take, and why in a sentence."""
-
-    cell: Cell
-    reason: str
 
 
 def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Sizes]:
@@ -82,13 +74,8 @@ def best(cells: Sequence[Cell]) -> Cell:
     return min(good, key=lambda cell: (cell.seconds, cell.sizes.n))
 
 
-def recommend(cells: Sequence[Cell], plain: Cell) -> Choice:
-    """The `best` cell, and why, for one who would otherwise run the cell `plain`, GRPO."""
-    choice = best(cells)
-    return Choice(choice, _reason(cells, choice, plain))
-
-
-def _reason(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
+def why(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
+    """Why to take the `best` of these cells, for one who would otherwise run `plain`, GRPO."""
     if not any(cell.worth for cell in cells):
         return (
             f"{choice.sizes}, nothing else: all rewards of each prompt are equal, so there is"

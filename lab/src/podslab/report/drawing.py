@@ -83,7 +83,8 @@ def look(slot: int) -> Look:
     """One of the looks, by number."""
     colour = COLOURS[slot % len(COLOURS)]
     for _ in range(slot // len(COLOURS)):
-        colour = _shade(colour, 0.7)
+        red, green, blue = to_rgb(colour)
+        colour = to_hex((0.7 * red, 0.7 * green, 0.7 * blue))
     return Look(colour, _DASHES[slot % len(_DASHES)], _MARKERS[slot % len(_MARKERS)])
 
 
@@ -93,9 +94,3 @@ def wrapped(text: str, width: int = 16) -> str:
     if len(lines) > 2:
         lines = [lines[0], f"{lines[1][: width - 1]}…"]
     return "\n".join(lines).replace("$", r"\$")
-
-
-def _shade(colour: str, share: float) -> str:
-    """A colour made darker."""
-    red, green, blue = to_rgb(colour)
-    return to_hex((share * red, share * green, share * blue))

@@ -71,11 +71,7 @@ def load_data(spec: Spec) -> Data:
 
 
 def to_dataset(task: Task, rows: Sequence[Row]) -> Dataset:
-    """Rows as TRL takes them: the task's prompt beside the row's own columns.
-
-    Raises:
-        InvalidInputError: there are no rows.
-    """
+    """Rows as TRL takes them, the task's prompt beside their own columns; there must be some."""
     if not rows:
         raise InvalidInputError(f"task {task.name!r} has no rows to train on: the dataset is empty")
     return Dataset.from_list([{**row, "prompt": task.prompt(row)} for row in rows])

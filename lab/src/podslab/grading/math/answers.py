@@ -116,15 +116,14 @@ def _equal(gold: Node, answer: Node) -> bool:
             answer.label if value is None else rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
         )
         return equality.equal_expressions(gold.label, label)
-    if gold.kind == answer.kind == "relation":
-        return _equal_relations(gold, answer)
     kinds = {gold.kind, answer.kind}
     if kinds == {"set"}:
         return _same_items(_distinct(gold.children), _distinct(answer.children))
     if kinds <= {"list", "set"} or kinds == {"union"}:
         return _same_items(gold.children, answer.children)
     if gold.kind == answer.kind:
-        return gold.label == answer.label and _same_sequence(gold.children, answer.children)
+        same = gold.label == answer.label and _same_sequence(gold.children, answer.children)
+        return same or (gold.kind == "relation" and equality.same_relation(gold, answer))
     if "relation" in kinds and kinds & {"tuple", "union"}:
         return equality.same_real_set(gold, answer)
     return False
@@ -153,14 +152,6 @@ def _distinct(items: Sequence[Node]) -> list[Node]:
         if not any(_equal(item, other) for other in kept):
             kept.append(item)
     return kept
-
-
-def _equal_relations(gold: Node, answer: Node) -> bool:
-    from podslab.grading.math import equality
-
-    if gold.label == answer.label and _same_sequence(gold.children, answer.children):
-        return True
-    return equality.same_relation(gold, answer)
 
 
 def _as_words(text: str) -> str | None:

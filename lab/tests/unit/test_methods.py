@@ -1,4 +1,4 @@
-"""benchmarks/methods: every file is a method that can be run, and the page says what the runs do."""
+"""benchmarks/methods: every file can be run, and the page says what the published runs do."""
 
 import shutil
 from pathlib import Path

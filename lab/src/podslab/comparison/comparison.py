@@ -82,10 +82,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """Read "2/4".
-
-        Raises:
-            InvalidInputError: not i/k with 1 <= i <= k.
+        """Read "2/4"; an `InvalidInputError` if it is not i/k with 1 <= i <= k.
 
         >>> Shard.parse("2/4")
         Shard(index=2, count=4)

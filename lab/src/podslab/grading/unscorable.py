@@ -31,11 +31,7 @@ class UnscorableWatch:
         self._bad = 0
 
     def record(self, unscorable: Iterable[bool]) -> None:
-        """Note gradings, True for one that could not be made.
-
-        Raises:
-            UnscorableError: the share is passed.
-        """
+        """Note gradings, True for one that could not be made; raise if the share is passed."""
         for bad in unscorable:
             if len(self._recent) == self._recent.maxlen:
                 self._bad -= self._recent[0]

@@ -66,10 +66,7 @@ def read_config(name: str | Path) -> dict[str, Any]:
 
 
 def parse_options(value: str | None) -> dict[str, Any]:
-    """Options given as JSON or YAML text.
-
-    Raises:
-        InvalidInputError: not a mapping.
+    """Options given as JSON or YAML text; an `InvalidInputError` if they are no mapping.
 
     >>> parse_options('{"columns": 4}')
     {'columns': 4}

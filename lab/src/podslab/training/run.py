@@ -49,11 +49,7 @@ class FinishedRun:
 
 
 def load_data(spec: Spec) -> Data:
-    """The rows that a run trains on and those it is evaluated on.
-
-    Raises:
-        PodsError: unknown task or split, damaged or empty data.
-    """
+    """The rows that a run trains on and is evaluated on; a `PodsError` if they can't be had."""
     run = spec.run
     task = task_of(spec)
     held_out: list[Row] = []

@@ -92,9 +92,8 @@ def _unit(text: str) -> str:
 
 
 def _is_unit(text: str) -> bool:
-    content = re.sub(r"\s?\^\s?\{?[23]\}?$", "", words(text).strip())
-    is_unknown = re.fullmatch(r"(?:(?:square|sq|cubic) )?units?", content) is not None
-    return is_unknown or bool(_unit(text))
+    unknown = r"(?:(?:square|sq|cubic) )?units?(?:\s?\^\s?\{?[23]\}?)?"
+    return bool(re.fullmatch(unknown, words(text).strip()) or _unit(text))
 
 
 def _in_brackets(text: str) -> bool:

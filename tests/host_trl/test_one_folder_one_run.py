@@ -28,6 +28,7 @@ def steps_of(folder: Path) -> list[int]:
     return [row["step"] for row in RunFolder(folder).metrics()]
 
 
+@pytest.mark.slow
 def test_checkpoints_move_with_the_records_so_that_none_of_another_run_is_resumed_from(
     make_trainer,
 ):

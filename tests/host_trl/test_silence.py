@@ -18,6 +18,7 @@ def expects_text(completions: list[Any], **kwargs: Any) -> list[float]:
     return [float("7" in completion) for completion in completions]
 
 
+@pytest.mark.slow
 def test_ten_steps_without_contrast_are_told_once_with_the_usual_cause(make_trainer, caplog):
     make_trainer(8, max_steps=12, reward_funcs=expects_text).train()
     (line,) = said(caplog, "nothing was learned")
@@ -25,6 +26,7 @@ def test_ten_steps_without_contrast_are_told_once_with_the_usual_cause(make_trai
     assert "completion[-1]['content']" in line
 
 
+@pytest.mark.slow
 def test_one_step_with_contrast_begins_the_count_anew(make_trainer, caplog):
     def once(completions: list[Any], trainer_state: Any, **kwargs: Any) -> list[float]:
         at = trainer_state.global_step

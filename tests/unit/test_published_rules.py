@@ -92,6 +92,7 @@ def in_order(rule, rewards):
     return sorted(places, key=lambda g: 1 if g in flat else 0 if g in chosen else 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", WHOLE)
 def test_groups_are_kept_whole_and_the_last_one_is_cut_to_its_largest_variance(rule):
     for rewards, rows in batches(400, prompts=6, n=6):

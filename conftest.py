@@ -1,6 +1,7 @@
 """What pytest collects, and what it reports of the cost."""
 
 import gc
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent
@@ -23,3 +24,11 @@ collect_ignore_glob = ["*/conftest.py"]
 def pytest_collection_finish() -> None:
     """Garbage is not looked for in all that was imported: every training collects it once."""
     gc.freeze()
+
+
+# No test is timed: a busy machine is no defect.
+with suppress(ImportError):  # the environments of verl and of the site have no hypothesis
+    from hypothesis import settings
+
+    settings.register_profile("podsrl", deadline=None)
+    settings.load_profile("podsrl")

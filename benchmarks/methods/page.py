@@ -27,8 +27,7 @@ with as many rows in each step, at the best of at least four learning rates. *Ti
 costs*: the same where generating a rollout takes 0.05 s and each pass over one 0.42 s. *Right*: on
 held-out problems, on average over the run and at its end. `python -m benchmarks.methods --setting
 NAME` runs a setting again, and `--only page` writes this page from the files of the runs. A method
-is [a file of six lines](../../benchmarks/methods/max_contrast.yaml); yours is
-welcome.
+is a file of six lines, as `benchmarks/methods/max_contrast.yaml`; yours is welcome.
 """
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -74,9 +75,10 @@ def _before_and_after(spec: "Spec", data: "Data", checkpoint: str) -> None:
         complete(*load_model(name), [data.task.prompt(row) for row in rows], greedy)
         for name in (str(spec.model.model_name_or_path), checkpoint)
     )
-    print(f"\n{'problem':<58} {'answer':>6}  before -> after")
-    for row, old, new in zip(rows, before, after, strict=True):
-        print(f"{row['question']:<58} {row['answer']:>6}  {' '.join(old.split())} -> {new}")
+    print(f"\n{'problem':<58} {'answer':>6}  {'before':<40}  after")
+    for row, *said in zip(rows, before, after, strict=True):
+        old, new = (shorten(text, 40, placeholder=" ...") for text in said)
+        print(f"{row['question']:<58} {row['answer']:>6}  {old:<40}  {new}")
     print()
 
 

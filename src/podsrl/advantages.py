@@ -22,13 +22,14 @@ def group_advantages(
     baseline: Literal["kept", "group"] = "kept",
     scale: bool = True,
     eps: float = 1e-4,
+    correction: int = 1,
 ) -> Any:
     r"""Advantages of the kept rollouts, normalised within their group.
 
     .. math:: a_i = (r_i - \mathrm{mean}(R)) / (\mathrm{std}(R) + \epsilon), \quad i \in S
 
-    R are the rewards that the baseline names. The standard deviation is the unbiased one. A NaN
-    reward (could not be scored) counts in neither and gets advantage 0.
+    R are the rewards that the baseline names. A NaN reward (could not be scored) counts in neither
+    mean nor standard deviation, and gets advantage 0.
 
     Args:
         rewards_P_N: Rewards, shape (..., n); numpy, torch or nested lists.
@@ -38,6 +39,7 @@ def group_advantages(
             of the "group"; a name in `BASELINES`.
         scale: Whether to divide by the standard deviation; False gives r - mean (Dr. GRPO).
         eps: A number that is added to the standard deviation, in units of reward.
+        correction: 1 for the unbiased standard deviation, 0 for that of a whole population.
 
     Returns:
         The advantages, of the kind of `rewards_P_N` and of the shape of `kept`; 0 where `kept` is
@@ -71,7 +73,7 @@ def group_advantages(
     advantages = rewards - total / np.maximum(count, 1)
     if scale:
         squares = np.where(counted, advantages**2, 0.0).sum(axis=-1, keepdims=True)
-        divisor = np.sqrt(squares / np.maximum(count - 1, 1)) + eps
+        divisor = np.sqrt(squares / np.maximum(count - correction, 1)) + eps
         # eps = 0 and all rewards equal: 0/0, and the advantage is 0
         advantages = advantages / np.where(divisor > 0, divisor, 1.0)
     advantages = np.where(kept_P_N & ~np.isnan(advantages), advantages, 0.0)

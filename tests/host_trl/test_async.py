@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import math
 import multiprocessing
 import os
@@ -82,7 +83,7 @@ def worker(saved: str, args: Any) -> Any:
 
     def make(reward_funcs: Any = letters, n: int | None = N, **given: Any) -> PODSRolloutWorker:
         ours = {"select_partly_scored", "rollout_log", "rule", "baseline", "scope", "m", "colour"}
-        ours |= {"selection_weights", "rollouts_per_round"}
+        ours |= {"selection_weights", "rollouts_per_round", "window"}
         options = {name: given.pop(name) for name in list(given) if name in ours}
         return PODSRolloutWorker(trainer_of(saved, reward_funcs, args(**given)), n, **options)
 
@@ -97,7 +98,7 @@ def loop_of() -> Any:
     def make(worker: AsyncRolloutWorker, kind: type = SelectingLoop) -> Any:
         given = dict(worker._loop_kwargs)
         if kind is _AsyncRolloutLoop:
-            given = {k: v for k, v in given.items() if not k.startswith("select")}
+            given = {k: v for k, v in given.items() if not k.startswith(("select", "window"))}
         nothing = SimpleNamespace(value=1)
         made.append(
             kind(
@@ -264,6 +265,85 @@ def test_an_infinite_reward_is_refused_also_where_another_one_selects(worker, lo
         sent(loop, replace(group_of(TEXTS), rollout_rewards=[*scores, math.inf]))
 
 
+# ---- a batch rule --------------------------------------------------------------------------------
+
+ACROSS = {"n": 4, "num_generations": 1, "rule": "max_contrast", "window": 4}
+# the shares of letters: no contrast, 1/3 to 2/3, no contrast, 0 to 1/2
+OF_PROMPTS = [["aa", "bb", "cc", "dd"], ["a", "ee", "b", "c"], ["1"] * 4, ["2", "f", "3", "4"]]
+
+
+def window_of(texts_P: list[list[str]], ids_P: list[int]) -> list[RolloutGroup]:
+    """Groups without forks; each has a prompt, and weights that it was generated with."""
+    groups = [group_of(texts, number) for texts, number in zip(texts_P, ids_P, strict=True)]
+    for version, group in enumerate(groups):
+        group.model_version = version
+        for prompt, rows in zip(group.prompts, group.completions_sequences, strict=True):
+            prompt[0]["content"] = f"{version}"
+            del rows[1:]
+    return groups
+
+
+def sent_of_window(loop: Any, texts_P: list[list[str]], ids_P: list[int]) -> list[dict[str, Any]]:
+    """What a loop sends when it has scored the last group of a window; nothing before."""
+    *first, last = window_of(texts_P, ids_P)
+    assert [sent(loop, group) for group in first] == [[]] * len(first)
+    return sent(loop, last)
+
+
+def test_a_batch_rule_keeps_the_rows_of_a_window_that_have_contrast(worker, loop_of):
+    loop = loop_of(worker(**ACROSS))
+    for _ in range(2):  # a window begins anew
+        rows = sent_of_window(loop, OF_PROMPTS, [7, 4, 5, 6])
+        assert [row["prompt"][0]["content"] for row in rows] == ["1", "1", "3", "3"]
+        # two rewards of each prompt: one deviation below and above their mean, as TRL scales
+        of_text = {text_of(row["completion"]): row["advantage"] for row in rows}
+        assert len(of_text) == 4
+        assert of_text.keys() >= {"ee", "f"}
+        for text, advantage in of_text.items():
+            assert advantage == pytest.approx(1 if text in ("ee", "f") else -1, abs=1e-6)
+        # how old they are is theirs, not the window's
+        assert [row["model_version"] for row in rows] == [1, 1, 3, 3]
+
+
+def test_metrics_of_a_window_describe_the_dropped_prompts_too(worker, loop_of):
+    made = worker(**ACROSS, rollout_log=False)
+    loop = loop_of(made)
+    rows = sent_of_window(loop, OF_PROMPTS, [0, 1, 2, 3])
+    expected = np.mean([letters([[{"content": t}]])[0] for texts in OF_PROMPTS for t in texts])
+    assert [row["metrics"]["reward"] for row in rows] == [pytest.approx(expected)] * 4
+    made._begun_at = 1
+    metrics = ScoredGroups(loop._metrics_queue, made._summarise).get_nowait()
+    assert (metrics["pods/rollouts"], metrics["pods/kept_rollouts"]) == (16, 4)
+    assert metrics["pods/filler_rows"] == 0
+
+
+def test_every_number_of_a_window_is_sent_and_none_with_rows_of_two_prompts(worker, loop_of):
+    """TRL resumes at the first number that was not trained on, and counts them for an epoch."""
+    loop = loop_of(worker(**ACROSS))
+    rows = sent_of_window(loop, OF_PROMPTS, [7, 4, 5, 6])
+    assert sorted(row["group_id"] for row in rows) == [4, 5, 6, 7]
+    assert {4, 6} <= {row["group_id"] for row in rows if row["prompt"][0]["content"] in "13"}
+    few = sent_of_window(loop, [["1"] * 4] * 3 + [["5", "g", "6", "hh"]], [8, 11, 10, 9])
+    of_number = {row["group_id"]: row["prompt"][0]["content"] for row in few}
+    assert sorted(of_number) == [8, 9, 10, 11]
+
+
+def test_a_batch_rule_that_keeps_all_sends_what_trls_own_worker_sends(worker, loop_of):
+    made = worker(n=M, num_generations=M, rule="max_contrast", window=2)
+    texts_P = [TEXTS[:M], TEXTS[M:]]
+    rows = sent_of_window(loop_of(made), texts_P, [0, 1])
+    theirs = loop_of(made, _AsyncRolloutLoop)
+    alone = [row for group in window_of(texts_P, [0, 1]) for row in sent(theirs, group)]
+    assert str(rows) == str(alone)
+
+
+def test_the_window_is_by_default_that_of_an_optimiser_step(worker):
+    steps = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 3}
+    given = {"n": 8, "num_generations": 2, **steps}
+    assert worker(**given, rule="max_contrast")._loop_kwargs["window"] == 6  # 12 rows, 2 of each
+    assert worker(**given)._loop_kwargs["window"] == 1  # max_variance looks at one prompt
+
+
 # ---- the whole -----------------------------------------------------------------------------------
 
 
@@ -319,6 +399,33 @@ def test_the_asynchronous_trainer_learns_from_kept_rows_only(saved, args, tmp_pa
             best = max(np.var(rewards[list(s)]) for s in itertools.combinations(range(N), M))
             assert np.var(rewards[chosen]) == pytest.approx(best)
             assert group["rewards/letters"].notna().all()
+
+
+@pytest.mark.slow
+def test_an_epoch_across_prompts_ends_and_its_checkpoint_says_where(saved, args, tmp_path):
+    """Most prompts are dropped whole, and each of the eight counts as trained on."""
+    with serving(PolicyServer(text_model()[0])) as server:
+        given = {
+            "model": saved, "reward_funcs": letters, "train_dataset": questions().select(range(8)),
+            "args": args(
+                vllm_server_base_url=server.url, max_staleness=50, max_inflight_tasks=4,
+                num_generations=1, max_steps=-1, num_train_epochs=1, token_budget=0,
+                save_strategy="steps", per_device_train_batch_size=2, gradient_accumulation_steps=1,
+            ),
+        }  # fmt: skip
+        trainer = AsyncGRPOTrainer(**given, weight_transfer=server)
+        PODSRolloutWorker(trainer, num_rollouts=4, rule="max_contrast", window=4)
+        trainer.train()
+    # two rows each, as many as prompts in all; TRL counts a batch that it has fetched ahead
+    assert trainer.state.global_step == 3
+    (saved_at,) = (tmp_path / "run").glob("checkpoint-*/rollout_state.json")
+    assert json.loads(saved_at.read_text())["prompt_index"] == 8
+    log = RunFolder(tmp_path / "run")
+    tables = [log.rollouts(step).to_pandas() for step in log.rollout_steps()]
+    kept = [table.groupby("group")["kept"].sum().tolist() for table in tables]
+    assert sum(map(len, kept)) >= 8
+    assert {sum(of[i : i + 4]) for of in kept for i in range(0, len(of), 4)} == {4}
+    assert {0, 2} <= {count for of in kept for count in of}
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 pytest.importorskip("trl.experimental.async_grpo.packing", reason="it needs TRL 1.16")
 
 from test_async import M, _on_cpu, args, saved, trainer_of, worker  # noqa: F401
-from trl.experimental.async_grpo import AsyncGRPOTrainer
+from trl.experimental.async_grpo import AsyncGRPOTrainer, async_grpo_trainer, packing
 from trl.experimental.async_grpo.async_rollout_worker import (
     AsyncRolloutWorker,
     RolloutGroup,
@@ -34,11 +34,15 @@ from support.async_runs import letters
         ({"n": 2}, InvalidInputError, r"m=4 rollouts can't be kept of num_rollouts=2"),
         ({"n": 8.0}, InvalidInputError, r"num_rollouts must be an integer; got 8.0"),
         ({"num_generations": 0}, InvalidInputError, r"m=0; allowed: 2 <= m <= 8"),
-        ({"num_generations": 1}, UnsupportedError, r"which num_generations=1 needs"),
+        ({"num_generations": 1}, InvalidInputError, r"m=1; allowed: .*rule=max_contrast"),
         ({"m": 4}, InvalidInputError, r"m=4 is num_generations of AsyncGRPOConfig; set that"),
         ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: m, rule"),
         ({"rule": "best"}, PodsError, r"unknown rule 'best'"),
-        ({"rule": "max_contrast"}, UnsupportedError, r"take a group rule here, or PODSTrainer"),
+        ({"rule": "max_contrast", "window": 0}, InvalidInputError, r"window=0 with num_generat"),
+        (
+            {"rule": "max_contrast", "num_generations": 1, "gradient_accumulation_steps": 1},
+            InvalidInputError, r"window=1 with num_generations=1; .* at least 2 to compare",
+        ),
         (
             {"selection_weights": {"acc": 1.0}}, InvalidInputError,
             r"names 'acc', which is no reward function; allowed: letters",
@@ -73,7 +77,7 @@ def test_the_worker_does_what_trls_own_was_set_up_for(saved, args):
     made = PODSRolloutWorker(trainer, 2 * M)
     ours = {"selection": made.selection, "select_partly_scored": False, "num_generations": 2 * M}
     # with n = 2m twice as many are generated for the rows of an update
-    ours["max_inflight_tasks"] = 2 * theirs["max_inflight_tasks"]
+    ours |= {"max_inflight_tasks": 2 * theirs["max_inflight_tasks"], "window": 1}
     assert made._loop_kwargs == {**theirs, **ours}
     assert trainer.rollout_worker is made
     assert trainer.rollout_queue is made.rollout_buffer
@@ -99,6 +103,21 @@ def test_trls_worker_and_loop_have_what_is_wrapped():
     # the trainer reads the worker's queue of metrics anew at each log, by this method only
     log = inspect.getsource(AsyncGRPOTrainer.log)
     assert "self.rollout_worker.metrics_queue.get_nowait().items()" in log
+    push = inspect.getsource(_AsyncRolloutLoop._push_metrics)
+    assert "payload = dict(values)" in push
+    assert "self._metrics_queue.put_nowait(payload)" in push
     start = inspect.getsource(AsyncRolloutWorker.start)
     assert "self._loop_cls" in start
     assert "self.metrics_queue" in start
+
+
+def test_trl_goes_by_the_numbers_of_trained_rows_to_resume_and_to_end_an_epoch():
+    """So every number must be sent, also where all rollouts of a prompt are dropped."""
+    save = inspect.getsource(AsyncGRPOTrainer._save_checkpoint)
+    assert "next(g for g in itertools.count() if g not in trained)" in save
+    stop = inspect.getsource(async_grpo_trainer._EpochStopCallback.on_step_end)
+    assert "len(self._trainer._trained_groups)" in stop
+    collate = inspect.getsource(async_grpo_trainer.DataCollatorForRollout.torch_call)
+    assert 'self.groups_trained.update(example["group_id"] for example in all_examples)' in collate
+    # a row's own number, wherever the prompt is: what rows share is found by their tokens
+    assert "group_id" not in inspect.getsource(packing.TreeRow.pack)

@@ -21,6 +21,12 @@ def test_the_group_baseline_uses_all_n_rewards():
     assert advantages == pytest.approx([-0.25 / 0.46291005, 0.75 / 0.46291005])
 
 
+def test_the_deviation_may_be_that_of_the_population():
+    # mean 1/2, std sqrt(2 * 1/4 / 2) = 1/2, in place of sqrt(2 * 1/4 / 1)
+    advantages = podsrl.group_advantages([0.0, 0.0, 1.0], [0, 2], eps=0, correction=0)
+    assert advantages == [-1.0, 1.0]
+
+
 def test_without_scale_only_the_mean_is_subtracted():
     assert podsrl.group_advantages([1.0, 2.0, 6.0], [0, 2], scale=False) == [-2.5, 2.5]
 

@@ -62,31 +62,49 @@ def served(tmp_path: Path) -> Any:
         server.wait(30)
 
 
-@pytest.mark.slow
-def test_rows_of_a_real_server_are_selected_and_trained_on(served, tmp_path, monkeypatch):
-    """The weights stay where they were: to hand over new ones the server needs a GPU (NCCL)."""
-    on_cpu(monkeypatch)
+def train(served: Any, run: Path, m: int, n: int, **options: Any) -> list[Any]:
+    """Four steps of four rows; the rollouts of each log, one table for each.
+
+    The weights stay where they were: to hand over new ones the server needs a GPU (NCCL).
+    """
     model, url = served
     args = AsyncGRPOConfig(
-        output_dir=str(tmp_path / "run"), num_generations=M, max_steps=4, use_cpu=True, bf16=False,
+        output_dir=str(run), num_generations=m, max_steps=4, use_cpu=True, bf16=False,
         per_device_train_batch_size=2, gradient_accumulation_steps=2, max_completion_length=12,
         report_to="none", save_strategy="no", gradient_checkpointing=False, learning_rate=1e-3,
-        vllm_server_base_url=url, max_staleness=50, max_inflight_tasks=2 * M,
+        vllm_server_base_url=url, max_staleness=50, max_inflight_tasks=2 * m,
     )  # fmt: skip
     given = {
         "model": model, "reward_funcs": letters, "args": args, "train_dataset": questions(),
     }  # fmt: skip
     trainer = AsyncGRPOTrainer(**given, weight_transfer=NoTransfer())
-    PODSRolloutWorker(trainer, num_rollouts=N)
+    PODSRolloutWorker(trainer, num_rollouts=n, **options)
     trainer.train()
     steps = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert len(steps) == 4
     # the server's log-probs of these very tokens are the model's
     assert steps[0]["ratio"] == pytest.approx(1.0, abs=1e-3)
-    log = RunFolder(tmp_path / "run")
+    log = RunFolder(run)
     tables = [log.rollouts(step).to_pandas() for step in log.rollout_steps()]
     assert tables
     for table in tables:
-        sizes = Counter(table["group"])
-        assert set(sizes.values()) == {N}
-        assert table.groupby("group")["kept"].sum().tolist() == [M] * len(sizes)
+        assert set(Counter(table["group"]).values()) == {n}
+    return tables
+
+
+@pytest.mark.slow
+def test_rows_of_a_real_server_are_selected_and_trained_on(served, tmp_path, monkeypatch):
+    on_cpu(monkeypatch)
+    for table in train(served, tmp_path / "run", M, N):
+        kept = table.groupby("group")["kept"].sum().tolist()
+        assert kept == [M] * len(kept)
+
+
+@pytest.mark.slow
+def test_rows_of_a_real_server_are_selected_across_prompts(served, tmp_path, monkeypatch):
+    on_cpu(monkeypatch)
+    for table in train(served, tmp_path / "run", 1, 4, rule="max_contrast"):
+        kept = table.groupby("group")["kept"].sum().tolist()
+        # of the four prompts of a step, in the order in which they were scored
+        assert {sum(kept[i : i + 4]) for i in range(0, len(kept), 4)} == {4}
+        assert 0 in kept

@@ -1,18 +1,15 @@
-"""TRL's loop in the process that generates, which scores n rollouts and hands on m.
+"""TRL's loop in the process that generates, which scores n rollouts of a prompt and sends m.
 
 What is kept is decided where the rewards are, so that nothing of the others crosses to the trainer
 except what is logged.
 """
 
-import logging
 import math
-import queue
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from trl.experimental.async_grpo.async_rollout_worker import (
     RolloutGroup,
@@ -20,100 +17,125 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
+from podsrl.advantages import group_advantages
+from podsrl.downsampling.doors import refuse_infinite
+from podsrl.errors import InvalidInputError
 from podsrl.selection import Selection
 from podsrl.trl.rewards import checked
-from podsrl.trl.rollouts import partly_scored
-from podsrl.trl.swapped import swapped
+from podsrl.trl.rollouts import Rollouts
 
-logger = logging.getLogger(__name__)
+SCORED = "podsrl: scored"  # where groups' records travel in TRL's queue of metrics
 
-SCORED = "podsrl: scored"  # where a group's record travels in TRL's queue of metrics
+_Scored = tuple[RolloutGroup, list[list[RolloutSample]]]  # a group, and TRL's rows by rollout
 
 
 class SelectingLoop(_AsyncRolloutLoop):
-    """TRL's loop in the process that generates; a group's dropped rollouts end here."""
+    """TRL's loop in the process that generates; dropped rollouts end here.
 
-    def __init__(self, *, selection: Selection, select_partly_scored: bool, **given: Any) -> None:
+    It selects once `window` groups are scored: one for a group rule, several for a batch rule.
+    """
+
+    def __init__(
+        self, *, selection: Selection, window: int, select_partly_scored: bool, **given: Any
+    ) -> None:
         super().__init__(**given)
-        self._selection, self._select_partly = selection, select_partly_scored
+        self._selection, self._window, self._partly = selection, window, select_partly_scored
+        self._scored: list[_Scored] = []
         self._version = 0  # of the weights that the group being scored was generated with
         named = zip(self.reward_funcs, self.reward_func_names, strict=False)  # environments' follow
         self.reward_funcs = [checked(one, name, lambda: self._version) for one, name in named]
 
     async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
-        """TRL's rows of the kept rollouts, with advantages as if there had been no others.
-
-        All n are scored once, by TRL's own method. It is called again on those that are kept, with
-        reward functions that know what they gave.
-        """
+        """The rows of what is kept, once TRL has scored the last group of a window; else none."""
         self._version = group.model_version
-        samples = await super()._score_group(group)
-        rows = iter(samples)
+        rows = iter(await super()._score_group(group))
         rows_N = [list(islice(rows, len(one))) for one in group.completions_sequences]
-        names = self.reward_func_names
-        nothing = dict.fromkeys(["reward", *(f"rewards/{name}" for name in names)], math.nan)
-        metrics_N = [one[0].metrics if one else nothing for one in rows_N]
-        parts_N = [{name: one[f"rewards/{name}"] for name in names} for one in metrics_N]
-        rewards_N = [one["reward"] for one in metrics_N]
-        scored = zip(rewards_N, parts_N, strict=True)
-        scores_N = [self._selection.score(reward, parts) for reward, parts in scored]
-        weights = self._selection.selection_weights or dict.fromkeys(names, 1.0)
-        weights_F = [1.0 if "score" in weights else weights.get(name, 0.0) for name in names]
-        parts_N_F = [list(parts.values()) for parts in parts_N]
-        if not self._select_partly:
-            partly_P_N_F = partly_scored(torch.tensor([parts_N_F]), torch.tensor(weights_F))
-            last_N = partly_P_N_F[0].any(dim=-1).tolist()
-            scores_N = [math.nan if last else s for s, last in zip(scores_N, last_N, strict=True)]
-        kept = self._selection.select([scores_N], group.group_id)[0]
-        if len(kept) < len(rows_N):
-            if self._selection.baseline != "kept":
-                samples = [row for i in kept for row in rows_N[i]]
-            else:
-                called = names[: len(self.reward_funcs)]
-                known = [partial(_known, [parts_N[i][name] for i in kept]) for name in called]
-                with swapped(self, reward_funcs=known):
-                    samples = await super()._score_group(kept_of(group, kept))
-            of_all_n = _means(metrics_N)
-            for row in samples:
-                row.metrics.update(of_all_n)
-        advantages, rows = [], iter(samples)
-        for i in kept:
-            own = list(islice(rows, len(rows_N[i])))
-            advantages.append(own[0].advantage if own else 0.0)
-        answers = group.reward_kwargs.get("answer", [None] * len(rows_N))
-        record = {
-            "names": names,
-            "rewards": rewards_N,
-            "parts": parts_N_F,
-            "weights": weights_F,
-            "kept": kept,
-            "advantages": advantages,
-            "row": [{"answer": answer} for answer in answers],
-            "prompt_ids": [_prompt_of(one[0]) if one else [] for one in rows_N],
-            "completion_ids": group.completions_ids,
-            "completion": group.completions,
-        }
-        try:
-            self._metrics_queue.put_nowait({SCORED: record})
-        except queue.Full:  # as TRL's metrics it is given up if the trainer lags
-            logger.info("the trainer reads no metrics; what was logged of a group is lost")
-        return samples
+        self._scored.append((group, rows_N))
+        if len(self._scored) < self._window:
+            return []
+        scored, self._scored = self._scored, []
+        return self._select(scored)
+
+    def _select(self, scored: Sequence[_Scored]) -> list[RolloutSample]:
+        """The rows of what the rule keeps, with advantages as if there had been no others.
+
+        TRL resumes at the first group whose number no trained row has, and counts these numbers to
+        end an epoch. So rows of other groups take over the numbers of those that are dropped.
+        """
+        weights_F = weights_of(self._selection, self.reward_func_names)
+        records: Any = [_record(*one, self.reward_func_names, weights_F) for one in scored]
+        rollouts = rollouts_of(records)
+        rewards_P_N = rollouts.rewards_P_N.numpy()
+        refuse_infinite(rewards_P_N)
+        numbers = [group.group_id for group, _ in scored]
+        chosen = self._selection.select(rollouts.scores(self._partly).numpy(), numbers[0])
+        kept_P_N = np.array([np.isin(range(rollouts.n), places) for places in chosen])
+        baseline = self._selection.baseline
+        advantages_P_N = group_advantages(rewards_P_N, kept_P_N, baseline, eps=1e-8, correction=0)
+        rows_R = [rows for _, rows_N in scored for rows in rows_N]
+        if not kept_P_N.all():  # with n = m every value stays TRL's own
+            of_all = _means([rows[0].metrics for rows in rows_R if rows])
+            for rows, advantage in zip(rows_R, advantages_P_N.flat, strict=True):
+                for row in rows:
+                    row.advantage = float(advantage)
+                    row.metrics.update(of_all)
+        choices = zip(records, kept_P_N.tolist(), advantages_P_N.tolist(), strict=True)
+        records = [one | {"kept": kept, "advantages": of_kept} for one, kept, of_kept in choices]
+        self._push_metrics({SCORED: records})
+        sent = [row for place in np.flatnonzero(kept_P_N) for row in rows_R[place]]
+        spare = [row for one, row in pairwise(sent) if one.group_id == row.group_id]
+        dropped = sorted({*numbers} - {row.group_id for row in sent})
+        for row, number in zip(spare, dropped, strict=False):
+            row.group_id = number
+        return sent
 
 
-def kept_of(group: RolloutGroup, kept: Sequence[int]) -> RolloutGroup:
-    """A group of the rollouts at `kept` only: each of its lists at the same places."""
-    shorter: dict[str, Any] = {}
-    for field in fields(group):
-        value = getattr(group, field.name)
-        if isinstance(value, list):  # without environments that of their rewards is empty
-            shorter[field.name] = [value[i] for i in kept] if value else []
-        elif isinstance(value, dict):
-            shorter[field.name] = {key: [of[i] for i in kept] for key, of in value.items()}
-    return replace(group, **shorter)
+def weights_of(selection: Selection, names: Sequence[str]) -> list[float]:
+    """What each reward function weighs in what is selected by.
+
+    Raises:
+        InvalidInputError: A weight is that of no reward function.
+    """
+    weights = selection.selection_weights or {"score": 1.0}
+    if unknown := sorted(set(weights) - {*names, "score"}):
+        raise InvalidInputError(
+            f"selection_weights names {unknown[0]!r}, which is no reward function; allowed:"
+            f" {', '.join(names)}"
+        )
+    return [weights.get("score", 0.0) + weights.get(name, 0.0) for name in names]
 
 
-def _known(rewards: list[float], **given: Any) -> list[float]:
-    return rewards
+def rollouts_of(records: Sequence[Mapping[str, Any]], step: int = 0) -> Rollouts:
+    """Records of groups as what `PODSTrainer` would have of them."""
+    rewards_P_N = torch.tensor([record["rewards"] for record in records], dtype=torch.float64)
+    names = ("row", "prompt_ids", "completion_ids", "completion")
+    return Rollouts(
+        step=step,
+        index=0,
+        columns={name: [one for r in records for one in r[name]] for name in names},
+        rewards_P_N_F=torch.tensor([r["parts"] for r in records], dtype=torch.float64),
+        rewards_P_N=rewards_P_N,
+        weights_F=torch.tensor(records[0]["weights"]),
+        masked_P_N=torch.zeros_like(rewards_P_N, dtype=torch.bool),
+    )
+
+
+def _record(
+    group: RolloutGroup, rows_N: list[list[RolloutSample]], names: list[str], weights: list[float]
+) -> dict[str, Any]:
+    """What is selected by and logged of a group; NaN where TRL made no row of a rollout."""
+    metrics_N = [rows[0].metrics if rows else {} for rows in rows_N]
+    answers = group.reward_kwargs.get("answer", [None] * len(rows_N))
+    return {
+        "names": names,
+        "weights": weights,
+        "rewards": [one.get("reward", math.nan) for one in metrics_N],
+        "parts": [[one.get(f"rewards/{n}", math.nan) for n in names] for one in metrics_N],
+        "row": [{"answer": answer} for answer in answers],
+        "prompt_ids": [_prompt_of(rows[0]) if rows else [] for rows in rows_N],
+        "completion_ids": group.completions_ids,
+        "completion": group.completions,
+    }
 
 
 def _prompt_of(row: RolloutSample) -> list[int]:
@@ -121,10 +143,8 @@ def _prompt_of(row: RolloutSample) -> list[int]:
     return row.input_ids[: int(row.completion_mask.argmax())].tolist()
 
 
-def _means(metrics_N: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _means(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each metric over the rollouts that have it, without NaN."""
-    found = {}
-    for name in dict.fromkeys(name for metrics in metrics_N for name in metrics):
-        values = [metrics[name] for metrics in metrics_N if not math.isnan(metrics[name])]
-        found[name] = sum(values) / len(values) if values else math.nan
-    return found
+    names = dict.fromkeys(name for one in metrics for name in one)
+    found = {n: torch.tensor([one.get(n, math.nan) for one in metrics]).double() for n in names}
+    return {name: values.nanmean().item() for name, values in found.items()}

@@ -1,7 +1,7 @@
 """TRL's asynchronous rollout worker, with n rollouts per prompt of which m go to the trainer."""
 
 import queue
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from trl.experimental.async_grpo import AsyncGRPOConfig
 from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
 from trl.trainer.utils import get_callable_name
 
-from podsrl.downsampling import is_batch_rule, resolve_rule
+from podsrl.downsampling import resolve_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
@@ -22,8 +22,8 @@ from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.metrics import pods_metrics
 from podsrl.trl.recorder import rollout_columns
 from podsrl.trl.rewards import refuse_twice
-from podsrl.trl.rollout_loop import SCORED, SelectingLoop
-from podsrl.trl.rollouts import Kept, Rollouts
+from podsrl.trl.rollout_loop import SCORED, SelectingLoop, rollouts_of, weights_of
+from podsrl.trl.rollouts import Kept
 
 
 class PODSRolloutWorker(AsyncRolloutWorker):
@@ -37,6 +37,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         trainer: The `AsyncGRPOTrainer`; its `num_generations` is m, rollouts per prompt in the
             update, and its `max_inflight_tasks` counts these, too: n/m as many are under way.
         num_rollouts: The number n of rollouts per prompt; default 4m.
+        window: Among how many prompts a batch rule chooses; default: those of an optimiser step.
         select_partly_scored: As in `PODSConfig`, and so are rollout_log and rollout_log_max_rows.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
             the reward function), as in `podsrl.Selection`.
@@ -44,7 +45,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
     Raises:
         InvalidInputError: Another trainer, a size out of range, an unknown option, a wrong value.
         UnknownNameError: There is no such rule.
-        UnsupportedError: TRL 1.15; a batch rule.
+        UnsupportedError: TRL before 1.16.
     """
 
     _loop_cls = SelectingLoop
@@ -56,6 +57,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         trainer: Any,
         num_rollouts: int | None = None,
         *,
+        window: int | None = None,
         select_partly_scored: bool = False,
         rollout_log: bool = True,
         rollout_log_max_rows: int = 1_000_000,
@@ -76,15 +78,27 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         m = self.args.num_generations
         self.num_rollouts = 4 * m if num_rollouts is None else num_rollouts
         self.selection = _selection(self.args, self.num_rollouts, options)
+        rows = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps
+        if not self.selection.across_prompts:
+            window = 1
+        elif window is None:
+            window = max(1, rows * trainer.accelerator.num_processes // m)
+        if not isinstance(window, int) or window * m < 2:
+            raise InvalidInputError(
+                f"window={window!r} with num_generations={m}; a batch rule needs an integer, and"
+                " window x num_generations rows to keep, at least 2 to compare with each other"
+            )
         if theirs is None:  # only the first process has one
             return
         given = dict(theirs._loop_kwargs)
-        _check_names(given["reward_funcs"], given["environment_factory"], self.selection)
+        names = [get_callable_name(function) for function in given["reward_funcs"]]
+        refuse_twice(names)
+        if given["environment_factory"] is None:  # whose own rewards go by names of their classes
+            weights_of(self.selection, names)
         given["num_generations"] = self.num_rollouts
         given["max_inflight_tasks"] = -(-given["max_inflight_tasks"] * self.num_rollouts // m)
-        super().__init__(
-            selection=self.selection, select_partly_scored=select_partly_scored, **given
-        )
+        given |= {"selection": self.selection, "window": window}
+        super().__init__(**given, select_partly_scored=select_partly_scored)
         show_messages()
         self._tokenizer = given["processing_class"]
         self._log_rows = rollout_log_max_rows if rollout_log else 0
@@ -124,7 +138,9 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         """The metrics of the groups that were scored since the last log."""
         steps = (self.model_version - self._begun_at) * self.args.weight_sync_steps
         names = records[0]["names"]
-        kept, advantages_K = _kept(records, step=max(steps, 1) - 1)
+        kept_P_N = torch.tensor([record["kept"] for record in records])
+        kept = Kept(rollouts_of(records, max(steps, 1) - 1), kept_P_N, rank=0, world=1)
+        advantages_K = torch.tensor([record["advantages"] for record in records])[kept_P_N]
         if self._log is not None:
             columns = rollout_columns(kept, advantages_K, self._tokenizer, names)
             self._log.write(self._logged_before + kept.of.step + 1, columns)
@@ -152,53 +168,16 @@ class ScoredGroups:
                     raise
                 records, self._records = self._records, []
                 return self._summarise(records)
-            if SCORED not in item:
+            self._records.extend(item.pop(SCORED, []))
+            if item:
                 return item
-            self._records.append(item[SCORED])
-
-
-def _kept(records: Sequence[Mapping[str, Any]], step: int) -> tuple[Kept, torch.Tensor]:
-    """Records of groups as what `PODSTrainer` would have of them, and advantages of the kept."""
-    rewards_P_N = torch.tensor([record["rewards"] for record in records], dtype=torch.float64)
-    names = ("row", "prompt_ids", "completion_ids", "completion")
-    rollouts = Rollouts(
-        step=step,
-        index=0,
-        columns={name: [one for r in records for one in r[name]] for name in names},
-        rewards_P_N_F=torch.tensor([r["parts"] for r in records], dtype=torch.float64),
-        rewards_P_N=rewards_P_N,
-        weights_F=torch.tensor(records[0]["weights"]),
-        masked_P_N=torch.zeros_like(rewards_P_N, dtype=torch.bool),
-    )
-    kept_P_N = torch.zeros_like(rewards_P_N, dtype=torch.bool)
-    for group, record in enumerate(records):
-        kept_P_N[group, record["kept"]] = True
-    advantages_K = torch.tensor([a for r in records for a in r["advantages"]])
-    return Kept(rollouts, kept_P_N, rank=0, world=1), advantages_K
 
 
 def _selection(args: AsyncGRPOConfig, n: int, given: Mapping[str, Any]) -> Selection:
     if "m" in given:
         raise InvalidInputError(f"m={given['m']!r} is num_generations of AsyncGRPOConfig; set that")
     wanted = {"m": args.num_generations, "seed": args.seed, **given}
-    rule = resolve_rule(wanted.get("rule", "max_variance"))
-    if is_batch_rule(rule) or args.num_generations == 1:
-        raise UnsupportedError(
-            "a rule across prompts, which num_generations=1 needs, chooses among prompts, and this"
-            " worker scores one prompt at a time: take a group rule here, or PODSTrainer"
-        )
     selection = Selection.from_options(wanted, n, where="", n_name="num_rollouts")
     if ":" not in str(selection.rule):  # one that was registered is unknown in another process
-        selection = replace(selection, rule=rule)
+        selection = replace(selection, rule=resolve_rule(selection.rule))
     return selection
-
-
-def _check_names(functions: Sequence[Any], environments: Any, selection: Selection) -> None:
-    names = [get_callable_name(function) for function in functions]
-    refuse_twice(names)
-    unknown = sorted(set(selection.selection_weights or ()) - {*names, "score"})
-    if unknown and environments is None:  # whose own rewards go by the names of their classes
-        raise InvalidInputError(
-            f"selection_weights names {unknown[0]!r}, which is no reward function; allowed:"
-            f" {', '.join(names)}"
-        )

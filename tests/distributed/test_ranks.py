@@ -28,16 +28,19 @@ ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
 # name -> what differs; n = 7 of odd groups straddles 2 ranks, and 21 rows don't divide by 2
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "accumulation": {"gradient_accumulation_steps": 2},
-    "beta": {"beta": 0.1, "max_steps": 2},
+    "accumulation": {
+        "gradient_accumulation_steps": 2, "downsampling_rule": "pass_band", "max_steps": 2,
+    },
+    "beta": {"beta": 0.1, "max_steps": 2, "downsampling_rule": "top_advantage"},
     "max_contrast": {
         "downsampling_rule": "max_contrast", "num_generations": 1, "n": 3, "max_steps": 2,
     },
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
-    "straight": {"num_iterations": 2},
+    "history": {"prompt_selection": "thompson", "downsampling_rule": "advantage_variance"},
+    "straight": {"num_iterations": 2, "downsampling_rule": "variance_top_p"},
     "stopped": {
-        "num_iterations": 2, "save_strategy": "steps", "save_steps": 1,
-        "forget": ["checkpoint-2", "checkpoint-3"],
+        "num_iterations": 2, "downsampling_rule": "variance_top_p",
+        "save_strategy": "steps", "save_steps": 1, "forget": ["checkpoint-2", "checkpoint-3"],
     },
 }  # fmt: skip
 
@@ -120,7 +123,7 @@ def generations(outcome: dict[str, Any]) -> list[list[tuple[str, float]]]:
 @pytest.mark.slow
 def test_selection_losses_and_weights_on_two_ranks_equal_those_on_one(on_ranks):
     one, two = on_ranks(1), on_ranks(2)
-    for name in ("plain", "accumulation", "beta", "max_contrast", "straight"):
+    for name in ("plain", "accumulation", "beta", "max_contrast", "history", "straight"):
         assert generations(result(one, name)) == generations(result(two, name)), name
         assert_same_training(one, two, name)
         assert result(two, name)["aligned"]

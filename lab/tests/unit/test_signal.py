@@ -143,7 +143,7 @@ def test_more_prompts_are_worth_more_and_in_the_end_all_alike():
     # little of what a prompt pushes is shared, so at first a second prompt is worth as much
     assert worths[1] == pytest.approx(2 * worths[0], rel=0.02)
     # without noise and between prompts that all push alike, one prompt tells all
-    even = KnownRates((0.5,)).signal(4000, 16)
+    even = KnownRates((0.5,)).signal(1500, 16)
     assert even.worth(1, Variances(0.0, 0.0)) == pytest.approx(1.0)
     assert KnownRates((0.0, 1.0)).signal(8, 2).worth(8) == 0.0
 
@@ -169,7 +169,7 @@ def test_laws_of_the_contrast(rate, n, data):
 
 def test_with_all_kept_and_many_rollouts_the_contrast_is_that_of_the_rewards():
     # K / n -> p, so sqrt(q (1 - q)) -> sqrt(0.1 x 0.9) = 0.3
-    assert KnownRates((0.1,)).signal(4000, 4000).contrast == pytest.approx(0.3, rel=1e-3)
+    assert KnownRates((0.1,)).signal(1500, 1500).contrast == pytest.approx(0.3, rel=1e-3)
     # and with few kept of many it is the largest there is
     assert KnownRates((0.1,)).signal(4000, 16).contrast == pytest.approx(0.5, rel=1e-6)
 

@@ -74,21 +74,26 @@ def resolve_rule(rule: str | Rule) -> Rule:
         UnknownNameError: There is nothing of that name; the message lists what there is.
         InvalidInputError: The function takes other arguments than a rule does.
     """
+    rows = {True: "rows", False: "m"}
+    return resolve(rule, RULES, lambda found: ["rewards_P_N", rows[is_batch_rule(found)], "seed"])
+
+
+def resolve(rule: Any, known: dict[str, Rule], wanted: Callable[[Rule], list[str]]) -> Rule:
+    """As `resolve_rule`, of the rules that are `known`; each is called with what is `wanted`."""
     arguments: dict[str, Any] = {}
     if callable(rule):
         found = rule
     else:
         name, arguments = _split(str(rule))
-        found = RULES[name] if name in RULES else _load(name, str(rule))
-    wanted = ["rewards_P_N", "rows" if is_batch_rule(found) else "m", "seed"]
+        found = known[name] if name in known else _load(name, str(rule), known)
     try:
         signature = inspect.signature(found)
-        signature.bind(*wanted, **arguments)
+        signature.bind(*wanted(found), **arguments)
     except ValueError:  # a function of C has none
         pass
     except TypeError as error:
         raise InvalidInputError(
-            f"rule {rule!r} must take ({', '.join([*wanted, *arguments])}); it takes"
+            f"rule {rule!r} must take ({', '.join([*wanted(found), *arguments])}); it takes"
             f" ({', '.join(signature.parameters)})"
         ) from error
     return functools.partial(found, **arguments) if arguments else found
@@ -110,14 +115,14 @@ def _split(rule: str) -> tuple[str, dict[str, Any]]:
         ) from error
 
 
-def _load(name: str, rule: str) -> Rule:
+def _load(name: str, rule: str, known: dict[str, Rule]) -> Rule:
     where, _, attribute = name.rpartition(":")
     if not where:
         all_of_them = (
-            f"the rules are {', '.join(RULES)}, and your own is given as 'file.py:function',"
+            f"the rules are {', '.join(known)}, and your own is given as 'file.py:function',"
             " 'module:function' or a callable"
         )
-        raise UnknownNameError(f"unknown rule {rule!r}; {suggestion(name, RULES, all_of_them)}")
+        raise UnknownNameError(f"unknown rule {rule!r}; {suggestion(name, known, all_of_them)}")
     found = getattr(import_module_or_file(where), attribute, None)
     if not callable(found):
         raise UnknownNameError(f"rule {rule!r}: {where} has no function {attribute!r}")

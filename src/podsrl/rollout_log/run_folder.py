@@ -5,6 +5,7 @@
     metrics.jsonl       one object per logged step
     evaluations.jsonl   one evaluation per line, where the laboratory `podslab` evaluates
     rollouts/step_000001.parquet    one row per rollout, kept or not: see `ROLLOUT_COLUMNS`
+    prompts.parquet     what is known of each prompt, where `prompt_selection` chooses them
     finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
     previous-1/         the same, and the checkpoints, of an earlier run, where a later one began
                         anew in its folder
@@ -174,7 +175,13 @@ class RunFolder:
         names = (self.path / f"{_PREVIOUS}{number}" for number in itertools.count(1))
         aside = next(path for path in names if not path.exists())
         aside.mkdir()
-        for name in ("config.yaml", "config-until-*.yaml", "environment.json", *_RESULTS):
+        for name in (
+            "config.yaml",
+            "config-until-*.yaml",
+            "environment.json",
+            "prompts.parquet",
+            *_RESULTS,
+        ):
             for path in list(self.path.glob(name)):
                 path.rename(aside / path.name)
         return aside

@@ -11,6 +11,7 @@ from trl import GRPOTrainer
 from podsrl.trl.clock import TOTALS, PhaseClock
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.messages import logger
+from podsrl.trl.prompts import PromptChooser
 from podsrl.trl.recorder import RunRecorder
 
 
@@ -24,6 +25,7 @@ class ResumableTrainer(GRPOTrainer):
     args: PODSConfig
     recorder: RunRecorder
     clock: PhaseClock
+    prompts: PromptChooser | None = None  # where they are chosen by their history
     rollouts_generated: int
     rollouts_trained: int
     tokens_generated: int
@@ -42,6 +44,7 @@ class ResumableTrainer(GRPOTrainer):
             "buffered_inputs": None if generates_next else self._buffered_inputs,
             "batch_is_scored": self.batch_is_scored,
             "training_seconds": self.clock.training_seconds,
+            "prompts": self.prompts and self.prompts.state_dict(),
             **{name: getattr(self, name) for name in TOTALS},
         }
 
@@ -51,6 +54,8 @@ class ResumableTrainer(GRPOTrainer):
         self.clock.training_seconds = state["training_seconds"]
         for name in TOTALS:
             setattr(self, name, state[name])
+        if self.prompts is not None and state.get("prompts") is not None:
+            self.prompts.load_state_dict(state["prompts"])
         world = self.accelerator.num_processes
         if state["world"] != world:
             logger.warning(
@@ -77,8 +82,14 @@ class ResumableTrainer(GRPOTrainer):
         folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
         folder.mkdir(parents=True, exist_ok=True)
         torch.save(self.state_dict(), state_file(folder, self.accelerator.process_index))
+        self.write_prompts()
         self.accelerator.wait_for_everyone()
         super()._save_checkpoint(model, trial)
+
+    def write_prompts(self) -> None:
+        """What is known of the prompts, for people: prompts.parquet in the run's folder."""
+        if self.prompts is not None and self.accelerator.is_main_process:
+            self.prompts.write(self.recorder.run.path)
 
     def _load_optimizer_and_scheduler(self, folder: str | None) -> None:
         super()._load_optimizer_and_scheduler(folder)

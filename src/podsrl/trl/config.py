@@ -8,6 +8,7 @@ from trl import GRPOConfig
 
 from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError
+from podsrl.prompts import resolve_prompt_rule
 from podsrl.selection import Selection, are_weights
 
 
@@ -16,6 +17,8 @@ def described(default: Any, meaning: str) -> Any:
     return field(default=default, metadata={"help": meaning})
 
 
+#: The `prompt_selection` that leaves the choice of prompts to TRL.
+UNIFORM = "uniform"
 #: What TRL's users call the fields of a selection.
 _NAMES = {
     "num_kept": "num_generations",
@@ -70,6 +73,12 @@ class PODSConfig(GRPOConfig):
         "Leave kept rows of advantage 0 out of the update's passes: the gradient is the same, and"
         " computed sooner. Needs beta=0 (no KL) and a loss_type other than bnpo.",
     )
+    prompt_selection: str = described(
+        UNIFORM,
+        "Which prompts to generate for. 'uniform': TRL's own order. By the rewards of their earlier"
+        " rollouts: 'thompson' (the largest contrast that is likely), 'skip' (those that taught"
+        " nothing come more rarely). Your own: 'file.py:function', 'module:function'.",
+    )
     rollout_log: bool = described(
         True, "Write every rollout, kept or not, to parquet under output_dir/rollouts."
     )
@@ -93,6 +102,8 @@ class PODSConfig(GRPOConfig):
         if self.num_rollouts is None and isinstance(self.num_generations, int):
             self.num_rollouts = 4 * self.num_generations
         selection = self.selection()
+        if self.prompt_selection != UNIFORM:
+            resolve_prompt_rule(self.prompt_selection)
         self._check_log_and_weights()
         self._check_as_grpo()
         self._check_combinations(selection.across_prompts)

@@ -13,9 +13,10 @@ from podsrl.trl import environments
 from podsrl.trl.advice import Advice
 from podsrl.trl.checkpoint import ResumableTrainer
 from podsrl.trl.clock import PhaseClock, StepCallback
-from podsrl.trl.config import PODSConfig, check_arguments
+from podsrl.trl.config import UNIFORM, PODSConfig, check_arguments
 from podsrl.trl.messages import show_messages
 from podsrl.trl.metrics import masked_rows, pods_metrics, trl_metrics
+from podsrl.trl.prompts import PromptChooser
 from podsrl.trl.recorder import PAPER, RunRecorder
 from podsrl.trl.rewards import check_rewards, checked, refuse_twice
 from podsrl.trl.rollouts import (
@@ -95,6 +96,8 @@ class PODSTrainer(ResumableTrainer):
         self.clock = self.make_clock()
         self.advice = Advice()
         self.selection = args.selection()
+        if args.prompt_selection != UNIFORM:
+            self.prompts = PromptChooser(args.prompt_selection, self.train_dataset, args.seed)
         self.rollouts_generated = 0
         self.rollouts_trained = 0
         self.tokens_generated = 0  # of all rollouts, prompts included
@@ -125,6 +128,10 @@ class PODSTrainer(ResumableTrainer):
             return output
         began = self.clock.now()
         groups = len(inputs) * self.accelerator.num_processes // self.num_generations
+        if self.prompts is not None:
+            first = self.accelerator.process_index * len(inputs)
+            places = range(first, first + len(inputs))
+            inputs = self.prompts.rows(groups, places, self.num_generations)
         if self.environment_factories is not None:  # an environment may change its own row
             inputs = [copy.deepcopy(row) for row in self._n_of_each(inputs)]
         self._asked = _Asked(inputs, groups, began)
@@ -178,6 +185,7 @@ class PODSTrainer(ResumableTrainer):
         """TRL's; then the run's folder says that it is complete."""
         try:
             output = super().train(*args, **kwargs)
+            self.write_prompts()
             self.recorder.finish(self.state.global_step, self.clock.training_seconds)
             return output
         finally:
@@ -275,6 +283,8 @@ class PODSTrainer(ResumableTrainer):
         found = pods_metrics(kept, advantages_K, self.reward_func_names)
         if "importance_sampling_ratio" in output:  # of vLLM's log-probs
             found["pods/masked_rows"] = float(self.accelerator.gather(masked_rows(output)).sum())
+        if self.prompts is not None:
+            found |= self.prompts.count(kept.of.rewards_P_N)
         for name, value in found.items():
             logged[name].append(value)
         if self.accelerator.is_main_process:

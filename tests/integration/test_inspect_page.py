@@ -102,6 +102,18 @@ def test_run_step_and_prompt_are_chosen_and_all_rollouts_shown_by_reward(browser
     assert_quiet(browser)
 
 
+def test_a_prompt_that_came_again_shows_its_rewards_over_the_steps(browser):
+    assert texts(browser, "#past span") == ["mean reward over 2 steps: 0.5 at 1, 0.5 at 5"]
+    points = "document.querySelector('#past polyline').getAttribute('points').split(' ').length"
+    assert browser.run(points) == 2
+    assert browser.run("!document.getElementById('past').hidden")
+    browser.choose("step", "2")
+    browser.wait_for("document.getElementById('step-name').textContent === '9'")
+    browser.wait_for("document.getElementById('past').hidden")
+    browser.choose("prompt", "all")
+    assert_quiet(browser)
+
+
 def test_rollouts_are_filtered_by_text_and_by_being_kept_and_put_in_order(browser):
     browser.choose("prompt", "all")
     browser.choose("search", "FIRST 1.")
@@ -203,7 +215,7 @@ def test_what_tools_are_called_with_and_return_is_shown_as_text_and_never_runs(b
     assert texts(browser, "#list .turns span")[2:6] == [
         f"calls {HOSTILE}", "calls look", f"{HOSTILE} returned", HOSTILE
     ]  # fmt: skip
-    added = "document.querySelectorAll('#rollouts :is(img, script, svg, a, b > *)').length"
+    added = "document.querySelectorAll('#rollouts :is(img, script, svg:not(#past > svg), a, b > *)').length"
     assert browser.run(added) == 0
     assert_quiet(browser)
 

@@ -169,11 +169,30 @@
     const gold = prompt === "all" ? null : data.answers[prompt];
     $("gold").hidden = gold === null;
     $("gold").lastElementChild.textContent = gold ?? "";
+    const { past } = runs[$("run").value];
+    const visited = prompt !== "all" && Object.hasOwn(past, data.prompts[prompt]);
+    drawPast(visited ? past[data.prompts[prompt]] : []);
     describe(all);
     drawStrip();
     $("list").replaceChildren();
     drawn = 0;
     drawMore();
+  }
+
+  /** The mean reward of the prompt in each step that generated for it. */
+  function drawPast(visits) {
+    const scored = visits.filter(([, reward]) => reward !== null);
+    $("past").hidden = scored.length < 2;
+    if (scored.length < 2) return;
+    const [steps, means] = [0, 1].map((k) => scored.map((visit) => visit[k]));
+    const place = (values, value, size) =>
+      2 + (size - 4) * (value - Math.min(...values)) / (Math.max(...values) - Math.min(...values) || 1);
+    $("past").querySelector("polyline").setAttribute("points", scored.map(([step, reward]) =>
+      `${place(steps, step, 160)},${28 - place(means, reward, 28)}`).join(" "));
+    const shown = [...scored.slice(0, 3), ...scored.slice(3).slice(-3)];
+    $("past").lastElementChild.textContent = `mean reward over ${scored.length} steps: ` +
+      shown.map(([step, reward], i) => (i === 3 && scored.length > 6 ? "… " : "") +
+        `${number(reward, 2)} at ${step}`).join(", ");
   }
 
   function describe(all) {

@@ -33,7 +33,8 @@ SCRIPT = (_HERE / "inspector.js").read_text(encoding="utf-8")
 class PackedRollouts:
     """What the inspector of a page needs.
 
-    index: {"runs": [{"name", "steps": [{"step", "chunk"}]}]}.
+    index: {"runs": [{"name", "steps": [{"step", "chunk"}], "past"}]}, where the past is {prompt:
+        [[step, mean reward]]} of the prompts that several steps generated for.
     chunks: The rollouts by the name in the index, as gzip of JSON in base64.
     note: The sentence that says how many were left out; empty if none were.
     """
@@ -57,7 +58,8 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
     share = min(1.0, limit / total) if total else 0.0
     shown = 0
     for number, ((name, run), of_run) in enumerate(zip(named_folders, counts, strict=True)):
-        steps = []
+        steps: list[dict[str, Any]] = []
+        past: dict[str, list[list[float]]] = {}
         for step in _choose(list(of_run), share):
             table = run.rollouts(step)
             if table is None or not table.num_rows:
@@ -66,8 +68,14 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
             packed.chunks[chunk] = _pack(table)
             steps.append({"step": step, "chunk": chunk})
             shown += table.num_rows
+            of_prompts = table.group_by("prompt").aggregate([("reward", "mean")]).to_pydict()
+            for prompt, mean in zip(
+                of_prompts["prompt"], _short(of_prompts["reward_mean"]), strict=True
+            ):
+                past.setdefault(prompt, []).append([step, mean])
         if steps:
-            packed.index["runs"].append({"name": name, "steps": steps})
+            past = {prompt: of for prompt, of in past.items() if len(of) > 1}
+            packed.index["runs"].append({"name": name, "steps": steps, "past": past})
     if shown < total:
         count = f"{shown:,} of {total:,} rollouts"
         packed.note = f"{count} are on this page, in evenly spaced steps; --rollouts allows more."

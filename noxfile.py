@@ -85,7 +85,7 @@ def package(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def versions(session: nox.Session) -> None:
-    """The hosts' tests with other versions, in .venv-versions: see docs/versions.md."""
+    """The hosts' tests with other versions, in .venv-versions: see docs/results/versions.md."""
     here(session, "tests/versions.py", *session.posargs)
 
 

@@ -1,8 +1,8 @@
 """What selection does on a pretrained model, step by step: SmolLM2-135M on questions for a number.
 
-A right answer has exactly one number, the right one; about 4 % are right at first. Each arm trains
-on 16 rows a step, with all parameters, in float32. Every rollout of a step is of new prompts, so
-the share of right ones is the accuracy before that step.
+A right answer has exactly one number, the right one; few are right at first. Each arm trains on 16
+rows a step, with all parameters, in float32. Every rollout of a step is of new prompts, so the
+share of right ones is the accuracy before that step.
 
     python -m benchmarks.language_model --out runs/language-model   # goes on where it was stopped
     python -m benchmarks.language_model --out runs/language-model --page   # JSON, page and figure
@@ -17,20 +17,24 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
+from matplotlib.figure import Figure
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podslab.models import resolve
+from podslab.report.drawing import INK, OKABE_ITO, render, style
 from podslab.tasks.numbers import Numbers
 from podslab.training.lab_trainer import LabTrainer
 from podslab.training.run import to_dataset
-from podsrl.rollout_log.files import write_json
+from podsrl.rollout_log.files import write_json, write_whole
 from podsrl.trl import PODSConfig
 
 RESULTS = Path("docs/results")
 TASK = Numbers()
 ACROSS: dict[str, Any] = {"num_generations": 1, "downsampling_rule": "max_contrast"}
+GROUP: dict[str, Any] = {"num_rollouts": 8, "advantage_baseline": "group", **ACROSS}
 #: Rows that were cut off at the limit are left out of the loss, and kept last.
 ENDED: dict[str, Any] = {"mask_truncated_completions": True}
 #: What differs between arms; all have 16 rows a step.
@@ -38,41 +42,24 @@ ARMS: dict[str, dict[str, Any]] = {
     "grpo-8": {"num_rollouts": 8, "num_generations": 8},
     "grpo-4": {"num_rollouts": 4, "num_generations": 4},
     "contrast-4": {"num_rollouts": 4, **ACROSS},
-    "contrast-8": {"num_rollouts": 8, **ACROSS},
-    "contrast-4-group": {"num_rollouts": 4, "advantage_baseline": "group", **ACROSS},
-    "contrast-8-group": {"num_rollouts": 8, "advantage_baseline": "group", **ACROSS},
+    "contrast-8-group": GROUP,
     "grpo-8-ended": {"num_rollouts": 8, "num_generations": 8, **ENDED},
     "grpo-4-ended": {"num_rollouts": 4, "num_generations": 4, **ENDED},
     "contrast-4-ended": {"num_rollouts": 4, **ENDED, **ACROSS},
-    "contrast-8-group-ended": {
-        "num_rollouts": 8,
-        "advantage_baseline": "group",
-        **ENDED,
-        **ACROSS,
-    },
-    "contrast-4-rowloss": {"num_rollouts": 4, "loss_type": "grpo", **ACROSS},
-    "contrast-4-short": {
-        "num_rollouts": 4,
-        "reward_weights": [1.0, 0.0],
-        "selection_weights": [0.0, 1.0],
-        **ACROSS,
-    },
+    "contrast-8-group-ended": {**GROUP, **ENDED},
 }
 NAMES = {
     "grpo-8": "GRPO, 8 rows of each of 2 prompts",
     "grpo-4": "GRPO, 4 rows of each of 4 prompts",
     "contrast-4": "max_contrast, 4 rollouts of 16 prompts",
-    "contrast-8": "max_contrast, 8 rollouts of 16 prompts",
-    "contrast-4-group": "max_contrast, 4 rollouts, baseline over all 4",
     "contrast-8-group": "max_contrast, 8 rollouts, baseline over all 8",
     "grpo-8-ended": "GRPO, 8 rows, those cut off left out",
     "grpo-4-ended": "GRPO, 4 rows, those cut off left out",
     "contrast-4-ended": "max_contrast, 4 rollouts, those cut off left out",
-    "contrast-8-group-ended": "max_contrast, 8 rollouts, baseline over all 8, cut off left out",
-    "contrast-4-rowloss": "max_contrast, 4 rollouts, loss averaged per row",
-    "contrast-4-short": "max_contrast, 4 rollouts, of equal ones the shorter",
+    "contrast-8-group-ended": "max_contrast as advised, 8 rollouts of 16 prompts",
 }
 LIMIT, STEPS, ROWS = 32, 14, 16
+RATE = 3e-5  # of the page
 PROBED = (0, 6)  # steps after which the gradients of right and of wrong rows are measured
 
 
@@ -85,15 +72,6 @@ def strict(completions: list[Any], answer: list[str], **_: Any) -> list[float]:
     """1 for a text with exactly one number, the right one; else 0."""
     pairs = zip(completions, answer, strict=True)
     return [float(bool(TASK.grade(one[-1]["content"], {"answer": a}).answer)) for one, a in pairs]
-
-
-def brief(
-    completions: list[Any], completion_ids: list[Any], answer: list[str], **_: Any
-) -> list[float]:
-    """For the selection alone: of equal rewards the shorter row, right or wrong."""
-    right = strict(completions, answer)
-    spare = [0.05 * (1 - len(ids) / (LIMIT + 1)) for ids in completion_ids]
-    return [1 + more if one else -more for one, more in zip(right, spare, strict=True)]
 
 
 class ProbedTrainer(LabTrainer):
@@ -140,7 +118,7 @@ def train(arm: str, rate: float, seed: int, steps: int, out: Path) -> None:
     path, fields = resolve("smollm2"), ARMS[arm]
     trainer = ProbedTrainer(
         AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32),
-        reward_funcs=[strict, brief] if "selection_weights" in fields else strict,
+        reward_funcs=strict,
         args=PODSConfig(
             output_dir=str(out / "runs" / file.stem),
             per_device_train_batch_size=ROWS,
@@ -184,8 +162,20 @@ def summary(
     return {"arm": arm, "rate": rate, "seed": seed, **by_step, "gradients": probes}
 
 
-#: What the figure shows.
-SHOWN = ("grpo-8", "contrast-4", "contrast-8-group", "contrast-8-group-ended")
+#: What the figures show, in their colours; the first two stand in the README.
+SHOWN = {
+    "grpo-8": INK,
+    "contrast-8-group-ended": OKABE_ITO[2],
+    "contrast-8-group": OKABE_ITO[5],
+    "contrast-4": OKABE_ITO[3],
+}
+PANELS = {
+    "right": "right rollouts, %",
+    "tokens": "tokens of a rollout",
+    "clipped": "cut off at 32 tokens, %",
+}
+#: Seconds of the tables, as spent and as if rows of advantage 0 had cost no pass.
+TIMES = {"right": (200, 400), "skipped": (200, 300, 380)}
 
 
 def seconds(run: dict[str, Any], skipped: bool = False) -> list[float]:
@@ -202,52 +192,60 @@ def seconds(run: dict[str, Any], skipped: bool = False) -> list[float]:
     return list(accumulate(g + u * share for g, u, share in spent))
 
 
-def right_at(run: dict[str, Any], time: float, skipped: bool) -> float:
-    """The mean share of right rollouts in the three steps up to a time, nan if it ended before."""
+def at(run: dict[str, Any], time: float, series: str = "right", skipped: bool = False) -> float:
+    """The mean of a series in the three steps up to a time, nan if the run ended before."""
     curve = seconds(run, skipped)
     done = sum(one <= time for one in curve)
     if not done or curve[-1] < 0.95 * time:
         return math.nan
-    return fmean(run["right"][max(0, done - 3) : done])
+    return fmean(run[series][max(0, done - 3) : done])
 
 
-def _steps(run: dict[str, Any]) -> int:
-    return len(run["right"])
+def table(own: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the runs of an arm show: a run for each seed."""
+    found: dict[str, Any] = {"name": NAMES[own[0]["arm"]], "seeds": len(own)}
+    found["start"] = fmean(run["right"][0] for run in own)
+    found["last"] = [fmean(run["right"][STEPS - 3 : STEPS]) for run in own]
+    for what, times in TIMES.items():
+        values = {t: [at(run, t, skipped=what == "skipped") for run in own] for t in times}
+        known = {t: [one for one in of if not math.isnan(one)] for t, of in values.items()}
+        found[what] = {str(t): [fmean(of), len(of)] for t, of in known.items() if of}
+    return found
+
+
+def draw(arms: dict[str, list[dict[str, Any]]], panels: dict[str, str], name: str) -> None:
+    """A line for each arm, the mean of its seeds; of two arms also the range of seeds."""
+    with style():
+        figure = Figure(figsize=(4.9 * len(panels), 3.9), layout="constrained")
+        row = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (series, label) in zip(row, panels.items(), strict=True):
+            scale = 1 if series == "tokens" else 100
+            for place, (arm, own) in enumerate(arms.items()):
+                times = range(50, 401, 10)
+                values = scale * np.array([[at(run, t, series) for t in times] for run in own])
+                look = {"color": SHOWN[arm], "ls": ["-", "--", "-.", ":"][place]}
+                axes.plot(times, values.mean(0), label=NAMES[arm], **look)
+                if len(arms) == 2:
+                    ends = values.min(0), values.max(0)
+                    axes.fill_between(times, *ends, color=SHOWN[arm], alpha=0.13, lw=0)
+            axes.set(xlabel="seconds of training", ylabel=label)
+        row[0].legend(fontsize=9.5, loc="lower left", bbox_to_anchor=(-0.05, 1.0))
+        write_whole(RESULTS / name, render(figure, "png"))
 
 
 def write_page(runs: list[dict[str, Any]]) -> None:
-    """docs/results/language-model.{json,png} and the table for its page, from the runs alone."""
-    from matplotlib.figure import Figure
-
-    write_json(RESULTS / "language-model.json", {"runs": runs})
+    """docs/results/language-model.json and the figures, from the runs alone."""
     # of an arm and a seed the longest run; a shorter one has the gradients
-    longest = {(r["arm"], r["seed"], r["rate"]): r for r in sorted(runs, key=_steps)}.values()
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    panels = dict(zip(("right", "tokens", "clipped"), figure.subplots(1, 3), strict=True))
-    titles = {"right": "Right rollouts", "tokens": "Tokens", "clipped": "Cut off at 32 tokens"}
-    print(
-        "| arm | seeds | right, steps 12 to 14 | 200 s | 400 s | skipped: 200 s | 300 s | 380 s |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
-    for arm, name in NAMES.items():
-        own = [run for run in longest if run["arm"] == arm and run["rate"] == 3e-5]
-        if not own:
-            continue
-        for title, panel in panels.items() if arm in SHOWN else ():
-            for number, run in enumerate(own):  # a line for each seed
-                label = None if number else name
-                color = f"C{SHOWN.index(arm)}"
-                panel.plot(seconds(run), run[title], color=color, label=label, lw=1.2)
-            panel.set(title=titles[title], xlabel="seconds of training")
-        last = [fmean(run["right"][STEPS - 3 : STEPS]) for run in own]
-        times = [(200, False), (400, False), (200, True), (300, True), (380, True)]
-        at = [[one for r in own if not math.isnan(one := right_at(r, *t))] for t in times]
-        shown = [f"{fmean(one):.0%} of {len(one)}" if one else "" for one in at]
-        ends = ", ".join(f"{one:.0%}" for one in last)
-        print(f"| {name} | {len(own)} | {ends} | {' | '.join(shown)} |")
-    handles, labels = panels["right"].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
-    figure.savefig(RESULTS / "language-model.png", dpi=130)
+    ordered = sorted(runs, key=lambda run: len(run["right"]))
+    longest = {(r["arm"], r["seed"]): r for r in ordered if r["rate"] == RATE}.values()
+    arms = {arm: [run for run in longest if run["arm"] == arm] for arm in NAMES}
+    arms = {arm: own for arm, own in arms.items() if own}
+    tables = {arm: table(own) for arm, own in arms.items()}
+    write_json(RESULTS / "language-model.json", {"arms": tables, "runs": runs})
+    shown = {arm: arms[arm] for arm in SHOWN if arm in arms}
+    draw(shown, PANELS, "language-model.png")
+    first = dict(list(shown.items())[:2])
+    draw(first, {"right": PANELS["right"]}, "language-model-right.png")
 
 
 def main() -> None:

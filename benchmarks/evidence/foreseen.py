@@ -1,4 +1,4 @@
-"""What docs/signal.md predicts, beside what was measured: `python -m benchmarks.evidence.foreseen`.
+"""What docs/theory.md predicts, beside what was measured: `python -m benchmarks.evidence.foreseen`.
 
 The two variances, and the pass rates of the embedded model, are those of `variances`. Nothing here
 is fitted to the tables that are predicted. Writes docs/results/foreseen.md in 2 seconds.
@@ -193,7 +193,7 @@ def page(root: Path = Path()) -> str:
 HEAD = """# Foreseen: prompts, n and m by the model, and as measured
 
 `python -m benchmarks.evidence.variances` (2 minutes) measured the two numbers of [the
-model](../signal.md), and `python -m benchmarks.evidence.foreseen` writes this page.
+model](../theory.md), and `python -m benchmarks.evidence.foreseen` writes this page.
 
 **The two numbers**, of the embedded model before training, from {prompts} prompts with {kept} of
 {generated} rollouts kept. The variance between prompts is {between}, that within a prompt
@@ -219,7 +219,7 @@ TAIL = """## Where it is wrong
 
 What a step is worth is the square of a cosine where each arm's learning rate is tuned, as it was.
 It is the cosine itself where all have one rate
-([derivation](../signal.md#from-gradient-to-progress)). The square was taken for that reason. But
+([derivation](../theory.md#from-gradient-to-progress)). The square was taken for that reason. But
 the probes were known by then, so this is no blind choice. With the cosine the four rank
 correlations of the probes would be 0.58, 0.20, 0.80 and 0.40 in place of 0.72, 0.73, 1.00 and
 0.80. The two variances are fitted to gradients only.

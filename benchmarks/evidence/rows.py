@@ -58,8 +58,8 @@ from podsrl.rollout_log.run_folder import find_runs
 
 #: Of the figure: title, the arms of which one was run, and the clock.
 PANELS = (
-    ("Across the batch", ACROSS, "measured"),
-    ("At the authors' costs", ACROSS, "at_costs"),
+    ("max_contrast", ACROSS, "measured"),
+    ("the same at the authors' costs", ACROSS, "at_costs"),
     ("4 → 2", ("few",), "measured"),
     ("The paper's 64 → 16", ("pods",), "measured"),
 )
@@ -130,8 +130,10 @@ def condense(names: Sequence[str]) -> None:
         }
         for title, arms, clock in PANELS
     }
-    drawn = figure(panels, "speed-up over the best GRPO with the same rows")
-    write_whole(RESULTS / "rows.png", render(drawn, "png"))
+    label = "times as fast as the best GRPO with the same rows"
+    short = {title: panels[title] for title in (PANELS[0][0], PANELS[-1][0])}
+    for name, shown in (("rows", panels), ("rows-short", short)):
+        write_whole(RESULTS / f"{name}.png", render(figure(shown, label), "png"))
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -192,7 +194,7 @@ def by_answers(name: str) -> dict[str, Any]:
 
 
 def foreseen(comparison: Comparison, sizes: Mapping[str, Sizes], grpo: str) -> dict[str, float]:
-    """Learned per second by docs/signal.md, relative to GRPO's: from rewards and steps alone."""
+    """Learned per second by docs/theory.md, relative to GRPO's: from rewards and steps alone."""
     population = read_measured(*(run.folder for run in comparison.runs)).population
     learned = {}
     for arm in comparison.arms:

@@ -27,7 +27,7 @@ def page(found: Mapping[str, Any]) -> str:
         f" authors' costs*: the same curves where generating a rollout takes {AUTHORS.generate:g} s"
         f" and each pass over one {AUTHORS.update:g} s, up to the time that both last; *whole run*:"
         " to 99 % of what that GRPO reaches in all of its time. *Predicted*:"
-        " learned per second by [the model](../signal.md), from the pass rates of these runs and"
+        " learned per second by [the model](../theory.md), from the pass rates of these runs and"
         " the steps made. What it means: [evidence](../evidence.md).\n",
         "![Speed-up over the best GRPO in every setting](rows.png)\n",
         f"The arm predicted to be best has at least {NEAR:.0%} of the best mean accuracy in {near}"
@@ -66,7 +66,8 @@ def section(name: str, found: Mapping[str, Any]) -> str:
         f"Predicted and measured mean accuracy have a rank correlation of {rank:.2f}. The arm"
         f" predicted to be best, {WORDS[choice]}, has {share:.0%} of the best mean accuracy."
     )
-    figure_line = f"![{found['caption']}](rows-{name}.png)"
+    arms = ", ".join(f"`{arm}` is {WORDS[arm]}" for arm in found["arms"])
+    figure_line = f"![{found['caption']}](rows-{name}.png)\n\n*In the figure {arms}.*"
     return "\n".join([*lines, "", verdict, "", *answers_table(found), figure_line, ""])
 
 

@@ -26,9 +26,9 @@ WORDS = {
     "grpo_ga": "GRPO-GA, all 64 of each prompt",
     "pods": "PODS 64 → 16, the paper's",
     "few": "PODS 4 → 2",
-    "across2": "PODS across the batch, 2 of each prompt",
-    "across3": "PODS across the batch, 3 of each prompt",
-    "across4": "PODS across the batch, 4 of each prompt",
+    "across2": "max_contrast, 2 of each prompt",
+    "across3": "max_contrast, 3 of each prompt",
+    "across4": "max_contrast, 4 of each prompt",
     "rounds": "PODS 4 → 2 in rounds of 2",  # measured, and taken out since
 }
 GRPO, ACROSS = ("grpo16", "grpo8", "grpo4"), ("across2", "across3", "across4")

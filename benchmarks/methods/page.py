@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,20 @@ from matplotlib.figure import Figure
 from benchmarks.evidence.harness import mean_accuracy, with_interval
 from benchmarks.evidence.rows_settings import AUTHORS, SETTINGS
 from podslab.report.curves import ArmCurves
-from podslab.report.drawing import INK, render, style
-from podslab.report.statistics import mean_over_seeds, speed_up
+from podslab.report.drawing import INK, OKABE_ITO, SOFT, TOL, render, style
+from podslab.report.statistics import Speedup, mean_over_seeds, speed_up
 from podslab.report.summary import median
-from podsrl.rollout_log.files import write_whole
+from podsrl.rollout_log.files import write_json, write_whole
 
 Runs = Sequence[Mapping[str, Any]]
+#: One colour for a method in every figure; other methods are grey.
+COLOURS = {
+    **dict.fromkeys(("grpo-4", "grpo-8", "grpo-16"), INK),
+    **{"max_contrast": OKABE_ITO[2], "max_contrast-group": OKABE_ITO[5]},
+    **{"top_advantage": OKABE_ITO[0], "pods": OKABE_ITO[1], "balanced": OKABE_ITO[3]},
+    **{"advantage_variance": OKABE_ITO[4], "variance_top_p": OKABE_ITO[6]},
+    **{"grpo-2": TOL[0], "grpo-filter-rest": TOL[1], "grpo-filter-spare": TOL[3]},
+}
 
 _HEAD = """# Methods that choose rollouts, at equal time
 
@@ -32,8 +41,8 @@ is a file of six lines, as `benchmarks/methods/max_contrast.yaml`; yours is welc
 
 
 def write_page(folder: Path) -> None:
-    """Write methods.md beside the folder, and a figure for each setting in it."""
-    parts = [_HEAD]
+    """Write methods.md and methods.json beside the folder, and a figure for each setting in it."""
+    parts, found = [_HEAD], {}
     for setting in sorted(path for path in folder.iterdir() if path.is_dir()):
         runs = [json.loads(f.read_text()) for f in sorted(setting.glob("*-[0-9]*.json"))]
         by_method: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -41,7 +50,11 @@ def write_page(folder: Path) -> None:
             if "curve" in run:
                 by_method[run["method"]].append(run)
         if by_method:
-            parts.append(_section(setting, by_method))
+            found[setting.name] = summary(setting.name, by_method)
+            parts.append(_section(setting.name, by_method, found[setting.name]))
+            drawn = figure(by_method, found[setting.name])
+            write_whole(setting.with_suffix(".png"), render(drawn, "png"))
+    write_json(folder.with_suffix(".json"), found)
     write_whole(folder.with_suffix(".md"), "\n".join(parts).encode())
 
 
@@ -61,49 +74,64 @@ def curves(runs: Runs) -> ArmCurves:
     )
 
 
-def _section(folder: Path, by_method: Mapping[str, Runs]) -> str:
+def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
+    """What the runs of a setting show, as plain values; methods by what they learned."""
     found = {key: curves(runs) for key, runs in by_method.items()}
-    over_run = {key: float(mean_accuracy(one).mean()) for key, one in found.items()}
-    of_grpo = [key for key, runs in by_method.items() if runs[0].get("family") == "grpo"]
-    grpo = max(of_grpo, key=over_run.__getitem__)
-    first = by_method[grpo][0]
-    replayed = {key: one.replay(AUTHORS) for key, one in found.items()}
+    over_run = {key: mean_accuracy(one) for key, one in found.items()}
+    order = sorted(found, key=lambda key: -float(over_run[key].mean()))
+    grpo = next(key for key in order if by_method[key][0].get("family") == "grpo")
+    methods: dict[str, Any] = {}
+    for key in order:
+        runs, one = by_method[key], found[key]
+        steps = float(np.nanmax(one.steps, axis=1).mean())
+        clocks = (found[grpo], one), (found[grpo].replay(AUTHORS), one.replay(AUTHORS))
+        fast, at_costs = (None if key == grpo else asdict(speed_up(*pair)) for pair in clocks)
+        methods[key] = {
+            "name": runs[0]["name"],
+            "source": runs[0]["source"],
+            "fast": fast,
+            "at_costs": at_costs,
+            "over_run": over_run[key].tolist(),
+            "end": np.mean([run["curve"]["accuracy"][-1] for run in runs]),
+            "rollouts": np.mean([run["rollouts_generated"] for run in runs]) / steps,
+            "steps": steps,
+            "fillers": np.mean([run["filler_share"] for run in runs]),
+            "g_over_u": np.median([run["g_over_u"] for run in runs]),
+            "seeds": len(runs),
+        }
+    what = {"what": SETTINGS[setting].what, "rows": by_method[grpo][0]["rows"], "reference": grpo}
+    return {**what, "methods": methods}
+
+
+def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> str:
+    first, methods = by_method[found["reference"]][0], found["methods"]
+    seeds = methods[found["reference"]]["seeds"]
     lines = [
-        f"## {SETTINGS[folder.name].what.capitalize()}, {first['rows']} rows per step\n",
+        f"## {found['what'].capitalize()}, {found['rows']} rows per step\n",
         f"{len(first['curve']['seconds'])} evaluations of {first['curve']['answers'][0]} answers,"
-        f" {first['curve']['seconds'][-1]:.0f} s a run, {len(by_method[grpo])} seeds;"
+        f" {first['curve']['seconds'][-1]:.0f} s a run, {seeds} seeds;"
         f" {first['cpu']}, one thread; commit {str(first['commit'])[:12]}.\n",
-        f"![Accuracy over training time](methods/{folder.name}.png)\n",
+        f"![Accuracy over training time](methods/{setting}.png)\n",
+        "*A line is a method, the mean of its seeds; higher and further left is better. Every panel"
+        " has the best GRPO in black.*\n",
         "| method | source | times as fast | median over seeds | authors' costs | right, over"
         " the run | at the end | rollouts a step | steps | rows without gradient | g/u |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for key in sorted(found, key=lambda key: -over_run[key]):
-        runs, one = by_method[key], found[key]
-        steps = float(np.nanmax(one.steps, axis=1).mean())
-        per_step = np.mean([run["rollouts_generated"] for run in runs]) / steps
+    for one in methods.values():
         fast = ["1", "", "1"]
-        if key != grpo:
-            measured = speed_up(found[grpo], one)
-            at_costs = speed_up(replayed[grpo], replayed[key])
+        if one["fast"]:
+            measured, at_costs = Speedup(**one["fast"]), Speedup(**one["at_costs"])
             fast = [with_interval(measured), median(measured), with_interval(at_costs)]
-        end = np.mean([run["curve"]["accuracy"][-1] for run in runs])
-        filler = np.mean([run["filler_share"] for run in runs])
-        ratio = np.median([run["g_over_u"] for run in runs])
         lines.append(
-            f"| {runs[0]['name']} | {runs[0]['source']} | {' | '.join(fast)} |"
-            f" {over_run[key]:.1%} | {end:.0%} | {per_step:.0f} | {steps:.0f} | {filler:.0%} |"
-            f" {ratio:.2f} |"
+            f"| {one['name']} | {one['source']} | {' | '.join(fast)} |"
+            f" {np.mean(one['over_run']):.1%} | {one['end']:.0%} | {one['rollouts']:.0f} |"
+            f" {one['steps']:.0f} | {one['fillers']:.0%} | {one['g_over_u']:.2f} |"
         )
-    lines += ["", *_differences(by_method, found, over_run)]
-    drawn = _figure(by_method, found, over_run, grpo)
-    write_whole(folder.with_suffix(".png"), render(drawn, "png"))
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *_differences(by_method, methods)]) + "\n"
 
 
-def _differences(
-    by_method: Mapping[str, Runs], found: Mapping[str, ArmCurves], over_run: Mapping[str, float]
-) -> list[str]:
+def _differences(by_method: Mapping[str, Runs], methods: Mapping[str, Any]) -> list[str]:
     """What each ingredient gives: a method beside the one that it differs from in it alone."""
     lines = [
         "What each ingredient gives, from one method to the next:\n",
@@ -112,36 +140,31 @@ def _differences(
     ]
     for key, runs in by_method.items():
         before = str(runs[0].get("neighbour"))
-        if before in found:
-            each = mean_accuracy(found[key]) - mean_accuracy(found[before])
+        if before in methods:
+            old, new = (100 * np.array(methods[one]["over_run"]) for one in (before, key))
             lines.append(
-                f"| {runs[0]['adds']} | {before} | {key} | {over_run[before]:.1%} →"
-                f" {over_run[key]:.1%} | {100 * each.min():+.1f} to {100 * each.max():+.1f} |"
+                f"| {runs[0]['adds']} | {before} | {key} | {old.mean():.1f}% → {new.mean():.1f}% |"
+                f" {(new - old).min():+.1f} to {(new - old).max():+.1f} |"
             )
     return lines
 
 
-def _figure(
-    by_method: Mapping[str, Runs],
-    found: Mapping[str, ArmCurves],
-    over_run: Mapping[str, float],
-    grpo: str,
-) -> Figure:
-    """Panels of at most three methods, each beside the best GRPO."""
-    others = sorted((key for key in found if key != grpo), key=lambda key: -over_run[key])
+def figure(by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> Figure:
+    """Panels of at most three methods, each beside the best GRPO; two panels in a row."""
+    grpo = found["reference"]
+    others = [key for key in found["methods"] if key != grpo]
     shares = [others[first : first + 3] for first in range(0, len(others), 3)]
     with style():
-        drawn = Figure(figsize=(3.4 * len(shares), 3.6), layout="constrained")
-        row = np.atleast_1d(drawn.subplots(1, len(shares), sharex=True, sharey=True))
-        for axes, share in zip(row, shares, strict=True):
+        drawn = Figure(figsize=(8.4, 3.9 * -(-len(shares) // 2)), layout="constrained")
+        panels = np.atleast_1d(drawn.subplots(-(-len(shares) // 2), 2, sharey=True)).ravel()
+        for axes, share in zip(panels, shares, strict=False):
             for place, key in enumerate([grpo, *share]):
-                seconds = mean_over_seeds(found[key].seconds)
-                accuracy = 100 * mean_over_seeds(found[key].accuracy)
-                color = INK if key == grpo else f"C{others.index(key) % 10}"
-                dashes = ["-", "--", "-.", ":"][place]
-                name = by_method[key][0]["name"]
-                axes.plot(seconds, accuracy, dashes, color=color, label=name)
-            axes.legend(fontsize=7.5, loc="lower left", bbox_to_anchor=(0.0, 1.0))
-            axes.set_xlabel("seconds of training")
-        row[0].set_ylabel("right, % of held-out problems")
+                one = curves(by_method[key])
+                seconds, right = mean_over_seeds(one.seconds), mean_over_seeds(one.accuracy)
+                look = {"color": COLOURS.get(key, SOFT), "ls": ["-", "--", "-.", ":"][place]}
+                axes.plot(seconds, 100 * right, label=found["methods"][key]["name"], **look)
+            axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(-0.05, 1.0))
+            axes.set(xlabel="seconds of training", ylabel="right, % of held-out problems", xlim=0)
+        for axes in panels[len(shares) :]:
+            axes.remove()
     return drawn

@@ -1,4 +1,4 @@
-"""What mkdocs does not do itself: formulas as MathML, and links to files of the repository."""
+"""What mkdocs does not do itself: MathML, links to files of the repository, llms.txt."""
 
 import html
 import re
@@ -10,6 +10,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\((?:\.\./)+((?:examples|configs)/[^)#]+)\)")
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 TIGHT_LIST = re.compile(r"^(?![*-] |\d+\. )[^\s].*\n((?:[*-]|\d+\.) .*)", re.MULTILINE)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
@@ -25,7 +26,8 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, **_):
-    """What a code host reads otherwise: links out of docs/, text to unfold, lists."""
+    """What a code host reads otherwise: links out of docs/, text to unfold, lists, hidden names."""
+    markdown = COMMENT.sub("", markdown)
     if found := TIGHT_LIST.search(FENCED.sub("", markdown)):
         raise PluginError(f"{page.file.src_uri}: no empty line before the list {found[1]!r}")
     up = "../" * page.file.src_uri.count("/")
@@ -45,3 +47,28 @@ def on_page_content(content, page, **_):
         return shown
 
     return FORMULA.sub(mathml, content)
+
+
+def on_post_build(config):
+    """llms.txt: what each page is for, for programs that read sites, and AGENTS.md whole."""
+    pages = [next(iter(entry.items())) for entry in config.nav]
+    lines = [f"# {config.site_name}", f"> {config.site_description}", "## Pages\n"]
+    lines += [f"- [{title}]({path}): {purpose(path)}" for title, path in pages]
+    told = (ROOT / "AGENTS.md").read_text(encoding="utf-8")
+    lines = [
+        "\n\n".join(lines[:3]),
+        *lines[3:],
+        "\n" + re.sub(r"^#", "##", told, flags=re.MULTILINE),
+    ]
+    site = Path(config.site_dir)
+    (site / "llms.txt").write_text("\n".join(lines), encoding="utf-8")
+    for _, path in pages:
+        text = COMMENT.sub("", (ROOT / "docs" / path).read_text(encoding="utf-8"))
+        (site / path).write_text(text, encoding="utf-8")
+
+
+def purpose(path):
+    """The first sentence of a page."""
+    text = (ROOT / "docs" / path).read_text(encoding="utf-8")
+    first = " ".join(text.split("\n\n")[1].split())
+    return re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", re.split(r"(?<=[.?]) ", first)[0])

@@ -92,6 +92,25 @@ def test_the_search_finds_a_page_by_its_words(site, browser):
     assert not complaints(browser)
 
 
+def test_llms_txt_says_what_each_page_is_for_and_its_links_lead_to_the_page_as_text(site, browser):
+    folder, address = site
+    text = (folder / "llms.txt").read_text(encoding="utf-8")
+    assert text.startswith("# podsrl\n\n> ")
+    listed = re.findall(r"^- \[[^]]+\]\((\S+\.md)\): (.+)$", text, re.MULTILINE)
+    in_nav = re.findall(
+        r"^  - [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE
+    )
+    assert [path for path, _ in listed] == in_nav
+    for path, purpose in listed:
+        assert purpose.endswith((".", "?")), path
+        page = (folder / path).read_text(encoding="utf-8")
+        assert page.startswith("# ")
+        assert "<!--" not in page
+    assert "## A whole script with TRL" in text  # of AGENTS.md
+    browser.open(f"{address}evidence/")
+    assert "<!--" not in browser.run("document.querySelector('article').innerHTML")
+
+
 def turn(browser, **dials):
     """Set dials of the figure as a reader would, and return what it then says."""
     for name, value in dials.items():
@@ -144,7 +163,7 @@ def test_drawing_again_draws_other_rollouts(site, browser):
 
 
 def test_formulas_are_mathml_and_examples_are_code(site, browser):
-    browser.open(f"{site[1]}signal/")
+    browser.open(f"{site[1]}theory/")
     assert browser.run("document.querySelectorAll('math[display=block]').length") >= 3
     assert "$$" not in browser.run("document.body.textContent")
     browser.open(f"{site[1]}api/")

@@ -1,4 +1,4 @@
-"""examples/gsm8k_1gpu.py, run as it is with a tiny model, and without a GPU's settings."""
+"""examples/gsm8k_1gpu.py and sums.py, run with a smaller model, and without a GPU's settings."""
 
 import json
 import re
@@ -62,3 +62,21 @@ def test_the_recipes_tell_what_they_cost_or_that_it_was_not_measured():
         text = recipe.read_text(encoding="utf-8")
         for told in ("cost and hours", "expected accuracy", "not measured"):
             assert told in text
+
+
+@pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning")  # torch's, without a GPU
+def test_the_script_of_the_readme_trains_and_prints_what_it_did(
+    tiny_model, tmp_path, monkeypatch, capsys
+):
+    """As it is, but with a smaller model and two steps: the whole of it takes a minute and more."""
+    pytest.importorskip("podslab")
+    script = ROOT / "examples" / "sums.py"
+    code = script.read_text(encoding="utf-8")
+    assert "max_steps=40" in code
+    monkeypatch.setattr("podslab.models.resolve", lambda name: str(tiny_model))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code.replace("max_steps=40", "max_steps=2"), str(script), "exec"), {})
+    assert re.search(r"right in the first step \d+%, in the last \d+%\n", capsys.readouterr().out)
+    written = RunFolder(tmp_path / "out").rollouts(2)
+    assert written is not None
+    assert (written.num_rows, sum(written["kept"].to_pylist())) == (256, 64)

@@ -1,5 +1,6 @@
 """benchmarks/methods: every file can be run, and the page says what the published runs do."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -29,4 +30,16 @@ def test_the_published_page_is_made_of_the_published_runs(tmp_path):
     results = ROOT / "docs" / "results"
     shutil.copytree(results / "methods", tmp_path / "methods")
     write_page(tmp_path / "methods")
-    assert (tmp_path / "methods.md").read_text() == (results / "methods.md").read_text()
+    for file in ("methods.md", "methods.json"):
+        assert (tmp_path / file).read_text() == (results / file).read_text()
+
+
+def test_the_published_summary_of_the_pretrained_model_is_made_of_its_runs(tmp_path, monkeypatch):
+    """Its page and the README have their numbers from there."""
+    from benchmarks import language_model
+
+    published = ROOT / "docs" / "results" / "language-model.json"
+    monkeypatch.setattr(language_model, "RESULTS", tmp_path)
+    language_model.write_page(json.loads(published.read_text(encoding="utf-8"))["runs"])
+    assert (tmp_path / published.name).read_text() == published.read_text()
+    assert (tmp_path / "language-model-right.png").stat().st_size > 10_000

@@ -25,7 +25,7 @@ def max_contrast(rewards_P_N: Floats, rows: int, seed: Seed = None) -> Mask:
 
     S_g are the kept rollouts of prompt g, and any number of them may be. Of equal choices (up to
     1e-9 of the widest group's spread) the most even spread over prompts is taken. Exact:
-    docs/rules.md has the proof. A group without contrast gets no row while another has one left;
+    docs/methods.md has the proof. A group without contrast gets no row while another has one left;
     its rows have advantage 0. Of one prompt it keeps what `max_variance` keeps.
 
     Args:

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "pods recommend (RUN... | --config FILE [--any_field value ...] |"
         " --costs ... --pass_rates ...) [--rows 16] [--n 4,8,16] [--m 2,4] [--out FOLDER]"
     )
-    parser.epilog = "docs/signal.md derives what is predicted, and says what is left out."
+    parser.epilog = "docs/theory.md derives what is predicted, and says what is left out."
     parser.add_argument(
         "runs", nargs="*", metavar="RUN", help="saved runs, or folders of runs, of one setting"
     )

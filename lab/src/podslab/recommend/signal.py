@@ -66,7 +66,7 @@ class Signal:
         .. math:: C^2 / (C^2 + ((1 + \tau^2) E[s^2] - C^2) / P + \sigma^2 V / (m P))
 
         What a step teaches at the learning rate that suits it is proportional to it, whatever the
-        optimiser; docs/signal.md derives that. With ever more prompts, P, it goes to 1.
+        optimiser; docs/theory.md derives that. With ever more prompts, P, it goes to 1.
         """
         shared = self.contrast**2
         return shared / (shared + self.noise(variances) / prompts) if shared else 0.0

@@ -1,4 +1,4 @@
-"""docs/rules.svg: which rows of a batch each rule keeps. `python -m benchmarks.methods.picture`"""
+"""docs/rules.svg: which rows of a batch each rule keeps. `python docs/site/rules.py`"""
 
 from pathlib import Path
 from typing import Any

@@ -1,0 +1,186 @@
+"""Numbers and tables of the pages, from docs/results/*.json alone.
+
+    python docs/site/included.py    # writes them into README.md and the pages
+
+A number stands before its name, in a comment that no reader sees: `1.32<!--rows.median-->`. A table
+stands between `<!--table:NAME-->` and `<!--end-->`. A test fails where this would change a page.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+PAGES = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    RESULTS / "language-model.md",
+)
+NUMBER = re.compile(r"\d[\d.,]*( %|x)?<!--([\w.-]+)-->")
+TABLE = re.compile(r"(<!--table:([\w-]+)-->\n).*?(?=<!--end-->)", re.DOTALL)
+ADVISED, BEFORE = "contrast-8-group-ended", "grpo-8"
+
+
+def read(name: str) -> dict[str, Any]:
+    """A file of results."""
+    return dict(json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
+
+
+@cache
+def facts() -> dict[str, str]:
+    """Every number by its name, as it is written."""
+    return dict([*_rows(), *_methods(), *_language_model(), *_first_script()])
+
+
+def _times(prefix: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A speed-up with the ends of its interval; nothing of one that was not reached."""
+    if found["ratio"]:
+        yield f"{prefix}.fast", f"{found['ratio']:.2f}"
+        yield f"{prefix}.low", f"{found['low']:.2f}"
+        yield f"{prefix}.high", f"{found['high']:.2f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}"
+
+
+def _rows() -> Iterator[tuple[str, str]]:
+    """Rows across the batch, over the best GRPO: the settings by AdamW."""
+    rows = {name: one for name, one in read("rows").items() if name != "sgd-16"}
+    fast, ends, of_seeds, best_before, paper = [], [], [], [], 0
+    for name, one in rows.items():
+        arm = next(arm for arm in one["arms"] if arm.startswith("across"))
+        found, before = one["arms"][arm], one["arms"][one["reference"]]
+        fast.append(found["measured"])
+        of_seeds.append(median(ratio or 0.0 for ratio in found["measured"]["by_seed"]))
+        ends.append(float(found["end"].split()[0]))
+        best_before.append(float(before["end"].split()[0]))
+        reached = one["arms"]["pods"]["measured"]["ratio"]
+        paper += reached is None
+        yield from _times(f"rows.{name}", found["measured"])
+        yield from _times(f"rows.{name}.pods", one["arms"]["pods"]["measured"])
+        yield f"rows.{name}.end", f"{ends[-1]:.0f}"
+        yield f"rows.{name}.grpo.end", f"{best_before[-1]:.0f}"
+    ratios = [found["ratio"] for found in fast]
+    yield "rows.settings", str(len(ratios))
+    yield "rows.above", str(sum(found["low"] > 1 for found in fast))
+    yield "rows.median", f"{median(ratios):.2f}"
+    yield "rows.least", f"{min(ratios):.2f}"
+    yield "rows.most", f"{max(ratios):.2f}"
+    yield "rows.single-seeds", f"{median(of_seeds):.2f}"
+    yield "rows.end.least", f"{min(ends):.0f}"
+    yield "rows.end.most", f"{max(ends):.0f}"
+    yield "rows.grpo.end.least", f"{min(best_before):.0f}"
+    yield "rows.grpo.end.most", f"{max(best_before):.0f}"
+    yield "rows.paper.not-reached", str(paper)
+    at_costs = [_across(one)["at_costs"]["ratio"] for one in rows.values()]
+    yield "rows.costs.median", f"{median(at_costs):.2f}"
+
+
+def _across(one: Mapping[str, Any]) -> Any:
+    return next(found for arm, found in one["arms"].items() if arm.startswith("across"))
+
+
+def _methods() -> Iterator[tuple[str, str]]:
+    for name, one in read("methods").items():
+        for key, found in one["methods"].items():
+            prefix = f"methods.{name}.{key}"
+            if found["fast"]:
+                yield from _times(prefix, found["fast"])
+            yield f"{prefix}.right", _percent(fmean(found["over_run"]))
+            yield f"{prefix}.end", _percent(found["end"])
+            yield f"{prefix}.seeds", str(found["seeds"])
+
+
+def _language_model() -> Iterator[tuple[str, str]]:
+    arms = read("language-model")["arms"]
+    for arm, found in arms.items():
+        yield f"lm.{arm}.seeds", str(found["seeds"])
+        for what in ("right", "skipped"):
+            for seconds, (share, _) in found[what].items():
+                yield f"lm.{arm}.{what}.{seconds}", _percent(share)
+        for which, end in (("least", min(found["last"])), ("most", max(found["last"]))):
+            yield f"lm.{arm}.{which}", _percent(end)
+    yield "lm.start", _percent(fmean(found["start"] for found in arms.values()))
+    ratio = arms[ADVISED]["right"]["400"][0] / arms[BEFORE]["right"]["400"][0]
+    yield "lm.times-right", f"{ratio:.1f}"
+
+
+def _first_script() -> Iterator[tuple[str, str]]:
+    rewards = read("film")["rewards"]
+    yield "first.before", _percent(rewards[0])
+    yield "first.after", _percent(rewards[-1])
+
+
+def table(name: str) -> str:
+    """A table in Markdown."""
+    return "\n".join({"methods": _methods_table, "lm": _language_model_table}[name]()) + "\n"
+
+
+def _methods_table() -> Iterator[str]:
+    """Right over the run, and times as fast, of each method in each setting."""
+    settings = read("methods")
+    names: dict[str, str] = {}
+    for one in settings.values():
+        names |= {key: found["name"] for key, found in one["methods"].items()}
+    heads = [
+        f"{one['what']}, {one['rows']} rows, {next(iter(one['methods'].values()))['seeds']} seeds"
+        for one in settings.values()
+    ]
+    columns = " | ".join(f"{head}: right over the run | times as fast" for head in heads)
+    yield f"| method | {columns} |"
+    yield "|---" * (1 + 2 * len(heads)) + "|"
+    for key, name in names.items():
+        cells = []
+        for one in settings.values():
+            found = one["methods"].get(key)
+            cells += ["", ""] if found is None else [*_cells(found)]
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _cells(found: Mapping[str, Any]) -> tuple[str, str]:
+    fast = found["fast"]
+    ratio = "1" if fast is None else f"{fast['ratio']:.2f}x" if fast["ratio"] else "not reached"
+    return f"{100 * fmean(found['over_run']):.1f} %", ratio
+
+
+def _language_model_table() -> Iterator[str]:
+    """Each method on the pretrained model."""
+    head = "after 200 s | after 400 s | reckoned: 300 s | 380 s"
+    yield f"| what | seeds | right in steps 12 to 14, each seed | {head} |"
+    yield "|---|---|---|---|---|---|---|"
+    for arm, found in read("language-model")["arms"].items():
+        last = ", ".join(f"{_percent(one)} %" for one in found["last"])
+        places = ("right", "200"), ("right", "400"), ("skipped", "300"), ("skipped", "380")
+        cells = [_cell(found[what].get(seconds), found["seeds"]) for what, seconds in places]
+        name = f"**{found['name']}**" if arm == ADVISED else found["name"]
+        yield f"| {name} | {found['seeds']} | {last} | {' | '.join(cells)} |"
+
+
+def _cell(value: list[float] | None, seeds: int) -> str:
+    if value is None:
+        return ""
+    share, of = value
+    return f"{_percent(share)} %" + (f", {of:.0f} of {seeds} seeds" if of < seeds else "")
+
+
+def rewritten(text: str) -> str:
+    """A page with the numbers and the tables of today's results."""
+
+    def number(match: re.Match[str]) -> str:
+        return f"{facts()[match[2]]}{match[1] or ''}<!--{match[2]}-->"
+
+    return TABLE.sub(lambda match: match[1] + table(match[2]), NUMBER.sub(number, text))
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        if (after := rewritten(before)) != before:
+            page.write_text(after, encoding="utf-8")
+            print(f"new numbers in {page.relative_to(ROOT)}")

@@ -1,7 +1,6 @@
 """What is known of each prompt of a dataset from its scored rollouts: counts that forget."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,29 +25,18 @@ class PromptHistory:
     (MoPPS, arXiv 2507.04632), with a_0 = b_0 = 1. Graded rewards count by their place between the
     lowest and the highest reward so far, and their spread is known from the sums of squares. It
     takes 24 bytes per prompt.
-
-    Attributes:
-        count_D: Rollouts that were scored, so far as they are not forgotten.
-        total_D: The sum of their rewards, less `origin`.
-        squares_D: The sum of the squares of these.
-        visits_D: How often the prompt was visited.
-        flat_D: How many of its last visits in a row found all rewards equal.
-        seen_D: The generation of its last visit, from 0; -1 if there was none.
-        step: The number of generations so far.
-        origin: The first reward; None before it.
-        low, high: The lowest and the highest reward so far, less `origin`.
     """
 
-    count_D: Numbers
-    total_D: Numbers
-    squares_D: Numbers
-    visits_D: Numbers
-    flat_D: Numbers
-    seen_D: Numbers
-    step: int = 0
-    origin: float | None = None
-    low: float = 0.0
-    high: float = 0.0
+    count_D: Numbers  # rollouts that were scored, so far as they are not forgotten
+    total_D: Numbers  # the sum of their rewards, less `origin`
+    squares_D: Numbers  # the sum of the squares of these
+    visits_D: Numbers  # how often the prompt was visited
+    flat_D: Numbers  # how many of its last visits in a row found all rewards equal
+    seen_D: Numbers  # the generation of its last visit, from 0; -1 if there was none
+    step: int = 0  # the number of generations so far
+    origin: float | None = None  # the first reward
+    low: float = 0.0  # the lowest reward so far, less `origin`
+    high: float = 0.0  # the highest, less `origin`
 
     @classmethod
     def of(cls, prompts: int) -> "PromptHistory":
@@ -107,8 +95,7 @@ class PromptHistory:
     def spread(self) -> Numbers:
         """The variance of a prompt's rewards as a share of what its mean allows, shape (D,).
 
-        It is 1 for rewards of two values. Of graded ones that are all alike it goes to 0, though
-        their mean be in the middle.
+        It is 1 for rewards of two values, and goes to 0 for graded ones that are all alike.
         """
         squares_D = self.squares_D - self.low * (2 * self.total_D - self.low * self.count_D)
         mean_D, all_D = self.rates(), self.count_D + _PRIOR
@@ -117,14 +104,14 @@ class PromptHistory:
 
     def state(self) -> dict[str, Any]:
         """Everything, by name; `PromptHistory(**state)` goes on with it."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return dict(vars(self))
 
-    def table(self) -> Mapping[str, Any]:
+    def table(self) -> dict[str, Any]:
         """What is known of each prompt that was visited, as columns."""
-        seen = np.flatnonzero(self.visits_D)
-        columns = {"visits": self.visits_D, "flat_visits": self.flat_D, "last_seen": self.seen_D}
+        columns = {"prompt": np.arange(len(self.visits_D)), "visits": self.visits_D}
+        columns |= {"flat_visits": self.flat_D, "last_seen": self.seen_D}
         columns |= {"pass_rate": self.rates(), "spread": self.spread()}
-        return {"prompt": seen, **{name: values_D[seen] for name, values_D in columns.items()}}
+        return {name: values_D[self.visits_D > 0] for name, values_D in columns.items()}
 
     @property
     def _range(self) -> float:

@@ -26,9 +26,8 @@ class ResumableTrainer(GRPOTrainer):
     recorder: RunRecorder
     clock: PhaseClock
     prompts: PromptChooser | None = None  # where they are chosen by their history
-    rollouts_generated: int
-    rollouts_trained: int
-    tokens_generated: int
+    rollouts_generated = rollouts_trained = 0
+    tokens_generated = 0  # of all rollouts, prompts included
     #: Whether the rows in TRL's buffer, and the gradients so far, rest on any scored rollout.
     batch_is_scored = gradients_are_scored = False
     _sampler: Any = None  # TRL's, unless the dataset is iterable

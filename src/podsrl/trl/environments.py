@@ -9,7 +9,7 @@ from typing import Any
 from podsrl.trl.rollouts import Kept, share_of_rows
 
 
-def keep(trainer: Any, kept: Kept, rows: list[Any], prompts: list[Any]) -> None:
+def keep(trainer: Any, kept: Kept, rows: list[Any]) -> None:
     """Shorten to the kept rollouts what TRL's method holds of the rows that it was given.
 
     Environments and their methods stay with the rank that generated with them. TRL needs them until
@@ -23,4 +23,4 @@ def keep(trainer: Any, kept: Kept, rows: list[Any], prompts: list[Any]) -> None:
         if live is not None:
             setattr(trainer, name, [None if i is None else live[i] for i in of_kept])
     trainer._batch_environments = kept.columns["environment"]
-    rows[:], prompts[:] = kept.columns["row"] or (), kept.columns["prompt"] or ()
+    rows[:] = kept.columns["row"] or ()

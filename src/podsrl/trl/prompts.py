@@ -19,15 +19,7 @@ class PromptChooser:
     TRL draws a batch before the rewards of the last one are known, and so its sampler could not
     choose by them. Everything else stays as the sampler laid it out: rows over ranks, gradient
     accumulation, `num_iterations`. An epoch is as many steps as ever, and no pass over the data.
-
-    Args:
-        rule: The name of a rule, or where one of the user's own is.
-        dataset: The training prompts.
-        seed: What chance is drawn from, with the number of the generation.
-
-    Raises:
-        InvalidInputError: The dataset can't be indexed.
-        UnknownNameError: There is no such rule.
+    Chance is drawn from the seed and the number of the generation.
     """
 
     def __init__(self, rule: str, dataset: Any, seed: int) -> None:
@@ -62,10 +54,8 @@ class PromptChooser:
 
     def state_dict(self) -> dict[str, Any]:
         """The history, as a checkpoint keeps it."""
-        state = self.history.state()
-        return {
-            k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in state.items()
-        }
+        state = self.history.state().items()
+        return {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on with what `state_dict` gave."""
@@ -77,4 +67,4 @@ class PromptChooser:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        pq.write_table(pa.table(dict(self.history.table())), folder / "prompts.parquet")
+        pq.write_table(pa.table(self.history.table()), folder / "prompts.parquet")

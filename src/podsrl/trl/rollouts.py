@@ -25,27 +25,15 @@ EXTRA = "extra/"  # before the names of columns that reward functions gave to `l
 
 @dataclass(frozen=True, repr=False)
 class Rollouts:
-    """All rollouts of a generation: P prompts with N rollouts each, generated and scored.
+    """All rollouts of a generation: P prompts with N rollouts each, generated and scored."""
 
-    Attributes:
-        step: The optimiser steps that were done before it.
-        index: Which generation for that step it is, from 0.
-        columns: What belongs to each rollout, in order of place: "row" (of the dataset), "prompt",
-            what `_generate` returned, and extra logs.
-        rewards_P_N_F: The rewards by function; NaN where a function gave none.
-        rewards_P_N: Their weighted sums; NaN where no function gave one.
-        weights_F: The weight of each function in what is selected by.
-        masked_P_N: True for rollouts that TRL's loss leaves out as they did not end by themselves
-            (`mask_truncated_completions`).
-    """
-
-    step: int
-    index: int
-    columns: Columns
-    rewards_P_N_F: torch.Tensor
-    rewards_P_N: torch.Tensor
-    weights_F: torch.Tensor
-    masked_P_N: torch.Tensor
+    step: int  # the optimiser steps that were done before it
+    index: int  # which generation for that step it is, from 0
+    columns: Columns  # "row" (of the dataset), "prompt", what `_generate` returned, extra logs
+    rewards_P_N_F: torch.Tensor  # by function; NaN where one gave none
+    rewards_P_N: torch.Tensor  # their weighted sums; NaN where no function gave one
+    weights_F: torch.Tensor  # of each function in what is selected by
+    masked_P_N: torch.Tensor  # whether TRL's loss leaves it out, as it was cut off
 
     @property
     def groups(self) -> int:
@@ -59,8 +47,14 @@ class Rollouts:
 
     @cached_property
     def partly(self) -> torch.Tensor:
-        """Where a function gave no reward to a rollout that others scored, shape (P, N, F)."""
-        return partly_scored(self.rewards_P_N_F, self.weights_F)
+        """Where a function gave no reward to a rollout that others scored, shape (P, N, F).
+
+        TRL's sum counts 0 there, which is no judgement of the rollout. A function of weight 0 is
+        left out, and so is one that scored none of the group, as it may be for other prompts.
+        """
+        scored_P_N_F = ~torch.isnan(self.rewards_P_N_F) & (self.weights_F != 0)
+        by_group = scored_P_N_F.any(dim=1, keepdim=True) & scored_P_N_F.any(dim=2, keepdim=True)
+        return by_group & ~scored_P_N_F
 
     def scores(self, partly: bool) -> torch.Tensor:
         """What the rule selects by, shape (P, N): sums with `weights_F`.
@@ -84,19 +78,12 @@ class Rollouts:
 
 @dataclass(frozen=True, repr=False)
 class Kept:
-    """The rollouts of a generation that the update sees.
-
-    Attributes:
-        of: The rollouts they were selected from.
-        kept_P_N: True for those that are kept.
-        rank: The number of this process.
-        world: The number of processes.
-    """
+    """The rollouts of a generation that the update sees."""
 
     of: Rollouts
-    kept_P_N: torch.Tensor
-    rank: int
-    world: int
+    kept_P_N: torch.Tensor  # True for those that are kept
+    rank: int  # of this process
+    world: int  # the number of processes
 
     @cached_property
     def places(self) -> list[int]:
@@ -125,16 +112,8 @@ class Kept:
         rows = len(shown) // self.world
         return len({any(shown[r * rows : (r + 1) * rows]) for r in range(self.world)}) == 2
 
-    @property
-    def rewards(self) -> torch.Tensor:
-        """The rewards of all kept rollouts by function, of shape (K, F)."""
-        return self.of.rewards_P_N_F[self.kept_P_N]
-
     def advantages(self, baseline: Any, scale_rewards: str) -> torch.Tensor:
-        """The advantages of all kept rollouts, shape (K,), for groups of any size.
-
-        The baseline is that of `group_advantages`; scale_rewards is TRL's: group, batch or none.
-        """
+        """Of all kept rollouts, shape (K,), for groups of any size; scale_rewards is TRL's."""
         rewards_P_N, kept_P_N = self.of.rewards_P_N.double().cpu(), self.kept_P_N.cpu()
         advantages_P_N = group_advantages(
             rewards_P_N, kept_P_N, baseline=baseline, scale=scale_rewards == "group"
@@ -151,25 +130,12 @@ def weighted_sums(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch
     return weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
 
 
-def partly_scored(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch.Tensor:
-    """Where a function gave no reward to a rollout that others scored, shape (P, N, F).
-
-    TRL's sum counts 0 there, which is no judgement of the rollout. A function of weight 0 is left
-    out, and so is one that scored none of the group, as it may be for other prompts.
-    """
-    scored_P_N_F = ~torch.isnan(rewards_P_N_F) & (weights_F != 0)
-    by_group = scored_P_N_F.any(dim=1, keepdim=True) & scored_P_N_F.any(dim=2, keepdim=True)
-    return by_group & ~scored_P_N_F
-
-
 def without_fillers(batch: dict[str, Any], parts: int, loss_type: str) -> dict[str, Any]:
-    """TRL's batch without rows that have no gradient, but for those that make equal `parts`.
+    """TRL's batch without rows that have no gradient, except for those that make equal `parts`.
 
-    They have the advantage 0, or the loss leaves them out as they were cut off.
-
-    The gradient stays the same: some losses are divided by the tokens of all rows, which the batch
-    names; of those that are means over rows the advantages are scaled. With images nothing is left
-    out.
+    They have the advantage 0, or the loss leaves them out as they were cut off. The gradient stays
+    the same: some losses are divided by the tokens of all rows, which the batch names; of those
+    that are means over rows the advantages are scaled. With images nothing is left out.
     """
     fills_K = (batch["advantages"] == 0) | ~batch["completion_mask"].bool().any(dim=1)
     rows = max(1, -(-int((~fills_K).sum()) // parts)) * parts
@@ -244,9 +210,7 @@ def dataset_images(rows: Sequence[Mapping[str, Any]]) -> list[Any] | None:
 def refuse_mixed_images(images: Sequence[Any] | None, in_dataset: bool) -> Sequence[Any] | None:
     """The kept rollouts' images as TRL would have them of these rows alone, a list per rollout.
 
-    Raises:
-        UnsupportedError: There are none, and the rows that TRL gave this rank have images of the
-            dataset, which TRL would put in their place.
+    If they have none, TRL would put in their place those of the dataset rows that it gave.
     """
     if images is None or any(images):
         return images
@@ -260,11 +224,7 @@ def refuse_mixed_images(images: Sequence[Any] | None, in_dataset: bool) -> Seque
 
 
 def take_extra_logs(pending: dict[str, Any], rows: int) -> Columns:
-    """What the reward functions gave to `log_extra`, as columns beside the others.
-
-    Raises:
-        RewardError: There is not one value per rollout.
-    """
+    """What the reward functions gave to `log_extra`, as columns beside the others."""
     names = sorted(set(gather_object(list(pending))))
     taken: Columns = {EXTRA + name: pending.pop(name, [None] * rows) for name in names}
     for name, values in taken.items():

@@ -69,10 +69,12 @@ class PODSTrainer(ResumableTrainer):
     _name = "PODS"
     _paper = PAPER
 
-    args: PODSConfig
     num_generations: int
     model: torch.nn.Module
+    generations_of_step = 0  # for the optimiser step that is not yet done
     _logs: dict[str, Any]
+    _asked: _Asked | None = None  # while TRL's method generates for the update
+    _kept: Kept | None = None  # from `_generate` to the end of TRL's method
 
     def __init__(
         self,
@@ -98,12 +100,6 @@ class PODSTrainer(ResumableTrainer):
         self.selection = args.selection()
         if args.prompt_selection != UNIFORM:
             self.prompts = PromptChooser(args.prompt_selection, self.train_dataset, args.seed)
-        self.rollouts_generated = 0
-        self.rollouts_trained = 0
-        self.tokens_generated = 0  # of all rollouts, prompts included
-        self.generations_of_step = 0  # for the optimiser step that is not yet done
-        self._asked: _Asked | None = None  # while TRL's method generates for the update
-        self._kept: Kept | None = None  # from `_generate` to the end of TRL's method
         name = getattr(self.accelerator.unwrap_model(self.model).config, "_name_or_path", "")
         self.recorder = RunRecorder(args, name, self.reward_func_names)
         for callback in (self.recorder, self.clock, StepCallback(self)):
@@ -166,10 +162,9 @@ class PODSTrainer(ResumableTrainer):
         with self.clock.phase("select"):
             self._kept = kept = self._select(rollouts)
             put_extra_logs(self._pending_extra_logs, kept.columns)
+            prompts[:] = kept.columns["prompt"] or ()
             if self.environment_factories is not None:
-                environments.keep(self, kept, rows, prompts)
-            else:
-                prompts[:] = kept.columns["prompt"] or ()
+                environments.keep(self, kept, rows)
             if kept.some_ranks_lack_images:  # TRL's log of images would wait for all ranks
                 self.log_multimodal = False
             images = refuse_mixed_images(kept.columns["images"], in_dataset)
@@ -179,7 +174,7 @@ class PODSTrainer(ResumableTrainer):
         """The kept rollouts' rewards, already known; TRL's own method in evaluation."""
         if self._kept is None:
             return super()._calculate_rewards(inputs, prompts, completions, ids)
-        return self._kept.rewards
+        return self._kept.of.rewards_P_N_F[self._kept.kept_P_N]
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """TRL's; then the run's folder says that it is complete."""
@@ -194,17 +189,17 @@ class PODSTrainer(ResumableTrainer):
     # ---- between TRL's methods -------------------------------------------------------------------
 
     def _n_of_each(self, values: list[Any]) -> list[Any]:
-        """Of values that belong to TRL's rows, m per prompt: this rank's share of n per prompt."""
+        """Of values that belong to TRL's rows, m per prompt: this rank's share of n of each."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         m, n = self.num_generations, self.selection.num_rollouts
-        first = rank * len(values)
-        values_P = gather_object([one for i, one in enumerate(values, first) if i % m == 0])
+        first = -rank * len(values) % m  # of a prompt, among the rows of this rank
+        values_P = gather_object(values[first::m])
         last = len(values_P) * n - 1
         places = share_of_rows(last + 1, rank, world)
         return [values_P[min(place, last) // n] for place in places]
 
     def _generate_rollouts(self, groups: int, rows: list[Any], prompts: list[Any]) -> Rollouts:
-        """Let TRL generate and score these rows, and gather those of all ranks."""
+        """TRL generates and scores these rows; those of all ranks are gathered."""
         for_engine: dict[str, Any] = {"num_generations": self.selection.num_rollouts}
         if self.tools and self.environment_factories is None:  # every row has the same ones
             for name in ("_sync_tool_dicts", "_async_tool_dicts"):
@@ -224,15 +219,14 @@ class PODSTrainer(ResumableTrainer):
     def _gathered(self, groups: int, columns: Columns, rewards_R_F: torch.Tensor) -> Rollouts:
         """The rollouts of all ranks, from this rank's columns and the rewards of all."""
         n = self.selection.num_rollouts
-        columns = gather_rows(columns, groups * n)  # without the padding of the last ranks
+        columns = gather_rows(columns, groups * n)
         rewards_P_N_F = rewards_R_F[: groups * n].view(groups, n, -1)
         rewards_P_N = weighted_sums(rewards_P_N_F, self.reward_weights)
         weights_F = self.args.selection_weights or self.reward_weights.tolist()
         masked_P_N = torch.zeros_like(rewards_P_N, dtype=torch.bool)
         if self.mask_truncated_completions:
-            tokenizer = self._tokenizer
-            ends = {*getattr(self, "eos_token_ids", ()), tokenizer.eos_token_id}  # not before 1.16
-            ends.add(tokenizer.pad_token_id)
+            ends = {self._tokenizer.eos_token_id, self._tokenizer.pad_token_id}
+            ends |= {*getattr(self, "eos_token_ids", ())}  # not before TRL 1.16
             cut = [bool(ids) and ids[-1] not in ends for ids in columns["completion_ids"] or ()]
             masked_P_N.view(-1)[:] = torch.tensor(cut)
         return Rollouts(
@@ -249,9 +243,9 @@ class PODSTrainer(ResumableTrainer):
         """Which rollouts of all groups are kept; the same on every rank."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         if self.rollouts_generated == 0:
+            what = f"{self.selection.in_words} in {rollouts.groups} groups"
             rows = rollouts.groups * self.num_generations
-            said = "selected %s in %d groups; the update sees %d rows"
-            self._say(said, self.selection.in_words, rollouts.groups, rows)
+            self._say(f"selected {what}; the update sees {rows} rows")
         scores_P_N = rollouts.scores(self.args.select_partly_scored).double().cpu().numpy()
         kept = [self.selection.select(scores_P_N, rollouts.step, rollouts.index)]
         if world > 1:  # a rule of the user's may draw other random numbers on each rank
@@ -301,6 +295,6 @@ class PODSTrainer(ResumableTrainer):
         """The optimiser step that is being generated for, from 1."""
         return int(self.state.global_step) + 1
 
-    def _say(self, message: str, *values: Any) -> None:
+    def _say(self, message: str) -> None:
         if self.accelerator.is_main_process:
-            logger.info(message, *values)
+            logger.info(message)

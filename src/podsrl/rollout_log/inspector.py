@@ -59,7 +59,7 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
     shown = 0
     for number, ((name, run), of_run) in enumerate(zip(named_folders, counts, strict=True)):
         steps: list[dict[str, Any]] = []
-        past: dict[str, list[list[float]]] = {}
+        past: dict[str, list[list[float | None]]] = {}
         for step in _choose(list(of_run), share):
             table = run.rollouts(step)
             if table is None or not table.num_rows:

@@ -8,6 +8,7 @@ from podslab.recommend.choice import Cell, best, grid, splits, why
 from podslab.recommend.costs import Costs, Sizes
 from podslab.recommend.populations import Population
 from podslab.recommend.signal import MEASURED, Variances
+from podslab.recommend.what_pays import WhatPays, what_pays
 
 
 class Batch(NamedTuple):
@@ -30,7 +31,8 @@ class Advice:
 
     now: the present sizes. cells: what is compared. plain: plain GRPO of the present prompts and m,
         which what is learned is shown relative to. choice: what to take, for the reason given.
-        batch: the rows of a step as TRL counts them.
+        batch: the rows of a step as TRL counts them. pays: whether to drop
+        rows at all; None where there is nothing to choose by.
     """
 
     now: Sizes
@@ -41,6 +43,7 @@ class Advice:
     choice: Cell
     reason: str
     batch: Batch
+    pays: WhatPays | None
 
     def relative(self, cell: Cell) -> float:
         """What is learned per second over plain GRPO's, the predicted speed-up; NaN if it is 0."""
@@ -50,6 +53,7 @@ class Advice:
     def table(self) -> str:
         """The grid, one cell per line, the one recommendation, and its settings."""
         lines = [
+            *([f"{self.pays}\n"] if self.pays else []),
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
             "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
             " mean over rows. equal: rows of prompts whose kept rewards are all equal.",
@@ -103,6 +107,7 @@ class Advice:
             "rows": self.now.rows,
             "timed_at": self.costs.timed_at,
             "variances": asdict(self.variances),
+            "pays": asdict(self.pays) if self.pays else None,
             "recommended": choice.sizes._asdict()
             | {"reason": self.reason, "settings": self.settings()},
             "cells": [
@@ -141,4 +146,6 @@ def advise(
     else:
         choice = best(cells)
     reason = why(cells, choice, plain)
-    return Advice(now, costs, variances, cells, plain, choice, reason, batch or Batch(now.rows))
+    pays = what_pays(population, costs, cells, variances) if choice.worth else None
+    batch = batch or Batch(now.rows)
+    return Advice(now, costs, variances, cells, plain, choice, reason, batch, pays)

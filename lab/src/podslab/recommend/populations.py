@@ -82,6 +82,10 @@ class BetaRates(_Counted):
         """A beta-binomial."""
         return np.asarray(stats.betabinom.pmf(np.arange(n + 1), n, self.a, self.b))
 
+    def quantiles(self, shares: Floats) -> Floats:
+        """The pass rates that these shares of prompts lie below."""
+        return np.asarray(stats.beta.ppf(shares, self.a, self.b))
+
     @classmethod
     def fit(cls, right_G: Sequence[int], rollouts_G: Sequence[int]) -> "BetaRates":
         """The likeliest Beta for groups with these numbers right and in all, under a weak prior."""

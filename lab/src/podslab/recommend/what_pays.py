@@ -1,0 +1,103 @@
+"""Whether to drop rows, to choose prompts by their history, both or neither."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from podslab.recommend.choice import WITHIN, Cell, best, grid
+from podslab.recommend.costs import Costs
+from podslab.recommend.populations import BetaRates, KnownRates, MeasuredRates, Population
+from podslab.recommend.signal import MEASURED, Variances
+
+#: A choice by history generates for this share of the prompts, and one time in eight for any.
+_SHARE, _RATES = 4, 400
+#: What may turn the advice: seconds of generating a rollout over those of updating on a row.
+_RATIOS = np.geomspace(0.02, 20, 31)
+
+
+@dataclass(frozen=True)
+class WhatPays:
+    """Times as much learned per second as the best GRPO of random prompts, by the model.
+
+    ratio: g/u. drop, choose, both: rows dropped, prompts chosen by history, both; of these two NaN
+        where rewards are graded. turns_at: the g/u from which on dropping adds nothing to choosing;
+        None if it does not in 0.02 to 20.
+    """
+
+    ratio: float
+    drop: float
+    choose: float
+    both: float
+    turns_at: float | None
+
+    @property
+    def way(self) -> str:
+        """The simplest of those that are nearly the best."""
+        ways = {"neither": 1.0, "choose prompts": self.choose, "drop rows": self.drop}
+        ways["drop rows and choose prompts"] = self.both
+        most = np.nanmax(list(ways.values()))
+        return next(way for way, gain in ways.items() if gain >= (1 - WITHIN) * most)
+
+    def __str__(self) -> str:
+        """For people, the most important first."""
+        known = f"choose prompts by their history {self.choose:.2f}, both {self.both:.2f}"
+        if np.isnan(self.both):
+            known = "choosing prompts is not predicted for graded rewards"
+        turn = f" Dropping adds nothing to choosing from g/u = {self.turns_at or 0:.2g} on."
+        return (
+            f"g/u = {self.ratio:.2g}: the time of generating a rollout over that of updating on a"
+            f" row.\nTimes the best GRPO, predicted: drop rows {self.drop:.2f}, {known}."
+            f"\nBest by this: {self.way}.{turn if self.turns_at else ''}"
+            "\nprompt_selection='thompson' chooses them, from their second visit on. Below they are"
+            " random."
+        )
+
+
+def what_pays(
+    population: Population, costs: Costs, cells: Sequence[Cell], variances: Variances = MEASURED
+) -> WhatPays:
+    """What each way gains at these costs; pass rates count as known where prompts are chosen."""
+    sizes = [cell.sizes for cell in cells if cell.sizes.m == 1 or cell.sizes.n == cell.sizes.m]
+    rows = cells[0].sizes.rows
+    ratio = costs.generate(rows) / (costs.update(rows) or np.nan)
+    known = by_history(population)
+    chosen = [] if known is None else grid(known, costs, sizes, variances)
+
+    def gains(at: Costs) -> tuple[float, float, float]:
+        """Of dropping, of choosing, of both."""
+        random, history = (
+            [Cell(c.sizes, at.seconds(c.sizes), c.signal, c.worth) for c in of]
+            for of in (cells, chosen)
+        )
+        plain, picked = (
+            [c for c in of if c.sizes.n == c.sizes.m] or of for of in (random, history)
+        )
+        unit = best(plain).per_second or np.nan
+        ways = [best(of).per_second / unit if of else np.nan for of in (random, picked, history)]
+        return ways[0], ways[1], ways[2]
+
+    turns = None
+    for one in _RATIOS if chosen else ():
+        _, choose, both = gains(Costs.of_rollouts(float(one), 1.0))
+        if both <= choose * (1 + WITHIN):
+            turns = float(one)
+            break
+    return WhatPays(ratio, *gains(costs), turns_at=turns)
+
+
+def by_history(population: Population) -> KnownRates | None:
+    """The prompts that a choice by history generates for; None of graded rewards.
+
+    Those are the quarter with the most contrast, and one time in eight any prompt.
+    """
+    if isinstance(population, MeasuredRates):
+        population = population.fitted
+    if isinstance(population, BetaRates):
+        rates = population.quantiles((np.arange(_RATES) + 0.5) / _RATES)
+    elif isinstance(population, KnownRates):
+        rates = np.array(population.rates)
+    else:
+        return None
+    most = rates[np.argsort(-rates * (1 - rates), kind="stable")][: -(-len(rates) // _SHARE)]
+    return KnownRates((*np.tile(most, 7 * _SHARE).tolist(), *rates.tolist()))

@@ -68,8 +68,9 @@ def runs(tmp_path_factory):
     files = {"agents": "agents.parquet", "separate": "many.parquet"}
     cpu_files.write_prompts(folder / "many.parquet", 8 * run.PROMPTS)
     with ThreadPoolExecutor(max_workers=2) as pool:
-        # the recipe for eight GPUs, with all that is large swapped
-        scripts = {"half": run.SCRIPT, "across": run.SCRIPT}
+        # the recipes for eight GPUs, with all that is large swapped
+        contrib = run.SCRIPT.parents[1] / "contrib/verl-recipe/recipe/pods/run_gsm8k.sh"
+        scripts = {"half": run.SCRIPT, "across": contrib}
         yield {
             name: pool.submit(
                 *(run.train, folder, name, *RUNS[name]),

@@ -1,4 +1,4 @@
-"""The launch script for eight GPUs: verl accepts it, and it trains what its comments say."""
+"""The launch scripts for eight GPUs: verl accepts them, and they train what is said of them."""
 
 import re
 import subprocess
@@ -16,21 +16,25 @@ from verl.trainer.ppo.v1 import get_trainer_cls
 from verl.utils.config import validate_config
 from verl.utils.reward_score import default_compute_score
 
+CONTRIB = SCRIPT.parents[1] / "contrib" / "verl-recipe" / "recipe" / "pods"
+SAYING = {SCRIPT: SCRIPT, CONTRIB / "run_gsm8k.sh": CONTRIB / "README.md"}
 
-def arguments(tmp_path, *more):
-    """What the script passes to Python."""
+
+def arguments(tmp_path, *more, script=SCRIPT, **variables):
+    """What a script passes to Python."""
     echo = tmp_path / "python"
     echo.write_text(f"#!{sys.executable}\nimport sys\nprint(*sys.argv[1:], sep='\\n')\n")
     echo.chmod(0o755)
-    script = ["bash", str(SCRIPT), *more]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHON": str(echo), "HOME": str(tmp_path)}
-    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
+    command = ["bash", str(script), *more]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHON": str(echo), "HOME": str(tmp_path), **variables}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 
 @pytest.mark.filterwarnings("ignore:Disabled critic:UserWarning")
-def test_verl_and_we_accept_the_config_of_the_script(tmp_path):
-    minus_m, module, *overrides = arguments(tmp_path, "trainer.total_epochs=3")
+@pytest.mark.parametrize("script", SAYING, ids=lambda script: script.name)
+def test_verl_and_we_accept_the_config_of_the_script(script, tmp_path):
+    minus_m, module, *overrides = arguments(tmp_path, "trainer.total_epochs=3", script=script)
     assert (minus_m, module) == ("-m", "verl.trainer.main_ppo")
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
         config = hydra.compose("ppo_trainer", overrides)
@@ -41,10 +45,11 @@ def test_verl_and_we_accept_the_config_of_the_script(tmp_path):
     selection = trainer.pods_selection
     assert selection.across_prompts
     said = f"selected {selection.num_kept} of {n} on average in {prompts} groups"
-    assert said in SCRIPT.read_text()
+    text = SAYING[script].read_text()
+    assert said in text
     trainer.global_steps = 1
     rows = prompts * selection.num_kept
-    assert f"the update sees {rows} rows" in SCRIPT.read_text()
+    assert f"the update sees {rows} rows" in text
     config.actor_rollout_ref.rollout.n = selection.num_kept  # as it is while verl sizes the update
     assert rows % trainer._get_required_batch_multiple(dp_size=8) == 0  # nothing is padded
 
@@ -64,6 +69,26 @@ def test_the_papers_sizes_are_those_of_the_comment(tmp_path):
     assert config.data.train_batch_size == config.actor_rollout_ref.actor.ppo_mini_batch_size == 16
     assert len(others) == 4
     assert config.actor_rollout_ref.actor.optim.lr == 5e-6
+
+
+@pytest.mark.filterwarnings("ignore:Disabled critic:UserWarning")
+def test_the_settings_that_the_page_for_verl_recipe_names_are_accepted(tmp_path):
+    named = re.findall(
+        r"\| `([A-Z][^`]+)`(?:, and `([^`]+)`)?", SAYING[CONTRIB / "run_gsm8k.sh"].read_text()
+    )
+    assert len(named) == 2
+    found = []
+    for variables, more in named:
+        given = dict(word.split("=") for word in variables.split())
+        script = CONTRIB / "run_gsm8k.sh"
+        overrides = arguments(tmp_path, *more.split(), script=script, **given)[2:]
+        with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+            config = hydra.compose("ppo_trainer", overrides)
+        trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
+        kept = getattr(trainer, "pods_selection", None)
+        n, prompts = config.actor_rollout_ref.rollout.n, config.data.train_batch_size
+        found.append((n, prompts * (kept.num_kept if kept else n), kept and kept.rule))
+    assert found == [(128, 512, "max_variance"), (16, 512, None)]
 
 
 def test_verl_takes_a_reward_function_by_the_key_of_the_docs(tmp_path):

@@ -208,8 +208,8 @@ def table(own: list[dict[str, Any]]) -> dict[str, Any]:
     found["last"] = [fmean(run["right"][STEPS - 3 : STEPS]) for run in own]
     for what, times in TIMES.items():
         values = {t: [at(run, t, skipped=what == "skipped") for run in own] for t in times}
-        known = {t: [one for one in of if not math.isnan(one)] for t, of in values.items()}
-        found[what] = {str(t): [fmean(of), len(of)] for t, of in known.items() if of}
+        known = {str(t): [v for v in of if not math.isnan(v)] for t, of in values.items()}
+        found[what] = {time: of for time, of in known.items() if of}
     return found
 
 

@@ -213,7 +213,8 @@ def _growth(film: dict[str, Any], each: float) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        VALUES.write_text(
-            json.dumps(condense(Path(sys.argv[1])), indent=1) + "\n", encoding="utf-8"
-        )
+        lines = [
+            f'"{key}": {json.dumps(value)}' for key, value in condense(Path(sys.argv[1])).items()
+        ]
+        VALUES.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
     OUT.write_text(draw(json.loads(VALUES.read_text(encoding="utf-8"))), encoding="utf-8")

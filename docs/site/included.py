@@ -23,7 +23,7 @@ PAGES = (
 )
 NUMBER = re.compile(r"\d[\d.,]*( %|x)?<!--([\w.-]+)-->")
 TABLE = re.compile(r"(<!--table:([\w-]+)-->\n).*?(?=<!--end-->)", re.DOTALL)
-ADVISED, BEFORE = "contrast-8-group-ended", "grpo-8"
+ADVISED = "contrast-8-group-ended"
 
 
 def read(name: str) -> dict[str, Any]:
@@ -102,13 +102,11 @@ def _language_model() -> Iterator[tuple[str, str]]:
     for arm, found in arms.items():
         yield f"lm.{arm}.seeds", str(found["seeds"])
         for what in ("right", "skipped"):
-            for seconds, (share, _) in found[what].items():
-                yield f"lm.{arm}.{what}.{seconds}", _percent(share)
-        for which, end in (("least", min(found["last"])), ("most", max(found["last"]))):
-            yield f"lm.{arm}.{which}", _percent(end)
+            for seconds, of_seeds in found[what].items():
+                yield f"lm.{arm}.{what}.{seconds}", _percent(fmean(of_seeds))
+                yield f"lm.{arm}.{what}.{seconds}.least", _percent(min(of_seeds))
+                yield f"lm.{arm}.{what}.{seconds}.most", _percent(max(of_seeds))
     yield "lm.start", _percent(fmean(found["start"] for found in arms.values()))
-    ratio = arms[ADVISED]["right"]["400"][0] / arms[BEFORE]["right"]["400"][0]
-    yield "lm.times-right", f"{ratio:.1f}"
 
 
 def _first_script() -> Iterator[tuple[str, str]]:
@@ -165,8 +163,8 @@ def _language_model_table() -> Iterator[str]:
 def _cell(value: list[float] | None, seeds: int) -> str:
     if value is None:
         return ""
-    share, of = value
-    return f"{_percent(share)} %" + (f", {of:.0f} of {seeds} seeds" if of < seeds else "")
+    some = f", {len(value)} of {seeds} seeds" if len(value) < seeds else ""
+    return f"{_percent(fmean(value))} %{some}"
 
 
 def rewritten(text: str) -> str:

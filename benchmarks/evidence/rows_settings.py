@@ -92,6 +92,12 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 SETTINGS = {
     "mixed-16": Setting("mixed difficulty", 16, 40),
+    "few-128": Setting(
+        "128 prompts of mixed difficulty, again and again",
+        16,
+        100,
+        {"task_options": {"min_columns": 2, "max_columns": 7, "train_size": 128}},
+    ),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),

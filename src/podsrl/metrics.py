@@ -11,42 +11,40 @@ _HUGE = 1e100
 
 
 def selection_metrics(
-    rewards_P_N: Any,
-    kept_P_N: Any,
-    advantages_P_N: Any,
-    tokens_P_N: Any,
-    generated_P_N: Any = None,
-    masked_P_N: Any = None,
+    rewards_P_N: np.ndarray,
+    kept_P_N: np.ndarray,
+    advantages_P_N: np.ndarray,
+    tokens_P_N: np.ndarray,
+    generated_P_N: np.ndarray | None = None,
+    masked_P_N: np.ndarray | bool = False,
 ) -> dict[str, float]:
     """What the update sees of the rollouts of a step.
 
-    Groups of different sizes are padded: NaN in rewards, False in the masks, 0 in tokens.
-
     Args:
-        rewards_P_N: Rewards, shape (P, N); NaN where a rollout could not be scored.
+        rewards_P_N: Rewards; NaN where a rollout could not be scored.
         kept_P_N: True for the rollouts that the update sees.
         advantages_P_N: Their advantages; read where `kept_P_N` is true.
         tokens_P_N: Tokens of each rollout, prompt and completion.
-        generated_P_N: True for the rollouts that exist; None: all.
+        generated_P_N: True for the rollouts that exist, where some groups are smaller.
         masked_P_N: True for rollouts that the host's loss leaves out whatever their reward.
     """
-    rewards = np.asarray(rewards_P_N, dtype=np.float64)
-    kept, tokens = np.asarray(kept_P_N, dtype=bool), np.asarray(tokens_P_N)
-    generated = np.ones_like(kept) if generated_P_N is None else np.asarray(generated_P_N)
-    masked = np.zeros_like(kept) if masked_P_N is None else np.asarray(masked_P_N)
-    scored = ~np.isnan(rewards)
-    constant_P = ~_spread(rewards, kept & scored)
-    teaches = (np.abs(np.asarray(advantages_P_N)) > 1e-9) & ~masked
+    generated = np.ones_like(kept_P_N) if generated_P_N is None else generated_P_N
+    scored, dropped = ~np.isnan(rewards_P_N), generated & ~kept_P_N
+    counted = kept_P_N & scored
+    kept_rewards = rewards_P_N[counted]
+    highest_P = np.where(counted, rewards_P_N, -np.inf).max(axis=1, initial=-np.inf)
+    lowest_P = np.where(counted, rewards_P_N, np.inf).min(axis=1, initial=np.inf)
+    teaches = (np.abs(advantages_P_N) > 1e-9) & ~np.asarray(masked_P_N)
     numbers = {
         "rollouts": generated.sum(),
-        "kept_rollouts": kept.sum(),
-        "kept_reward": _mean(rewards[kept & scored]),
-        "dropped_reward": _mean(rewards[generated & ~kept & scored]),
-        "kept_reward_std": _deviation(rewards[kept & scored]),
-        "kept_tokens": tokens[kept].sum(),
-        "dropped_tokens": tokens[generated & ~kept].sum(),
-        "zero_variance_groups": (constant_P & kept.any(axis=1)).sum(),
-        "filler_rows": (kept & ~teaches).sum(),
+        "kept_rollouts": kept_P_N.sum(),
+        "kept_reward": _mean(kept_rewards),
+        "dropped_reward": _mean(rewards_P_N[dropped & scored]),
+        "kept_reward_std": kept_rewards.std(ddof=1) if kept_rewards.size > 1 else math.nan,
+        "kept_tokens": tokens_P_N[kept_P_N].sum(),
+        "dropped_tokens": tokens_P_N[dropped].sum(),
+        "zero_variance_groups": (kept_P_N.any(axis=1) & (highest_P <= lowest_P)).sum(),
+        "filler_rows": (kept_P_N & ~teaches).sum(),
         "unscorable": (generated & ~scored).sum(),
     }
     return {f"pods/{name}": float(number) for name, number in numbers.items()}
@@ -61,13 +59,7 @@ def part_correlations(
 
     The correlation over all kept rollouts, each part taken relative to its group's mean: a prompt
     that is easier than others is no signal. It is 0 where a part or the advantages do not vary.
-
-    Args:
-        names_F: The names of the parts.
-        parts_P_N_F: What each reward function gave; where it is NaN or beyond 1e100, the rollout is
-            left out for this part.
-        advantages_P_N: The advantages; read where `kept_P_N` is true.
-        kept_P_N: True for the rollouts that the update sees.
+    Where a part is NaN or beyond 1e100, the rollout is left out for it.
 
     >>> part_correlations(["right"], [[[1.0], [0.0]]], [[0.7, -0.7]], [[True, True]])
     {'pods/correlation/right': 1.0}
@@ -82,19 +74,8 @@ def part_correlations(
     return {f"pods/correlation/{name}": float(r) for name, r in zip(names_F, found_F, strict=True)}
 
 
-def _spread(rewards_P_N: np.ndarray, counted_P_N: np.ndarray) -> np.ndarray:
-    """Whether the counted rewards of each group differ."""
-    highest = np.where(counted_P_N, rewards_P_N, -np.inf).max(axis=1, initial=-np.inf)
-    lowest = np.where(counted_P_N, rewards_P_N, np.inf).min(axis=1, initial=np.inf)
-    return highest > lowest
-
-
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if values.size else math.nan
-
-
-def _deviation(values: np.ndarray) -> float:
-    return float(values.std(ddof=1)) if values.size > 1 else math.nan
 
 
 def _centred(values: np.ndarray, counted: np.ndarray) -> np.ndarray:

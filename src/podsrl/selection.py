@@ -99,12 +99,9 @@ class Selection:
     def from_options(
         cls, given: Mapping[str, Any], num_rollouts: int, where: str, n_name: str
     ) -> "Selection":
-        """The selection that a mapping in a host's config asks for.
+        """The selection that a mapping in a host's config asks for: m, and others of `OPTIONS`.
 
-        Args:
-            given: What the user set: m, and rule, baseline, seed or selection_weights.
-            num_rollouts: The number of rollouts per prompt, which the host calls `n_name`.
-            where: The prefix of the options, for messages, such as "trainer.v1.pods_sync.".
+        Messages name an option with `where` before it, and the number of rollouts as `n_name`.
 
         Raises:
             InvalidInputError, UnknownNameError: As `Selection`; or an option is unknown.
@@ -140,8 +137,7 @@ class Selection:
         A part that is NaN counts as 0 there, unless all of them are; a NaN reward stays NaN.
 
         Raises:
-            InvalidInputError: A part of that name is missing, or is no number; or the reward is
-                infinite.
+            InvalidInputError: A part is missing, or no number; or the reward is infinite.
         """
         refuse_infinite(np.asarray(reward))
         if self.selection_weights is None or math.isnan(reward):

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
@@ -64,8 +64,7 @@ def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
             f"the verb {words[0]} belongs to podsrl's laboratory: pip install podsrl-lab"
         )
     modules = {name: importlib.import_module(verbs[name]) for name in ([verb] if verb else verbs)}
-    parser = _parser(modules)
-    own = sorted(set(_options(parser)))
+    parser, own = _parser(modules)
     words, fields = _without_fields(words, own)
     if fields and verb is not None and not getattr(modules[verb], "TAKES_FIELDS", False):
         name = fields[0].partition("=")[0]
@@ -77,8 +76,8 @@ def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
     return int(modules[args.verb].run(args))
 
 
-def _parser(modules: Mapping[str, Any]) -> argparse.ArgumentParser:
-    """The parser of the command, with those of the verbs in it."""
+def _parser(modules: Mapping[str, Any]) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser of the command, with those of the verbs in it; and all options, as "--config"."""
     parser = _Parser(
         prog="pods",
         description="PODS: generate many rollouts, train on the few that teach.",
@@ -97,7 +96,9 @@ def _parser(modules: Mapping[str, Any]) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.configure(verb)
-    return parser
+    parsers = (parser, *verbs.choices.values())
+    options = {option for one in parsers for option in one._option_string_actions}
+    return parser, sorted(option for option in options if option.startswith("--"))
 
 
 class _Help(argparse.HelpFormatter):
@@ -117,15 +118,6 @@ class _Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(
                 action, f"unknown {value!r}; {suggestion(value, map(str, action.choices))}"
             )
-
-
-def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """The options of a parser and of its verbs, such as "--config"."""
-    for action in parser._actions:
-        yield from (option for option in action.option_strings if option.startswith("--"))
-        if isinstance(action, argparse._SubParsersAction):
-            for inner in action.choices.values():
-                yield from _options(inner)
 
 
 def _without_fields(words: list[str], own: Sequence[str]) -> tuple[list[str], list[str]]:

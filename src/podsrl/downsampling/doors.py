@@ -48,8 +48,8 @@ def downsample(
             f"rule {rule_name(rule)} keeps rows across prompts; give it to downsample_batch, with"
             " the number of rows"
         )
+    refuse_infinite(rewards)
     flat_P_N = rewards.reshape(math.prod(batch), n)
-    refuse_infinite(flat_P_N)
     kept = np.sort(_called(function, rule, flat_P_N, m, seed), axis=-1).astype(np.int64)
     return like(rewards_P_N, kept.reshape(*batch, m))
 
@@ -82,20 +82,15 @@ def downsample_batch(
         raise InvalidInputError(f"rewards must have shape (P, n); got {rewards.shape}")
     groups, n = rewards.shape
     rows = _check_count(rows, "rows", least=0, most=groups * n, of=f"of {groups} x {n} rollouts")
-    there_P_N = np.ones(rewards.shape, dtype=bool)
-    return like(rewards_P_N, keep_rows(rewards, there_P_N, rows, rule, seed))
+    return like(rewards_P_N, keep_rows(rewards, np.ones((groups, n), bool), rows, rule, seed))
 
 
 def keep_rows(
     rewards_P_N: np.ndarray, there_P_N: np.ndarray, rows: int, rule: str | Rule, seed: Seed
 ) -> np.ndarray:
-    """`downsample_batch` of groups that may be smaller than others.
+    """`downsample_batch` of groups that may be smaller: `there_P_N` says where a rollout is.
 
-    Args:
-        rewards_P_N: Rewards, float64; NaN where a rollout could not be scored or is not there.
-        there_P_N: True where there is a rollout.
-        rows: The number of rows to keep; all are kept where there are fewer.
-        rule, seed: As in `downsample_batch`.
+    All are kept where there are fewer than `rows`.
     """
     function = resolve_rule(rule)
     if not is_batch_rule(function):
@@ -134,35 +129,27 @@ def _called(function: Rule, rule: str | Rule, rewards_P_N: Floats, count: int, s
     file = code.co_filename if code else "a function of C"
     with user_code(file, f"rule {rule_name(rule)} failed"):
         kept = np.asarray(function(rewards_P_N, count, seed))
-    shape = rewards_P_N.shape
+    groups, n = rewards_P_N.shape
     if is_batch_rule(function):
+        shape, kinds = (groups, n), "b"
         must = f"booleans of shape {shape} with {count} true, none of them where the reward is NaN"
-        problem = _problem_of_mask(kept, rewards_P_N, count)
     else:
-        must = f"integers of shape ({shape[0]}, {count}), different within a group and in"
-        must += f" 0..{shape[1] - 1}"
-        problem = _problem_of_indices(kept, rewards_P_N, count)
+        shape, kinds = (groups, count), "iu"
+        must = f"integers of shape {shape}, different within a group and in 0..{n - 1}"
+    problem = ""
+    if kept.shape != shape or kept.dtype.kind not in kinds:
+        problem = f"shape {kept.shape} of {kept.dtype}"
+    elif kinds == "b" and np.isnan(rewards_P_N[kept]).any():
+        problem = "rollouts that could not be scored (NaN)"
+    elif kinds == "b" and kept.sum() != count:
+        problem = str(int(kept.sum()))
+    elif kinds == "iu" and groups and (kept.min() < 0 or kept.max() >= n):
+        problem = f"indices from {kept.min()} to {kept.max()}"
+    elif kinds == "iu" and (np.diff(np.sort(kept, axis=-1)) == 0).any():
+        problem = "the same index twice in a group"
     if problem:
         raise InvalidInputError(f"rule {rule_name(rule)} must return {must}; got {problem}")
     return kept
-
-
-def _problem_of_indices(kept: Array, rewards_P_N: Floats, m: int) -> str:
-    groups, n = rewards_P_N.shape
-    if kept.shape != (groups, m) or kept.dtype.kind not in "iu":
-        return f"shape {kept.shape} of {kept.dtype}"
-    if groups and (kept.min() < 0 or kept.max() >= n):
-        return f"indices from {kept.min()} to {kept.max()}"
-    twice = (np.diff(np.sort(kept, axis=-1)) == 0).any()
-    return "the same index twice in a group" if twice else ""
-
-
-def _problem_of_mask(kept_P_N: np.ndarray, rewards_P_N: np.ndarray, rows: int) -> str:
-    if kept_P_N.shape != rewards_P_N.shape or kept_P_N.dtype != bool:
-        return f"shape {kept_P_N.shape} of {kept_P_N.dtype}"
-    if np.isnan(rewards_P_N[kept_P_N]).any():
-        return "rollouts that could not be scored (NaN)"
-    return "" if kept_P_N.sum() == rows else str(int(kept_P_N.sum()))
 
 
 def _check_count(count: int, name: str, least: int, most: int, of: str) -> int:

@@ -11,20 +11,15 @@ Seed = int | list[int] | None  # what numpy's SeedSequence takes
 
 
 class Order(NamedTuple):
-    """The rollouts of each group by reward.
+    """The rollouts of each group by reward."""
 
-    ascending_P_N: the rewards, unscorable ones (NaN) last.
-    rollout_P_N: the rollout each belongs to; equal rewards by index, or at random with a seed.
-    count_P_1: how many rollouts of the group are scorable.
-    """
-
-    ascending_P_N: Floats
-    rollout_P_N: Integers
-    count_P_1: Integers
+    ascending_P_N: Floats  # the rewards, unscorable ones (NaN) last
+    rollout_P_N: Integers  # which rollout each of them belongs to
+    count_P_1: Integers  # how many rollouts of the group are scorable
 
 
 def sort_groups(rewards_P_N: Floats, seed: Seed) -> Order:
-    """Sort each group, once."""
+    """Sort each group; equal rewards by the rollouts' indices, or at random with a seed."""
     if seed is None:
         rollout = np.argsort(rewards_P_N, axis=-1, kind="stable")
     else:

@@ -38,12 +38,9 @@ def is_batch_rule(rule: Rule) -> bool:
 
 
 def register_rule(name: str, rule: Rule) -> None:
-    """Make `rule` known under `name` everywhere a rule's name is accepted.
+    """Make a group rule, or one marked by `batch_rule`, known under a name of its own.
 
-    Args:
-        name: A new name; those in `RULES` are taken. A definition that is run once more, as a cell
-            of a notebook, replaces the former one.
-        rule: A group rule, or a batch rule that is marked by `batch_rule`.
+    A definition that is run once more, as a cell of a notebook, replaces the former one.
 
     Raises:
         InvalidInputError: The name is taken by another rule, or the rule is not callable.

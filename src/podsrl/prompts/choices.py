@@ -41,9 +41,8 @@ def thompson(
     all_D = a_D + b_D
     mean_D = a_D / all_D
     deviation_D = np.sqrt(mean_D * (1 - mean_D) / (all_D + 1))
-    drawn_D = np.clip(
-        mean_D + deviation_D * rng.standard_normal(len(a_D), dtype=np.float32), 0.0, 1.0
-    )
+    normal_D = rng.standard_normal(len(a_D), dtype=np.float32)
+    drawn_D = np.clip(mean_D + deviation_D * normal_D, 0.0, 1.0)
     if target is None:
         return _largest(history.spread() * drawn_D * (1 - drawn_D), count, rng)
     return _largest(-np.abs(drawn_D - target), count, rng)
@@ -124,8 +123,7 @@ def choose(
     So none is starved: each of D prompts is visited in D / (floor x count) generations, about.
 
     Args:
-        history: What is known of the D prompts.
-        count: The number of prompts to choose, at most D.
+        history, count: As in `thompson`.
         rule: `thompson`, `skip`, or a function of the same arguments and result.
         seed: The same history, rule and seed give the same choice; None: chance.
         floor: The share that goes to those seen longest ago.

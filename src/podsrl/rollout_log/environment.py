@@ -1,5 +1,6 @@
 """What a run ran on: versions, hardware, git state, command line."""
 
+import itertools
 import os
 import platform
 import re
@@ -52,11 +53,9 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
 def _without_secrets(words: list[str]) -> list[str]:
     """A command line without the value of any flag such as --hub_token."""
-    before = ["", *words]
-    return [
-        re.sub(r"(?<=token=).+", "***", word) if not flag.endswith("token") else "***"
-        for flag, word in zip(before, words, strict=False)
-    ]
+    pairs = itertools.pairwise(["", *words])
+    hidden = r"(?<=token=).+"
+    return ["***" if a.endswith("token") else re.sub(hidden, "***", b) for a, b in pairs]
 
 
 def _cpu_name() -> str:

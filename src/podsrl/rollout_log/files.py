@@ -47,11 +47,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A file with one JSON object; None if there is no such file.
-
-    Raises:
-        InvalidInputError: There is no JSON object in it.
-    """
+    """A file with one JSON object; None if there is no such file."""
     return json_object(path.read_bytes(), str(path)) if path.is_file() else None
 
 
@@ -72,10 +68,7 @@ def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
     """The JSON objects of a JSONL file, each with an integer "step"; [] if there is no file.
 
     A half-written last line is what a kill leaves behind: it is skipped with a
-    `DamagedFileWarning`, or without one if `quiet`.
-
-    Raises:
-        InvalidInputError: Any other line is damaged; the message names the file and the line.
+    `DamagedFileWarning`, or without one if `quiet`. Any other damage is an `InvalidInputError`.
     """
     lines = path.read_bytes().split(b"\n") if path.is_file() else []
     values = []

@@ -62,6 +62,7 @@ REWARD_PREFIX = "rewards/"
 
 logger = logging.getLogger("podsrl.rollout_log")
 _RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json", "checkpoint-*")
+_SETTINGS = ("config.yaml", "config-until-*.yaml", "environment.json", "prompts.parquet")
 _PREVIOUS = "previous-"
 
 
@@ -74,8 +75,6 @@ class RunFolder:
 
     def lock(self) -> None:
         """Refuse the folder to other processes, until `unlock` or until this one ends.
-
-        The operating system releases what a killed process had locked.
 
         Raises:
             InvalidInputError: Another process has it, or it can't be written to.
@@ -175,15 +174,8 @@ class RunFolder:
         names = (self.path / f"{_PREVIOUS}{number}" for number in itertools.count(1))
         aside = next(path for path in names if not path.exists())
         aside.mkdir()
-        for name in (
-            "config.yaml",
-            "config-until-*.yaml",
-            "environment.json",
-            "prompts.parquet",
-            *_RESULTS,
-        ):
-            for path in list(self.path.glob(name)):
-                path.rename(aside / path.name)
+        for path in [path for name in (*_SETTINGS, *_RESULTS) for path in self.path.glob(name)]:
+            path.rename(aside / path.name)
         return aside
 
     @property
@@ -193,12 +185,10 @@ class RunFolder:
         return any(any(p.iterdir()) if p.is_dir() else p.stat().st_size > 0 for p in found)
 
     def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Write the rollouts of a step, one row each.
+        """Write the rollouts that were generated for an optimiser step, one row each.
 
-        Args:
-            step: The optimiser step that they were generated for.
-            columns: Those of `ROLLOUT_COLUMNS` but "step", any of `OPTIONAL_COLUMNS`, and one
-                "rewards/<function>" per reward function; None or NaN is no value.
+        The columns are those of `ROLLOUT_COLUMNS` except "step", any of `OPTIONAL_COLUMNS`, and one
+        "rewards/<function>" per reward function; None or NaN is no value.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -262,10 +252,7 @@ class RunFolder:
 
 
 def find_runs(folder: str | Path) -> list[RunFolder]:
-    """The runs in a folder and below, by path; the folder itself may be a run.
-
-    What was set aside in or beside a run's folder is left out, unless it is the folder itself, and
-    so is a config.yaml below that is no run's, with a note.
+    """The runs in a folder and below, by path; the folder itself may be a run, set aside or not.
 
     Raises:
         InvalidInputError: There is none.

@@ -19,10 +19,9 @@ def text_of(completion: Any) -> str:
 def turns_of(completion: Any) -> str | None:
     """A conversation as JSON; None where one text says it all.
 
-    Its value is a list of turns, each of them without what is empty:
-    `{"role": "assistant", "thinking", "text", "calls": [{"name", "arguments"}]}` with arguments as
-    JSON text, and `{"role": "tool", "name", "text", "length"}`, with the length in characters of a
-    result that was cut. An image is named by its size.
+    It is a list of turns, each of them without what is empty:
+    `{"role": "assistant", "thinking", "text", "calls": [{"name", "arguments"}]}`, and
+    `{"role": "tool", "name", "text", "length"}` with the length in characters of what was cut.
     """
     if isinstance(completion, str):
         return None

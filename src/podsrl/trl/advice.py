@@ -19,10 +19,7 @@ class Advice:
     def look(self, of: Rollouts, names_F: Sequence[str], found: Mapping[str, float]) -> None:
         """Tell of partly scored rollouts, of rows that were masked, and of no contrast.
 
-        Args:
-            of: The rollouts of a generation.
-            names_F: The functions whose None makes a rollout be kept last; () where it doesn't.
-            found: Its metrics.
+        `names_F` are the functions whose None makes a rollout be kept last; () where it doesn't.
         """
         step = of.step + 1
         for name, count in zip(names_F, of.partly.sum(dim=(0, 1)).tolist(), strict=False):

@@ -1,6 +1,7 @@
 """Checkpoints that a run goes on from exactly: what they hold beyond TRL's, and whether whole."""
 
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,11 @@ class ResumableTrainer(GRPOTrainer):
     def state_dict(self) -> dict[str, Any]:
         """What this rank needs, beyond TRL's checkpoint, to go on exactly."""
         per_generation = (self.args.steps_per_generation or 1) * self.num_iterations
-        generates_next = self._step % per_generation == 0
         return {
             "world": self.accelerator.num_processes,
             "run": self.recorder.run_id,
             "micro_step": self._step,
-            "buffered_inputs": None if generates_next else self._buffered_inputs,
+            "buffered_inputs": self._buffered_inputs if self._step % per_generation else None,
             "batch_is_scored": self.batch_is_scored,
             "training_seconds": self.clock.training_seconds,
             "prompts": self.prompts and self.prompts.state_dict(),
@@ -116,18 +116,13 @@ def step_of(folder: str | Path) -> int:
 
 
 def last_complete(output_dir: str | Path) -> Path | None:
-    """The newest checkpoint that was written to its end, or None.
-
-    A run that was killed while it saved leaves a half-written checkpoint behind.
-    """
-    whole: dict[Path, int] = {}
+    """The newest checkpoint that was written to its end, or None."""
+    whole: dict[int, Path] = {}
     for folder in Path(output_dir).glob("checkpoint-*"):
         if state_file(folder, 0).is_file():
-            try:
-                whole[folder] = step_of(folder)
-            except (OSError, ValueError):  # not written yet, or half
-                continue
-    return max(whole, key=lambda folder: whole[folder], default=None)
+            with suppress(OSError, ValueError):  # not written yet, or half: it was killed
+                whole[step_of(folder)] = folder
+    return whole[max(whole)] if whole else None
 
 
 def state_file(folder: Path, rank: int) -> Path:

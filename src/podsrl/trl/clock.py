@@ -24,20 +24,14 @@ class PhaseClock(TrainerCallback):
     Evaluation, logging and checkpoints happen between steps and are left out. What a step spends
     outside `phase(...)` blocks is its update: log-probs, forward, backward, optimiser.
 
-    Args:
-        kind: "wall" for seconds on the wall; "cpu" for the seconds that this process computed, on
-            all its threads. With one thread, other work on the machine then counts little. It knows
-            no GPU.
-
-    Attributes:
-        training_seconds: sum over all steps so far, kept across resumes.
-        last_step: seconds of the last finished step, by phase.
+    The kind "cpu" counts the seconds that this process computed, on all its threads, in place of
+    those on the wall. With one thread, other work on the machine counts little. It knows no GPU.
     """
 
     def __init__(self, kind: str = "wall") -> None:
         self.now = now if kind == "wall" else time.process_time
-        self.training_seconds = 0.0
-        self.last_step: dict[str, float] = {}
+        self.training_seconds = 0.0  # of all steps so far, kept across resumes
+        self.last_step: dict[str, float] = {}  # seconds of the last finished step, by phase
         self._spent: defaultdict[str, float] = defaultdict(float)
         self._began: float | None = None
 

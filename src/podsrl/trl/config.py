@@ -194,12 +194,7 @@ class PODSConfig(GRPOConfig):
 
 
 def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: Any) -> None:
-    """Check what `PODSTrainer` is given; environments may add reward functions of their own.
-
-    Raises:
-        InvalidInputError: `args` is no `PODSConfig`, or has a wrong number of selection weights;
-            several datasets in one, or too few prompts.
-    """
+    """Check what `PODSTrainer` is given; environments may add reward functions of their own."""
     if not isinstance(args, PODSConfig):
         raise InvalidInputError(
             f"PODSTrainer needs args=podsrl.trl.PODSConfig(...), got {type(args).__name__};"

@@ -41,22 +41,13 @@ class RunRecorder(TrainerCallback):
 
     Only the main process writes, and no other run's meanwhile. A run that starts anew in a used
     folder deletes nothing: what an earlier one recorded and saved is moved to `previous-1` there.
-
-    Args:
-        args: The trainer's config.
-        model: The model's name or path.
-        names_F: The names of the reward functions.
-
-    Attributes:
-        run: The folder.
-        config: What config.yaml will hold; `pods train` puts all its settings here.
     """
 
     def __init__(self, args: PODSConfig, model: str, names_F: Sequence[str]) -> None:
         self.args = args
         self.names = list(names_F)
         self.run = RunFolder(Path(str(args.output_dir)))
-        self.config: Mapping[str, Any] = {
+        self.config: Mapping[str, Any] = {  # `pods train` puts all its settings here
             "task": None,
             "arm": "grpo" if args.num_rollouts == args.num_generations else "pods",
             "model_name_or_path": model,
@@ -84,11 +75,7 @@ class RunRecorder(TrainerCallback):
         PartialState().wait_for_everyone()  # the others may read what is left
 
     def _go_on(self, step: int) -> None:
-        """Forget what a resumed run does again, and tell whether it selects otherwise now.
-
-        Raises:
-            InvalidInputError: The checkpoint is of another run than the one recorded here.
-        """
+        """Forget what a resumed run does again, and tell whether it selects otherwise now."""
         run = self.run
         if run.is_used and run.environment().get("run") not in (None, self.run_id):
             raise InvalidInputError(

@@ -19,14 +19,11 @@ _ALLOWED = "allowed are finite numbers, and None or NaN for a completion that co
 def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
     """A reward function that gives the same rewards as `function`, and clearer errors.
 
-    Args:
-        function: A sync or async function; a reward model is returned as it is.
-        name: Its name, for messages.
-        next_step: Gives the optimiser step that it scores for, from 1.
+    A reward model is returned as it is. Messages name the optimiser step that `next_step` gives.
 
     Raises:
-        RewardError: It raised when called, gave another number of rewards than completions, or
-            something that is no finite number; with its name, the step and one completion.
+        RewardError: When called, it raised, gave another number of rewards than completions, or
+            something that is no finite number.
     """
     if isinstance(function, torch.nn.Module):
         return function

@@ -57,10 +57,9 @@ class Rollouts:
         return by_group & ~scored_P_N_F
 
     def scores(self, partly: bool) -> torch.Tensor:
-        """What the rule selects by, shape (P, N): sums with `weights_F`.
+        """What the rule selects by, shape (P, N): sums with `weights_F`, where these are not 0.
 
-        A function of weight 0 has no part in it: not by a tie, nor by what it could not score. What
-        the loss leaves out counts as unscorable, and so does a partly scored rollout unless
+        What the loss leaves out counts as unscorable, and so does a partly scored rollout unless
         `partly`: these are taken last.
         """
         counted_F = self.weights_F != 0
@@ -152,10 +151,7 @@ def without_fillers(batch: dict[str, Any], parts: int, loss_type: str) -> dict[s
 def columns_of(
     rows: list[dict[str, Any]], prompts: Sequence[Any], generated: Sequence[Any]
 ) -> Columns:
-    """What TRL's `_generate` returned of these rows, by name.
-
-    Fields that a rollout_func added go to the rows, where reward functions find them.
-    """
+    """What TRL's `_generate` returned, by name; fields of a rollout_func go to the rows."""
     columns: Columns = {"row": rows, "prompt": prompts}
     columns |= zip(GENERATED.split(), generated, strict=True)
     fields: Any = columns.pop("fields")

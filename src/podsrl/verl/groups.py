@@ -1,6 +1,5 @@
 """Which rows of a verl batch are kept. Rows go by verl's keys; nothing here needs verl."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -60,12 +59,10 @@ def parse_key(key: str) -> tuple[str, int, int]:
 
 
 def group_rows(rows: Sequence[Row], order: Mapping[str, Any] | None = None) -> list[Group]:
-    """Rows as groups of rollouts.
+    """Rows as groups of rollouts, sorted by what `order` has for each uid.
 
-    Args:
-        rows: The rows of a batch, in any order.
-        order: What to sort the groups by, for each uid. Without it they are sorted by their uids,
-            which verl draws at random: rows arrive as they end, and short ones must not win ties.
+    Without it they are sorted by their uids, which verl draws at random: rows arrive as they end,
+    and short ones must not win ties.
     """
     found: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in sorted(rows, key=lambda row: parse_key(row.key)):
@@ -116,7 +113,8 @@ def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str,
     given = [rollout.parts for group in groups for rollout in group]
     names = {name for parts in given for name, value in parts.items() if is_number(value)}
     for name in sorted(names - _NOT_PARTS):
-        part_P_N = padded([[_part(name, rollout) for rollout in group] for group in groups])[0]
+        numbers = [[as_number(rollout.parts.get(name)) for rollout in group] for group in groups]
+        part_P_N = np.where(np.isnan(rewards_P_N), np.nan, padded(numbers)[0])
         found |= part_correlations([name], part_P_N[..., None], advantages_P_N, kept_P_N)
     return found
 
@@ -129,8 +127,3 @@ def _rollout(rows: Sequence[Row]) -> Rollout:
 def _numbers(groups: Sequence[Group], name: str) -> np.ndarray:
     """A number of each rollout, shape (P, N); NaN in smaller groups."""
     return padded([[getattr(rollout, name) for rollout in group] for group in groups])[0]
-
-
-def _part(name: str, rollout: Rollout) -> float:
-    """A number that the reward function gave beside the reward; NaN where it could not score."""
-    return math.nan if math.isnan(rollout.reward) else as_number(rollout.parts.get(name))

@@ -111,6 +111,13 @@ def test_llms_txt_says_what_each_page_is_for_and_its_links_lead_to_the_page_as_t
     assert "<!--" not in browser.run("document.querySelector('article').innerHTML")
 
 
+def test_every_page_of_the_navigation_begins_with_a_command():
+    pages = re.findall(r"^  - [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
+    for page in pages:
+        beginning = (ROOT / "docs" / page).read_text(encoding="utf-8").split("\n## ")[0]
+        assert re.search(r"^```bash\n(pip|python|pods|nox|make) ", beginning, re.M), page
+
+
 def turn(browser, **dials):
     """Set dials of the figure as a reader would, and return what it then says."""
     for name, value in dials.items():
@@ -181,7 +188,12 @@ def test_a_broken_link_reference_or_formula_fails_the_build(tmp_path):
     faq, api = tmp_path / "docs" / "faq.md", tmp_path / "docs" / "api.md"
     whole = faq.read_text(encoding="utf-8")
     links = ("[x](nowhere.md)", "[x](trl.md#nowhere)", "![x](nowhere.png)")
-    for broken in (*links, r"$$\nosuchcommand$$", "text\n* item"):
+    faq.write_text("\n\n".join([whole, *links]), encoding="utf-8")
+    built = build(tmp_path / "own.yml", tmp_path / "site")
+    assert built.returncode == 1
+    for named in ("nowhere.md", "trl.md#nowhere", "nowhere.png"):
+        assert f"'{named}'" in built.stderr
+    for broken in (r"$$\nosuchcommand$$", "text\n* item"):
         faq.write_text(f"{whole}\n{broken}\n", encoding="utf-8")
         assert build(tmp_path / "own.yml", tmp_path / "site").returncode == 1, broken
     faq.write_text(whole, encoding="utf-8")

@@ -10,7 +10,7 @@ from podsrl.errors import InvalidInputError, UnknownNameError
 
 pytest.importorskip("reasoning_gym", reason="the extra podsrl-lab[reasoning_gym] is not installed")
 
-#: Datasets whose own verifier does not accept, or that do not give, a gold answer (results/grading.md).
+#: Their own verifiers refuse their gold answers, or they give none (docs/results/grading.md).
 NO_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour", "composite"}
 
 

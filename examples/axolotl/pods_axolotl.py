@@ -1,0 +1,51 @@
+"""PODS in axolotl: the plugin and the trainer of sums.yaml, whose section `pods:` is read here.
+
+axolotl gives a trainer that a plugin names neither the model nor the reward functions. So
+`trainer_cls` names it, and the plugin makes the section known to axolotl's check of the file.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from axolotl.core.trainers.grpo.trainer import AxolotlGRPOTrainer
+from axolotl.core.training_args import AxolotlTrainingMixins
+from axolotl.integrations.base import BasePlugin, PluginManager
+from pydantic import BaseModel
+
+from podsrl.trl import PODSConfig, PODSTrainer
+
+
+class PODSSection(BaseModel):
+    """The section `pods:` of axolotl's file: fields of `PODSConfig`, over those of `trl:`."""
+
+    pods: dict[str, Any] | None = None
+
+
+class PODSPlugin(BasePlugin):
+    """Makes the section `pods:` known."""
+
+    def get_input_args(self) -> str:
+        """Where the section's class is."""
+        return "pods_axolotl.PODSSection"
+
+
+@dataclass
+class AxolotlPODSConfig(AxolotlTrainingMixins, PODSConfig):
+    """`PODSConfig` with the fields that axolotl adds to each trainer's config."""
+
+    context_parallel_size: int | None = None
+
+
+class AxolotlPODSTrainer(PODSTrainer, AxolotlGRPOTrainer):
+    """`PODSTrainer` with axolotl's optimizers and schedulers."""
+
+    def __init__(
+        self, model: Any, reward_funcs: Any = None, args: Any = None, **given: Any
+    ) -> None:
+        options = PluginManager.get_instance().cfg.pods or {}
+        # it follows from the rows of a step, and may be given with these only if it is not set
+        options = {"generation_batch_size": None, **options}
+        known = {field.name for field in fields(AxolotlPODSConfig) if field.init}
+        named = [f.name for f in fields(args) if f.init and f.name in known]
+        args = AxolotlPODSConfig(**{name: getattr(args, name) for name in named} | options)
+        super().__init__(model, reward_funcs, args, **given)

@@ -1,0 +1,130 @@
+"""docs/other-trainers.md: the plugin for axolotl on stand-ins, and a trainer that was rewritten."""
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
+
+from podsrl.rollout_log.run_folder import RunFolder
+
+ROOT = Path(__file__).parents[2]
+FILES = ROOT / "examples" / "axolotl"
+PAGE = (ROOT / "docs" / "other-trainers.md").read_text(encoding="utf-8")
+FILE = yaml.safe_load((FILES / "sums.yaml").read_text(encoding="utf-8"))
+
+
+@dataclass
+class AxolotlTrainingMixins:
+    sample_packing: bool = False
+
+
+@dataclass
+class AxolotlGRPOConfig(AxolotlTrainingMixins, GRPOConfig):
+    context_parallel_size: int | None = None
+
+
+class AxolotlGRPOTrainer(GRPOTrainer):
+    def create_optimizer(self, *given: Any) -> Any:
+        self.optimizer_of_axolotl = True
+        return super().create_optimizer(*given)
+
+
+#: The names of axolotl 0.19.0 that the plugin uses.
+NAMES = {
+    "axolotl.core.trainers.grpo.trainer": {"AxolotlGRPOTrainer": AxolotlGRPOTrainer},
+    "axolotl.core.training_args": {"AxolotlTrainingMixins": AxolotlTrainingMixins},
+    "axolotl.integrations.base": {
+        "BasePlugin": type("BasePlugin", (), {}),
+        "PluginManager": SimpleNamespace(
+            get_instance=lambda: SimpleNamespace(cfg=SimpleNamespace(pods=FILE["pods"]))
+        ),
+    },
+}
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """named("module.name"): what axolotl would load, with stand-ins for its own modules."""
+    for name, values in NAMES.items():
+        module = ModuleType(name)
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.syspath_prepend(str(FILES))
+    for name in ("pods_axolotl", "sums_for_axolotl"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    def load(name: str) -> Any:
+        module, _, attribute = name.rpartition(".")
+        return getattr(importlib.import_module(module), attribute)
+
+    return load
+
+
+def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
+    named, tiny_model, tmp_path
+):
+    (plugin,) = FILE["plugins"]
+    section = named(named(plugin)().get_input_args())  # axolotl's check of the file
+    assert section(pods=FILE["pods"]).pods == FILE["pods"]
+    args = AxolotlGRPOConfig(
+        output_dir=str(tmp_path), per_device_train_batch_size=8, max_steps=1, use_cpu=True,
+        learning_rate=FILE["learning_rate"], lr_scheduler_type=FILE["lr_scheduler"], bf16=False,
+        num_generations=FILE["trl"]["num_generations"], report_to="none", sample_packing=True,
+        max_completion_length=8,
+    )  # fmt: skip
+    rows = [{"prompt": [{"role": "user", "content": f"{i}+1"}], "answer": "1"} for i in range(9)]
+    trainer = named(FILE["trainer_cls"])(
+        AutoModelForCausalLM.from_pretrained(tiny_model),
+        [named(name) for name in FILE["trl"]["reward_funcs"]],
+        args=args, train_dataset=Dataset.from_list(rows), callbacks=[],
+        processing_class=AutoTokenizer.from_pretrained(tiny_model),
+    )  # fmt: skip
+    trainer.train()
+    assert trainer.optimizer_of_axolotl
+    assert trainer.args.sample_packing
+    assert trainer.args.learning_rate == FILE["learning_rate"]
+    assert trainer.selection.across_prompts
+    written = RunFolder(tmp_path).rollouts(1)
+    assert written is not None
+    assert written.num_rows == 4 * 8  # of eight prompts, and eight of them kept
+    assert sum(written["kept"].to_pylist()) == 8
+
+
+def test_what_the_page_shows_of_the_file_stands_in_it():
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S)
+    for name, value in yaml.safe_load(shown).items():
+        assert FILE[name] == value, name
+
+
+def test_axolotl_has_the_names_that_the_plugin_uses():
+    pytest.importorskip("axolotl", reason="axolotl is not installed")
+    for module, names in NAMES.items():
+        assert names.keys() <= vars(importlib.import_module(module)).keys()
+    builder = importlib.import_module("axolotl.core.builders.rl").HFRLTrainerBuilder
+    chosen = inspect.getsource(builder._get_trainer_cls)
+    assert "trainer_cls_args = []" in chosen  # a plugin's trainer gets neither model nor rewards
+    assert "get_cls_from_module_str(self.cfg.trainer_cls)" in chosen
+
+
+def test_a_trainer_that_was_rewritten_before_podsrl_is_imported_is_the_one_underneath():
+    """As Unsloth does it: TRL's names are of another class when `import unsloth` has ended."""
+    rewritten = """
+import trl, trl.trainer.grpo_trainer
+class UnslothGRPOTrainer(trl.GRPOTrainer): pass
+for module in (trl, trl.trainer, trl.trainer.grpo_trainer): module.GRPOTrainer = UnslothGRPOTrainer
+"""
+    shown = re.search(r'python -c "import unsloth; (.*?)"', PAGE)[1]
+    command = [sys.executable, "-c", f"{rewritten}\n{shown}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "<class '__main__.UnslothGRPOTrainer'>\n"

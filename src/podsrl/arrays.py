@@ -16,16 +16,11 @@ def as_array(given: Any) -> Array:
     if not _is_tensor(given):
         return np.asarray(given)
     here = given.detach().cpu()
-    array: Array = (here.double() if here.is_floating_point() else here).numpy()
-    return array
+    return np.asarray(here.double() if here.is_floating_point() else here)
 
 
 def as_rewards(given: Any) -> npt.NDArray[np.float64]:
-    """Rewards as float64, shape (..., n); None in a list is NaN.
-
-    Raises:
-        InvalidInputError: They are of another kind or shape, or no real numbers.
-    """
+    """Rewards as float64, shape (..., n), or an `InvalidInputError`; None in a list is NaN."""
     try:
         rewards = as_array(given)
         if rewards.dtype == object:  # None in lists

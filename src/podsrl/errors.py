@@ -46,12 +46,7 @@ def needed(extra: str) -> Iterator[None]:
 
 
 def suggestion(given: object, known: Iterable[str], otherwise: str = "") -> str:
-    """What to say of a name that does not exist: the one nearest to it, else which there are.
-
-    Args:
-        given: the unknown name.
-        known: the names of its kind.
-        otherwise: what to say in place of a list of all, where none is near.
+    """What to say of an unknown name: the one nearest to it, else `otherwise` or a list of all.
 
     >>> suggestion("max_varience", ["max_variance", "max_reward"])
     "did you mean 'max_variance'?"
@@ -59,7 +54,6 @@ def suggestion(given: object, known: Iterable[str], otherwise: str = "") -> str:
     'allowed: max_variance, max_reward'
     """
     names = list(known)
-    near = difflib.get_close_matches(str(given), names, n=1)
-    if near:
+    if near := difflib.get_close_matches(str(given), names, n=1):
         return f"did you mean {near[0]!r}?"
     return otherwise or f"allowed: {', '.join(names)}"

@@ -11,23 +11,14 @@ _HUGE = 1e100
 
 
 def selection_metrics(
-    rewards_P_N: np.ndarray,
-    kept_P_N: np.ndarray,
-    advantages_P_N: np.ndarray,
-    tokens_P_N: np.ndarray,
-    generated_P_N: np.ndarray | None = None,
-    masked_P_N: np.ndarray | bool = False,
+    rewards_P_N: np.ndarray,  # NaN where a rollout could not be scored
+    kept_P_N: np.ndarray,  # True for the rollouts that the update sees
+    advantages_P_N: np.ndarray,  # of these
+    tokens_P_N: np.ndarray,  # of prompt and completion
+    generated_P_N: np.ndarray | None = None,  # True where there is one, if groups differ in size
+    masked_P_N: np.ndarray | bool = False,  # True where the host's loss leaves it out anyway
 ) -> dict[str, float]:
-    """What the update sees of the rollouts of a step.
-
-    Args:
-        rewards_P_N: Rewards; NaN where a rollout could not be scored.
-        kept_P_N: True for the rollouts that the update sees.
-        advantages_P_N: Their advantages; read where `kept_P_N` is true.
-        tokens_P_N: Tokens of each rollout, prompt and completion.
-        generated_P_N: True for the rollouts that exist, where some groups are smaller.
-        masked_P_N: True for rollouts that the host's loss leaves out whatever their reward.
-    """
+    """What the update sees of the rollouts of a step."""
     generated = np.ones_like(kept_P_N) if generated_P_N is None else generated_P_N
     scored, dropped = ~np.isnan(rewards_P_N), generated & ~kept_P_N
     counted = kept_P_N & scored

@@ -14,12 +14,7 @@ from podsrl.errors import InvalidInputError, PodsError, UnknownNameError
 
 
 def import_module_or_file(where: str) -> ModuleType:
-    """Import a module by its dotted name, or a Python file by its path (once per path).
-
-    Raises:
-        UnknownNameError: no such module or file.
-        InvalidInputError: the file can't be imported; the message names the line.
-    """
+    """Import a module by its dotted name, or a Python file by its path (once per path)."""
     if not where.endswith(".py"):
         try:
             return importlib.import_module(where)
@@ -46,11 +41,7 @@ def import_module_or_file(where: str) -> ModuleType:
 
 @contextlib.contextmanager
 def user_code(file: str, what: str) -> Iterator[None]:
-    """Around a call of a user's code: any error becomes one line with the file and the line in it.
-
-    Raises:
-        InvalidInputError: "FILE, line N: WHAT: the error". Errors of podsrl pass as they are.
-    """
+    """Around a call of a user's code: an error, unless one of ours, becomes `InvalidInputError`."""
     try:
         yield
     except PodsError:

@@ -1,4 +1,4 @@
-"""PODS for slime: two functions to name on its command line (docs/slime.md has the whole of it).
+"""PODS for slime: two functions to name on its command line (docs/other-trainers.md has all of it).
 
     --rollout-sample-filter-path podsrl.slime.select_rollouts
     --custom-reward-post-process-path podsrl.slime.post_process_rewards
@@ -41,7 +41,13 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
             of which slime would cut off the rest.
         UnsupportedError: A rollout of several samples.
     """
-    selection = _read_selection(args)
+    given, n = getattr(args, "pods", None), args.n_samples_per_prompt
+    if not isinstance(given, dict):
+        raise InvalidInputError(
+            f"slime's arguments hold no options of podsrl (pods={given!r}); give"
+            " --custom-config-path a YAML file with, for example, pods: {m: 16}"
+        )
+    selection = Selection.from_options(given, n, where="pods.", n_name="--n-samples-per-prompt")
     _check_global_batch_size(args, selection.num_kept)
     rewards = [[_reward(args, sample) for sample in group] for group in data]
     scores = [
@@ -96,17 +102,6 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
             " --rollout-sample-filter-path podsrl.slime.select_rollouts"
         )
     return raw, [sample.metadata[_ADVANTAGE] for sample in samples]
-
-
-def _read_selection(args: Any) -> Selection:
-    given = getattr(args, "pods", None)
-    if not isinstance(given, dict):
-        raise InvalidInputError(
-            f"slime's arguments hold no options of podsrl (pods={given!r}); give"
-            " --custom-config-path a YAML file with, for example, pods: {m: 16}"
-        )
-    n = args.n_samples_per_prompt
-    return Selection.from_options(given, n, where="pods.", n_name="--n-samples-per-prompt")
 
 
 def _check_global_batch_size(args: Any, m: int) -> None:

@@ -3,13 +3,9 @@
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from podsrl.errors import InvalidInputError, needed
 from podsrl.rollout_log.files import damage_as_notes, write_whole
-
-if TYPE_CHECKING:
-    from podsrl.rollout_log.run_folder import RunFolder
 
 SUMMARY = "write a page to look into the rollouts of a run"
 
@@ -39,7 +35,10 @@ def run(args: argparse.Namespace) -> int:
         runs += [RunFolder(folder)] if (folder / "rollouts").is_dir() else find_runs(folder)
     notes: list[str] = []
     with needed("rollouts"), damage_as_notes(notes):
-        packed = pack_rollouts(_named(runs), args.rollouts)
+        paths = [run.path.resolve() for run in runs]
+        common = os.path.commonpath([path.parent for path in paths])
+        names = [str(path.relative_to(common)) for path in paths]  # as much as tells them apart
+        packed = pack_rollouts(list(zip(names, runs, strict=True)), args.rollouts)
     if not packed.chunks:
         where = ", ".join(map(str, args.folders))
         raise InvalidInputError(" ".join([f"no rollouts in {where}", *notes]))
@@ -47,10 +46,3 @@ def run(args: argparse.Namespace) -> int:
     write_whole(output, render_page(title, packed, notes).encode())
     print(f"wrote {output} (open it in a browser)")
     return 0
-
-
-def _named(runs: "list[RunFolder]") -> "list[tuple[str, RunFolder]]":
-    """The runs, each with as much of its path as tells it from the others."""
-    paths = [run.path.resolve() for run in runs]
-    common = os.path.commonpath([path.parent for path in paths])
-    return [(str(path.relative_to(common)), run) for path, run in zip(paths, runs, strict=True)]

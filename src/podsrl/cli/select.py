@@ -40,13 +40,14 @@ def run(args: argparse.Namespace) -> int:
     path, output = args.rollouts, args.output
     if output and output.exists():
         raise InvalidInputError(f"{output} exists; choose another --output or remove it")
-    files = [path] if path.is_file() else []
-    if path.is_dir():
-        files = sorted(path.glob("rollouts/*.parquet")) or sorted(path.glob("*.parquet"))
+    inside = sorted(path.glob("rollouts/*.parquet")) or sorted(path.glob("*.parquet"))
+    files = [path] if path.is_file() else inside
     if not files:
         what = "no rollouts/step_*.parquet in" if path.is_dir() else "no file"
         raise InvalidInputError(f"{what} {path}")
     of_parquet = files[0].suffix == ".parquet"
+    if output and output.suffix not in (files[0].suffix, ".parquet" if of_parquet else ".jsonl"):
+        raise InvalidInputError(f"{output} must end in {files[0].suffix}, as what is read")
     source: Any
     with needed("rollouts"):
         rows, source = _read_parquet(files) if of_parquet else _read_lines(path)
@@ -54,13 +55,8 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInputError("parquet can't be printed; say where to write with --output")
     groups = _rewards_of_groups(rows, path, args.group_by, args.reward)
     names = {"num_rollouts": "of a group", "num_kept": "--keep", "rule": "--rule", "seed": "--seed"}
-    selection = Selection(
-        num_rollouts=max(2, args.keep, *map(len, groups)),
-        num_kept=args.keep,
-        rule=args.rule,
-        seed=args.seed,
-        names=names,
-    )
+    n = max(2, args.keep, *map(len, groups))
+    selection = Selection(n, args.keep, rule=args.rule, seed=args.seed, names=names)
     chosen = selection.select([list(group.values()) for group in groups])
     pairs = zip(groups, chosen, strict=True)
     kept = sorted(list(group)[i] for group, places in pairs for i in places)
@@ -70,20 +66,23 @@ def run(args: argparse.Namespace) -> int:
         output.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(source.take(kept), output, compression="zstd")
     elif output:
-        write_whole(output, "".join(source[place] + "\n" for place in kept).encode())
+        write_whole(output, b"".join(source[place] + b"\n" for place in kept))
     else:
-        sys.stdout.write("".join(source[place] + "\n" for place in kept))
-    said = f"kept {len(kept)} of {len(rows)} rollouts in {len(groups)} groups"
-    print(said, file=sys.stderr)
+        sys.stdout.buffer.write(b"".join(source[place] + b"\n" for place in kept))
+    print(f"kept {len(kept)} of {len(rows)} rollouts in {len(groups)} groups", file=sys.stderr)
     return 0
 
 
-def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rollouts of a JSONL file, and its lines."""
-    numbered = enumerate(path.read_bytes().split(b"\n"), start=1)
-    lines = {f"{path}, line {number}": line for number, line in numbered if line.strip()}
-    rows = [json_object(line, where) for where, line in lines.items()]
-    return rows, [line.decode("utf-8-sig") for line in lines.values()]
+def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
+    """The rollouts of a JSONL file, and its lines, with characters in place of their codes."""
+    numbered = enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
+    lines = [(f"{path}, line {i}", line) for i, line in numbered if line.strip()]
+    rows = [json_object(line, where) for where, line in lines]
+    texts = [json.dumps(row, ensure_ascii=False) for row in rows]
+    return rows, [
+        text.encode(errors="backslashreplace") if rb"\u" in line else line
+        for text, (_, line) in zip(texts, lines, strict=True)
+    ]
 
 
 def _read_parquet(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:

@@ -151,9 +151,7 @@ def _keep_shares(order: Order, share_P: Integers) -> Mask:
     kept_P_N = np.zeros(order.rollout_P_N.shape, dtype=bool)
     for share in np.unique(share_P[share_P > 0]).tolist():
         groups = np.flatnonzero(share_P == share)
-        part = Order(
-            order.ascending_P_N[groups], order.rollout_P_N[groups], order.count_P_1[groups]
-        )
+        part = Order._make(column[groups] for column in order)
         kept_P_N[groups[:, None], best_of_sorted(part, share)] = True
     return kept_P_N
 
@@ -179,11 +177,10 @@ def _advantages(rewards_P_N: Floats) -> Floats:
 
 
 def _moments(rewards_P_N: Floats, axis: int | None) -> tuple[Floats, Floats, Floats, Integers]:
-    """Rewards scaled into [0, 1], each group by itself (axis 1) or the batch as a whole (None).
+    """How far rewards are from their group's mean; of each group the mean, the sum of squares about
+    it, and the number of rewards that are not NaN (at least 1).
 
-    Returns:
-        How far they are from their group's mean; and of each group the mean, the sum of squares
-        about it, and the number of rewards that are not NaN (at least 1).
+    They are scaled into [0, 1], each group by itself (axis 1) or the batch as a whole (None).
     """
     lowest = np.fmin.reduce(rewards_P_N, axis=axis, keepdims=True) / 2
     range_ = np.fmax.reduce(rewards_P_N, axis=axis, keepdims=True) / 2 - lowest
@@ -197,17 +194,14 @@ def _moments(rewards_P_N: Floats, axis: int | None) -> tuple[Floats, Floats, Flo
 def share_rows(worth_P_J: Floats, rows: int) -> Integers:
     """How many rows each group gets, for the largest sum of worths; by dynamic programming.
 
-    best[g, r] is the largest sum of the first g groups with r rows together. It takes
-    P (rows + 1) (n + 1) additions and 8 P (rows + n) bytes.
-
-    Args:
-        worth_P_J: What j rows of each group are worth, j = 0..n; -inf where it has not as many.
-        rows: The number of rows in all; groups must have as many together.
+    A group's worth_J says what j rows of it are worth, j = 0..n; -inf where it has not as many.
+    It takes P (rows + 1) (n + 1) additions and 8 P (rows + n) bytes.
     """
     groups, most = len(worth_P_J), worth_P_J.shape[1] - 1
-    best = np.full((groups + 1, most + rows + 1), -np.inf)  # a margin of n before r = 0
+    # best[g, n + r] is the largest sum of the first g groups with r rows together
+    best = np.full((groups + 1, most + rows + 1), -np.inf)
     best[0, most] = 0.0
-    # before[g, j, r] is best[g, r - j]
+    # before[g, j, r] is that of r - j rows
     before = np.lib.stride_tricks.sliding_window_view(best, rows + 1, axis=1)[:, ::-1]
     sums_J_R = np.empty((most + 1, rows + 1))
     for g, worth_J in enumerate(worth_P_J):

@@ -127,6 +127,8 @@ def _called(function: Rule, rule: str | Rule, rewards_P_N: Floats, count: int, s
     """What a rule keeps; a user's own may raise, or return what it should not."""
     code = getattr(getattr(function, "func", function), "__code__", None)
     file = code.co_filename if code else "a function of C"
+    if isinstance(rule, str) and ".py:" in rule:
+        file = rule[: rule.index(".py:") + 3]  # as it was given
     with user_code(file, f"rule {rule_name(rule)} failed"):
         kept = np.asarray(function(rewards_P_N, count, seed))
     groups, n = rewards_P_N.shape

@@ -34,7 +34,7 @@ def best_of_sorted(order: Order, m: int) -> Integers:
     ascending, _, count = order
     k_K = np.arange(m + 1)
     highest = np.take_along_axis(ascending, np.maximum(count - 1 - k_K[:m], 0), axis=-1)
-    low_P_M, high_P_M = _scale(ascending[:, :m], highest)
+    low_P_M, high_P_M = _scaled(ascending[:, :m], highest)
 
     def sums(low_P_M: Floats, high_P_M: Floats) -> Floats:
         """Over the m - k lowest and the k highest, k = 0..m."""
@@ -48,18 +48,15 @@ def best_of_sorted(order: Order, m: int) -> Integers:
     return keep_ends(order, m, unbalance.argmin(axis=-1, keepdims=True))
 
 
-def _scale(low_P_M: Floats, high_P_M: Floats) -> tuple[Floats, Floats]:
+def _scaled(*ends_P_M: Floats) -> list[Floats]:
     """Both ends' rewards shifted and scaled into [-1, 1]; missing ones (NaN) are 0.
 
     Squares are summed only after this, so neither an offset of 1e6 nor a spread of 1e-200 costs
     precision, and no sum overflows.
     """
-    lowest, highest = low_P_M[:, :1] / 2, high_P_M[:, :1] / 2
+    lowest, highest = (end[:, :1] / 2 for end in ends_P_M)
     half_range = np.where(highest > lowest, highest - lowest, 1.0)
-    middle = lowest + highest
-    return np.nan_to_num((low_P_M - middle) / half_range), np.nan_to_num(
-        (high_P_M - middle) / half_range
-    )
+    return [np.nan_to_num((end - (lowest + highest)) / half_range) for end in ends_P_M]
 
 
 def balanced(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:

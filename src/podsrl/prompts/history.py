@@ -46,13 +46,10 @@ class PromptHistory:
         return cls(count, total, squares, visits, flat, seen)
 
     def update(self, chosen_P: Any, rewards_P_N: Any, forget: float = 0.3) -> None:
-        """Count the rewards of a generation.
+        """Count the rewards of a generation; NaN where a rollout could not be scored.
 
-        Args:
-            chosen_P: The prompts that were visited, each once.
-            rewards_P_N: The rewards of their rollouts; NaN where one could not be scored. A prompt
-                without any reward is visited, and nothing else is learned of it.
-            forget: The share 1 - lambda of what was known that is forgotten in a visit.
+        The prompts are visited once each, and forget the share 1 - lambda of what was known. Of one
+        without any reward nothing is learned.
         """
         rewards, chosen = np.asarray(rewards_P_N, dtype=np.float64), np.asarray(chosen_P)
         scored_P_N = ~np.isnan(rewards)

@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import html
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,15 +34,13 @@ SCRIPT = (_HERE / "inspector.js").read_text(encoding="utf-8")
 class PackedRollouts:
     """What the inspector of a page needs.
 
-    index: {"runs": [{"name", "steps": [{"step", "chunk"}], "past"}]}, where the past is {prompt:
-        [[step, mean reward]]} of the prompts that several steps generated for.
-    chunks: The rollouts by the name in the index, as gzip of JSON in base64.
-    note: The sentence that says how many were left out; empty if none were.
+    Its index is {"runs": [{"name", "steps": [{"step", "chunk"}], "past"}]}, where the past is
+    {prompt: [[step, mean reward]]} of the prompts that several steps generated for.
     """
 
     index: dict[str, Any] = field(default_factory=lambda: {"runs": []})
-    chunks: dict[str, str] = field(default_factory=dict)
-    note: str = ""
+    chunks: dict[str, str] = field(default_factory=dict)  # rollouts as gzip of JSON in base64
+    note: str = ""  # how many were left out, if any
 
 
 def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) -> PackedRollouts:
@@ -51,16 +50,15 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
     file is damaged are left out with a `DamagedFileWarning`. The page shows the name of each run.
     """
     packed = PackedRollouts()
-    counts = [
-        {step: run.rollout_count(step) for step in run.rollout_steps()} for _, run in named_folders
-    ]
-    total = sum(sum(of_run.values()) for of_run in counts)
+    runs = [run for _, run in named_folders]
+    counts = [{step: run.rollout_count(step) for step in run.rollout_steps()} for run in runs]
+    total, shown = sum(sum(of_run.values()) for of_run in counts), 0
     share = min(1.0, limit / total) if total else 0.0
-    shown = 0
     for number, ((name, run), of_run) in enumerate(zip(named_folders, counts, strict=True)):
         steps: list[dict[str, Any]] = []
         past: dict[str, list[list[float | None]]] = {}
-        for step in _choose(list(of_run), share):
+        places = np.linspace(0, len(of_run) - 1, math.ceil(share * len(of_run))).round().astype(int)
+        for step in [list(of_run)[place] for place in dict.fromkeys(places.tolist())]:
             table = run.rollouts(step)
             if table is None or not table.num_rows:
                 continue
@@ -69,9 +67,8 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
             steps.append({"step": step, "chunk": chunk})
             shown += table.num_rows
             of_prompts = table.group_by("prompt").aggregate([("reward", "mean")]).to_pydict()
-            for prompt, mean in zip(
-                of_prompts["prompt"], _short(of_prompts["reward_mean"]), strict=True
-            ):
+            means = zip(of_prompts["prompt"], _short(of_prompts["reward_mean"]), strict=True)
+            for prompt, mean in means:
                 past.setdefault(prompt, []).append([step, mean])
         if steps:
             past = {prompt: of for prompt, of in past.items() if len(of) > 1}
@@ -125,12 +122,6 @@ def _json_in_html(value: Mapping[str, Any]) -> str:
     """JSON that ends no element and opens no comment, whatever names it holds."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
-
-
-def _choose(steps: list[int], share: float) -> list[int]:
-    number = min(len(steps), int(np.ceil(share * len(steps))))
-    places = np.linspace(0, len(steps) - 1, number).round().astype(int)
-    return [steps[place] for place in dict.fromkeys(places.tolist())]
 
 
 def _pack(table: "pa.Table") -> str:

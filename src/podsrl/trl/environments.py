@@ -15,7 +15,7 @@ def keep(trainer: Any, kept: Kept, rows: list[Any]) -> None:
     Environments and their methods stay with the rank that generated with them. TRL needs them until
     the rewards are there, so a kept rollout that is trained on elsewhere has None.
     """
-    places = share_of_rows(kept.of.groups * kept.of.n, kept.rank, kept.world)
+    places = share_of_rows(kept.kept_P_N.numel(), kept.rank, kept.world)
     here = {place: i for i, place in enumerate(places)}
     of_kept = [here.get(place) for place in kept.places[kept.share]]
     for name in ("environments", "_sync_tool_dicts", "_async_tool_dicts"):

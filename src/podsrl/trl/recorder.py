@@ -115,16 +115,18 @@ def rollout_columns(
     kept: Kept, advantages_K: torch.Tensor, tokenizer: Any, names_F: Sequence[str]
 ) -> dict[str, list[Any]]:
     """All rollouts of a generation as columns of the rollout log; prompts by the tokenizer."""
-    of = kept.of
+    of, places = kept.of, range(kept.kept_P_N.numel())
     advantages = dict(zip(kept.places, advantages_K.tolist(), strict=True))
-    places = range(of.groups * of.n)
+    prompts = [tuple(ids) for ids in of.columns["prompt_ids"] or ()]
+    distinct = list(dict.fromkeys(prompts))  # an environment may show another one to each rollout
+    texts = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
     completions = of.columns["completion"] or ()
     answers = [row.get("answer") for row in of.columns["row"] or ()]
     by_function = of.rewards_P_N_F.flatten(0, 1).T.tolist()
     return {
         "group": [place // of.n for place in places],
         "rollout": [place % of.n for place in places],
-        "prompt": _prompts(of.columns["prompt_ids"] or (), tokenizer),
+        "prompt": [texts[ids] for ids in prompts],
         "completion": [text_of(completion) for completion in completions],
         "answer": [None if answer is None else str(answer) for answer in answers],
         "turns": [turns_of(completion) for completion in completions],
@@ -134,11 +136,3 @@ def rollout_columns(
         "tokens": [len(ids) for ids in of.columns["completion_ids"] or ()],
         **{f"rewards/{f}": r for f, r in zip(names_F, by_function, strict=True)},
     }
-
-
-def _prompts(prompt_ids: Sequence[Any], tokenizer: Any) -> list[str]:
-    """Of each rollout: what an environment shows may differ within a group."""
-    ids = [tuple(prompt) for prompt in prompt_ids]
-    distinct = list(dict.fromkeys(ids))
-    texts = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
-    return [texts[prompt] for prompt in ids]

@@ -36,11 +36,6 @@ class Rollouts:
     masked_P_N: torch.Tensor  # whether TRL's loss leaves it out, as it was cut off
 
     @property
-    def groups(self) -> int:
-        """The number of prompts."""
-        return self.rewards_P_N.shape[0]
-
-    @property
     def n(self) -> int:
         """The number of rollouts per prompt."""
         return self.rewards_P_N.shape[1]
@@ -72,7 +67,7 @@ class Rollouts:
         """The number of prompt and completion tokens of every rollout, shape (P, N)."""
         ids, prompt_ids = self.columns["completion_ids"] or (), self.columns["prompt_ids"] or ()
         tokens = [len(c) + len(p) for c, p in zip(ids, prompt_ids, strict=True)]
-        return torch.tensor(tokens).view(self.groups, self.n)
+        return torch.tensor(tokens).view(self.rewards_P_N.shape)
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,8 +82,7 @@ class Kept:
     @cached_property
     def places(self) -> list[int]:
         """The places of the kept rollouts, ascending."""
-        places: list[int] = self.kept_P_N.flatten().nonzero()[:, 0].tolist()
-        return places
+        return [place for place, kept in enumerate(self.kept_P_N.flatten().tolist()) if kept]
 
     @property
     def share(self) -> slice:
@@ -110,6 +104,18 @@ class Kept:
         shown = [bool(images) and bool(images[place]) for place in self.places]
         rows = len(shown) // self.world
         return len({any(shown[r * rows : (r + 1) * rows]) for r in range(self.world)}) == 2
+
+    def generated(self, in_dataset: bool) -> tuple[Any, ...]:
+        """The rows of this rank as TRL's `_generate` returns them; its fields are in the rows."""
+        given: dict[str, Any] = {**self.columns, "fields": {}}
+        given["images"] = refuse_mixed_images(given["images"], in_dataset)
+        given["tool_images"] = given["tool_images"] or []
+        return tuple(given[name] for name in GENERATED.split())
+
+    def extra_logs(self) -> dict[str, list[Any]]:
+        """What `take_extra_logs` took, of the rows of this rank."""
+        columns = self.columns.items()
+        return {k.removeprefix(EXTRA): list(v or ()) for k, v in columns if k.startswith(EXTRA)}
 
     def advantages(self, baseline: Any, scale_rewards: str) -> torch.Tensor:
         """Of all kept rollouts, shape (K,), for groups of any size; scale_rewards is TRL's."""
@@ -164,12 +170,6 @@ def columns_of(
     return columns
 
 
-def generated_of(columns: Columns) -> tuple[Any, ...]:
-    """These rows as TRL's `_generate` returns them; its fields are in the rows already."""
-    given: dict[str, Any] = {**columns, "fields": {}, "tool_images": columns["tool_images"] or []}
-    return tuple(given[name] for name in GENERATED.split())
-
-
 def gather_rows(columns: Mapping[str, Sequence[Any] | None], total: int) -> Columns:
     """The rows of all ranks on every rank, without the padding beyond `total`.
 
@@ -203,7 +203,7 @@ def dataset_images(rows: Sequence[Mapping[str, Any]]) -> list[Any] | None:
     return None
 
 
-def refuse_mixed_images(images: Sequence[Any] | None, in_dataset: bool) -> Sequence[Any] | None:
+def refuse_mixed_images(images: Any, in_dataset: bool) -> Any:
     """The kept rollouts' images as TRL would have them of these rows alone, a list per rollout.
 
     If they have none, TRL would put in their place those of the dataset rows that it gave.
@@ -230,10 +230,3 @@ def take_extra_logs(pending: dict[str, Any], rows: int) -> Columns:
                 f" for {rows} rollouts; give one value per rollout, once"
             )
     return taken
-
-
-def put_extra_logs(pending: dict[str, Any], kept: Columns) -> None:
-    """Hand TRL what `take_extra_logs` took, of the kept rows."""
-    for name, values in kept.items():
-        if name.startswith(EXTRA):
-            pending[name.removeprefix(EXTRA)] = list(values or ())

@@ -26,9 +26,6 @@ from podsrl.trl.rollouts import (
     columns_of,
     dataset_images,
     gather_rows,
-    generated_of,
-    put_extra_logs,
-    refuse_mixed_images,
     share_of_rows,
     take_extra_logs,
     weighted_sums,
@@ -161,14 +158,13 @@ class PODSTrainer(ResumableTrainer):
         rollouts = self._generate_rollouts(asked.groups, rows, expanded)
         with self.clock.phase("select"):
             self._kept = kept = self._select(rollouts)
-            put_extra_logs(self._pending_extra_logs, kept.columns)
+            self._pending_extra_logs.update(kept.extra_logs())
             prompts[:] = kept.columns["prompt"] or ()
             if self.environment_factories is not None:
                 environments.keep(self, kept, rows)
             if kept.some_ranks_lack_images:  # TRL's log of images would wait for all ranks
                 self.log_multimodal = False
-            images = refuse_mixed_images(kept.columns["images"], in_dataset)
-            return generated_of({**kept.columns, "images": images})
+            return kept.generated(in_dataset)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
         """The kept rollouts' rewards, already known; TRL's own method in evaluation."""
@@ -243,9 +239,9 @@ class PODSTrainer(ResumableTrainer):
         """Which rollouts of all groups are kept; the same on every rank."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         if self.rollouts_generated == 0:
-            what = f"{self.selection.in_words} in {rollouts.groups} groups"
-            rows = rollouts.groups * self.num_generations
-            self._say(f"selected {what}; the update sees {rows} rows")
+            groups = len(rollouts.rewards_P_N)
+            what = f"selected {self.selection.in_words} in {groups} groups"
+            self._say(f"{what}; the update sees {groups * self.num_generations} rows")
         scores_P_N = rollouts.scores(self.args.select_partly_scored).double().cpu().numpy()
         kept = [self.selection.select(scores_P_N, rollouts.step, rollouts.index)]
         if world > 1:  # a rule of the user's may draw other random numbers on each rank

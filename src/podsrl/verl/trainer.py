@@ -16,13 +16,7 @@ from typing import Any, ClassVar
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
-from verl.trainer.ppo.v1 import (
-    PPOTrainer,
-    PPOTrainerColocateAsync,
-    PPOTrainerSeparateAsync,
-    PPOTrainerSync,
-    register_trainer,
-)
+from verl.trainer.ppo import v1
 
 from podsrl.errors import UnsupportedError
 from podsrl.verl.groups import (
@@ -51,7 +45,7 @@ class _MiniBatch:
     padding: int  # rows that verl added
 
 
-class _DownSampling(PPOTrainer):
+class _DownSampling(v1.PPOTrainer):
     """Leaves m of the n rollouts of each prompt when verl balances the batch."""
 
     pods_mode: ClassVar[str]  # our name, and our section under trainer.v1
@@ -105,9 +99,8 @@ class _DownSampling(PPOTrainer):
         step, self._pods_step = self._pods_step, []
         if len(step) > 1:  # verl has averaged what each of them reported
             metrics.update(self._pods_metrics(step))
-        rows = [
-            row for one in step for group in one.groups for rollout in group for row in rollout.rows
-        ]
+        rollouts = [rollout for one in step for group in one.groups for rollout in group]
+        rows = [row for rollout in rollouts for row in rollout.rows]
         kl_in_reward = bool(self.config.algorithm.use_kl_in_reward)
         metrics.update(all_rollout_metrics(rows, timing_raw, kl_in_reward))
 
@@ -219,22 +212,22 @@ def _rows(batch: Any, data: TensorDict) -> list[Row]:
     return rows
 
 
-@register_trainer("pods_sync")
-class PODSTrainerSync(_DownSampling, PPOTrainerSync):
+@v1.register_trainer("pods_sync")
+class PODSTrainerSync(_DownSampling, v1.PPOTrainerSync):
     """verl's `sync` trainer on m of n rollouts."""
 
     pods_mode = "pods_sync"
 
 
-@register_trainer("pods_separate_async")
-class PODSTrainerSeparateAsync(_DownSampling, PPOTrainerSeparateAsync):
+@v1.register_trainer("pods_separate_async")
+class PODSTrainerSeparateAsync(_DownSampling, v1.PPOTrainerSeparateAsync):
     """verl's `separate_async` trainer on m of n rollouts of groups that are fresh enough."""
 
     pods_mode = "pods_separate_async"
 
 
-@register_trainer("pods_colocate_async")
-class PODSTrainerColocateAsync(_DownSampling, PPOTrainerColocateAsync):
+@v1.register_trainer("pods_colocate_async")
+class PODSTrainerColocateAsync(_DownSampling, v1.PPOTrainerColocateAsync):
     """verl's `colocate_async` trainer on m of n rollouts."""
 
     pods_mode = "pods_colocate_async"

@@ -203,7 +203,8 @@ def at(run: dict[str, Any], time: float, series: str = "right", skipped: bool = 
 
 def table(own: list[dict[str, Any]]) -> dict[str, Any]:
     """What the runs of an arm show: a run for each seed."""
-    found: dict[str, Any] = {"name": NAMES[own[0]["arm"]], "seeds": len(own)}
+    other = "" if own[0]["rate"] == RATE else f", at a rate of {own[0]['rate']:g}"
+    found: dict[str, Any] = {"name": NAMES[own[0]["arm"]] + other, "seeds": len(own)}
     found["start"] = fmean(run["right"][0] for run in own)
     found["last"] = [fmean(run["right"][STEPS - 3 : STEPS]) for run in own]
     for what, times in TIMES.items():
@@ -237,9 +238,11 @@ def write_page(runs: list[dict[str, Any]]) -> None:
     """docs/results/language-model.json and the figures, from the runs alone."""
     # of an arm and a seed the longest run; a shorter one has the gradients
     ordered = sorted(runs, key=lambda run: len(run["right"]))
-    longest = {(r["arm"], r["seed"]): r for r in ordered if r["rate"] == RATE}.values()
-    arms = {arm: [run for run in longest if run["arm"] == arm] for arm in NAMES}
-    arms = {arm: own for arm, own in arms.items() if own}
+    longest = {(run["arm"], run["rate"], run["seed"]): run for run in ordered}
+    arms: dict[str, list[dict[str, Any]]] = {}
+    for arm, rate, seed in sorted(longest, key=lambda key: (list(NAMES).index(key[0]), key[1:])):
+        name = arm if rate == RATE else f"{arm}-at-{rate:g}"
+        arms.setdefault(name, []).append(longest[arm, rate, seed])
     tables = {arm: table(own) for arm, own in arms.items()}
     write_json(RESULTS / "language-model.json", {"arms": tables, "runs": runs})
     shown = {arm: arms[arm] for arm in SHOWN if arm in arms}

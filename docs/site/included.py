@@ -69,6 +69,7 @@ def _rows() -> Iterator[tuple[str, str]]:
     ratios = [found["ratio"] for found in fast]
     yield "rows.settings", str(len(ratios))
     yield "rows.above", str(sum(found["low"] > 1 for found in fast))
+    yield "rows.not-above", str(sum(found["low"] <= 1 for found in fast))
     yield "rows.median", f"{median(ratios):.2f}"
     yield "rows.least", f"{min(ratios):.2f}"
     yield "rows.most", f"{max(ratios):.2f}"

@@ -22,7 +22,7 @@ def import_module_or_file(where: str) -> ModuleType:
             raise UnknownNameError(f"no module {where!r}: {error}") from error
     path = Path(where).expanduser().resolve()
     if not path.is_file():
-        raise UnknownNameError(f"no file {path}")
+        raise UnknownNameError(f"no file {where}")
     name = f"podsrl_user_{path.stem}_{hashlib.sha1(str(path).encode()).hexdigest()[:8]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)

@@ -1,6 +1,9 @@
 """`pods select`: saved rollouts, or a file of the user's own, down-sampled."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +123,54 @@ def test_select_refuses_numbers_out_of_range(option, value, said, capsys, tmp_pa
     path = tmp_path / "rollouts.jsonl"
     write_rollouts(path, {"a": [0, 1, 2]})
     assert said in fails(["select", str(path), "--keep", "2", option, value], capsys)
+
+
+def test_an_output_of_another_kind_than_what_is_read_is_refused(capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    write_rollouts(path, {"a": [0, 1, 2]})
+    for name in ("kept.parquet", "kept.csv", "kept"):
+        command = ["select", str(path), "--keep", "2", "--output", str(tmp_path / name)]
+        assert f"{name} must end in .jsonl, as what is read" in fails(command, capsys)
+    RunFolder(tmp_path).write_rollouts(1, rollouts(groups=1, n=4, m=2))
+    command = ["select", str(tmp_path), "--keep", "2", "--output", str(tmp_path / "kept.jsonl")]
+    assert "kept.jsonl must end in .parquet" in fails(command, capsys)
+    assert not list(tmp_path.glob("kept*"))
+
+
+def test_what_is_written_can_be_read_in_any_script(tmp_path):
+    path, out = tmp_path / "rollouts.jsonl", tmp_path / "kept.jsonl"
+    row = {"prompt": "größe", "reward": 0.10, "text": "数 \\u00e9 \U0001f600", "cut": "\ud83d"}
+    other = {"prompt": "größe", "reward": 1}
+    # as json.dumps writes it, with a code for each letter beyond ASCII; and as it is read
+    path.write_text(json.dumps(row) + "\n" + json.dumps(other, ensure_ascii=False) + "\n", "utf-8")
+    assert main(["select", str(path), "--keep", "2", "--output", str(out)]) == 0
+    first, second = out.read_text("utf-8").splitlines()
+    assert '"prompt": "größe", "reward": 0.1, "text": "数 \\\\u00e9 \U0001f600"' in first
+    assert [json.loads(first), json.loads(second)] == [row, other]
+    # also where the terminal's encoding has no such letters
+    command = [sys.executable, "-m", "podsrl.cli", "select", str(path), "--keep", "2"]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=ascii_only, capture_output=True, check=True)
+    assert done.stdout == out.read_bytes()
+
+
+def test_a_rule_by_path_is_named_as_it_was_given(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("sub").mkdir()
+    Path("sub/rules.py").write_text(
+        "def raises(rewards_P_N, m, seed):\n    return 1 / 0\n\n\n"
+        "def wrong(rewards_P_N, m, seed):\n    return [[0]]\n\n\ndef other(a):\n    pass\n"
+    )
+    Path("broken.py").write_text("def (:\n")
+    write_rollouts(Path("rollouts.jsonl"), {"a": [0, 1, 2]})
+    for rule, said in {
+        "./sub/rules.py:raises": "./sub/rules.py, line 2: rule './sub/rules.py:raises' failed",
+        "sub/../sub/rules.py:wrong": "rule 'sub/../sub/rules.py:wrong' must return integers",
+        "sub/rules.py:other": "rule 'sub/rules.py:other' must take (rewards_P_N, m, seed)",
+        "sub/rules.py:none": "rule 'sub/rules.py:none': sub/rules.py has no function 'none'",
+        "sub/none.py:any": "no file sub/none.py",
+        "./broken.py:any": "./broken.py, line 1: can't be imported: SyntaxError",
+    }.items():
+        message = fails(["select", "rollouts.jsonl", "--keep", "2", "--rule", rule], capsys)
+        assert message.startswith(f"pods select: {said}")
+        assert str(tmp_path) not in message

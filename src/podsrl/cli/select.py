@@ -43,11 +43,12 @@ def run(args: argparse.Namespace) -> int:
     inside = sorted(path.glob("rollouts/*.parquet")) or sorted(path.glob("*.parquet"))
     files = [path] if path.is_file() else inside
     if not files:
-        what = "no rollouts/step_*.parquet in" if path.is_dir() else "no file"
-        raise InvalidInputError(f"{what} {path}")
+        raise InvalidInputError(f"no {'rollouts/*.parquet in' if path.is_dir() else 'file'} {path}")
     of_parquet = files[0].suffix == ".parquet"
     if output and output.suffix not in (files[0].suffix, ".parquet" if of_parquet else ".jsonl"):
-        raise InvalidInputError(f"{output} must end in {files[0].suffix}, as what is read")
+        raise InvalidInputError(
+            f"{output} must end in {files[0].suffix or '.jsonl'}, as what is read"
+        )
     source: Any
     with needed("rollouts"):
         rows, source = _read_parquet(files) if of_parquet else _read_lines(path)
@@ -58,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
     n = max(2, args.keep, *map(len, groups))
     selection = Selection(n, args.keep, rule=args.rule, seed=args.seed, names=names)
     chosen = selection.select([list(group.values()) for group in groups])
-    pairs = zip(groups, chosen, strict=True)
-    kept = sorted(list(group)[i] for group, places in pairs for i in places)
+    kept = sorted(list(g)[i] for g, places in zip(groups, chosen, strict=True) for i in places)
     if of_parquet:
         import pyarrow.parquet as pq
 
@@ -78,10 +78,11 @@ def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
     numbered = enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
     lines = [(f"{path}, line {i}", line) for i, line in numbered if line.strip()]
     rows = [json_object(line, where) for where, line in lines]
-    texts = [json.dumps(row, ensure_ascii=False) for row in rows]
     return rows, [
-        text.encode(errors="backslashreplace") if rb"\u" in line else line
-        for text, (_, line) in zip(texts, lines, strict=True)
+        json.dumps(row, ensure_ascii=False).encode(errors="backslashreplace")
+        if rb"\u" in line
+        else line
+        for row, (_, line) in zip(rows, lines, strict=True)
     ]
 
 

@@ -126,9 +126,8 @@ def refuse_infinite(rewards: Array) -> None:
 def _called(function: Rule, rule: str | Rule, rewards_P_N: Floats, count: int, seed: Seed) -> Array:
     """What a rule keeps; a user's own may raise, or return what it should not."""
     code = getattr(getattr(function, "func", function), "__code__", None)
-    file = code.co_filename if code else "a function of C"
-    if isinstance(rule, str) and ".py:" in rule:
-        file = rule[: rule.index(".py:") + 3]  # as it was given
+    given, in_file, _ = str(rule).partition(".py:")
+    file = f"{given}.py" if in_file else getattr(code, "co_filename", "a function of C")
     with user_code(file, f"rule {rule_name(rule)} failed"):
         kept = np.asarray(function(rewards_P_N, count, seed))
     groups, n = rewards_P_N.shape

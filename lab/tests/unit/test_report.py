@@ -19,7 +19,7 @@ from podslab.report.write_report import write_report
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_rollouts import rollouts
-from support.synthetic_runs import write_metrics, write_run
+from support.synthetic_runs import write_run
 
 SLOW = (0.1, 0.4, 0.6, 0.8)
 FAST = (0.1, 0.8, 0.8, 0.8)
@@ -126,16 +126,6 @@ def test_nobody_learning_gives_no_ratio_on_the_page_and_no_line_to_reach(tmp_pat
     assert "<strong>6.0 % → 6.0 %</strong>" in visible
     lines = draw(comparison, summarise(comparison))["accuracy"].axes[0].lines
     assert [line.get_label() for line in lines] == ["grpo", "pods"]  # and not "99 % of grpo"
-
-
-def test_what_was_logged_of_each_reward_function_is_drawn(tmp_path):
-    run = write_run(tmp_path, "pods", 0, FAST)
-    logged = {"pods/correlation/correct": 0.9, "pods/correlation/form": 0.4}
-    write_metrics(run, 30, 16, 16, **logged)
-    comparison = load_comparison([tmp_path], Choices())
-    (axes,) = draw(comparison, summarise(comparison))["correlations"].axes
-    assert [line.get_label() for line in axes.lines] == ["correct", "form"]
-    assert [line.get_ydata()[-1] for line in axes.lines] == [0.9, 0.4]
 
 
 def test_many_arms_become_panels_of_six_lines_with_the_references_in_all(tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from podslab.recommend.choice import WITHIN, Cell, best, grid
+from podslab.recommend.choice import WITHIN, Cell, grid
 from podslab.recommend.costs import Costs
 from podslab.recommend.populations import BetaRates, KnownRates, MeasuredRates, Population
 from podslab.recommend.signal import MEASURED, Variances
@@ -59,23 +59,17 @@ def what_pays(
 ) -> WhatPays:
     """What each way gains at these costs; pass rates count as known where prompts are chosen."""
     sizes = [cell.sizes for cell in cells if cell.sizes.m == 1 or cell.sizes.n == cell.sizes.m]
-    rows = cells[0].sizes.rows
-    ratio = costs.generate(rows) / (costs.update(rows) or np.nan)
     known = by_history(population)
     chosen = [] if known is None else grid(known, costs, sizes, variances)
 
-    def gains(at: Costs) -> tuple[float, float, float]:
-        """Of dropping, of choosing, of both."""
-        random, history = (
-            [Cell(c.sizes, at.seconds(c.sizes), c.signal, c.worth) for c in of]
-            for of in (cells, chosen)
-        )
-        plain, picked = (
-            [c for c in of if c.sizes.n == c.sizes.m] or of for of in (random, history)
-        )
-        unit = best(plain).per_second or np.nan
-        ways = [best(of).per_second / unit if of else np.nan for of in (random, picked, history)]
-        return ways[0], ways[1], ways[2]
+    def gains(at: Costs) -> list[float]:
+        """Of dropping, of choosing, of both, over the best GRPO of random prompts."""
+        whole = [[c for c in of if c.sizes.n == c.sizes.m] or of for of in (cells, chosen)]
+        best = [
+            max((c.worth / at.seconds(c.sizes) for c in of), default=np.nan)
+            for of in (whole[0], cells, whole[1], chosen)
+        ]
+        return [one / (best[0] or np.nan) for one in best[1:]]
 
     turns = None
     for one in _RATIOS if chosen else ():
@@ -83,7 +77,10 @@ def what_pays(
         if both <= choose * (1 + WITHIN):
             turns = float(one)
             break
-    return WhatPays(ratio, *gains(costs), turns_at=turns)
+    rows = cells[0].sizes.rows
+    ratio = costs.generate(rows) / (costs.update(rows) or np.nan)
+    drop, choose, both = gains(costs)
+    return WhatPays(ratio, drop, choose, both, turns)
 
 
 def by_history(population: Population) -> KnownRates | None:

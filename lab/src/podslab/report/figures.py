@@ -8,12 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from podslab.report.curves import ArmCurves, Floats
-from podslab.report.drawing import COLOURS, SOFT, Look, look, looks, style, wrapped
+from podslab.report.drawing import COLOURS, SOFT, Look, looks, style, wrapped
 from podslab.report.durations import time_unit
 from podslab.report.load_runs import Arm, Comparison
 from podslab.report.statistics import error_over_seeds, mean_over_seeds
 from podslab.report.summary import MEASURES, ArmSummary, digits
-from podslab.report.training_log import TrainingLog
 from podsrl.rollout_log.run_folder import PHASES
 
 #: Inches; the text of a figure of this width can be read on a phone.
@@ -22,8 +21,7 @@ WIDTH = 4.9
 LINES = 6
 _HATCHES = ("", "////", "xxxx", "....")
 _PARTS = (COLOURS[5], COLOURS[4], "#6f6f6f", COLOURS[3])
-Looks = Mapping[str, Mapping[str, Any]]
-_KINDS: Looks = {
+_KINDS: Mapping[str, Mapping[str, Any]] = {
     "all": {"color": SOFT, "ls": (0, (5, 1.5))},
     "kept": {"color": COLOURS[2], "ls": "-"},
     "dropped": {"color": COLOURS[0], "ls": (0, (1, 1))},
@@ -37,8 +35,6 @@ def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, F
         figures = {"accuracy": _main(comparison, summaries)}
         if any(_known([*log.reward, *log.kept_reward]) for log in logs):
             figures["kept_and_dropped"] = _kept_and_dropped(comparison)
-        if any(log.correlations for log in logs):
-            figures["correlations"] = _correlations(comparison)
         figures["seconds_per_step"] = _seconds_per_step(comparison, summaries)
         if any(_known(arm.curves.length) for arm in comparison.arms):
             what, unit = "Completion length", "tokens per completion"
@@ -64,8 +60,6 @@ def describe(name: str, comparison: Comparison) -> str:
         "length": f"Completion length in tokens over training time. {band}",
         "kept_and_dropped": "Mean reward of kept, all and dropped rollouts over training time; mean"
         " over seeds and stretches of steps.",
-        "correlations": "How closely the advantages of the kept rollouts follow each reward"
-        " function (correlation, -1 to 1) over training time.",
     }[name]
     return what + (f" Modelled time: {comparison.clock} per rollout." if comparison.clock else "")
 
@@ -208,54 +202,30 @@ def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -
     return figure
 
 
-def _over_time(
-    comparison: Comparison, unit: str, lines: Mapping[str, Mapping[str, Floats]], looks: Looks
-) -> Figure:
-    """Small panels over time, two in a row: for each arm some lines by name, from its log."""
-    columns, height = min(2, len(lines)), 2.0 if len(lines) > 1 else 2.8
-    rows = -(-len(lines) // columns)
+def _kept_and_dropped(comparison: Comparison) -> Figure:
+    """Small panels over time, two in a row, one per arm; where nothing is dropped, one line."""
+    logs = {arm.name: arm.log for arm in comparison.arms if arm.log is not None}
+    logs = {n: log for n, log in logs.items() if _known([*log.reward, *log.kept_reward])}
+    columns, height = min(2, len(logs)), 2.0 if len(logs) > 1 else 2.8
+    rows = -(-len(logs) // columns)
     figure = Figure(figsize=(WIDTH, height * rows + 0.6), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for axes in panels.flat[len(lines) :]:
+    for axes in panels.flat[len(logs) :]:
         axes.set_visible(False)
     label, size, end = _time(comparison)
     panels[0, 0].set_xlim(0.0, end)
     figure.supxlabel(label, fontsize="medium")
-    figure.supylabel(unit, fontsize="medium")
-    for axes, (arm, of_arm) in zip(panels.flat, lines.items(), strict=False):
+    figure.supylabel("mean reward", fontsize="medium")
+    drawn = []
+    for axes, (arm, log) in zip(panels.flat, logs.items(), strict=False):
         axes.set_title(wrapped(arm, 22))
-        log = comparison.arm(arm).log
-        for name, line in of_arm.items():
-            if log is not None and _known(line):
-                there, label = ~np.isnan(line), wrapped(name, 24)
-                axes.plot(log.seconds[there] / size, line[there], label=label, **looks[name])
-    _legend(figure)
-    return figure
-
-
-def _kept_and_dropped(comparison: Comparison) -> Figure:
-    """A panel for each arm; where nothing is dropped there is one line."""
-    logs = {n: o for n, o in _logs(comparison).items() if _known([*o.reward, *o.kept_reward])}
-    lines = {name: {"all": log.reward} for name, log in logs.items()}
-    for name, log in logs.items():
+        lines = {"all": log.reward}
         if _known(log.dropped_reward):
-            lines[name] |= {"kept": log.kept_reward, "dropped": log.dropped_reward}
-    figure = _over_time(comparison, "mean reward", lines, _KINDS)
-    drawn = [line[None] for of_arm in lines.values() for line in of_arm.values()]
+            lines |= {"kept": log.kept_reward, "dropped": log.dropped_reward}
+        for name, line in lines.items():
+            there = ~np.isnan(line)
+            axes.plot(log.seconds[there] / size, line[there], label=name, **_KINDS[name])
+            drawn.append(line[None])
+    _legend(figure)
     figure.axes[0].set_ylim(*_limits(drawn, 0.2))
     return figure
-
-
-def _correlations(comparison: Comparison) -> Figure:
-    """A panel for each arm; a line for each reward function."""
-    lines = {n: log.correlations for n, log in _logs(comparison).items() if log.correlations}
-    functions = dict.fromkeys(name for of_arm in lines.values() for name in of_arm)
-    own = {name: look(len(COLOURS) - 1 - i) for i, name in enumerate(functions)}
-    looks = {name: {"color": one.color, "ls": one.dashes} for name, one in own.items()}
-    figure = _over_time(comparison, "correlation with the advantages", lines, looks)
-    figure.axes[0].set_ylim(-1.05, 1.05)
-    return figure
-
-
-def _logs(comparison: Comparison) -> dict[str, TrainingLog]:
-    return {arm.name: arm.log for arm in comparison.arms if arm.log is not None}

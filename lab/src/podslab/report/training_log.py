@@ -1,6 +1,6 @@
 """What the logged metrics of an arm tell: seconds by phase, kept and dropped rewards over time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,6 @@ class TrainingLog:
     phase_seconds: seconds per step, by phase.
     seconds, reward, kept_reward, dropped_reward: means of the logged steps in equal stretches of
         training time; NaN where nothing was dropped, or could be scored.
-    correlations: over the same stretches, how closely the kept advantages follow each reward
-        function; {} where it was not logged.
     """
 
     phase_seconds: Mapping[str, float]
@@ -28,7 +26,6 @@ class TrainingLog:
     reward: Floats
     kept_reward: Floats
     dropped_reward: Floats
-    correlations: Mapping[str, Floats]
 
 
 def read_training_log(
@@ -73,17 +70,7 @@ def read_training_log(
         reward=means(_column(rows, "reward")),
         kept_reward=means(_column(rows, "pods/kept_reward")),
         dropped_reward=means(_column(rows, "pods/dropped_reward")),
-        correlations=_correlations(rows, means),
     )
-
-
-def _correlations(
-    rows: Sequence[Mapping[str, Any]], means: Callable[[Floats], Floats]
-) -> dict[str, Floats]:
-    prefix = "pods/correlation/"
-    names = dict.fromkeys(name for row in rows for name in row if name.startswith(prefix))
-    found = {name.removeprefix(prefix): means(_column(rows, name)) for name in names}
-    return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:

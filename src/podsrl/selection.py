@@ -78,7 +78,7 @@ class Selection:
                 f"{called['num_kept']}={m} rollouts can't be kept of {n_name}={n}; {allowed}, or"
                 f" raise {n_name}"
             )
-        if self.baseline not in BASELINES:
+        if self.baseline not in [*BASELINES]:  # what can't be hashed, too
             raise InvalidInputError(
                 f"{called['baseline']}={self.baseline!r}; allowed: {', '.join(BASELINES)}"
             )

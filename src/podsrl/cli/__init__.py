@@ -72,7 +72,10 @@ def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
         raise InvalidInputError(f"unknown option {name}; {near}")
     args = parser.parse_args(words)
     args.fields = fields
-    _quiet_dependencies()
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    logging.getLogger("podsrl").setLevel(logging.INFO)
+    for module in ("transformers", "trl", "torch", "accelerate", "peft"):  # no user can act on it
+        warnings.filterwarnings("ignore", category=FutureWarning, module=module)
     return int(modules[args.verb].run(args))
 
 
@@ -132,11 +135,3 @@ def _without_fields(words: list[str], own: Sequence[str]) -> tuple[list[str], li
             target = kept
         target.append(word)
     return kept, fields
-
-
-def _quiet_dependencies() -> None:
-    """Our own messages on stderr; of our dependencies only what a user can act on."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
-    logging.getLogger("podsrl").setLevel(logging.INFO)
-    for module in ("transformers", "trl", "torch", "accelerate", "peft"):
-        warnings.filterwarnings("ignore", category=FutureWarning, module=module)

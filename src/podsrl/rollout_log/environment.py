@@ -25,11 +25,13 @@ def describe_environment() -> dict[str, Any]:
     for name in _PACKAGES.split():
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
+    after = itertools.pairwise(["", *sys.argv])
+    hidden = r"(?<=token=).+"  # the value of any flag such as --hub_token
     torch = sys.modules.get("torch")
     gpus = torch and [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": _without_secrets(sys.argv),
+        "command": ["***" if a.endswith("token") else re.sub(hidden, "***", b) for a, b in after],
         "git": git_state(Path.cwd()),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -49,13 +51,6 @@ def git_state(folder: Path) -> dict[str, Any] | None:
         return None
     changes = [line for line in said if not line.startswith("#")]
     return {"commit": said[0].split()[-1], "dirty": bool(changes)}
-
-
-def _without_secrets(words: list[str]) -> list[str]:
-    """A command line without the value of any flag such as --hub_token."""
-    pairs = itertools.pairwise(["", *words])
-    hidden = r"(?<=token=).+"
-    return ["***" if a.endswith("token") else re.sub(hidden, "***", b) for a, b in pairs]
 
 
 def _cpu_name() -> str:

@@ -11,7 +11,7 @@ import hashlib
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -44,10 +44,9 @@ class PackedRollouts:
 
 
 def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) -> PackedRollouts:
-    """Pack the rollouts of runs, no more than about `limit` in all.
+    """Pack the rollouts of runs, no more than about `limit` in all, of evenly spaced steps.
 
-    If there are more, every run keeps evenly spaced steps, first and last included. Steps whose
-    file is damaged are left out with a `DamagedFileWarning`. The page shows the name of each run.
+    Steps whose file is damaged are left out with a `DamagedFileWarning`.
     """
     packed = PackedRollouts()
     runs = [run for _, run in named_folders]
@@ -96,9 +95,12 @@ def inspector_section(rollouts: PackedRollouts) -> str:
         f'<script type="application/gzip" id="{name}">{chunk}</script>'
         for name, chunk in rollouts.chunks.items()
     ]
+    index = json.dumps(rollouts.index, ensure_ascii=False, allow_nan=False)
+    for character in "&<>":  # whatever names it holds, it ends no element and opens no comment
+        index = index.replace(character, f"\\u{ord(character):04x}")
     note = f'<p class="small">{html.escape(rollouts.note)}</p>' if rollouts.note else ""
     return _template("inspector.html").substitute(
-        note=note, index=_json_in_html(rollouts.index), chunks="\n".join(chunks), script=SCRIPT
+        note=note, index=index, chunks="\n".join(chunks), script=SCRIPT
     )
 
 
@@ -116,12 +118,6 @@ def _template(name: str) -> Template:
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _json_in_html(value: Mapping[str, Any]) -> str:
-    """JSON that ends no element and opens no comment, whatever names it holds."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 
 
 def _pack(table: "pa.Table") -> str:

@@ -112,11 +112,7 @@ class RunFolder:
         files.write_whole(self.path / "config.yaml", text.encode())
 
     def config(self) -> dict[str, Any]:
-        """The resolved config of the run.
-
-        Raises:
-            InvalidInputError: There is none, or it is no YAML mapping.
-        """
+        """The resolved config of the run; an `InvalidInputError` where it is no YAML mapping."""
         path = self.path / "config.yaml"
         try:
             value = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -129,10 +125,8 @@ class RunFolder:
         return value
 
     def write_environment(self, run: str | None = None) -> None:
-        """Write environment.json: what this process runs on, after what the run began on.
-
-        Checkpoints have the name `run`, too; it tells this run from others.
-        """
+        """Write environment.json: what this process runs on, after what the run began on; and the
+        name that the run's checkpoints have, too, which tells it from others."""
         value, now = self.environment(), describe_environment()
         value = {**value, "resumed": [*value.get("resumed", []), now]} if value else now
         value |= {} if run is None else {"run": run}
@@ -212,29 +206,26 @@ class RunFolder:
 
     def rollouts(self, step: int) -> pa.Table | None:
         """The rollouts of a step; None, with a `DamagedFileWarning`, if the file can't be read."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         path = self.rollout_path(step)
         try:
             table = pq.read_table(path)
-        except (pa.ArrowInvalid, OSError) as error:
-            problem = str(error)
-        else:
             if set(ROLLOUT_COLUMNS) <= set(table.column_names):
                 return table
             problem = f"its columns are {', '.join(table.column_names)}"
+        except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
+            problem = str(error)
         warnings.warn(f"{path} is damaged and was skipped: {problem}", DamagedFileWarning, 2)
         return None
 
     def rollout_count(self, step: int) -> int:
         """The number of rollouts of a step that were written; 0 if its file is damaged."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         try:
             return pq.read_metadata(self.rollout_path(step)).num_rows
-        except (pa.ArrowInvalid, OSError):  # `rollouts` tells
+        except (ValueError, OSError):  # `rollouts` tells
             return 0
 
     def finish(self, arm: str, seed: int, steps: int, training_seconds: float) -> None:
@@ -252,11 +243,7 @@ class RunFolder:
 
 
 def find_runs(folder: str | Path) -> list[RunFolder]:
-    """The runs in a folder and below, by path; the folder itself may be a run, set aside or not.
-
-    Raises:
-        InvalidInputError: There is none.
-    """
+    """The runs in a folder and below, by path; the folder itself may be a run, set aside or not."""
     folder = Path(folder)
     runs = []
     for path in sorted(folder.rglob("config.yaml")):

@@ -32,22 +32,18 @@ class PhaseClock(TrainerCallback):
         self.now = now if kind == "wall" else time.process_time
         self.training_seconds = 0.0  # of all steps so far, kept across resumes
         self.last_step: dict[str, float] = {}  # seconds of the last finished step, by phase
-        self._spent: defaultdict[str, float] = defaultdict(float)
+        self.spent: defaultdict[str, float] = defaultdict(float)  # of the step, by phase
         self._began: float | None = None
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the block's seconds as phase `name` of the step; not those of phases inside."""
-        began, before = self.now(), sum(self._spent.values())
+        began, before = self.now(), sum(self.spent.values())
         try:
             yield
         finally:
-            inside = sum(self._spent.values()) - before
-            self._spent[name] += self.now() - began - inside
-
-    def add(self, name: str, seconds: float) -> None:
-        """Count seconds as phase `name` of the step."""
-        self._spent[name] += seconds
+            inside = sum(self.spent.values()) - before
+            self.spent[name] += self.now() - began - inside
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Forget the peak of an earlier run in this process."""
@@ -55,8 +51,7 @@ class PhaseClock(TrainerCallback):
             torch.cuda.reset_peak_memory_stats()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Start the step's clock."""
-        self._spent.clear()
+        self.spent.clear()
         self._began = self.now()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -66,7 +61,7 @@ class PhaseClock(TrainerCallback):
         total = self.now() - self._began
         self._began = None
         self.training_seconds += total
-        self.last_step = {p: self._spent.get(p, 0.0) for p in PHASES[:-1]}
+        self.last_step = {p: self.spent.get(p, 0.0) for p in PHASES[:-1]}
         self.last_step["update"] = total - sum(self.last_step.values())
 
 

@@ -104,17 +104,12 @@ class PODSConfig(GRPOConfig):
         selection = self.selection()
         if self.prompt_selection != UNIFORM:
             resolve_prompt_rule(self.prompt_selection)
-        self._check_log_and_weights()
         self._check_as_grpo()
-        self._check_combinations(selection.across_prompts)
+        self._check_fields(selection.across_prompts)
 
     @property
     def place_model_on_device(self) -> bool | None:
-        """TRL's; every trainer reads it while it is constructed, and only `PODSTrainer` may.
-
-        Raises:
-            InvalidInputError: Another trainer would train on all rows without selecting any.
-        """
+        """TRL's; every trainer reads it while it is constructed, and only `PODSTrainer` may."""
         if not self._in_pods_trainer:
             raise InvalidInputError(
                 "PODSConfig selects rollouts with PODSTrainer only, and another trainer was given"
@@ -155,7 +150,8 @@ class PODSConfig(GRPOConfig):
             ) from error
         self.num_generations, self.num_generations_eval = m, evaluated
 
-    def _check_log_and_weights(self) -> None:
+    def _check_fields(self, across_prompts: bool) -> None:
+        """Our own, and what they mean together with TRL's."""
         rows = self.rollout_log_max_rows
         if not isinstance(rows, int) or rows < 1:
             raise InvalidInputError(
@@ -168,9 +164,6 @@ class PODSConfig(GRPOConfig):
                 "selection_weights must be a list with one finite number per reward function, not"
                 f" all of them 0; got {weights!r}"
             )
-
-    def _check_combinations(self, across_prompts: bool) -> None:
-        """Of our fields with TRL's."""
         if self.skip_fillers and (self.beta or self.loss_type == "bnpo"):
             raise InvalidInputError(
                 "skip_fillers leaves out rows that have no gradient, which needs beta=0 and a"

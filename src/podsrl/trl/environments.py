@@ -1,7 +1,6 @@
 """Environments: TRL takes them from a pool and resets them per row *before* it generates.
 
-So TRL's method gets n rows of each prompt from the start, and its lists are shortened in place to
-the kept ones when they have been selected. Without environments nothing here is used.
+So TRL's method gets n rows of each prompt from the start. Without them nothing here is used.
 """
 
 from typing import Any
@@ -10,7 +9,7 @@ from podsrl.trl.rollouts import Kept, share_of_rows
 
 
 def keep(trainer: Any, kept: Kept, rows: list[Any]) -> None:
-    """Shorten to the kept rollouts what TRL's method holds of the rows that it was given.
+    """Shorten to the kept rollouts, in place, what TRL's method holds of the rows it was given.
 
     Environments and their methods stay with the rank that generated with them. TRL needs them until
     the rewards are there, so a kept rollout that is trained on elsewhere has None.

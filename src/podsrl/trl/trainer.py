@@ -148,7 +148,7 @@ class PODSTrainer(ResumableTrainer):
         asked = self._asked
         if asked is None:  # an evaluation
             return super()._generate(prompts)
-        self.clock.add("generate", self.clock.now() - asked.began)  # TRL reset environments
+        self.clock.spent["generate"] += self.clock.now() - asked.began  # TRL reset environments
         if self.environment_factories is not None:
             rows, expanded = asked.rows, prompts
         else:
@@ -210,13 +210,12 @@ class PODSTrainer(ResumableTrainer):
             if self.environment_factories is not None:
                 columns["environment"] = self._batch_environments
             columns |= take_extra_logs(self._pending_extra_logs, len(rows))
-            return self._gathered(groups, columns, rewards_R_F)
+            total = groups * self.selection.num_rollouts  # without the padding of the last ranks
+            return self._rollouts_of(gather_rows(columns, total), rewards_R_F[:total])
 
-    def _gathered(self, groups: int, columns: Columns, rewards_R_F: torch.Tensor) -> Rollouts:
-        """The rollouts of all ranks, from this rank's columns and the rewards of all."""
-        n = self.selection.num_rollouts
-        columns = gather_rows(columns, groups * n)
-        rewards_P_N_F = rewards_R_F[: groups * n].view(groups, n, -1)
+    def _rollouts_of(self, columns: Columns, rewards_R_F: torch.Tensor) -> Rollouts:
+        """The rollouts of all ranks."""
+        rewards_P_N_F = rewards_R_F.unflatten(0, (-1, self.selection.num_rollouts))
         rewards_P_N = weighted_sums(rewards_P_N_F, self.reward_weights)
         weights_F = self.args.selection_weights or self.reward_weights.tolist()
         masked_P_N = torch.zeros_like(rewards_P_N, dtype=torch.bool)

@@ -44,11 +44,7 @@ Group = tuple[Rollout, ...]
 
 
 def parse_key(key: str) -> tuple[str, int, int]:
-    """The parts of verl's key "{uid}_{session}_{index}"; another form is an `InvalidInputError`.
-
-    >>> parse_key("8f2a_3_0")
-    ('8f2a', 3, 0)
-    """
+    """The parts of verl's key "{uid}_{session}_{index}"; another form is an `InvalidInputError`."""
     parts = key.rsplit("_", 2)
     if len(parts) != 3 or not (parts[1].isdecimal() and parts[2].isdecimal()):
         raise InvalidInputError(
@@ -95,13 +91,9 @@ def advantages(groups: Sequence[Group], baseline: Any, scale: bool) -> np.ndarra
 
 def advantages_of_rows(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
     """The advantage of every kept row, by its key."""
-    return {
-        row.key: float(advantage)
-        for group, of_group in zip(groups, advantages(groups, baseline, scale), strict=True)
-        for rollout, advantage in zip(group, of_group, strict=False)
-        if rollout.kept
-        for row in rollout.rows
-    }
+    found = zip(groups, advantages(groups, baseline, scale), strict=True)
+    pairs = [pair for group, of_group in found for pair in zip(group, of_group, strict=False)]
+    return {row.key: float(one) for rollout, one in pairs if rollout.kept for row in rollout.rows}
 
 
 def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:

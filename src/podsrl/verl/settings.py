@@ -8,12 +8,7 @@ from podsrl.selection import Selection
 
 
 def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
-    """The selection that verl's whole config asks for in the section of a trainer mode.
-
-    Raises:
-        InvalidInputError, UnknownNameError: As `Selection.from_options`.
-        UnsupportedError: A combination with other settings of verl that would train wrongly.
-    """
+    """The selection that verl's whole config asks for in the section of a trainer mode."""
     where = f"trainer.v1.{mode}."
     n = config["actor_rollout_ref"]["rollout"]["n"]
     given = dict(config["trainer"]["v1"].get(mode) or {})

@@ -146,5 +146,5 @@ def _prompt_of(row: RolloutSample) -> list[int]:
 def _means(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each metric over the rollouts that have it, without NaN."""
     names = dict.fromkeys(name for one in metrics for name in one)
-    found = {n: torch.tensor([one.get(n, math.nan) for one in metrics]).double() for n in names}
-    return {name: values.nanmean().item() for name, values in found.items()}
+    found = {name: [one.get(name, math.nan) for one in metrics] for name in names}
+    return {n: torch.tensor(v, dtype=torch.float64).nanmean().item() for n, v in found.items()}

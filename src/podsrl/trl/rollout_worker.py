@@ -37,7 +37,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         trainer: The `AsyncGRPOTrainer`; its `num_generations` is m, rollouts per prompt in the
             update, and its `max_inflight_tasks` counts these, too: n/m as many are under way.
         num_rollouts: The number n of rollouts per prompt; default 4m.
-        window: Among how many prompts a batch rule chooses; default: those of an optimiser step.
+        window: Of how many prompts a batch rule keeps rows at once; default: an optimiser step's.
         select_partly_scored: As in `PODSConfig`, and so are rollout_log and rollout_log_max_rows.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
             the reward function), as in `podsrl.Selection`.
@@ -79,10 +79,9 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         self.num_rollouts = 4 * m if num_rollouts is None else num_rollouts
         self.selection = _selection(self.args, self.num_rollouts, options)
         rows = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps
-        if not self.selection.across_prompts:
-            window = 1
-        elif window is None:
-            window = max(1, rows * trainer.accelerator.num_processes // m)
+        if window is None:
+            rows *= trainer.accelerator.num_processes
+            window = max(1, rows // m) if self.selection.across_prompts else 1
         if not isinstance(window, int) or window * m < 2:
             raise InvalidInputError(
                 f"window={window!r} with num_generations={m}; a batch rule needs an integer, and"

@@ -2,7 +2,7 @@
 
     cd $(mktemp -d) && VENV/bin/python tests/support/wheel_trial.py
 
-TRL's three lines train a tiny model with random weights; `pods select` and `pods inspect` read what
+`PODSTrainer` trains a tiny model with random weights; `pods select` and `pods inspect` read what
 the run left. `import podsrl` and `pods --help` must load no trainer.
 """
 
@@ -50,7 +50,7 @@ def digits(completions: list[str], **columns: Any) -> list[float]:
 
 
 def train() -> None:
-    """TRL's three lines, as the README has them."""
+    """Two steps, set up as in the README."""
     from datasets import Dataset
 
     from podsrl.trl import PODSConfig, PODSTrainer

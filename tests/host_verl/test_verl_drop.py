@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ pytest.importorskip("verl", reason="verl is not installed; run `nox -s verl`")
 
 from verl.trainer.ppo.v1 import PPOTrainer
 
+import podsrl
 from podsrl import group_advantages
+from podsrl.downsampling import is_batch_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.verl.groups import parse_key
 
@@ -394,6 +397,19 @@ def test_of_a_prompt_with_one_rollout_left_its_reward_is_no_advantage(
         keys=["b_0_0"], partition_id="train", select_fields=["advantages"]
     )
     assert data["advantages"][0].tolist() == [0.0] * len(data["advantages"][0])
+
+
+@pytest.mark.parametrize("rule", podsrl.RULES)
+def test_every_rule_by_its_name_leaves_as_many_rows_as_it_should(make_trainer, put, rule):
+    """Of prompts with 0, 2, 4 and 6 right rollouts of 8; across prompts none of the first."""
+    rewards = {f"{p}_{i}_0": float(i < 2 * p) for p in range(PROMPTS) for i in range(N)}
+    trainer = make_trainer(*SYNC, f"+trainer.v1.pods_sync.rule={rule}")
+    kept = Counter(parse_key(key)[0] for key in trainer._balance_batch(put(rewards), {}).keys)
+    assert kept.total() == PROMPTS * M
+    if is_batch_rule(podsrl.RULES[rule]):
+        assert kept["0"] == 0
+    else:
+        assert set(kept.values()) == {M}
 
 
 def test_across_the_batch_another_estimator_is_refused(make_trainer):

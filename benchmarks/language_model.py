@@ -167,7 +167,7 @@ SHOWN = {
     "grpo-8": INK,
     "contrast-8-group-ended": OKABE_ITO[2],
     "contrast-8-group": OKABE_ITO[5],
-    "contrast-4": OKABE_ITO[3],
+    "contrast-4": OKABE_ITO[2],  # the same rule, with other dashes
 }
 PANELS = {
     "right": "right rollouts, %",

@@ -22,7 +22,8 @@ Runs = Sequence[Mapping[str, Any]]
 #: One colour for a method in every figure; other methods are grey.
 COLOURS = {
     **dict.fromkeys(("grpo-4", "grpo-8", "grpo-16"), INK),
-    **{"max_contrast": OKABE_ITO[2], "max_contrast-group": OKABE_ITO[5]},
+    **dict.fromkeys(("max_contrast", "max_contrast-4"), OKABE_ITO[2]),
+    **{"max_contrast-group": OKABE_ITO[5], "max_contrast-quarter": TOL[2]},
     **{"top_advantage": OKABE_ITO[0], "pods": OKABE_ITO[1], "balanced": OKABE_ITO[3]},
     **{"advantage_variance": OKABE_ITO[4], "variance_top_p": OKABE_ITO[6]},
     **{"grpo-2": TOL[0], "grpo-filter-rest": TOL[1], "grpo-filter-spare": TOL[3]},

@@ -50,13 +50,8 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     selection = Selection.from_options(given, n, where="pods.", n_name="--n-samples-per-prompt")
     _check_global_batch_size(args, selection.num_kept)
     rewards = [[_reward(args, sample) for sample in group] for group in data]
-    scores = [
-        [
-            selection.score(reward, one.reward if isinstance(one.reward, dict) else {})
-            for reward, one in zip(of_group, group, strict=True)
-        ]
-        for of_group, group in zip(rewards, data, strict=True)
-    ]
+    parts = [[one.reward if isinstance(one.reward, dict) else {} for one in of] for of in data]
+    scores = [list(map(selection.score, *pair)) for pair in zip(rewards, parts, strict=True)]
     for group, of_group, kept in zip(data, rewards, selection.select(scores), strict=True):
         advantages = group_advantages(
             np.array(of_group),

@@ -217,8 +217,7 @@ def share_rows(worth_P_J: Floats, rows: int) -> Integers:
 def _worths(ascending_P_N: Floats, count_P: Integers) -> Floats:
     """What the best j rollouts of each group are worth, j = 0..n; shape (P, n + 1).
 
-    The best j + 1 rollouts of a group are the best j and the one at an end that is farther from
-    their mean: the lowest or the highest of those left.
+    The best j + 1 are the best j and the lowest or highest of the others, farther from their mean.
     """
     groups, n = ascending_P_N.shape
     every = np.arange(groups)

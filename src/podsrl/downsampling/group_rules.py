@@ -36,13 +36,12 @@ def best_of_sorted(order: Order, m: int) -> Integers:
     highest = np.take_along_axis(ascending, np.maximum(count - 1 - k_K[:m], 0), axis=-1)
     low_P_M, high_P_M = _scaled(ascending[:, :m], highest)
 
-    def sums(low_P_M: Floats, high_P_M: Floats) -> Floats:
-        """Over the m - k lowest and the k highest, k = 0..m."""
-        sums_2_P_K = np.zeros((2, len(low_P_M), m + 1))
-        np.cumsum([low_P_M, high_P_M], axis=-1, out=sums_2_P_K[..., 1:])
-        return np.asarray(sums_2_P_K[0, :, ::-1] + sums_2_P_K[1])
-
-    squares_P_K = sums(low_P_M**2, high_P_M**2) - sums(low_P_M, high_P_M) ** 2 / m
+    powers = [[low_P_M, high_P_M], [low_P_M**2, high_P_M**2]]
+    sums = np.zeros((2, 2, len(low_P_M), m + 1))
+    np.cumsum(powers, axis=-1, out=sums[..., 1:])
+    # over the m - k lowest and the k highest, k = 0..m
+    first_P_K, second_P_K = sums[:, 0, :, ::-1] + sums[:, 1]
+    squares_P_K = second_P_K - first_P_K**2 / m
     among_best = squares_P_K >= squares_P_K.max(axis=-1, keepdims=True) - _EQUAL
     unbalance = np.where(among_best, np.abs(2 * k_K - m), 2 * m + 1)
     return keep_ends(order, m, unbalance.argmin(axis=-1, keepdims=True))
@@ -51,8 +50,7 @@ def best_of_sorted(order: Order, m: int) -> Integers:
 def _scaled(*ends_P_M: Floats) -> list[Floats]:
     """Both ends' rewards shifted and scaled into [-1, 1]; missing ones (NaN) are 0.
 
-    Squares are summed only after this, so neither an offset of 1e6 nor a spread of 1e-200 costs
-    precision, and no sum overflows.
+    So neither an offset of 1e6 nor a spread of 1e-200 costs precision, and no square overflows.
     """
     lowest, highest = (end[:, :1] / 2 for end in ends_P_M)
     half_range = np.where(highest > lowest, highest - lowest, 1.0)
@@ -70,27 +68,18 @@ def balanced(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
 
 
 def max_reward(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
-    """Keep the m highest rewards of each group.
-
-    The arguments and the result are those of `max_variance`.
-    """
+    """Keep the m highest rewards of each group. The rest is as in `max_variance`."""
     return keep_ends(sort_groups(rewards_P_N, seed), m, high_P_1=m)
 
 
 def random(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
-    """Keep m scorable rollouts of each group, uniformly without replacement.
-
-    The arguments and the result are those of `max_variance`; without a seed every call draws anew.
-    """
+    """Keep m scorable rollouts of each group, drawn uniformly; without a seed anew each time."""
     keys = np.random.default_rng(seed).random(rewards_P_N.shape)
     return np.argsort(keys + np.isnan(rewards_P_N), axis=-1)[:, :m]  # unscorable ones come last
 
 
 def percentile(rewards_P_N: Floats, m: int, seed: Seed = None) -> Integers:
-    """Keep the sorted rewards at the quantiles (i + 0.5)/m, i = 0..m-1, of each group.
-
-    The arguments and the result are those of `max_variance`.
-    """
+    """Keep the sorted rewards at the quantiles (i + 0.5)/m, i = 0..m-1, of each group."""
     _, rollout, count = sort_groups(rewards_P_N, seed)
     i_M = np.arange(m)
     place = np.where(count < m, i_M, (2 * i_M + 1) * count // (2 * m))

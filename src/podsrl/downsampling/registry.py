@@ -33,7 +33,6 @@ def batch_rule(rule: Rule) -> Rule:
 
 
 def is_batch_rule(rule: Rule) -> bool:
-    """Whether a rule keeps rows across prompts."""
     return bool(getattr(getattr(rule, "func", rule), "keeps_rows_across_prompts", False))
 
 
@@ -66,10 +65,6 @@ def resolve_rule(rule: str | Rule) -> Rule:
     """The rule for a name in `RULES`, "module:function", "file.py:function", or a callable.
 
     Arguments of its own may follow in brackets, as in "file.py:band(low=0.1, high=0.9)".
-
-    Raises:
-        UnknownNameError: There is nothing of that name; the message lists what there is.
-        InvalidInputError: The function takes other arguments than a rule does.
     """
     rows = {True: "rows", False: "m"}
     return resolve(rule, RULES, lambda found: ["rewards_P_N", rows[is_batch_rule(found)], "seed"])

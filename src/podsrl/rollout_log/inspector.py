@@ -1,8 +1,7 @@
 """The page of `pods inspect`: the rollouts of runs, packed step by step and unpacked by a reader.
 
-The page asks for nothing over the network and runs no script but its own: its content security
-policy names that script and its style sheet by their hashes. The same inspector stands at the end
-of the laboratory's reports.
+The page asks for nothing over the network and runs no script but its own. The same inspector stands
+at the end of the laboratory's reports.
 """
 
 import base64
@@ -15,14 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from podsrl.rollout_log.run_folder import REWARD_PREFIX, RunFolder
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _HERE = Path(__file__).parent
 #: The style sheet and the script of the inspector.
@@ -106,8 +102,10 @@ def inspector_section(rollouts: PackedRollouts) -> str:
 
 def content_policy(style: str) -> str:
     """The content security policy of a page with this style sheet and the inspector's script."""
+    digests = [hashlib.sha256(text.encode()).digest() for text in (SCRIPT, style)]
+    script, sheet = ("sha256-" + base64.b64encode(digest).decode() for digest in digests)
     return (
-        f"default-src 'none'; script-src '{_digest(SCRIPT)}'; style-src '{_digest(style)}';"
+        f"default-src 'none'; script-src '{script}'; style-src '{sheet}';"
         " img-src data:; base-uri 'none'; form-action 'none'"
     )
 
@@ -116,11 +114,7 @@ def _template(name: str) -> Template:
     return Template((_HERE / name).read_text(encoding="utf-8"))
 
 
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _pack(table: "pa.Table") -> str:
+def _pack(table: Any) -> str:
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
     prompts: dict[int, str] = {}
     for group, prompt in zip(columns["group"], columns["prompt"], strict=True):

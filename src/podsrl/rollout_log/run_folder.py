@@ -14,8 +14,6 @@
 Importing this module imports neither torch nor pyarrow.
 """
 
-from __future__ import annotations
-
 import fcntl
 import io
 import itertools
@@ -26,7 +24,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -34,9 +32,6 @@ from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
 from podsrl.rollout_log.environment import describe_environment
 from podsrl.rollout_log.files import DamagedFileWarning
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: What the time of a step is made of; metrics "pods/seconds_<phase>".
 PHASES = ("generate", "score", "select", "update")
@@ -204,8 +199,8 @@ class RunFolder:
         paths = (self.path / "rollouts").glob("step_*.parquet")
         return sorted(int(path.stem.removeprefix("step_")) for path in paths)
 
-    def rollouts(self, step: int) -> pa.Table | None:
-        """The rollouts of a step; None, with a `DamagedFileWarning`, if the file can't be read."""
+    def rollouts(self, step: int) -> Any:
+        """The table of a step; None, with a `DamagedFileWarning`, if it can't be read."""
         import pyarrow.parquet as pq
 
         path = self.rollout_path(step)

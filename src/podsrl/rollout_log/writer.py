@@ -10,8 +10,7 @@ class RolloutLog:
     """Writes the rollouts of a run, one file per optimiser step, and bounds their number.
 
     When the files hold more than `max_rows` rows together, every second logged step is deleted and
-    only every second one is logged from then on: the log always spans the whole run. The stride
-    follows from the files, so a resumed run goes on with it.
+    only every second one is logged from then on, also by a run that is resumed.
     """
 
     def __init__(self, run: RunFolder, max_rows: int) -> None:

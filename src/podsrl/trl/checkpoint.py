@@ -73,11 +73,7 @@ class ResumableTrainer(GRPOTrainer):
         return loss
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Our state first, then TRL's files.
-
-        transformers writes trainer_state.json as its last file, and only then deletes older
-        checkpoints. So a run that is killed while it saves has a whole checkpoint at any time.
-        """
+        """Our state first: trainer_state.json, which transformers writes last, says it is whole."""
         folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
         folder.mkdir(parents=True, exist_ok=True)
         torch.save(self.state_dict(), state_file(folder, self.accelerator.process_index))
@@ -126,5 +122,4 @@ def last_complete(output_dir: str | Path) -> Path | None:
 
 
 def state_file(folder: Path, rank: int) -> Path:
-    """Where a rank's state is."""
     return folder / f"pods_state_{rank}.pt"

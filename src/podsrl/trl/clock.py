@@ -46,8 +46,7 @@ class PhaseClock(TrainerCallback):
             self.spent[name] += self.now() - began - inside
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Forget the peak of an earlier run in this process."""
-        if _on_gpu():
+        if torch.cuda.is_initialized():  # forget the peak of an earlier run in this process
             torch.cuda.reset_peak_memory_stats()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -92,18 +91,14 @@ class StepCallback(TrainerCallback):
 
 def now() -> float:
     """Seconds on a monotonic clock, once the accelerator has finished what it was given."""
-    if _on_gpu():
+    if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 def peak_memory() -> int:
     """Peak bytes: allocated on the GPU since training began, or resident in this process so far."""
-    if _on_gpu():
+    if torch.cuda.is_initialized():
         return int(torch.cuda.max_memory_allocated())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
-
-
-def _on_gpu() -> bool:
-    return torch.cuda.is_available() and torch.cuda.is_initialized()

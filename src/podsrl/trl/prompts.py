@@ -59,7 +59,9 @@ class PromptChooser:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on with what `state_dict` gave."""
-        given: Any = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in state.items()}
+        given: Any = {
+            k: v.cpu().numpy() if isinstance(v, torch.Tensor) else v for k, v in state.items()
+        }
         self.history = PromptHistory(**given)
 
     def write(self, folder: Path) -> None:

@@ -37,7 +37,6 @@ class Rollouts:
 
     @property
     def n(self) -> int:
-        """The number of rollouts per prompt."""
         return self.rewards_P_N.shape[1]
 
     @cached_property
@@ -54,8 +53,7 @@ class Rollouts:
     def scores(self, partly: bool) -> torch.Tensor:
         """What the rule selects by, shape (P, N): sums with `weights_F`, where these are not 0.
 
-        What the loss leaves out counts as unscorable, and so does a partly scored rollout unless
-        `partly`: these are taken last.
+        What the loss leaves out is NaN, and so is a partly scored rollout unless `partly`.
         """
         counted_F = self.weights_F != 0
         scores_P_N = weighted_sums(self.rewards_P_N_F[..., counted_F], self.weights_F[counted_F])
@@ -173,8 +171,7 @@ def columns_of(
 def gather_rows(columns: Mapping[str, Sequence[Any] | None], total: int) -> Columns:
     """The rows of all ranks on every rank, without the padding beyond `total`.
 
-    An image that several rows or columns of a rank share is sent once. A column that only some
-    ranks have, such as the images of a mixed dataset, is None in the rows of the others.
+    A column that only some ranks have, such as images, is None in the rows of the others.
     """
     shares: list[Columns] = gather_object([dict(columns)])
     rows = [max((len(v) for v in share.values() if v is not None), default=0) for share in shares]

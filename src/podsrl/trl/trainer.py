@@ -1,11 +1,11 @@
 """`PODSTrainer`: TRL's `GRPOTrainer` that generates n rollouts per prompt and trains on m."""
 
 import copy
-import logging
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from accelerate.logging import get_logger
 from accelerate.utils import broadcast_object_list, gather_object
 
 from podsrl.errors import UnsupportedError
@@ -33,15 +33,15 @@ from podsrl.trl.rollouts import (
 )
 from podsrl.trl.swapped import engine_for_rollouts, swapped
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)  # of the main process
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What TRL's method was given: dataset rows of this rank, prompts of all ranks, since when."""
+    """What TRL's method was given, for the update."""
 
-    rows: list[dict[str, Any]]
-    groups: int
+    rows: list[dict[str, Any]]  # of the dataset, on this rank
+    groups: int  # prompts of all ranks
     began: float
 
 
@@ -62,6 +62,7 @@ class PODSTrainer(ResumableTrainer):
             reward.
     """
 
+    clock_kind = "wall"  # what training time is measured in; a subclass may say "cpu"
     _tag_names = ["trl", "grpo", "pods"]  # noqa: RUF012 (TRL's own class attribute)
     _name = "PODS"
     _paper = PAPER
@@ -92,7 +93,7 @@ class PODSTrainer(ResumableTrainer):
         named = zip(self.reward_funcs, self.reward_func_names, strict=True)
         self.reward_funcs = [checked(function, name, self._next_step) for function, name in named]
         show_messages()
-        self.clock = self.make_clock()
+        self.clock = PhaseClock(self.clock_kind)
         self.advice = Advice()
         self.selection = args.selection()
         if args.prompt_selection != UNIFORM:
@@ -102,19 +103,12 @@ class PODSTrainer(ResumableTrainer):
         for callback in (self.recorder, self.clock, StepCallback(self)):
             self.add_callback(callback)
         if args.push_to_hub and args.rollout_log:
-            self._say("push_to_hub uploads every rollout, too; rollout_log=False writes none")
-
-    def make_clock(self) -> PhaseClock:
-        """The clock of the training time; a subclass may take another one."""
-        return PhaseClock()
+            logger.info("push_to_hub uploads every rollout, too; rollout_log=False writes none")
 
     # ---- TRL's methods, wrapped ------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's method on its own rows; inside it calls our `_generate` and `_calculate_rewards`.
-
-        With environments it gets n rows of each prompt, because it resets these first.
-        """
+        """TRL's method on its own rows; with environments, which it resets first, on n of each."""
         if not self.model.training:
             output = super()._generate_and_score_completions(inputs)
             self.model.eval()  # TRL's continuous batching leaves it in training mode
@@ -142,8 +136,7 @@ class PODSTrainer(ResumableTrainer):
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         """Generate and score n rollouts of each prompt; return as many rows as TRL goes on with.
 
-        TRL logs `prompts`, and prepares images with them, after this. So the list gets the prompts
-        of the kept rows, which may be others with a batch rule.
+        TRL logs `prompts`, and prepares images with them, after this: they become the kept rows'.
         """
         asked = self._asked
         if asked is None:  # an evaluation
@@ -240,7 +233,7 @@ class PODSTrainer(ResumableTrainer):
         if self.rollouts_generated == 0:
             groups = len(rollouts.rewards_P_N)
             what = f"selected {self.selection.in_words} in {groups} groups"
-            self._say(f"{what}; the update sees {groups * self.num_generations} rows")
+            logger.info(f"{what}; the update sees {groups * self.num_generations} rows")
         scores_P_N = rollouts.scores(self.args.select_partly_scored).double().cpu().numpy()
         kept = [self.selection.select(scores_P_N, rollouts.step, rollouts.index)]
         if world > 1:  # a rule of the user's may draw other random numbers on each rank
@@ -289,7 +282,3 @@ class PODSTrainer(ResumableTrainer):
     def _next_step(self) -> int:
         """The optimiser step that is being generated for, from 1."""
         return int(self.state.global_step) + 1
-
-    def _say(self, message: str) -> None:
-        if self.accelerator.is_main_process:
-            logger.info(message)

@@ -20,10 +20,7 @@ _OUR_TRAINERS = "podsrl.verl.trainer"
 
 
 def register_trainers() -> None:
-    """Register our trainer modes; a failure is logged with its traceback.
-
-    It is not raised: verl hides what a plugin raises, and users of other modes need not care.
-    """
+    """Register our trainer modes; a failure is logged, as verl hides what a plugin raises."""
     try:
         importlib.import_module(_OUR_TRAINERS)
     except Exception:

@@ -1,7 +1,6 @@
 """verl's v1 trainers with rows dropped between the rewards and everything that costs memory.
 
-Nothing of verl is copied: its methods are wrapped. What they rely on is pinned by
-tests/host_verl/test_verl_contract.py.
+What they rely on is pinned by tests/host_verl/test_verl_contract.py.
 """
 
 import logging
@@ -19,16 +18,8 @@ from tensordict import TensorDict
 from verl.trainer.ppo import v1
 
 from podsrl.errors import UnsupportedError
-from podsrl.verl.groups import (
-    Group,
-    Row,
-    advantages_of_rows,
-    group_rows,
-    kept_keys,
-    metrics_of,
-    parse_key,
-    select,
-)
+from podsrl.verl import groups as by_prompt
+from podsrl.verl.groups import Group, Row
 from podsrl.verl.metrics import all_rollout_metrics
 from podsrl.verl.settings import read_selection
 
@@ -64,7 +55,7 @@ class _DownSampling(v1.PPOTrainer):
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
         start = time.perf_counter()
         groups = self._pods_select(batch)
-        kept = self._pods_drop_rows(batch, kept_keys(groups))
+        kept = self._pods_drop_rows(batch, by_prompt.kept_keys(groups))
         seconds = time.perf_counter() - start
         with self._pods_update_sees_m():
             balanced = super()._balance_batch(kept, metrics, *args, **kwargs)
@@ -82,7 +73,9 @@ class _DownSampling(v1.PPOTrainer):
         with self._pods_update_sees_m():
             batch = super()._compute_advantage(batch, metrics)
         if groups := self._pods_groups_of_ours():
-            found = advantages_of_rows(groups, self.pods_selection.baseline, self._pods_scale)
+            found = by_prompt.advantages_of_rows(
+                groups, self.pods_selection.baseline, self._pods_scale
+            )
             self._pods_overwrite(found, batch.partition_id)
         return batch
 
@@ -138,10 +131,10 @@ class _DownSampling(v1.PPOTrainer):
         order = None
         if seeded:  # uids are drawn anew in every run, the dataset's numbers are not
             numbers = zip(batch.keys, list(data["index"]), strict=True)
-            order = {parse_key(key)[0]: number for key, number in numbers}
-        groups = group_rows(_rows(batch, data), order)
+            order = {by_prompt.parse_key(key)[0]: number for key, number in numbers}
+        groups = by_prompt.group_rows(_rows(batch, data), order)
         turn = self.global_steps * self.parameter_sync_step + self.local_trigger_step
-        return select(groups, self.pods_selection, turn)
+        return by_prompt.select(groups, self.pods_selection, turn)
 
     def _pods_drop_rows(self, batch: Any, keys: set[str]) -> Any:
         """The batch with these rows only; the others are written, and the TransferQueue forgets."""
@@ -158,7 +151,7 @@ class _DownSampling(v1.PPOTrainer):
     def _pods_metrics(self, step: list[_MiniBatch]) -> dict[str, float]:
         groups = [group for one in step for group in one.groups]
         return {
-            **metrics_of(groups, self.pods_selection.baseline, self._pods_scale),
+            **by_prompt.metrics_of(groups, self.pods_selection.baseline, self._pods_scale),
             "pods/seconds_select": sum(one.seconds for one in step),
             "pods/padding_rows": sum(one.padding for one in step),
         }
@@ -214,20 +207,14 @@ def _rows(batch: Any, data: TensorDict) -> list[Row]:
 
 @v1.register_trainer("pods_sync")
 class PODSTrainerSync(_DownSampling, v1.PPOTrainerSync):
-    """verl's `sync` trainer on m of n rollouts."""
-
     pods_mode = "pods_sync"
 
 
 @v1.register_trainer("pods_separate_async")
 class PODSTrainerSeparateAsync(_DownSampling, v1.PPOTrainerSeparateAsync):
-    """verl's `separate_async` trainer on m of n rollouts of groups that are fresh enough."""
-
     pods_mode = "pods_separate_async"
 
 
 @v1.register_trainer("pods_colocate_async")
 class PODSTrainerColocateAsync(_DownSampling, v1.PPOTrainerColocateAsync):
-    """verl's `colocate_async` trainer on m of n rollouts."""
-
     pods_mode = "pods_colocate_async"

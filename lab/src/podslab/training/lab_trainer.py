@@ -8,7 +8,6 @@ from trl.models import unwrap_model_for_generation
 
 from podslab.evaluation.fast_generation import generating_fast
 from podsrl.trl import PODSTrainer
-from podsrl.trl.clock import PhaseClock
 
 
 class LabTrainer(PODSTrainer):
@@ -23,12 +22,8 @@ class LabTrainer(PODSTrainer):
     """
 
     def __init__(self, *args: Any, clock: str = "wall", **kwargs: Any) -> None:
-        self._clock_kind = clock
+        self.clock_kind = clock
         super().__init__(*args, **kwargs)
-
-    def make_clock(self) -> PhaseClock:
-        """The clock of training time."""
-        return PhaseClock(self._clock_kind)
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         by_transformers = not (self.use_vllm or self.use_transformers_continuous_batching)

@@ -22,15 +22,15 @@ def selection_metrics(
     generated = np.ones_like(kept_P_N) if generated_P_N is None else generated_P_N
     scored, dropped = ~np.isnan(rewards_P_N), generated & ~kept_P_N
     counted = kept_P_N & scored
-    kept_rewards = rewards_P_N[counted]
+    kept_rewards, dropped_rewards = rewards_P_N[counted], rewards_P_N[dropped & scored]
     highest_P = np.where(counted, rewards_P_N, -np.inf).max(axis=1, initial=-np.inf)
     lowest_P = np.where(counted, rewards_P_N, np.inf).min(axis=1, initial=np.inf)
     teaches = (np.abs(advantages_P_N) > 1e-9) & ~np.asarray(masked_P_N)
     numbers = {
         "rollouts": generated.sum(),
         "kept_rollouts": kept_P_N.sum(),
-        "kept_reward": _mean(kept_rewards),
-        "dropped_reward": _mean(rewards_P_N[dropped & scored]),
+        "kept_reward": kept_rewards.mean() if kept_rewards.size else math.nan,
+        "dropped_reward": dropped_rewards.mean() if dropped_rewards.size else math.nan,
         "kept_reward_std": kept_rewards.std(ddof=1) if kept_rewards.size > 1 else math.nan,
         "kept_tokens": tokens_P_N[kept_P_N].sum(),
         "dropped_tokens": tokens_P_N[dropped].sum(),
@@ -63,10 +63,6 @@ def part_correlations(
     size_F = np.sqrt((part**2).sum(axis=(0, 1)) * (advantage**2).sum(axis=(0, 1)))
     found_F = (together_F / np.where(size_F > 0, size_F, 1.0)).clip(-1, 1)
     return {f"pods/correlation/{name}": float(r) for name, r in zip(names_F, found_F, strict=True)}
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if values.size else math.nan
 
 
 def _centred(values: np.ndarray, counted: np.ndarray) -> np.ndarray:

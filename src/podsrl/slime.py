@@ -48,7 +48,16 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
             " --custom-config-path a YAML file with, for example, pods: {m: 16}"
         )
     selection = Selection.from_options(given, n, where="pods.", n_name="--n-samples-per-prompt")
-    _check_global_batch_size(args, selection.num_kept)
+    m, size = selection.num_kept, args.global_batch_size
+    rows = args.rollout_batch_size * m
+    dynamic = getattr(args, "use_dynamic_global_batch_size", False)
+    if not dynamic and (not size or rows % size):
+        raise InvalidInputError(
+            f"--global-batch-size {size} does not divide the {rows} kept rows (--rollout-batch-size"
+            f" {args.rollout_batch_size} x m = {m}), and slime would cut off the rest; give"
+            f" --global-batch-size {rows} for one step per rollout, or {rows} divided by the number"
+            " of steps, and leave out --num-steps-per-rollout, which counts all n"
+        )
     rewards = [[_reward(args, sample) for sample in group] for group in data]
     parts = [[one.reward if isinstance(one.reward, dict) else {} for one in of] for of in data]
     scores = [list(map(selection.score, *pair)) for pair in zip(rewards, parts, strict=True)]
@@ -97,18 +106,6 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
             " --rollout-sample-filter-path podsrl.slime.select_rollouts"
         )
     return raw, [sample.metadata[_ADVANTAGE] for sample in samples]
-
-
-def _check_global_batch_size(args: Any, m: int) -> None:
-    rows, size = args.rollout_batch_size * m, args.global_batch_size
-    if getattr(args, "use_dynamic_global_batch_size", False) or (size and rows % size == 0):
-        return
-    raise InvalidInputError(
-        f"--global-batch-size {size} does not divide the {rows} kept rows (--rollout-batch-size"
-        f" {args.rollout_batch_size} x m = {m}), and slime would cut off the rest; give"
-        f" --global-batch-size {rows} for one step per rollout, or {rows} divided by the number of"
-        " steps, and leave out --num-steps-per-rollout, which counts all n"
-    )
 
 
 def _reward(args: Any, sample: Any) -> float:

@@ -4,7 +4,7 @@ import pytest
 
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.selection import Selection
-from podsrl.verl.settings import read_selection
+from podsrl.verl.groups import read_selection
 
 
 def config(given, algorithm=None):

@@ -31,10 +31,7 @@ def find_verbs() -> dict[str, str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `pods VERB ...`; 0, or 2 for a mistake of the user's, with one line why.
-
-    141 where the reader of its output went away, as in `pods VERB | head`; 130 where interrupted.
-    """
+    """Run `pods VERB ...`; 0, or 2 for a mistake of the user's, with one line why."""
     words = list(sys.argv[1:] if argv is None else argv)
     verbs = find_verbs()
     verb = words[0] if words and words[0] in verbs else None
@@ -44,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `pods VERB | head`
         return 141
     except PodsError as error:
         said, status = " ".join(str(error).split()), 2
@@ -112,11 +109,9 @@ class _Help(argparse.HelpFormatter):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line, as for every other mistake."""
         raise InvalidInputError(f"{message} (`{self.prog} --help` tells more)")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """The nearest choice in place of a list of all."""
         if action.choices is not None and value not in action.choices:
             raise argparse.ArgumentError(
                 action, f"unknown {value!r}; {suggestion(value, map(str, action.choices))}"

@@ -172,13 +172,11 @@ def _advantages(rewards_P_N: Floats) -> Floats:
     """Rewards relative to their group's mean, in standard deviations; equal ones to 9 digits."""
     away_P_N, _, squares_P, count_P = _moments(rewards_P_N, 1)
     deviation_P = np.sqrt(squares_P / np.maximum(count_P - 1, 1))
-    advantages: Floats = away_P_N / np.where(deviation_P > 0, deviation_P, 1.0)[:, None]
-    return advantages.round(9)
+    return np.round(away_P_N / np.where(deviation_P > 0, deviation_P, 1.0)[:, None], 9)
 
 
 def _moments(rewards_P_N: Floats, axis: int | None) -> tuple[Floats, Floats, Floats, Integers]:
-    """How far rewards are from their group's mean; of each group the mean, the sum of squares about
-    it, and the number of rewards that are not NaN (at least 1).
+    """Rewards less their group's mean; of each group the mean, the squares' sum, the count (>= 1).
 
     They are scaled into [0, 1], each group by itself (axis 1) or the batch as a whole (None).
     """

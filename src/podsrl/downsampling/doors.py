@@ -88,10 +88,7 @@ def downsample_batch(
 def keep_rows(
     rewards_P_N: np.ndarray, there_P_N: np.ndarray, rows: int, rule: str | Rule, seed: Seed
 ) -> np.ndarray:
-    """`downsample_batch` of groups that may be smaller: `there_P_N` says where a rollout is.
-
-    All are kept where there are fewer than `rows`.
-    """
+    """`downsample_batch` where some rollouts are not there; all are kept if they are too few."""
     function = resolve_rule(rule)
     if not is_batch_rule(function):
         raise InvalidInputError(

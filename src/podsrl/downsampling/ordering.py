@@ -30,10 +30,9 @@ def sort_groups(rewards_P_N: Floats, seed: Seed) -> Order:
 
 
 def keep_ends(order: Order, m: int, high_P_1: Integers | int) -> Integers:
-    """The m - high lowest and the `high` highest rewards of each group.
+    """The m - high lowest and the `high` highest rewards of each group; of equal ones the first.
 
-    Of equal rewards those that come first are kept, at both ends. A group with fewer than m
-    scorable rollouts keeps all of them, and then unscorable ones.
+    A group with fewer than m scorable rollouts keeps all of them, and then unscorable ones.
     """
     ascending, rollout, count = order
     j_M, low = np.arange(m), m - high_P_1

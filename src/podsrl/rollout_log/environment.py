@@ -27,6 +27,9 @@ def describe_environment() -> dict[str, Any]:
             versions[name] = metadata.version(name)
     after = itertools.pairwise(["", *sys.argv])
     hidden = r"(?<=token=).+"  # the value of any flag such as --hub_token
+    info = Path("/proc/cpuinfo")
+    text = info.read_text(encoding="utf-8", errors="replace") if info.is_file() else ""
+    cpu = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     torch = sys.modules.get("torch")
     gpus = torch and [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
@@ -35,7 +38,7 @@ def describe_environment() -> dict[str, Any]:
         "git": git_state(Path.cwd()),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cpu": _cpu_name(),
+        "cpu": cpu[1].strip() if cpu else platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "gpus": gpus,
         "versions": versions,
@@ -51,10 +54,3 @@ def git_state(folder: Path) -> dict[str, Any] | None:
         return None
     changes = [line for line in said if not line.startswith("#")]
     return {"commit": said[0].split()[-1], "dirty": bool(changes)}
-
-
-def _cpu_name() -> str:
-    info = Path("/proc/cpuinfo")
-    text = info.read_text(encoding="utf-8", errors="replace") if info.is_file() else ""
-    named = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return named[1].strip() if named else platform.processor() or platform.machine()

@@ -72,9 +72,7 @@ def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
     """
     lines = path.read_bytes().split(b"\n") if path.is_file() else []
     values = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in [(i, line) for i, line in enumerate(lines, start=1) if line.strip()]:
         where = f"{path}, line {number}"
         try:
             values.append(json_object(line, where))

@@ -69,11 +69,7 @@ class RunFolder:
         self._lock: int | None = None
 
     def lock(self) -> None:
-        """Refuse the folder to other processes, until `unlock` or until this one ends.
-
-        Raises:
-            InvalidInputError: Another process has it, or it can't be written to.
-        """
+        """Refuse the folder to other processes; an `InvalidInputError` if another one has it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             held = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -120,8 +116,7 @@ class RunFolder:
         return value
 
     def write_environment(self, run: str | None = None) -> None:
-        """Write environment.json: what this process runs on, after what the run began on; and the
-        name that the run's checkpoints have, too, which tells it from others."""
+        """Write environment.json: what each start ran on, and the name of the run's checkpoints."""
         value, now = self.environment(), describe_environment()
         value = {**value, "resumed": [*value.get("resumed", []), now]} if value else now
         value |= {} if run is None else {"run": run}

@@ -17,9 +17,8 @@ def text_of(completion: Any) -> str:
 
 
 def turns_of(completion: Any) -> str | None:
-    """A conversation as JSON; None where one text says it all.
+    """A conversation as JSON, a list of turns without what is empty; None where one text is all.
 
-    It is a list of turns, each of them without what is empty:
     `{"role": "assistant", "thinking", "text", "calls": [{"name", "arguments"}]}`, and
     `{"role": "tool", "name", "text", "length"}` with the length in characters of what was cut.
     """

@@ -7,7 +7,7 @@ from podsrl.rollout_log.run_folder import RunFolder
 
 
 class RolloutLog:
-    """Writes the rollouts of a run, one file per optimiser step, and bounds their number.
+    """Writes the rollouts of a run, one file per optimiser step.
 
     When the files hold more than `max_rows` rows together, every second logged step is deleted and
     only every second one is logged from then on, also by a run that is resumed.

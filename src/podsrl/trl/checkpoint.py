@@ -19,8 +19,7 @@ from podsrl.trl.recorder import RunRecorder
 class ResumableTrainer(GRPOTrainer):
     """What `PODSTrainer` adds to TRL's checkpoints: its own state, and where the sampler was.
 
-    TRL forgets the rollouts that are still to be trained on when a checkpoint falls between two
-    generations (num_iterations > 1, or several optimiser steps per generation); they go along.
+    Rollouts that are still to be trained on, which TRL forgets between two generations, go along.
     """
 
     args: PODSConfig

@@ -22,10 +22,8 @@ class PhaseClock(TrainerCallback):
     """Times every optimiser step, from its first micro-batch to the end of the optimiser's step.
 
     Evaluation, logging and checkpoints happen between steps and are left out. What a step spends
-    outside `phase(...)` blocks is its update: log-probs, forward, backward, optimiser.
-
-    The kind "cpu" counts the seconds that this process computed, on all its threads, in place of
-    those on the wall. With one thread, other work on the machine counts little. It knows no GPU.
+    outside `phase(...)` blocks is its update: log-probs, forward, backward, optimiser. The kind
+    "cpu" counts the seconds that this process computed, on all its threads. It knows no GPU.
     """
 
     def __init__(self, kind: str = "wall") -> None:

@@ -1,7 +1,4 @@
-"""Environments: TRL takes them from a pool and resets them per row *before* it generates.
-
-So TRL's method gets n rows of each prompt from the start. Without them nothing here is used.
-"""
+"""Environments: TRL resets them per row *before* it generates, and so is given n of each prompt."""
 
 from typing import Any
 

@@ -33,11 +33,9 @@ def pods_metrics(
     of, kept_P_N = kept.of, kept.kept_P_N.cpu().numpy()
     advantages_P_N = np.zeros(kept_P_N.shape)
     advantages_P_N[kept_P_N] = advantages_K.tolist()
-    rewards_P_N, masked_P_N = of.rewards_P_N.double().cpu().numpy(), of.masked_P_N.cpu().numpy()
+    rewards_P_N, masked = of.rewards_P_N.double().cpu().numpy(), of.masked_P_N.cpu().numpy()
     tokens_P_N = of.tokens.numpy()
-    found = selection_metrics(
-        rewards_P_N, kept_P_N, advantages_P_N, tokens_P_N, masked_P_N=masked_P_N
-    )
+    found = selection_metrics(rewards_P_N, kept_P_N, advantages_P_N, tokens_P_N, masked_P_N=masked)
     found["pods/partly_scored"] = float(of.partly.any(dim=-1).sum())
     parts_P_N_F = of.rewards_P_N_F.cpu().numpy()
     return found | part_correlations(names_F, parts_P_N_F, advantages_P_N, kept_P_N)

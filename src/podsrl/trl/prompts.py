@@ -19,7 +19,6 @@ class PromptChooser:
     TRL draws a batch before the rewards of the last one are known, and so its sampler could not
     choose by them. Everything else stays as the sampler laid it out: rows over ranks, gradient
     accumulation, `num_iterations`. An epoch is as many steps as ever, and no pass over the data.
-    Chance is drawn from the seed and the number of the generation.
     """
 
     def __init__(self, rule: str, dataset: Any, seed: int) -> None:
@@ -43,25 +42,20 @@ class PromptChooser:
         history, visits = self.history, self.history.visits_D
         predicted = history.expected_rewards()[self._chosen_P].mean()
         history.update(self._chosen_P, rewards_P_N.double().cpu().numpy())
-        found = {
-            "predicted_reward": predicted,
-            "visits_min": visits.min(),
-            "visits_median": np.median(visits),
-            "visits_max": visits.max(),
-            "solved_prompts": ((history.rates() >= _SOLVED) & (visits > 0)).mean(),
+        return {
+            "pods/predicted_reward": float(predicted),
+            "pods/visits_min": float(visits.min()),
+            "pods/visits_median": float(np.median(visits)),
+            "pods/visits_max": float(visits.max()),
+            "pods/solved_prompts": float(((history.rates() >= _SOLVED) & (visits > 0)).mean()),
         }
-        return {f"pods/{name}": float(number) for name, number in found.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """The history, as a checkpoint keeps it."""
         state = self.history.state().items()
         return {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with what `state_dict` gave."""
-        given: Any = {
-            k: v.cpu().numpy() if isinstance(v, torch.Tensor) else v for k, v in state.items()
-        }
+        given: Any = {k: v.cpu().numpy() if torch.is_tensor(v) else v for k, v in state.items()}
         self.history = PromptHistory(**given)
 
     def write(self, folder: Path) -> None:

@@ -40,7 +40,7 @@ class RunRecorder(TrainerCallback):
     """Writes config, environment, metrics and rollouts of a run, and that it is finished.
 
     Only the main process writes, and no other run's meanwhile. A run that starts anew in a used
-    folder deletes nothing: what an earlier one recorded and saved is moved to `previous-1` there.
+    folder deletes nothing: what an earlier one recorded and saved is moved to `previous-1`.
     """
 
     def __init__(self, args: PODSConfig, model: str, names_F: Sequence[str]) -> None:

@@ -17,13 +17,9 @@ _ALLOWED = "allowed are finite numbers, and None or NaN for a completion that co
 
 
 def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
-    """A reward function that gives the same rewards as `function`, and clearer errors.
+    """A reward function that gives the same rewards as `function`, or says why in a `RewardError`.
 
     A reward model is returned as it is. Messages name the optimiser step that `next_step` gives.
-
-    Raises:
-        RewardError: When called, it raised, gave another number of rewards than completions, or
-            something that is no finite number.
     """
     if isinstance(function, torch.nn.Module):
         return function

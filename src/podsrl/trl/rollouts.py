@@ -1,6 +1,6 @@
 """What passes from generation to the update: all rollouts of a generation, and those kept of them.
 
-A rollout's place is its index in the flattened P x N batch. All ranks hold the same rollouts. They
+A rollout's place is its index in the flattened P x N batch, which is the same on all ranks. They
 train on equal, contiguous shares of the kept places, which is how TRL slices advantages.
 """
 
@@ -43,8 +43,8 @@ class Rollouts:
     def partly(self) -> torch.Tensor:
         """Where a function gave no reward to a rollout that others scored, shape (P, N, F).
 
-        TRL's sum counts 0 there, which is no judgement of the rollout. A function of weight 0 is
-        left out, and so is one that scored none of the group, as it may be for other prompts.
+        TRL's sum counts 0 there. A function of weight 0 is left out, and so is one that scored none
+        of the group, as it may be for other prompts.
         """
         scored_P_N_F = ~torch.isnan(self.rewards_P_N_F) & (self.weights_F != 0)
         by_group = scored_P_N_F.any(dim=1, keepdim=True) & scored_P_N_F.any(dim=2, keepdim=True)
@@ -136,8 +136,7 @@ def weighted_sums(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch
 def without_fillers(batch: dict[str, Any], parts: int, loss_type: str) -> dict[str, Any]:
     """TRL's batch without rows that have no gradient, except for those that make equal `parts`.
 
-    They have the advantage 0, or the loss leaves them out as they were cut off. The gradient stays
-    the same: some losses are divided by the tokens of all rows, which the batch names; of those
+    They have the advantage 0, or the loss leaves them out. The gradient stays the same: of losses
     that are means over rows the advantages are scaled. With images nothing is left out.
     """
     fills_K = (batch["advantages"] == 0) | ~batch["completion_mask"].bool().any(dim=1)
@@ -169,10 +168,7 @@ def columns_of(
 
 
 def gather_rows(columns: Mapping[str, Sequence[Any] | None], total: int) -> Columns:
-    """The rows of all ranks on every rank, without the padding beyond `total`.
-
-    A column that only some ranks have, such as images, is None in the rows of the others.
-    """
+    """The rows of all ranks on every rank; a column that some have not is None in their rows."""
     shares: list[Columns] = gather_object([dict(columns)])
     rows = [max((len(v) for v in share.values() if v is not None), default=0) for share in shares]
     gathered: Columns = {}
@@ -201,13 +197,10 @@ def dataset_images(rows: Sequence[Mapping[str, Any]]) -> list[Any] | None:
 
 
 def refuse_mixed_images(images: Any, in_dataset: bool) -> Any:
-    """The kept rollouts' images as TRL would have them of these rows alone, a list per rollout.
-
-    If they have none, TRL would put in their place those of the dataset rows that it gave.
-    """
+    """The kept rollouts' images as TRL would have them of these rows alone, a list per rollout."""
     if images is None or any(images):
         return images
-    if in_dataset:
+    if in_dataset:  # TRL would put in their place those of the dataset rows that it gave
         raise UnsupportedError(
             "no rollout that this process keeps has an image, but others that it generated have;"
             " TRL can't train on such rows. Train on prompts with images and without in runs of"

@@ -203,12 +203,12 @@ class PODSTrainer(ResumableTrainer):
             if self.environment_factories is not None:
                 columns["environment"] = self._batch_environments
             columns |= take_extra_logs(self._pending_extra_logs, len(rows))
-            total = groups * self.selection.num_rollouts  # without the padding of the last ranks
-            return self._rollouts_of(gather_rows(columns, total), rewards_R_F[:total])
+            return self._gathered(groups, columns, rewards_R_F)
 
-    def _rollouts_of(self, columns: Columns, rewards_R_F: torch.Tensor) -> Rollouts:
-        """The rollouts of all ranks."""
-        rewards_P_N_F = rewards_R_F.unflatten(0, (-1, self.selection.num_rollouts))
+    def _gathered(self, groups: int, columns: Columns, rewards_R_F: torch.Tensor) -> Rollouts:
+        n = self.selection.num_rollouts
+        columns = gather_rows(columns, groups * n)  # without the padding of the last ranks
+        rewards_P_N_F = rewards_R_F[: groups * n].view(groups, n, -1)
         rewards_P_N = weighted_sums(rewards_P_N_F, self.reward_weights)
         weights_F = self.args.selection_weights or self.reward_weights.tolist()
         masked_P_N = torch.zeros_like(rewards_P_N, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Which rows of a verl batch are kept. Rows go by verl's keys; nothing here needs verl."""
+"""Which rows of a verl batch are kept, as its config says. Nothing here needs verl."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from podsrl.advantages import group_advantages
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.metrics import part_correlations, selection_metrics
 from podsrl.selection import Selection, as_number, is_number, padded
 
@@ -55,10 +55,9 @@ def parse_key(key: str) -> tuple[str, int, int]:
 
 
 def group_rows(rows: Sequence[Row], order: Mapping[str, Any] | None = None) -> list[Group]:
-    """Rows as groups of rollouts, sorted by what `order` has for each uid.
+    """Rows as groups of rollouts, sorted by what `order` has for each uid, else by their uids.
 
-    Without it they are sorted by their uids, which verl draws at random: rows arrive as they end,
-    and short ones must not win ties.
+    Rows arrive as they end, and short ones must not win ties.
     """
     found: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in sorted(rows, key=lambda row: parse_key(row.key)):
@@ -66,6 +65,31 @@ def group_rows(rows: Sequence[Row], order: Mapping[str, Any] | None = None) -> l
         found[uid][session].append(row)
     uids = sorted(found, key=lambda uid: str((order or {}).get(uid, "")))
     return [tuple(_rollout(of_one) for of_one in found[uid].values()) for uid in uids]
+
+
+def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
+    """The selection that verl's whole config asks for in the section of a trainer mode."""
+    where = f"trainer.v1.{mode}."
+    n = config["actor_rollout_ref"]["rollout"]["n"]
+    given = dict(config["trainer"]["v1"].get(mode) or {})
+    selection = Selection.from_options(given, n, where, n_name="actor_rollout_ref.rollout.n")
+    algorithm = config["algorithm"]
+    needs_grpo = "baseline=group" if selection.baseline == "group" else ""
+    if selection.across_prompts:
+        needs_grpo = f"rule={selection.rule} keeps rows across prompts, which"
+    if needs_grpo and algorithm["adv_estimator"] != "grpo":
+        raise UnsupportedError(
+            f"{where}{needs_grpo} needs algorithm.adv_estimator=grpo; got"
+            f" {algorithm['adv_estimator']}. Every estimator works with baseline=kept and a rule"
+            " within prompts, such as max_variance"
+        )
+    if selection.baseline == "group" and algorithm.get("use_kl_in_reward"):
+        raise UnsupportedError(
+            f"{where}baseline=group can't be used with algorithm.use_kl_in_reward=True: dropped"
+            " rollouts have no reference log-probs. Use baseline=kept, or"
+            " actor_rollout_ref.actor.use_kl_loss=True in place of KL in the reward"
+        )
+    return selection
 
 
 def select(groups: Sequence[Group], selection: Selection, step: int) -> list[Group]:

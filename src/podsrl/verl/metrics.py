@@ -42,10 +42,7 @@ def summarise_rows(rows: Sequence[Row]) -> DataProto:
 def all_rollout_metrics(
     rows: Sequence[Row], timing_raw: Mapping[str, float], kl_in_reward: bool
 ) -> dict[str, float]:
-    """verl's own metrics of rewards, lengths and turns, over all n rollouts of a step.
-
-    With the KL penalty in the reward, `critic/rewards` is left to verl: only kept rows have it.
-    """
+    """The metrics of a step; `critic/rewards` stays verl's where KL, of kept rows, is in it."""
     batch = summarise_rows(rows)
     found = compute_data_metrics(batch=batch, use_critic=False)
     metrics = {name: found[name] for name in found if name.startswith(_OF_ROLLOUTS)}

@@ -1,8 +1,7 @@
 """Entry point of the group `verl.plugins`: registers our trainer modes once verl loads its own.
 
-Every process that imports verl loads this, Ray workers included, and before plugins that bring a
-hardware platform. Importing verl's trainers here would settle the platform, take seconds and need
-TransferQueue; so we wait until somebody asks for them.
+Every process that imports verl loads this, Ray workers included. Importing verl's trainers here
+would settle the hardware platform, take seconds and need TransferQueue; so we wait for them.
 """
 
 import importlib
@@ -16,13 +15,12 @@ from types import ModuleType
 logger = logging.getLogger(__name__)
 
 _TRAINERS_OF_VERL = "verl.trainer.ppo.v1"
-_OUR_TRAINERS = "podsrl.verl.trainer"
 
 
 def register_trainers() -> None:
     """Register our trainer modes; a failure is logged, as verl hides what a plugin raises."""
     try:
-        importlib.import_module(_OUR_TRAINERS)
+        importlib.import_module("podsrl.verl.trainer")
     except Exception:
         logger.exception(
             "podsrl could not register the trainer modes pods_sync, pods_colocate_async and"

@@ -21,7 +21,6 @@ from podsrl.errors import UnsupportedError
 from podsrl.verl import groups as by_prompt
 from podsrl.verl.groups import Group, Row
 from podsrl.verl.metrics import all_rollout_metrics
-from podsrl.verl.settings import read_selection
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root logger at WARNING
@@ -42,7 +41,7 @@ class _DownSampling(v1.PPOTrainer):
     pods_mode: ClassVar[str]  # our name, and our section under trainer.v1
 
     def __init__(self, config: Any) -> None:
-        self.pods_selection = read_selection(config, self.pods_mode)
+        self.pods_selection = by_prompt.read_selection(config, self.pods_mode)
         # verl chooses the replay buffer and more by comparing this name with "sync".
         config.trainer.v1.trainer_mode = self.pods_mode.removeprefix("pods_")
         super().__init__(config)
@@ -159,9 +158,8 @@ class _DownSampling(v1.PPOTrainer):
     def _pods_groups_of_ours(self) -> list[Group]:
         """The groups whose advantages verl does not compute as asked for.
 
-        With baseline="kept" those are groups with a kept rollout that could not be scored (it has
-        advantage 0 and counts in no mean; verl would make the whole group NaN), and those of which
-        one was kept (GRPO in verl would take its reward for its advantage).
+        With baseline="kept" those are groups with a kept rollout that could not be scored, which
+        verl would make NaN, and those of one kept rollout, whose reward GRPO would take.
         """
         groups = self._pods_step[-1].groups
         if self.pods_selection.baseline == "group":

@@ -48,10 +48,12 @@ def main() -> None:
     files = [file if file.suffix == ".yaml" else HERE / f"{file}.yaml" for file in files]
     methods = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
     if args.only in (None, "tune"):
-        arms = {key: {"like": "pods", **method["arm"]} for key, method in methods.items()}
+        new = {key: method for key, method in methods.items() if key not in published(args.setting)}
+        arms = {key: {"like": "pods", **method["arm"]} for key, method in new.items()}
         found = partial(tuned, args.setting, methods)
         tune("methods", args.setting, arms, found, args.jobs, **ONCE)
-        write_json(PUBLISHED / args.setting / "tuning.json", found())
+        all_of_them = {**published(args.setting), **found()}
+        write_json(PUBLISHED / args.setting / "tuning.json", all_of_them)
     if args.only in (None, "run"):
         compare(f"methods-{args.setting}", chosen(args.setting, methods), args.jobs)
         publish(args.setting, methods)
@@ -65,8 +67,7 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
     What is tuned already is taken as it is: here by an earlier call, or for docs/results/rows.json.
     """
     earlier = json.loads((RESULTS / "rows.json").read_text()).get(name, {}).get("rates", {})
-    before = PUBLISHED / name / "tuning.json"
-    before = json.loads(before.read_text()) if before.is_file() else {}
+    before = published(name)
     scores: dict[str, dict[float, list[float]]] = {}
     for key, method in methods.items():
         known = before.get(key) or earlier.get(method.get("tuned_as"), {})
@@ -76,6 +77,12 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
             for rate, values in by_rate.items():
                 scores[key].setdefault(rate, []).extend(values)
     return {key: by_rate for key, by_rate in scores.items() if by_rate}
+
+
+def published(name: str) -> dict[str, Any]:
+    """What was tuned and published before, which is not tuned again."""
+    file = PUBLISHED / name / "tuning.json"
+    return dict(json.loads(file.read_text())) if file.is_file() else {}
 
 
 def chosen(name: str, methods: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from podslab.recommend.choice import Cell, best, grid, splits, why
 from podslab.recommend.costs import Costs, Sizes
 from podslab.recommend.populations import Population
-from podslab.recommend.signal import MEASURED, Variances
+from podslab.recommend.signal import MEASURED
 from podslab.recommend.what_pays import WhatPays, what_pays
 
 
@@ -37,7 +37,6 @@ class Advice:
 
     now: Sizes
     costs: Costs
-    variances: Variances
     cells: Sequence[Cell]
     plain: Cell
     choice: Cell
@@ -106,7 +105,7 @@ class Advice:
         return {
             "rows": self.now.rows,
             "timed_at": self.costs.timed_at,
-            "variances": asdict(self.variances),
+            "variances": asdict(MEASURED),
             "pays": asdict(self.pays) if self.pays else None,
             "recommended": choice.sizes._asdict()
             | {"reason": self.reason, "settings": self.settings()},
@@ -130,7 +129,6 @@ def advise(
     now: Sizes,
     n: Sequence[int] = (),
     m: Sequence[int] = (),
-    variances: Variances = MEASURED,
     batch: Batch | None = None,
 ) -> Advice:
     """Compare the ways to spend the rows of the present sizes, `now`, with n and m as in `splits`.
@@ -139,13 +137,10 @@ def advise(
     """
     kept = {*m, now.m} if m else ()
     sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
-    cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), variances)
-    plain = grid(population, costs, [now.plain], variances)[0]
-    if not any(cell.worth for cell in cells):
-        choice = grid(population, costs, [now])[0]
-    else:
-        choice = best(cells)
+    cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)))
+    plain = grid(population, costs, [now.plain])[0]
+    known = any(cell.worth for cell in cells)
+    choice = best(cells) if known else grid(population, costs, [now])[0]
     reason = why(cells, choice, plain)
-    pays = what_pays(population, costs, cells, variances) if choice.worth else None
-    batch = batch or Batch(now.rows)
-    return Advice(now, costs, variances, cells, plain, choice, reason, batch, pays)
+    pays = what_pays(population, costs, cells) if choice.worth else None
+    return Advice(now, costs, cells, plain, choice, reason, batch or Batch(now.rows), pays)

@@ -60,7 +60,10 @@ def read_measured(*runs: RunFolder) -> Measured:
         if own:
             rows = round(own[-1].rows)
             now = Sizes(max(1, rows // m), n if isinstance(n, int) else m, m)
-            sizes.append((now, _batch(config, rows)))
+            at_once = config.get("per_device_train_batch_size") or rows
+            accumulation = config.get("gradient_accumulation_steps") or 1
+            processes = max(1, rows // (at_once * accumulation))
+            sizes.append((now, Batch(at_once, accumulation, processes)))
     where = ", ".join(str(run.path) for run in runs)
     if not timings:
         raise InvalidInputError(
@@ -85,32 +88,25 @@ def read_measured(*runs: RunFolder) -> Measured:
     )
 
 
-def _batch(config: dict[str, Any], rows: int) -> Batch:
-    at_once = config.get("per_device_train_batch_size") or rows
-    accumulation = config.get("gradient_accumulation_steps") or 1
-    return Batch(at_once, accumulation, max(1, rows // (at_once * accumulation)))
-
-
 def _timings(run: RunFolder, config: dict[str, Any]) -> list[Timing]:
     """One per whole generation: of a step and its further passes (num_iterations), on average."""
     passes, accumulation = (
         config.get(name) or 1 for name in ("num_iterations", "gradient_accumulation_steps")
     )
     steps = passes * max(1, (config.get("steps_per_generation") or accumulation) // accumulation)
-    generations: list[list[dict[str, Any]]] = []
-    before: list[dict[str, Any]] = []  # the last row of the generation before
+    # the last row of the generation before, and its own rows
+    generations: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     last: dict[str, Any] = {"step": 0}
     for row in run.metrics():
         if "pods/seconds_update" not in row:
             continue
         if row.get("pods/seconds_generate") or not generations:
-            generations.append([])
-            before.append(last)
-        generations[-1].append(row)
+            generations.append((last, []))
+        generations[-1][1].append(row)
         last = row
-    if generations and (last["step"] - before[-1]["step"]) % steps:
-        del generations[-1], before[-1]  # cut off
-    return [_timing(rows, first, passes) for rows, first in zip(generations, before, strict=True)]
+    if generations and (last["step"] - generations[-1][0]["step"]) % steps:
+        del generations[-1]  # cut off
+    return [_timing(rows, before, passes) for before, rows in generations]
 
 
 def _timing(rows: list[dict[str, Any]], before: dict[str, Any], passes: int) -> Timing:

@@ -39,7 +39,7 @@ class _Counted(ABC):
         if m == 1:
             shares, random = self.counts(n), np.random.default_rng(n)
             right_D = random.choice(n + 1, _batches(prompts) * prompts, p=shares / shares.sum())
-            return _signal_across((np.arange(n) < right_D[:, None]).astype(float), prompts, m)
+            return _signal_across((np.arange(n) < right_D[:, None]).astype(float), prompts)
         of_count, counts = contrasts(n, m), self.counts(n)
         differ, square = counts @ (of_count > 0), counts @ of_count**2
         contrast = float(counts @ of_count)
@@ -82,10 +82,6 @@ class BetaRates(_Counted):
         """A beta-binomial."""
         return np.asarray(stats.betabinom.pmf(np.arange(n + 1), n, self.a, self.b))
 
-    def quantiles(self, shares: Floats) -> Floats:
-        """The pass rates that these shares of prompts lie below."""
-        return np.asarray(stats.beta.ppf(shares, self.a, self.b))
-
     @classmethod
     def fit(cls, right_G: Sequence[int], rollouts_G: Sequence[int]) -> "BetaRates":
         """The likeliest Beta for groups with these numbers right and in all, under a weak prior."""
@@ -124,14 +120,13 @@ class MeasuredRates(_Counted):
         kinds, times = np.unique(pairs, axis=0, return_counts=True)
         total = np.zeros(n + 1)
         for (right, rollouts), weight in zip(kinds.tolist(), times, strict=True):
-            total += weight * self._of_group(right, rollouts, n)
+            if n <= rollouts:
+                of_group = stats.hypergeom.pmf(np.arange(n + 1), rollouts, right, n)
+            else:
+                a, b = self.fitted.a + right, self.fitted.b + rollouts - right
+                of_group = stats.betabinom.pmf(np.arange(n + 1) - right, n - rollouts, a, b)
+            total += weight * of_group
         return total / len(pairs)
-
-    def _of_group(self, right: int, rollouts: int, n: int) -> Floats:
-        if n <= rollouts:
-            return np.asarray(stats.hypergeom.pmf(np.arange(n + 1), rollouts, right, n))
-        a, b = self.fitted.a + right, self.fitted.b + rollouts - right
-        return np.asarray(stats.betabinom.pmf(np.arange(n + 1) - right, n - rollouts, a, b))
 
 
 class ResampledRewards:
@@ -143,22 +138,22 @@ class ResampledRewards:
     """
 
     def __init__(
-        self, rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance", seed: int = 0
+        self, rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance"
     ) -> None:
         step = -(-len(rewards_G) // _MOST_GROUPS)
         self.rewards_G = [np.asarray(rewards, float) for rewards in rewards_G[::step]]
-        self.rule, self.seed = rule, seed
+        self.rule = rule
 
     def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
         """Mean and share above zero of the kept rewards' standard deviation."""
-        random = np.random.default_rng([self.seed, n])
+        random = np.random.default_rng([0, n])
         least = _batches(prompts) * prompts if m == 1 else 0
         draws = max(8, _DRAWS // len(self.rewards_G), -(-least // len(self.rewards_G)))
         drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
         rewards_D_N = np.concatenate(drawn)
         if m == 1:
-            return _signal_across(random.permutation(rewards_D_N), prompts, m)
-        kept = downsample(rewards_D_N, m, self.rule, seed=[self.seed, n, m])
+            return _signal_across(random.permutation(rewards_D_N), prompts)
+        kept = downsample(rewards_D_N, m, self.rule, seed=[0, n, m])
         mask_D_N = np.zeros(rewards_D_N.shape, dtype=bool)
         np.put_along_axis(mask_D_N, kept, True, axis=-1)
         return _signal_of(rewards_D_N, mask_D_N, m)
@@ -173,13 +168,12 @@ def _batches(prompts: int) -> int:
     return max(8, _DRAWS // prompts)
 
 
-def _signal_across(rewards_D_N: Floats, prompts: int, m: int) -> Signal:
-    """Of batches of so many prompts, and m times as many rows, which `downsample_batch` chooses."""
-    batches = rewards_D_N[: len(rewards_D_N) // prompts * prompts].reshape(
-        -1, prompts, rewards_D_N.shape[1]
-    )
-    kept = np.concatenate([downsample_batch(batch, prompts * m, seed=0) for batch in batches])
-    return _signal_of(np.concatenate(batches), kept, m, prompts)
+def _signal_across(rewards_D_N: Floats, prompts: int) -> Signal:
+    """Of batches of so many prompts, and as many rows, which `downsample_batch` chooses."""
+    whole = rewards_D_N[: len(rewards_D_N) // prompts * prompts]
+    batches = whole.reshape(-1, prompts, rewards_D_N.shape[1])
+    kept = np.concatenate([downsample_batch(batch, prompts, seed=0) for batch in batches])
+    return _signal_of(np.concatenate(batches), kept, 1, prompts)
 
 
 def _signal_of(rewards_D_N: Floats, kept_D_N: Any, m: int, prompts: int = 1) -> Signal:

@@ -67,9 +67,7 @@ class ShortRun:
             f"output      {self.spec.training.output_dir}"
         )
 
-    def run(
-        self, callbacks: Sequence[Any] = (), progress: Callable[[str], Progress] = lambda what: iter
-    ) -> RunFolder:
+    def run(self, callbacks: Sequence[Any], progress: Callable[[str], Progress]) -> RunFolder:
         """Do it; the folder of the run."""
         config = self.spec.flat()
         trainer = build_trainer(self.spec, load_data(self.spec), progress)

@@ -69,9 +69,6 @@ class Signal:
         optimiser; docs/theory.md derives that. With ever more prompts, P, it goes to 1.
         """
         shared = self.contrast**2
-        return shared / (shared + self.noise(variances) / prompts) if shared else 0.0
-
-    def noise(self, variances: Variances) -> float:
-        """What a step of one prompt has beside the square of what all share, on average."""
         of_prompts = self.spread + variances.between * self.square
-        return of_prompts + variances.within * self.chance / self.m
+        noise = of_prompts + variances.within * self.chance / self.m
+        return shared / (shared + noise / prompts) if shared else 0.0

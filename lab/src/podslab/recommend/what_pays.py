@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from podslab.recommend.choice import WITHIN, Cell, grid
 from podslab.recommend.costs import Costs
 from podslab.recommend.populations import BetaRates, KnownRates, MeasuredRates, Population
-from podslab.recommend.signal import MEASURED, Variances
 
 #: A choice by history generates for this share of the prompts, and one time in eight for any.
 _SHARE, _RATES = 4, 400
@@ -54,13 +54,11 @@ class WhatPays:
         )
 
 
-def what_pays(
-    population: Population, costs: Costs, cells: Sequence[Cell], variances: Variances = MEASURED
-) -> WhatPays:
+def what_pays(population: Population, costs: Costs, cells: Sequence[Cell]) -> WhatPays:
     """What each way gains at these costs; pass rates count as known where prompts are chosen."""
     sizes = [cell.sizes for cell in cells if cell.sizes.m == 1 or cell.sizes.n == cell.sizes.m]
     known = by_history(population)
-    chosen = [] if known is None else grid(known, costs, sizes, variances)
+    chosen = [] if known is None else grid(known, costs, sizes)
 
     def gains(at: Costs) -> list[float]:
         """Of dropping, of choosing, of both, over the best GRPO of random prompts."""
@@ -91,7 +89,8 @@ def by_history(population: Population) -> KnownRates | None:
     if isinstance(population, MeasuredRates):
         population = population.fitted
     if isinstance(population, BetaRates):
-        rates = population.quantiles((np.arange(_RATES) + 0.5) / _RATES)
+        shares = (np.arange(_RATES) + 0.5) / _RATES
+        rates = np.asarray(stats.beta.ppf(shares, population.a, population.b))
     elif isinstance(population, KnownRates):
         rates = np.array(population.rates)
     else:

@@ -24,7 +24,7 @@ class RolloutGroup:
 class TrainingSampleBuilder:
     @dataclass(kw_only=True, slots=True)
     class Config:
-        drop_zero_std_reward_groups: bool = True
+        pass
 
     def __init__(self, config):
         self.config = config
@@ -35,7 +35,6 @@ class TrainingSampleBuilder:
 
 @pytest.fixture
 def pods(monkeypatch):
-    """The class under test."""
     metrics = SimpleNamespace(Metric=lambda name, value: (name, value), Sum=float)
     for name, values in {
         "components.training_sample_builder": {"TrainingSampleBuilder": TrainingSampleBuilder},

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.published.result_files import read_published
-from podslab.report.summary import as_markdown
 from podslab.report.write_report import write_report
 from podsrl.errors import PodsError
 
@@ -25,8 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PodsError as error:
         print(error, file=sys.stderr)
         return 2
-    for comparison, summaries in zip(report.comparisons, report.summaries, strict=True):
-        print(as_markdown(comparison, list(summaries)))
+    print(report.text)
     print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
     return 0
 

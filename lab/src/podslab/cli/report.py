@@ -59,15 +59,13 @@ def run(args: argparse.Namespace) -> int:
     with needed("report"):
         from podslab.report.curves import Clock
         from podslab.report.load_runs import Choices, load_comparison
-        from podslab.report.summary import as_markdown
         from podslab.report.write_report import write_report
 
     clock = Clock.parse(args.clock) if args.clock else None
     choices = Choices(args.reference, args.measure, clock, args.partial)
-    comparisons = [load_comparison(args.folders, choices)]
+    comparison = load_comparison(args.folders, choices)
     title = args.title or "PODS: comparison of runs"
-    report = write_report(comparisons, out, title, args.rollouts)
-    for comparison, summaries in zip(report.comparisons, report.summaries, strict=True):
-        print(as_markdown(comparison, list(summaries)))
+    report = write_report([comparison], out, title, args.rollouts)
+    print(report.text)
     print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
     return 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from podslab.comparison.comparison import read_comparison
+from podslab.comparison.comparison import RunOf, read_comparison
 from podslab.evaluation.records import Evaluation, evaluations
 from podslab.report.curves import ArmCurves, Clock, check_points
 from podslab.report.training_log import TrainingLog, read_training_log
@@ -110,7 +110,8 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     paths = {run.path.resolve(): run for root in roots for run in find_runs(root)}
     with damage_as_notes(notes):
         runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
-    expected = [pair for root in roots for pair in _expected(root)]
+    compared = [read_comparison(root) for root in roots if (root / "comparison.yaml").is_file()]
+    expected = [run for comparison in compared for run in comparison.runs()]
     what, details = _on_one_task(runs)
     runs = _paired(runs, expected, notes, choices.partial)
     check_points({run.name: run.evaluations for run in runs})
@@ -119,7 +120,7 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
         by_arm[run.arm].append(run)
     notes += [f"{run.name} is not finished" for run in runs if run.folder.finished() is None]
     notes += _hardware(runs) if choices.clock is None else []
-    own = all(run.evaluations[:1] == [] or run.evaluations[0].step == 0 for run in runs)
+    own = all(run.evaluations[0].step == 0 for run in runs)
     return Comparison(
         title=what,
         details=details,
@@ -165,13 +166,6 @@ def _read(folder: RunFolder) -> Run:
     )
 
 
-def _expected(folder: Path) -> list[tuple[str, int]]:
-    """The (arm, seed) pairs of the comparison that `pods compare` makes here; [] if none."""
-    if not (folder / "comparison.yaml").is_file():
-        return []
-    return [(run.arm, run.seed) for run in read_comparison(folder).runs()]
-
-
 def _on_one_task(runs: list[Run]) -> tuple[str, str]:
     """The task that all runs were evaluated on, and its details, in words."""
     found = {_problems(run, e): run.name for run in runs for e in run.evaluations}
@@ -201,7 +195,7 @@ def _problems(run: Run, evaluation: Evaluation) -> tuple[str, str]:
 
 
 def _paired(
-    runs: list[Run], expected: list[tuple[str, int]], notes: list[str], partial: bool
+    runs: list[Run], expected: Sequence[RunOf], notes: list[str], partial: bool
 ) -> list[Run]:
     """The runs, checked to be one for every arm and seed."""
     there: dict[tuple[str, int], Run] = {}
@@ -218,12 +212,12 @@ def _paired(
             if len(run.evaluations) < most:
                 del there[run.arm, run.seed]
                 notes.append(f"{run.name} is not finished and was left out")
-    arms = {run.arm for run in runs} | {arm for arm, _ in expected}
-    seeds = {run.seed for run in runs} | {seed for _, seed in expected}
+    begun = {(run.arm, run.seed) for run in runs}
+    arms = {arm for arm, _ in [*begun, *expected]}
+    seeds = {seed for _, seed in [*begun, *expected]}
     missing = [(arm, seed) for arm in arms for seed in seeds if (arm, seed) not in there]
     if not missing:
         return list(there.values())
-    begun = {(run.arm, run.seed) for run in runs}
     words = "missing runs: " + ", ".join(
         f"{arm} seed {seed}" + " (unfinished)" * ((arm, seed) in begun)
         for arm, seed in sorted(missing)
@@ -259,10 +253,10 @@ def _references(asked: Sequence[str], arms: Iterable[str]) -> tuple[str, ...]:
 
 def _hardware(runs: Sequence[Run]) -> list[str]:
     """A note if the runs had different processors or GPUs, else none."""
-    facts = [e for run in runs for e in run.environments]
     kinds = {
         f"{e.get('cpu')}, {e.get('cores')} cores, {', '.join(e.get('gpus') or ()) or 'no GPU'}"
-        for e in facts
+        for run in runs
+        for e in run.environments
     }
     if len(kinds) <= 1:
         return []

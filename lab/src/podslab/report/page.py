@@ -6,7 +6,6 @@ policy names that script and its style sheet by their hashes.
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,8 @@ from podsrl.rollout_log.inspector import PackedRollouts
 _HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Section:
-    """A comparison as the page shows it; figures are SVG, by name."""
-
-    comparison: Comparison
-    summaries: Sequence[ArmSummary]
-    figures: Mapping[str, bytes]
-
-
-def render_page(title: str, sections: Sequence[Section], rollouts: PackedRollouts) -> str:
-    """The page, as HTML.
+def render_page(title: str, sections: Sequence[Mapping[str, Any]], rollouts: PackedRollouts) -> str:
+    """The page, as HTML, with the `section` of each comparison.
 
     Everything that comes from runs is escaped, or is data that the script shows as text only.
     """
@@ -46,7 +36,7 @@ def render_page(title: str, sections: Sequence[Section], rollouts: PackedRollout
     style = inspector.STYLE + (_HERE / "page.css").read_text(encoding="utf-8")
     return environment.get_template("page.html.j2").render(
         title=title,
-        sections=[_section(section) for section in sections],
+        sections=sections,
         rollouts=rollouts,
         style=Markup(style),
         inspector=Markup(inspector.inspector_section(rollouts)),
@@ -54,25 +44,27 @@ def render_page(title: str, sections: Sequence[Section], rollouts: PackedRollout
     )
 
 
-def _section(section: Section) -> dict[str, Any]:
-    comparison, summaries = section.comparison, section.summaries
+def section(
+    comparison: Comparison, summaries: Sequence[ArmSummary], figures: Mapping[str, bytes]
+) -> dict[str, Any]:
+    """A comparison as the page shows it; figures are SVG, by name."""
     configs = {arm.name: arm.config for arm in comparison.arms}
     keys = list(dict.fromkeys(key for config in configs.values() for key in config))
     rows = [(key, [_text(config.get(key)) for config in configs.values()]) for key in keys]
     return {
         "heading": heading(comparison),
-        "headline": headline(comparison, list(summaries)),
+        "headline": headline(comparison, summaries),
         "details": comparison.details,
         "remarks": comparison.remarks,
         "modelled": None if comparison.clock is None else str(comparison.clock),
         "notes": comparison.notes,
-        "verdicts": verdicts(comparison, list(summaries)),
+        "verdicts": verdicts(comparison, summaries),
         "figures": [
             (describe(name, comparison), base64.b64encode(svg).decode())
-            for name, svg in section.figures.items()
+            for name, svg in figures.items()
         ],
         "arms": [summary.arm for summary in summaries],
-        "table": table_rows(comparison, list(summaries)),
+        "table": table_rows(comparison, summaries),
         "different": [row for row in rows if len(set(row[1])) > 1],
         "same": [(key, values[0]) for key, values in rows if len(set(values)) == 1],
         "environments": _environments(comparison),

@@ -12,7 +12,6 @@ from podslab.report.curves import ArmCurves, Floats
 CAUGHT_UP = 0.99
 #: How often an arm that learns nothing may seem to have learned.
 FALSE_ALARMS = 0.05
-_RESAMPLES = 9999
 
 
 class Estimate(NamedTuple):
@@ -198,7 +197,7 @@ def _interval(
         paired=paired,
         vectorized=True,
         method="percentile",
-        n_resamples=_RESAMPLES,
+        n_resamples=9999,
         rng=np.random.default_rng(0),
     )
     low, high = result.confidence_interval

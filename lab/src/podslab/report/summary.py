@@ -1,7 +1,7 @@
 """The numbers of a report: one row for each arm, and verdicts in words; as JSON and Markdown."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -113,7 +113,9 @@ def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def table_rows(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str, list[str]]]:
+def table_rows(
+    comparison: Comparison, summaries: Sequence[ArmSummary]
+) -> list[tuple[str, list[str]]]:
     """The table of a report: (what, one text for each arm)."""
     time = "modelled " if comparison.clock else ""
     rows: list[Row] = [
@@ -153,7 +155,7 @@ def _speedup_rows(reference: str, time: str) -> list[Row]:
     ]
 
 
-def headline(comparison: Comparison, summaries: list[ArmSummary]) -> tuple[str, str]:
+def headline(comparison: Comparison, summaries: Sequence[ArmSummary]) -> tuple[str, str]:
     """From where to where the arm of interest came, and in how many steps.
 
     That is `pods`, or else the best of the arms that are no reference.
@@ -178,7 +180,7 @@ def _not_learned(s: ArmSummary) -> str:
     )
 
 
-def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[str, str]]:
+def verdicts(comparison: Comparison, summaries: Sequence[ArmSummary]) -> list[tuple[str, str]]:
     """For each arm and reference the speed-up, and a sentence that says how much sooner, or never.
 
     First the references that did not learn, in one line for all arms; then `pods` and the other
@@ -214,7 +216,7 @@ def verdicts(comparison: Comparison, summaries: list[ArmSummary]) -> list[tuple[
     return found
 
 
-def as_json(comparison: Comparison, summaries: list[ArmSummary]) -> dict[str, Any]:
+def as_json(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, Any]:
     """Everything the table says, as numbers."""
     return {
         "title": comparison.title,
@@ -241,7 +243,7 @@ def as_json(comparison: Comparison, summaries: list[ArmSummary]) -> dict[str, An
     }
 
 
-def as_markdown(comparison: Comparison, summaries: list[ArmSummary]) -> str:
+def as_markdown(comparison: Comparison, summaries: Sequence[ArmSummary]) -> str:
     """The title, the verdicts and the table in Markdown."""
     big, words = headline(comparison, summaries)
     lines = [f"## {heading(comparison)}", "", f"**{big}** {words}", ""]
@@ -251,15 +253,13 @@ def as_markdown(comparison: Comparison, summaries: list[ArmSummary]) -> str:
     lines += [f"* **{ratio}**: {text}" for ratio, text in verdicts(comparison, summaries)]
     lines += [f"* {remark}" for remark in comparison.remarks]
     lines += [f"* Note: {note}." for note in comparison.notes]
+    heads = ["", *(s.arm for s in summaries)]
     rows = [[name, *values] for name, values in table_rows(comparison, summaries)]
-    return "\n".join([*lines, "", _markdown(["", *(s.arm for s in summaries)], rows), ""])
-
-
-def _markdown(heads: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    cells = [[" ".join(text.split()).replace("|", r"\|") for text in line] for line in lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+    lines.append("")
+    for row in (heads, ["---"] * len(heads), *rows):
+        cells = [" ".join(text.split()).replace("|", r"\|") for text in row]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
 
 
 def heading(comparison: Comparison) -> str:

@@ -8,19 +8,18 @@ from pathlib import Path
 from podslab.report.drawing import render
 from podslab.report.figures import draw
 from podslab.report.load_runs import Comparison
-from podslab.report.page import Section, render_page
-from podslab.report.summary import ArmSummary, as_json, as_markdown, few_seeds, summarise
+from podslab.report.page import render_page, section
+from podslab.report.summary import as_json, as_markdown, few_seeds, summarise
 from podsrl.rollout_log.files import damage_as_notes, write_json, write_whole
 from podsrl.rollout_log.inspector import pack_rollouts
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was written, and what it says."""
+    """The page that was written, and what summary.md says below its title."""
 
     page: Path
-    comparisons: Sequence[Comparison]
-    summaries: Sequence[Sequence[ArmSummary]]
+    text: str
 
 
 def write_report(
@@ -45,24 +44,23 @@ def write_report(
         named = [(f"{run.arm}, seed {run.seed}", run.folder) for run in runs]
         rollouts = pack_rollouts(named, max_rollouts)
     comparisons = [replace(c, notes=(*c.notes, *few_seeds(c), *notes)) for c in comparisons]
-    summaries = [summarise(comparison) for comparison in comparisons]
+    pairs = [(comparison, summarise(comparison)) for comparison in comparisons]
 
     sections = []
-    for comparison, of_arms in zip(comparisons, summaries, strict=True):
+    for comparison, summaries in pairs:
         slug = re.sub("[^a-z0-9]+", "-", comparison.title.lower()).strip("-")
         prefix = f"{slug}-" if len(comparisons) > 1 else ""
-        drawn = draw(comparison, of_arms)
+        drawn = draw(comparison, summaries)
         svgs = {name: render(figure, "svg") for name, figure in drawn.items()}
         for name, figure in drawn.items():
             stem = folder / "figures" / f"{prefix}{name}{suffix}"
             write_whole(stem.with_name(f"{stem.name}.png"), render(figure, "png"))
             write_whole(stem.with_name(f"{stem.name}.svg"), svgs[name])
-        sections.append(Section(comparison, of_arms, svgs))
-    pairs = list(zip(comparisons, summaries, strict=True))
+        sections.append(section(comparison, summaries, svgs))
     numbers = {"title": title, "comparisons": [as_json(c, s) for c, s in pairs]}
     write_json(folder / f"summary{suffix}.json", numbers)
-    text = "\n".join([f"# {title}\n", *(as_markdown(c, s) for c, s in pairs)])
-    write_whole(folder / f"summary{suffix}.md", text.encode())
+    text = "\n".join(as_markdown(c, s) for c, s in pairs)
+    write_whole(folder / f"summary{suffix}.md", f"# {title}\n\n{text}".encode())
     page = folder / f"report{suffix}.html"
     write_whole(page, render_page(title, sections, rollouts).encode())
-    return Report(page, comparisons, summaries)
+    return Report(page, text)

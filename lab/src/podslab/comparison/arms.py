@@ -11,34 +11,19 @@ from podsrl.trl import PODSConfig
 
 ARMS = ("grpo", "grpo_ga", "pods")
 
+_DECIDED = """
+    output_dir seed arm resume num_train_epochs max_steps max_training_seconds evaluations
+    evaluation_steps
+"""
 #: What follows from a comparison's seeds, budget, evaluations and folder.
-DECIDED = {
-    "output_dir",
-    "seed",
-    "arm",
-    "resume",
-    "num_train_epochs",
-    "max_steps",
-    "max_training_seconds",
-    "evaluations",
-    "evaluation_steps",
-}
-SAMPLING = ("temperature", "top_", "min_p", "repetition_penalty", "chat_template_kwargs")
+DECIDED = frozenset(_DECIDED.split())
+_SAME_FOR_ALL = """
+    task data_ train_split model_name_or_path tiny_options evaluation_ max_completion_length
+    logging_s temperature top_ min_p repetition_penalty chat_template_kwargs processes
+    training_clock
+"""
 #: Beginnings of what an arm may not set for itself: that, and what has to be the same for all.
-SHARED = (
-    *DECIDED,
-    "task",
-    "data_",
-    "train_split",
-    "model_name_or_path",
-    "tiny_options",
-    "evaluation_",
-    "max_completion_length",
-    "logging_s",
-    *SAMPLING,
-    "processes",
-    "training_clock",
-)
+SHARED = (*DECIDED, *_SAME_FOR_ALL.split())
 
 
 def arm_settings(

@@ -62,16 +62,6 @@ class ComparisonSpec:
         own = {"arm": run.arm, "seed": run.seed, "output_dir": str(self.run_folder(run).path)}
         return parse({**self.arms[run.arm], **own})
 
-    def as_mapping(self) -> dict[str, Any]:
-        """What comparison.yaml holds; the folder is where the file is."""
-        return {
-            "arms": {name: dict(own) for name, own in self.arms.items()},
-            "seeds": list(self.seeds),
-            "budget": {self.unit: self.amount},
-            "evaluations": self.evaluations,
-            "launch": list(self.launch),
-        }
-
 
 @dataclass(frozen=True)
 class Shard:
@@ -146,7 +136,14 @@ def open_comparison(spec: ComparisonSpec) -> ComparisonSpec:
     refuse_foreign(spec.folder)
     if path.is_file() and any(spec.folder.glob("*/*/config.yaml")):
         spec = _joined(read_comparison(spec.folder), spec)
-    text = yaml.safe_dump(spec.as_mapping(), sort_keys=False, allow_unicode=True)
+    mapping = {
+        "arms": {name: dict(own) for name, own in spec.arms.items()},
+        "seeds": list(spec.seeds),
+        "budget": {spec.unit: spec.amount},
+        "evaluations": spec.evaluations,
+        "launch": list(spec.launch),
+    }
+    text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         files.write_whole(path, text.encode())
     return spec

@@ -93,11 +93,9 @@ def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int)
 
 
 def _check_schedule(arm: str, training: PODSConfig, unit: str) -> None:
-    """Refuse a schedule that needs to know the number of steps, where the budget is another."""
+    """Refuse a schedule that needs the number of steps, which a budget of time leaves open."""
     schedule = str(getattr(training.lr_scheduler_type, "value", ""))
     warmup = training.warmup_steps
-    if unit == "steps":
-        return
     if not schedule.startswith("constant"):
         raise InvalidInputError(
             f"arm {arm!r}: lr_scheduler_type {schedule!r} needs to know the number of steps, which"
@@ -134,7 +132,8 @@ def _arms(value: Any, base: Settings, unit: str) -> dict[str, Settings]:
         if not isinstance(own, (dict, type(None))):
             raise InvalidInputError(f"arm {name!r} must be a mapping of settings; got {own!r}")
         arms[name], spec = arm_settings(base, pods, name, own or {})
-        _check_schedule(name, spec.training, unit)
+        if unit != "steps":
+            _check_schedule(name, spec.training, unit)
     return arms
 
 

@@ -45,8 +45,6 @@ def read_choice(answer: str, labels: str = "ABCDEFGHIJ", texts: Sequence[str] = 
 
 
 def _same(option: str, text: str) -> bool:
-    return _trimmed(option) == _trimmed(text)
-
-
-def _trimmed(text: str) -> str:
-    return " ".join(text.split()).strip(" .\"'`$")  # no more: an option may be a molecule's SMILES
+    # no more is cut off: an option may be a molecule's SMILES
+    first, second = (" ".join(one.split()).strip(" .\"'`$") for one in (option, text))
+    return first == second

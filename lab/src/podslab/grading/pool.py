@@ -31,6 +31,7 @@ from podsrl.plugins import import_module_or_file
 
 _HELPER = "import sys; from podslab.grading.pool import serve; serve(int(sys.argv[1]))"
 _SECONDS_TO_START = 120.0
+_MEMORY = 2 << 30  # bytes that grading one answer may take
 #: Seconds beyond the deadline in which pebble must have ended a worker, before all are killed.
 GRACE = 30.0
 
@@ -50,21 +51,16 @@ class GradingPool:
         deadline: seconds for one answer.
         preload: modules or files whose import takes long.
         workers: processes; None means one per core, at most 8.
-        memory: bytes of memory that grading one answer may take.
     """
 
     def __init__(
-        self,
-        deadline: float = 5.0,
-        preload: Sequence[str] = (),
-        workers: int | None = None,
-        memory: int = 2 << 30,
+        self, deadline: float = 5.0, preload: Sequence[str] = (), workers: int | None = None
     ) -> None:
         if workers is not None and workers < 1:
             raise InvalidInputError(f"workers must be at least 1; got {workers}")
         if not deadline > 0:
             raise InvalidInputError(f"the deadline must be positive seconds; got {deadline}")
-        self._deadline, self._preload, self._memory = deadline, tuple(preload), memory
+        self._deadline, self._preload = deadline, tuple(preload)
         self._workers = workers or min(8, usable_cores())
         self._process: subprocess.Popen[bytes] | None = None
         self.forget()
@@ -146,7 +142,7 @@ class GradingPool:
             )
         problem = f"no answer after {_SECONDS_TO_START:.0f} s"
         try:
-            self._connection.send((self._workers, self._memory, self._preload))
+            self._connection.send((self._workers, self._preload))
             if self._connection.poll(_SECONDS_TO_START):
                 problem = self._connection.recv()
         except (EOFError, ConnectionError):
@@ -161,7 +157,7 @@ class GradingPool:
 def serve(descriptor: int) -> None:
     """Answer requests until the connection is closed: the main function of the helper process."""
     connection = Connection(descriptor)
-    workers, memory, preload = connection.recv()
+    workers, preload = connection.recv()
     try:
         for module in preload:
             import_module_or_file(module)
@@ -173,7 +169,7 @@ def serve(descriptor: int) -> None:
     pool = ProcessPool(
         max_workers=workers,
         initializer=_begin_worker,
-        initargs=(descriptor, memory),
+        initargs=(descriptor,),
         context=multiprocessing.get_context("fork"),
     )
     connection.send("")
@@ -187,13 +183,13 @@ def serve(descriptor: int) -> None:
     os.killpg(0, signal.SIGKILL)  # this process and its workers
 
 
-def _begin_worker(descriptor: int, memory: int) -> None:
+def _begin_worker(descriptor: int) -> None:
     os.close(descriptor)  # so that the end of the helper closes the connection
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # pebble's handler waits for Python's turn
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":  # macOS refuses to limit memory
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        memory = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
+        memory = _MEMORY if hard == resource.RLIM_INFINITY else min(_MEMORY, hard)
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 

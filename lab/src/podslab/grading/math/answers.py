@@ -122,15 +122,12 @@ def _equal(gold: Node, answer: Node) -> bool:
     if kinds <= {"list", "set"} or kinds == {"union"}:
         return _same_items(gold.children, answer.children)
     if gold.kind == answer.kind:
-        same = gold.label == answer.label and _same_sequence(gold.children, answer.children)
+        same = gold.label == answer.label and len(gold.children) == len(answer.children)
+        same = same and all(map(_equal, gold.children, answer.children))
         return same or (gold.kind == "relation" and equality.same_relation(gold, answer))
     if "relation" in kinds and kinds & {"tuple", "union"}:
         return equality.same_real_set(gold, answer)
     return False
-
-
-def _same_sequence(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-    return len(gold) == len(answer) and all(map(_equal, gold, answer))
 
 
 def _same_items(gold: Sequence[Node], answer: Sequence[Node]) -> bool:

@@ -80,10 +80,10 @@ def same_relation(gold: Node, answer: Node) -> bool:
     """
     if len(gold.children) == len(answer.children) == 2:
         a, b = _difference(gold), _difference(answer)
-        flipped = _FLIPPED[answer.label]
-        if gold.label == answer.label and _multiple(a, b, gold.label in ("=", "\\ne")):
+        any_sign = gold.label in ("=", "\\ne")
+        if gold.label == answer.label and _multiple(a, b, any_sign):
             return True
-        if gold.label == flipped and _multiple(a, -b, gold.label in ("=", "\\ne")):
+        if gold.label == _FLIPPED[answer.label] and _multiple(a, -b, any_sign):
             return True
         if "=" in (gold.label, answer.label):
             return False

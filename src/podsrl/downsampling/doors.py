@@ -126,26 +126,26 @@ def _called(function: Rule, rule: str | Rule, rewards_P_N: Floats, count: int, s
     with user_code(file, f"rule {rule_name(rule)} failed"):
         kept = np.asarray(function(rewards_P_N, count, seed))
     groups, n = rewards_P_N.shape
-    if is_batch_rule(function):
+    across = is_batch_rule(function)
+    if across:
         shape, kinds = (groups, n), "b"
         must = f"booleans of shape {shape} with {count} true, none of them where the reward is NaN"
     else:
         shape, kinds = (groups, count), "iu"
         must = f"integers of shape {shape}, different within a group and in 0..{n - 1}"
-    problem = ""
     if kept.shape != shape or kept.dtype.kind not in kinds:
         problem = f"shape {kept.shape} of {kept.dtype}"
-    elif kinds == "b" and np.isnan(rewards_P_N[kept]).any():
+    elif across and np.isnan(rewards_P_N[kept]).any():
         problem = "rollouts that could not be scored (NaN)"
-    elif kinds == "b" and kept.sum() != count:
+    elif across and kept.sum() != count:
         problem = str(int(kept.sum()))
-    elif kinds == "iu" and groups and (kept.min() < 0 or kept.max() >= n):
+    elif not across and groups and (kept.min() < 0 or kept.max() >= n):
         problem = f"indices from {kept.min()} to {kept.max()}"
-    elif kinds == "iu" and (np.diff(np.sort(kept, axis=-1)) == 0).any():
+    elif not across and (np.diff(np.sort(kept, axis=-1)) == 0).any():
         problem = "the same index twice in a group"
-    if problem:
-        raise InvalidInputError(f"rule {rule_name(rule)} must return {must}; got {problem}")
-    return kept
+    else:
+        return kept
+    raise InvalidInputError(f"rule {rule_name(rule)} must return {must}; got {problem}")
 
 
 def _check_count(count: int, name: str, least: int, most: int, of: str) -> int:

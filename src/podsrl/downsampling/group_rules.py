@@ -34,11 +34,9 @@ def best_of_sorted(order: Order, m: int) -> Integers:
     ascending, _, count = order
     k_K = np.arange(m + 1)
     highest = np.take_along_axis(ascending, np.maximum(count - 1 - k_K[:m], 0), axis=-1)
-    low_P_M, high_P_M = _scaled(ascending[:, :m], highest)
-
-    powers = [[low_P_M, high_P_M], [low_P_M**2, high_P_M**2]]
-    sums = np.zeros((2, 2, len(low_P_M), m + 1))
-    np.cumsum(powers, axis=-1, out=sums[..., 1:])
+    ends = _scaled(ascending[:, :m], highest)
+    sums = np.zeros((2, 2, len(ascending), m + 1))
+    np.cumsum([ends, [end**2 for end in ends]], axis=-1, out=sums[..., 1:])
     # over the m - k lowest and the k highest, k = 0..m
     first_P_K, second_P_K = sums[:, 0, :, ::-1] + sums[:, 1]
     squares_P_K = second_P_K - first_P_K**2 / m

@@ -25,9 +25,12 @@ def thompson(
 
     Args:
         history: What is known of the D prompts.
-        count: The number of prompts to choose, at most D; all different in what is returned.
+        count: The number of prompts to choose, at most D.
         rng: Where chance comes from.
         target: The pass rate that is wanted; None: the largest contrast.
+
+    Returns:
+        Their indices, shape (count,), all different.
 
     >>> history = PromptHistory.of(3)
     >>> history.update([0, 1, 2], [[1.0] * 50, [0.0] * 50, [0.0, 1.0] * 25])

@@ -33,8 +33,7 @@ class PromptChooser:
 
     def rows(self, groups: int, places: range, m: int) -> list[dict[str, Any]]:
         """The rows at these places of a batch that has m of each of so many chosen prompts."""
-        seed = [self.seed, self.history.step]
-        self._chosen_P = choose(self.history, groups, self.rule, seed)
+        self._chosen_P = choose(self.history, groups, self.rule, [self.seed, self.history.step])
         return [dict(self.dataset[int(self._chosen_P[place // m])]) for place in places]
 
     def count(self, rewards_P_N: torch.Tensor) -> dict[str, float]:

@@ -1,11 +1,11 @@
 """`PODSTrainer`: TRL's `GRPOTrainer` that generates n rollouts per prompt and trains on m."""
 
 import copy
+import logging
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from accelerate.logging import get_logger
 from accelerate.utils import broadcast_object_list, gather_object
 
 from podsrl.errors import UnsupportedError
@@ -33,7 +33,7 @@ from podsrl.trl.rollouts import (
 )
 from podsrl.trl.swapped import engine_for_rollouts, swapped
 
-logger = get_logger(__name__)  # of the main process
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class PODSTrainer(ResumableTrainer):
         self.recorder = RunRecorder(args, name, self.reward_func_names)
         for callback in (self.recorder, self.clock, StepCallback(self)):
             self.add_callback(callback)
-        if args.push_to_hub and args.rollout_log:
+        if args.push_to_hub and args.rollout_log and self.accelerator.is_main_process:
             logger.info("push_to_hub uploads every rollout, too; rollout_log=False writes none")
 
     # ---- TRL's methods, wrapped ------------------------------------------------------------------
@@ -230,7 +230,7 @@ class PODSTrainer(ResumableTrainer):
     def _select(self, rollouts: Rollouts) -> Kept:
         """Which rollouts of all groups are kept; the same on every rank."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        if self.rollouts_generated == 0:
+        if self.rollouts_generated == 0 and rank == 0:
             groups = len(rollouts.rewards_P_N)
             what = f"selected {self.selection.in_words} in {groups} groups"
             logger.info(f"{what}; the update sees {groups * self.num_generations} rows")

@@ -42,7 +42,7 @@ def summarise_rows(rows: Sequence[Row]) -> DataProto:
 def all_rollout_metrics(
     rows: Sequence[Row], timing_raw: Mapping[str, float], kl_in_reward: bool
 ) -> dict[str, float]:
-    """The metrics of a step; `critic/rewards` stays verl's where KL, of kept rows, is in it."""
+    """verl's own metrics of rewards, lengths and turns, over all n rollouts of a step."""
     batch = summarise_rows(rows)
     found = compute_data_metrics(batch=batch, use_critic=False)
     metrics = {name: found[name] for name in found if name.startswith(_OF_ROLLOUTS)}
@@ -52,6 +52,7 @@ def all_rollout_metrics(
     scorable = ~batch.batch["token_level_scores"].isnan().any(dim=-1)
     if scorable.any():
         found = compute_data_metrics(batch=batch.select_idxs(scorable), use_critic=False)
+        # a reward with the KL penalty is known of kept rows only
         names = ("critic/score/",) if kl_in_reward else ("critic/score/", "critic/rewards/")
         metrics |= {name: found[name] for name in found if name.startswith(names)}
 

@@ -72,9 +72,8 @@ class _DownSampling(v1.PPOTrainer):
         with self._pods_update_sees_m():
             batch = super()._compute_advantage(batch, metrics)
         if groups := self._pods_groups_of_ours():
-            found = by_prompt.advantages_of_rows(
-                groups, self.pods_selection.baseline, self._pods_scale
-            )
+            baseline = self.pods_selection.baseline
+            found = by_prompt.advantages_of_rows(groups, baseline, self._pods_scale)
             self._pods_overwrite(found, batch.partition_id)
         return batch
 

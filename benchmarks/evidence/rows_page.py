@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.evidence.harness import NEAR, mean_and_spread, with_interval
+from benchmarks.evidence.harness import NEAR, RESULTS, mean_and_spread, with_interval
 from benchmarks.evidence.rows_settings import AUTHORS, SEEDS, SETTINGS, WORDS
 from benchmarks.evidence.tuning import best
 from podslab.report import summary as words
@@ -67,8 +67,10 @@ def section(name: str, found: Mapping[str, Any]) -> str:
         f" predicted to be best, {WORDS[choice]}, has {share:.0%} of the best mean accuracy."
     )
     arms = ", ".join(f"`{arm}` is {WORDS[arm]}" for arm in found["arms"])
-    figure_line = f"![{found['caption']}](rows-{name}.png)\n\n*In the figure {arms}.*"
-    return "\n".join([*lines, "", verdict, "", *answers_table(found), figure_line, ""])
+    figure = f"rows-{name}.png"  # where the runs are still there to draw it
+    drawn = [f"![{found['caption']}]({figure})\n\n*In the figure {arms}.*", ""]
+    drawn = drawn if (RESULTS / figure).is_file() else []
+    return "\n".join([*lines, "", verdict, "", *answers_table(found), *drawn])
 
 
 def answers_table(found: Mapping[str, Any]) -> list[str]:

@@ -165,9 +165,8 @@ def generate(
         {"input_ids": [list(ids) for ids in prompts]}, padding_side="left", return_tensors="pt"
     ).to(model.device)
     config = copy.deepcopy(model.generation_config)
-    declared = (
-        config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-    )
+    own: Any = config.eos_token_id
+    declared = own if isinstance(own, list) else [own]
     ends = [i for i in (*declared, tokenizer.eos_token_id) if i is not None]
     config.update(
         max_new_tokens=sampling.max_new_tokens,
@@ -180,14 +179,11 @@ def generate(
         config.update(**{name: getattr(sampling, name) if sampling.temperature else None})
     out = generation.generate(model, padded["input_ids"], padded["attention_mask"], config)
     new = out[:, padded["input_ids"].shape[1] :].tolist()
-    return [list(_until(ids, set(ends))) for ids in new]
-
-
-def _until(ids: Sequence[int], ends: set[int]) -> Iterator[int]:
-    for token in ids:
-        yield token
-        if token in ends:
-            return
+    done = []
+    for ids in new:
+        end = next((place for place, token in enumerate(ids) if token in ends), len(ids))
+        done.append(ids[: end + 1])
+    return done
 
 
 @contextmanager

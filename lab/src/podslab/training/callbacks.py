@@ -70,8 +70,7 @@ class Evaluator(TrainerCallback):
 
     def _point(self, spent: Spent) -> int:
         """How many of the evaluations over the budget are due."""
-        points = self.spec.run.evaluations
-        return self._budget.points(spent, points) if points else 0
+        return self._budget.points(spent, self.spec.run.evaluations or 0)
 
     def _evaluate(self, step: int) -> None:
         run, trainer = self.spec.run, self.trainer

@@ -20,7 +20,6 @@ class Preview:
     rollouts: int
     rows: int
     micro_batches: int
-    micro_batch_rows: int
     updates_per_generation: int
     steps: int | None
     processes: int
@@ -47,7 +46,6 @@ class Preview:
             rollouts=prompts * int(args.num_rollouts or 0),
             rows=rows,
             micro_batches=micro_batches,
-            micro_batch_rows=args.per_device_train_batch_size,
             updates_per_generation=max(1, int(updates)),
             steps=steps,
             processes=processes,
@@ -79,9 +77,9 @@ class Preview:
                 f"generate    {self.prompts} prompts x {args.num_rollouts} rollouts ="
                 f" {self.rollouts} rollouts",
                 f"keep        {self._kept(spec)}: the update sees {self.rows} rows",
-                f"update      {self.micro_batches} micro-batches of {self.micro_batch_rows} rows"
-                f" x {self.processes} processes{passes}; {self.updates_per_generation} optimiser"
-                " step(s) per generation",
+                f"update      {self.micro_batches} micro-batches of"
+                f" {args.per_device_train_batch_size} rows x {self.processes} processes{passes};"
+                f" {self.updates_per_generation} optimiser step(s) per generation",
                 f"length      {self._length(spec)}",
                 f"evaluation  {_evaluations(spec)}",
                 f"output      {args.output_dir}",

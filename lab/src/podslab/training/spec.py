@@ -15,9 +15,6 @@ from podslab.training.run_arguments import RunArguments
 from podsrl.errors import InvalidInputError, suggestion
 from podsrl.trl import PODSConfig
 
-#: What a run sets otherwise than TRL: its metrics are complete unless told otherwise.
-RUN_DEFAULTS = {"logging_steps": 1}
-
 
 @dataclass
 class Spec:
@@ -74,7 +71,7 @@ def parse(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
             allowed.
     """
     parser = _Parser()
-    config = {**RUN_DEFAULTS, **config}
+    config = {"logging_steps": 1, **config}  # unlike TRL's default, so that no step is missing
     for name in config:
         parser.refuse_unknown(name, "config key")
     for word in flags:

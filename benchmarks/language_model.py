@@ -56,7 +56,7 @@ NAMES = {
     "grpo-8-ended": "GRPO, 8 rows, those cut off left out",
     "grpo-4-ended": "GRPO, 4 rows, those cut off left out",
     "contrast-4-ended": "max_contrast, 4 rollouts, those cut off left out",
-    "contrast-8-group-ended": "max_contrast as advised, 8 rollouts of 16 prompts",
+    "contrast-8-group-ended": "max_contrast for rare right answers, 8 rollouts of 16 prompts",
 }
 LIMIT, STEPS, ROWS = 32, 14, 16
 RATE = 3e-5  # of the page

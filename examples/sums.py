@@ -9,7 +9,7 @@ def right(completions, answer, **columns):  # your reward: one number for each c
     return [float(f">{a}<" in c[0]["content"]) for c, a in zip(completions, answer, strict=True)]
 
 
-task = get_task("arithmetic")  # sums of four digits; rows of yours have a prompt, too
+task = get_task("arithmetic")  # sums of four digits; yours: any rows with a "prompt"
 rows = [{"prompt": task.prompt(row), "answer": row["answer"]} for row in task.load("train")]
 args = PODSConfig("out", num_generations=1, num_rollouts=4, downsampling_rule="max_contrast",
                   per_device_train_batch_size=64, max_completion_length=64, learning_rate=1.5e-4,

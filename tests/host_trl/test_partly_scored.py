@@ -125,8 +125,8 @@ def test_the_asynchronous_worker_keeps_them_last_too(monkeypatch, tmp_path):
             loop._loop.close()
             loop._tool_pool.shutdown()
         worker._begun_at = 1
-        record = loop._metrics_queue.get_nowait()[SCORED]
-        kept[option] = {i for i in record["kept"] if i % 3 == 0}
+        (record,) = loop._metrics_queue.get_nowait()[SCORED]
+        kept[option] = {i for i, is_kept in enumerate(record["kept"]) if is_kept and i % 3 == 0}
         assert worker._summarise([record])["pods/partly_scored"] == 3
     assert kept[False] == set()
     assert len(kept[True]) == 2

@@ -125,14 +125,18 @@ def measured(run: RunFolder) -> dict[str, Any]:
     """Seconds per phase, g/u, fillers, and the curve."""
     log, points = run.metrics(), evaluations(run)
     seconds = {p: sum(float(row[f"pods/seconds_{p}"]) for row in log) for p in PHASES}
+    # with several passes over a generation not every step has one
+    fillers, kept = (
+        sum(row.get(f"pods/{name}", 0.0) for row in log)
+        for name in ("filler_rows", "kept_rollouts")
+    )
     generated, trained = points[-1].rollouts_generated, points[-1].rollouts_trained
     return {
         "seconds": {phase: round(spent, 3) for phase, spent in seconds.items()},
         "g_over_u": seconds["generate"] / generated / (seconds["update"] / trained),
         "rollouts_generated": generated,
         "rows_trained": trained,
-        "filler_share": float(np.mean([row["pods/filler_rows"] for row in log]))
-        / (trained / points[-1].step),
+        "filler_share": fillers / kept,
         "curve": {
             "steps": [point.step for point in points],
             "seconds": [round(point.training_seconds, 3) for point in points],

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from podslab.recommend.choice import Cell, best, grid, splits, why
@@ -31,8 +32,7 @@ class Advice:
 
     now: the present sizes. cells: what is compared. plain: plain GRPO of the present prompts and m,
         which what is learned is shown relative to. choice: what to take, for the reason given.
-        batch: the rows of a step as TRL counts them. pays: whether to drop
-        rows at all; None where there is nothing to choose by.
+        batch: the rows of a step as TRL counts them. population: the prompts.
     """
 
     now: Sizes
@@ -42,7 +42,12 @@ class Advice:
     choice: Cell
     reason: str
     batch: Batch
-    pays: WhatPays | None
+    population: Population
+
+    @cached_property
+    def pays(self) -> WhatPays | None:
+        """Whether to drop rows at all; None where there is nothing to choose by."""
+        return what_pays(self.population, self.costs, self.cells) if self.choice.worth else None
 
     def relative(self, cell: Cell) -> float:
         """What is learned per second over plain GRPO's, the predicted speed-up; NaN if it is 0."""
@@ -142,5 +147,4 @@ def advise(
     known = any(cell.worth for cell in cells)
     choice = best(cells) if known else grid(population, costs, [now])[0]
     reason = why(cells, choice, plain)
-    pays = what_pays(population, costs, cells) if choice.worth else None
-    return Advice(now, costs, cells, plain, choice, reason, batch or Batch(now.rows), pays)
+    return Advice(now, costs, cells, plain, choice, reason, batch or Batch(now.rows), population)

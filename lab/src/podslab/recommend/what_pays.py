@@ -11,7 +11,7 @@ from podslab.recommend.costs import Costs
 from podslab.recommend.populations import BetaRates, KnownRates, MeasuredRates, Population
 
 #: A choice by history generates for this share of the prompts, and one time in eight for any.
-_SHARE, _RATES = 4, 400
+_SHARE, _RATES = 4, 100
 #: What may turn the advice: seconds of generating a rollout over those of updating on a row.
 _RATIOS = np.geomspace(0.02, 20, 31)
 

@@ -117,6 +117,7 @@ def test_axolotl_has_the_names_that_the_plugin_uses():
     assert "get_cls_from_module_str(self.cfg.trainer_cls)" in chosen
 
 
+@pytest.mark.slow
 def test_a_trainer_that_was_rewritten_before_podsrl_is_imported_is_the_one_underneath():
     """As Unsloth does it: TRL's names are of another class when `import unsloth` has ended."""
     rewritten = """

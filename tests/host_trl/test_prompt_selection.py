@@ -22,6 +22,7 @@ def some_differ(completions: list[Any], prompts: list[Any], **_: Any) -> list[fl
     return [float(i % 2) if first in "13579" else 0.0 for i, first in enumerate(firsts)]
 
 
+@pytest.mark.slow
 def test_prompts_with_contrast_are_generated_for_and_the_others_are_not_forgotten(
     make_trainer, dataset
 ):

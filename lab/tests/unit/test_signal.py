@@ -32,7 +32,7 @@ def test_half_of_the_kept_are_right_where_there_are_as_many_right_and_wrong(n, m
     assert contrasts(n, m) == pytest.approx(np.sqrt(share * (1 - share)))
 
 
-@pytest.mark.parametrize(("n", "m"), [(16, 16), (64, 16), (64, 64), (32, 5), (256, 16)])
+@pytest.mark.parametrize(("n", "m"), [(16, 16), (64, 16), (32, 5)])
 @pytest.mark.parametrize("rate", RATES)
 def test_the_formula_is_within_1_percent_of_simulation_through_downsample(n, m, rate):
     signal = KnownRates((rate,)).signal(n, m)

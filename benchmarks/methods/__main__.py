@@ -48,12 +48,12 @@ def main() -> None:
     files = [file if file.suffix == ".yaml" else HERE / f"{file}.yaml" for file in files]
     methods = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
     if args.only in (None, "tune"):
-        new = {key: method for key, method in methods.items() if key not in published(args.setting)}
+        before = tuned_before(args.setting)
+        new = {key: method for key, method in methods.items() if key not in before}
         arms = {key: {"like": "pods", **method["arm"]} for key, method in new.items()}
         found = partial(tuned, args.setting, methods)
         tune("methods", args.setting, arms, found, args.jobs, **ONCE)
-        all_of_them = {**published(args.setting), **found()}
-        write_json(PUBLISHED / args.setting / "tuning.json", all_of_them)
+        write_json(PUBLISHED / args.setting / "tuning.json", {**before, **found()})
     if args.only in (None, "run"):
         compare(f"methods-{args.setting}", chosen(args.setting, methods), args.jobs)
         publish(args.setting, methods)
@@ -67,7 +67,7 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
     What is tuned already is taken as it is: here by an earlier call, or for docs/results/rows.json.
     """
     earlier = json.loads((RESULTS / "rows.json").read_text()).get(name, {}).get("rates", {})
-    before = published(name)
+    before = tuned_before(name)
     scores: dict[str, dict[float, list[float]]] = {}
     for key, method in methods.items():
         known = before.get(key) or earlier.get(method.get("tuned_as"), {})
@@ -79,7 +79,7 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
     return {key: by_rate for key, by_rate in scores.items() if by_rate}
 
 
-def published(name: str) -> dict[str, Any]:
+def tuned_before(name: str) -> dict[str, Any]:
     """What was tuned and published before, which is not tuned again."""
     file = PUBLISHED / name / "tuning.json"
     return dict(json.loads(file.read_text())) if file.is_file() else {}

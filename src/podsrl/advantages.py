@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from podsrl.arrays import as_array, as_rewards, like
+from podsrl.arrays import Array, as_array, as_rewards, like
 from podsrl.errors import InvalidInputError
 
 #: Which rewards of each group the kept ones are compared to, from the mask of the kept rollouts:
@@ -54,19 +54,7 @@ def group_advantages(
     rewards, chosen = as_rewards(rewards_P_N), as_array(kept)
     if baseline not in BASELINES:
         raise InvalidInputError(f"unknown baseline {baseline!r}; allowed: {', '.join(BASELINES)}")
-    by_index = chosen.dtype != bool
-    same = slice(-1) if by_index else slice(None)
-    if rewards.shape[same] != chosen.shape[same]:
-        raise InvalidInputError(
-            f"rewards {rewards.shape} and kept {chosen.shape} must have the same dimensions,"
-            " except for the last where kept holds indices"
-        )
-    kept_P_N = chosen
-    if by_index:
-        if ((chosen < 0) | (chosen >= rewards.shape[-1])).any():
-            raise InvalidInputError(f"kept holds indices outside 0..{rewards.shape[-1] - 1}")
-        kept_P_N = np.zeros(rewards.shape, dtype=bool)
-        np.put_along_axis(kept_P_N, chosen, True, axis=-1)
+    kept_P_N = _mask_of(chosen, rewards.shape)
     counted = BASELINES[baseline](kept_P_N) & ~np.isnan(rewards)
     count = counted.sum(axis=-1, keepdims=True)
     total = np.where(counted, rewards, 0.0).sum(axis=-1, keepdims=True)
@@ -77,6 +65,24 @@ def group_advantages(
         # eps = 0 and all rewards equal: 0/0, and the advantage is 0
         advantages = advantages / np.where(divisor > 0, divisor, 1.0)
     advantages = np.where(kept_P_N & ~np.isnan(advantages), advantages, 0.0)
-    if by_index:
+    if chosen.dtype != bool:
         advantages = np.take_along_axis(advantages, chosen, axis=-1)
     return like(rewards_P_N, advantages)
+
+
+def _mask_of(chosen: Array, shape: tuple[int, ...]) -> Array:
+    """What is kept as booleans of this shape, from such booleans or from indices."""
+    by_index = chosen.dtype != bool
+    same = slice(-1) if by_index else slice(None)
+    if shape[same] != chosen.shape[same]:
+        raise InvalidInputError(
+            f"rewards {shape} and kept {chosen.shape} must have the same dimensions,"
+            " except for the last where kept holds indices"
+        )
+    if not by_index:
+        return chosen
+    if ((chosen < 0) | (chosen >= shape[-1])).any():
+        raise InvalidInputError(f"kept holds indices outside 0..{shape[-1] - 1}")
+    kept_P_N = np.zeros(shape, dtype=bool)
+    np.put_along_axis(kept_P_N, chosen, True, axis=-1)
+    return kept_P_N

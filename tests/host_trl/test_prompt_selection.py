@@ -1,6 +1,5 @@
 """`prompt_selection`: TRL generates for the prompts that a rule chooses by their history."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from podsrl.errors import InvalidInputError, UnknownNameError
-from podsrl.trl import PODSConfig, checkpoint
-from support.trl_runs import equal, logged, table_of, weights
+from podsrl.trl import PODSConfig
+from support.trl_runs import equal, logged, straight_and_resumed, table_of, weights
 
 FIELDS = {"downsampling_rule": "max_contrast", "num_generations": 1, "prompt_selection": "thompson"}
 
@@ -50,13 +49,7 @@ def test_prompts_with_contrast_are_generated_for_and_the_others_are_not_forgotte
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{"num_iterations": 2}, {"gradient_accumulation_steps": 2}])
 def test_a_resumed_run_chooses_as_an_uninterrupted_one(make_trainer, more):
-    fields = {**FIELDS, **more, "max_steps": 6, "save_strategy": "steps", "save_steps": 3}
-    straight = make_trainer(4, **fields)
-    straight.train()
-    folder = Path(straight.args.output_dir)
-    shutil.rmtree(folder / "checkpoint-6")  # as if it had been killed before
-    second = make_trainer(4, **fields)
-    second.train(resume_from_checkpoint=str(checkpoint.last_complete(folder)))
+    straight, second = straight_and_resumed(make_trainer, 4, **FIELDS, **more)
     assert equal(weights(straight), weights(second))
     for name, value in straight.prompts.history.state().items():
         assert np.array_equal(value, getattr(second.prompts.history, name)), name

@@ -1,13 +1,12 @@
 """A run that was killed goes on as if it had not been."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from support.trl_runs import equal, weights
+from support.trl_runs import equal, straight_and_resumed, weights
 
 
 @pytest.mark.slow
@@ -20,14 +19,7 @@ from support.trl_runs import equal, weights
     ],
 )
 def test_resuming_between_two_generations_continues_exactly(make_trainer, fields):
-    fields |= {"max_steps": 5, "save_strategy": "steps", "save_steps": 3}
-    straight = make_trainer(8, **fields)
-    straight.train()
-    folder = Path(straight.args.output_dir)
-    shutil.rmtree(folder / "checkpoint-5")  # as if it had been killed before
-    second = make_trainer(8, **fields)
-    second.train(resume_from_checkpoint=str(checkpoint.last_complete(folder)))
-    assert second.state.global_step == 5
+    straight, second = straight_and_resumed(make_trainer, 8, **fields)
     assert equal(weights(straight), weights(second))
     assert second.rollouts_generated == straight.rollouts_generated
     assert second.clock.training_seconds > 0

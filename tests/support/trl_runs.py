@@ -1,5 +1,6 @@
 """A PODSTrainer on the tiny model and sums of two columns, ready in a second."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from trl import GRPOConfig, GRPOTrainer
 from podslab.tasks import get_task
 from podslab.training.run import to_dataset
 from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.trl import PODSConfig, PODSTrainer
+from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
 
 COMMON: dict[str, Any] = {
     "per_device_train_batch_size": 8,
@@ -97,6 +98,19 @@ def weights(trainer: Any) -> dict[str, torch.Tensor]:
 def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
     """Bit for bit."""
     return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def straight_and_resumed(make_trainer: Callable[..., Any], n: int, **fields: Any) -> Any:
+    """A trainer that trained five steps, and one that went on from the first one's third."""
+    fields |= {"max_steps": 5, "save_strategy": "steps", "save_steps": 3}
+    straight = make_trainer(n, **fields)
+    straight.train()
+    folder = Path(straight.args.output_dir)
+    shutil.rmtree(folder / "checkpoint-5")  # as if it had been killed before
+    second = make_trainer(n, **fields)
+    second.train(resume_from_checkpoint=str(checkpoint.last_complete(folder)))
+    assert second.state.global_step == 5
+    return straight, second
 
 
 def logged(trainer: Any) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ SUMMARY = "write a page to look into the rollouts of a run"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `pods inspect`."""
     parser.add_argument(
         "folders", nargs="+", type=Path, metavar="FOLDER", help="runs, or folders of runs"
     )

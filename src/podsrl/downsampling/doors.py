@@ -107,10 +107,12 @@ def keep_rows(
 
 
 def rule_name(rule: str | Rule) -> str:
+    """A rule as messages name it."""
     return repr(rule if isinstance(rule, str) else getattr(rule, "__qualname__", rule))
 
 
 def refuse_infinite(rewards: Array) -> None:
+    """Raise InvalidInputError if a reward is infinite."""
     if np.isinf(rewards).any():
         raise InvalidInputError(
             "rewards contain an infinite value; allowed are finite numbers, and NaN for a rollout"

@@ -33,6 +33,7 @@ def batch_rule(rule: Rule) -> Rule:
 
 
 def is_batch_rule(rule: Rule) -> bool:
+    """Whether a rule keeps rows across prompts."""
     return bool(getattr(getattr(rule, "func", rule), "keeps_rows_across_prompts", False))
 
 

@@ -92,14 +92,14 @@ def allocate(history: PromptHistory, rollouts: int, most: int = 8) -> Integers:
     [0, 5, 5]
     """
     a_D, b_D = history.posterior()
-    pair_D = history.spread() * a_D * b_D / ((a_D + b_D) * (a_D + b_D + 1))
+    spread_D = history.spread()
+    pair_D = spread_D * a_D * b_D / ((a_D + b_D) * (a_D + b_D + 1))
     # the gain of a prompt's first pair is its largest, so no more of them can be wanted than pairs
     best = np.argpartition(-pair_D, min(rollouts // 2, len(pair_D)) - 1)[: rollouts // 2]
     best = best[np.lexsort((best, -pair_D[best]))]
     a_D, b_D = a_D[best], b_D[best]
-    mixed_J_D = history.spread()[best] * (
-        1 - _power_mean(a_D, b_D, most) - _power_mean(b_D, a_D, most)
-    )
+    mixed_J_D = 1 - _power_mean(a_D, b_D, most) - _power_mean(b_D, a_D, most)
+    mixed_J_D *= spread_D[best]
     gain_J_D = np.diff(mixed_J_D[1:], axis=0)  # of the second rollout and on; one gains nothing
     gain_J_D[0] /= 2  # it comes with the first
     order = np.argsort(-gain_J_D.round(12), axis=None, kind="stable")

@@ -121,4 +121,5 @@ def last_complete(output_dir: str | Path) -> Path | None:
 
 
 def state_file(folder: Path, rank: int) -> Path:
+    """Where a rank's state is."""
     return folder / f"pods_state_{rank}.pt"

@@ -44,10 +44,12 @@ class PhaseClock(TrainerCallback):
             self.spent[name] += self.now() - began - inside
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if torch.cuda.is_initialized():  # forget the peak of an earlier run in this process
+        """Forget the peak of memory of an earlier run in this process."""
+        if torch.cuda.is_initialized():
             torch.cuda.reset_peak_memory_stats()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Start the step's clock."""
         self.spent.clear()
         self._began = self.now()
 

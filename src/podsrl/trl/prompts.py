@@ -50,10 +50,12 @@ class PromptChooser:
         }
 
     def state_dict(self) -> dict[str, Any]:
+        """The history, as a checkpoint keeps it."""
         state = self.history.state().items()
         return {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with what `state_dict` gave."""
         given: Any = {k: v.cpu().numpy() if torch.is_tensor(v) else v for k, v in state.items()}
         self.history = PromptHistory(**given)
 

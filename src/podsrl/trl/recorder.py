@@ -100,11 +100,13 @@ class RunRecorder(TrainerCallback):
             self.run.append_metrics({"step": state.global_step, **logs})
 
     def record(self, kept: Kept, advantages_K: torch.Tensor, tokenizer: Any) -> None:
+        """Write a generation's rollouts."""
         if self._rollouts is not None:
             columns = rollout_columns(kept, advantages_K, tokenizer, self.names)
             self._rollouts.write(kept.of.step + 1, columns)
 
     def finish(self, steps: int, training_seconds: float) -> None:
+        """Write that the run is complete."""
         if PartialState().is_main_process:
             self.run.finish(self.config["arm"], self.config["seed"], steps, training_seconds)
 

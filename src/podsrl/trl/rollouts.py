@@ -37,6 +37,7 @@ class Rollouts:
 
     @property
     def n(self) -> int:
+        """The number of rollouts per prompt."""
         return self.rewards_P_N.shape[1]
 
     @cached_property

@@ -103,6 +103,7 @@ def select(groups: Sequence[Group], selection: Selection, step: int) -> list[Gro
 
 
 def kept_keys(groups: Sequence[Group]) -> set[str]:
+    """The keys of every row of the kept rollouts."""
     return {row.key for group in groups for one in group if one.kept for row in one.rows}
 
 

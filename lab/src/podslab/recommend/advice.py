@@ -56,8 +56,8 @@ class Advice:
 
     def table(self) -> str:
         """The grid, one cell per line, the one recommendation, and its settings."""
-        lines = [
-            *([f"{self.pays}\n"] if self.pays else []),
+        lines = [f"{self.pays}\n"] if self.pays else []
+        lines += [
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
             "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
             " mean over rows. equal: rows of prompts whose kept rewards are all equal.",

@@ -51,7 +51,8 @@ EXPENSIVE = {"num_iterations": 2, "gradient_checkpointing": True}
 class Setting:
     """One setting: rows per step, seconds of processor time for each run, and what is trained.
 
-    start: the learning rate to try first. measure: what counts as right.
+    start: the learning rate to try first, and that of what is not tuned. measure: what counts as
+    right. config: what it starts from. evaluations: after the first, evenly over the seconds.
     """
 
     what: str
@@ -60,6 +61,8 @@ class Setting:
     settings: Mapping[str, Any] = field(default_factory=dict)
     start: float = 1e-4
     measure: str = ANSWERS
+    config: str = "evidence"
+    evaluations: int = 8
 
 
 def _sums(columns: int, noise: float) -> dict[str, Any]:
@@ -88,15 +91,36 @@ _FORM = {
 _EVERY = {**_FORM, "form_reward": "every", "reward_weights": [1.0, 0.1, 0.1]}
 _WRONG = {**_FORM, "form_reward": "wrong", "reward_weights": [1.0, 1.0, 1.0]}
 _HARD = {"tiny_options": {"min_columns": 2, "max_columns": 7, "noise": 0.5, "steps": 500}}
+#: What `numbers.yaml` sets for its own rule, set back.
+_PRETRAINED = {
+    **{"num_generations": 8, "downsampling_rule": "max_variance", "advantage_baseline": "kept"},
+    **{"skip_fillers": False, "evaluation_problems": 96, "save_strategy": "no"},
+    "rollout_log": True,
+}
 _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
+
+
+def _few(prompts: int) -> dict[str, Any]:
+    """A third is right in 2 of 3 rollouts at the start, a third in .4, a third in none at all."""
+    return {
+        "task_options": {"min_columns": 2, "max_columns": 7, "train_size": prompts},
+        "tiny_options": {"min_columns": 2, "max_columns": 5, "noise": 0.15, "steps": 500},
+    }
+
+
 SETTINGS = {
     "mixed-16": Setting("mixed difficulty", 16, 40),
-    "few-128": Setting(
-        "128 prompts of mixed difficulty, again and again",
+    "few-512": Setting("512 prompts, again and again", 16, 100, _few(512)),
+    "few-4000": Setting("4,000 prompts", 16, 100, _few(4000)),
+    "pretrained-16": Setting(
+        "a pretrained model that is rarely right, all at one rate",
         16,
-        100,
-        {"task_options": {"min_columns": 2, "max_columns": 7, "train_size": 128}},
+        300,
+        _PRETRAINED,
+        start=3e-5,
+        config="numbers",
+        evaluations=4,
     ),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),

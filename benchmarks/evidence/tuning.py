@@ -30,10 +30,10 @@ def comparison(
     setting = SETTINGS[name]
     batch = {"per_device_train_batch_size": setting.rows, "training_clock": "cpu"}
     return {
-        "config": "evidence",
+        "config": setting.config,
         "settings": {**settings_of(name), **batch, **settings},
         "budget": {"training_seconds": round(setting.seconds * share)},
-        "evaluations": 8,
+        "evaluations": setting.evaluations,
         "seeds": seeds,
         "arms": dict(arms),
     }

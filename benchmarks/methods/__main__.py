@@ -14,6 +14,7 @@ is to add a file (and a rule, which may be "file.py:function"); `--methods` also
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -88,14 +89,15 @@ def tuned_before(name: str) -> dict[str, Any]:
 def chosen(name: str, methods: Mapping[str, Any]) -> dict[str, Any]:
     """The methods at their best rates; of a family the one that did best."""
     found = tuned(name, methods)
-    rate = {key: best(of) for key, of in found.items()}
-    score = {key: float(np.mean(of[rate[key]])) for key, of in found.items()}
+    rate = {**dict.fromkeys(methods, SETTINGS[name].start), **{k: best(found[k]) for k in found}}
+    score = {key: float(np.mean(found.get(key, {}).get(rate[key], 0.0))) for key in methods}
     families = {key: method.get("family", key) for key, method in methods.items()}
     arms = {}
     for family in dict.fromkeys(families.values()):
         key = max((key for key in methods if families[key] == family), key=lambda key: score[key])
         arms[key] = {"like": "pods", **methods[key]["arm"], "learning_rate": rate[key]}
-    return comparison(name, arms, SEEDS, **ONCE)
+    launch = [sys.executable, "-m", "benchmarks.methods.uneven"]
+    return {**comparison(name, arms, SEEDS, **ONCE), "launch": launch}
 
 
 def publish(name: str, methods: Mapping[str, Any]) -> None:

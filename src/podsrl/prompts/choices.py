@@ -37,14 +37,19 @@ def thompson(
     >>> thompson(history, 1, np.random.default_rng(0))
     array([2])
     """
-    a_D, b_D = history.posterior()
-    all_D = a_D + b_D
-    mean_D = a_D / all_D
-    deviation_D = np.sqrt(mean_D * (1 - mean_D) / (all_D + 1))
-    normal_D = rng.standard_normal(len(a_D), dtype=np.float32)
-    drawn_D = np.clip(mean_D + deviation_D * normal_D, 0.0, 1.0)
+    drawn_D, b_D = history.posterior()
+    all_D = drawn_D + b_D
+    drawn_D /= all_D  # the mean; in place, as a million new numbers cost a millisecond
+    deviation_D = drawn_D * (1 - drawn_D)
+    deviation_D /= all_D + 1
+    np.sqrt(deviation_D, out=deviation_D)
+    deviation_D *= rng.standard_normal(len(b_D), dtype=np.float32)
+    drawn_D += deviation_D
+    np.clip(drawn_D, 0.0, 1.0, out=drawn_D)
     if target is None:
-        return _largest(history.spread() * drawn_D * (1 - drawn_D), count, rng)
+        worth_D = drawn_D * (1 - drawn_D)
+        worth_D *= history.spread()
+        return _largest(worth_D, count, rng)
     return _largest(-np.abs(drawn_D - target), count, rng)
 
 

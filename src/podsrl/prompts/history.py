@@ -37,6 +37,7 @@ class PromptHistory:
     origin: float | None = None  # the first reward
     low: float = 0.0  # the lowest reward so far, less `origin`
     high: float = 0.0  # the highest, less `origin`
+    graded: bool = False  # whether there were others than these two
 
     @classmethod
     def of(cls, prompts: int) -> "PromptHistory":
@@ -57,6 +58,8 @@ class PromptHistory:
         if self.origin is None and any_P.any():
             self.origin = float(rewards[scored_P_N][0])
         rewards = np.where(scored_P_N, rewards - (self.origin or 0.0), np.nan)
+        known = [0.0, self.low, self.high]
+        self.graded |= len(np.unique([*known, *rewards[scored_P_N]])) > 2
         lowest_P, highest_P = np.fmin.reduce(rewards, axis=1), np.fmax.reduce(rewards, axis=1)
         self.low = float(np.fmin.reduce(lowest_P, initial=self.low))
         self.high = float(np.fmax.reduce(highest_P, initial=self.high))
@@ -94,6 +97,8 @@ class PromptHistory:
 
         It is 1 for rewards of two values, and goes to 0 for graded ones that are all alike.
         """
+        if not self.graded:
+            return np.ones_like(self.count_D)
         squares_D = self.squares_D - self.low * (2 * self.total_D - self.low * self.count_D)
         mean_D, all_D = self.rates(), self.count_D + _PRIOR
         variance_D = (_PRIOR / 2 + squares_D / self._range**2) / all_D - mean_D**2

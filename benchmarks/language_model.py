@@ -162,7 +162,7 @@ def summary(
     return {"arm": arm, "rate": rate, "seed": seed, **by_step, "gradients": probes}
 
 
-#: What the figures show, in their colours; the first two stand in the README.
+#: What the figure shows, in its colours.
 SHOWN = {
     "grpo-8": INK,
     "contrast-8-group-ended": OKABE_ITO[2],
@@ -174,27 +174,21 @@ PANELS = {
     "tokens": "tokens of a rollout",
     "clipped": "cut off at 32 tokens, %",
 }
-#: Seconds of the tables, as spent and as if rows of advantage 0 had cost no pass.
-TIMES = {"right": (200, 400), "skipped": (200, 300, 380)}
+TIMES = (200, 400)  # seconds of the table
 
 
-def seconds(run: dict[str, Any], skipped: bool = False) -> list[float]:
-    """Processor seconds of training up to each step; a probed step counts as the median one.
-
-    With `skipped` as if rows of advantage 0 had cost no pass, but for one of a step.
-    """
+def seconds(run: dict[str, Any]) -> list[float]:
+    """Processor seconds of training up to each step; a probed step counts as the median one."""
     probed = {probe["step"] for probe in run["gradients"]}
-    update, fillers = run["cpu_seconds_update"], run["filler_rows"]
+    update = run["cpu_seconds_update"]
     usual = median(spent for step, spent in enumerate(update) if step not in probed)
     update = [usual if step in probed else one for step, one in enumerate(update)]
-    shares = [max(1, ROWS - filler) / ROWS if skipped else 1.0 for filler in fillers]
-    spent = zip(run["cpu_seconds_generate"], update, shares, strict=True)
-    return list(accumulate(g + u * share for g, u, share in spent))
+    return list(accumulate(map(sum, zip(run["cpu_seconds_generate"], update, strict=True))))
 
 
-def at(run: dict[str, Any], time: float, series: str = "right", skipped: bool = False) -> float:
+def at(run: dict[str, Any], time: float, series: str = "right") -> float:
     """The mean of a series in the three steps up to a time, nan if the run ended before."""
-    curve = seconds(run, skipped)
+    curve = seconds(run)
     done = sum(one <= time for one in curve)
     if not done or curve[-1] < 0.95 * time:
         return math.nan
@@ -207,31 +201,25 @@ def table(own: list[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {"name": NAMES[own[0]["arm"]] + other, "seeds": len(own)}
     found["start"] = fmean(run["right"][0] for run in own)
     found["last"] = [fmean(run["right"][STEPS - 3 : STEPS]) for run in own]
-    for what, times in TIMES.items():
-        values = {t: [at(run, t, skipped=what == "skipped") for run in own] for t in times}
-        known = {str(t): [v for v in of if not math.isnan(v)] for t, of in values.items()}
-        found[what] = {time: of for time, of in known.items() if of}
-    return found
+    known = {str(t): [v for run in own if not math.isnan(v := at(run, t))] for t in TIMES}
+    return {**found, "right": {time: of for time, of in known.items() if of}}
 
 
-def draw(arms: dict[str, list[dict[str, Any]]], panels: dict[str, str], name: str) -> None:
-    """A line for each arm, the mean of its seeds; of two arms also the range of seeds."""
+def draw(arms: dict[str, list[dict[str, Any]]]) -> None:
+    """A line for each arm, the mean of its seeds."""
     with style():
-        figure = Figure(figsize=(4.9 * len(panels), 3.9), layout="constrained")
-        row = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (series, label) in zip(row, panels.items(), strict=True):
+        figure = Figure(figsize=(4.9 * len(PANELS), 3.9), layout="constrained")
+        row = figure.subplots(1, len(PANELS))
+        for axes, (series, label) in zip(row, PANELS.items(), strict=True):
             scale = 1 if series == "tokens" else 100
             for place, (arm, own) in enumerate(arms.items()):
                 times = range(50, 401, 10)
                 values = scale * np.array([[at(run, t, series) for t in times] for run in own])
                 look = {"color": SHOWN[arm], "ls": ["-", "--", "-.", ":"][place]}
                 axes.plot(times, values.mean(0), label=NAMES[arm], **look)
-                if len(arms) == 2:
-                    ends = values.min(0), values.max(0)
-                    axes.fill_between(times, *ends, color=SHOWN[arm], alpha=0.13, lw=0)
             axes.set(xlabel="seconds of training", ylabel=label)
         row[0].legend(fontsize=9.5, loc="lower left", bbox_to_anchor=(-0.05, 1.0))
-        write_whole(RESULTS / name, render(figure, "png"))
+        write_whole(RESULTS / "language-model.png", render(figure, "png"))
 
 
 def write_page(runs: list[dict[str, Any]]) -> None:
@@ -245,10 +233,7 @@ def write_page(runs: list[dict[str, Any]]) -> None:
         arms.setdefault(name, []).append(longest[arm, rate, seed])
     tables = {arm: table(own) for arm, own in arms.items()}
     write_json(RESULTS / "language-model.json", {"arms": tables, "runs": runs})
-    shown = {arm: arms[arm] for arm in SHOWN if arm in arms}
-    draw(shown, PANELS, "language-model.png")
-    first = dict(list(shown.items())[:2])
-    draw(first, {"right": PANELS["right"]}, "language-model-right.png")
+    draw({arm: arms[arm] for arm in SHOWN if arm in arms})
 
 
 def main() -> None:

@@ -1,14 +1,14 @@
 """PODS on one GPU, in at most nine minutes, without a network.
 
-Makes a model of 30 million parameters from nothing, compares GRPO, GRPO-GA and PODS at equal
-training time, and writes summary.json, README.md and figures. It keeps to its time, and writes what
-it has after every part.
+Trains SmolLM2-135M by GRPO, by its filter and with rows chosen across prompts, at equal training
+time, and writes summary.json, README.md and figures. It keeps to its time.
 
     python -m benchmarks.gpu --output docs/results/gpu
     python -m benchmarks.gpu --smoke --output runs/gpu-smoke        # a trial on a CPU, a minute
 
 Where a machine has torch but no network: `pip download --no-deps` the other packages elsewhere, and
 `pip install --no-index --no-deps --target FOLDER` them there, with PYTHONPATH=FOLDER:src:lab/src:.
+The model is made once, by `pods evaluate smollm2`, say, and may be carried: `--model FOLDER`.
 """
 
 import argparse
@@ -24,7 +24,6 @@ from pathlib import Path
 import torch
 
 from benchmarks.gpu import comparison, sizes
-from benchmarks.gpu.model import choose_columns, warm_start
 from benchmarks.gpu.report import Results
 from podsrl.rollout_log.environment import describe_environment
 
@@ -42,8 +41,7 @@ def main() -> int:
     torch.set_float32_matmul_precision("high")
     with tempfile.TemporaryDirectory(prefix="podsrl-gpu-") as temporary:
         session = Session(args, device, Path(temporary))
-        if session.part("model", session.model):
-            session.part("comparison", session.comparison)
+        session.part("comparison", session.comparison)
     print((args.output / "README.md").read_text(encoding="utf-8"))
     return int(bool(session.results.values["problems"]))
 
@@ -68,22 +66,14 @@ class Session:
         """The seconds of work that are left."""
         return self.began + 60.0 * self.args.minutes - RESERVE - time.time()
 
-    def part(self, name: str, work: Callable[[], None]) -> bool:
-        """Do a part and write the results; False, and a note among them, if it failed."""
+    def part(self, name: str, work: Callable[[], None]) -> None:
+        """Do a part and write the results, and a note among them, if it failed."""
         self.say(name)
         try:
             work()
         except Exception:  # noqa: BLE001 (what was measured before is written)
             self.results.values["problems"][name] = traceback.format_exc()
         self.write()
-        return name not in self.results.values["problems"]
-
-    def model(self) -> None:
-        """Make the model, and choose sums that it gets right some of the time."""
-        seconds = self.size.warm_share * 60.0 * self.args.minutes
-        found = warm_start(self.size.model, self.device, seconds, self.folder / "model")
-        found["columns"] = choose_columns(found["pass_rates"])
-        self.results.values["model"] = found
 
     def comparison(self) -> None:
         """Compare the arms, for as many seeds as there is time."""
@@ -91,14 +81,13 @@ class Session:
         study = comparison.Study(
             size=size,
             device=self.device,
-            model=self.folder / "model",
-            columns=self.results.values["model"]["columns"],
             folder=self.runs,
+            model=self.args.model,
             first_seed=self.args.first_seed,
         )
         overhead = comparison.warm_up(study)
         plan = sizes.share_out(
-            self.left, len(study.arms()), overhead, size.least, size.most, size.seeds
+            self.left, len(comparison.ARMS), overhead, size.least, size.most, size.seeds
         )
         self.say(f"{overhead:.1f} s of a run are not training; {plan}")
         if not plan.seeds:
@@ -112,7 +101,7 @@ class Session:
             fits=lambda: self.left > plan.training_seconds + 0.7 * overhead,
             after_each=self.say,
         )
-        self.results.read_runs(self.runs, list(study.arms()))
+        self.results.read_runs(self.runs, list(comparison.ARMS))
 
     def write(self) -> None:
         """Write what was measured so far."""
@@ -131,6 +120,7 @@ def arguments() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--output", type=Path, default=Path("docs/results/gpu"), help="folder of the results")
+    add("--model", help="a folder with the model (SmolLM2-135M-Instruct, from the cache)")
     add("--runs", type=Path, help="keep the runs in this new folder (default: they are deleted)")
     add("--minutes", type=float, default=9.0, help="for everything (9)")
     add("--first-seed", type=int, default=0, help="another one for every session (0)")

@@ -1,4 +1,4 @@
-"""GRPO, GRPO-GA and PODS at equal training time, by the machinery of `pods compare`.
+"""GRPO, its filter and rows across prompts at equal time, by the machinery of `pods compare`.
 
 All runs are made in this process, one after the other: the libraries are loaded and the GPU's
 kernels are warm for every arm alike, and no time goes to starting processes.
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.gpu.model import longest
 from benchmarks.gpu.sizes import Plan, Size
 from podslab.comparison.comparison import ComparisonSpec, RunOf, open_comparison
 from podslab.comparison.comparison_config import parse_comparison
@@ -27,29 +26,31 @@ _WARM_STEPS = 2
 _LEFT_OUT = 2  # of each run, steps that are not in the table of phases
 
 
+#: Eight rollouts of each prompt; GRPO keeps them all, the others rows of several times the prompts.
+ARMS: dict[str, dict[str, Any]] = {
+    "grpo": {"num_generations": 8, "downsampling_rule": "max_variance", "skip_fillers": False},
+    "filter": {"num_generations": 2, "downsampling_rule": "pass_band"},
+    "top_advantage": {"num_generations": 2, "downsampling_rule": "top_advantage"},
+    "max_contrast": {"num_generations": 1, "downsampling_rule": "max_contrast"},
+}
+
+
 @dataclass(frozen=True)
 class Study:
-    """What all runs share; `columns` are those of the sums, `folder` is that of the runs."""
+    """What all runs share; `folder` is that of the runs, `model` replaces the size's own."""
 
     size: Size
     device: str
-    model: Path
-    columns: tuple[int, int]
     folder: Path
+    model: str | None = None
     first_seed: int = 0
-
-    def arms(self) -> dict[str, dict[str, Any]]:
-        """The arms; `across` spreads the rows over m times as many prompts."""
-        n, m = self.size.n, self.size.m
-        across = {"num_rollouts": n // m, "num_generations": 1, "downsampling_rule": "max_contrast"}
-        return {"grpo": {}, "grpo_ga": {}, "pods": {}, "across": across}
 
     def spec(self, seeds: Sequence[int], budget: dict[str, float]) -> ComparisonSpec:
         """The comparison."""
         config = {
-            "config": "arithmetic",
+            "config": self.size.config,
             "settings": self._settings(),
-            "arms": self.arms(),
+            "arms": {arm: {"like": "pods", **own} for arm, own in ARMS.items()},
             "seeds": list(seeds),
             "budget": budget,
             "evaluations": self.size.evaluations if "training_seconds" in budget else 1,
@@ -58,31 +59,22 @@ class Study:
         return parse_comparison(config, "gpu")
 
     def _settings(self) -> dict[str, Any]:
-        size, (low, high) = self.size, self.columns
         on_gpu = self.device != "cpu"
+        model = {"model_name_or_path": self.model} if self.model else {}
         return {
-            "model_name_or_path": str(self.model),
-            "dtype": "float32",  # with bf16 below: mixed precision, as the paper's settings
-            "model_init_kwargs": {"device_map": None},
+            **self.size.settings,
+            **model,
             "use_cpu": not on_gpu,
             "training_clock": "wall" if on_gpu else "cpu",  # a trial may run beside much else
-            "bf16": on_gpu,
-            "task_options": {
-                "min_columns": low,
-                "max_columns": high,
-                "train_size": 16384 if low > 2 else 1024,
-                "test_size": size.problems,
-            },
+            "bf16": on_gpu,  # with weights of float32: mixed precision, as the paper's settings
+            "num_rollouts": 8,
+            "num_generations": 8,
             "downsampling_rule": "max_variance",
-            "num_rollouts": size.n,
-            "num_generations": size.m,
-            "per_device_train_batch_size": size.prompts * size.m,
-            "max_completion_length": longest(high),
-            "learning_rate": size.learning_rate,
-            "warmup_steps": 4,
-            "evaluation_problems": size.problems,
+            "advantage_baseline": "group",
+            "skip_fillers": True,
+            "per_device_train_batch_size": self.size.rows,
+            "evaluation_problems": self.size.problems,
             "evaluation_repeats": 1,
-            "evaluation_batch_size": 512,
             "save_strategy": "no",
             "rollout_log": False,
         }
@@ -120,7 +112,7 @@ def compare(
     seeds = range(study.first_seed, study.first_seed + plan.seeds)
     spec = study.spec(seeds, {"training_seconds": plan.training_seconds})
     open_comparison(spec)
-    problems, arms = {}, list(study.arms())
+    problems, arms = {}, list(ARMS)
     for turn, seed in enumerate(spec.seeds):
         for i in range(len(arms)):
             run = RunOf(arms[(i + turn) % len(arms)], seed)

@@ -47,8 +47,6 @@ class Results:
     def _page(self) -> str:
         values = self.values
         parts = ["# Measured on a GPU\n", _head(values)]
-        if model := values.get("model"):
-            parts.append(_model(model))
         if found := values.get("comparison"):
             parts += ["## Seconds of a step\n", _phases(found["phases"])]
             if "markdown" in found:
@@ -76,20 +74,6 @@ def _head(values: Mapping[str, Any]) -> str:
     if values.get("smoke"):
         lines.append("**A trial of the script (`--smoke`): these numbers mean nothing.**")
     return "\n\n".join(lines) + "\n"
-
-
-def _model(model: Mapping[str, Any]) -> str:
-    rates, settings, (low, high) = model["pass_rates"], model["settings"], model["columns"]
-    table = _table(
-        ["columns", *map(str, rates)], [["right", *(f"{100 * r:.0f} %" for r in rates.values())]]
-    )
-    return (
-        f"## The model\n\nQwen2's architecture, {model['parameters'] / 1e6:.1f} million parameters,"
-        f" made from nothing by {settings['steps']} steps of {settings['batch_size']} sums with a"
-        f" slip in {100 * settings['noise']:.0f} % of their columns, in {model['seconds']:.0f} s."
-        f" Sampled answers that are right, by difficulty, before reinforcement learning:\n\n{table}"
-        f"\nThe comparison uses sums of {low} to {high} columns.\n"
-    )
 
 
 def _phases(by_arm: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,34 +1,29 @@
 """The sizes of everything on a GPU, and of a trial on a CPU; and how the time is shared out."""
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 from benchmarks.small_model import SMALL
-from podslab.models.tiny import TinySettings
 
 
 @dataclass(frozen=True)
 class Size:
-    """What to build and how to compare.
+    """What to train and how to compare.
 
     Attributes:
-        model: The model and its warm start.
-        warm_share: The largest share of the whole time that the warm start may take.
-        prompts: The prompts per step of GRPO and PODS.
-        n, m: The rollouts generated and kept of each.
-        learning_rate: The learning rate of all arms.
+        config: What the laboratory calls the settings that all arms share.
+        settings: What differs from them.
+        rows: The rows of an update.
         problems: The problems of an evaluation.
         evaluations: The evaluations of a run after the first.
         least, most: The training seconds of a run.
         seeds: The seeds at most.
     """
 
-    model: TinySettings
-    warm_share: float
-    prompts: int
-    n: int
-    m: int
-    learning_rate: float
+    config: str
+    settings: Mapping[str, Any]
+    rows: int
     problems: int
     evaluations: int
     least: float
@@ -37,26 +32,9 @@ class Size:
 
 
 GPU = Size(
-    model=TinySettings(
-        min_columns=4,
-        max_columns=10,
-        noise=0.2,
-        steps=1200,
-        batch_size=256,
-        learning_rate=1e-3,
-        warmup_steps=50,
-        hidden_size=512,
-        intermediate_size=2048,
-        layers=8,
-        heads=8,
-        key_value_heads=4,
-        initializer_range=0.03,
-    ),
-    warm_share=0.16,
-    prompts=32,
-    n=64,
-    m=16,
-    learning_rate=1e-4,
+    config="numbers",
+    settings={"model_name_or_path": "smollm2", "dtype": "float32"},
+    rows=64,
     problems=512,
     evaluations=5,
     least=30.0,
@@ -65,12 +43,14 @@ GPU = Size(
 )
 
 SMOKE = Size(
-    model=replace(SMALL, max_columns=3, steps=60, batch_size=32),
-    warm_share=0.25,
-    prompts=2,
-    n=16,
-    m=4,
-    learning_rate=1e-4,
+    config="arithmetic",
+    settings={
+        "model_name_or_path": "tiny",
+        "tiny_options": asdict(replace(SMALL, max_columns=3, steps=60, batch_size=32)),
+        "task_options": {"min_columns": 2, "max_columns": 3, "test_size": 16},
+        "max_completion_length": 48,
+    },
+    rows=16,
     problems=16,
     evaluations=1,
     least=1.0,

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.evidence.harness import mean_accuracy, with_interval
 from benchmarks.evidence.rows_settings import AUTHORS, SETTINGS
+from benchmarks.methods import costs
 from podslab.report.curves import ArmCurves
 from podslab.report.drawing import INK, OKABE_ITO, SOFT, TOL, render, style
 from podslab.report.statistics import Speedup, mean_over_seeds, speed_up
@@ -40,6 +41,10 @@ NAME` runs a setting again, and `--only page` writes this page from the files of
 is a file of six lines, as `benchmarks/methods/max_contrast.yaml`; yours is welcome.
 """
 
+_COSTS = """*Times as fast as the best GRPO where generating a rollout takes g/u times a pass over
+a row: the same runs, replayed. Dashed, in a method's colour: what the model behind `pods recommend`
+predicts from the pass rates before training. No point: the level of GRPO is not reached.*"""
+
 
 def write_page(folder: Path) -> None:
     """Write methods.md and methods.json beside the folder, and a figure for each setting in it."""
@@ -53,8 +58,13 @@ def write_page(folder: Path) -> None:
         if by_method:
             found[setting.name] = summary(setting.name, by_method)
             parts.append(_section(setting.name, by_method, found[setting.name]))
-            drawn = figure(by_method, found[setting.name])
-            write_whole(setting.with_suffix(".png"), render(drawn, "png"))
+            drawn = {"": figure(by_method, found[setting.name])}
+            if "by_cost" in found[setting.name]:
+                names = {key: of[0]["name"] for key, of in by_method.items()}
+                times, rows = (found[setting.name][what] for what in ("by_cost", "rows"))
+                drawn["-costs"] = costs.figure(times, names, rows)
+            for which, one in drawn.items():
+                write_whole(folder / f"{setting.name}{which}.png", render(one, "png"))
     write_json(folder.with_suffix(".json"), found)
     write_whole(folder.with_suffix(".md"), "\n".join(parts).encode())
 
@@ -101,7 +111,10 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "seeds": len(runs),
         }
     what = {"what": SETTINGS[setting].what, "rows": by_method[grpo][0]["rows"], "reference": grpo}
-    return {**what, "methods": methods}
+    found_here = {**what, "methods": methods}
+    if setting.startswith("few"):
+        found_here["by_cost"] = costs.replayed(found, grpo)
+    return found_here
 
 
 def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> str:
@@ -129,6 +142,8 @@ def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, An
             f" {np.mean(one['over_run']):.1%} | {one['end']:.0%} | {one['rollouts']:.0f} |"
             f" {one['steps']:.0f} | {one['fillers']:.0%} | {one['g_over_u']:.2f} |"
         )
+    if "by_cost" in found:
+        lines += [f"\n![Times as fast over g/u](methods/{setting}-costs.png)\n", _COSTS]
     return "\n".join([*lines, "", *_differences(by_method, methods)]) + "\n"
 
 

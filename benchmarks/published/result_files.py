@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.published.by_measure import remarks
 from benchmarks.published.csv_exports import read_multi_gpu
 from podslab.report.curves import ArmCurves
 from podslab.report.load_runs import Arm, Comparison
@@ -122,7 +121,7 @@ def read_published(folder: str | Path) -> list[Comparison]:
     if absent:
         note = f"not in {folder}, so nothing is said of them here: {'; '.join(absent)}"
         comparisons[0] = replace(comparisons[0], notes=(*comparisons[0].notes, note))
-    return [replace(c, remarks=tuple(remarks(c))) for c in comparisons]
+    return comparisons
 
 
 def _chosen(settings: Mapping[str, Any]) -> Iterator[Experiment]:

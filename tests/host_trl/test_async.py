@@ -415,7 +415,8 @@ def test_an_epoch_across_prompts_ends_and_its_checkpoint_says_where(saved, args,
         }  # fmt: skip
         trainer = AsyncGRPOTrainer(**given, weight_transfer=server)
         # of four rollouts under way at a time, those of a prompt are ready before the next one's
-        PODSRolloutWorker(trainer, num_rollouts=4, rule="max_contrast", window=4)
+        worker = PODSRolloutWorker(trainer, num_rollouts=4, rule="max_contrast", window=4)
+        worker._mp_ctx = multiprocessing.get_context("fork")  # a new process imports for 7 s
         trainer.train()
     # two rows each, as many as prompts in all; TRL counts a batch that it has fetched ahead
     assert trainer.state.global_step == 3

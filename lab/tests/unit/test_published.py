@@ -70,11 +70,6 @@ def test_the_papers_single_gpu_numbers_are_reproduced():
     (note,) = comparison.notes
     assert "not in" in note
     assert "Llama" in note
-    by_form, by_both, end = comparison.remarks[1:]
-    assert "By form: best 99.2 % with pods, 95.1 % with grpo; speed-up of pods 3.00x" in by_form
-    assert "By both at once: best 82.4 % with pods, 77.4 % with grpo" in by_both
-    assert "1.8 points more answers right than grpo, and 25.7 points more in the asked" in end
-    assert end.endswith("most of what sets the two apart is form.")
 
 
 @paper
@@ -87,19 +82,12 @@ def test_the_papers_multi_gpu_numbers_are_reproduced():
     assert grpo_ga.seconds_per_step > 2 * pods.seconds_per_step
 
 
-def test_a_sample_of_the_papers_results_shows_answers_form_and_both(tmp_path):
+def test_a_sample_of_the_papers_results_is_read():
     """Two of the ten runs of each arm, as published; the tests above read them all."""
-    comparison, (grpo, pods) = only(SAMPLE)
+    _, (grpo, pods) = only(SAMPLE)
     assert (len(grpo.seeds), len(pods.seeds)) == (2, 2)
     assert pods.speedups["grpo"].ratio == 2.0
     assert f"{100 * pods.base.mean:.2f}" == "59.95"
-    answers, form, both, end = comparison.remarks
-    assert answers.startswith("By answers: best 83.0 % with pods, 81.7 % with grpo; speed-up")
-    assert "By form: best 99.4 % with pods, 97.9 % with grpo" in form
-    assert "By both at once: best 82.7 % with pods, 80.9 % with grpo" in both
-    assert "97 to 99 % over its checkpoints, 0 to 98 % with grpo" in end
-    page = write_report([comparison], tmp_path, "A sample", 0).page.read_text()
-    assert "By form: best 99.4 % with pods" in page
 
 
 def summarised(title):

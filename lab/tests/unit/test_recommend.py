@@ -144,7 +144,7 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
 def test_many_rollouts_pay_where_few_are_right():
     advice = advise(KnownRates((0.01,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16))
     assert advice.choice.sizes == Sizes(16, 16, 1)
-    assert advice.relative(advice.choice) == pytest.approx(5.01, abs=0.005)
+    assert advice.relative(advice.choice) == pytest.approx(5.0, rel=0.05)
     assert "no larger n than 16 was compared" in advice.table()
     only = advise(KnownRates((0.01,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8], m=[2, 4])
     assert "no larger n than 8 was compared" in only.table()

@@ -164,8 +164,8 @@ Population = _Counted | ResampledRewards
 
 
 def _batches(prompts: int) -> int:
-    """Simulated: at least 8."""
-    return max(8, _DRAWS // prompts)
+    """Simulated: at least 8, and half the groups of other estimates, as each takes a choice."""
+    return max(8, _DRAWS // 2 // prompts)
 
 
 def _signal_across(rewards_D_N: Floats, prompts: int) -> Signal:

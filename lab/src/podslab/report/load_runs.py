@@ -46,7 +46,7 @@ class Comparison:
     clock: None for measured time. references: names of arms.
     base: the first points are of the untrained model, measured by each run on its "own", or once
     and "shared" by all; or "unknown". runs: where the rollouts lie. notes: what the reader must
-    know of the data; remarks: what else they show.
+    know of the data.
     """
 
     title: str
@@ -58,7 +58,6 @@ class Comparison:
     runs: tuple["Run", ...] = ()
     notes: tuple[str, ...] = ()
     details: str = ""
-    remarks: tuple[str, ...] = ()
 
     def arm(self, name: str) -> Arm:
         """The arm of that name."""

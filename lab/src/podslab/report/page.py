@@ -55,7 +55,6 @@ def section(
         "heading": heading(comparison),
         "headline": headline(comparison, summaries),
         "details": comparison.details,
-        "remarks": comparison.remarks,
         "modelled": None if comparison.clock is None else str(comparison.clock),
         "notes": comparison.notes,
         "verdicts": verdicts(comparison, summaries),

@@ -225,7 +225,6 @@ def as_json(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str
         "time": "measured" if comparison.clock is None else "modelled",
         "clock": None if comparison.clock is None else asdict(comparison.clock),
         "notes": list(comparison.notes),
-        "remarks": list(comparison.remarks),
         "arms": [
             asdict(summary)
             | {
@@ -251,7 +250,6 @@ def as_markdown(comparison: Comparison, summaries: Sequence[ArmSummary]) -> str:
     if comparison.clock is not None:
         lines.append(f"* Modelled time, not measured: {comparison.clock} per rollout.")
     lines += [f"* **{ratio}**: {text}" for ratio, text in verdicts(comparison, summaries)]
-    lines += [f"* {remark}" for remark in comparison.remarks]
     lines += [f"* Note: {note}." for note in comparison.notes]
     heads = ["", *(s.arm for s in summaries)]
     rows = [[name, *values] for name, values in table_rows(comparison, summaries)]

@@ -111,8 +111,10 @@ def _few(prompts: int) -> dict[str, Any]:
 
 SETTINGS = {
     "mixed-16": Setting("mixed difficulty", 16, 40),
-    "few-512": Setting("512 prompts, again and again", 16, 100, _few(512)),
-    "few-4000": Setting("4,000 prompts", 16, 100, _few(4000)),
+    "few-512": Setting(
+        "512 prompts, again and again, at the rates for mixed difficulty", 16, 100, _few(512)
+    ),
+    "few-4000": Setting("4,000 prompts, at the rates for mixed difficulty", 16, 100, _few(4000)),
     "pretrained-16": Setting(
         "a pretrained model that is rarely right, all at one rate",
         16,

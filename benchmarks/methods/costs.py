@@ -20,11 +20,11 @@ FEW = KnownRates((0.73, 0.62, 0.46, 0.38, 0.0, 0.0))
 _PREDICTED = {"drop": "max_contrast", "choose": "grpo-8-thompson", "both": "max_contrast-thompson"}
 
 
-def replayed(found: Mapping[str, ArmCurves], grpo: str) -> dict[str, list[float | None]]:
-    """Times as fast as GRPO at each of `RATIOS`; None where its level is not reached."""
-    clocks = [Clock(generate=ratio, update=1.0) for ratio in RATIOS]
+def replayed(found: Mapping[str, ArmCurves], grpo: str) -> dict[str, dict[str, float | None]]:
+    """Times as fast as GRPO by g/u, one of `RATIOS`; None where its level is not reached."""
+    clocks = {f"{ratio:g}": Clock(generate=ratio, update=1.0) for ratio in RATIOS}
     return {
-        key: [speed_up(found[grpo].replay(at), one.replay(at)).ratio for at in clocks]
+        key: {g: speed_up(found[grpo].replay(at), one.replay(at)).ratio for g, at in clocks.items()}
         for key, one in found.items()
         if key != grpo
     }
@@ -45,7 +45,7 @@ def figure(times: Mapping[str, Any], names: Mapping[str, str], rows: int) -> Fig
         axes = drawn.subplots()
         for place, (key, values) in enumerate(times.items()):
             colour = OKABE_ITO[place % len(OKABE_ITO)]
-            known = [value or float("nan") for value in values]
+            known = [value or float("nan") for value in values.values()]
             axes.plot(RATIOS, known, "o-", color=colour, label=names[key])
             if key in foreseen:
                 axes.plot(RATIOS, foreseen[key], "--", color=colour)

@@ -69,7 +69,7 @@ class UnevenTrainer(LabTrainer):
         rewards_R_F = self._calculate_rewards(self._rows, self._prompts, said, ids).cpu()
         rewards_P_N = weighted_sums(rewards_R_F, self.reward_weights.cpu()).view(groups, n).numpy()
         mixed_P = np.flatnonzero(rewards_P_N[:, 0] != rewards_P_N[:, 1])
-        going = mixed_P[: groups * self.num_generations // n]
+        going = mixed_P[: groups * self.selection.num_kept // n]
         self._counted_P_N = np.isin(np.arange(groups), going)[:, None] & np.ones(n, dtype=bool)
         make(self._counted_P_N)
 

@@ -23,6 +23,8 @@ PAGES = (
 )
 NUMBER = re.compile(r"\d[\d.,]*( %|x)?<!--([\w.-]+)-->")
 TABLE = re.compile(r"(<!--table:([\w-]+)-->\n).*?(?=<!--end-->)", re.DOTALL)
+#: The settings of the table of methods.
+COMPARED = ("mixed-16", "rare-16", "pretrained-16")
 ADVISED = "contrast-8-group-ended"
 
 
@@ -34,7 +36,7 @@ def read(name: str) -> dict[str, Any]:
 @cache
 def facts() -> dict[str, str]:
     """Every number by its name, as it is written."""
-    return dict([*_rows(), *_methods(), *_language_model(), *_first_script()])
+    return dict([*_rows(), *_methods(), *_by_cost(), *_language_model(), *_first_script()])
 
 
 def _times(prefix: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -95,18 +97,27 @@ def _methods() -> Iterator[tuple[str, str]]:
                 yield from _times(prefix, found["fast"])
             yield f"{prefix}.right", _percent(fmean(found["over_run"]))
             yield f"{prefix}.end", _percent(found["end"])
+            yield f"{prefix}.end.least", _percent(min(found["ends"]))
+            yield f"{prefix}.end.most", _percent(max(found["ends"]))
             yield f"{prefix}.seeds", str(found["seeds"])
+
+
+def _by_cost() -> Iterator[tuple[str, str]]:
+    for name, one in read("methods").items():
+        for key, times in one.get("by_cost", {}).items():
+            for ratio, value in times.items():
+                if value:
+                    yield f"methods.{name}.{key}.at.{ratio}", f"{value:.2f}"
 
 
 def _language_model() -> Iterator[tuple[str, str]]:
     arms = read("language-model")["arms"]
     for arm, found in arms.items():
         yield f"lm.{arm}.seeds", str(found["seeds"])
-        for what in ("right", "skipped"):
-            for seconds, of_seeds in found[what].items():
-                yield f"lm.{arm}.{what}.{seconds}", _percent(fmean(of_seeds))
-                yield f"lm.{arm}.{what}.{seconds}.least", _percent(min(of_seeds))
-                yield f"lm.{arm}.{what}.{seconds}.most", _percent(max(of_seeds))
+        for seconds, of_seeds in found["right"].items():
+            yield f"lm.{arm}.right.{seconds}", _percent(fmean(of_seeds))
+            yield f"lm.{arm}.right.{seconds}.least", _percent(min(of_seeds))
+            yield f"lm.{arm}.right.{seconds}.most", _percent(max(of_seeds))
     yield "lm.start", _percent(fmean(found["start"] for found in arms.values()))
 
 
@@ -123,7 +134,7 @@ def table(name: str) -> str:
 
 def _methods_table() -> Iterator[str]:
     """Right over the run, and times as fast, of each method in each setting."""
-    settings = read("methods")
+    settings = {name: one for name, one in read("methods").items() if name in COMPARED}
     names: dict[str, str] = {}
     for one in settings.values():
         names |= {key: found["name"] for key, found in one["methods"].items()}
@@ -131,32 +142,29 @@ def _methods_table() -> Iterator[str]:
         f"{one['what']}, {one['rows']} rows, {next(iter(one['methods'].values()))['seeds']} seeds"
         for one in settings.values()
     ]
-    columns = " | ".join(f"{head}: right over the run | times as fast" for head in heads)
-    yield f"| method | {columns} |"
-    yield "|---" * (1 + 2 * len(heads)) + "|"
+    yield f"| method | {' | '.join(heads)} |"
+    yield "|---" * (1 + len(heads)) + "|"
     for key, name in names.items():
-        cells = []
-        for one in settings.values():
-            found = one["methods"].get(key)
-            cells += ["", ""] if found is None else [*_cells(found)]
-        yield f"| {name} | {' | '.join(cells)} |"
+        found = [one["methods"].get(key) for one in settings.values()]
+        yield f"| {name} | {' | '.join('' if one is None else _shown(one) for one in found)} |"
 
 
-def _cells(found: Mapping[str, Any]) -> tuple[str, str]:
-    fast = found["fast"]
-    ratio = "1" if fast is None else f"{fast['ratio']:.2f}x" if fast["ratio"] else "not reached"
-    return f"{100 * fmean(found['over_run']):.1f} %", ratio
+def _shown(found: Mapping[str, Any]) -> str:
+    right, fast = f"{100 * fmean(found['over_run']):.1f} %", found["fast"]
+    if fast is None:
+        return f"{right} (1)"
+    if not fast["learned"]:  # the reference did not, so there is nothing to reach
+        return right
+    return f"{right} ({fast['ratio']:.2f}x)" if fast["ratio"] else f"{right} (not reached)"
 
 
 def _language_model_table() -> Iterator[str]:
     """Each method on the pretrained model."""
-    head = "after 200 s | after 400 s | reckoned: 300 s | 380 s"
-    yield f"| what | seeds | right in steps 12 to 14, each seed | {head} |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| what | seeds | right in steps 12 to 14, each seed | after 200 s | after 400 s |"
+    yield "|---|---|---|---|---|"
     for arm, found in read("language-model")["arms"].items():
         last = ", ".join(f"{_percent(one)} %" for one in found["last"])
-        places = ("right", "200"), ("right", "400"), ("skipped", "300"), ("skipped", "380")
-        cells = [_cell(found[what].get(seconds), found["seeds"]) for what, seconds in places]
+        cells = [_cell(found["right"].get(time), found["seeds"]) for time in ("200", "400")]
         name = f"**{found['name']}**" if arm == ADVISED else found["name"]
         yield f"| {name} | {found['seeds']} | {last} | {' | '.join(cells)} |"
 

@@ -8,10 +8,14 @@ import pytest
 import yaml
 
 from benchmarks.methods.page import write_page
+from benchmarks.methods.uneven import PER_ROW, UnevenTrainer
+from podslab.tasks.arithmetic import Arithmetic
+from podslab.training.run import to_dataset
+from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted((ROOT / "benchmarks" / "methods").glob("*.yaml"))
+FILES = sorted((ROOT / "benchmarks" / "methods").rglob("*.yaml"))
 METHODS = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in FILES}
 
 
@@ -42,4 +46,45 @@ def test_the_published_summary_of_the_pretrained_model_is_made_of_its_runs(tmp_p
     monkeypatch.setattr(language_model, "RESULTS", tmp_path)
     language_model.write_page(json.loads(published.read_text(encoding="utf-8"))["runs"])
     assert (tmp_path / published.name).read_text() == published.read_text()
-    assert (tmp_path / "language-model-right.png").stat().st_size > 10_000
+    assert (tmp_path / "language-model.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["max_contrast-allocate", "grpo-8-screen"])
+def test_prompts_with_different_numbers_of_rollouts(name, tiny_model, tmp_path, monkeypatch):
+    """What was not generated has no reward and is not counted."""
+    monkeypatch.setattr(UnevenTrainer, "allocates", name.endswith("-allocate"), raising=False)
+    task, prompts = Arithmetic(2, 2), 8
+    trainer = UnevenTrainer(
+        str(tiny_model),
+        lambda completions, answer, **_: [
+            float(f">{a}<" in c[0]["content"]) for c, a in zip(completions, answer, strict=True)
+        ],
+        args=PODSConfig(
+            str(tmp_path),
+            **METHODS[name]["arm"],
+            per_device_train_batch_size=prompts,
+            gradient_accumulation_steps=1,
+            max_completion_length=48,
+            max_steps=2,
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+        ),
+        train_dataset=to_dataset(task, task.load("train")[:64]),
+    )
+    trainer.train()
+    tables = [RunFolder(tmp_path).rollouts(step).to_pandas() for step in (1, 2)]
+    made = 0
+    for table in tables:
+        scored = table.groupby("group")["reward"].count()
+        assert len(scored) == prompts
+        assert table["kept"].sum() == prompts
+        if UnevenTrainer.allocates:
+            assert PER_ROW * prompts - 1 <= scored.sum() <= PER_ROW * prompts
+            made += scored.sum()
+        else:  # one group at most goes on, and counts whole
+            assert set(scored) <= {0, 8}
+            assert (scored > 0).sum() <= 1
+            made += 2 * prompts + 6 * (scored > 0).sum()
+    assert trainer.rollouts_generated == made

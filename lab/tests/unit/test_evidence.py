@@ -131,6 +131,8 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     from benchmarks.evidence import rows
 
     monkeypatch.chdir(tmp_path)
+    drawn = []  # most of the time would be drawing
+    monkeypatch.setattr(rows, "render", lambda figure, kind: drawn.append(figure) or b"a figure")
     runs, results = harness.RUNS, harness.RESULTS
     slow, fast = [0.1, 0.2, 0.3, 0.4, 0.5], [0.1, 0.4, 0.5, 0.6, 0.7]
     arms = {"grpo16": (16, 16, slow, 1.0), "pods": (64, 16, slow, 1.0), "few": (4, 2, fast, 1.0)}
@@ -154,6 +156,7 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     assert across.endswith("| 2% |")  # a quarter of a row, of 16 prompts with one each
     assert "hard-16" in page.rpartition("Not run so far")[2]
     assert (results / "rows.png").is_file()
+    assert len(drawn) == 3 + 2  # of each setting, and two of all
     # of a reward of two parts both are counted together, and the answers alone
     together, alone = page.partition("## A small reward for the form")[2].split("answers alone")
     assert re.search(r"GRPO, 16 of each prompt \|.* 48\.0.*\| reference", together)

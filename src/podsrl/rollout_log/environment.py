@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,17 @@ _PACKAGES = (
 )
 
 
-def describe_environment() -> dict[str, Any]:
-    """Versions, hardware, git state, command line and time; "gpus" is None without torch."""
-    versions = {}
+@cache
+def _versions() -> dict[str, str]:
+    found = {}
     for name in _PACKAGES.split():
         with suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
+            found[name] = metadata.version(name)
+    return found
+
+
+def describe_environment() -> dict[str, Any]:
+    """Versions, hardware, git state, command line and time; "gpus" is None without torch."""
     after = itertools.pairwise(["", *sys.argv])
     hidden = r"(?<=token=).+"  # the value of any flag such as --hub_token
     info = Path("/proc/cpuinfo")
@@ -41,7 +47,7 @@ def describe_environment() -> dict[str, Any]:
         "cpu": cpu[1].strip() if cpu else platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "gpus": gpus,
-        "versions": versions,
+        "versions": {**_versions()},
     }
 
 

@@ -59,6 +59,9 @@ logger = logging.getLogger("podsrl.rollout_log")
 _RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json", "checkpoint-*")
 _SETTINGS = ("config.yaml", "config-until-*.yaml", "environment.json", "prompts.parquet")
 _PREVIOUS = "previous-"
+# libyaml's, where PyYAML was built with it: ten times as fast
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class RunFolder:
@@ -99,14 +102,15 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write config.yaml."""
-        text = yaml.safe_dump(files.plain(config), sort_keys=False, allow_unicode=True)
+        given = files.plain(config)
+        text = yaml.dump(given, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
         files.write_whole(self.path / "config.yaml", text.encode())
 
     def config(self) -> dict[str, Any]:
         """The resolved config of the run; an `InvalidInputError` where it is no YAML mapping."""
         path = self.path / "config.yaml"
         try:
-            value = yaml.safe_load(path.read_text(encoding="utf-8"))
+            value = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
         except FileNotFoundError as error:
             raise InvalidInputError(f"{self.path} is no run: it has no config.yaml") from error
         except (UnicodeDecodeError, yaml.YAMLError) as error:

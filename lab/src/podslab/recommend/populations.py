@@ -152,7 +152,7 @@ class ResampledRewards:
         drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
         rewards_D_N = np.concatenate(drawn)
         if m == 1:
-            return _signal_across(random.permutation(rewards_D_N), prompts)
+            return _signal_across(random.permutation(rewards_D_N)[:least], prompts)
         kept = downsample(rewards_D_N, m, self.rule, seed=[0, n, m])
         mask_D_N = np.zeros(rewards_D_N.shape, dtype=bool)
         np.put_along_axis(mask_D_N, kept, True, axis=-1)
@@ -164,8 +164,8 @@ Population = _Counted | ResampledRewards
 
 
 def _batches(prompts: int) -> int:
-    """Simulated: at least 8, and half the groups of other estimates, as each takes a choice."""
-    return max(8, _DRAWS // 2 // prompts)
+    """Simulated: 8 to 256, of half the groups of other estimates, as each takes a choice."""
+    return max(8, min(256, _DRAWS // 2 // prompts))
 
 
 def _signal_across(rewards_D_N: Floats, prompts: int) -> Signal:

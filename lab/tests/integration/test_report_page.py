@@ -46,8 +46,7 @@ def wide_page(tmp_path_factory):
     return write_report([load_comparison([folder], Choices())], folder / "report", "Arms").page
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
 def test_the_page_fits_phones_and_desks_light_and_dark(wide_page, tmp_path, width, theme):
     """The screenshots are for looking at: PODSRL_SCREENSHOTS=FOLDER keeps them."""
     shots = Path(os.environ.get("PODSRL_SCREENSHOTS") or tmp_path)

@@ -64,12 +64,14 @@ def sloppy_example(
 
 
 def _sums(tokenizer: Qwen2Tokenizer, settings: TinySettings) -> Lesson:
+    # the template once, not for each of many thousand sums
+    asked = [{"role": "user", "content": "0+0"}]
+    before, after = str(tokenizer.apply_chat_template(asked, tokenize=False)).split("0+0")
+
     def lesson(draw: random.Random) -> list[tuple[str, bool]]:
         columns = draw.randint(settings.min_columns, settings.max_columns)
         question, working = sloppy_example(draw, columns, settings.noise, settings.form_noise)
-        asked = [{"role": "user", "content": question}]
-        prompt = tokenizer.apply_chat_template(asked, tokenize=False)
-        return [(str(prompt), False), (working + tokenizer.eos_token, True)]
+        return [(before + question + after, False), (working + tokenizer.eos_token, True)]
 
     return lesson
 

@@ -47,7 +47,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 @pytest.mark.slow
 def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
-    config = comparison(budget={"training_seconds": 1.0}, evaluations=2)
+    config = comparison(budget={"training_seconds": 1.0}, evaluations=1)
     for run in train_here(config):
         metrics, points = run.metrics(), evaluations(run)
         last = metrics[-1]
@@ -58,7 +58,7 @@ def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
         # evaluations took their time, too, but the steps' phases alone make up the training time
         spent = sum(row[f"pods/seconds_{phase}"] for row in metrics for phase in phases)
         assert spent == pytest.approx(total)
-        assert [e.step for e in points] == [0, points[1].step, last["step"]]
+        assert [e.step for e in points] == [0, last["step"]]
         assert run.environment()["versions"]["trl"]
         assert run.config()["arm"] == run.path.parent.name
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0

@@ -40,6 +40,7 @@ from benchmarks.evidence.rows_settings import (
     AUTHORS,
     FAMILIES,
     GRPO,
+    ROWS,
     SEEDS,
     SETTINGS,
     WORDS,
@@ -71,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=("tune", "run", "condense"))
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (2)")
-    parser.add_argument("--settings", nargs="*", default=list(SETTINGS), choices=SETTINGS)
+    parser.add_argument("--settings", nargs="*", default=ROWS, choices=ROWS)
     args = parser.parse_args()
     for name in args.settings:
         if args.only in (None, "tune"):

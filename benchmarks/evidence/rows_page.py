@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.evidence.harness import NEAR, RESULTS, mean_and_spread, with_interval
-from benchmarks.evidence.rows_settings import AUTHORS, SEEDS, SETTINGS, WORDS
+from benchmarks.evidence.rows_settings import AUTHORS, ROWS, SEEDS, SETTINGS, WORDS
 from benchmarks.evidence.tuning import best
 from podslab.report import summary as words
 from podslab.report.statistics import Speedup
@@ -15,7 +15,7 @@ from podslab.report.statistics import Speedup
 
 def page(found: Mapping[str, Any]) -> str:
     """The whole page, from what `measure` gave of each setting; those not run are named."""
-    missing = [name for name in SETTINGS if name not in found]
+    missing = [name for name in ROWS if name not in found]
     near = sum(how_right(one["arms"])[1] >= NEAR for one in found.values())
     parts = [
         "# Where to spend the rows of an update, measured\n",

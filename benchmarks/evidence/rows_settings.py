@@ -93,8 +93,12 @@ _WRONG = {**_FORM, "form_reward": "wrong", "reward_weights": [1.0, 1.0, 1.0]}
 _HARD = {"tiny_options": {"min_columns": 2, "max_columns": 7, "noise": 0.5, "steps": 500}}
 #: What `numbers.yaml` sets for its own rule, set back.
 _PRETRAINED = {
-    **{"num_generations": 8, "downsampling_rule": "max_variance", "advantage_baseline": "kept"},
-    **{"skip_fillers": False, "evaluation_problems": 96, "save_strategy": "no"},
+    "num_generations": 8,
+    "downsampling_rule": "max_variance",
+    "advantage_baseline": "kept",
+    "skip_fillers": False,
+    "evaluation_problems": 96,
+    "save_strategy": "no",
     "rollout_log": True,
 }
 _RARE = _sums(6, 0.45)
@@ -143,6 +147,9 @@ SETTINGS = {
         "wrong answers are paid for their form", 16, 40, _WRONG, measure="both_accuracy"
     ),
 }
+
+#: Those that `benchmarks.evidence.rows` runs; the others are for `benchmarks.methods` alone.
+ROWS = [name for name in SETTINGS if not name.startswith(("few-", "pretrained-"))]
 
 
 def settings_of(name: str) -> dict[str, Any]:

@@ -18,7 +18,6 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -41,13 +40,13 @@ def main() -> int:
     torch.set_float32_matmul_precision("high")
     with tempfile.TemporaryDirectory(prefix="podsrl-gpu-") as temporary:
         session = Session(args, device, Path(temporary))
-        session.part("comparison", session.comparison)
+        session.run()
     print((args.output / "README.md").read_text(encoding="utf-8"))
     return int(bool(session.results.values["problems"]))
 
 
 class Session:
-    """The parts in their order, and the time that is left for them."""
+    """The comparison, and the time that is left for it."""
 
     def __init__(self, args: argparse.Namespace, device: str, folder: Path) -> None:
         self.args, self.device, self.folder = args, device, folder
@@ -66,13 +65,12 @@ class Session:
         """The seconds of work that are left."""
         return self.began + 60.0 * self.args.minutes - RESERVE - time.time()
 
-    def part(self, name: str, work: Callable[[], None]) -> None:
-        """Do a part and write the results, and a note among them, if it failed."""
-        self.say(name)
+    def run(self) -> None:
+        """Compare and write the results, and a note among them, if it failed."""
         try:
-            work()
+            self.comparison()
         except Exception:  # noqa: BLE001 (what was measured before is written)
-            self.results.values["problems"][name] = traceback.format_exc()
+            self.results.values["problems"]["comparison"] = traceback.format_exc()
         self.write()
 
     def comparison(self) -> None:

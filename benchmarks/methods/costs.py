@@ -17,6 +17,8 @@ from podslab.report.statistics import speed_up
 RATIOS = (0.05, 0.12, 0.27, 1.0, 2.0)
 #: Pass rates before training in the settings with few prompts: 2 to 7 columns, 256 rollouts each.
 FEW = KnownRates((0.73, 0.62, 0.46, 0.38, 0.0, 0.0))
+#: The settings whose runs are replayed.
+RATES = {"few-512": FEW, "few-4000": FEW}
 _PREDICTED = {"drop": "max_contrast", "choose": "grpo-8-thompson", "both": "max_contrast-thompson"}
 
 
@@ -30,16 +32,18 @@ def replayed(found: Mapping[str, ArmCurves], grpo: str) -> dict[str, dict[str, f
     }
 
 
-def predicted(rows: int) -> dict[str, list[float]]:
+def predicted(setting: str, rows: int) -> dict[str, list[float]]:
     """The same by the model behind `pods recommend`, at its own best n, by the method it is of."""
     sizes, times = splits(rows), [Costs.of_rollouts(ratio, 1.0) for ratio in RATIOS]
-    pays = [what_pays(FEW, at, grid(FEW, at, sizes)) for at in times]
+    rates = RATES[setting]
+    pays = [what_pays(rates, at, grid(rates, at, sizes)) for at in times]
     return {key: [getattr(one, what) for one in pays] for what, key in _PREDICTED.items()}
 
 
-def figure(times: Mapping[str, Any], names: Mapping[str, str], rows: int) -> Figure:
+def figure(
+    times: Mapping[str, Any], names: Mapping[str, str], foreseen: Mapping[str, Any]
+) -> Figure:
     """A line for each method; the prediction dashed, in its colour."""
-    foreseen = predicted(rows)
     with style():
         drawn = Figure(figsize=(6.4, 4.6), layout="constrained")
         axes = drawn.subplots()

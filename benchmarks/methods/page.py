@@ -31,8 +31,8 @@ COLOURS = {
     "grpo-filter-spare-4": TOL[3],
 }
 
-#: What the README shows of the pretrained model, beside GRPO.
-FRONT = ("top_advantage", "max_contrast-quarter", "grpo-filter-spare-4")
+#: What a short figure of a setting shows beside GRPO: that of the README.
+SHORT = {"pretrained-16": ("top_advantage", "max_contrast-quarter", "grpo-filter-spare-4")}
 
 _HEAD = """# Methods that choose rollouts, at equal time
 
@@ -64,12 +64,12 @@ def write_page(folder: Path) -> None:
             found[setting.name] = summary(setting.name, by_method)
             parts.append(_section(setting.name, by_method, found[setting.name]))
             drawn = {"": figure(by_method, found[setting.name])}
-            if setting.name == "pretrained-16":
-                drawn["-short"] = figure(by_method, found[setting.name], FRONT)
+            if setting.name in SHORT:
+                drawn["-short"] = figure(by_method, found[setting.name], SHORT[setting.name])
             if "by_cost" in found[setting.name]:
                 names = {key: of[0]["name"] for key, of in by_method.items()}
                 times, rows = (found[setting.name][what] for what in ("by_cost", "rows"))
-                drawn["-costs"] = costs.figure(times, names, rows)
+                drawn["-costs"] = costs.figure(times, names, costs.predicted(setting.name, rows))
             for which, one in drawn.items():
                 write_whole(folder / f"{setting.name}{which}.png", render(one, "png"))
     write_json(folder.with_suffix(".json"), found)
@@ -119,10 +119,8 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "seeds": len(runs),
         }
     what = {"what": SETTINGS[setting].what, "rows": by_method[grpo][0]["rows"], "reference": grpo}
-    found_here = {**what, "methods": methods}
-    if setting.startswith("few"):
-        found_here["by_cost"] = costs.replayed(found, grpo)
-    return found_here
+    by_cost = {"by_cost": costs.replayed(found, grpo)} if setting in costs.RATES else {}
+    return {**what, "methods": methods, **by_cost}
 
 
 def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> str:

@@ -144,7 +144,7 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
 def test_many_rollouts_pay_where_few_are_right():
     advice = advise(KnownRates((0.01,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16))
     assert advice.choice.sizes == Sizes(16, 16, 1)
-    assert advice.relative(advice.choice) == pytest.approx(5.0, rel=0.05)
+    assert advice.relative(advice.choice) == pytest.approx(5.107, abs=0.005)
     assert "no larger n than 16 was compared" in advice.table()
     only = advise(KnownRates((0.01,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8], m=[2, 4])
     assert "no larger n than 8 was compared" in only.table()
@@ -194,7 +194,7 @@ def test_where_all_rewards_are_equal_the_present_sizes_stay_and_nothing_is_set(n
     assert "settings" not in table
 
 
-@pytest.mark.parametrize("prompts", [4097])
+@pytest.mark.parametrize("prompts", [512, 4097])
 def test_across_many_prompts_at_least_eight_batches_are_simulated(prompts):
     half = KnownRates((0.5,)).signal(2, 1, prompts)
     again = ResampledRewards([[0.0, 1.0], [0.5, 1.0, 0.5]]).signal(2, 1, prompts)

@@ -59,7 +59,7 @@ class PromptHistory:
             self.origin = float(rewards[scored_P_N][0])
         rewards = np.where(scored_P_N, rewards - (self.origin or 0.0), np.nan)
         known = [0.0, self.low, self.high]
-        self.graded |= len(np.unique([*known, *rewards[scored_P_N]])) > 2
+        self.graded = self.graded or len({*known, *rewards[scored_P_N].tolist()}) > 2
         lowest_P, highest_P = np.fmin.reduce(rewards, axis=1), np.fmax.reduce(rewards, axis=1)
         self.low = float(np.fmin.reduce(lowest_P, initial=self.low))
         self.high = float(np.fmax.reduce(highest_P, initial=self.high))

@@ -9,7 +9,6 @@ from typing import Any
 
 from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
 
-SIZES = {"train": 4096, "test": 512}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FORM = re.compile(r"\s*\d+\.?\s*")
 
@@ -22,6 +21,7 @@ class Numbers(Task):
 
     Args:
         seed: Of the questions; those of the two splits differ.
+        train_size: Questions to train on.
     """
 
     name = "numbers"
@@ -31,8 +31,9 @@ class Numbers(Task):
     example_right = "56"
     example_wrong = "7 x 8 is 56"
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, train_size: int = 4096) -> None:
         self.seed = seed
+        self.sizes = {"train": train_size, "test": 512}
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question` and `answer`; no question of training is asked in the test."""
@@ -40,7 +41,7 @@ class Numbers(Task):
         rng = random.Random(f"{self.seed} {split}")
         made = (question(rng) for _ in itertools.count())
         in_split = (row for row in made if _held_out(row) == (split == "test"))
-        return list(itertools.islice(in_split, SIZES[split]))
+        return list(itertools.islice(in_split, self.sizes[split]))
 
     def prompt(self, row: Mapping[str, Any]) -> Messages:
         """The question; an empty system prompt keeps a model's own long one out."""

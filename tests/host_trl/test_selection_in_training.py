@@ -268,7 +268,7 @@ def test_a_rule_may_be_defined_anew_and_needs_a_name(tmp_path):
 @pytest.mark.slow
 def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
     trainer = make_trainer(
-        8, max_steps=1, mask_truncated_completions=True, max_completion_length=20, temperature=1.5
+        8, max_steps=1, mask_truncated_completions=True, max_completion_length=22, temperature=1.5
     )
     generate, seen = trainer._generate_and_score_completions, {}
 
@@ -281,7 +281,7 @@ def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
     trainer.train()
     table = trainer.recorder.run.rollouts(1).to_pandas()
     seen["kept"] = torch.tensor(table["kept"]).view(-1, 8)
-    seen["cut"] = torch.tensor(table["tokens"] == 20).view(-1, 8)  # none ends at the limit
+    seen["cut"] = torch.tensor(table["tokens"] == 22).view(-1, 8)  # none ends at the limit
     finished = (~seen["cut"]).sum(dim=1)
     left_out = (seen["cut"] & seen["kept"]).sum(dim=1)
     assert 0 < finished.sum() < 16

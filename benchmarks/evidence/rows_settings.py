@@ -105,6 +105,26 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 
 
+def _answers(name: str, low: int, high: int) -> Setting:
+    """A set of `benchmarks.answers`, of which the model gives `low` to `high` % right at first."""
+    return Setting(
+        f"a pretrained model, {name} questions ({low} to {high} % right at first)",
+        16,
+        200,
+        {
+            **_PRETRAINED,
+            "task": "answers",
+            "task_options": name,  # stands for the kinds of the set
+            "model_name_or_path": "answerer",  # stands for the folder that `get_answerer` makes
+            "evaluation_problems": 128,
+            "max_completion_length": 16,
+        },
+        start=3e-5,
+        config="numbers",
+        evaluations=4,
+    )
+
+
 def _few(prompts: int) -> dict[str, Any]:
     """A third is right in 2 of 3 rollouts at the start, a third in .4, a third in none at all."""
     return {
@@ -137,6 +157,9 @@ SETTINGS = {
         config="numbers",
         evaluations=4,
     ),
+    "answers-easy": _answers("easy", 30, 60),
+    "answers-middle": _answers("middle", 10, 30),
+    "answers-hard": _answers("hard", 2, 10),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),
@@ -158,7 +181,7 @@ SETTINGS = {
 }
 
 #: Those that `benchmarks.evidence.rows` runs; the others are for `benchmarks.methods` alone.
-ROWS = [name for name in SETTINGS if not name.startswith(("few-", "pretrained-"))]
+ROWS = [name for name in SETTINGS if not name.startswith(("few-", "pretrained-", "answers-"))]
 
 
 def settings_of(name: str) -> dict[str, Any]:
@@ -168,4 +191,9 @@ def settings_of(name: str) -> dict[str, Any]:
         from benchmarks.evidence.spelling import get_speller  # with torch, which nothing else needs
 
         settings["model_name_or_path"] = str(get_speller(settings["tiny_options"]))
+    if settings.get("model_name_or_path") == "answerer":
+        from benchmarks.answers import get_answerer, kinds_of
+
+        settings["model_name_or_path"] = str(get_answerer())
+        settings["task_options"] = {"kinds": kinds_of(settings["task_options"])}
     return settings

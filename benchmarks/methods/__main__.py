@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", help="names, or paths of YAML files (all)")
     parser.add_argument("--only", choices=("tune", "run", "page"))
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (2)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"reported seeds ({SEEDS})")
     args = parser.parse_args()
     files = [Path(name) for name in args.methods or sorted(HERE.glob("*.yaml"))]
     files = [file if file.suffix == ".yaml" else HERE / f"{file}.yaml" for file in files]
@@ -56,7 +57,8 @@ def main() -> None:
         tune("methods", args.setting, arms, found, args.jobs, **ONCE)
         write_json(PUBLISHED / args.setting / "tuning.json", {**before, **found()})
     if args.only in (None, "run"):
-        compare(f"methods-{args.setting}", chosen(args.setting, methods), args.jobs)
+        config = chosen(args.setting, methods, args.seeds)
+        compare(f"methods-{args.setting}", config, args.jobs)
         publish(args.setting, methods)
     if args.only != "tune":
         write_page(PUBLISHED)
@@ -86,7 +88,7 @@ def tuned_before(name: str) -> dict[str, Any]:
     return dict(json.loads(file.read_text())) if file.is_file() else {}
 
 
-def chosen(name: str, methods: Mapping[str, Any]) -> dict[str, Any]:
+def chosen(name: str, methods: Mapping[str, Any], seeds: int = SEEDS) -> dict[str, Any]:
     """The methods at their best rates; of a family the one that did best."""
     found = tuned(name, methods)
     rate = {**dict.fromkeys(methods, SETTINGS[name].start), **{k: best(found[k]) for k in found}}
@@ -97,15 +99,15 @@ def chosen(name: str, methods: Mapping[str, Any]) -> dict[str, Any]:
         key = max((key for key in methods if families[key] == family), key=lambda key: score[key])
         arms[key] = {"like": "pods", **methods[key]["arm"], "learning_rate": rate[key]}
     launch = [sys.executable, "-m", "benchmarks.methods.uneven"]
-    return {**comparison(name, arms, SEEDS, **ONCE), "launch": launch}
+    return {**comparison(name, arms, seeds, **ONCE), "launch": launch}
 
 
 def publish(name: str, methods: Mapping[str, Any]) -> None:
     """Write one JSON per finished run."""
     for run in find_runs(RUNS / f"methods-{name}"):
-        if run.finished() is None:
-            continue
         config, environment = run.config(), run.environment()
+        if run.finished() is None or config["arm"] not in methods:
+            continue
         key, seed = config["arm"], config["seed"]
         method = {k: v for k, v in methods[key].items() if k != "tuned_as"}
         value = {

@@ -1,4 +1,4 @@
-"""The task `numbers`: strict, with questions of their own in the test."""
+"""The tasks `numbers` and `answers`: strict, with questions of their own in the test."""
 
 import pytest
 
@@ -38,3 +38,32 @@ def test_no_question_of_the_test_is_trained_on_and_answers_are_right():
 )
 def test_right_is_exactly_one_number_the_right_one(text, answer, form):
     assert get_task("numbers").grade(text, ROW) == (answer, form)
+
+
+def test_one_kind_alone_can_be_asked():
+    asked = get_task("numbers", kind="sum", train_size=20).load("train")
+    assert all(" + " in row["question"] for row in asked)
+
+
+def test_answers_mixes_its_kinds_evenly_and_asks_other_questions_in_the_test():
+    task = get_task("answers", kinds=["largest", "chain_sum"], train_size=100)
+    train, test = task.load("train"), task.load("test")
+    assert (len(train), len(test)) == (100, 20)
+    assert sum("largest" in row["question"] for row in train) == 50
+    assert {row["question"] for row in train}.isdisjoint(row["question"] for row in test)
+    assert all(task.grade(task.gold_completion(row), row) == (True, True) for row in train + test)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "form"),
+    [
+        ("56", True, True),
+        (" 56.\n", True, True),
+        ("The product is 56", False, True),
+        ("55, 56", False, True),
+        ("56\n57", False, False),
+        ("", False, False),
+    ],
+)
+def test_answers_takes_the_answer_and_nothing_else(text, answer, form):
+    assert get_task("answers").grade(text, ROW) == (answer, form)

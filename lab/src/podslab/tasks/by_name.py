@@ -12,6 +12,7 @@ from podsrl.plugins import import_module_or_file
 TASKS: dict[str, str] = {
     "arithmetic": "podslab.tasks.arithmetic:Arithmetic",
     "numbers": "podslab.tasks.numbers:Numbers",
+    "answers": "podslab.tasks.answers:Answers",
     "gsm8k": "podslab.tasks.gsm8k:GSM8K",
     "math": "podslab.tasks.math:Math",
     "sciknoweval": "podslab.tasks.sciknoweval:SciKnowEval",

@@ -4,13 +4,15 @@ import itertools
 import random
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FORM = re.compile(r"\s*\d+\.?\s*")
+#: Of questions.
+KINDS = ("sum", "product", "larger", "largest")
 
 
 class Numbers(Task):
@@ -22,6 +24,7 @@ class Numbers(Task):
     Args:
         seed: Of the questions; those of the two splits differ.
         train_size: Questions to train on.
+        kind: One of `KINDS`; None: all of them.
     """
 
     name = "numbers"
@@ -31,15 +34,15 @@ class Numbers(Task):
     example_right = "56"
     example_wrong = "7 x 8 is 56"
 
-    def __init__(self, seed: int = 0, train_size: int = 4096) -> None:
-        self.seed = seed
+    def __init__(self, seed: int = 0, train_size: int = 4096, kind: str | None = None) -> None:
+        self.seed, self.kinds = seed, (check_choice("kind", kind, KINDS),) if kind else KINDS
         self.sizes = {"train": train_size, "test": 512}
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question` and `answer`; no question of training is asked in the test."""
         check_choice("split", split, self.splits)
         rng = random.Random(f"{self.seed} {split}")
-        made = (question(rng) for _ in itertools.count())
+        made = (question(rng, self.kinds) for _ in itertools.count())
         in_split = (row for row in made if _held_out(row) == (split == "test"))
         return list(itertools.islice(in_split, self.sizes[split]))
 
@@ -63,15 +66,15 @@ def _held_out(row: Row) -> bool:
     return zlib.crc32(row["question"].encode()) % 8 == 0
 
 
-def question(rng: random.Random) -> Row:
-    """A question of one of four kinds, and its answer."""
-    kind = rng.randrange(4)
+def question(rng: random.Random, kinds: Sequence[str] = KINDS) -> Row:
+    """A question of one of these kinds, and its answer."""
+    kind = kinds[rng.randrange(len(kinds))]
     a, b = rng.randint(2, 9), rng.randint(2, 9)
-    if kind == 0:
+    if kind == "sum":
         asked, answer = f"What is {a} + {b}?", a + b
-    elif kind == 1:
+    elif kind == "product":
         asked, answer = f"What is {a} x {b}?", a * b
-    elif kind == 2:
+    elif kind == "larger":
         a, b = rng.sample(range(10, 100), 2)
         asked, answer = f"Which number is larger, {a} or {b}?", max(a, b)
     else:

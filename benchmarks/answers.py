@@ -1,0 +1,141 @@
+"""Sets of questions for the pretrained model, by a rule that was written before any comparison.
+
+SmolLM2-135M answers in long texts. So it is first shown some questions of each kind with the bare
+answer, for a few minutes of supervised training; `get_answerer` keeps that model. Then its pass
+rate is measured on 32 questions of each kind, 8 samples each:
+
+    python -m benchmarks.answers    # docs/results/answers.json and its table: an hour on one core
+
+The kinds are the four of the task `numbers` and all datasets of reasoning-gym with questions of at
+most 100 tokens and answers of at most 14, where no answer is right more than once in four (there
+guessing would pay). A set has the four kinds with the shortest questions whose pass rate is in its
+band.
+"""
+
+import json
+import statistics
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from podslab.evaluation.sampling import Sampling, sample_and_grade, score
+from podslab.models import resolve
+from podslab.models.cache import cached
+from podslab.tasks.answers import Answers
+from podslab.tasks.numbers import KINDS
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.files import write_json
+
+FILE = Path("docs/results/answers.json")
+#: Pass rates of the sets: from, to.
+BANDS = {"easy": (0.30, 0.60), "middle": (0.10, 0.30), "hard": (0.02, 0.10)}
+KINDS_OF_A_SET = 4
+QUESTION_TOKENS, ANSWER_TOKENS, MOST_FREQUENT = 100, 14, 0.25
+PROBLEMS, SAMPLES, LIMIT = 32, 8, 16
+SHOWN = 8  # questions of each kind with their answers, in supervised training
+_VERSION = 1  # counted up when the model that `get_answerer` makes changes
+
+
+def kinds_of(name: str) -> list[str]:
+    """The kinds of questions of the set `name`."""
+    measured = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
+    low, high = BANDS[name]
+    inside = [kind for kind, own in measured.items() if low <= own.get("right", -1) < high]
+    return sorted(inside, key=lambda kind: measured[kind]["question_tokens"])[:KINDS_OF_A_SET]
+
+
+def measure_lengths(tokenizer: Any) -> dict[str, dict[str, Any]]:
+    """Of each kind the tokens of its questions and answers, and why it is left out, if it is."""
+    from reasoning_gym.factory import DATASETS
+
+    found: dict[str, dict[str, Any]] = {}
+    for kind in [*KINDS, *sorted(DATASETS)]:
+        try:
+            task = Answers([kind], train_size=5 * PROBLEMS)
+            rows = task.load("test")
+        except InvalidInputError as error:
+            found[kind] = {"left_out": str(error)}
+            continue
+        asked = [tokenizer.apply_chat_template(task.prompt(row), tokenize=False) for row in rows]
+        question = statistics.median(len(tokenizer(text)["input_ids"]) for text in asked)
+        answers = [row["answer"] for row in rows]
+        lengths = sorted(len(tokenizer(answer)["input_ids"]) for answer in answers)
+        answer, most = lengths[int(0.9 * len(rows))], max(Counter(answers).values()) / len(rows)
+        own = {"question_tokens": question, "answer_tokens": answer, "most_frequent": most}
+        fits = question <= QUESTION_TOKENS and answer <= ANSWER_TOKENS
+        reason = "one answer too often" if fits else "too long"
+        found[kind] = own if fits and most <= MOST_FREQUENT else {**own, "left_out": reason}
+    return found
+
+
+def get_answerer() -> Path:
+    """The folder of SmolLM2-135M-Instruct that answers with the answer alone; made if need be."""
+    origin = {"model": "SmolLM2-135M-Instruct, shown bare answers", "license": "Apache-2.0"}
+    return cached(f"smollm2-answers-{_VERSION}", _make, origin)
+
+
+def _make(folder: Path) -> None:
+    import torch
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl import SFTConfig, SFTTrainer
+
+    path = resolve("smollm2")
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    fit = [kind for kind, own in measure_lengths(tokenizer).items() if "left_out" not in own]
+    # other questions than those of the comparisons, by another seed
+    task = Answers(fit, seed=1_000_000, train_size=SHOWN * len(fit))
+    rows = [
+        {
+            "prompt": task.prompt(row),
+            "completion": [{"role": "assistant", "content": row["answer"]}],
+        }
+        for row in task.load("train")
+    ]
+    with tempfile.TemporaryDirectory() as out:
+        args = SFTConfig(
+            out,
+            per_device_train_batch_size=16,
+            num_train_epochs=1,
+            learning_rate=5e-5,
+            lr_scheduler_type="constant",
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+        )
+        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        data = Dataset.from_list(rows)
+        SFTTrainer(model, args=args, train_dataset=data, processing_class=tokenizer).train()
+        model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def measure() -> None:
+    """Measure every kind that fits, and write `FILE` after each; one that is there is not again."""
+    from podslab.models.load import load_model
+
+    model, tokenizer = load_model(str(get_answerer()))
+    before = json.loads(FILE.read_text(encoding="utf-8"))["kinds"] if FILE.is_file() else {}
+    kinds = {**measure_lengths(tokenizer), **before}
+    sampling = Sampling(max_new_tokens=LIMIT, batch_size=PROBLEMS * SAMPLES)
+    for kind, own in kinds.items():
+        if "left_out" in own or "right" in own:
+            continue
+        task = Answers([kind], train_size=5 * PROBLEMS)
+        scores = score(
+            sample_and_grade(model, tokenizer, task, task.load("test"), SAMPLES, sampling)
+        )
+        own["right"] = statistics.fmean(scores.answer_accuracy)
+        own["standard_error"] = scores.standard_error
+        print(f"{kind}: {own['right']:.1%}", flush=True)
+        write_json(FILE, {"kinds": kinds})
+    for name in BANDS:
+        print(name, ", ".join(kinds_of(name)))
+
+
+if __name__ == "__main__":
+    measure()

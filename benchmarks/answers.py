@@ -38,7 +38,9 @@ _VERSION = 1  # counted up when the model that `get_answerer` makes changes
 
 
 def kinds_of(name: str) -> list[str]:
-    """The kinds of questions of the set `name`."""
+    """The kinds of questions of the set `name`; of "few" those of all sets."""
+    if name == "few":
+        return [kind for one in BANDS for kind in kinds_of(one)]
     measured = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
     low, high = BANDS[name]
     inside = [kind for kind, own in measured.items() if low <= own.get("right", -1) < high]
@@ -52,7 +54,7 @@ def measure_lengths(tokenizer: Any) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for kind in [*KINDS, *sorted(DATASETS)]:
         try:
-            task = Answers([kind], train_size=5 * PROBLEMS)
+            task = Answers([kind], test_size=PROBLEMS, train_size=PROBLEMS)
             rows = task.load("test")
         except InvalidInputError as error:
             found[kind] = {"left_out": str(error)}
@@ -125,7 +127,7 @@ def measure() -> None:
     for kind, own in kinds.items():
         if "left_out" in own or "right" in own:
             continue
-        task = Answers([kind], train_size=5 * PROBLEMS)
+        task = Answers([kind], test_size=PROBLEMS, train_size=PROBLEMS)
         scores = score(
             sample_and_grade(model, tokenizer, task, task.load("test"), SAMPLES, sampling)
         )

@@ -105,24 +105,18 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 
 
-def _answers(name: str, low: int, high: int) -> Setting:
-    """A set of `benchmarks.answers`, of which the model gives `low` to `high` % right at first."""
-    return Setting(
-        f"a pretrained model, {name} questions ({low} to {high} % right at first)",
-        16,
-        200,
-        {
-            **_PRETRAINED,
-            "task": "answers",
-            "task_options": name,  # stands for the kinds of the set
-            "model_name_or_path": "answerer",  # stands for the folder that `get_answerer` makes
-            "evaluation_problems": 128,
-            "max_completion_length": 16,
-        },
-        start=3e-5,
-        config="numbers",
-        evaluations=4,
-    )
+def _answers(name: str, what: str, **task_options: int) -> Setting:
+    """A set of `benchmarks.answers`."""
+    own = {
+        "task": "answers",
+        "task_options": {"kinds": name, **task_options},  # the set's name stands for its kinds
+        "model_name_or_path": "answerer",  # stands for the folder that `get_answerer` makes
+        "evaluation_problems": 128,
+        "max_completion_length": 16,
+    }
+    what = f"a pretrained model, {what}"
+    settings = {**_PRETRAINED, **own}
+    return Setting(what, 16, 200, settings, start=3e-5, config="numbers", evaluations=4)
 
 
 def _few(prompts: int) -> dict[str, Any]:
@@ -148,18 +142,10 @@ SETTINGS = {
         config="numbers",
         evaluations=4,
     ),
-    "pretrained-few": Setting(
-        "a pretrained model that is rarely right, 32 prompts again and again, all at one rate",
-        16,
-        300,
-        {**_PRETRAINED, "task_options": {"train_size": 32}},
-        start=3e-5,
-        config="numbers",
-        evaluations=4,
-    ),
-    "answers-easy": _answers("easy", 30, 60),
-    "answers-middle": _answers("middle", 10, 30),
-    "answers-hard": _answers("hard", 2, 10),
+    "answers-easy": _answers("easy", "30 to 60 % right at first"),
+    "answers-middle": _answers("middle", "10 to 30 % right at first"),
+    "answers-hard": _answers("hard", "2 to 10 % right at first"),
+    "answers-few": _answers("few", "48 questions again and again", train_size=48),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),
@@ -195,5 +181,6 @@ def settings_of(name: str) -> dict[str, Any]:
         from benchmarks.answers import get_answerer, kinds_of
 
         settings["model_name_or_path"] = str(get_answerer())
-        settings["task_options"] = {"kinds": kinds_of(settings["task_options"])}
+        options = settings["task_options"]
+        settings["task_options"] = {**options, "kinds": kinds_of(options["kinds"])}
     return settings

@@ -80,7 +80,8 @@ def tune(
 def read_tried(kind: str, name: str, measure: str = ANSWERS) -> dict[str, dict[float, list[float]]]:
     """What the runs of `tune` found, arm by arm."""
     scores: dict[str, dict[float, list[float]]] = {}
-    for folder in sorted(p for p in RUNS.glob(f"{kind}-{name}-rates-*") if p.is_dir()):
+    begun = {path.parents[2] for path in RUNS.glob(f"{kind}-{name}-rates-*/*/*/config.yaml")}
+    for folder in sorted(begun):
         for run in find_runs(folder):
             key, rate = run.config()["arm"].rsplit("_at_", 1)
             if run.finished() is not None:

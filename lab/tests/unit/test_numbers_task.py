@@ -46,7 +46,7 @@ def test_one_kind_alone_can_be_asked():
 
 
 def test_answers_mixes_its_kinds_evenly_and_asks_other_questions_in_the_test():
-    task = get_task("answers", kinds=["largest", "chain_sum"], train_size=100)
+    task = get_task("answers", kinds=["largest", "chain_sum"], train_size=100, test_size=20)
     train, test = task.load("train"), task.load("test")
     assert (len(train), len(test)) == (100, 20)
     assert sum("largest" in row["question"] for row in train) == 50

@@ -20,7 +20,8 @@ class Answers(Task):
     Args:
         kinds: Datasets of reasoning-gym, and kinds of `podslab.tasks.numbers`.
         seed: Of the questions.
-        train_size: Questions to train on, of all kinds together; a fifth as many for testing.
+        train_size: Questions to train on, of all kinds together.
+        test_size: Questions to test on, of all kinds together.
     """
 
     name = "answers"
@@ -30,13 +31,20 @@ class Answers(Task):
     example_right = "56"
     example_wrong = "7 x 8 is 56"
 
-    def __init__(self, kinds: Sequence[str] = KINDS, seed: int = 0, train_size: int = 2048) -> None:
-        size = train_size // len(kinds)
+    def __init__(
+        self,
+        kinds: Sequence[str] = KINDS,
+        seed: int = 0,
+        train_size: int = 2048,
+        test_size: int = 128,
+    ) -> None:
+        self._sizes = {"train": train_size // len(kinds), "test": test_size // len(kinds)}
+        size = max(self._sizes["train"], 5 * self._sizes["test"])  # reasoning-gym tests on a fifth
         self._tasks = [
             Numbers(seed, size, kind) if kind in KINDS else ReasoningGym(kind, size, seed)
             for kind in kinds
         ]
-        self._seed, self._sizes = seed, {"train": size, "test": size // 5}
+        self._seed = seed
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question` and `answer`, the kinds mixed."""

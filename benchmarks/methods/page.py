@@ -31,8 +31,10 @@ COLOURS = {
     "grpo-filter-spare-4": TOL[3],
 }
 
+#: The sets of questions for the pretrained model, from easy to hard.
+SETS = ("answers-easy", "answers-middle", "answers-hard")
 #: What a short figure of a setting shows beside GRPO: that of the README.
-SHORT = {"pretrained-16": ("top_advantage", "max_contrast-quarter", "grpo-filter-spare-4")}
+SHORT = {"pretrained-16": ("top_advantage", "max_contrast-quarter", "grpo-8")}
 
 _HEAD = """# Methods that choose rollouts, at equal time
 
@@ -55,6 +57,7 @@ predicts from the pass rates before training. No point: the level of GRPO is not
 def write_page(folder: Path) -> None:
     """Write methods.md and methods.json beside the folder, and a figure for each setting in it."""
     parts, found = [_HEAD], {}
+    every: dict[str, dict[str, Runs]] = {}
     for setting in sorted(path for path in folder.iterdir() if path.is_dir()):
         runs = [json.loads(f.read_text()) for f in sorted(setting.glob("*-[0-9]*.json"))]
         by_method: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -63,6 +66,7 @@ def write_page(folder: Path) -> None:
                 by_method[run["method"]].append(run)
         if by_method:
             found[setting.name] = summary(setting.name, by_method)
+            every[setting.name] = {**by_method}
             parts.append(_section(setting.name, by_method, found[setting.name]))
             drawn = {"": figure(by_method, found[setting.name])}
             if setting.name in SHORT:
@@ -73,6 +77,8 @@ def write_page(folder: Path) -> None:
                 drawn["-costs"] = costs.figure(times, names, costs.predicted(setting.name, rows))
             for which, one in drawn.items():
                 write_whole(folder / f"{setting.name}{which}.png", render(one, "png"))
+    if sets := {name: every[name] for name in SETS if name in every}:
+        write_whole(folder / "answers.png", render(figure_of_sets(sets), "png"))
     write_json(folder.with_suffix(".json"), found)
     write_whole(folder.with_suffix(".md"), "\n".join(parts).encode())
 
@@ -197,13 +203,30 @@ def figure(
         drawn = Figure(figsize=(4.2 * beside, 3.9 * lines), layout="constrained")
         panels = np.atleast_1d(drawn.subplots(lines, beside, sharey=True)).ravel()
         for axes, share in zip(panels, shares, strict=False):
-            for place, key in enumerate([grpo, *share]):
-                one = curves(by_method[key])
-                seconds, right = mean_over_seeds(one.seconds), mean_over_seeds(one.accuracy)
-                look = {"color": COLOURS.get(key, SOFT), "ls": ["-", "--", "-.", ":"][place]}
-                axes.plot(seconds, 100 * right, label=found["methods"][key]["name"], **look)
+            _lines(axes, {key: by_method[key] for key in (grpo, *share)})
             axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(-0.05, 1.0))
-            axes.set(xlabel="seconds of training", ylabel="right, % of held-out problems", xlim=0)
         for axes in panels[len(shares) :]:
             axes.remove()
     return drawn
+
+
+def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
+    """A panel for each set of questions, with a line for each method."""
+    with style():
+        drawn = Figure(figsize=(3.9 * len(by_set), 4.6), layout="constrained")
+        row = np.atleast_1d(drawn.subplots(1, len(by_set)))
+        for axes, (name, by_method) in zip(row, by_set.items(), strict=True):
+            _lines(axes, dict(sorted(by_method.items())))
+            axes.set_title(SETTINGS[name].what.partition(", ")[2], fontsize=10)
+        labels = row[0].get_legend_handles_labels()
+        drawn.legend(*labels, fontsize=9, loc="outside upper left", ncols=2)
+    return drawn
+
+
+def _lines(axes: Any, by_method: Mapping[str, Runs]) -> None:
+    for place, (key, runs) in enumerate(by_method.items()):
+        one = curves(runs)
+        seconds, right = mean_over_seeds(one.seconds), mean_over_seeds(one.accuracy)
+        look = {"color": COLOURS.get(key, SOFT), "ls": ["-", "--", "-.", ":"][place % 4]}
+        axes.plot(seconds, 100 * right, label=runs[0]["name"], **look)
+    axes.set(xlabel="seconds of training", ylabel="right, % of held-out problems", xlim=0)

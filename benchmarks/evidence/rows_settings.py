@@ -116,7 +116,7 @@ def _answers(name: str, what: str, **task_options: int) -> Setting:
     }
     what = f"a pretrained model, {what}"
     settings = {**_PRETRAINED, **own}
-    return Setting(what, 16, 200, settings, start=3e-5, config="numbers", evaluations=4)
+    return Setting(what, 16, 200, settings, start=3e-5, config="numbers", evaluations=3)
 
 
 def _few(prompts: int) -> dict[str, Any]:

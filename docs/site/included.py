@@ -25,6 +25,7 @@ NUMBER = re.compile(r"\d[\d.,]*( %|x)?<!--([\w.-]+)-->")
 TABLE = re.compile(r"(<!--table:([\w-]+)-->\n).*?(?=<!--end-->)", re.DOTALL)
 #: The settings of the table of methods.
 COMPARED = ("mixed-16", "rare-16", "pretrained-16")
+SETS = ("answers-easy", "answers-middle", "answers-hard")
 ADVISED = "contrast-8-group-ended"
 
 
@@ -129,7 +130,9 @@ def _first_script() -> Iterator[tuple[str, str]]:
 
 def table(name: str) -> str:
     """A table in Markdown."""
-    return "\n".join({"methods": _methods_table, "lm": _language_model_table}[name]()) + "\n"
+    tables = {"methods": _methods_table, "lm": _language_model_table}
+    tables |= {"sets": _sets_table, "answers": _answers_table}
+    return "\n".join(tables[name]()) + "\n"
 
 
 def _methods_table() -> Iterator[str]:
@@ -167,6 +170,38 @@ def _language_model_table() -> Iterator[str]:
         cells = [_cell(found["right"].get(time), found["seeds"]) for time in ("200", "400")]
         name = f"**{found['name']}**" if arm == ADVISED else found["name"]
         yield f"| {name} | {found['seeds']} | {last} | {' | '.join(cells)} |"
+
+
+def _sets_table() -> Iterator[str]:
+    """Each method on the sets of questions for the pretrained model."""
+    every = read("methods")
+    sets = {name: every[name] for name in SETS if name in every}
+    names = {key: own["name"] for one in sets.values() for key, own in one["methods"].items()}
+    yield f"| right at the end (each seed) | {' | '.join(one['what'] for one in sets.values())} |"
+    yield "|---" * (1 + len(sets)) + "|"
+    for key, name in names.items():
+        found = [one["methods"].get(key) for one in sets.values()]
+        yield f"| {name} | {' | '.join('' if one is None else _ends(one) for one in found)} |"
+
+
+def _ends(found: Mapping[str, Any]) -> str:
+    each = ", ".join(map(_percent, found["ends"]))
+    return f"{_percent(found['end'])} % ({each})"
+
+
+def _answers_table() -> Iterator[str]:
+    """The pass rates of the kinds of questions, the others in one line."""
+    kinds = read("answers")["kinds"]
+    measured = {kind: own["right"] for kind, own in kinds.items() if "right" in own}
+    yield "| kind | right at first |"
+    yield "|---|---|"
+    for kind in sorted(measured, key=lambda kind: -measured[kind]):
+        if measured[kind] >= 0.02:
+            yield f"| `{kind}` | {_percent(measured[kind])} % |"
+    rare = [f"`{kind}`" for kind, right in measured.items() if right < 0.02]
+    yield f"| {', '.join(rare)} | below 2 % |"
+    too_long = sum("left_out" in own for own in kinds.values())
+    yield f"| {too_long} other datasets of reasoning-gym | not measured |"
 
 
 def _cell(value: list[float] | None, seeds: int) -> str:

@@ -100,8 +100,11 @@ def curves(runs: Runs) -> ArmCurves:
 
 
 def is_grpo(arm: Mapping[str, Any]) -> bool:
-    """Whether it is GRPO: what is generated is trained on, but for passes without gradient."""
-    same = arm["num_rollouts"] == arm["num_generations"]
+    """Whether it is GRPO: what is generated is trained on, but for passes without gradient.
+
+    With 2 rollouts it is a method of its own, 2-GRPO.
+    """
+    same = arm["num_rollouts"] == arm["num_generations"] > 2
     return same and "prompt_selection" not in arm
 
 

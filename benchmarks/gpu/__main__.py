@@ -1,7 +1,7 @@
 """PODS on one GPU, in at most nine minutes, without a network.
 
 Trains SmolLM2-135M by GRPO, by its filter and with rows chosen across prompts, at equal training
-time, and writes summary.json, README.md and figures. It keeps to its time.
+time, and writes what `pods report` does of these runs. It keeps to its time.
 
     python -m benchmarks.gpu --output docs/results/gpu
     python -m benchmarks.gpu --smoke --output runs/gpu-smoke        # a trial on a CPU, a minute
@@ -12,103 +12,43 @@ The model is made once, by `pods evaluate smollm2`, say, and may be carried: `--
 """
 
 import argparse
-import shlex
 import sys
 import tempfile
 import time
-import traceback
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from benchmarks.gpu import comparison, sizes
-from benchmarks.gpu.report import Results
-from podsrl.rollout_log.environment import describe_environment
+from benchmarks.gpu import sizes
+from benchmarks.gpu.comparison import Study, compare
+from podslab.report.load_runs import Choices, load_comparison
+from podslab.report.write_report import write_report
 
 #: Seconds kept back for tables and figures.
 RESERVE = 12.0
 
 
 def main() -> int:
-    """Exit status 0 if every part went well; otherwise 1, and the results say which did not."""
+    """Compare the arms and write the report; 1 if a run failed or found no time: it says which."""
     args = arguments().parse_args()
+    ends = time.time() + 60.0 * args.minutes - RESERVE
     warnings.simplefilter("ignore", FutureWarning)  # TRL uses transformers' older names
     device = "cuda" if torch.cuda.is_available() and not args.smoke else "cpu"
     if device == "cpu" and not args.smoke:
         sys.exit("no GPU: torch.cuda.is_available() is False; --smoke tries this on a CPU")
     torch.set_float32_matmul_precision("high")
     with tempfile.TemporaryDirectory(prefix="podsrl-gpu-") as temporary:
-        session = Session(args, device, Path(temporary))
-        session.run()
-    print((args.output / "README.md").read_text(encoding="utf-8"))
-    return int(bool(session.results.values["problems"]))
-
-
-class Session:
-    """The comparison, and the time that is left for it."""
-
-    def __init__(self, args: argparse.Namespace, device: str, folder: Path) -> None:
-        self.args, self.device, self.folder = args, device, folder
-        self.began, self.size = time.time(), sizes.SMOKE if args.smoke else sizes.GPU
-        self.runs = (args.runs or folder / "runs").resolve()
-        self.results = Results(args.output)
-        self.results.values |= {
-            "command": shlex.join(["python", "-m", "benchmarks.gpu", *sys.argv[1:]]),
-            "smoke": args.smoke,
-            "problems": {},
-            "environment": describe_environment(),
-        }
-
-    @property
-    def left(self) -> float:
-        """The seconds of work that are left."""
-        return self.began + 60.0 * self.args.minutes - RESERVE - time.time()
-
-    def run(self) -> None:
-        """Compare and write the results, and a note among them, if it failed."""
-        try:
-            self.comparison()
-        except Exception:  # noqa: BLE001 (what was measured before is written)
-            self.results.values["problems"]["comparison"] = traceback.format_exc()
-        self.write()
-
-    def comparison(self) -> None:
-        """Compare the arms, for as many seeds as there is time."""
-        size = self.size
-        study = comparison.Study(
-            size=size,
-            device=self.device,
-            folder=self.runs,
-            model=self.args.model,
-            first_seed=self.args.first_seed,
-        )
-        overhead = comparison.warm_up(study)
-        plan = sizes.share_out(
-            self.left, len(comparison.ARMS), overhead, size.least, size.most, size.seeds
-        )
-        self.say(f"{overhead:.1f} s of a run are not training; {plan}")
-        if not plan.seeds:
-            raise RuntimeError(
-                f"{self.left:.0f} s are too few for one seed of every arm, of {size.least:g} s of"
-                f" training and {overhead:.0f} s beside it each"
-            )
-        self.results.values["problems"] |= comparison.compare(
-            study,
-            plan,
-            fits=lambda: self.left > plan.training_seconds + 0.7 * overhead,
-            after_each=self.say,
-        )
-        self.results.read_runs(self.runs, list(comparison.ARMS))
-
-    def write(self) -> None:
-        """Write what was measured so far."""
-        self.results.values["minutes_taken"] = (time.time() - self.began) / 60
-        self.results.write()
-
-    def say(self, text: str) -> None:
-        """A line for whoever watches."""
-        print(f"{time.strftime('%H:%M:%S')} {text}; {self.left:.0f} s are left", flush=True)
+        folder = (args.runs or Path(temporary, "runs")).resolve()
+        size = sizes.SMOKE if args.smoke else sizes.GPU
+        problems = compare(Study(size, device, folder, args.model), ends)
+        found = load_comparison([folder], Choices(partial=True))
+        notes = [f"{label}: {problem}" for label, problem in problems.items()]
+        notes += ["a trial of the script: these numbers mean nothing"] if args.smoke else []
+        found = replace(found, notes=(*found.notes, *notes))
+        print(write_report([found], args.output, "Measured on a GPU", max_rollouts=0).text)
+    return int(bool(problems))
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -121,7 +61,6 @@ def arguments() -> argparse.ArgumentParser:
     add("--model", help="a folder with the model (SmolLM2-135M-Instruct, from the cache)")
     add("--runs", type=Path, help="keep the runs in this new folder (default: they are deleted)")
     add("--minutes", type=float, default=9.0, help="for everything (9)")
-    add("--first-seed", type=int, default=0, help="another one for every session (0)")
     add("--smoke", action="store_true", help="on a CPU with a tiny model: does it run?")
     return parser
 

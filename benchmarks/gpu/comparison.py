@@ -7,24 +7,19 @@ kernels are warm for every arm alike, and no time goes to starting processes.
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from benchmarks.gpu.sizes import Plan, Size
+from benchmarks.gpu.sizes import Size, share_out
 from podslab.comparison.comparison import ComparisonSpec, RunOf, open_comparison
 from podslab.comparison.comparison_config import parse_comparison
 from podslab.training import run as experiment
-from podsrl.rollout_log.run_folder import PHASES, RunFolder
 
 _WARM_STEPS = 2
-_LEFT_OUT = 2  # of each run, steps that are not in the table of phases
-
 
 #: Eight rollouts of each prompt; GRPO keeps them all, the others rows of several times the prompts.
 ARMS: dict[str, dict[str, Any]] = {
@@ -43,7 +38,6 @@ class Study:
     device: str
     folder: Path
     model: str | None = None
-    first_seed: int = 0
 
     def spec(self, seeds: Sequence[int], budget: dict[str, float]) -> ComparisonSpec:
         """The comparison."""
@@ -98,58 +92,41 @@ def warm_up(study: Study) -> float:
     return statistics.median(overheads)  # the first run loads kernels
 
 
-def compare(
-    study: Study, plan: Plan, fits: Callable[[], bool], after_each: Callable[[str], None]
-) -> dict[str, str]:
+def compare(study: Study, ends: float) -> dict[str, str]:
     """Seed after seed, every arm in turn; another arm begins each seed. What went wrong, by run.
 
-    Args:
-        study: What all runs share.
-        plan: The seeds, and the training seconds of each run.
-        fits: Says whether there is time for one more run; if not, it is not begun.
-        after_each: Called with the name of every run that has ended.
+    As many seeds, and as long, as can be done until the time `ends`; a run that would not end by
+    then is not begun.
+
+    Raises:
+        RuntimeError: not one seed of every arm can be done.
     """
-    seeds = range(study.first_seed, study.first_seed + plan.seeds)
-    spec = study.spec(seeds, {"training_seconds": plan.training_seconds})
-    open_comparison(spec)
-    problems, arms = {}, list(ARMS)
+    size, arms = study.size, list(ARMS)
+    overhead = warm_up(study)
+    left = ends - time.time()
+    plan = share_out(left, len(arms), overhead, size.least, size.most, size.seeds)
+    print(f"{overhead:.1f} s of a run are not training; {plan}", flush=True)
+    if not plan.seeds:
+        raise RuntimeError(
+            f"{left:.0f} s are too few for one seed of every arm, of {size.least:g} s of training"
+            f" and {overhead:.0f} s beside it each"
+        )
+    budget = {"training_seconds": plan.training_seconds}
+    spec = open_comparison(study.spec(range(plan.seeds), budget))
+    problems = {}
     for turn, seed in enumerate(spec.seeds):
         for i in range(len(arms)):
             run = RunOf(arms[(i + turn) % len(arms)], seed)
             label = f"{run.arm}/seed-{run.seed}"
-            if not fits():
+            if ends - time.time() < plan.training_seconds + 0.7 * overhead:
                 problems[label] = "no time was left"
                 continue
             try:
                 _run(spec, run)
             except Exception as error:  # noqa: BLE001 (the others may go well)
                 problems[label] = f"{type(error).__name__}: {error}"
-            after_each(label)
+            print(f"{label}; {ends - time.time():.0f} s are left", flush=True)
     return problems
-
-
-def phases(folder: Path, arm: str) -> dict[str, Any]:
-    """Means over an arm's steps: seconds by phase, rollouts per second; and the peak of memory.
-
-    The first steps of each run are left out.
-    """
-    rows: list[dict[str, Any]] = []
-    made: list[float] = []
-    for path in sorted((folder / arm).glob("seed-*")):
-        metrics = RunFolder(path).metrics()
-        for before, row in pairwise(metrics[_LEFT_OUT - 1 :]):
-            if "pods/seconds_generate" in row:
-                rows.append(row)
-                made.append(row["pods/rollouts_generated"] - before["pods/rollouts_generated"])
-    if not rows:
-        return {"steps": 0}
-    found: dict[str, Any] = {"steps": len(rows)}
-    for phase in PHASES:
-        found[phase] = float(np.mean([row[f"pods/seconds_{phase}"] for row in rows]))
-    found["step"] = sum(found[phase] for phase in PHASES)
-    found["rollouts_per_second"] = float(np.mean(made)) / found["generate"]
-    found["peak_memory"] = max(row["pods/peak_memory"] for row in rows)
-    return found
 
 
 def _run(spec: ComparisonSpec, run: RunOf) -> float:

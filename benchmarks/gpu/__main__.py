@@ -23,6 +23,7 @@ import torch
 
 from benchmarks.gpu import sizes
 from benchmarks.gpu.comparison import Study, compare
+from podslab.report.durations import duration
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.write_report import write_report
 
@@ -48,6 +49,9 @@ def main() -> int:
         notes += ["a trial of the script: these numbers mean nothing"] if args.smoke else []
         found = replace(found, notes=(*found.notes, *notes))
         print(write_report([found], args.output, "Measured on a GPU", max_rollouts=0).text)
+    for arm in found.arms:
+        phases = arm.log.phase_seconds.items() if arm.log else ()
+        print(f"{arm.name}: a step of", ", ".join(f"{name} {duration(s)}" for name, s in phases))
     return int(bool(problems))
 
 

@@ -17,31 +17,23 @@ from podslab.models.tiny import get_model
 from podsrl.rollout_log.environment import describe_environment
 from podsrl.rollout_log.files import write_whole
 
-PARTS = ("selection", "step")
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print the tables; 0 whether or not the limits are kept."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
-    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="these parts")
     parser.add_argument("--quick", action="store_true", help="small: just to see that it works")
     parser.add_argument("--logs", type=Path, default=Path("runs/bench"), help="(runs/bench)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to a page")
     args = parser.parse_args(argv)
     page = [_head(args.quick)]
-    print(page[0], flush=True)
-    for part in args.only:
-        if part == "selection":
-            tables = selection.measure(selection.QUICK if args.quick else selection.Size())
-        else:
-            size = step.QUICK if args.quick else step.Size()
-            print("steps: four arms take turns, " + ", ".join(size.variants), flush=True)
-            tables = step.measure(size, str(get_model(size.model)), args.logs, _dot)
-        for table in tables:
-            page.append(str(table))
-            print(f"\n{table}", flush=True)
+    page += selection.measure(selection.QUICK if args.quick else selection.Size())
+    print("\n".join(page), flush=True)
+    size = step.QUICK if args.quick else step.Size()
+    print("steps: four arms take turns, " + ", ".join(size.variants), flush=True)
+    steps = step.measure(size, str(get_model(size.model)), args.logs)
+    print("\n" + "\n".join(steps))
     if args.markdown:
-        write_whole(args.markdown, "\n".join(page).encode())
+        write_whole(args.markdown, "\n".join(page + steps).encode())
         print(f"page        {args.markdown}")
     return 0
 
@@ -59,10 +51,6 @@ def _head(quick: bool) -> str:
         f" {torch.get_num_threads()} threads; Python {made['python']}, {versions}. What else runs"
         " on the machine is measured, too.\n"
     )
-
-
-def _dot(name: str) -> None:
-    print(".", end="", flush=True)
 
 
 if __name__ == "__main__":

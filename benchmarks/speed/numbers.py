@@ -3,7 +3,6 @@
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -77,8 +76,7 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
     return spread([a / b for a, b in zip(over, under, strict=True)])
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """A number that must be at most `most`."""
 
     what: str
@@ -91,26 +89,22 @@ class Limit:
         return self.found.median <= self.most
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of text cells, what it means, and the limits that belong to it."""
-
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-    limits: Sequence[Limit] = field(default_factory=tuple)
-
-    def __str__(self) -> str:
-        parts = [f"## {self.title}\n", *([f"{self.note}\n"] if self.note else [])]
-        parts.append(_pipes(self.head, self.rows))
-        if self.limits:
-            rows = [
-                [one.what, str(one.found), f"{one.most:g}", "kept" if one.kept else "**missed**"]
-                for one in self.limits
-            ]
-            parts.append("\n" + _pipes(["", "measured (quartiles)", "at most", ""], rows))
-        return "\n".join(parts) + "\n"
+def table(
+    title: str,
+    note: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    limits: Sequence[Limit] = (),
+) -> str:
+    """Text cells in Markdown, below what they mean, and the limits that they have to keep."""
+    parts = [f"## {title}\n", f"{note}\n", _pipes(head, rows)]
+    judged = [
+        [one.what, str(one.found), f"{one.most:g}", "kept" if one.kept else "**missed**"]
+        for one in limits
+    ]
+    if judged:
+        parts.append("\n" + _pipes(["", "measured (quartiles)", "at most", ""], judged))
+    return "\n".join(parts) + "\n"
 
 
 def _pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -61,7 +61,8 @@ class Probe:
         self._wrap(GRPOTrainer, "_clip_grad_norm", "update")
         self._wrap(GRPOTrainer, "create_optimizer", "other", then=self._watch_optimizer)
         log_probs = "_get_per_token_logps_and_entropies"
-        self._wrap(GRPOTrainer, log_probs, "log-probs", when=_without_gradients)
+        # the old and the reference ones are computed without gradients, the loss's with
+        self._wrap(GRPOTrainer, log_probs, "log-probs", when=lambda: not torch.is_grad_enabled())
         for name in ("_generate", "_calculate_rewards"):
             if name in vars(PODSTrainer):
                 self._wrap(PODSTrainer, name, "select")
@@ -89,8 +90,3 @@ class Probe:
             return result
 
         setattr(owner, name, wrapped)
-
-
-def _without_gradients() -> bool:
-    """The old and the reference log-probs are computed without gradients, the loss's with."""
-    return not torch.is_grad_enabled()

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from benchmarks.speed.numbers import Limit, Table, ratio, spread, time_in_turns
+from benchmarks.speed.numbers import Limit, ratio, spread, table, time_in_turns
 from podslab.report.durations import duration
 from podsrl import downsample, downsample_batch
 
@@ -32,7 +32,7 @@ class Size:
 QUICK = Size(m=4, groups=((1, 16), (64, 16)), batches=((64, 8, 64),), rounds=2)
 
 
-def measure(size: Size) -> list[Table]:
+def measure(size: Size) -> list[str]:
     """A table of the group rule max_variance, and one of the batch rule max_contrast."""
     draw = np.random.default_rng(0)
     return [_groups(size, draw), _batches(size, draw)]
@@ -82,7 +82,7 @@ def check_agreement(rewards_P_N: np.ndarray, m: int) -> None:
         np.testing.assert_allclose(variance_P, found[0], rtol=1e-9)
 
 
-def _groups(size: Size, draw: np.random.Generator) -> Table:
+def _groups(size: Size, draw: np.random.Generator) -> str:
     rows = []
     for groups, n in size.groups:
         rewards = draw.normal(size=(groups, n))
@@ -97,16 +97,16 @@ def _groups(size: Size, draw: np.random.Generator) -> Table:
         medians = [duration(spread(seconds[name]).median) for name in functions]
         times = str(ratio(seconds["scan"], seconds["numpy"]))
         rows.append([f"{groups:,} x {n:,}", *medians, times])
-    return Table(
+    return table(
         f"Selection within prompts: max_variance, m = {size.m}",
+        "Median seconds of one call for all groups. All versions keep sets of the same variance.",
         ["groups x n", "numpy", "torch", "Algorithm 2 in plain Python", "plain / numpy"],
         rows,
-        "Median seconds of one call for all groups. All versions keep sets of the same variance.",
     )
 
 
-def _batches(size: Size, draw: np.random.Generator) -> Table:
-    table, limits = [], []
+def _batches(size: Size, draw: np.random.Generator) -> str:
+    cells, limits = [], []
     for prompts, n, rows in size.batches:
         kinds = {
             "0 or 1": (draw.random((prompts, n)) < draw.random((prompts, 1))).astype(float),
@@ -120,14 +120,14 @@ def _batches(size: Size, draw: np.random.Generator) -> Table:
         seconds = time_in_turns(functions, size.rounds)
         found = {kind: spread(seconds[kind]) for kind in kinds}
         what = f"{prompts:,} x {n}, {rows:,} rows"
-        table.append([what, *(duration(found[kind].median) for kind in kinds)])
+        cells.append([what, *(duration(found[kind].median) for kind in kinds)])
         if (prompts, n, rows) == (1024, 8, 1024):
             limits += [Limit(f"{what}, {kind}: s", found[kind], MOST_SECONDS) for kind in kinds]
-    return Table(
+    return table(
         "Selection across prompts: max_contrast",
-        ["prompts x n", "rewards 0 or 1", "rewards 0, 0.1, ... 1", "normal rewards"],
-        table,
         "Median seconds of one call, with a seed for ties; pass rates of rewards of 0 or 1 are"
         " spread evenly.",
+        ["prompts x n", "rewards 0 or 1", "rewards 0, 0.1, ... 1", "normal rewards"],
+        cells,
         limits,
     )

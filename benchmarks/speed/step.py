@@ -1,11 +1,11 @@
 """A training step by phase: TRL's own trainer, PODS within prompts, and PODS across prompts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.small_model import SMALL
-from benchmarks.speed.numbers import Limit, Spread, Table, ratio, spread
+from benchmarks.speed.numbers import Limit, Spread, ratio, spread, table
 from benchmarks.speed.probe import BOOKKEEPING, PHASES
 from benchmarks.speed.trainers import VARIANTS, Setting
 from benchmarks.speed.turns import measure_in_turns
@@ -62,13 +62,13 @@ def settings(size: Size, model: str, variant: str) -> list[Setting]:
     ]
 
 
-def measure(size: Size, model: str, logs: Path, tick: Callable[[str], None]) -> list[Table]:
+def measure(size: Size, model: str, logs: Path) -> list[str]:
     """A table for each variant; the arms of a variant take turns."""
     tables = []
     for variant in size.variants:
         chosen = settings(size, model, variant)
-        found = measure_in_turns(chosen, size.rounds, logs / variant, tick)
-        tables.append(table(f"A step: {variant}", found, size))
+        found = measure_in_turns(chosen, size.rounds, logs / variant)
+        tables.append(phases(f"A step: {variant}", found, size))
     return tables
 
 
@@ -87,15 +87,15 @@ def bookkeeping(turn: Mapping[str, float]) -> float:
     return sum(turn.get(phase, 0.0) for phase in BOOKKEEPING)
 
 
-def table(title: str, found: Mapping[str, Turns], size: Size) -> Table:
+def phases(title: str, found: Mapping[str, Turns], size: Size) -> str:
     """The arms of one variant by phase, with the limits that PODS has to keep."""
     rows = []
     for arm, turns in found.items():
-        phases = [duration(spread([t.get(p, 0.0) for t in turns]).median) for p in PHASES]
+        of_phases = [duration(spread([t.get(p, 0.0) for t in turns]).median) for p in PHASES]
         step, rest = (
             duration(spread([of(t) for t in turns]).median) for of in (whole, bookkeeping)
         )
-        rows.append([arm, *phases, step, rest, f"{_peak(turns) / 1e6:.0f} MB"])
+        rows.append([arm, *of_phases, step, rest, f"{_peak(turns) / 1e6:.0f} MB"])
     n, m, times = size.n, size.m, size.n // size.m
     note = (
         f"Per optimiser step: grpo is TRL's GRPOTrainer on {size.prompts} prompts, n = m = {m};"
@@ -106,7 +106,7 @@ def table(title: str, found: Mapping[str, Turns], size: Size) -> Table:
         " what the process held before its first step."
     )
     head = ["", *PHASES, "whole step", "select + other", "peak memory"]
-    return Table(title, head, rows, note, limits(found))
+    return table(title, note, head, rows, limits(found))
 
 
 def limits(found: Mapping[str, Turns]) -> list[Limit]:

@@ -6,7 +6,7 @@ import resource
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -60,15 +60,15 @@ class Member:
 
 
 def measure_in_turns(
-    settings: Sequence[Setting], rounds: int, logs: Path, tick: Callable[[str], None]
+    settings: Sequence[Setting], rounds: int, logs: Path
 ) -> dict[str, list[dict[str, float]]]:
-    """The turns of all settings by name, one of each in every round; `tick` hears of each turn."""
+    """The turns of all settings by name, one of each in every round; prints a dot for each."""
     found: dict[str, list[dict[str, float]]] = {setting.name: [] for setting in settings}
     with ExitStack() as stack:
         members = {s.name: stack.enter_context(Member(s, logs)) for s in settings}
         for name in in_turns(list(found), WARM_UP + rounds):
             found[name].append(members[name].turn())
-            tick(name)
+            print(".", end="", flush=True)
     return {name: turns[WARM_UP:] for name, turns in found.items()}
 
 

@@ -22,17 +22,13 @@ from podslab.report.load_runs import Arm, Comparison
 from podsrl.errors import InvalidInputError
 
 _RUN = re.compile(r"(?P<setting>.+-(?P<n>\d+)-(?P<m>\d+)(-\d*\.\d+)?)-Run(?P<run>\d+)")
-_MEASURES = {
-    "answer_accuracy": "ans_acc",
-    "format_accuracy": "for_acc",
-    "both_accuracy": "both_acc",
-}
+_MEASURES = {"answer_accuracy": "ans_acc", "both_accuracy": "both_acc"}
 #: Problems of each dataset, all asked in every repeat.
 _PROBLEMS = {"gsm8k": 1319, "math500": 496, "amc23": 40}
 _REPEATS = 5
 _GSM8K = "Instruct-GSM8K-512-{}-{}"
-#: Measures and completion length of one checkpoint, means over its repeats.
-Checkpoint = dict[str, float]
+#: Accuracy and completion length of one checkpoint, means over its repeats.
+Checkpoint = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -187,11 +183,10 @@ def _curves(
     seeds = tuple(sorted(paths))
     shape = (len(seeds), points + 1)
     steps = np.full(shape, np.nan)
-    values = {name: np.full(shape, np.nan) for name in (*_MEASURES, "length")}
+    accuracy, length = np.full((2, *shape), np.nan)
     if base is not None:
         steps[:, 0] = 0.0
-        for key, mean in base.items():
-            values[key][:, 0] = mean
+        accuracy[:, 0], length[:, 0] = base
     for row, seed in enumerate(seeds):
         blocks = _read(paths[seed])
         order = sorted(blocks, key=lambda key: _step(paths[seed], key))
@@ -199,8 +194,7 @@ def _curves(
             notes.append(f"{paths[seed]} has {len(order)} checkpoints of {points}")
         for i, key in enumerate(order[:points], start=1):
             steps[row, i] = _step(paths[seed], key)
-            for what, mean in _checkpoint(paths[seed], blocks[key], experiment).items():
-                values[what][row, i] = mean
+            accuracy[row, i], length[row, i] = _checkpoint(paths[seed], blocks[key], experiment)
     there = range(0 if base else 1, points + 1)
     parts = _parts(setting)
     seconds = np.broadcast_to(experiment.interval * np.arange(points + 1), shape)
@@ -211,10 +205,9 @@ def _curves(
         seconds=np.where(np.isnan(steps), np.nan, seconds)[:, there],
         generated=steps[:, there] * int(parts["n"]),  # one prompt per step
         trained=steps[:, there] * int(parts["m"]),
-        accuracy=values[experiment.measure][:, there],
-        length=values["length"][:, there],
+        accuracy=accuracy[:, there],
+        length=length[:, there],
         answers=np.full(shape, _REPEATS * _PROBLEMS.get(experiment.dataset, np.nan))[:, there],
-        measures={measure: values[measure][:, there] for measure in _MEASURES},
     )
 
 
@@ -239,13 +232,13 @@ def _step(path: Path, key: str) -> int:
 
 def _checkpoint(path: Path, block: Mapping[str, Any], experiment: Experiment) -> Checkpoint:
     values = block.get(experiment.dataset, {})
-    means = {}
-    for name, key in (*_MEASURES.items(), ("length", "lengths")):
+    means = []
+    for key in (_MEASURES[experiment.measure], "lengths"):
         try:
-            means[name] = float(np.mean([float(x) for x in values[key]]))
+            means.append(float(np.mean([float(x) for x in values[key]])))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(
                 f"{path} is damaged: no numbers {experiment.dataset}/{key} ({error!r}); fetch it"
                 " again, or remove it to go on without"
             ) from error
-    return means
+    return means[0], means[1]

@@ -48,7 +48,7 @@ def test_the_fit_recovers_what_prompts_share_and_what_they_do_not():
 def curves(seconds, accuracy):
     fields = {field.name: np.array([seconds], float) for field in dataclasses.fields(ArmCurves)}
     fields |= {"arm": "x", "seeds": (0,), "accuracy": np.array([accuracy], float)}
-    fields |= {"answers": np.full((1, len(seconds)), 1e6), "measures": {}}
+    fields |= {"answers": np.full((1, len(seconds)), 1e6)}
     return ArmCurves(**fields)
 
 

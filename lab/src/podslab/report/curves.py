@@ -1,13 +1,13 @@
 """Learning curves of one arm over seeds, and the what-if clock that replays them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from podslab.evaluation.records import ACCURACIES, Evaluation
+from podslab.evaluation.records import Evaluation
 from podsrl.errors import InvalidInputError
 
 Floats = npt.NDArray[np.float64]
@@ -66,8 +66,7 @@ class ArmCurves:
 
     All arrays have shape (S, T); NaN is a point that a run doesn't have or a count not known.
     seconds is training time. accuracy is in 0..1, length in tokens, both means over repeats.
-    answers: how many were graded for each accuracy (problems x repeats). measures: all accuracies
-    that there are, by name; the one compared is among them.
+    answers: how many were graded for each accuracy (problems x repeats).
     """
 
     arm: str
@@ -79,7 +78,6 @@ class ArmCurves:
     accuracy: Floats
     length: Floats
     answers: Floats
-    measures: Mapping[str, Floats] = field(default_factory=dict)
 
     @classmethod
     def stack(cls, arm: str, runs: Mapping[int, Sequence[Evaluation]], measure: str) -> "ArmCurves":
@@ -92,7 +90,6 @@ class ArmCurves:
         def means(name: str) -> Floats:
             return np.array([[e.mean(name) for e in runs[seed]] for seed in seeds], float)
 
-        measures = {name: means(name) for name in ACCURACIES}
         return cls(
             arm=arm,
             seeds=seeds,
@@ -100,10 +97,9 @@ class ArmCurves:
             seconds=values("training_seconds"),
             generated=values("rollouts_generated"),
             trained=values("rollouts_trained"),
-            accuracy=measures[measure],
+            accuracy=means(measure),
             length=means("mean_length"),
             answers=values("problems") * values("repeats"),
-            measures=measures,
         )
 
     def replay(self, clock: Clock) -> "ArmCurves":

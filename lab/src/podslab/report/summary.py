@@ -181,38 +181,16 @@ def _not_learned(s: ArmSummary) -> str:
 
 
 def verdicts(comparison: Comparison, summaries: Sequence[ArmSummary]) -> list[tuple[str, str]]:
-    """For each arm and reference the speed-up, and a sentence that says how much sooner, or never.
-
-    First the references that did not learn, in one line for all arms; then `pods` and the other
-    arms that are no reference.
-    """
-    clock = "modelled " if comparison.clock else ""
-    found = []
-    for summary in sorted(summaries, key=lambda s: s.arm in comparison.references):
-        for reference, speedup in summary.speedups.items():
-            goal = f"99 % of {reference}'s best accuracy ({100 * speedup.threshold:.2f} %)"
-            if reference == summary.arm or not speedup.learned:
-                continue
-            if speedup.ratio is None:
-                total = duration(summary.training_seconds)
-                text = f"{summary.arm} never reaches {goal} in {total} of {clock}training time"
-            else:
-                text = (
-                    f"{summary.arm} reaches {goal} after {_reached(speedup.seconds)} of"
-                    f" {clock}training time, {reference} after"
-                    f" {_reached(speedup.reference_seconds)}"
-                )
-            if speedup.reached == 0:
-                text += ", nor does any bootstrap resample of its seeds"
-            elif speedup.reached is not None:
-                text += f"; 95 % interval {interval(speedup)}"
-            found.append((speed(speedup), f"{text}."))
-    learned = [s.arm for s in summaries if s.rise.learned]
-    for s in summaries:
-        if s.arm in comparison.references and not s.rise.learned:
-            others = f"{', '.join(learned)} did learn" if learned else "nobody learned"
-            text = f"{_not_learned(s)}. There is nothing to reach, so no speed-up over it"
-            found.insert(0, (NOT_LEARNED, f"{text} is given; {others}."))
+    """The references that did not learn, then the speed-up of each arm over the others."""
+    lost = [s for s in summaries if s.arm in comparison.references and not s.rise.learned]
+    found = [(NOT_LEARNED, f"{_not_learned(s)}: there is nothing to reach.") for s in lost]
+    time = "modelled, " if comparison.clock else ""
+    for s in sorted(summaries, key=lambda s: s.arm in comparison.references):
+        found += [
+            (speed(speedup), f"{s.arm} over {name} ({time}95 % interval: {interval(speedup)}).")
+            for name, speedup in s.speedups.items()
+            if name != s.arm and speedup.learned
+        ]
     return found
 
 

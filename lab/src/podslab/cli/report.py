@@ -16,7 +16,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="FOLDER", help="where to write (default: report in the first FOLDER)"
     )
-    parser.add_argument("--title", help="of the page")
     parser.add_argument(
         "--reference",
         action="append",
@@ -64,8 +63,7 @@ def run(args: argparse.Namespace) -> int:
     clock = Clock.parse(args.clock) if args.clock else None
     choices = Choices(args.reference, args.measure, clock, args.partial)
     comparison = load_comparison(args.folders, choices)
-    title = args.title or "PODS: comparison of runs"
-    report = write_report([comparison], out, title, args.rollouts)
+    report = write_report([comparison], out, "PODS: comparison of runs", args.rollouts)
     print(report.text)
     print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
     return 0

@@ -6,8 +6,6 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from podslab.cli.bounds import number
-
 if TYPE_CHECKING:
     from podslab.tasks import Task
     from podslab.tasks.base import Row
@@ -22,7 +20,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check.add_argument("name", help="a task's name, or the path of a file with yours: ./mytask.py")
     check.add_argument("--data_path", help="a local file or folder; the hub if left out")
     check.add_argument("--split", help="only this split")
-    check.add_argument("--limit", type=number(int, 1), help="only the first rows of each split")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,7 +55,7 @@ def _check(args: argparse.Namespace) -> int:
     problems = []
     for split in splits:
         try:
-            rows = task.load(split, args.data_path)[: args.limit]
+            rows = task.load(split, args.data_path)
         except InvalidInputError as error:
             problems.append(error)
             print(f"{split}: could not be read: {error}")

@@ -13,6 +13,7 @@ from podslab.report.durations import time_unit
 from podslab.report.load_runs import Arm, Comparison
 from podslab.report.statistics import error_over_seeds, mean_over_seeds
 from podslab.report.summary import MEASURES, ArmSummary, digits
+from podslab.report.training_log import TrainingLog
 from podsrl.rollout_log.run_folder import PHASES
 
 #: Inches; the text of a figure of this width can be read on a phone.
@@ -30,15 +31,20 @@ _KINDS: Mapping[str, Mapping[str, Any]] = {
 
 def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, Figure]:
     """The figures of a comparison by name; those whose data the results don't hold are left out."""
-    logs = [arm.log for arm in comparison.arms if arm.log is not None]
+    logs = {arm.name: arm.log for arm in comparison.arms if arm.log is not None}
+    logs = {n: log for n, log in logs.items() if _known([*log.reward, *log.kept_reward])}
+    speedups = summaries[0].speedups
+    levels = {name: 100.0 * found.threshold for name, found in speedups.items() if found.learned}
+    what, unit = "Accuracy over training time", f"{MEASURES[comparison.measure]} (%)"
     with style():
-        figures = {"accuracy": _main(comparison, summaries)}
-        if any(_known([*log.reward, *log.kept_reward]) for log in logs):
-            figures["kept_and_dropped"] = _kept_and_dropped(comparison)
+        drawn = _lines(comparison, what, unit, lambda c: 100.0 * c.accuracy, 20.0, levels)
+        figures = {"accuracy": drawn}
+        if logs:
+            figures["kept_and_dropped"] = _kept_and_dropped(comparison, logs)
         figures["seconds_per_step"] = _seconds_per_step(comparison, summaries)
         if any(_known(arm.curves.length) for arm in comparison.arms):
             what, unit = "Completion length", "tokens per completion"
-            figures["length"] = _lines(comparison, what, unit, lambda curves: curves.length, 0.0)
+            figures["length"] = _lines(comparison, what, unit, lambda c: c.length, 0.0, {})
     return figures
 
 
@@ -126,7 +132,7 @@ def _lines(
     unit: str,
     values: Callable[[ArmCurves], Floats],
     least: float,
-    levels: Mapping[str, float] | None = None,
+    levels: Mapping[str, float],
 ) -> Figure:
     """A line for each arm; least: the smallest span of the axis, so that noise stays small.
 
@@ -145,7 +151,7 @@ def _lines(
             if _known(values(arm.curves)):
                 seconds_T = mean_over_seeds(arm.curves.seconds) / size
                 _curve(axes, arm.name, seconds_T, values(arm.curves), own[arm.name])
-        for name, level in (levels or {}).items():
+        for name, level in levels.items():
             text = wrapped(f"99 % of {name}")
             axes.axhline(level, color=own[name].color, lw=1.0, ls=(0, (2, 2)), label=text)
     _legend(figure)
@@ -166,15 +172,6 @@ def _limits(values: Sequence[Floats], least: float) -> tuple[float, float]:
         low = 0.0
     margin = 0.04 * (high - low)
     return low - (margin if low else 0.0), high + margin
-
-
-def _main(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
-    speedups = summaries[0].speedups
-    levels = {name: 100.0 * found.threshold for name, found in speedups.items() if found.learned}
-    unit = f"{MEASURES[comparison.measure]} (%)"
-    return _lines(
-        comparison, "Accuracy over training time", unit, lambda c: 100.0 * c.accuracy, 20.0, levels
-    )
 
 
 def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
@@ -202,10 +199,8 @@ def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -
     return figure
 
 
-def _kept_and_dropped(comparison: Comparison) -> Figure:
+def _kept_and_dropped(comparison: Comparison, logs: Mapping[str, TrainingLog]) -> Figure:
     """Small panels over time, two in a row, one per arm; where nothing is dropped, one line."""
-    logs = {arm.name: arm.log for arm in comparison.arms if arm.log is not None}
-    logs = {n: log for n, log in logs.items() if _known([*log.reward, *log.kept_reward])}
     columns, height = min(2, len(logs)), 2.0 if len(logs) > 1 else 2.8
     rows = -(-len(logs) // columns)
     figure = Figure(figsize=(WIDTH, height * rows + 0.6), layout="constrained")

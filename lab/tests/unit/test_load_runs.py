@@ -266,8 +266,7 @@ def test_modelled_time_is_labelled_everywhere_and_holds_no_measured_second(tmp_p
     assert (grpo.seconds_per_step, pods.seconds_per_step) == pytest.approx((7.52, 9.92))
     speedup = pods.speedups["grpo"]
     assert speedup.ratio == pytest.approx(30 * 7.52 / (10 * 9.92))
-    phases = comparison.arm("pods").log.phase_seconds
-    assert phases == pytest.approx({"generate": 3.2, "score": 0, "select": 0, "update": 6.72})
+    assert np.isnan([*comparison.arm("pods").log.phase_seconds.values()]).all()
     assert comparison.arm("pods").log.seconds.max() <= 30 * 9.92
     text = as_markdown(comparison, summaries)
     for line in text.splitlines():
@@ -284,7 +283,6 @@ def test_a_second_pass_over_the_rollouts_is_paid_too(tmp_path):
     found = [summary.seconds_per_step for summary in summarise(comparison)]
     assert found == pytest.approx([7.52, 14.24])
     log = comparison.arm("pods").log
-    assert log.phase_seconds["update"] == pytest.approx(2 * 16 * 0.42)
     assert log.seconds[-1] == pytest.approx(30 * 14.24)
     assert comparison.clock == clock  # what was asked for is what is shown
     write_run(tmp_path / "other", "pods", 1, SLOW, config={"num_iterations": 1})

@@ -16,7 +16,7 @@ _STRETCHES = 40
 class TrainingLog:
     """The logged metrics of one arm, over all its seeds.
 
-    phase_seconds: seconds per step, by phase.
+    phase_seconds: measured seconds per step, by phase; NaN on a modelled clock.
     seconds, reward, kept_reward, dropped_reward: means of the logged steps in equal stretches of
         training time; NaN where nothing was dropped, or could be scored.
     """
@@ -38,26 +38,15 @@ def read_training_log(
         clock: replaces the measured seconds.
     """
     times = "pods/training_seconds" if clock is None else "pods/rollouts_generated"
-    by_seed = [[row for row in rows if row.get(times) is not None] for rows in metrics]
-    rows = [row for of_seed in by_seed for row in of_seed]
+    rows = [row for of_seed in metrics for row in of_seed if row.get(times) is not None]
     if not rows:
         return None
     seconds = _column(rows, "pods/training_seconds")
     phases = {phase: _mean_of_known(_column(rows, f"pods/seconds_{phase}")) for phase in PHASES}
     if clock is not None:
         generated = _column(rows, "pods/rollouts_generated")
-        trained = _column(rows, "pods/rollouts_trained")
-        seconds = clock.seconds(generated, trained)
-        last = [of_seed[-1] for of_seed in by_seed if of_seed]
-        made, kept, steps = (
-            _mean_of_known(_column(last, name))
-            for name in ("pods/rollouts_generated", "pods/rollouts_trained", "step")
-        )
-        phases = dict.fromkeys(PHASES, 0.0) | {
-            "generate": clock.generate * made / steps,
-            "score": clock.score * made / steps,
-            "update": clock.update * kept / steps,
-        }
+        seconds = clock.seconds(generated, _column(rows, "pods/rollouts_trained"))
+        phases = dict.fromkeys(PHASES, np.nan)
     edges = np.linspace(0.0, float(np.nanmax(seconds)), _STRETCHES + 1)[1:-1]
     stretch = np.digitize(seconds, edges)
 

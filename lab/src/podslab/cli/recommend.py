@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,13 +141,12 @@ def _measure(args: argparse.Namespace) -> "RunFolder":
         )
     with needed("trl"):
         from podslab.cli import progress
-        from podslab.recommend.short_run import ShortRun
+        from podslab.recommend.short_run import short_run
         from podslab.training.config_file import read_config
 
-    short = ShortRun.of(read_config(args.config), args.fields, str(folder))
-    print(short.describe(), flush=True)
-    with progress.TrainingBar() as training_bar:
-        return short.run([training_bar], progress.bar)
+    config, say = read_config(args.config), partial(print, flush=True)
+    with progress.TrainingBar() as bar:
+        return short_run(config, args.fields, str(folder), say, [bar], progress.bar)
 
 
 def _sizes(text: str) -> list[int]:

@@ -1,7 +1,7 @@
 """A short run that measures what generating and updating cost, and how often prompts are solved."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from transformers import TrainerCallback
@@ -10,7 +10,7 @@ from podslab.evaluation.sampling import Progress
 from podslab.training.preflight import checked_spec
 from podslab.training.preview import Preview
 from podslab.training.run import build_trainer, load_data
-from podslab.training.spec import Spec, parse
+from podslab.training.spec import parse
 from podsrl.rollout_log.run_folder import RunFolder
 
 #: A short run goes on until this many prompts were seen, for at most three times the steps.
@@ -29,51 +29,41 @@ class _VaryRollouts(TrainerCallback):
         self.trainer.selection = replace(self.trainer.selection, num_rollouts=n)
 
 
-@dataclass(frozen=True)
-class ShortRun:
+def short_run(
+    config: Mapping[str, Any],
+    flags: Sequence[str],
+    folder: str,
+    say: Callable[[str], None],
+    callbacks: Sequence[Any],
+    progress: Callable[[str], Progress],
+) -> RunFolder:
     """A run that only measures: generations of several n in turn, until enough prompts were seen.
 
-    It trains at learning rate 0: all is done as in training, and the model stays as it is.
+    It trains at learning rate 0: all is done as in training, and the model stays as it is. The
+    config is checked, and `say` is told what will be done. What is written goes to `folder`.
     """
-
-    spec: Spec
-    sizes: tuple[int, ...]
-    preview: Preview
-    steps: int
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any], flags: Sequence[str], folder: str) -> "ShortRun":
-        """The short run of a config, which is checked; what it writes goes to `folder`."""
-        m = int(checked_spec(config, flags).training.num_generations or 0)
-        sizes = tuple(m * times for times in (8, 2, 4, 1) if m * times > 1)
-        fixed = {
-            "num_rollouts": max(sizes), "learning_rate": 0, "evaluation_problems": 0,
-            "save_strategy": "no", "report_to": "none", "rollout_log": True, "logging_steps": 1,
-            "arm": "measured", "output_dir": folder,
-        }  # fmt: skip
-        flags = [*flags, *(f"--{name}={value}" for name, value in fixed.items())]
-        preview = Preview.of(parse(config, flags))
-        least, most = 2 * len(sizes), 6 * len(sizes)
-        generations = max(least, min(most, -(-GROUPS // preview.prompts)))
-        steps = generations * preview.updates_per_generation
-        return cls(parse(config, [*flags, f"--max_steps={steps}"]), sizes, preview, steps)
-
-    def describe(self) -> str:
-        """What it will do."""
-        sizes = ", ".join(map(str, self.sizes))
-        return (
-            f"measuring   {self.steps} training steps at learning rate 0, which leave the model as"
-            f" it is\n            of {self.preview.prompts} prompts x {sizes} rollouts\n"
-            f"output      {self.spec.training.output_dir}"
-        )
-
-    def run(self, callbacks: Sequence[Any], progress: Callable[[str], Progress]) -> RunFolder:
-        """Do it; the folder of the run."""
-        config = self.spec.flat()
-        trainer = build_trainer(self.spec, load_data(self.spec), progress)
-        trainer.recorder.config = config
-        vary = _VaryRollouts(trainer, self.sizes, self.preview.updates_per_generation)
-        for callback in (vary, *callbacks):
-            trainer.add_callback(callback)
-        trainer.train()
-        return RunFolder(str(self.spec.training.output_dir))
+    m = int(checked_spec(config, flags).training.num_generations or 0)
+    sizes = tuple(m * times for times in (8, 2, 4, 1) if m * times > 1)
+    fixed = {
+        "num_rollouts": max(sizes), "learning_rate": 0, "evaluation_problems": 0,
+        "save_strategy": "no", "report_to": "none", "rollout_log": True, "logging_steps": 1,
+        "arm": "measured", "output_dir": folder,
+    }  # fmt: skip
+    flags = [*flags, *(f"--{name}={value}" for name, value in fixed.items())]
+    preview = Preview.of(parse(config, flags))
+    least, most = 2 * len(sizes), 6 * len(sizes)
+    generations = max(least, min(most, -(-GROUPS // preview.prompts)))
+    steps = generations * preview.updates_per_generation
+    say(
+        f"measuring   {steps} training steps at learning rate 0, which leave the model as it is\n"
+        f"            of {preview.prompts} prompts x {', '.join(map(str, sizes))} rollouts\n"
+        f"output      {folder}"
+    )
+    spec = parse(config, [*flags, f"--max_steps={steps}"])
+    written = spec.flat()
+    trainer = build_trainer(spec, load_data(spec), progress)
+    trainer.recorder.config = written
+    for callback in (_VaryRollouts(trainer, sizes, preview.updates_per_generation), *callbacks):
+        trainer.add_callback(callback)
+    trainer.train()
+    return RunFolder(folder)

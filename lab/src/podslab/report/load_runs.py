@@ -108,7 +108,8 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     notes: list[str] = []
     paths = {run.path.resolve(): run for root in roots for run in find_runs(root)}
     with damage_as_notes(notes):
-        runs = sorted((_read(run) for run in paths.values()), key=lambda run: (run.arm, run.seed))
+        read = (_read(run) for run in paths.values())
+        runs = sorted(read, key=lambda run: (_arm_order(run.arm), run.seed))
     compared = [read_comparison(root) for root in roots if (root / "comparison.yaml").is_file()]
     expected = [run for comparison in compared for run in comparison.runs()]
     what, details = _on_one_task(runs)
@@ -124,14 +125,11 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
         title=what,
         details=details,
         measure=choices.measure,
-        arms=tuple(
-            _arm(name, by_arm[name], choices.measure, choices.clock)
-            for name in sorted(by_arm, key=_arm_order)
-        ),
-        references=_references(choices.references, by_arm),
+        arms=tuple(_arm(of_arm, choices.measure, choices.clock) for of_arm in by_arm.values()),
+        references=_references(choices.references, list(by_arm)),
         clock=choices.clock,
         base="own" if own else "unknown",
-        runs=tuple(sorted(runs, key=lambda run: (_arm_order(run.arm), run.seed))),
+        runs=tuple(runs),
         notes=tuple(notes),
     )
 
@@ -233,8 +231,7 @@ def _paired(
     return kept
 
 
-def _references(asked: Sequence[str], arms: Iterable[str]) -> tuple[str, ...]:
-    arms = sorted(arms, key=_arm_order)
+def _references(asked: Sequence[str], arms: Sequence[str]) -> tuple[str, ...]:
     for name in asked:
         if name not in arms:
             raise UnknownNameError(f"no arm {name!r} to compare with; there are {', '.join(arms)}")
@@ -263,8 +260,8 @@ def _hardware(runs: Sequence[Run]) -> list[str]:
     return [f"the runs were made on different hardware, so times don't compare well: {machines}"]
 
 
-def _arm(name: str, runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
-    metrics = [run.metrics for run in runs]
+def _arm(runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
+    name, metrics = runs[0].arm, [run.metrics for run in runs]
     if clock is not None:
         passes = {run.config.get("num_iterations") or 1 for run in runs}
         if len(passes) > 1:

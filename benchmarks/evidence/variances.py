@@ -12,7 +12,6 @@ import argparse
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.evidence.rows_settings import SETTINGS, settings_of
-from podslab.recommend.signal import Variances
 from podslab.training.config_file import read_config
 from podslab.training.run import build_trainer, load_data
 from podslab.training.spec import parse
@@ -46,35 +44,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         changed = settings_of(args.setting) if args.setting else {}
         config = {**read_config(args.config), **changed}
-        found = measure(prompt_trainer(config, folder), args.prompts)
-    fitted = fit_variances(found.gradients_P_2_D, found.rows_P_2_2)
+        gradients_P_2_D, rows_P_2_2, right = measure(prompt_trainer(config, folder), args.prompts)
     values = {
         "config": args.config,
         "setting": args.setting,
-        "prompts": fitted.prompts,
         "generated": 4 * ROWS,
         "kept": ROWS,
-        "between": [fitted.variances.between, *fitted.between],
-        "within": [fitted.variances.within, *fitted.within],
-        "cosine_of_halves": fitted.cosine_of_halves,
-        "cosine_of_prompts": fitted.cosine_of_prompts,
-        "right_of_each_prompt": found.right,
+        **fit_variances(gradients_P_2_D, rows_P_2_2),
+        "right_of_each_prompt": right,
     }
     print(json.dumps(values))
     write_json(args.out, values)
-
-
-@dataclass(frozen=True)
-class PromptGradients:
-    """Gradients of the halves of each prompt with contrast, and right rollouts of every prompt.
-
-    gradients_P_2_D: mean over right rows minus mean over wrong ones. rows_P_2_2: right and wrong
-        rows of each half. right: of the rollouts generated, also of prompts without contrast.
-    """
-
-    gradients_P_2_D: npt.NDArray[np.float32]
-    rows_P_2_2: npt.NDArray[np.int64]
-    right: list[int]
 
 
 def prompt_trainer(config: Mapping[str, Any], folder: str) -> Any:
@@ -97,8 +77,14 @@ def prompt_trainer(config: Mapping[str, Any], folder: str) -> Any:
     return trainer
 
 
-def measure(trainer: Any, prompts: int) -> PromptGradients:
+def measure(
+    trainer: Any, prompts: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64], list[int]]:
     """Of so many prompts with two right and two wrong kept rows; the others have no halves.
+
+    Returns:
+        The gradients and the rows that `fit_variances` takes, and how many of the rollouts
+        generated were right, also of prompts without contrast.
 
     Raises:
         InvalidInputError: the dataset has not so many.
@@ -119,7 +105,7 @@ def measure(trainer: Any, prompts: int) -> PromptGradients:
         gradients.append([half_gradient(trainer, output, half, right)[chosen] for half in halves])
         rows.append([[int(right[half].sum()), int((~right[half]).sum())] for half in halves])
         if len(gradients) == prompts:
-            return PromptGradients(np.array(gradients), np.array(rows), all_right)
+            return np.array(gradients), np.array(rows), all_right
     raise InvalidInputError(f"{len(gradients)} of {len(all_right)} prompts have enough contrast")
 
 
@@ -138,23 +124,11 @@ def half_gradient(trainer: Any, output: dict[str, Any], half: Any, right: Any) -
     return torch.cat(parts).float().cpu().numpy()
 
 
-@dataclass(frozen=True)
-class FittedVariances:
-    """Fitted to the gradients of single prompts, with 95 % intervals over prompts."""
-
-    variances: Variances
-    between: tuple[float, float]
-    within: tuple[float, float]
-    prompts: int
-    cosine_of_halves: float
-    cosine_of_prompts: float
-
-
 def fit_variances(
     gradients_P_2_D: npt.NDArray[np.float32],
     rows_P_2_2: npt.NDArray[np.int64],
     resamples: int = 2000,
-) -> FittedVariances:
+) -> dict[str, Any]:
     r"""The variances, from gradients of two halves of the rows of each prompt at fixed weights.
 
     Products of halves of different prompts have mean :math:`|g|^2`, those of the two halves of one
@@ -165,6 +139,10 @@ def fit_variances(
         gradients_P_2_D: mean score of right rollouts minus that of wrong ones, by half.
         rows_P_2_2: right and wrong rows of each half.
         resamples: of the prompts, for the intervals.
+
+    Returns:
+        Both variances, each with the ends of its 95 % interval over prompts; the number of
+        prompts; and the mean cosines of two halves of one prompt, and of two prompts.
 
     Raises:
         InvalidInputError: fewer than two prompts, or prompts that share no direction.
@@ -186,25 +164,25 @@ def fit_variances(
         pairs[own, own] = 0.0  # a prompt that was drawn twice is not two prompts
         shared = float((pairs * across_P_P).sum() / pairs.sum())
         same, noise = together_P[which].mean(), (square_P - together_P)[which].mean()
-        return shared, same / shared - 1, noise / inverse_P[which].mean() / shared
+        noise /= inverse_P[which].mean()
+        return shared, float(same / shared - 1), float(noise / shared)
 
     shared, between, within = fit(own)
     if not shared > 0:
         raise InvalidInputError("the gradients of the prompts share no direction: measure more")
     random = np.random.default_rng(0)
     drawn = np.array([fit(random.integers(prompts, size=prompts)) for _ in range(resamples)])
-    low, high = np.quantile(drawn[drawn[:, 0] > 0, 1:], (0.025, 0.975), axis=0)
+    low_high_2_2 = np.quantile(drawn[drawn[:, 0] > 0, 1:], (0.025, 0.975), axis=0)
     lengths = np.linalg.norm(halves, axis=1).reshape(prompts, 2)
     cosines = products / (lengths[:, :, None, None] * lengths)
     others = ~np.eye(prompts, dtype=bool)
-    return FittedVariances(
-        Variances(float(between), float(within)),
-        (float(low[0]), float(high[0])),
-        (float(low[1]), float(high[1])),
-        prompts,
-        float(cosines[own, 0, own, 1].mean()),
-        float(cosines.mean(axis=(1, 3))[others].mean()),
-    )
+    return {
+        "prompts": prompts,
+        "between": [between, *low_high_2_2[:, 0].tolist()],
+        "within": [within, *low_high_2_2[:, 1].tolist()],
+        "cosine_of_halves": float(cosines[own, 0, own, 1].mean()),
+        "cosine_of_prompts": float(cosines.mean(axis=(1, 3))[others].mean()),
+    }
 
 
 if __name__ == "__main__":

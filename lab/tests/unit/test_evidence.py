@@ -32,10 +32,10 @@ def test_the_fit_recovers_what_prompts_share_and_what_they_do_not():
     gradients = own + noise * (1 / right + 1 / wrong)[..., None] ** 0.5
     rows = np.stack([right, wrong], axis=2)
     found = fit_variances(3.0 * gradients, rows, resamples=200)
-    assert found.variances.between == pytest.approx(between, rel=0.1)
-    assert found.variances.within == pytest.approx(within, rel=0.1)
-    assert found.between[0] < between < found.between[1]
-    assert found.within[0] < within < found.within[1]
+    for name, truth in (("between", between), ("within", within)):
+        fitted, low, high = found[name]
+        assert fitted == pytest.approx(truth, rel=0.1)
+        assert low < truth < high
     with pytest.raises(InvalidInputError, match="share no direction"):
         fit_variances(gradients[:2] * np.array([1.0, -1.0])[:, None, None], rows[:2])
     with pytest.raises(InvalidInputError, match="at least 2"):

@@ -45,10 +45,10 @@ def only(folder):
 @paper
 def test_the_bundled_scaling_is_that_of_the_published_files():
     """What the model is compared with in docs/results/foreseen.md; two of its settings are here."""
-    from benchmarks.evidence.foreseen import PUBLISHED, read_settings
+    from benchmarks.evidence.foreseen import PUBLISHED
 
-    bundled = {(one["n"], one["m"]): one["accuracy"] for one in read_settings()["settings"]}
-    assert PUBLISHED.is_file()
+    settings = json.loads(PUBLISHED.read_text())["settings"]
+    bundled = {(one["n"], one["m"]): one["accuracy"] for one in settings}
     for n in (16, 64):
         runs = []
         for path in PAPER.glob(f"Instruct-GSM8K-512-{n}-16-Run*.json"):

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from podslab.recommend.choice import Cell, best, grid, splits, why
 from podslab.recommend.costs import Costs, Sizes
 from podslab.recommend.populations import Population
-from podslab.recommend.signal import MEASURED
 from podslab.recommend.what_pays import WhatPays, what_pays
 
 
@@ -110,7 +109,6 @@ class Advice:
         return {
             "rows": self.now.rows,
             "timed_at": self.costs.timed_at,
-            "variances": asdict(MEASURED),
             "pays": asdict(self.pays) if self.pays else None,
             "recommended": choice.sizes._asdict()
             | {"reason": self.reason, "settings": self.settings()},

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from podslab.report.curves import Floats
 from podslab.report.durations import duration
 from podslab.report.load_runs import Arm, Comparison
 from podslab.report.statistics import (
@@ -66,7 +65,9 @@ def summarise(comparison: Comparison) -> list[ArmSummary]:
 
 def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
     curves = arm.curves
-    peak = best_point(curves)
+    base, peak = estimate_at(curves.accuracy, 0), best_point(curves)
+    if comparison.base == "shared":  # one measurement in every row has no spread over seeds
+        base = Estimate(base.mean, None, 1)
     end = int(np.flatnonzero(~np.isnan(mean_over_seeds(curves.accuracy)))[-1])
     seconds, steps, generated, trained = (
         float(mean_over_seeds(values)[end])
@@ -75,7 +76,7 @@ def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
     return ArmSummary(
         arm=arm.name,
         seeds=curves.seeds,
-        base=_base(comparison, curves.accuracy),
+        base=None if comparison.base == "unknown" else base,
         peak=estimate_at(curves.accuracy, peak),
         peak_seconds=float(mean_over_seeds(curves.seconds)[peak]),
         final=estimate_at(curves.accuracy, end),
@@ -99,14 +100,6 @@ def few_seeds(comparison: Comparison) -> list[str]:
         return []
     of_mean = f"one of a mean covers the truth in about {COVERED[seeds]} % of cases"
     return [f"with {seeds} seeds a 95 % interval is too narrow: {of_mean}"]
-
-
-def _base(comparison: Comparison, accuracy_S_T: Floats) -> Estimate | None:
-    if comparison.base == "unknown":
-        return None
-    estimate = estimate_at(accuracy_S_T, 0)
-    # One measurement stands in every row: it has no spread over seeds.
-    return estimate if comparison.base == "own" else Estimate(estimate.mean, None, 1)
 
 
 def _none_if_nan(value: float) -> float | None:

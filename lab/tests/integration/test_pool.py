@@ -211,14 +211,14 @@ def test_no_share_of_failures_stops_a_pool_and_each_is_counted(pool):
 
 def test_a_watch_looks_at_the_last_gradings_only(monkeypatch):
     monkeypatch.setitem(COUNTS, "timeouts", 7)
-    watch = UnscorableWatch(0.2, window=100, at_least=10)
-    watch.record([True] * 9)  # too few to judge
-    watch.record([False] * 91)
-    watch.record([True] * 20)  # 9 have left the window, 20 of 100 are not more than the limit
-    with pytest.raises(UnscorableError, match=r"21 of the last 100.* 7 timeouts") as error:
+    watch = UnscorableWatch(0.2)
+    watch.record([True] * 63)  # too few to judge
+    watch.record([False] * 961)
+    watch.record([True] * 204)  # 63 have left the window, 204 of 1,024 are not over the limit
+    with pytest.raises(UnscorableError, match=r"205 of the last 1024.* 7 timeouts") as error:
         watch.record([True])
     assert isinstance(error.value, PodsError)
-    UnscorableWatch(1.0, at_least=1).record([True] * 1000)
+    UnscorableWatch(1.0).record([True] * 1000)
 
 
 def test_a_grader_that_cannot_be_imported_is_said_once_and_clearly():

@@ -7,6 +7,8 @@ from podsrl.errors import InvalidInputError, PodsError
 
 #: What happened to gradings in this process: "graded", "timeouts", "crashes", "errors".
 COUNTS: Counter[str] = Counter()
+#: How many gradings are looked back on, and how many there must be before anything is said.
+WINDOW, AT_LEAST = 1024, 64
 
 
 class UnscorableError(PodsError, RuntimeError):
@@ -16,30 +18,20 @@ class UnscorableError(PodsError, RuntimeError):
 class UnscorableWatch:
     """Raises when more than a share of the last gradings were unscorable.
 
-    Args:
-        share: the largest share that is fine, in [0, 1]; 1 never raises.
-        window: how many gradings are looked back on.
-        at_least: gradings there must be before anything is said.
+    share: the largest share that is fine, in [0, 1]; 1 never raises.
     """
 
-    def __init__(self, share: float, window: int = 1024, at_least: int = 64) -> None:
+    def __init__(self, share: float) -> None:
         if not 0 <= share <= 1:
             raise InvalidInputError(f"max_unscorable must be in [0, 1]; got {share}")
         self.share = share
-        self.at_least = min(at_least, window)
-        self._recent: deque[bool] = deque(maxlen=window)
-        self._bad = 0
+        self._recent: deque[bool] = deque(maxlen=WINDOW)
 
     def record(self, unscorable: Iterable[bool]) -> None:
         """Note gradings, True for one that could not be made; raise if the share is passed."""
-        for bad in unscorable:
-            if len(self._recent) == self._recent.maxlen:
-                self._bad -= self._recent[0]
-            self._recent.append(bad)
-            self._bad += bad
-        count = len(self._recent)
-        if count >= self.at_least and self._bad > self.share * count:
-            failed, self._bad = self._bad, 0
+        self._recent.extend(unscorable)
+        count, failed = len(self._recent), sum(self._recent)
+        if count >= AT_LEAST and failed > self.share * count:
             self._recent.clear()
             counts = ", ".join(f"{times} {what}" for what, times in COUNTS.items())
             raise UnscorableError(

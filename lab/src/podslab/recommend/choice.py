@@ -91,8 +91,4 @@ def why(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
     )
     if choice.sizes.n == choice.sizes.m:
         text += ", and is plain GRPO itself: more rollouts don't pay here"
-    others = (cell for cell in cells if cell.sizes.n == cell.sizes.m)
-    grpo = max((plain, *others), key=lambda cell: cell.per_second)
-    if grpo not in (choice, plain):
-        text += f", and {choice.per_second / grpo.per_second:.2f} times as much as {grpo.sizes}"
     return f"{text}. A step takes {choice.seconds / plain.seconds:.2f} times as long"

@@ -224,3 +224,11 @@ def test_fillers_are_skipped_only_where_they_have_no_gradient():
     for fields in ({"beta": 0.1}, {"loss_type": "bnpo"}):
         with pytest.raises(InvalidInputError, match=r"skip_fillers .* beta=0"):
             PODSConfig("unused", use_cpu=True, bf16=False, skip_fillers=True, **fields)
+        assert not PODSConfig("unused", use_cpu=True, bf16=False, **fields).skip_fillers
+
+
+def test_fillers_are_skipped_by_default_unless_all_rollouts_are_kept():
+    """With n = m every value stays TRL's own, to the last bit."""
+    for n, skips in ((8, True), (4, False)):
+        config = PODSConfig("u", use_cpu=True, bf16=False, num_rollouts=n, num_generations=4)
+        assert config.skip_fillers == skips

@@ -51,7 +51,7 @@ def test_prompts_with_contrast_are_generated_for_and_the_others_are_not_forgotte
 def test_a_resumed_run_chooses_as_an_uninterrupted_one(make_trainer, more):
     straight, second = straight_and_resumed(make_trainer, 4, **FIELDS, **more)
     assert equal(weights(straight), weights(second))
-    for name, value in straight.prompts.history.state().items():
+    for name, value in vars(straight.prompts.history).items():
         assert np.array_equal(value, getattr(second.prompts.history, name)), name
 
 

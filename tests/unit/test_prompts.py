@@ -1,5 +1,6 @@
 """Prompts chosen by their history: the posterior, the rules, and what they are worth."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -146,7 +147,7 @@ def test_one_prompt_all_solved_and_duplicates_work(rule):
 
 def test_the_same_history_and_seed_choose_the_same_prompts():
     history = Drifting(3, prompts=100).play(PROMPT_RULES["skip"], 20, count=10)[0]
-    again = PromptHistory(**history.state())
+    again = PromptHistory(**copy.deepcopy(vars(history)))
     for rule in PROMPT_RULES.values():
         assert (choose(history, 10, rule, [7, 1]) == choose(again, 10, rule, [7, 1])).all()
         assert (choose(history, 10, rule, [7, 1]) != choose(history, 10, rule, [7, 2])).any()

@@ -104,10 +104,6 @@ class PromptHistory:
         variance_D = (_PRIOR / 2 + squares_D / self._range**2) / all_D - mean_D**2
         return np.clip(variance_D / np.maximum(mean_D * (1 - mean_D), _FLAT), 0.0, 1.0)
 
-    def state(self) -> dict[str, Any]:
-        """Everything, by name; `PromptHistory(**state)` goes on with it."""
-        return dict(vars(self))
-
     def table(self) -> dict[str, Any]:
         """What is known of each prompt that was visited, as columns."""
         columns = {"prompt": np.arange(len(self.visits_D)), "visits": self.visits_D}

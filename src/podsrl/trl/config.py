@@ -68,10 +68,10 @@ class PODSConfig(GRPOConfig):
         "Select rollouts that one of several reward functions gave None by the rewards of the"
         " others, as training sums them; else they are kept last.",
     )
-    skip_fillers: bool = described(
-        False,
-        "Leave kept rows of advantage 0 out of the update's passes: the gradient is the same, and"
-        " computed sooner. Needs beta=0 (no KL) and a loss_type other than bnpo.",
+    skip_fillers: bool | None = described(
+        None,
+        "Leave kept rows of advantage 0 out of the update's passes: the same gradient, sooner."
+        " Needs beta=0 (no KL), a loss_type other than bnpo. Default: where that is so and n > m.",
     )
     prompt_selection: str = described(
         UNIFORM,
@@ -164,7 +164,10 @@ class PODSConfig(GRPOConfig):
                 "selection_weights must be a list with one finite number per reward function, not"
                 f" all of them 0; got {weights!r}"
             )
-        if self.skip_fillers and (self.beta or self.loss_type == "bnpo"):
+        needs_all = bool(self.beta) or self.loss_type == "bnpo"
+        if self.skip_fillers is None:
+            self.skip_fillers = not needs_all and self.num_rollouts != self.num_generations
+        if self.skip_fillers and needs_all:
             raise InvalidInputError(
                 "skip_fillers leaves out rows that have no gradient, which needs beta=0 and a"
                 f" loss_type other than bnpo; got beta={self.beta}, loss_type={self.loss_type!r}"

@@ -51,7 +51,7 @@ class PromptChooser:
 
     def state_dict(self) -> dict[str, Any]:
         """The history, as a checkpoint keeps it."""
-        state = self.history.state().items()
+        state = vars(self.history).items()
         return {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -50,8 +50,8 @@ def main() -> int:
         found = replace(found, notes=(*found.notes, *notes))
         print(write_report([found], args.output, "Measured on a GPU", max_rollouts=0).text)
     for arm in found.arms:
-        phases = arm.log.phase_seconds.items() if arm.log else ()
-        print(f"{arm.name}: a step of", ", ".join(f"{name} {duration(s)}" for name, s in phases))
+        phases = (f"{phase} {duration(seconds)}" for phase, seconds in arm.phases.items())
+        print(f"{arm.name}: a step of", ", ".join(phases))
     return int(bool(problems))
 
 

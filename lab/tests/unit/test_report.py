@@ -60,7 +60,7 @@ def no_figures(monkeypatch):
 
 def test_a_report_holds_figures_a_table_and_one_page(report):
     folder, printed = report
-    names = {"accuracy", "seconds_per_step", "length", "kept_and_dropped"}
+    names = {"accuracy", "seconds_per_step", "length"}
     figures = {path.name for path in (folder / "figures").iterdir()}
     assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
     for path in (folder / "figures").glob("*.png"):
@@ -70,7 +70,7 @@ def test_a_report_holds_figures_a_table_and_one_page(report):
     numbers = json.loads((folder / "summary.json").read_text())
     assert numbers["comparisons"][0]["arms"][1]["speedups"]["grpo"]["ratio"] == 3.0
     page = (folder / "report.html").read_text()
-    assert page.count("data:image/svg+xml;base64,") == 4
+    assert page.count("data:image/svg+xml;base64,") == 3
     assert "<strong>10 % → 80 %</strong> <span>pods: answers right, in 30 steps (30 s of" in page
     assert page.count("arithmetic: answers right") == 1  # the title stands once
     assert "| speed-up over grpo | reference | 3.00x |" in printed
@@ -83,7 +83,7 @@ def test_the_same_runs_give_the_same_bytes(runs, report, tmp_path):
         {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
         for folder in (report[0], tmp_path)
     )
-    assert len(first) == 11  # 4 figures twice, page, JSON, Markdown
+    assert len(first) == 9  # 3 figures twice, page, JSON, Markdown
     assert first == again
 
 

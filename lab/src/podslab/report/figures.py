@@ -8,12 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from podslab.report.curves import ArmCurves, Floats
-from podslab.report.drawing import COLOURS, SOFT, Look, looks, style, wrapped
+from podslab.report.drawing import COLOURS, Look, looks, style, wrapped
 from podslab.report.durations import time_unit
 from podslab.report.load_runs import Arm, Comparison
 from podslab.report.statistics import error_over_seeds, mean_over_seeds
 from podslab.report.summary import MEASURES, ArmSummary, digits
-from podslab.report.training_log import TrainingLog
 from podsrl.rollout_log.run_folder import PHASES
 
 #: Inches; the text of a figure of this width can be read on a phone.
@@ -22,25 +21,16 @@ WIDTH = 4.9
 LINES = 6
 _HATCHES = ("", "////", "xxxx", "....")
 _PARTS = (COLOURS[5], COLOURS[4], "#6f6f6f", COLOURS[3])
-_KINDS: Mapping[str, Mapping[str, Any]] = {
-    "all": {"color": SOFT, "ls": (0, (5, 1.5))},
-    "kept": {"color": COLOURS[2], "ls": "-"},
-    "dropped": {"color": COLOURS[0], "ls": (0, (1, 1))},
-}
 
 
 def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, Figure]:
     """The figures of a comparison by name; those whose data the results don't hold are left out."""
-    logs = {arm.name: arm.log for arm in comparison.arms if arm.log is not None}
-    logs = {n: log for n, log in logs.items() if _known([*log.reward, *log.kept_reward])}
     speedups = summaries[0].speedups
     levels = {name: 100.0 * found.threshold for name, found in speedups.items() if found.learned}
     what, unit = "Accuracy over training time", f"{MEASURES[comparison.measure]} (%)"
     with style():
         drawn = _lines(comparison, what, unit, lambda c: 100.0 * c.accuracy, 20.0, levels)
         figures = {"accuracy": drawn}
-        if logs:
-            figures["kept_and_dropped"] = _kept_and_dropped(comparison, logs)
         figures["seconds_per_step"] = _seconds_per_step(comparison, summaries)
         if any(_known(arm.curves.length) for arm in comparison.arms):
             what, unit = "Completion length", "tokens per completion"
@@ -64,8 +54,6 @@ def describe(name: str, comparison: Comparison) -> str:
         "seconds_per_step": "Seconds per step, by phase where that was logged; mean over all steps"
         " and seeds.",
         "length": f"Completion length in tokens over training time. {band}",
-        "kept_and_dropped": "Mean reward of kept, all and dropped rollouts over training time; mean"
-        " over seeds and stretches of steps.",
     }[name]
     return what + (f" Modelled time: {comparison.clock} per rollout." if comparison.clock else "")
 
@@ -176,17 +164,16 @@ def _limits(values: Sequence[Floats], least: float) -> tuple[float, float]:
 
 def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -> Figure:
     """A row for each arm, made up of the phases, with its total at the end."""
-    arms, logs = [arm.name for arm in comparison.arms], [arm.log for arm in comparison.arms]
+    arms = [arm.name for arm in comparison.arms]
     parts: dict[str, list[float]] = {"all": [summary.seconds_per_step for summary in summaries]}
-    if all(log is not None and _known([*log.phase_seconds.values()]) for log in logs):
-        parts = {p: [log.phase_seconds[p] for log in logs if log is not None] for p in PHASES}
+    if all(arm.phases for arm in comparison.arms):
+        parts = {phase: [arm.phases[phase] for arm in comparison.arms] for phase in PHASES}
     figure, (axes,) = _panels(comparison, "Seconds per step", 1, 1.1 + 0.34 * len(arms))
     rows, left = np.arange(len(arms)), np.zeros(len(arms))
     for (name, widths), colour, hatch in zip(parts.items(), _PARTS, _HATCHES, strict=False):
-        width = np.nan_to_num(np.array(widths))
         look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "#ffffff", "lw": 0.0}
-        axes.barh(rows, width, left=left, height=0.62, label=name, **look)
-        left += width
+        axes.barh(rows, widths, left=left, height=0.62, label=name, **look)
+        left += widths
     for row, total in zip(rows, left, strict=True):
         axes.annotate(digits(total), (total, row), (4, 0), textcoords="offset points", va="center")
     axes.set_yticks(rows, [wrapped(name) for name in arms])
@@ -196,31 +183,4 @@ def _seconds_per_step(comparison: Comparison, summaries: Sequence[ArmSummary]) -
     axes.set_xlabel("modelled seconds per step" if comparison.clock else "seconds per step")
     if len(parts) > 1:
         _legend(figure)
-    return figure
-
-
-def _kept_and_dropped(comparison: Comparison, logs: Mapping[str, TrainingLog]) -> Figure:
-    """Small panels over time, two in a row, one per arm; where nothing is dropped, one line."""
-    columns, height = min(2, len(logs)), 2.0 if len(logs) > 1 else 2.8
-    rows = -(-len(logs) // columns)
-    figure = Figure(figsize=(WIDTH, height * rows + 0.6), layout="constrained")
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for axes in panels.flat[len(logs) :]:
-        axes.set_visible(False)
-    label, size, end = _time(comparison)
-    panels[0, 0].set_xlim(0.0, end)
-    figure.supxlabel(label, fontsize="medium")
-    figure.supylabel("mean reward", fontsize="medium")
-    drawn = []
-    for axes, (arm, log) in zip(panels.flat, logs.items(), strict=False):
-        axes.set_title(wrapped(arm, 22))
-        lines = {"all": log.reward}
-        if _known(log.dropped_reward):
-            lines |= {"kept": log.kept_reward, "dropped": log.dropped_reward}
-        for name, line in lines.items():
-            there = ~np.isnan(line)
-            axes.plot(log.seconds[there] / size, line[there], label=name, **_KINDS[name])
-            drawn.append(line[None])
-    _legend(figure)
-    figure.axes[0].set_ylim(*_limits(drawn, 0.2))
     return figure

@@ -3,18 +3,18 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from podslab.comparison.comparison import RunOf, read_comparison
 from podslab.evaluation.records import Evaluation, evaluations
 from podslab.report.curves import ArmCurves, Clock, check_points
-from podslab.report.training_log import TrainingLog, read_training_log
 from podslab.training.config_file import parse_options
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.rollout_log.files import damage_as_notes
-from podsrl.rollout_log.run_folder import RunFolder, find_runs
+from podsrl.rollout_log.run_folder import PHASES, RunFolder, find_runs
 
 #: Arms that others are measured against, if no reference is asked for.
 REFERENCES = ("grpo", "grpo_ga")
@@ -24,12 +24,13 @@ REFERENCES = ("grpo", "grpo_ga")
 class Arm:
     """What a report shows of one arm.
 
-    log and peak_memory (bytes) are None where the results don't hold them.
+    phases: measured seconds per step, by phase; {} where the results don't hold them, or times are
+        modelled. peak_memory: in bytes, None where it is not known.
     """
 
     curves: ArmCurves
     config: Mapping[str, Any]
-    log: TrainingLog | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
     peak_memory: float | None = None
 
     @property
@@ -278,9 +279,19 @@ def _arm(runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
     return Arm(
         curves=curves,
         config={**config, "seed": ", ".join(str(seed) for seed in curves.seeds)},
-        log=read_training_log(metrics, clock),
+        phases={} if clock else _phases(metrics),
         peak_memory=max(memory, default=None),
     )
+
+
+def _phases(metrics: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:
+    """Mean seconds per step over the logged steps of all seeds, by phase; {} if none is known."""
+    logged = {
+        phase: [row.get(f"pods/seconds_{phase}") for rows in metrics for row in rows]
+        for phase in PHASES
+    }
+    known = {phase: [s for s in seconds if s is not None] for phase, seconds in logged.items()}
+    return {p: fmean(s or [0.0]) for p, s in known.items()} if any(known.values()) else {}
 
 
 def _common(values: Iterable[Any]) -> Any:

@@ -242,6 +242,7 @@ def test_what_pays_depends_on_the_cost_of_generating(ratio, way):
     assert pays.drop == pytest.approx({0.12: 2.05, 2.0: 1.0}[ratio], rel=0.1)
     assert pays.choose == pytest.approx(1.65, rel=0.1)
     assert pays.both >= max(pays.drop, pays.choose) * 0.99
+    assert 0.2 < pays.turns_at < 1.5
 
 
 def test_choosing_gains_nothing_where_all_prompts_are_alike():

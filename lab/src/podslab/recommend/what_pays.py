@@ -12,6 +12,8 @@ from podslab.recommend.populations import BetaRates, KnownRates, MeasuredRates, 
 
 #: A choice by history generates for this share of the prompts, and one time in eight for any.
 _SHARE, _RATES = 4, 100
+#: What may turn the advice: seconds of generating a rollout over those of updating on a row.
+_RATIOS = np.geomspace(0.02, 20, 31)
 
 
 @dataclass(frozen=True)
@@ -19,13 +21,15 @@ class WhatPays:
     """Times as much learned per second as the best GRPO of random prompts, by the model.
 
     ratio: g/u. drop, choose, both: rows dropped, prompts chosen by history, both; of these two NaN
-        where rewards are graded.
+        where rewards are graded. turns_at: the g/u from which on dropping adds nothing to choosing;
+        None if it does not in 0.02 to 20.
     """
 
     ratio: float
     drop: float
     choose: float
     both: float
+    turns_at: float | None
 
     @property
     def way(self) -> str:
@@ -40,10 +44,11 @@ class WhatPays:
         known = f"choose prompts by their history {self.choose:.2f}, both {self.both:.2f}"
         if np.isnan(self.both):
             known = "choosing prompts is not predicted for graded rewards"
+        turn = f" Dropping adds nothing to choosing from g/u = {self.turns_at or 0:.2g} on."
         return (
             f"g/u = {self.ratio:.2g}: the time of generating a rollout over that of updating on a"
             f" row.\nTimes the best GRPO, predicted: drop rows {self.drop:.2f}, {known}."
-            f"\nBest by this: {self.way}."
+            f"\nBest by this: {self.way}.{turn if self.turns_at else ''}"
             "\nprompt_selection='thompson' chooses them, from their second visit on. Below they are"
             " random."
         )
@@ -54,14 +59,26 @@ def what_pays(population: Population, costs: Costs, cells: Sequence[Cell]) -> Wh
     sizes = [cell.sizes for cell in cells if cell.sizes.m == 1 or cell.sizes.n == cell.sizes.m]
     known = by_history(population)
     chosen = [] if known is None else grid(known, costs, sizes)
-    whole = [[c for c in of if c.sizes.n == c.sizes.m] or of for of in (cells, chosen)]
-    grpo, drop, choose, both = (
-        max((cell.per_second for cell in of), default=np.nan)
-        for of in (whole[0], cells, whole[1], chosen)
-    )
-    rows, unit = cells[0].sizes.rows, grpo or np.nan
+
+    def gains(at: Costs) -> list[float]:
+        """Of dropping, of choosing, of both, over the best GRPO of random prompts."""
+        whole = [[c for c in of if c.sizes.n == c.sizes.m] or of for of in (cells, chosen)]
+        best = [
+            max((c.worth / at.seconds(c.sizes) for c in of), default=np.nan)
+            for of in (whole[0], cells, whole[1], chosen)
+        ]
+        return [one / (best[0] or np.nan) for one in best[1:]]
+
+    turns = None
+    for one in _RATIOS if chosen else ():
+        _, choose, both = gains(Costs.of_rollouts(float(one), 1.0))
+        if both <= choose * (1 + WITHIN):
+            turns = float(one)
+            break
+    rows = cells[0].sizes.rows
     ratio = costs.generate(rows) / (costs.update(rows) or np.nan)
-    return WhatPays(ratio, drop / unit, choose / unit, both / unit)
+    drop, choose, both = gains(costs)
+    return WhatPays(ratio, drop, choose, both, turns)
 
 
 def by_history(population: Population) -> KnownRates | None:

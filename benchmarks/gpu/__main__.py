@@ -21,12 +21,15 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.evidence.rows_settings import settings_of
 from benchmarks.gpu import sizes
 from benchmarks.gpu.comparison import Study, compare
 from podslab.report.durations import duration
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.write_report import write_report
 
+#: What a set of questions changes.
+_ASKED = ("task", "task_options", "model_name_or_path", "max_completion_length")
 #: Seconds kept back for tables and figures.
 RESERVE = 12.0
 
@@ -43,6 +46,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="podsrl-gpu-") as temporary:
         folder = (args.runs or Path(temporary, "runs")).resolve()
         size = sizes.SMOKE if args.smoke else sizes.GPU
+        if args.set:
+            own = settings_of(f"answers-{args.set}")
+            asked = {name: own[name] for name in _ASKED}
+            size = replace(size, settings={**size.settings, **asked})
         problems = compare(Study(size, device, folder, args.model), ends)
         found = load_comparison([folder], Choices(partial=True))
         notes = [f"{label}: {problem}" for label, problem in problems.items()]
@@ -63,6 +70,7 @@ def arguments() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--output", type=Path, default=Path("docs/results/gpu"), help="folder of the results")
     add("--model", help="a folder with the model (SmolLM2-135M-Instruct, from the cache)")
+    add("--set", choices=("easy", "middle", "hard"), help="questions of benchmarks.answers")
     add("--runs", type=Path, help="keep the runs in this new folder (default: they are deleted)")
     add("--minutes", type=float, default=9.0, help="for everything (9)")
     add("--smoke", action="store_true", help="on a CPU with a tiny model: does it run?")

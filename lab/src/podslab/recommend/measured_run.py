@@ -106,10 +106,11 @@ def _timings(run: RunFolder, config: dict[str, Any]) -> list[Timing]:
         last = row
     if generations and (last["step"] - generations[-1][0]["step"]) % steps:
         del generations[-1]  # cut off
-    return [_timing(rows, before, passes) for before, rows in generations]
+    skips = bool(config.get("skip_fillers"))
+    return [_timing(rows, before, passes, skips) for before, rows in generations]
 
 
-def _timing(rows: list[dict[str, Any]], before: dict[str, Any], passes: int) -> Timing:
+def _timing(rows: list[dict[str, Any]], before: dict[str, Any], passes: int, skips: bool) -> Timing:
     generate, score, select, update = (
         passes * float(np.mean([row.get(f"pods/seconds_{phase}") or 0.0 for row in rows]))
         for phase in PHASES
@@ -118,6 +119,12 @@ def _timing(rows: list[dict[str, Any]], before: dict[str, Any], passes: int) -> 
         passes * (rows[-1][name] - before.get(name, 0)) / (rows[-1]["step"] - before["step"])
         for name in ("pods/rollouts_generated", "pods/rollouts_trained")
     )
+    if skips:  # rows of advantage 0 had no pass: what an update on all rows would have taken
+        kept, fillers = (
+            sum(row.get(f"pods/{name}") or 0.0 for row in rows)
+            for name in ("kept_rollouts", "filler_rows")
+        )
+        update *= kept / max(1.0, kept - fillers)
     tokens = float(rows[0].get("completions/mean_length") or 0.0)
     return Timing(generated, trained, generate, score + select, update, tokens)
 

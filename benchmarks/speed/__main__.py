@@ -33,7 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     steps = step.measure(size, str(get_model(size.model)), args.logs)
     print("\n" + "\n".join(steps))
     if args.markdown:
-        write_whole(args.markdown, "\n".join(page + steps).encode())
+        text = "\n".join(page + steps)
+        if args.markdown.is_file():  # what people wrote above the tables stays
+            text = args.markdown.read_text().split("\n`python", 1)[0] + text[text.index("\n`python") :]
+        write_whole(args.markdown, text.encode())
         print(f"page        {args.markdown}")
     return 0
 

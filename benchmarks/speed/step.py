@@ -30,7 +30,7 @@ class Size:
     m: int = 16
     max_completion_length: int = 64
     variants: tuple[str, ...] = tuple(VARIANTS)
-    rounds: int = 9
+    rounds: int = 5
 
 
 QUICK = Size(SMALL, 2, 16, 4, 32, ("base", "num_iterations = 2"), 2)

@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.markdown:
         text = "\n".join(page + steps)
         if args.markdown.is_file():  # what people wrote above the tables stays
-            text = args.markdown.read_text().split("\n`python", 1)[0] + text[text.index("\n`python") :]
+            lead, _, _ = args.markdown.read_text(encoding="utf-8").partition("\n`python")
+            text = lead + text[text.index("\n`python") :]
         write_whole(args.markdown, text.encode())
         print(f"page        {args.markdown}")
     return 0

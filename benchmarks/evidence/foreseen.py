@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -47,11 +46,12 @@ class Table:
     arms: Sequence[Arm]
     seconds: Callable[[Sizes], float]
     population: Population
+    variances: Variances
 
-    def cells(self, variances: Variances) -> list[Cell]:
+    def cells(self) -> list[Cell]:
         """The predictions, arm by arm."""
         free = Costs(Line(0.0, 0.0), Line(0.0, 0.0))
-        cells = grid(self.population, free, (arm.sizes for arm in self.arms), variances)
+        cells = grid(self.population, free, (arm.sizes for arm in self.arms), self.variances)
         return [replace(cell, seconds=self.seconds(cell.sizes)) for cell in cells]
 
 
@@ -84,22 +84,58 @@ SECONDS_16 = {16: 0.175, 32: 0.199, 64: 0.267, 128: 0.383}
 SECONDS_128 = {128: 120 / 50, 512: 120 / 31}
 #: How often the authors' model is right on GSM8K while it learns: 60 % to 82 %, most prompts sure.
 GSM8K = "beta:0.7,0.3"
+#: Measured on the pretrained model, and what was trained there; CPPO keeps 16 of these 64.
+ANSWERS = Path("docs/results/variances-answers.json")
+OF_ANSWERS = {
+    "grpo-filter-rest": Sizes(2, 8, 8),
+    "top_advantage": Sizes(8, 8, 2),
+    "max_contrast-4": Sizes(16, 4, 1),
+}
 
 
-def tables(found: Mapping[str, Any]) -> list[Table]:
-    """The probes, and the published scaling of n and of m."""
-    right = tuple(found["right_of_each_prompt"])
-    sums = MeasuredRates(right, (found["generated"],) * len(right))
+def tables(root: Path) -> list[Table]:
+    """The probes, the pretrained model, and the published scaling of n and of m."""
+    sums, small = measured(root / VARIANCES)
+    questions, large = measured(root / ANSWERS)
     seconds_of, arms = published()
     gsm8k = parse_pass_rates(GSM8K)
     by_n = [arm for arm in arms if arm.sizes.m == 16]
     by_m = [arm for arm in arms if arm.sizes.n == 64]
+    seconds_answers, of_answers = answers(root)
     return [
-        Table("sums, 16 rows", ROWS_16, lambda s: SECONDS_16[s.rollouts], sums),
-        Table("sums, 128 rows", ROWS_128, lambda s: SECONDS_128[s.rollouts], sums),
-        Table("GSM8K of the authors, n at m = 16", by_n, seconds_of.__getitem__, gsm8k),
-        Table("GSM8K of the authors, m at n = 64", by_m, seconds_of.__getitem__, gsm8k),
+        Table("sums, 16 rows", ROWS_16, lambda s: SECONDS_16[s.rollouts], sums, small),
+        Table("sums, 128 rows", ROWS_128, lambda s: SECONDS_128[s.rollouts], sums, small),
+        Table(
+            "the pretrained model on its middle set, 16 rows",
+            of_answers,
+            seconds_answers.__getitem__,
+            questions,
+            large,
+        ),
+        Table("GSM8K of the authors, n at m = 16", by_n, seconds_of.__getitem__, gsm8k, small),
+        Table("GSM8K of the authors, m at n = 64", by_m, seconds_of.__getitem__, gsm8k, small),
     ]
+
+
+def measured(file: Path) -> tuple[Population, Variances]:
+    """Pass rates and variances of a file that `benchmarks.evidence.variances` wrote."""
+    found = json.loads(file.read_text())
+    right = tuple(found["right_of_each_prompt"])
+    rates = MeasuredRates(right, (found["generated"],) * len(right))
+    return rates, Variances(found["between"][0], found["within"][0])
+
+
+def answers(root: Path) -> tuple[dict[Sizes, float], list[Arm]]:
+    """Seconds per step and outcomes of the pretrained model's runs on the middle set."""
+    seconds, arms = {}, []
+    for method, sizes in OF_ANSWERS.items():
+        files = root.glob(f"docs/results/methods/answers-middle/{method}-[0-9].json")
+        of = [json.loads(file.read_text())["curve"] for file in sorted(files)]
+        right = [100 * np.array(one["accuracy"]) for one in of]
+        ends = float(np.mean([one[-1] for one in right]))
+        arms.append(Arm(sizes, accuracy(float(np.mean([one[1:] for one in right])), ends)))
+        seconds[sizes] = float(np.mean([one["seconds"][-1] / one["steps"][-1] for one in of]))
+    return seconds, arms
 
 
 def published() -> tuple[dict[Sizes, float], list[Arm]]:
@@ -134,12 +170,11 @@ def page(root: Path = Path()) -> str:
     """All tables, and how often the choice is near the best; what the page says of it stays."""
     text = (root / PAGE).read_text()
     found = json.loads((root / VARIANCES).read_text())
-    variances = Variances(found["between"][0], found["within"][0])
     lines: list[str] = []
     near: list[bool] = []
     all_near: list[float] = []  # share of the arms that are as near
-    for table in tables(found):
-        cells = table.cells(variances)
+    for table in tables(root):
+        cells = table.cells()
         choice = best(cells)
         outcomes = list(table.arms[0].measured)
         lines += [f"## {table.what}\n", "| | worth of a step | seconds | learned per second |"]
@@ -200,7 +235,8 @@ mean cosine of {halves:.2f}, those of two prompts {across:.3f}.
 **How often the choice is within 10 % of the best measured: {near} of {counted} times.** An arm
 drawn at random would be {chance:.1f} times. In each table the choice is bold. *Learned per
 second* is predicted, relative to the first line; the seconds are measured. For GSM8K pass rates
-of `{gsm8k}` are assumed, and the variances are those of the embedded model.
+of `{gsm8k}` are assumed, and the variances are those of the embedded model. The pretrained
+model has [its own](language-model.md#more-prompts-or-more-rollouts-of-each).
 """
 
 

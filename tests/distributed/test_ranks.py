@@ -35,6 +35,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "max_contrast": {
         "downsampling_rule": "max_contrast", "num_generations": 1, "n": 3, "max_steps": 2,
     },
+    "binary": {"binary": True, "max_steps": 6},
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
     "history": {"prompt_selection": "thompson", "downsampling_rule": "advantage_variance"},
     "straight": {"num_iterations": 2, "downsampling_rule": "variance_top_p"},
@@ -129,6 +130,19 @@ def test_selection_losses_and_weights_on_two_ranks_equal_those_on_one(on_ranks):
         assert result(two, name)["aligned"]
         rows = [[len(g) for g in rank] for rank in result(two, name)["tokens_by_rank"]]
         assert all(counts == rows[0] for counts in rows)
+
+
+@pytest.mark.slow
+def test_ranks_with_different_numbers_of_fillers_have_as_many_rows(on_ranks):
+    one, two = (result(on_ranks(world), "binary") for world in (1, 2))
+    teach = [[[row for row in of if row[1]] for of in generations(each)] for each in (one, two)]
+    assert teach[0] == teach[1]
+    assert_same_training(on_ranks(1), on_ranks(2), "binary")
+    rows = [[len(g) for g in rank] for rank in two["tokens_by_rank"]]
+    assert rows[0] == rows[1]
+    taught = [[sum(a != 0 for _, a in g) for g in rank] for rank in two["rows_by_rank"]]
+    assert taught[0] != taught[1]  # or nothing is tested
+    assert min(rows[0]) < ROWS // 2
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def rollout_function(tokenizer: Any) -> Any:
     return rollout
 
 
-def reward_function(fail: str | None) -> Any:
+def reward_function(fail: str | None, binary: bool) -> Any:
     """A reward that depends on the completion only; rank 1 may be told to fail."""
 
     def reward(completion_ids: list[Any], log_extra: Any, **kwargs: Any) -> list[float]:
@@ -73,7 +73,8 @@ def reward_function(fail: str | None) -> Any:
         if fail == "die" and RANK == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         log_extra("ids", [str(ids) for ids in completion_ids])
-        return [draw(ids).random() for ids in completion_ids]
+        drawn = [draw(ids).random() for ids in completion_ids]
+        return [float(value < 0.06) for value in drawn] if binary else drawn
 
     return reward
 
@@ -122,7 +123,7 @@ def main(settings: dict[str, Any]) -> None:
     if "scenario" in settings:
         agents(out=Path(settings.pop("out")), **settings)
         return
-    options = {key: settings.pop(key, None) for key in ("fail", "resume", "forget")}
+    options = {key: settings.pop(key, None) for key in ("fail", "resume", "forget", "binary")}
     n, out, model_path = (settings.pop(key) for key in ("n", "out", "model"))
     Path(out).mkdir(parents=True, exist_ok=True)
     (Path(out) / f"began-{RANK}").touch()
@@ -134,7 +135,8 @@ def main(settings: dict[str, Any]) -> None:
     allow_fsdp()
     trainer = RecordingTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
-        reward_funcs=reward_function(options["fail"]), args=args, train_dataset=dataset,
+        reward_funcs=reward_function(options["fail"], options["binary"]),
+        args=args, train_dataset=dataset,
         processing_class=tokenizer, rollout_func=rollout_function(tokenizer),
     )  # fmt: skip
     folder = checkpoint.last_complete(out) if options["resume"] else None

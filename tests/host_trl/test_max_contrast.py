@@ -221,7 +221,7 @@ def test_a_row_that_was_cut_off_is_skipped_as_well():
 
 
 def test_fillers_are_skipped_only_where_they_have_no_gradient():
-    for fields in ({"beta": 0.1}, {"loss_type": "bnpo"}):
+    for fields in ({"beta": 0.1}, {"loss_type": "bnpo"}, {"top_entropy_quantile": 0.2}):
         with pytest.raises(InvalidInputError, match=r"skip_fillers .* beta=0"):
             PODSConfig("unused", use_cpu=True, bf16=False, skip_fillers=True, **fields)
         assert not PODSConfig("unused", use_cpu=True, bf16=False, **fields).skip_fillers

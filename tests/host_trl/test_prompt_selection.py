@@ -9,6 +9,7 @@ import pytest
 
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.trl import PODSConfig
+from podsrl.trl.prompts import PromptChooser
 from support.trl_runs import equal, logged, straight_and_resumed, table_of, weights
 
 FIELDS = {"downsampling_rule": "max_contrast", "num_generations": 1, "prompt_selection": "thompson"}
@@ -53,6 +54,12 @@ def test_a_resumed_run_chooses_as_an_uninterrupted_one(make_trainer, more):
     assert equal(weights(straight), weights(second))
     for name, value in vars(straight.prompts.history).items():
         assert np.array_equal(value, getattr(second.prompts.history, name)), name
+
+
+def test_a_run_does_not_go_on_with_other_prompts(dataset):
+    state = PromptChooser("thompson", dataset, seed=0).state_dict()
+    with pytest.raises(InvalidInputError, match="of 64 prompts, the dataset has 16"):
+        PromptChooser("thompson", dataset.select(range(16)), seed=0).load_state_dict(state)
 
 
 def test_what_can_not_be_chosen_from_is_refused_in_one_line(make_trainer, dataset):

@@ -44,6 +44,22 @@ def test_a_half_written_checkpoint_is_not_resumed_from(make_trainer):
     assert checkpoint.last_complete(folder) == folder / "checkpoint-2"
     (folder / "checkpoint-2" / "pods_state_0.pt").unlink()
     assert checkpoint.last_complete(folder) == folder / "checkpoint-1"
+    again = make_trainer(8, max_steps=2)
+    again.train(resume_from_checkpoint=True)
+    assert equal(weights(again), weights(trainer))
+
+
+@pytest.mark.slow
+def test_with_other_micro_batches_a_resumed_run_generates_before_each_step(make_trainer):
+    """As many rows in smaller micro-batches, as one does who is out of memory."""
+    first = make_trainer(8, max_steps=3, save_strategy="steps", save_steps=1)
+    first.train()
+    halves = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    again = make_trainer(8, max_steps=3, **halves)
+    stopped = Path(first.args.output_dir) / "checkpoint-1"
+    again.train(resume_from_checkpoint=str(stopped))
+    assert again.rollouts_generated == first.rollouts_generated
+    assert again._step % again.args.steps_per_generation == 0
 
 
 @pytest.mark.parametrize("writes", ["_save_optimizer_and_scheduler", "_save_rng_state"])

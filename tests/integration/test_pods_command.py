@@ -62,9 +62,8 @@ def test_the_library_has_select_and_inspect_and_says_where_the_others_are(alone,
     assert "\n    train " not in capsys.readouterr().out
     for verb in ("train", "demo", "report"):
         said = fails([verb, "--config", "x.yaml"], capsys)
-        assert said == (
-            f"pods: the verb {verb} belongs to podsrl's laboratory: pip install podsrl-lab\n"
-        )
+        where = "belongs to the laboratory: pip install podsrl-lab, in a checkout -e lab"
+        assert said == f"pods: {verb} {where}\n"
 
 
 def test_a_verb_of_another_package_is_found_and_gives_the_exit_status(install, capsys):

@@ -14,9 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import podsrl
+from podsrl.downsampling import group_rules
 from podsrl.errors import InvalidInputError, UnknownNameError
 
-BUILT_IN = ["max_variance", "max_reward", "random", "percentile"]  # group rules
+BUILT_IN = [
+    name
+    for name, rule in podsrl.downsampling.RULES.items()
+    if rule.__module__ == group_rules.__name__
+]
 
 
 def variance(rewards: np.ndarray, kept: list[int]) -> float:

@@ -71,6 +71,16 @@ def test_no_prompt_starves_in_50_visits_of_each(rule):
     assert history.visits_D.min() >= 4
 
 
+@pytest.mark.parametrize("rule", PROMPT_RULES)
+def test_the_end_of_a_dataset_is_chosen_as_often_as_its_start(rule):
+    history, rng = PromptHistory.of(512), np.random.default_rng(0)
+    for generation in range(400):
+        chosen = choose(history, 16, PROMPT_RULES[rule], [2, generation])
+        history.update(chosen, answers(np.full(16, 0.5), rng))
+    visits = history.visits_D.reshape(8, -1).sum(axis=1)
+    assert visits.min() > 0.85 * visits.mean()
+
+
 def test_the_posterior_covers_pass_rates_that_drift():
     world = Drifting(2)
     history, _ = world.play(PROMPT_RULES["thompson"], 300)

@@ -86,7 +86,7 @@ def test_one_step_of_training_changes_the_weights(tmp_path):
 
 def test_without_its_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"podsrl-lab\[smollm2\]"):
+    with pytest.raises(MissingDependencyError, match=r"lab\[smollm2\]"):
         resolve("smollm2")
 
 

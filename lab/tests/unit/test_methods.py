@@ -41,6 +41,15 @@ def test_the_published_page_is_made_of_the_published_runs(tmp_path, monkeypatch)
         assert (tmp_path / file).read_text() == (results / file).read_text()
 
 
+def test_a_row_without_a_pass_is_no_trained_row():
+    file = ROOT / "docs/results/methods/pretrained-16/grpo-filter-rest-0.json"
+    run = json.loads(file.read_text())
+    expected = run["rows_trained"] * (1 - run["filler_share"])
+    assert page.curves([run]).trained[0, -1] == pytest.approx(expected)
+    as_in_trl = {**run, "arm": {**run["arm"], "skip_fillers": False}}
+    assert page.curves([as_in_trl]).trained[0, -1] == run["rows_trained"]
+
+
 def test_the_published_summary_of_the_pretrained_model_is_made_of_its_runs(tmp_path, monkeypatch):
     """Its page and the README have their numbers from there."""
     from benchmarks import language_model

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rollouts", type=Path, help=what)
     number = "rollouts per group; with a rule across groups, on average"
     parser.add_argument("--keep", type=int, required=True, metavar="M", help=number)
-    rule = "max_variance (default), or across groups max_contrast; or file.py:function"
+    rule = "max_variance (default); across all groups of the file max_contrast; file.py:function"
     parser.add_argument("--rule", default="max_variance", help=f"which to keep: {rule}")
     group = "field that says which group a rollout is of (prompt; of a run its step and group)"
     parser.add_argument("--group_by", metavar="FIELD", help=group)

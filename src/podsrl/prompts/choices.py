@@ -162,11 +162,11 @@ def _power_mean(a_D: Numbers, b_D: Numbers, most: int) -> Numbers:
 
 
 def _largest(worth_D: Numbers, count: int, rng: np.random.Generator) -> Integers:
-    """The indices of the largest, of equal ones at random."""
+    """The indices of the largest, the largest first; of equal ones at random."""
     if not count:
         return np.zeros(0, dtype=np.int64)
     least = np.partition(worth_D, -count)[-count]
     above = np.flatnonzero(worth_D > least)
     level = np.flatnonzero(worth_D == least)
     drawn = rng.choice(level, count - len(above), replace=False)
-    return np.concatenate([above, drawn])
+    return np.concatenate([above[np.argsort(-worth_D[above], kind="stable")], drawn])

@@ -61,7 +61,7 @@ class ResumableTrainer(GRPOTrainer):
                 " weights and optimiser are the same, other rollouts are drawn"
             )
             return
-        self._step = state["micro_step"]
+        self._step = state["micro_step"] if state["buffered_inputs"] else 0  # or generate first
         self._buffered_inputs = state["buffered_inputs"]
         self.batch_is_scored = state["batch_is_scored"]
 
@@ -105,18 +105,14 @@ class ResumableTrainer(GRPOTrainer):
         return self._sampler
 
 
-def step_of(folder: str | Path) -> int:
-    """The optimiser step of a complete checkpoint, whatever its folder is called."""
-    return TrainerState.load_from_json(str(Path(folder) / "trainer_state.json")).global_step
-
-
 def last_complete(output_dir: str | Path) -> Path | None:
     """The newest checkpoint that was written to its end, or None."""
     whole: dict[int, Path] = {}
     for folder in Path(output_dir).glob("checkpoint-*"):
         if state_file(folder, 0).is_file():
             with suppress(OSError, ValueError):  # not written yet, or half: it was killed
-                whole[step_of(folder)] = folder
+                state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
+                whole[state.global_step] = folder
     return whole[max(whole)] if whole else None
 
 

@@ -70,8 +70,8 @@ class PODSConfig(GRPOConfig):
     )
     skip_fillers: bool | None = described(
         None,
-        "Leave kept rows of advantage 0 out of the update's passes: the same gradient, sooner."
-        " Needs beta=0 (no KL), a loss_type other than bnpo. Default: where that is so and n > m.",
+        "Leave kept rows of advantage 0 out of the update's passes: the same gradient, sooner. It"
+        " needs beta=0, no entropy option, a loss_type other than bnpo. Default: so, where n > m.",
     )
     prompt_selection: str = described(
         UNIFORM,
@@ -164,13 +164,14 @@ class PODSConfig(GRPOConfig):
                 "selection_weights must be a list with one finite number per reward function, not"
                 f" all of them 0; got {weights!r}"
             )
-        needs_all = bool(self.beta) or self.loss_type == "bnpo"
+        needs_all = bool(self.beta) or self.loss_type == "bnpo" or self.top_entropy_quantile < 1
+        needs_all |= bool(vars(self).get("entropy_coef") or vars(self).get("use_adaptive_entropy"))
         if self.skip_fillers is None:
             self.skip_fillers = not needs_all and self.num_rollouts != self.num_generations
         if self.skip_fillers and needs_all:
             raise InvalidInputError(
-                "skip_fillers leaves out rows that have no gradient, which needs beta=0 and a"
-                f" loss_type other than bnpo; got beta={self.beta}, loss_type={self.loss_type!r}"
+                "skip_fillers leaves out rows without gradient: it needs beta=0, no entropy option,"
+                f" no loss_type='bnpo'; got beta={self.beta}, loss_type={self.loss_type!r}"
             )
         aggregation = self.multi_objective_aggregation
         if across_prompts and aggregation != "sum_then_normalize":

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import broadcast_object_list
 
 from podsrl.errors import InvalidInputError
 from podsrl.prompts import PromptHistory, choose, resolve_prompt_rule
@@ -33,7 +34,8 @@ class PromptChooser:
 
     def rows(self, groups: int, places: range, m: int) -> list[dict[str, Any]]:
         """The rows at these places of a batch that has m of each of so many chosen prompts."""
-        self._chosen_P = choose(self.history, groups, self.rule, [self.seed, self.history.step])
+        chosen = [choose(self.history, groups, self.rule, [self.seed, self.history.step])]
+        self._chosen_P = broadcast_object_list(chosen)[0]  # a user's own may differ by rank
         return [dict(self.dataset[int(self._chosen_P[place // m])]) for place in places]
 
     def count(self, rewards_P_N: torch.Tensor) -> dict[str, float]:
@@ -57,6 +59,9 @@ class PromptChooser:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on with what `state_dict` gave."""
         given: Any = {k: v.cpu().numpy() if torch.is_tensor(v) else v for k, v in state.items()}
+        known, now = len(given["seen_D"]), len(self.dataset)
+        if known != now:
+            raise InvalidInputError(f"the checkpoint is of {known} prompts, the dataset has {now}")
         self.history = PromptHistory(**given)
 
     def write(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import gather, gather_object
 from trl.trainer.utils import nanstd
 
 from podsrl.advantages import group_advantages
@@ -135,14 +135,15 @@ def weighted_sums(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch
 
 
 def without_fillers(batch: dict[str, Any], parts: int, loss_type: str) -> dict[str, Any]:
-    """TRL's batch without rows that have no gradient, except for those that make equal `parts`.
+    """TRL's batch without rows that have no gradient, but for as many parts, alike on all ranks.
 
     They have the advantage 0, or the loss leaves them out. The gradient stays the same: of losses
     that are means over rows the advantages are scaled. With images nothing is left out.
     """
     fills_K = (batch["advantages"] == 0) | ~batch["completion_mask"].bool().any(dim=1)
-    rows = max(1, -(-int((~fills_K).sum()) // parts)) * parts
-    if rows >= len(fills_K) or "num_images" in batch:
+    fills_K &= "num_images" not in batch
+    rows = max(1, -(-int(gather((~fills_K).sum()).max()) // parts)) * parts
+    if rows >= len(fills_K):
         return batch
     first = fills_K.int().argsort(stable=True)[:rows].sort().values
     per_row = {k: v for k, v in batch.items() if isinstance(v, torch.Tensor) and v.ndim}

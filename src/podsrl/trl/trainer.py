@@ -1,7 +1,6 @@
 """`PODSTrainer`: TRL's `GRPOTrainer` that generates n rollouts per prompt and trains on m."""
 
 import copy
-import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +10,10 @@ from accelerate.utils import broadcast_object_list, gather_object
 from podsrl.errors import UnsupportedError
 from podsrl.trl import environments
 from podsrl.trl.advice import Advice
-from podsrl.trl.checkpoint import ResumableTrainer
+from podsrl.trl.checkpoint import ResumableTrainer, last_complete
 from podsrl.trl.clock import PhaseClock, StepCallback
 from podsrl.trl.config import UNIFORM, PODSConfig, check_arguments
-from podsrl.trl.messages import show_messages
+from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.metrics import masked_rows, pods_metrics, trl_metrics
 from podsrl.trl.prompts import PromptChooser
 from podsrl.trl.recorder import PAPER, RunRecorder
@@ -32,8 +31,6 @@ from podsrl.trl.rollouts import (
     without_fillers,
 )
 from podsrl.trl.swapped import engine_for_rollouts, swapped
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ class PODSTrainer(ResumableTrainer):
             output = super()._generate_and_score_completions(inputs)
             with self.clock.phase("select"):
                 self._finish(output)
-                if self.args.skip_fillers:
+                if self.args.skip_fillers and not getattr(self, "aux_loss_enabled", False):
                     parts = self.args.steps_per_generation or 1
                     output = without_fillers(output, parts, self.loss_type)
         finally:
@@ -165,10 +162,12 @@ class PODSTrainer(ResumableTrainer):
             return super()._calculate_rewards(inputs, prompts, completions, ids)
         return self._kept.of.rewards_P_N_F[self._kept.kept_P_N]
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; then the run's folder says that it is complete."""
+    def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """TRL's, from a whole checkpoint; then the run's folder says that it is complete."""
+        if resume_from_checkpoint is True:  # of a kill while saving the newest is not whole
+            resume_from_checkpoint = str(last_complete(str(self.args.output_dir)) or "") or True
         try:
-            output = super().train(*args, **kwargs)
+            output = super().train(resume_from_checkpoint, *args, **kwargs)
             self.write_prompts()
             self.recorder.finish(self.state.global_step, self.clock.training_seconds)
             return output

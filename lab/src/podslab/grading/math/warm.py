@@ -27,4 +27,4 @@ _TYPICAL = (
 
 
 for _gold, _answer in _TYPICAL:
-    equal_structures(_gold, _answer)
+    equal_structures(_gold, _answer, question="Find $x$.")

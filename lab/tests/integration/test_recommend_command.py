@@ -225,6 +225,26 @@ def test_rows_and_costs_are_of_a_step_with_all_its_passes(
     )
 
 
+@pytest.mark.parametrize(
+    ("at_once", "fillers", "passed"),
+    [(16, 12, 4), (4, 12, 4), (4, 9, 8), (1, 12, 16), (8, 16, 2), (None, 12, 16)],
+)
+def test_an_update_that_spared_rows_is_charged_for_those_that_had_a_pass(
+    tmp_path, at_once, fillers, passed
+):
+    """Of 16 rows 16 - fillers teach; each micro-batch of `at_once` passes as many whole rows."""
+    run = RunFolder(tmp_path)
+    config = {"num_generations": 2, "num_rollouts": 8, "skip_fillers": True}
+    accumulated = {"gradient_accumulation_steps": 16 // (at_once or 16)}
+    run.write_config({**config, **accumulated, "per_device_train_batch_size": at_once})
+    done = {"pods/rollouts_generated": 64.0, "pods/rollouts_trained": 16.0}
+    seconds = {"pods/seconds_generate": 3.0, "pods/seconds_update": 1.0}
+    rows = {"pods/kept_rollouts": 16.0, "pods/filler_rows": float(fillers)}
+    run.append_metrics({"step": 1, **done, **seconds, **rows})
+    run.write_rollouts(1, rollouts(groups=8, n=8, m=2))
+    assert read_measured(run).costs.update(16) == pytest.approx(16 / passed)
+
+
 def test_one_run_alone_does_not_say_that_more_rollouts_do_not_pay(capsys, tmp_path):
     run = write_run(tmp_path / "run", "grpo", 0, [0.1, 0.4])  # 0.4 s to generate, 0.5 s to update
     run.write_rollouts(1, rollouts(groups=3, n=16, m=16))

@@ -243,6 +243,7 @@ def test_what_pays_depends_on_the_cost_of_generating(ratio, way):
     assert pays.choose == pytest.approx(1.65, rel=0.1)
     assert pays.both >= max(pays.drop, pays.choose) * 0.99
     assert 0.2 < pays.turns_at < 1.5
+    assert "the best GRPO as TRL has it, with a pass over every row, predicted: drop" in str(pays)
 
 
 def test_choosing_gains_nothing_where_all_prompts_are_alike():

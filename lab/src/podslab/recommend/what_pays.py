@@ -20,6 +20,8 @@ _RATIOS = np.geomspace(0.02, 20, 31)
 class WhatPays:
     """Times as much learned per second as the best GRPO of random prompts, by the model.
 
+    The model charges a pass for every row, also where `skip_fillers` would spare it.
+
     ratio: g/u. drop, choose, both: rows dropped, prompts chosen by history, both; of these two NaN
         where rewards are graded. turns_at: the g/u from which on dropping adds nothing to choosing;
         None if it does not in 0.02 to 20.
@@ -44,10 +46,11 @@ class WhatPays:
         known = f"choose prompts by their history {self.choose:.2f}, both {self.both:.2f}"
         if np.isnan(self.both):
             known = "choosing prompts is not predicted for graded rewards"
+        grpo = "the best GRPO as TRL has it, with a pass over every row"
         turn = f" Dropping adds nothing to choosing from g/u = {self.turns_at or 0:.2g} on."
         return (
             f"g/u = {self.ratio:.2g}: the time of generating a rollout over that of updating on a"
-            f" row.\nTimes the best GRPO, predicted: drop rows {self.drop:.2f}, {known}."
+            f" row.\nTimes {grpo}, predicted: drop rows {self.drop:.2f}, {known}."
             f"\nBest by this: {self.way}.{turn if self.turns_at else ''}"
             "\nprompt_selection='thompson' chooses them, from their second visit on. Below they are"
             " random."

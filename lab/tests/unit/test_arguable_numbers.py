@@ -13,6 +13,7 @@ RIGHT = r"""
     $$72$$ // \text{72} // \mathbf{72} // = 72 // 48 + 24 = 72 // 48+24=72 clips //
     1.5 * 48 = 72 // total = 72 // Total clips: 72 // 72 USD // 72; // "72" // '72' // 72/1 //
     144/2 // \frac{144}{2} // 7.2 \times 10^1 // 7.2e1 // 72 clips! // `72` // 72 \text{ clips} //
+    72 times // 72 square feet // 72 for two people // sixth term: 72 // Number of times: 72 //
     \boxed{72 \text{ clips}} // \boxed{72}. // So, the answer is \boxed{72} // #### 72 // x=72 //
     $72 dollars
 5
@@ -40,7 +41,9 @@ WRONG = r"""
     72 dozens // 72 hundreds // 72 thousands // 72 millions //
     48 // 0.72 // 72:00 // 7:2 // 72°C and 3 // 0x48 // 1001000 // none // NaN // inf //
     [72,73] // {72,73} // 72;73 // twice 72 // 72 each, 144 total // 72 clips and 3 pens //
-    48 in April and 24 in May
+    48 in April and 24 in May // six times 72 // 72 hundredths // square of 72 // cube of 72 //
+    72 each, times two // 72 times two // three times as many as 72 // a tenth of 72 //
+    72 eighths // 72 doubled // twenty 72 // 72 and one // 72 point one
 5
     5 hours 30 minutes // 5'6" // five // 5/6 // 5 1/2 // 5.5 // 55 // 5- // 5 factorial // 5x //
     Player 5 has 6 // 5 out of 6 // 5 of 6 // 5:6 // 5 in 6 // 5 or more // 5+ // at least five //

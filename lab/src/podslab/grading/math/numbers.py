@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from podslab.grading.math.normalise import clean, mark_text
-from podslab.grading.math.units import SUPERSCRIPTS, read_unit
+from podslab.grading.math.units import NUMBERS, SUPERSCRIPTS, read_unit
 
 #: A longer answer states no number: it is a text.
 MAX_NUMBER = 300
@@ -58,15 +58,19 @@ _NAME = re.compile(r"(?:m?\\angle\s?)?\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20
 _VARIABLE = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
 _OTHER_RELATION = re.compile(r"[<>~\u2248]|\\(?:le|ge|ne|approx|sim|equiv|in)(?![a-zA-Z])")
 _SEVERAL = re.compile(r",(?![0-9]{3})|;|\b(?:and|or)\b")
+_SPELLED = rf"(?:one|hundred|thousand|million|{'|'.join(NUMBERS)})"
 #: Words around the number (@) with which it is another number, or none.
 _CHANGES_IT = re.compile(
     r"\b(?:not|never|wrong|incorrect|false|minus|negative|cannot|n[eo]ither|nor|[a-z]+n't|half|halves"
-    r"|quarters?|thirds?|plus|divided|multiplied|modulo)\b"
+    r"|quarters?|thirds?|plus|divided|multiplied|modulo|halved|doubled|tripled|quadrupled"
+    r"|(?:four|fif|six|seven|eigh|nin|ten|hundred|thousand|million)th(?:s| of))\b"
     r"|\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|over"
-    r"|under|above|below|up to|between|almost|nearly|twice|double|triple|(?:root|reciprocal|inverse"
-    r"|factorial|log|logarithm|(?:co)?sine|tangent)(?: of)?)\s*[-$\u20ac\u00a3\u00a5]?\s*@"
+    r"|under|above|below|up to|between|almost|nearly|twice|double|triple"
+    r"|times(?: the| as (?:many|much) as)?|(?:square|cube|power|multiple|fraction|part) of"
+    r"|(?:root|reciprocal|inverse|factorial|log|logarithm|(?:co)?sine|tangent)(?: of)?)"
+    r"\s*[-$\u20ac\u00a3\u00a5]?\s*@"
     r"|@\s*(?:squared|cubed|factorial|over|choose|mod|to the)\b"
-    r"|@\s*(?:times|point|and) (?:two|three|four|five|six|seven|eight|nine|ten)\b",
+    rf"|@\s*(?:point|and) {_SPELLED}\b|\btimes {_SPELLED}\b|\b{_SPELLED}\s*@",
     re.IGNORECASE,
 )
 

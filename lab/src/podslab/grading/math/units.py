@@ -29,7 +29,7 @@ _NUMBER_WORDS = """
     zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
     sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
 """
-_NUMBERS = frozenset(_NUMBER_WORDS.split())
+NUMBERS = frozenset(_NUMBER_WORDS.split())
 _PLAIN = frozenset(("an", "the", "is", "of", "or", "per", "sq", "cu", "by", "so", "for", "in"))
 #: A raw word, and one that \text{} marks as a word.
 _WORD = re.compile(r"(?P<marked>\u00ab[^\u00bb]*\u00bb)|[^\W\d_]+(?:['.\-/][^\W\d_]+)*")
@@ -91,5 +91,5 @@ def _harmless(word: str, before: str, prose: bool) -> bool:
         return prose and (word in _CANONICAL or word in "aAI") and before.endswith(" ")
     if prose or word in _CANONICAL or word.lower() in _PLAIN:
         return True
-    spelled = word.lower() not in _NUMBERS and re.search("[aeiouy]", word, re.IGNORECASE)
+    spelled = word.lower() not in NUMBERS and re.search("[aeiouy]", word, re.IGNORECASE)
     return len(word) > 3 and bool(spelled)

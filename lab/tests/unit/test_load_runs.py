@@ -11,7 +11,7 @@ from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import as_json, as_markdown, summarise
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.rollout_log.run_folder import RunFolder
-from support.synthetic_runs import evaluation, write_run
+from support.synthetic_runs import evaluation, write_metrics, write_run
 
 SLOW = (0.1, 0.4, 0.6, 0.8)  # 99 % of 0.8 at the third evaluation, 30 steps of 1 s
 FAST = (0.1, 0.8, 0.8, 0.8)  # at the first, 10 steps of 1.5 s: 30 s / 15 s = 2x
@@ -115,6 +115,49 @@ def test_other_options_of_one_task_are_mixed_tasks(tmp_path):
         write_run(tmp_path / arm, arm, 0, SLOW, config={"task_options": options})
     with pytest.raises(InvalidInputError, match=r"mixed.*; max columns 6 .*; max columns 7 "):
         numbers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        (
+            {"data_path": "easy"},
+            {"data_path": "hard"},
+            "data_path easy .as in .*grpo.; hard .as in",
+        ),
+        ({"data_path": None}, {"data_path": "hard"}, "data_path None .*; hard "),
+        (
+            {"evaluation_temperature": 0.0},
+            {"evaluation_temperature": 0.5},
+            "temperature 0.0 .*0.5 ",
+        ),
+        (
+            {"evaluation_temperature": None, "temperature": 0.7},
+            {"evaluation_temperature": None, "temperature": 1.0},
+            "evaluation_temperature 0.7 .*1.0 ",
+        ),
+        ({"max_completion_length": 64}, {"max_completion_length": 512}, "length 64 .*512 "),
+    ],
+)
+def test_runs_evaluated_on_other_data_or_in_another_way_are_mixed(tmp_path, first, second, says):
+    for arm, config in (("grpo", first), ("pods", second)):
+        write_run(tmp_path / arm, arm, 0, SLOW, config=config)
+    with pytest.raises(InvalidInputError, match=f"mixed problems: .*{says}.*folders apart"):
+        numbers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {},  # a run of an earlier version, which does not say it
+        {"data_path": None, "evaluation_temperature": 1, "max_completion_length": 64},
+    ],
+)
+def test_runs_evaluated_alike_are_not_mixed_however_their_configs_say_it(tmp_path, second):
+    first = {"evaluation_temperature": None, "temperature": 1.0, "max_completion_length": 64}
+    write_run(tmp_path / "grpo", "grpo", 0, SLOW, config={**first, "data_path": None})
+    write_run(tmp_path / "pods", "pods", 0, SLOW, config=second)
+    assert len(numbers(tmp_path)["arms"]) == 2
 
 
 def test_runs_that_are_not_finished_are_named_even_if_all_stand_at_the_same_point(tmp_path):
@@ -285,6 +328,21 @@ def test_a_second_pass_over_the_rollouts_is_paid_too(tmp_path):
     write_run(tmp_path / "grpo-1", "grpo", 1, SLOW)
     with pytest.raises(InvalidInputError, match=r"'pods'.*num_iterations must be the same.*apart"):
         load_comparison([tmp_path], Choices(clock=clock))
+
+
+def test_modelled_time_charges_no_update_for_rows_that_had_no_pass(tmp_path):
+    for arm, skips in (("grpo", False), ("pods", True)):
+        for seed, fillers in ((0, 12), (1, 16)):
+            config = {"skip_fillers": skips, "per_device_train_batch_size": 8}
+            run = write_run(tmp_path / f"{arm}-{seed}", arm, seed, SLOW, config=config)
+            rows = {"pods/kept_rollouts": 16, "pods/filler_rows": fillers}
+            write_metrics(run, 30, 16, 16, **rows)
+    comparison = load_comparison([tmp_path], Choices(clock=Clock(generate=0.05, update=0.42)))
+    # a step: 16 * 0.05 + 16 * 0.42 = 7.52 s; of 16 rows 4 had a pass with one seed, and 2 with the
+    # other, whose two micro-batches had one row each: 16 * 0.05 + 3 * 0.42 = 2.06 s on average
+    found = summarise(comparison)
+    assert [one.seconds_per_step for one in found] == pytest.approx([7.52, 2.06])
+    assert [one.trained for one in found] == [480, 480]
 
 
 def test_steps_are_split_into_their_phases(tmp_path):

@@ -33,7 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--clock",
         metavar="generate=S,update=S",
         help="replay the curves on modelled time, in seconds per rollout (also: score=S); update is"
-        " paid for each pass: twice where num_iterations is 2",
+        " paid for each pass: twice where num_iterations is 2, and not for rows that skip_fillers"
+        " spared",
     )
     parser.add_argument(
         "--partial",

@@ -9,6 +9,7 @@ import numpy as np
 from podslab.recommend.advice import Batch
 from podslab.recommend.costs import Costs, Sizes, Timing
 from podslab.recommend.populations import Population, measured
+from podslab.report.curves import share_passed
 from podsrl.downsampling import is_batch_rule, resolve_rule
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import PHASES, REWARD_PREFIX, RunFolder
@@ -106,14 +107,10 @@ def _timings(run: RunFolder, config: dict[str, Any]) -> list[Timing]:
         last = row
     if generations and (last["step"] - generations[-1][0]["step"]) % steps:
         del generations[-1]  # cut off
-    # rows of a micro-batch: each was shortened to equally many whole rows; 0: none was
-    at_once = (config.get("per_device_train_batch_size") or 1) if config.get("skip_fillers") else 0
-    return [_timing(rows, before, passes, at_once) for before, rows in generations]
+    return [_timing(rows, before, passes, config) for before, rows in generations]
 
 
-def _timing(
-    rows: list[dict[str, Any]], before: dict[str, Any], passes: int, at_once: int
-) -> Timing:
+def _timing(rows: Sequence[Any], before: dict[str, Any], passes: int, config: Any) -> Timing:
     generate, score, select, update = (
         passes * float(np.mean([row.get(f"pods/seconds_{phase}") or 0.0 for row in rows]))
         for phase in PHASES
@@ -122,12 +119,7 @@ def _timing(
         passes * (rows[-1][name] - before.get(name, 0)) / (rows[-1]["step"] - before["step"])
         for name in ("pods/rollouts_generated", "pods/rollouts_trained")
     )
-    kept, fillers = (
-        sum(row.get(f"pods/{name}") or 0.0 for row in rows)
-        for name in ("kept_rollouts", "filler_rows")
-    )
-    if at_once and kept:  # what an update on all rows would have taken
-        update *= at_once / max(1.0, -(-at_once * (kept - fillers) // kept))
+    update /= share_passed(config, rows)  # what one on all rows would have taken
     tokens = float(rows[0].get("completions/mean_length") or 0.0)
     return Timing(generated, trained, generate, score + select, update, tokens)
 

@@ -20,8 +20,6 @@ _RATIOS = np.geomspace(0.02, 20, 31)
 class WhatPays:
     """Times as much learned per second as the best GRPO of random prompts, by the model.
 
-    The model charges a pass for every row, also where `skip_fillers` would spare it.
-
     ratio: g/u. drop, choose, both: rows dropped, prompts chosen by history, both; of these two NaN
         where rewards are graded. turns_at: the g/u from which on dropping adds nothing to choosing;
         None if it does not in 0.02 to 20.

@@ -1,6 +1,6 @@
 """Learning curves of one arm over seeds, and the what-if clock that replays them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,9 +102,25 @@ class ArmCurves:
             answers=values("problems") * values("repeats"),
         )
 
-    def replay(self, clock: Clock) -> "ArmCurves":
-        """The same learning curves, with modelled training time."""
-        return replace(self, seconds=clock.seconds(self.generated, self.trained))
+    def replay(self, clock: Clock, passed_S_T: npt.ArrayLike = 1.0) -> "ArmCurves":
+        """The same learning curves in modelled time; that share of the trained had a pass."""
+        trained = np.asarray(passed_S_T) * self.trained
+        return replace(self, seconds=clock.seconds(self.generated, trained))
+
+
+def share_passed(config: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> float:
+    """Of the rows that a run kept, the share that had a pass: `skip_fillers` spares the others.
+
+    It shortens the micro-batches of a generation to equally many whole rows, one at least.
+    """
+    at_once = config.get("per_device_train_batch_size") or 1
+    kept = passed = 0.0
+    for row in metrics:
+        if rows := row.get("pods/kept_rollouts"):
+            teaching = rows - (row.get("pods/filler_rows") or 0.0)
+            kept += rows
+            passed += rows * max(1.0, -(-at_once * teaching // rows)) / at_once
+    return passed / kept if kept and config.get("skip_fillers") else 1.0
 
 
 def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from podslab.comparison.comparison import RunOf, read_comparison
 from podslab.evaluation.records import Evaluation, evaluations
-from podslab.report.curves import ArmCurves, Clock, check_points
+from podslab.report.curves import ArmCurves, Clock, check_points, share_passed
 from podslab.training.config_file import parse_options
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.rollout_log.files import damage_as_notes
@@ -18,6 +18,9 @@ from podsrl.rollout_log.run_folder import PHASES, RunFolder, find_runs
 
 #: Arms that others are measured against, if no reference is asked for.
 REFERENCES = ("grpo", "grpo_ga")
+#: What runs have to be evaluated with alike, and what holds where it is not given.
+_ALIKE = {"data_path": "", "evaluation_temperature": "temperature", "max_completion_length": ""}
+_APART = "Accuracies on different problems can't be compared: report the folders apart"
 
 
 @dataclass(frozen=True)
@@ -174,10 +177,13 @@ def _on_one_task(runs: list[Run]) -> tuple[str, str]:
         )
     if len(found) > 1:
         lines = "; ".join(f"{', '.join(key)} (as in {found[key]})" for key in sorted(found))
-        raise InvalidInputError(
-            f"mixed problems: {lines}. Accuracies on different problems can't be compared: report"
-            " the folders apart"
-        )
+        raise InvalidInputError(f"mixed problems: {lines}. {_APART}")
+    for key, default in _ALIKE.items():
+        of = {run.name: run.config for run in runs if key in run.config}
+        own = {c.get(key if c[key] is not None else default): name for name, c in of.items()}
+        if len(own) > 1:
+            lines = "; ".join(f"{value} (as in {name})" for value, name in own.items())
+            raise InvalidInputError(f"mixed problems: {key} {lines}. {_APART}")
     return next(iter(found))
 
 
@@ -272,7 +278,7 @@ def _arm(runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
             )
         clock = replace(clock, update=clock.update * passes.pop())
     curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, measure)
-    curves = curves.replay(clock) if clock else curves
+    curves = curves.replay(clock, [_shares_passed(run) for run in runs]) if clock else curves
     logged = [row.get("pods/peak_memory") for rows in metrics for row in rows]
     memory = [used for used in logged if isinstance(used, (int, float))]
     config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
@@ -282,6 +288,12 @@ def _arm(runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
         phases={} if clock else _phases(metrics),
         peak_memory=max(memory, default=None),
     )
+
+
+def _shares_passed(run: Run) -> list[float]:
+    """Of the rows kept up to each evaluation, the share that had a pass."""
+    done = ([row for row in run.metrics if row["step"] <= e.step] for e in run.evaluations)
+    return [share_passed(run.config, rows) for rows in done]
 
 
 def _phases(metrics: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:

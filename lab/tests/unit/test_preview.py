@@ -1,5 +1,6 @@
 """What a run will do, said before it does it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 pytest.importorskip("trl")
 
 from podslab.training.preview import Preview
+from podslab.training.run import load_data
 from podslab.training.spec import Spec, parse
 
 SETTINGS: dict[str, Any] = {
@@ -64,3 +66,15 @@ def test_the_launch_command_fits_the_gpus():
     )
     lora = spec(processes=8, use_peft=True)
     assert "deepspeed" not in Preview.of(lora).launch(lora, [])
+
+
+def test_problems_to_evaluate_on_that_are_trained_on_too_are_counted(caplog, tmp_path):
+    for split, sums in (("train", (1, 2, 3, 4)), ("test", (4, 5, 3))):
+        rows = [{"question": f"1+{i}?", "answer": f"so\n#### {1 + i}"} for i in sums]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{split}.jsonl").write_text(text.replace("so", split))
+    assert len(load_data(spec(task="gsm8k", data_path=str(tmp_path))).held_out) == 3
+    assert "2 of the 3 problems to evaluate on are problems to train on, too" in caplog.text
+    caplog.clear()
+    load_data(spec(task="arithmetic"))
+    assert caplog.text == ""

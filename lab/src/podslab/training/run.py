@@ -1,5 +1,6 @@
 """One run: load, train, evaluate, record; resumable at any point."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,13 +57,17 @@ def load_data(spec: Spec) -> Data:
     if run.evaluation_problems:
         held_out = task.load(run.evaluation_split, run.data_path)[: run.evaluation_problems]
     train = task.load(run.train_split, run.data_path)
-    if run.data_path and run.train_split != run.evaluation_split and held_out:
-        trained = set(map(repr, train))
-        if all(repr(row) in trained for row in held_out):
+    if held_out and run.train_split != run.evaluation_split:
+        trained = {repr(task.prompt(row)) for row in train}
+        both = sum(repr(task.prompt(row)) in trained for row in held_out)
+        if run.data_path and both == len(held_out):
             raise InvalidInputError(
                 f"all problems to evaluate on, from {run.data_path}, are problems to train on, too:"
                 " name a folder with a file for each split, or set evaluation_problems to 0"
             )
+        if both:
+            text = "%d of the %d problems to evaluate on are problems to train on, too"
+            logging.getLogger(__name__).warning(text, both, len(held_out))
     return Data(task, train, held_out)
 
 

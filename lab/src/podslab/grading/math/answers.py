@@ -54,10 +54,7 @@ def _compare_quickly(gold: str, answer: str) -> bool | None:
 
 
 def grade_answers(pairs: Sequence[tuple[str, ...]], pool: GradingPool) -> list[bool | None]:
-    """Grade (gold, answer) pairs: the quick ones here, the others in the pool; None: unscorable.
-
-    A third part of a pair is the question, which an answer must not repeat.
-    """
+    """Grade (gold, answer[, question]): quick ones here, others in the pool; None: unscorable."""
     quick = [compare_quickly(*pair[:2]) for pair in pairs]
     open_pairs = [pair for pair, verdict in zip(pairs, quick, strict=True) if verdict is None]
     slow = iter(pool.run(_FUNCTION, open_pairs))

@@ -50,7 +50,6 @@ class Selection:
     baseline: Literal["kept", "group"] = "kept"
     seed: int | None = None
     selection_weights: Mapping[str, float] | None = None
-
     names: InitVar[Mapping[str, str] | None] = None
 
     def __post_init__(self, names: Mapping[str, str] | None) -> None:

@@ -88,14 +88,9 @@ def _parser(modules: Mapping[str, Any]) -> tuple[argparse.ArgumentParser, list[s
     parser.add_argument("--version", action="version", version=f"podsrl {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, module in modules.items():
-        verb = verbs.add_parser(
-            name,
-            help=module.SUMMARY,
-            description=module.SUMMARY,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        module.configure(verb)
+        about = {"help": module.SUMMARY, "description": module.SUMMARY, "allow_abbrev": False}
+        raw = argparse.RawDescriptionHelpFormatter
+        module.configure(verbs.add_parser(name, **about, formatter_class=raw))
     parsers = (parser, *verbs.choices.values())
     options = {option for one in parsers for option in one._option_string_actions}
     return parser, sorted(option for option in options if option.startswith("--"))

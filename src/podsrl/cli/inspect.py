@@ -12,9 +12,8 @@ SUMMARY = "write a page to look into the rollouts of a run"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pods inspect`."""
-    parser.add_argument(
-        "folders", nargs="+", type=Path, metavar="FOLDER", help="runs, or folders of runs"
-    )
+    runs = "runs, or folders of runs"
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help=runs)
     page = "the page to write (default: rollouts.html in the first FOLDER)"
     parser.add_argument("--output", type=Path, metavar="PAGE", help=page)
     most = "rollouts on the page at most (default: %(default)s)"

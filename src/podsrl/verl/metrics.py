@@ -21,20 +21,18 @@ def summarise_rows(rows: Sequence[Row]) -> DataProto:
     prompt_length = torch.tensor([row.tag["prompt_len"] for row in rows])
     response_length = torch.tensor([row.tag["response_len"] for row in rows])
     unused = torch.zeros(len(rows), 1)
-    batch = TensorDict(
-        {
-            "token_level_scores": reward,
-            "token_level_rewards": reward,
-            "advantages": unused,
-            "returns": unused,
-            "response_mask": torch.ones(len(rows), 1),
-            "prompts": unused.expand(-1, int(prompt_length.max())),  # verl reads only the width
-            "responses": unused.expand(-1, int(response_length.max())),
-            "prompt_length": prompt_length.float(),
-            "response_length": response_length.float(),
-        },
-        batch_size=len(rows),
-    )
+    fields = {
+        "token_level_scores": reward,
+        "token_level_rewards": reward,
+        "advantages": unused,
+        "returns": unused,
+        "response_mask": torch.ones(len(rows), 1),
+        "prompts": unused.expand(-1, int(prompt_length.max())),  # verl reads only the width
+        "responses": unused.expand(-1, int(response_length.max())),
+        "prompt_length": prompt_length.float(),
+        "response_length": response_length.float(),
+    }
+    batch = TensorDict(fields, batch_size=len(rows))
     turns = np.array([row.turns for row in rows], dtype=np.int32)
     return DataProto(batch=batch, non_tensor_batch={"__num_turns__": turns})
 
@@ -48,14 +46,12 @@ def all_rollout_metrics(
     metrics = {name: found[name] for name in found if name.startswith(_OF_ROLLOUTS)}
     for name in ("mean", "max", "min"):
         metrics[f"training/num_turns/{name}"] = metrics[f"num_turns/{name}"]
-
     scorable = ~batch.batch["token_level_scores"].isnan().any(dim=-1)
     if scorable.any():
         found = compute_data_metrics(batch=batch.select_idxs(scorable), use_critic=False)
         # a reward with the KL penalty is known of kept rows only
         names = ("critic/score/",) if kl_in_reward else ("critic/score/", "critic/rewards/")
         metrics |= {name: found[name] for name in found if name.startswith(names)}
-
     per_token = "timing_per_token_ms/gen"
     timing = compute_timing_metrics(batch=batch, timing_raw=dict(timing_raw))
     return metrics | ({per_token: timing[per_token]} if per_token in timing else {})

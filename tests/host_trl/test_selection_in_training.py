@@ -211,6 +211,31 @@ def test_the_rollout_log_holds_every_rollout_with_its_advantage_if_kept(make_tra
         assert table["completion"].str.contains("<think>").any()
 
 
+@pytest.mark.parametrize("scale", ["group", "none", "batch"])
+def test_equal_rewards_give_advantages_of_exactly_0_and_their_rows_are_skipped(
+    make_trainer, monkeypatch, scale
+):
+    """In float32 the mean of eight rewards of 0.7 is another number than 0.7."""
+    trained = []
+    original = GRPOTrainer._get_per_token_logps_and_entropies
+
+    def counted(self: Any, model: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        trained.append(len(input_ids))
+        return original(self, model, input_ids, *args, **kwargs)
+
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
+    trainer = make_trainer(
+        16, num_generations=8, max_steps=1, scale_rewards=scale,
+        reward_funcs=lambda completions, **kwargs: [0.7] * len(completions),
+    )  # fmt: skip
+    trainer.train()
+    (entry,) = logged(trainer)
+    assert entry["pods/filler_rows"] == entry["pods/zero_variance_groups"] * 8 == 8
+    assert table_of(trainer, 1)["advantage"].dropna().tolist() == [0.0] * 8
+    assert list(trainer._logs["advantages"]) == [0.0] * 8
+    assert trained == [1]
+
+
 def test_the_rollout_log_can_be_switched_off_and_is_bounded(make_trainer):
     trainer = make_trainer(8, "off", rollout_log=False, max_steps=1)
     trainer.train()
@@ -218,8 +243,7 @@ def test_the_rollout_log_can_be_switched_off_and_is_bounded(make_trainer):
     # 16 rows a step; at most 40: after step 3 every second step goes, after step 5 again
     trainer = make_trainer(8, "bounded", rollout_log_max_rows=40, max_steps=6)
     trainer.train()
-    names = sorted(p.name for p in (Path(trainer.args.output_dir) / "rollouts").iterdir())
-    assert names == ["step_000001.parquet", "step_000005.parquet"]
+    assert trainer.recorder.run.rollout_steps() == [1, 5]
 
 
 @pytest.mark.parametrize("rule", ["max_reward", "random", "percentile"])

@@ -7,6 +7,7 @@ import pytest
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.environment import git_state
 from podsrl.rollout_log.run_folder import DamagedFileWarning, RunFolder, find_runs
+from podsrl.rollout_log.writer import RolloutLog
 
 
 def rollout_columns(n=4):
@@ -116,6 +117,40 @@ def test_the_records_of_an_earlier_run_are_set_aside_and_nothing_else(tmp_path):
     assert run.set_aside() == tmp_path / "previous-2"
     with pytest.raises(InvalidInputError, match="no run in"):  # those set aside are none
         find_runs(tmp_path)
+
+
+@pytest.mark.parametrize("per_step", [1, 2])
+@pytest.mark.parametrize("apart", [1, 4, 10])
+def test_a_log_over_its_bound_keeps_steps_at_equal_distances(tmp_path, apart, per_step):
+    """Of any numbers: a host may log every tenth step, or generate for four steps at once."""
+    run = RunFolder(tmp_path)
+    log = RolloutLog(run, max_rows=20 * per_step)  # 5 steps of 4 rows
+    for i in range(12):
+        for _ in range(per_step):
+            log.write(apart * (i + 1), rollout_columns())
+    # the sixth step is one too many, and so is the sixth of those that every second one makes
+    assert run.rollout_steps() == [apart * i for i in (1, 5, 9)]
+    counts = {run.rollout_count(step) for step in run.rollout_steps()}
+    assert counts == {4 * per_step}
+
+
+def test_a_thinned_log_goes_on_thinned_and_a_whole_one_whole(tmp_path):
+    thinned, whole = RunFolder(tmp_path / "thinned"), RunFolder(tmp_path / "whole")
+    log = RolloutLog(thinned, max_rows=11)
+    for step in (1, 2, 3):
+        log.write(step, rollout_columns())
+    assert thinned.rollout_steps() == [1, 3]
+    thinned.truncate_after(2)
+    log = RolloutLog(thinned, max_rows=11)
+    for step in range(3, 8):
+        log.write(step, rollout_columns())
+    assert thinned.rollout_steps() == [1, 5]  # 1, 3 and 5 were one too many
+    for step in (1, 5, 9, 13):  # a generation for four steps at once
+        RolloutLog(whole, max_rows=100).write(step, rollout_columns())
+    log = RolloutLog(whole, max_rows=100)
+    for step in (15, 19, 23):  # resumed from a checkpoint of step 14
+        log.write(step, rollout_columns())
+    assert whole.rollout_steps() == [1, 5, 9, 13, 15, 19, 23]
 
 
 def test_damaged_rollouts_are_named_and_skipped(tmp_path):

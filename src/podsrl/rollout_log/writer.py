@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 
 
@@ -10,32 +11,35 @@ class RolloutLog:
     """Writes the rollouts of a run, one file per optimiser step.
 
     When the files hold more than `max_rows` rows together, every second logged step is deleted and
-    only every second one is logged from then on, also by a run that is resumed.
+    of the steps that follow only every second one is logged, also by a run that is resumed.
     """
 
     def __init__(self, run: RunFolder, max_rows: int) -> None:
         self.run = run
         self.max_rows = max_rows
-        self.stride = 1
+        self._thinned = run.path / "rollouts" / ".stride.json"  # hidden from readers of the folder
+        self.stride = (files.read_json(self._thinned) or {"stride": 1})["stride"]
         self._rows = {s: run.rollout_count(s) for s in run.rollout_steps()}
-        self._open: tuple[int, dict[str, list[Any]]] = (0, {})  # the step being logged
-        while len(self._rows) > 1 and all((s - 1) % (2 * self.stride) == 0 for s in self._rows):
-            self.stride *= 2
+        self._offered = len(self._rows) * self.stride  # steps so far, logged or not
+        self._open: tuple[int, dict[str, Sequence[Any]]] = (0, {})  # the step being logged
 
     def write(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
         """Log one generation, as `RunFolder.write_rollouts`; those of one step go to one file."""
-        if (step - 1) % self.stride:
-            return
         open_step, so_far = self._open
-        if step == open_step:
-            groups = 1 + max(so_far["group"])
-            columns = {**columns, "group": [groups + g for g in columns["group"]]}
-            columns = {name: [*so_far[name], *values] for name, values in columns.items()}
-        self._open = (step, {name: list(values) for name, values in columns.items()})
+        if step != open_step:
+            self._offered += 1
+            self._open = (step, so_far := {})
+        if (self._offered - 1) % self.stride:
+            return
+        groups = 1 + max(so_far.get("group", ()), default=-1)
+        columns = {**columns, "group": [groups + g for g in columns["group"]]}
+        columns = {name: [*so_far.get(name, ()), *values] for name, values in columns.items()}
+        self._open = (step, columns)
         self.run.write_rollouts(step, columns)
         self._rows[step] = len(columns["group"])
         while sum(self._rows.values()) > self.max_rows and len(self._rows) > 1:
             self.stride *= 2
-            for dropped in [s for s in self._rows if (s - 1) % self.stride]:
+            files.write_json(self._thinned, {"stride": self.stride})
+            for dropped in sorted(self._rows)[1::2]:
                 self.run.rollout_path(dropped).unlink(missing_ok=True)
                 del self._rows[dropped]

@@ -71,7 +71,7 @@ class StepCallback(TrainerCallback):
         self.trainer = trainer
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Without gradients the optimiser moves nothing: no momentum, no weight decay."""
+        """Without gradients torch's optimisers move nothing; DeepSpeed holds them elsewhere."""
         if not self.trainer.gradients_are_scored:
             logger.warning("step %d: no rollout could be scored; no update", state.global_step + 1)
             kwargs["optimizer"].zero_grad(set_to_none=True)

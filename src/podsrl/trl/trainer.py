@@ -47,11 +47,11 @@ class PODSTrainer(ResumableTrainer):
 
     Use it as `trl.GRPOTrainer`, with a `PODSConfig`. For each prompt `num_rollouts` completions are
     generated and scored once; the rule keeps `num_generations` of them; everything after that
-    (padding, old and reference log-probs, advantages, loss) is TRL's own code on the kept rows.
+    (padding, old and reference log-probs, loss) is TRL's own code on the kept rows.
 
     TRL's metrics (`reward`, `completions/*`, ...) describe all n rollouts, those under `pods/` what
     the update saw. With n = m it is `GRPOTrainer`, bit for bit. A step in which no rollout at all
-    could be scored leaves the weights as they are.
+    could be scored leaves the weights as they are, except under DeepSpeed, which updates by itself.
 
     Raises:
         InvalidInputError: `args` is not a `PODSConfig`.
@@ -103,7 +103,6 @@ class PODSTrainer(ResumableTrainer):
             logger.info("push_to_hub uploads every rollout, too; rollout_log=False writes none")
 
     # ---- TRL's methods, wrapped ------------------------------------------------------------------
-
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's method on its own rows; with environments, which it resets first, on n of each."""
         if not self.model.training:
@@ -175,7 +174,6 @@ class PODSTrainer(ResumableTrainer):
             self.recorder.run.unlock()
 
     # ---- between TRL's methods -------------------------------------------------------------------
-
     def _n_of_each(self, values: list[Any]) -> list[Any]:
         """Of values that belong to TRL's rows, m per prompt: this rank's share of n of each."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
@@ -251,7 +249,8 @@ class PODSTrainer(ResumableTrainer):
                 " with trl>=1.9,<1.17"
             )
         whole = self.selection.num_rollouts == self.selection.num_kept
-        if self.selection.baseline != "kept" or (self.selection.across_prompts and not whole):
+        # not TRL's: in float32 the mean of 8 rewards of 0.1 is another number, and no row a filler
+        if not whole and self.multi_objective_aggregation == "sum_then_normalize":
             advantages_K = kept.advantages(self.selection.baseline, str(self.scale_rewards))
             output["advantages"] = advantages_K[kept.share]
             self._logs["advantages"].extend(advantages_K.tolist())

@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 _ADVANTAGE = "pods_advantage"  # where `select_rollouts` leaves it in Sample.metadata
 _EPS = 1e-6  # of slime's own normalisation
 # the estimators slime normalises for
-_NORMALISED = ("grpo", "gspo", "reinforce_plus_plus_baseline")
-_SCALED = ("grpo", "gspo")
+_NORMALISED = ("grpo", "gspo", "cispo", "reinforce_plus_plus_baseline")
+_SCALED = ("grpo", "gspo", "cispo")
 
 
 def select_rollouts(args: Any, data: list[list[Any]]) -> None:
@@ -61,7 +61,8 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     rewards = [[_reward(args, sample) for sample in group] for group in data]
     parts = [[one.reward if isinstance(one.reward, dict) else {} for one in of] for of in data]
     scores = [list(map(selection.score, *pair)) for pair in zip(rewards, parts, strict=True)]
-    for group, of_group, kept in zip(data, rewards, selection.select(scores), strict=True):
+    chosen = selection.select(scores, data[0][0].group_index or 0)  # a number of this step's own
+    for group, of_group, kept in zip(data, rewards, chosen, strict=True):
         advantages = group_advantages(
             np.array(of_group),
             np.array(kept, dtype=int),

@@ -65,12 +65,14 @@ def test_dropped_samples_are_deleted_and_the_kept_vary_most():
         assert np.var(kept) == pytest.approx(best)
 
 
+@pytest.mark.parametrize("estimator", ["grpo", "gspo", "cispo"])
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("baseline", ["kept", "group"])
-def test_rewards_become_the_advantages_within_each_group(baseline, scale):
+def test_rewards_become_the_advantages_within_each_group(baseline, scale, estimator):
     data = groups()
     before = [[sample.reward for sample in group] for group in data]
-    args = arguments({"m": M, "baseline": baseline}, grpo_std_normalization=scale)
+    changed = {"grpo_std_normalization": scale, "advantage_estimator": estimator}
+    args = arguments({"m": M, "baseline": baseline}, **changed)
     select_rollouts(args, data)
     flat = [sample for group in data for sample in group]  # slime flattens before it asks again
     raw, processed = post_process_rewards(args, flat)
@@ -184,6 +186,26 @@ def test_slimes_dynamic_batch_size_needs_no_number():
     args.use_dynamic_global_batch_size = False
     with pytest.raises(InvalidInputError, match="--global-batch-size"):
         select_rollouts(args, groups())
+
+
+def test_a_seed_draws_anew_in_every_rollout_and_the_same_once_more():
+    def places(first):
+        """Of a rollout step; slime numbers groups on from one to the next."""
+        data = groups()
+        for group in data:
+            for sample in group:
+                sample.group_index += first
+        select_rollouts(arguments({"m": M, "rule": "random", "seed": 1}), data)
+        return [[sample.index for sample in group] for group in data]
+
+    steps = [places(PROMPTS * step) for step in range(4)]
+    assert len({str(step) for step in steps}) == 4
+    assert places(PROMPTS) == steps[1]
+    data = groups()
+    for sample in itertools.chain(*data):
+        sample.group_index = None  # as of a rollout function of one's own
+    select_rollouts(arguments({"m": M, "seed": 1}), data)
+    assert [len(group) for group in data] == [M] * PROMPTS
 
 
 def test_missing_or_unknown_options_are_refused():

@@ -31,7 +31,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 
 from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS, RunFolder
 from podsrl.trl import PODSRolloutWorker
 from podsrl.trl.rollout_loop import SelectingLoop
 from podsrl.trl.rollout_worker import ScoredGroups
@@ -40,6 +40,7 @@ from support.async_runs import down, letters, lower, on_cpu, short, text_of
 from support.vllm_stand_in import PolicyServer, serving
 
 N, M = 8, 4
+LOGGED = sorted({*ROLLOUT_COLUMNS} - {"step"})
 
 
 @pytest.fixture(autouse=True)
@@ -311,7 +312,6 @@ def test_metrics_of_a_window_describe_the_dropped_prompts_too(worker, loop_of):
     rows = sent_of_window(loop, OF_PROMPTS, [0, 1, 2, 3])
     expected = np.mean([letters([[{"content": t}]])[0] for texts in OF_PROMPTS for t in texts])
     assert [row["metrics"]["reward"] for row in rows] == [pytest.approx(expected)] * 4
-    made._begun_at = 1
     metrics = ScoredGroups(loop._metrics_queue, made._summarise).get_nowait()
     assert (metrics["pods/rollouts"], metrics["pods/kept_rollouts"]) == (16, 4)
     assert metrics["pods/filler_rows"] == 0
@@ -431,6 +431,34 @@ def test_an_epoch_across_prompts_ends_and_its_checkpoint_says_where(saved, args,
 
 
 @pytest.mark.slow
+def test_a_resumed_run_goes_on_in_its_log_from_the_checkpoint(saved, args, tmp_path):
+    """Also with a dataset without a length, where TRL begins again at the first prompt."""
+    run, checkpoint = RunFolder(tmp_path / "run"), tmp_path / "run" / "checkpoint-2"
+    for resume in (None, str(checkpoint)):
+        with serving(PolicyServer(text_model()[0])) as server:
+            given = {
+                "model": saved, "reward_funcs": letters,
+                "train_dataset": questions().to_iterable_dataset(),
+                "args": args(
+                    vllm_server_base_url=server.url, max_staleness=2, max_inflight_tasks=1,
+                    max_steps=3, save_strategy="steps", save_steps=2, logging_steps=1,
+                ),
+            }  # fmt: skip
+            trainer = AsyncGRPOTrainer(**given, weight_transfer=server)
+            worker = PODSRolloutWorker(trainer, num_rollouts=N)
+            worker._mp_ctx = multiprocessing.get_context("fork")  # a new process imports for 7 s
+            if resume:
+                for step in (2, 3):
+                    run.write_rollouts(step, {name: [None] for name in LOGGED})
+            trainer.train(resume_from_checkpoint=resume)
+    assert checkpoint.is_dir()
+    assert not list(run.path.glob("previous-*"))
+    assert run.rollouts(2)["prompt"].to_pylist() == [None]  # of before, and none of later
+    assert all(run.rollouts(3)["prompt"].to_pylist())
+    assert max(run.rollout_steps()) == 3
+
+
+@pytest.mark.slow
 def test_a_reward_function_that_fails_ends_training_with_its_name(saved, args):
     """TRL's own worker would then wait for its dead process."""
     with serving(PolicyServer(text_model()[0])) as server:
@@ -447,10 +475,19 @@ def test_a_reward_function_that_fails_ends_training_with_its_name(saved, args):
     assert worker._process is None
 
 
+def test_no_group_is_lost_however_many_are_scored_between_two_logs(worker):
+    """TRL's own queue has 4,096 places, of which its metrics of each rollout take most."""
+    made = worker()
+    made.metrics_queue.cancel_join_thread()  # where it fails, no process waits for a reader
+    for number in range(5_000):
+        made.metrics_queue.put_nowait({"number": number})
+    taken = [made.metrics_queue.get(timeout=10)["number"] for _ in range(5_000)]
+    assert taken == [*range(5_000)]
+
+
 def test_groups_that_were_scored_since_the_last_log_become_metrics_once(worker, loop_of):
     made = worker([letters, short], rollout_log=False)
     loop = loop_of(made)
-    made._begun_at = 1
     scored = ScoredGroups(loop._metrics_queue, made._summarise)
     for group_id, texts in enumerate([TEXTS, ["a"] * N, TEXTS]):
         sent(loop, group_of(texts, group_id))

@@ -124,7 +124,6 @@ def test_the_asynchronous_worker_keeps_them_last_too(monkeypatch, tmp_path):
         finally:
             loop._loop.close()
             loop._tool_pool.shutdown()
-        worker._begun_at = 1
         (record,) = loop._metrics_queue.get_nowait()[SCORED]
         kept[option] = {i for i, is_kept in enumerate(record["kept"]) if is_kept and i % 3 == 0}
         assert worker._summarise([record])["pods/partly_scored"] == 3

@@ -74,7 +74,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
                 "PODSRolloutWorker needs an AsyncGRPOTrainer with TRL's own rollout worker, got"
                 f" {type(trainer).__name__} with {theirs}; PODSTrainer selects rollouts by itself"
             )
-        self.args = trainer.args
+        self._trainer, self.args = trainer, trainer.args
         m = self.args.num_generations
         self.num_rollouts = 4 * m if num_rollouts is None else num_rollouts
         self.selection = _selection(self.args, self.num_rollouts, options)
@@ -102,25 +102,25 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         self._tokenizer = given["processing_class"]
         self._log_rows = rollout_log_max_rows if rollout_log else 0
         self._log: RolloutLog | None = None
+        self._run = RunFolder(str(self.args.output_dir))
         self._advice = Advice()
-        self._queue_of_child = self.metrics_queue
+        # what is scored goes there, too; TRL's own drops what it has no place for
+        self._queue_of_child = self.metrics_queue = self._mp_ctx.Queue()
         trainer.rollout_worker, trainer.rollout_queue = self, self.rollout_buffer
 
     def start(self) -> None:
         """TRL's; then what is scored is also logged."""
         self.metrics_queue = self._queue_of_child
-        run = RunFolder(str(self.args.output_dir))
         if self._log_rows:
-            run.lock()
+            self._run.lock()
         super().start()
         self.metrics_queue = ScoredGroups(self._queue_of_child, self._summarise)
-        self._begun_at = self.model_version
         if self._log_rows:
-            fresh = self._begun_at <= 1 and not self._loop_kwargs["dataset_start_index"]
-            if fresh and (moved := run.set_aside()) is not None:
-                logger.warning("%s was used before; its records are in %s", run.path, moved)
-            self._logged_before = max(run.rollout_steps(), default=0)
-            self._log = RolloutLog(run, self._log_rows)
+            if done := self._trainer.state.global_step:
+                self._run.truncate_after(done)
+            elif (moved := self._run.set_aside()) is not None:
+                logger.warning("%s was used before; its records are in %s", self._run.path, moved)
+            self._log = RolloutLog(self._run, self._log_rows)
 
     def stop(self) -> None:
         """TRL's, except that it would wait forever for a process that has died."""
@@ -130,19 +130,17 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         if process is not None and not process.is_alive():
             self._process = None
         super().stop()
-        if self._log is not None:
-            self._log.run.unlock()
+        self._run.unlock()
 
     def _summarise(self, records: list[dict[str, Any]]) -> dict[str, float]:
         """The metrics of the groups that were scored since the last log."""
-        steps = (self.model_version - self._begun_at) * self.args.weight_sync_steps
-        names = records[0]["names"]
+        step, names = max(1, self._trainer.state.global_step), records[0]["names"]
         kept_P_N = torch.tensor([record["kept"] for record in records])
-        kept = Kept(rollouts_of(records, max(steps, 1) - 1), kept_P_N, rank=0, world=1)
+        kept = Kept(rollouts_of(records, step - 1), kept_P_N, rank=0, world=1)
         advantages_K = torch.tensor([record["advantages"] for record in records])[kept_P_N]
         if self._log is not None:
             columns = rollout_columns(kept, advantages_K, self._tokenizer, names)
-            self._log.write(self._logged_before + kept.of.step + 1, columns)
+            self._log.write(step, columns)
         found = pods_metrics(kept, advantages_K, names)
         whole = self.num_rollouts == self.args.num_generations
         judged = not whole and not self._loop_kwargs["select_partly_scored"]

@@ -59,6 +59,8 @@ def group_advantages(
     count = counted.sum(axis=-1, keepdims=True)
     total = np.where(counted, rewards, 0.0).sum(axis=-1, keepdims=True)
     advantages = rewards - total / np.maximum(count, 1)
+    rounding = count * np.finfo(np.float64).eps * np.abs(rewards)  # of a mean of equal rewards
+    advantages = np.where(np.abs(advantages) <= rounding, 0.0, advantages)
     if scale:
         squares = np.where(counted, advantages**2, 0.0).sum(axis=-1, keepdims=True)
         divisor = np.sqrt(squares / np.maximum(count - correction, 1)) + eps

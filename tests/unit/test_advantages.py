@@ -43,6 +43,17 @@ def test_a_group_without_contrast_gets_zeros(rewards):
     assert podsrl.group_advantages(rewards, [0, 2], eps=0.0) == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("n", [3, 6, 7, 100])
+@pytest.mark.parametrize("reward", [0.1, -0.7, 1e9 / 3])
+def test_equal_rewards_get_zeros_also_where_their_mean_is_rounded(reward, n):
+    """0.1 + 0.1 + 0.1 is more than 0.3."""
+    for given in ({"eps": 0.0}, {"eps": 1e-8}, {"scale": False}):
+        assert podsrl.group_advantages([reward] * n, list(range(n)), **given) == [0.0] * n
+    # and what differs least is no rounding
+    above = [reward] * (n - 1) + [reward + abs(reward) * 1e-12]
+    assert min(podsrl.group_advantages(above, [n - 1], "group", eps=0.0)) > 0.5
+
+
 @pytest.mark.parametrize("baseline", ["kept", "group"])
 def test_numpy_torch_and_batches_agree(baseline):
     rewards = np.random.default_rng(0).normal(size=(3, 5, 8))

@@ -105,6 +105,21 @@ def test_a_folder_that_another_process_writes_to_is_refused_until_that_has_ended
     trainer.train()
 
 
+def test_a_folder_stays_locked_when_its_own_process_reads_the_lock(tmp_path):
+    """As a copy or an upload of the folder does."""
+    run = RunFolder(tmp_path)
+    run.lock()
+    assert f"process {os.getpid()}" in (tmp_path / ".lock").read_text()
+    run.lock()  # `pods train` begins before the trainer does
+    other = [sys.executable, "-c", HOLD, str(tmp_path)]
+    refused = subprocess.run(other, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert f"being written to by process {os.getpid()}" in refused.stderr
+    with pytest.raises(InvalidInputError, match="being written to"):
+        RunFolder(tmp_path).lock()
+    run.unlock()
+    RunFolder(tmp_path).lock()
+
+
 def test_a_resume_with_another_selection_is_told_and_the_earlier_settings_stay(
     make_trainer, caplog
 ):

@@ -91,3 +91,5 @@ def test_what_a_model_may_write_never_stops_the_log():
     first, second = turns(odd, flat)
     assert first["calls"] == [{"name": "?", "arguments": '{"a": NaN, "b": "?", "c": [null]}'}]
     assert second["calls"] == [{"name": "go", "arguments": "null"}]
+    for completion in ("half \ud83d", [{"role": "assistant", "content": "half \ud83d"}]):
+        assert text_of(completion) == "half ?"

@@ -72,14 +72,16 @@ class RunFolder:
         self._lock: int | None = None
 
     def lock(self) -> None:
-        """Refuse the folder to other processes; an `InvalidInputError` if another one has it."""
+        """Refuse the folder to other writers; an `InvalidInputError` if another one has it."""
+        if self._lock is not None:
+            return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             held = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise InvalidInputError(f"can't write to {self.path}: {error.strerror}") from error
         try:
-            fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # lockf's ends when any reader closes
         except BlockingIOError as error:
             who = os.read(held, 200).decode(errors="replace") or "another process"
             os.close(held)
@@ -249,7 +251,6 @@ def find_runs(folder: str | Path) -> list[RunFolder]:
             logger.warning("%s is no run's, as it names no arm, and was skipped", path)
     if not runs:
         raise InvalidInputError(
-            f"no run in {folder}: there is no config.yaml in it or below; give a trainer's"
-            " output_dir"
+            f"no run in {folder}: no config.yaml in it or below; give a trainer's output_dir"
         )
     return runs

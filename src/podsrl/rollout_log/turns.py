@@ -10,10 +10,10 @@ RESULT_LENGTH = 2_000
 
 def text_of(completion: Any) -> str:
     """A completion is text, or a conversation: then the model's last message; never a tool's."""
-    if isinstance(completion, str):
-        return completion
-    own = [message for message in completion if message.get("role") == "assistant"]
-    return _plain(own[-1].get("content")) if own else ""
+    if not isinstance(completion, str):
+        own = [message for message in completion if message.get("role") == "assistant"]
+        completion = _plain(own[-1].get("content")) if own else ""
+    return completion.encode(errors="replace").decode()  # a model may halve a surrogate pair
 
 
 def turns_of(completion: Any) -> str | None:
@@ -28,7 +28,7 @@ def turns_of(completion: Any) -> str | None:
     if len(turns) == 1 and set(turns[0]) <= {"role", "text"}:
         return None
     text = json.dumps(turns, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace").decode()  # a model may write half of a surrogate pair
+    return text.encode(errors="replace").decode()
 
 
 def _turn(message: Mapping[str, Any]) -> dict[str, Any]:

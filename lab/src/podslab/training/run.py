@@ -115,7 +115,7 @@ def train(
         return FinishedRun(run, resume_from, {}, spent.steps, spent.training_seconds)
     trainer = build_trainer(spec, data, progress)  # what fails here leaves no folder
     if resume_from is None and processes.is_main_process:
-        run.lock()  # before anything of a run that started a moment ago is deleted
+        trainer.recorder.run.lock()  # before anything of a run that started a moment ago is deleted
         run.truncate_after(-1)  # what an earlier run left that ended in its first step
     trainer.recorder.config = config
     evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))

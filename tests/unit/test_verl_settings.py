@@ -52,6 +52,19 @@ def test_the_group_baseline_needs_rewards_without_kl():
         read_selection(config(given, {"use_kl_in_reward": True}), "pods_sync")
 
 
+def test_weights_of_parts_need_what_a_colocated_reward_model_leaves_out():
+    given = config({"m": 16, "selection_weights": {"acc": 1.0}})
+    given["reward"] = {"reward_model": {"enable": True, "enable_resource_pool": False}}
+    with pytest.raises(UnsupportedError, match=r"selection_weights .*enable_resource_pool=True"):
+        read_selection(given, "pods_sync")
+    for changed in ({"enable": False}, {"enable_resource_pool": True}):
+        given["reward"]["reward_model"] = {"enable": True, "enable_resource_pool": False} | changed
+        assert read_selection(given, "pods_sync").selection_weights == {"acc": 1.0}
+    given["reward"]["reward_model"] = {"enable": True, "enable_resource_pool": False}
+    given["trainer"]["v1"]["pods_sync"] = {"m": 16}
+    assert read_selection(given, "pods_sync").num_kept == 16
+
+
 def test_a_rule_across_prompts_needs_grpo():
     given = {"m": 16, "rule": "max_contrast"}
     says = r"rule=max_contrast keeps rows across prompts, .*adv_estimator=grpo; got rloo"

@@ -73,6 +73,12 @@ def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
     n = config["actor_rollout_ref"]["rollout"]["n"]
     given = dict(config["trainer"]["v1"].get(mode) or {})
     selection = Selection.from_options(given, n, where, n_name="actor_rollout_ref.rollout.n")
+    model = (config.get("reward") or {}).get("reward_model") or {}
+    if selection.selection_weights and model.get("enable") and not model["enable_resource_pool"]:
+        raise UnsupportedError(
+            f"{where}selection_weights needs the reward function's dictionary, which verl keeps by"
+            " rollout only where reward.reward_model.enable_resource_pool=True; set that"
+        )
     algorithm = config["algorithm"]
     needs_grpo = "baseline=group" if selection.baseline == "group" else ""
     if selection.across_prompts:

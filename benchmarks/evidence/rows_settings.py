@@ -114,7 +114,7 @@ def _answers(name: str, what: str, **task_options: int) -> Setting:
         "evaluation_problems": 128,
         "max_completion_length": 16,
     }
-    what = f"a pretrained model, {what}"
+    what = f"a pretrained model, {what}, at the better of two rates for the middle set"
     settings = {**_PRETRAINED, **own}
     return Setting(what, 16, 200, settings, start=3e-5, config="numbers", evaluations=3)
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from benchmarks.evidence.harness import mean_accuracy, with_interval
+from benchmarks.evidence.harness import with_interval
 from benchmarks.evidence.rows_settings import AUTHORS, SETTINGS
 from benchmarks.methods import costs
 from podslab.report.curves import ArmCurves
@@ -41,17 +42,18 @@ _HEAD = """# Methods that choose rollouts, at equal time
 Every method trains the same model on the same problems for the same processor time of one thread,
 with as many rows in each step, at the best of at least four learning rates where the heading says
 nothing else. *Times as fast*: to 99 % of the best mean accuracy of the best GRPO, with the 95 %
-interval over seeds. GRPO that spares the passes without gradient counts as GRPO. *At the authors'
-costs*: the same where generating a rollout takes 0.05 s and a pass over a row 0.42 s; only rows
-that had a pass count, there and in g/u. *Right*: on held-out problems, on average over the run and
-at its end. `python -m benchmarks.methods --setting NAME` runs a setting again, and `--only page`
-writes this page from the files of the runs. A method is a file of six lines, as
-`benchmarks/methods/max_contrast.yaml`; yours is welcome.
+interval over seeds. GRPO that spares passes without gradient counts as GRPO, and 2-GRPO does. *At
+the authors' costs*: over the best GRPO that spares passes, where generating a rollout takes 0.05 s
+and a pass over a row 0.42 s; there and in g/u only passes count that were made. *Right*: on
+held-out problems, on average over the run and at its end. `python -m benchmarks.methods --setting
+NAME` runs a setting again, and `--only page` writes this page from the files of the runs. A method
+is a file of six lines, as `benchmarks/methods/max_contrast.yaml`; yours is welcome.
 """
 
-_COSTS = """*Times as fast as the best GRPO where generating a rollout takes g/u times a pass over
-a row: the same runs, replayed. Dashed, in a method's colour: what the model behind `pods recommend`
-predicts from the pass rates before training. No point: the level of GRPO is not reached.*"""
+_COSTS = """*Times as fast as the best GRPO that spares passes, where generating a rollout takes g/u
+times a pass over a row: the same runs, replayed. Dashed, in a method's colour: what the model
+behind `pods recommend` predicts from the pass rates before training, over GRPO with a pass over
+every row. No point: the level of GRPO is not reached.*"""
 
 
 def write_page(folder: Path) -> None:
@@ -84,12 +86,25 @@ def write_page(folder: Path) -> None:
 
 
 def passes(run: Mapping[str, Any]) -> float:
-    """The share of a run's kept rows that had a pass: all, but for the fillers it skips."""
-    return 1.0 - run["filler_share"] if run["arm"].get("skip_fillers") else 1.0
+    """The passes over a kept row on average: `num_iterations`, but for fillers that are skipped.
+
+    One row of a generation has its passes even where all are fillers.
+    """
+    times = float(SETTINGS[run["setting"]].settings.get("num_iterations", 1))
+    least = run["curve"]["steps"][-1] / times / run["rows_trained"]
+    skips = run["arm"].get("skip_fillers")
+    return times * (max(1.0 - run["filler_share"], least) if skips else 1.0)
+
+
+def at_equal_times(run: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+    """Its accuracy at the times of evaluation that were asked for, as one waits for its step."""
+    setting, curve = SETTINGS[run["setting"]], run["curve"]
+    times = np.linspace(0.0, setting.seconds, setting.evaluations + 1)
+    return np.interp(times, curve["seconds"], curve["accuracy"])
 
 
 def curves(runs: Runs) -> ArmCurves:
-    """The curves of a method's runs; trained: the rows that had a pass."""
+    """The curves of a method's runs; trained: the passes over rows."""
 
     def stacked(name: str) -> Any:
         longest = max(len(run["curve"][name]) for run in runs)
@@ -111,32 +126,36 @@ def curves(runs: Runs) -> ArmCurves:
 def is_grpo(arm: Mapping[str, Any]) -> bool:
     """Whether it is GRPO: what is generated is trained on, but for passes without gradient.
 
-    With 2 rollouts it is a method of its own, 2-GRPO.
+    With 2 rollouts, as 2-GRPO has it, too.
     """
-    same = arm["num_rollouts"] == arm["num_generations"] > 2
+    same = arm["num_rollouts"] == arm["num_generations"]
     return same and "prompt_selection" not in arm
 
 
 def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
     """What the runs of a setting show, as plain values; methods by what they learned."""
     found = {key: curves(runs) for key, runs in by_method.items()}
-    over_run = {key: mean_accuracy(one) for key, one in found.items()}
+    timely = {key: np.array([at_equal_times(run) for run in of]) for key, of in by_method.items()}
+    over_run = {key: one[:, 1:].mean(axis=1) for key, one in timely.items()}
     order = sorted(found, key=lambda key: -float(over_run[key].mean()))
-    grpo = next(key for key in order if is_grpo(by_method[key][0]["arm"]))
+    grpos = [key for key in order if is_grpo(by_method[key][0]["arm"])]
+    spares = [key for key in grpos if by_method[key][0]["arm"].get("skip_fillers")]
+    grpo, cheap = grpos[0], (spares or grpos)[0]
     methods: dict[str, Any] = {}
     for key in order:
         runs, one = by_method[key], found[key]
         steps = float(np.nanmax(one.steps, axis=1).mean())
-        clocks = (found[grpo], one), (found[grpo].replay(AUTHORS), one.replay(AUTHORS))
-        fast, at_costs = (None if key == grpo else asdict(speed_up(*pair)) for pair in clocks)
+        fast = None if key == grpo else asdict(speed_up(found[grpo], one))
+        replayed = found[cheap].replay(AUTHORS), one.replay(AUTHORS)
+        at_costs = None if key == cheap else asdict(speed_up(*replayed))
         methods[key] = {
             "name": runs[0]["name"],
             "source": runs[0]["source"],
             "fast": fast,
             "at_costs": at_costs,
             "over_run": over_run[key].tolist(),
-            "end": np.mean([run["curve"]["accuracy"][-1] for run in runs]),
-            "ends": [run["curve"]["accuracy"][-1] for run in runs],
+            "end": timely[key][:, -1].mean(),
+            "ends": timely[key][:, -1].tolist(),
             "rollouts": np.mean([run["rollouts_generated"] for run in runs]) / steps,
             "steps": steps,
             "fillers": np.mean([run["filler_share"] for run in runs]),
@@ -144,18 +163,19 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "seeds": len(runs),
         }
     what = {"what": SETTINGS[setting].what, "rows": by_method[grpo][0]["rows"], "reference": grpo}
-    by_cost = {"by_cost": costs.replayed(found, grpo)} if setting in costs.RATES else {}
+    by_cost = {"by_cost": costs.replayed(found, cheap)} if setting in costs.RATES else {}
     return {**what, "methods": methods, **by_cost}
 
 
 def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> str:
     first, methods = by_method[found["reference"]][0], found["methods"]
     seeds = methods[found["reference"]]["seeds"]
+    commits = sorted({str(run["commit"])[:12] for runs in by_method.values() for run in runs})
     lines = [
         f"## {found['what'].capitalize()}, {found['rows']} rows per step\n",
         f"{len(first['curve']['seconds'])} evaluations of {first['curve']['answers'][0]} answers,"
-        f" {first['curve']['seconds'][-1]:.0f} s a run, {seeds} seeds;"
-        f" {first['cpu']}, one thread; commit {str(first['commit'])[:12]}.\n",
+        f" {SETTINGS[first['setting']].seconds} s a run, {seeds} seeds; {first['cpu']}, one thread;"
+        f" commits {', '.join(commits)}.\n",
         f"![Accuracy over training time](methods/{setting}.png)\n",
         "*A line is a method, the mean of its seeds; higher and further left is better. Every panel"
         " has the best GRPO in black.*\n",
@@ -164,10 +184,9 @@ def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, An
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for one in methods.values():
-        fast = ["1", "", "1"]
-        if one["fast"]:
-            measured, at_costs = Speedup(**one["fast"]), Speedup(**one["at_costs"])
-            fast = [with_interval(measured), median(measured), with_interval(at_costs)]
+        measured, at_costs = (one[of] and Speedup(**one[of]) for of in ("fast", "at_costs"))
+        fast = [with_interval(measured), median(measured)] if measured else ["1", ""]
+        fast.append(with_interval(at_costs) if at_costs else "1")
         lines.append(
             f"| {one['name']} | {one['source']} | {' | '.join(fast)} |"
             f" {np.mean(one['over_run']):.1%} | {one['end']:.0%} | {one['rollouts']:.0f} |"

@@ -48,6 +48,14 @@ def test_a_row_without_a_pass_is_no_trained_row():
     assert page.curves([run]).trained[0, -1] == pytest.approx(expected)
     as_in_trl = {**run, "arm": {**run["arm"], "skip_fillers": False}}
     assert page.curves([as_in_trl]).trained[0, -1] == run["rows_trained"]
+    twice = {**run, "setting": "rare-16", "filler_share": 1.0}  # two passes of one row
+    assert page.curves([twice]).trained[0, -1] == pytest.approx(run["curve"]["steps"][-1])
+
+
+def test_an_evaluation_that_waited_for_its_step_is_read_at_its_own_time():
+    curve = {"seconds": [0, 90, 160, 240, 330], "accuracy": [0, 0.3, 0.4, 0.6, 0.9]}
+    right = page.at_equal_times({"setting": "pretrained-16", "curve": curve})
+    assert right.tolist() == pytest.approx([0, 0.25, 0.3 + 0.1 * 6 / 7, 0.5625, 0.8])
 
 
 def test_the_published_summary_of_the_pretrained_model_is_made_of_its_runs(tmp_path, monkeypatch):

@@ -109,8 +109,9 @@ def verdict(found: Speedup) -> str:
     """
     if not found.learned:
         return NOT_LEARNED
-    low, high = found.low or 0.0, found.high or 0.0
-    return FASTER if low > 1 else SLOWER if high < 1 else OPEN
+    if found.low is None or found.high is None:  # one seed has no interval
+        return OPEN
+    return FASTER if found.low > 1 else SLOWER if found.high < 1 else OPEN
 
 
 def figure(panels: Mapping[str, Mapping[str, Speedup]], label: str) -> Figure:

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.evidence.harness import NEAR
+from benchmarks.evidence.rows_settings import SETTINGS
 from benchmarks.evidence.variances import RESULT as VARIANCES
 from podslab.recommend.choice import Cell, best, grid
 from podslab.recommend.costs import Costs, Line, Sizes
@@ -84,12 +85,15 @@ SECONDS_16 = {16: 0.175, 32: 0.199, 64: 0.267, 128: 0.383}
 SECONDS_128 = {128: 120 / 50, 512: 120 / 31}
 #: How often the authors' model is right on GSM8K while it learns: 60 % to 82 %, most prompts sure.
 GSM8K = "beta:0.7,0.3"
-#: Measured on the pretrained model, and what was trained there; CPPO keeps 16 of these 64.
+#: Measured on the pretrained model.
 ANSWERS = Path("docs/results/variances-answers.json")
-OF_ANSWERS = {
-    "grpo-filter-rest": Sizes(2, 8, 8),
-    "top_advantage": Sizes(8, 8, 2),
-    "max_contrast-4": Sizes(16, 4, 1),
+#: Methods that were trained side by side; CPPO keeps 16 of 64 rollouts. GRPO spares idle passes.
+_BOTH = {"grpo-filter-rest": Sizes(2, 8, 8), "top_advantage": Sizes(8, 8, 2)}
+OF_SETTINGS = {
+    "mixed-16": _BOTH
+    | {"grpo-2": Sizes(8, 2, 2), "max_contrast": Sizes(16, 3, 1)}
+    | {"balanced": Sizes(4, 16, 4), "pods": Sizes(1, 64, 16)},
+    "answers-middle": _BOTH | {"max_contrast-4": Sizes(16, 4, 1)},
 }
 
 
@@ -101,17 +105,12 @@ def tables(root: Path) -> list[Table]:
     gsm8k = parse_pass_rates(GSM8K)
     by_n = [arm for arm in arms if arm.sizes.m == 16]
     by_m = [arm for arm in arms if arm.sizes.n == 64]
-    seconds_answers, of_answers = answers(root)
+    of_mixed, of_answers = (side_by_side(root, setting) for setting in OF_SETTINGS)
     return [
         Table("sums, 16 rows", ROWS_16, lambda s: SECONDS_16[s.rollouts], sums, small),
         Table("sums, 128 rows", ROWS_128, lambda s: SECONDS_128[s.rollouts], sums, small),
-        Table(
-            "the pretrained model on its middle set, 16 rows",
-            of_answers,
-            seconds_answers.__getitem__,
-            questions,
-            large,
-        ),
+        Table("sums, 16 rows, methods side by side", *of_mixed, sums, small),
+        Table("the pretrained model on its middle set, 16 rows", *of_answers, questions, large),
         Table("GSM8K of the authors, n at m = 16", by_n, seconds_of.__getitem__, gsm8k, small),
         Table("GSM8K of the authors, m at n = 64", by_m, seconds_of.__getitem__, gsm8k, small),
     ]
@@ -125,17 +124,15 @@ def measured(file: Path) -> tuple[Population, Variances]:
     return rates, Variances(found["between"][0], found["within"][0])
 
 
-def answers(root: Path) -> tuple[dict[Sizes, float], list[Arm]]:
-    """Seconds per step and outcomes of the pretrained model's runs on the middle set."""
-    seconds, arms = {}, []
-    for method, sizes in OF_ANSWERS.items():
-        files = root.glob(f"docs/results/methods/answers-middle/{method}-[0-9].json")
-        of = [json.loads(file.read_text())["curve"] for file in sorted(files)]
-        right = [100 * np.array(one["accuracy"]) for one in of]
-        ends = float(np.mean([one[-1] for one in right]))
-        arms.append(Arm(sizes, accuracy(float(np.mean([one[1:] for one in right])), ends)))
-        seconds[sizes] = float(np.mean([one["seconds"][-1] / one["steps"][-1] for one in of]))
-    return seconds, arms
+def side_by_side(root: Path, setting: str) -> tuple[list[Arm], Callable[[Sizes], float]]:
+    """Outcomes and seconds per step of the methods of a setting, as docs/results/methods.json."""
+    found = json.loads((root / "docs/results/methods.json").read_text())[setting]["methods"]
+    arms, seconds = [], {}
+    for method, sizes in OF_SETTINGS[setting].items():
+        right, end = 100 * float(np.mean(found[method]["over_run"])), 100 * found[method]["end"]
+        arms.append(Arm(sizes, accuracy(right, end)))
+        seconds[sizes] = SETTINGS[setting].seconds / found[method]["steps"]
+    return arms, seconds.__getitem__
 
 
 def published() -> tuple[dict[Sizes, float], list[Arm]]:

@@ -21,9 +21,8 @@ from podslab.report.summary import median
 from podsrl.rollout_log.files import write_json, write_whole
 
 Runs = Sequence[Mapping[str, Any]]
-#: One colour for a method in every figure; other methods are grey.
+#: One colour for a method in every figure; other methods are grey, and the reference is black.
 COLOURS = {
-    **dict.fromkeys(("grpo-4", "grpo-8", "grpo-16"), INK),
     **dict.fromkeys(("max_contrast", "max_contrast-4", "max_contrast-8"), OKABE_ITO[2]),
     **{"max_contrast-group": OKABE_ITO[5], "max_contrast-quarter": TOL[2]},
     **{"top_advantage": OKABE_ITO[0], "pods": OKABE_ITO[1], "balanced": OKABE_ITO[3]},
@@ -35,7 +34,7 @@ COLOURS = {
 #: The sets of questions for the pretrained model, from easy to hard.
 SETS = ("answers-easy", "answers-middle", "answers-hard")
 #: What a short figure of a setting shows beside GRPO: that of the README.
-SHORT = {"pretrained-16": ("top_advantage", "max_contrast-quarter", "grpo-8")}
+SHORT = {"pretrained-16": ("top_advantage", "grpo-filter-rest", "grpo-8")}
 
 _HEAD = """# Methods that choose rollouts, at equal time
 
@@ -234,7 +233,7 @@ def figure(
         drawn = Figure(figsize=(4.2 * beside, 3.9 * lines), layout="constrained")
         panels = np.atleast_1d(drawn.subplots(lines, beside, sharey=True)).ravel()
         for axes, share in zip(panels, shares, strict=False):
-            _lines(axes, {key: by_method[key] for key in (grpo, *share)})
+            _lines(axes, {key: by_method[key] for key in (grpo, *share)}, {grpo: INK})
             axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(-0.05, 1.0))
         for axes in panels[len(shares) :]:
             axes.remove()
@@ -254,10 +253,11 @@ def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
     return drawn
 
 
-def _lines(axes: Any, by_method: Mapping[str, Runs]) -> None:
+def _lines(axes: Any, by_method: Mapping[str, Runs], own: Mapping[str, str] | None = None) -> None:
+    colours = {**COLOURS, **(own or {})}
     for place, (key, runs) in enumerate(by_method.items()):
         one = curves(runs)
         seconds, right = mean_over_seeds(one.seconds), mean_over_seeds(one.accuracy)
-        look = {"color": COLOURS.get(key, SOFT), "ls": ["-", "--", "-.", ":"][place % 4]}
+        look = {"color": colours.get(key, SOFT), "ls": ["-", "--", "-.", ":"][place % 4]}
         axes.plot(seconds, 100 * right, label=runs[0]["name"], **look)
     axes.set(xlabel="seconds of training", ylabel="right, % of held-out problems", xlim=0)

@@ -107,19 +107,13 @@ def curves(runs: Runs) -> ArmCurves:
 
     def stacked(name: str) -> Any:
         longest = max(len(run["curve"][name]) for run in runs)
-        share = [passes(run) if name == "trained" else 1 for run in runs]
-        values = [
-            [of * value for value in run["curve"][name]]
-            for of, run in zip(share, runs, strict=True)
-        ]
+        values = [run["curve"][name] for run in runs]
         return np.array([one + [np.nan] * (longest - len(one)) for one in values], dtype=float)
 
-    return ArmCurves(
-        arm=runs[0]["method"],
-        seeds=tuple(run["seed"] for run in runs),
-        length=stacked("steps") * np.nan,
-        **{name: stacked(name) for name in runs[0]["curve"]},
-    )
+    fields = {name: stacked(name) for name in runs[0]["curve"]}
+    fields["trained"] *= np.array([[passes(run)] for run in runs])
+    seeds = tuple(run["seed"] for run in runs)
+    return ArmCurves(runs[0]["method"], seeds, length=fields["steps"] * np.nan, **fields)
 
 
 def is_grpo(arm: Mapping[str, Any]) -> bool:

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 from test_selection_in_training import loss_by_hand, record_generations
-from trl import GRPOTrainer
 
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
 from podsrl.trl.rollouts import without_fillers
-from support.trl_runs import equal, logged, table_of, weights
+from support.trl_runs import count_passed_rows, equal, logged, table_of, weights
 
 #: The update sees 12 rows of three prompts, or of twelve with `MEAN`.
 BATCH = {"downsampling_rule": "max_contrast", "per_device_train_batch_size": 12, "max_steps": 1}
@@ -52,14 +51,7 @@ def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes
 ):
     n, right, expected_sizes, fields = given
     generations = record_generations(monkeypatch)
-    trained = []
-    original = GRPOTrainer._get_per_token_logps_and_entropies
-
-    def counted(self: Any, model: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        trained.append(len(input_ids))
-        return original(self, model, input_ids, *args, **kwargs)
-
-    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
+    trained = count_passed_rows(monkeypatch)
     trainer = make_trainer(
         n, reward_funcs=by_place(right, n), scale_rewards=scale, optim="sgd", learning_rate=1.0,
         max_grad_norm=0.0, temperature=1.0, **BATCH, **fields,
@@ -176,14 +168,7 @@ def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
     make_trainer, monkeypatch, accumulated, loss
 ):
     """Of 12 kept rows 6 have contrast; each of 4 equal parts has 2 rows, so 2 fillers stay."""
-    seen: list[int] = []
-    original = GRPOTrainer._get_per_token_logps_and_entropies
-
-    def counted(self: Any, model: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        seen.append(len(input_ids))
-        return original(self, model, input_ids, *args, **kwargs)
-
-    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
+    seen = count_passed_rows(monkeypatch)
     fields = {
         **BATCH,
         **MEAN,

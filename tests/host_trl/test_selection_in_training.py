@@ -15,7 +15,7 @@ from trl import GRPOTrainer
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
-from support.trl_runs import equal, logged, table_of, weights
+from support.trl_runs import count_passed_rows, equal, logged, table_of, weights
 
 
 def record_generations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -216,14 +216,7 @@ def test_equal_rewards_give_advantages_of_exactly_0_and_their_rows_are_skipped(
     make_trainer, monkeypatch, scale
 ):
     """In float32 the mean of eight rewards of 0.7 is another number than 0.7."""
-    trained = []
-    original = GRPOTrainer._get_per_token_logps_and_entropies
-
-    def counted(self: Any, model: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        trained.append(len(input_ids))
-        return original(self, model, input_ids, *args, **kwargs)
-
-    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
+    trained = count_passed_rows(monkeypatch)
     trainer = make_trainer(
         16, num_generations=8, max_steps=1, scale_rewards=scale,
         reward_funcs=lambda completions, **kwargs: [0.7] * len(completions),

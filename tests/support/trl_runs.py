@@ -48,6 +48,19 @@ def dataset(arithmetic: Any) -> Dataset:
     return to_dataset(arithmetic, arithmetic.load("train"))
 
 
+def count_passed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of every pass of a model that a GRPOTrainer makes from now on, as they come."""
+    rows: list[int] = []
+    original = GRPOTrainer._get_per_token_logps_and_entropies
+
+    def counted(self: Any, model: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        rows.append(len(input_ids))
+        return original(self, model, input_ids, *args, **kwargs)
+
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
+    return rows
+
+
 def digits(completions: list[Any], **kwargs: Any) -> list[float]:
     """A cheap reward with much spread: the share of odd digits."""
     texts = [c[-1]["content"] for c in completions]

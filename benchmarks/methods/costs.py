@@ -43,11 +43,12 @@ def predicted(setting: str, rows: int) -> dict[str, list[float]]:
 def figure(
     times: Mapping[str, Any], names: Mapping[str, str], foreseen: Mapping[str, Any]
 ) -> Figure:
-    """A line for each method; the prediction dashed, in its colour."""
+    """A line for each method that reached the level; the prediction dashed, in its colour."""
     with style():
         drawn = Figure(figsize=(6.4, 4.6), layout="constrained")
         axes = drawn.subplots()
-        for place, (key, values) in enumerate(times.items()):
+        reached = {key: values for key, values in times.items() if any(values.values())}
+        for place, (key, values) in enumerate(reached.items()):
             colour = OKABE_ITO[place % len(OKABE_ITO)]
             known = [value or float("nan") for value in values.values()]
             axes.plot(RATIOS, known, "o-", color=colour, label=names[key])

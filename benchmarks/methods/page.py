@@ -51,8 +51,8 @@ is a file of six lines, as `benchmarks/methods/max_contrast.yaml`; yours is welc
 
 _COSTS = """*Times as fast as the best GRPO that spares passes, where generating a rollout takes g/u
 times a pass over a row: the same runs, replayed. Dashed, in a method's colour: what the model
-behind `pods recommend` predicts from the pass rates before training, over GRPO with a pass over
-every row. No point: the level of GRPO is not reached.*"""
+behind `pods recommend` predicts from the pass rates before training, where a step itself costs
+nothing. No point: the level of GRPO is not reached.*"""
 
 
 def write_page(folder: Path) -> None:

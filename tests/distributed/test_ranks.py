@@ -35,7 +35,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "max_contrast": {
         "downsampling_rule": "max_contrast", "num_generations": 1, "n": 3, "max_steps": 2,
     },
-    "binary": {"binary": True, "max_steps": 6},
+    "binary": {"binary": True, "max_steps": 12, "num_iterations": 2},
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
     "history": {"prompt_selection": "thompson", "downsampling_rule": "advantage_variance"},
     "straight": {"num_iterations": 2, "downsampling_rule": "variance_top_p"},

@@ -75,7 +75,7 @@ def test_the_worker_does_what_trls_own_was_set_up_for(saved, args):
     trainer = trainer_of(saved, letters, args(**fields), **agent)
     theirs = dict(trainer.rollout_worker._loop_kwargs)
     made = PODSRolloutWorker(trainer, 2 * M)
-    ours = {"selection": made.selection, "select_partly_scored": False, "num_generations": 2 * M}
+    ours = {"selection": made.selection, "num_generations": 2 * M}
     # with n = 2m twice as many are generated for the rows of an update
     ours |= {"max_inflight_tasks": 2 * theirs["max_inflight_tasks"], "window": 1}
     assert made._loop_kwargs == {**theirs, **ours}

@@ -163,11 +163,17 @@ def test_what_has_no_meaning_across_the_batch_is_refused(tmp_path, fields, says)
         PODSConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none", **fields)
 
 
-@pytest.mark.parametrize(("accumulated", "loss"), [(1, "dapo"), (4, "dapo"), (4, "grpo")])
+@pytest.mark.parametrize(
+    ("accumulated", "loss", "passes"),
+    [(1, "dapo", 1), (4, "dapo", 1), (4, "grpo", 1), (1, "dapo", 2)],
+)
 def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
-    make_trainer, monkeypatch, accumulated, loss
+    make_trainer, monkeypatch, accumulated, loss, passes
 ):
-    """Of 12 kept rows 6 have contrast; each of 4 equal parts has 2 rows, so 2 fillers stay."""
+    """Of 12 kept rows 6 have contrast; each of 4 equal parts has 2 rows, so 2 fillers stay.
+
+    With two passes over a generation the log-probs before the first are of the 6 rows, too.
+    """
     seen = count_passed_rows(monkeypatch)
     fields = {
         **BATCH,
@@ -177,7 +183,8 @@ def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
         "lr_scheduler_type": "constant",
     }
     fields |= {"per_device_train_batch_size": 12 // accumulated, "loss_type": loss}
-    fields["gradient_accumulation_steps"] = accumulated
+    fields |= {"gradient_accumulation_steps": accumulated, "num_iterations": passes}
+    fields["max_steps"] = passes
     trained = {}
     for skip in (False, True):
         seen.clear()
@@ -187,7 +194,8 @@ def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
         trainer.train()
         trained[skip] = {name: one - before[name] for name, one in weights(trainer).items()}
         assert logged(trainer)[0]["pods/filler_rows"] == 6
-        assert sum(seen) == (12 if not skip else 6 if accumulated == 1 else 8)
+        rows = 12 if not skip else 6 if accumulated == 1 else 8
+        assert sum(seen) == rows * (1 if passes == 1 else 1 + passes)
     for name, step in trained[False].items():
         torch.testing.assert_close(trained[True][name], step, rtol=1e-4, atol=1e-7)
     assert any(step.abs().max() > 1e-4 for step in trained[False].values())

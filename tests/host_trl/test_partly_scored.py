@@ -5,7 +5,6 @@ import queue
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from support.trl_runs import equal, logged, table_of, weights
@@ -36,19 +35,6 @@ def test_a_rollout_that_one_function_could_not_score_is_kept_last_and_told_once(
     assert first["pods/unscorable"] == 0
     (said,) = [r.message for r in caplog.records if "gave no reward" in r.message]
     assert said.startswith("step 1: reward function 'judge' gave no reward to 8 of 24 rollouts")
-    assert "select_partly_scored=True" in said
-
-
-def test_the_option_selects_them_by_what_the_others_gave(make_trainer, caplog):
-    trainer = make_trainer(12, reward_funcs=[easy, judge], max_steps=1, select_partly_scored=True)
-    trainer.train()
-    table = table_of(trainer)
-    rewards = table["reward"].to_numpy().reshape(2, 12)
-    lowest = np.argsort(rewards[0])[:2]  # 1 and 2 by `easy` alone: extremes are kept
-    assert set(lowest) <= {0, 3, 6, 9}
-    assert sum(rollout % 3 == 0 for rollout in kept_of(trainer)) == 4
-    assert logged(trainer)[0]["pods/partly_scored"] == 8
-    assert "gave no reward" not in caplog.text
 
 
 def test_a_function_of_weight_0_is_only_logged(make_trainer, caplog):
@@ -104,28 +90,25 @@ def test_the_asynchronous_worker_keeps_them_last_too(monkeypatch, tmp_path):
         tool_call_counts=[0] * n, tool_failure_counts=[0] * n, model_version=1, group_id=0,
         env_rewards=[], rollout_rewards=[None] * n,
     )  # fmt: skip
-    kept = {}
-    for option in (False, True):
-        args = AsyncGRPOConfig(
-            output_dir=str(tmp_path), num_generations=4, seed=5, use_cpu=True, bf16=False,
-            report_to="none", max_completion_length=12,
-        )  # fmt: skip
-        trainer = AsyncGRPOTrainer(
-            str(tmp_path / "model"), [easy, judge], args, questions(), weight_transfer=object()
-        )
-        worker = PODSRolloutWorker(trainer, n, select_partly_scored=option)
-        loop = SelectingLoop(
-            **worker._loop_kwargs, rollout_buffer=queue.Queue(), metrics_queue=queue.Queue(),
-            model_version_value=SimpleNamespace(value=1), exception_info_queue=None,
-            heartbeat_value=SimpleNamespace(value=1), failed_event=None,
-        )  # fmt: skip
-        try:
-            asyncio.run(loop._score_group(group))
-        finally:
-            loop._loop.close()
-            loop._tool_pool.shutdown()
-        (record,) = loop._metrics_queue.get_nowait()[SCORED]
-        kept[option] = {i for i, is_kept in enumerate(record["kept"]) if is_kept and i % 3 == 0}
-        assert worker._summarise([record])["pods/partly_scored"] == 3
-    assert kept[False] == set()
-    assert len(kept[True]) == 2
+    args = AsyncGRPOConfig(
+        output_dir=str(tmp_path), num_generations=4, seed=5, use_cpu=True, bf16=False,
+        report_to="none", max_completion_length=12,
+    )  # fmt: skip
+    trainer = AsyncGRPOTrainer(
+        str(tmp_path / "model"), [easy, judge], args, questions(), weight_transfer=object()
+    )
+    worker = PODSRolloutWorker(trainer, n)
+    loop = SelectingLoop(
+        **worker._loop_kwargs, rollout_buffer=queue.Queue(), metrics_queue=queue.Queue(),
+        model_version_value=SimpleNamespace(value=1), exception_info_queue=None,
+        heartbeat_value=SimpleNamespace(value=1), failed_event=None,
+    )  # fmt: skip
+    try:
+        asyncio.run(loop._score_group(group))
+    finally:
+        loop._loop.close()
+        loop._tool_pool.shutdown()
+    (record,) = loop._metrics_queue.get_nowait()[SCORED]
+    assert sum(record["kept"]) == 4
+    assert not any(record["kept"][::3])  # those that `judge` left out
+    assert worker._summarise([record])["pods/partly_scored"] == 3

@@ -68,7 +68,7 @@ def test_no_tie_is_decided_by_a_part_of_weight_0():
         masks = []
         for hidden in (shaping, shaping[::-1], np.full(16, np.nan)):
             parts = np.stack([right, hidden], axis=-1)[None]
-            chosen_by = rollouts_of(parts, [1.0, 0.0]).scores(partly=False)
+            chosen_by = rollouts_of(parts, [1.0, 0.0]).scores()
             masks.append(podsrl.downsample(chosen_by, 4, seed=seed).tolist())
         assert masks[0] == masks[1] == masks[2]
         counts[masks[0][0]] += 1
@@ -78,12 +78,11 @@ def test_no_tie_is_decided_by_a_part_of_weight_0():
 
 def test_a_rollout_that_the_selecting_part_could_not_score_is_no_zero():
     parts = [[[1.0, 0.0], [0.0, 1.0], [float("nan"), 1.0], [1.0, float("nan")]]]
-    by_first = rollouts_of(parts, [2.0, 0.0]).scores(partly=False)
+    by_first = rollouts_of(parts, [2.0, 0.0]).scores()
     torch.testing.assert_close(
         by_first, torch.tensor([[2.0, 0.0, float("nan"), 2.0]]), equal_nan=True
     )
-    assert rollouts_of(parts).scores(partly=True).tolist() == [[1.0, 1.0, 1.0, 1.0]]
-    by_both = rollouts_of(parts).scores(partly=False)
+    by_both = rollouts_of(parts).scores()
     torch.testing.assert_close(
         by_both, torch.tensor([[1.0, 1.0, float("nan"), float("nan")]]), equal_nan=True
     )

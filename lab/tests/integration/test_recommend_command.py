@@ -51,17 +51,18 @@ def test_given_costs_and_pass_rates_give_a_table_and_a_recommendation(capsys, tm
     flags = ["--pass_rates", "0.02,0.97", "--n", "16,64", "--m", "8,16", "--out", str(out)]
     assert main([*GIVEN, *flags]) == 0
     printed = capsys.readouterr().out
-    assert "recommended: 2 prompts, 64 -> 8 learns" in printed
+    assert "recommended: 2 prompts, 8 -> 8 learns" in printed
     assert printed.count("recommended") == 2  # in its row of the table, and with its reason
     assert "times as much per second as plain GRPO with 1 prompt, 16 -> 16" in printed
-    assert "  num_rollouts: 64\n  num_generations: 8\n" in printed
+    assert "  num_rollouts: 8\n  num_generations: 8\n  skip_fillers: True\n" in printed
     assert "  per_device_train_batch_size: 16\n  gradient_accumulation_steps: 1\n" in printed
     plan = recommendation_of(out)
     assert [(c["prompts"], c["n"], c["m"]) for c in plan["cells"]] == [
         (2, 8, 8), (2, 16, 8), (2, 64, 8), (1, 16, 16), (1, 64, 16),
     ]  # fmt: skip
     cells = {(c["n"], c["m"]): c for c in plan["cells"]}
-    assert cells[64, 8]["seconds"] == pytest.approx(2 * (64 * 0.05 + 8 * 0.42))
+    differ = cells[64, 8]["chance"]
+    assert cells[64, 8]["seconds"] == pytest.approx(2 * (64 * 0.05 + differ * 8 * 0.42))
     ratio = [cells[size]["learned_per_second"] for size in ((64, 8), (16, 16))]
     costs = Costs.of_rollouts(generate=0.05, update=0.42)
     sizes = Sizes(2, 64, 8), Sizes(1, 16, 16)
@@ -72,9 +73,9 @@ def test_given_costs_and_pass_rates_give_a_table_and_a_recommendation(capsys, tm
 def test_rows_can_be_given(capsys, tmp_path):
     flags = ["--pass_rates", "0.5", "--out", str(tmp_path), "--rows", "128"]
     assert main([*GIVEN, *flags]) == 0
-    assert "recommended: 128 prompts, 2 -> 1 across the batch" in capsys.readouterr().out
+    assert "recommended: 64 prompts, 2 -> 2 learns" in capsys.readouterr().out
     found = recommendation_of(tmp_path)["recommended"]
-    assert (found["prompts"], found["settings"]["downsampling_rule"]) == (128, "max_contrast")
+    assert (found["prompts"], found["settings"]["skip_fillers"]) == (64, True)
     assert main([*GIVEN, *flags[:-2], "--m", "1", "--n", "1,4"]) == 0
     assert "recommended: 16 prompts, 4 -> 1 across the batch" in capsys.readouterr().out
 

@@ -14,10 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = (
-    "podsrl torch trl transformers accelerate datasets peft vllm bitsandbytes deepspeed flash-attn"
-    " liger-kernel unsloth verl numpy"
-)
+_PACKAGES = "podsrl torch trl transformers accelerate datasets peft vllm bitsandbytes deepspeed"
+_PACKAGES += " flash-attn liger-kernel unsloth verl numpy"
 
 
 @cache

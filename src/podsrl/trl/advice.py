@@ -25,8 +25,7 @@ class Advice:
         for name, count in zip(names_F, of.partly.sum(dim=(0, 1)).tolist(), strict=False):
             self._once(
                 f"reward function {name!r} gave no reward to {count} of {of.rewards_P_N.numel()}"
-                " rollouts, and others did: such rollouts are kept last. select_partly_scored=True"
-                " selects them by what others gave", name, step, bool(count),
+                " rollouts, and others did: such rollouts are kept last", name, step, bool(count),
             )  # fmt: skip
         rows = found.get("pods/masked_rows", 0)
         self._once(

@@ -63,11 +63,6 @@ class PODSConfig(GRPOConfig):
         "Weight of each reward function when choosing what to keep, in their order; training still"
         " uses reward_weights. Default: the same weights.",
     )
-    select_partly_scored: bool = described(
-        False,
-        "Select rollouts that one of several reward functions gave None by the rewards of the"
-        " others, as training sums them; else they are kept last.",
-    )
     skip_fillers: bool | None = described(
         None,
         "Leave kept rows of advantage 0 out of the update's passes: the same gradient, sooner. It"

@@ -21,19 +21,17 @@ from podsrl.trl.rollouts import Kept
 PAPER = {
     "title": "Not All Rollouts are Useful: Down-Sampling Rollouts in LLM Reinforcement Learning",
     "id": "2504.13818",
-    "citation": """@article{xu2025rollouts,
-    title   = {{Not All Rollouts are Useful: Down-Sampling Rollouts in LLM Reinforcement Learning}},
-    author  = {Yixuan Even Xu and Yash Savani and Fei Fang and J. Zico Kolter},
-    year    = 2025,
-    eprint  = {arXiv:2504.13818},
-}""",
 }
+PAPER["citation"] = f"""@article{{xu2025rollouts,
+    title   = {{{{{PAPER["title"]}}}}},
+    author  = {{Yixuan Even Xu and Yash Savani and Fei Fang and J. Zico Kolter}},
+    year    = 2025,
+    eprint  = {{arXiv:2504.13818}},
+}}"""
 
 #: The settings whose change makes a resumed run another experiment.
-_SELECTS = (
-    "num_rollouts num_generations downsampling_rule advantage_baseline selection_weights"
-    " select_partly_scored reward_weights reward_functions"
-)
+_SELECTS = "num_rollouts num_generations downsampling_rule advantage_baseline"
+_SELECTS += " selection_weights reward_weights reward_functions"
 
 
 class RunRecorder(TrainerCallback):

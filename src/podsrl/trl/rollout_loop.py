@@ -35,11 +35,9 @@ class SelectingLoop(_AsyncRolloutLoop):
     It selects once `window` groups are scored: one for a group rule, several for a batch rule.
     """
 
-    def __init__(
-        self, *, selection: Selection, window: int, select_partly_scored: bool, **given: Any
-    ) -> None:
+    def __init__(self, *, selection: Selection, window: int, **given: Any) -> None:
         super().__init__(**given)
-        self._selection, self._window, self._partly = selection, window, select_partly_scored
+        self._selection, self._window = selection, window
         self._scored: list[_Scored] = []
         self._version = 0  # of the weights that the group being scored was generated with
         named = zip(self.reward_funcs, self.reward_func_names, strict=False)  # environments' follow
@@ -68,7 +66,7 @@ class SelectingLoop(_AsyncRolloutLoop):
         rewards_P_N = rollouts.rewards_P_N.numpy()
         refuse_infinite(rewards_P_N)
         numbers = [group.group_id for group, _ in scored]
-        chosen = self._selection.select(rollouts.scores(self._partly).numpy(), numbers[0])
+        chosen = self._selection.select(rollouts.scores().numpy(), numbers[0])
         kept_P_N = np.array([np.isin(range(rollouts.n), places) for places in chosen])
         baseline = self._selection.baseline
         advantages_P_N = group_advantages(rewards_P_N, kept_P_N, baseline, eps=1e-8, correction=0)

@@ -38,7 +38,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
             update, and its `max_inflight_tasks` counts these, too: n/m as many are under way.
         num_rollouts: The number n of rollouts per prompt; default 4m.
         window: Of how many prompts a batch rule keeps rows at once; default: an optimiser step's.
-        select_partly_scored: As in `PODSConfig`, and so are rollout_log and rollout_log_max_rows.
+        rollout_log, rollout_log_max_rows: As in `PODSConfig`.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
             the reward function), as in `podsrl.Selection`.
 
@@ -58,7 +58,6 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         num_rollouts: int | None = None,
         *,
         window: int | None = None,
-        select_partly_scored: bool = False,
         rollout_log: bool = True,
         rollout_log_max_rows: int = 1_000_000,
         **options: Any,
@@ -97,7 +96,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         given["num_generations"] = self.num_rollouts
         given["max_inflight_tasks"] = -(-given["max_inflight_tasks"] * self.num_rollouts // m)
         given |= {"selection": self.selection, "window": window}
-        super().__init__(**given, select_partly_scored=select_partly_scored)
+        super().__init__(**given)
         show_messages()
         self._tokenizer = given["processing_class"]
         self._log_rows = rollout_log_max_rows if rollout_log else 0
@@ -143,8 +142,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
             self._log.write(step, columns)
         found = pods_metrics(kept, advantages_K, names)
         whole = self.num_rollouts == self.args.num_generations
-        judged = not whole and not self._loop_kwargs["select_partly_scored"]
-        self._advice.look(kept.of, names if judged else (), found)
+        self._advice.look(kept.of, () if whole else names, found)
         return found
 
 

@@ -51,15 +51,14 @@ class Rollouts:
         by_group = scored_P_N_F.any(dim=1, keepdim=True) & scored_P_N_F.any(dim=2, keepdim=True)
         return by_group & ~scored_P_N_F
 
-    def scores(self, partly: bool) -> torch.Tensor:
+    def scores(self) -> torch.Tensor:
         """What the rule selects by, shape (P, N): sums with `weights_F`, where these are not 0.
 
-        What the loss leaves out is NaN, and so is a partly scored rollout unless `partly`.
+        What the loss leaves out is NaN, and so is a partly scored rollout.
         """
         counted_F = self.weights_F != 0
         scores_P_N = weighted_sums(self.rewards_P_N_F[..., counted_F], self.weights_F[counted_F])
-        last_P_N = self.masked_P_N if partly else self.masked_P_N | self.partly.any(dim=-1)
-        return scores_P_N.masked_fill(last_P_N, torch.nan)
+        return scores_P_N.masked_fill(self.masked_P_N | self.partly.any(dim=-1), torch.nan)
 
     @cached_property
     def tokens(self) -> torch.Tensor:
@@ -142,15 +141,20 @@ def without_fillers(batch: dict[str, Any], parts: int, loss_type: str) -> dict[s
     """
     fills_K = (batch["advantages"] == 0) | ~batch["completion_mask"].bool().any(dim=1)
     fills_K &= "num_images" not in batch
-    rows = max(1, -(-int(gather((~fills_K).sum()).max()) // parts)) * parts
-    if rows >= len(fills_K):
+    passed = rows_to_pass(fills_K, parts)
+    if len(passed) == len(fills_K):
         return batch
-    first = fills_K.int().argsort(stable=True)[:rows].sort().values
     per_row = {k: v for k, v in batch.items() if isinstance(v, torch.Tensor) and v.ndim}
-    shorter = batch | {name: values[first] for name, values in per_row.items()}
+    shorter = batch | {name: values[passed] for name, values in per_row.items()}
     if loss_type not in ("dapo", "cispo", "vespo"):
-        shorter["advantages"] = shorter["advantages"] * (rows / len(fills_K))
+        shorter["advantages"] = shorter["advantages"] * (len(passed) / len(fills_K))
     return shorter
+
+
+def rows_to_pass(fills_K: torch.Tensor, parts: int = 1) -> torch.Tensor:
+    """The rows that are no fillers, and as many more as make parts and ranks equal, at least 1."""
+    rows = max(1, -(-int(gather((~fills_K).sum()).max()) // parts)) * parts
+    return fills_K.int().argsort(stable=True)[:rows].sort().values
 
 
 def columns_of(
@@ -222,3 +226,20 @@ def take_extra_logs(pending: dict[str, Any], rows: int) -> Columns:
                 f" for {rows} rollouts; give one value per rollout, once"
             )
     return taken
+
+
+def keep_environments(trainer: Any, kept: Kept, rows: list[Any]) -> None:
+    """Shorten to the kept rollouts, in place, what TRL's method holds of the rows it was given.
+
+    TRL resets environments per row *before* it generates, and so is given n rows of each prompt.
+    They stay with the rank that generated with them. TRL needs them until the rewards are there, so
+    a kept rollout that is trained on elsewhere has None.
+    """
+    places = share_of_rows(kept.kept_P_N.numel(), kept.rank, kept.world)
+    here = {place: i for i, place in enumerate(places)}
+    of_kept = [here.get(place) for place in kept.places[kept.share]]
+    for name in ("environments", "_sync_tool_dicts", "_async_tool_dicts"):
+        if (live := getattr(trainer, name, None)) is not None:  # TRL sets what this run uses
+            setattr(trainer, name, [None if i is None else live[i] for i in of_kept])
+    trainer._batch_environments = kept.columns["environment"]
+    rows[:] = kept.columns["row"] or ()

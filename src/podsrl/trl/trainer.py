@@ -8,7 +8,6 @@ import torch
 from accelerate.utils import broadcast_object_list, gather_object
 
 from podsrl.errors import UnsupportedError
-from podsrl.trl import environments
 from podsrl.trl.advice import Advice
 from podsrl.trl.checkpoint import ResumableTrainer, last_complete
 from podsrl.trl.clock import PhaseClock, StepCallback
@@ -25,6 +24,8 @@ from podsrl.trl.rollouts import (
     columns_of,
     dataset_images,
     gather_rows,
+    keep_environments,
+    rows_to_pass,
     share_of_rows,
     take_extra_logs,
     weighted_sums,
@@ -93,6 +94,8 @@ class PODSTrainer(ResumableTrainer):
         self.clock = PhaseClock(self.clock_kind)
         self.advice = Advice()
         self.selection = args.selection()
+        if getattr(self, "aux_loss_enabled", False):  # of a mixture of experts, by all rows
+            args.skip_fillers = False
         if args.prompt_selection != UNIFORM:
             self.prompts = PromptChooser(args.prompt_selection, self.train_dataset, args.seed)
         name = getattr(self.accelerator.unwrap_model(self.model).config, "_name_or_path", "")
@@ -122,7 +125,7 @@ class PODSTrainer(ResumableTrainer):
             output = super()._generate_and_score_completions(inputs)
             with self.clock.phase("select"):
                 self._finish(output)
-                if self.args.skip_fillers and not getattr(self, "aux_loss_enabled", False):
+                if self.args.skip_fillers:
                     parts = self.args.steps_per_generation or 1
                     output = without_fillers(output, parts, self.loss_type)
         finally:
@@ -150,7 +153,7 @@ class PODSTrainer(ResumableTrainer):
             self._pending_extra_logs.update(kept.extra_logs())
             prompts[:] = kept.columns["prompt"] or ()
             if self.environment_factories is not None:
-                environments.keep(self, kept, rows)
+                keep_environments(self, kept, rows)
             if kept.some_ranks_lack_images:  # TRL's log of images would wait for all ranks
                 self.log_multimodal = False
             return kept.generated(in_dataset)
@@ -160,6 +163,19 @@ class PODSTrainer(ResumableTrainer):
         if self._kept is None:
             return super()._calculate_rewards(inputs, prompts, completions, ids)
         return self._kept.of.rewards_P_N_F[self._kept.kept_P_N]
+
+    def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        """TRL's; before the update not of rows that will be left out of it, whose values are 0."""
+        method, kept = super()._get_per_token_logps_and_entropies, self._kept
+        summed = self.multi_objective_aggregation == "sum_then_normalize"
+        images = kept and (kept.of.columns["images"] or kept.of.columns["tool_images"])
+        if kept is None or images or self.use_vllm or not (self.args.skip_fillers and summed):
+            return method(model, *args, **kwargs)  # vLLM's own are compared with these
+        fills_K = kept.advantages(self.selection.baseline, str(self.scale_rewards))[kept.share] == 0
+        passed, rows = rows_to_pass(fills_K), len(fills_K)
+        found = method(model, *(v[passed] if torch.is_tensor(v) else v for v in args), **kwargs)
+        for_all = [(v if v is None else v.new_zeros(rows, *v.shape[1:]), v) for v in found]
+        return [zeros if zeros is None else zeros.index_copy(0, passed, v) for zeros, v in for_all]
 
     def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
         """TRL's, from a whole checkpoint; then the run's folder says that it is complete."""
@@ -231,7 +247,7 @@ class PODSTrainer(ResumableTrainer):
             groups = len(rollouts.rewards_P_N)
             what = f"selected {self.selection.in_words} in {groups} groups"
             logger.info(f"{what}; the update sees {groups * self.num_generations} rows")
-        scores_P_N = rollouts.scores(self.args.select_partly_scored).double().cpu().numpy()
+        scores_P_N = rollouts.scores().double().cpu().numpy()
         kept = [self.selection.select(scores_P_N, rollouts.step, rollouts.index)]
         if world > 1:  # a rule of the user's may draw other random numbers on each rank
             broadcast_object_list(kept)
@@ -268,8 +284,7 @@ class PODSTrainer(ResumableTrainer):
         for name, value in found.items():
             logged[name].append(value)
         if self.accelerator.is_main_process:
-            judged = not whole and not self.args.select_partly_scored
-            self.advice.look(kept.of, self.reward_func_names if judged else (), found)
+            self.advice.look(kept.of, () if whole else self.reward_func_names, found)
         self.batch_is_scored = not bool(torch.isnan(kept.of.rewards_P_N).all())
         self.generations_of_step += 1
         self.rollouts_generated += kept.kept_P_N.numel()

@@ -100,7 +100,7 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
         )
     rates = parse_pass_rates(args.pass_rates) if args.pass_rates else None
     costs = Costs.of_rollouts(clock.generate, clock.update, clock.score) if clock else None
-    sources = [f"costs       given: {clock} per rollout"] if clock else []
+    sources = [f"costs       given: {clock} per rollout, and nothing for a step"] if clock else []
     sources += [f"pass rates  given: {args.pass_rates}"] if rates else []
     if costs and rates and not (args.runs or args.config):
         m = _ROWS if args.rows % _ROWS == 0 else args.rows

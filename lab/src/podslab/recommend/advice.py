@@ -59,16 +59,16 @@ class Advice:
         lines += [
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
             "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
-            " mean over rows. equal: rows of prompts whose kept rewards are all equal.",
-            f"learned: per second; plain GRPO with {self.plain.sizes} is 1.\n",
+            " mean over rows. equal: rows of prompts whose kept rewards are equal, with no"
+            f" pass. learned: per second; {self.plain.sizes}, plain GRPO, is 1.\n",
             "prompts    n    m   seconds  generate    update     std   equal  learned",
         ]
         for cell in self.cells:
-            phases, (prompts, n, m) = self.costs.phases(cell.sizes), cell.sizes
-            equal = abs(1 - cell.signal.chance)
+            (prompts, n, m), differ = cell.sizes, cell.signal.chance
+            phases = self.costs.phases(cell.sizes, differ)
             lines.append(
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
-                f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
+                f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{abs(1 - differ):8.0%}"
                 + f"{self.relative(cell):9.2f}".replace("nan", "  —")
                 + ("  <- recommended" if cell == self.choice and cell.worth else "")
             )
@@ -99,6 +99,7 @@ class Advice:
             "num_rollouts": sizes.n,
             "num_generations": sizes.m,
             **({"downsampling_rule": "max_contrast"} if sizes.m == 1 else {}),
+            **({"skip_fillers": True} if sizes.n == sizes.m else {}),  # else it is the default
             "per_device_train_batch_size": batch.rows,
             "gradient_accumulation_steps": batch.accumulation,
         }
@@ -117,7 +118,7 @@ class Advice:
                 | asdict(cell.signal)
                 | {
                     "seconds": cell.seconds,
-                    "phases": self.costs.phases(cell.sizes),
+                    "phases": self.costs.phases(cell.sizes, cell.signal.chance),
                     "worth": cell.worth,
                     "learned_per_second": cell.per_second,
                 }

@@ -58,12 +58,12 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
 def grid(
     population: Population, costs: Costs, sizes: Iterable[Sizes], variances: Variances = MEASURED
 ) -> list[Cell]:
-    """What the sizes cost, and teach of such prompts."""
+    """What the sizes cost, and teach of such prompts; rows without contrast cost no pass."""
     cells = []
     for one in sizes:
         signal = population.signal(one.n, one.m, one.prompts)
         worth = signal.worth(one.prompts, variances)
-        cells.append(Cell(one, costs.seconds(one), signal, worth))
+        cells.append(Cell(one, costs.seconds(one, signal.chance), signal, worth))
     return cells
 
 
@@ -85,10 +85,9 @@ def why(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
         return f"{choice.sizes}, plain GRPO as it is: nothing else pays here"
     if not plain.worth:
         return f"{choice.sizes}: of these it learns most per second"
-    text = (
+    itself = ", and is plain GRPO itself: more rollouts don't pay here"
+    return (
         f"{choice.sizes} learns {choice.per_second / plain.per_second:.2f} times as much per second"
-        f" as plain GRPO with {plain.sizes}"
+        f" as plain GRPO with {plain.sizes}{itself if choice.sizes.n == choice.sizes.m else ''}."
+        f" A step takes {choice.seconds / plain.seconds:.2f} times as long"
     )
-    if choice.sizes.n == choice.sizes.m:
-        text += ", and is plain GRPO itself: more rollouts don't pay here"
-    return f"{text}. A step takes {choice.seconds / plain.seconds:.2f} times as long"

@@ -99,8 +99,7 @@ class Line:
 class Costs:
     """Seconds of an optimiser step: generate and score its rollouts, update on its rows.
 
-    timed_at: rollouts of the only size that was measured, if generating is taken to be proportional
-        for lack of another one.
+    timed_at: rollouts of the only measured size, where generating is taken as proportional.
     """
 
     generate: Line
@@ -117,8 +116,8 @@ class Costs:
         """
         if not generate + score + update > 0:
             raise InvalidInputError("at least one phase must take time")
-        lines = [Line.through({1: given}) for given in (generate, update, score)]
-        return cls(lines[0], lines[1], lines[2])
+        generating, updating, scoring = (Line.through({1: s}) for s in (generate, update, score))
+        return cls(generating, updating, scoring)
 
     @classmethod
     def of_timings(cls, timings: Sequence[Timing]) -> "Costs":
@@ -146,17 +145,21 @@ class Costs:
             raise InvalidInputError("the measured steps took no time")
         return costs
 
-    def phases(self, sizes: Sizes) -> dict[str, float]:
-        """Seconds per step, by phase."""
+    def ratio(self, rows: int) -> float:
+        """g/u, seconds of generating so many rollouts over those of updating on as many rows."""
+        return self.generate(rows) / (self.update(rows) or np.nan)
+
+    def phases(self, sizes: Sizes, passed: float = 1.0) -> dict[str, float]:
+        """Seconds per step, by phase; passed: the share of rows that have a pass, one at least."""
         return {
             "generate": self.generate(sizes.rollouts),
             "score": self.score(sizes.rollouts),
-            "update": self.update(sizes.rows),
+            "update": self.update(max(1.0, passed * sizes.rows)),
         }
 
-    def seconds(self, sizes: Sizes) -> float:
+    def seconds(self, sizes: Sizes, passed: float = 1.0) -> float:
         """Seconds per step."""
-        return sum(self.phases(sizes).values())
+        return sum(self.phases(sizes, passed).values())
 
 
 def _line(sizes: Sequence[float], seconds: Sequence[float]) -> Line:

@@ -1,28 +1,28 @@
 """Whether to drop rows, to choose prompts by their history, both or neither."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
 from podslab.recommend.choice import WITHIN, Cell, grid
-from podslab.recommend.costs import Costs
+from podslab.recommend.costs import Costs, Line
 from podslab.recommend.populations import BetaRates, KnownRates, MeasuredRates, Population
 
 #: A choice by history generates for this share of the prompts, and one time in eight for any.
 _SHARE, _RATES = 4, 100
-#: What may turn the advice: seconds of generating a rollout over those of updating on a row.
+#: What may turn the advice: seconds that a rollout adds over those that a row adds.
 _RATIOS = np.geomspace(0.02, 20, 31)
 
 
 @dataclass(frozen=True)
 class WhatPays:
-    """Times as much learned per second as the best GRPO of random prompts, by the model.
+    """Times as much learned per second as the best GRPO that spares passes, of random prompts.
 
     ratio: g/u. drop, choose, both: rows dropped, prompts chosen by history, both; of these two NaN
-        where rewards are graded. turns_at: the g/u from which on dropping adds nothing to choosing;
-        None if it does not in 0.02 to 20.
+        where rewards are graded. turns_at: the g/u from which on dropping adds nothing to choosing,
+        were each rollout dearer or cheaper; None if that does not turn.
     """
 
     ratio: float
@@ -44,14 +44,12 @@ class WhatPays:
         known = f"choose prompts by their history {self.choose:.2f}, both {self.both:.2f}"
         if np.isnan(self.both):
             known = "choosing prompts is not predicted for graded rewards"
-        grpo = "the best GRPO as TRL has it, with a pass over every row"
         turn = f" Dropping adds nothing to choosing from g/u = {self.turns_at or 0:.2g} on."
         return (
             f"g/u = {self.ratio:.2g}: the time of generating a rollout over that of updating on a"
-            f" row.\nTimes {grpo}, predicted: drop rows {self.drop:.2f}, {known}."
-            f"\nBest by this: {self.way}.{turn if self.turns_at else ''}"
-            "\nprompt_selection='thompson' chooses them, from their second visit on. Below they are"
-            " random."
+            " row.\nTimes the best GRPO with skip_fillers, predicted: drop rows"
+            f" {self.drop:.2f}, {known}.\nBest by this: {self.way}.{turn if self.turns_at else ''}"
+            "\nprompt_selection='thompson' chooses them, from a second visit on. Below: random."
         )
 
 
@@ -65,21 +63,20 @@ def what_pays(population: Population, costs: Costs, cells: Sequence[Cell]) -> Wh
         """Of dropping, of choosing, of both, over the best GRPO of random prompts."""
         whole = [[c for c in of if c.sizes.n == c.sizes.m] or of for of in (cells, chosen)]
         best = [
-            max((c.worth / at.seconds(c.sizes) for c in of), default=np.nan)
+            max((c.worth / at.seconds(c.sizes, c.signal.chance) for c in of), default=np.nan)
             for of in (whole[0], cells, whole[1], chosen)
         ]
         return [one / (best[0] or np.nan) for one in best[1:]]
 
-    turns = None
+    rows, turns = cells[0].sizes.rows, None
     for one in _RATIOS if chosen else ():
-        _, choose, both = gains(Costs.of_rollouts(float(one), 1.0))
+        each = Line(costs.generate.fixed, float(one) * costs.update.each)
+        _, choose, both = gains(dearer := replace(costs, generate=each))
         if both <= choose * (1 + WITHIN):
-            turns = float(one)
+            turns = dearer.ratio(rows) if one > _RATIOS[0] else None  # it never adds anything
             break
-    rows = cells[0].sizes.rows
-    ratio = costs.generate(rows) / (costs.update(rows) or np.nan)
     drop, choose, both = gains(costs)
-    return WhatPays(ratio, drop, choose, both, turns)
+    return WhatPays(costs.ratio(rows), drop, choose, both, turns)
 
 
 def by_history(population: Population) -> KnownRates | None:

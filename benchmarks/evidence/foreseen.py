@@ -52,8 +52,9 @@ class Table:
     def cells(self) -> list[Cell]:
         """The predictions, arm by arm."""
         free = Costs(Line(0.0, 0.0), Line(0.0, 0.0))
-        cells = grid(self.population, free, (arm.sizes for arm in self.arms), self.variances)
-        return [replace(cell, seconds=self.seconds(cell.sizes)) for cell in cells]
+        sizes = (arm.sizes for arm in self.arms)
+        cells = grid(self.population, free, sizes, variances=self.variances)
+        return [replace(cell, phases={"step": self.seconds(cell.sizes)}) for cell in cells]
 
 
 def accuracy(mean: float, end: float) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """What the comparisons of `benchmarks.evidence.rows` train: their settings and their arms."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from podslab.report.curves import Clock
@@ -119,6 +119,12 @@ def _answers(name: str, what: str, **task_options: int) -> Setting:
     return Setting(what, 16, 200, settings, start=3e-5, config="numbers", evaluations=3)
 
 
+def _long(short: Setting, what: str) -> Setting:
+    """For longer, evaluated as often on twice the problems."""
+    settings = {**short.settings, "evaluation_problems": 256}
+    return replace(short, what=what, seconds=300, settings=settings, evaluations=5)
+
+
 def _few(prompts: int) -> dict[str, Any]:
     """A third is right in 2 of 3 rollouts at the start, a third in .4, a third in none at all."""
     return {
@@ -146,6 +152,12 @@ SETTINGS = {
     "answers-middle": _answers("middle", "10 to 30 % right at first"),
     "answers-hard": _answers("hard", "2 to 10 % right at first"),
     "answers-few": _answers("few", "48 questions again and again", train_size=48),
+    "answers-middle-long": _long(
+        _answers("middle", ""), "a pretrained model, 10 to 30 % right at first, 300 s"
+    ),
+    "answers-hard-long": _long(
+        _answers("hard", ""), "a pretrained model, 2 to 10 % right at first, 300 s"
+    ),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),

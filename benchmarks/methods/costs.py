@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from podslab.recommend.choice import grid, splits
-from podslab.recommend.costs import Costs
+from podslab.recommend.costs import Batch, Costs
 from podslab.recommend.populations import KnownRates
 from podslab.recommend.what_pays import what_pays
 from podslab.report.curves import ArmCurves, Clock
@@ -36,7 +36,7 @@ def predicted(setting: str, rows: int) -> dict[str, list[float]]:
     """The same by the model behind `pods recommend`, at its own best n, by the method it is of."""
     sizes, times = splits(rows), [Costs.of_rollouts(ratio, 1.0) for ratio in RATIOS]
     rates = RATES[setting]
-    pays = [what_pays(rates, at, grid(rates, at, sizes)) for at in times]
+    pays = [what_pays(rates, at, grid(rates, at, sizes), Batch(rows)) for at in times]
     return {key: [getattr(one, what) for one in pays] for what, key in _PREDICTED.items()}
 
 

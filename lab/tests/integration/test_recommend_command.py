@@ -13,7 +13,7 @@ import yaml
 pytest.importorskip("trl")
 
 from podslab.recommend.choice import grid
-from podslab.recommend.costs import Costs, Sizes
+from podslab.recommend.costs import Costs, Line, Sizes
 from podslab.recommend.measured_run import read_measured
 from podslab.recommend.populations import MeasuredRates, parse_pass_rates
 from podsrl.cli import main
@@ -51,10 +51,10 @@ def test_given_costs_and_pass_rates_give_a_table_and_a_recommendation(capsys, tm
     flags = ["--pass_rates", "0.02,0.97", "--n", "16,64", "--m", "8,16", "--out", str(out)]
     assert main([*GIVEN, *flags]) == 0
     printed = capsys.readouterr().out
-    assert "recommended: 2 prompts, 8 -> 8 learns" in printed
+    assert "recommended: 2 prompts, 16 -> 8 learns" in printed
     assert printed.count("recommended") == 2  # in its row of the table, and with its reason
-    assert "times as much per second as plain GRPO with 1 prompt, 16 -> 16" in printed
-    assert "  num_rollouts: 8\n  num_generations: 8\n  skip_fillers: True\n" in printed
+    assert "times as much per second as GRPO with skip_fillers with 1 prompt, 16 -> 16" in printed
+    assert "  num_rollouts: 16\n  num_generations: 8\n  per_device" in printed
     assert "  per_device_train_batch_size: 16\n  gradient_accumulation_steps: 1\n" in printed
     plan = recommendation_of(out)
     assert [(c["prompts"], c["n"], c["m"]) for c in plan["cells"]] == [
@@ -62,7 +62,8 @@ def test_given_costs_and_pass_rates_give_a_table_and_a_recommendation(capsys, tm
     ]  # fmt: skip
     cells = {(c["n"], c["m"]): c for c in plan["cells"]}
     differ = cells[64, 8]["chance"]
-    assert cells[64, 8]["seconds"] == pytest.approx(2 * (64 * 0.05 + differ * 8 * 0.42))
+    passed = 16 * differ + (1 - differ) ** 2  # one row at least
+    assert cells[64, 8]["seconds"] == pytest.approx(2 * 64 * 0.05 + passed * 0.42)
     ratio = [cells[size]["learned_per_second"] for size in ((64, 8), (16, 16))]
     costs = Costs.of_rollouts(generate=0.05, update=0.42)
     sizes = Sizes(2, 64, 8), Sizes(1, 16, 16)
@@ -126,18 +127,18 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
     run = RunFolder(tmp_path / "run")
     found = read_measured(run)
     assert (found.now, found.rollouts, found.generations) == (Sizes(2, 8, 4), (16.0,), 3)
-    assert (len(found.rewards_G), found.batch) == (6, (8, 1, 1))
+    assert (len(found.rewards_G), found.batch) == (6, (8, 1, 1, True))
     assert isinstance(found.population, MeasuredRates)
     right = sum(found.population.right_G)
     assert found.mean_reward == pytest.approx(right / 48)
     rows = run.metrics()
     lengths = [row["completions/mean_length"] for row in rows]
     mean = sum(lengths) / 3
-    updates = [  # of all 8 rows, though those of advantage 0 had no pass
-        row["pods/seconds_update"] * mean / length * 8 / max(1, 8 - row["pods/filler_rows"])
+    updates = [  # by the rows that had a pass, which those of advantage 0 had not
+        (max(1, 8 - row["pods/filler_rows"]), row["pods/seconds_update"] * mean / length)
         for row, length in zip(rows, lengths, strict=True)
     ]
-    assert found.costs.update(8) == pytest.approx(sorted(updates)[1])  # the median of three
+    assert found.costs.update == Line.through(updates)
     flags = ["--pass_rates", "0.5", "--m", "2", "--out", str(tmp_path / "plan")]
     assert main(["recommend", str(run.path), *flags]) == 0
     printed = capsys.readouterr().out
@@ -187,9 +188,9 @@ def test_runs_of_several_arms_give_costs_at_several_sizes(capsys, tmp_path):
     assert "3 runs: 30 generations of 16, 64 rollouts" in capsys.readouterr().out
     found = read_measured(*find_runs(tmp_path))
     grpo, pods, grpo_ga = Sizes(1, 16, 16), Sizes(1, 64, 16), Sizes(1, 64, 64)
-    assert (found.now.rows, found.batch) == (16, (16, 1, 1))
+    assert (found.now.rows, found.batch) == (16, (16, 1, 1, False))
     for sizes in (grpo, pods, grpo_ga):
-        assert found.costs.seconds(sizes) == pytest.approx(1.0)
+        assert sum(found.costs.phases(sizes, sizes.rows).values()) == pytest.approx(1.0)
     worth = [found.population.signal(one.n, one.m).worth(1) for one in (pods, grpo)]
     assert worth[0] > worth[1] > 0
 
@@ -219,9 +220,9 @@ def test_rows_and_costs_are_of_a_step_with_all_its_passes(
         )
     run.write_rollouts(1, rollouts(groups=8, n=8, m=2))
     found = read_measured(run)
-    assert (found.now, found.batch) == (Sizes(8, 8, 2), (4, 4, 1))
+    assert (found.now, found.batch) == (Sizes(8, 8, 2), (4, 4, 1, False))
     assert (found.rollouts, found.generations) == ((64.0,), generations)
-    assert found.costs.phases(found.now) == pytest.approx(
+    assert found.costs.phases(found.now, 16) == pytest.approx(
         {"generate": 3.0, "score": 0.0, "update": passes}
     )
 
@@ -244,6 +245,25 @@ def test_an_update_that_spared_rows_is_charged_for_those_that_had_a_pass(
     run.append_metrics({"step": 1, **done, **seconds, **rows})
     run.write_rollouts(1, rollouts(groups=8, n=8, m=2))
     assert read_measured(run).costs.update(16) == pytest.approx(16 / passed)
+
+
+@pytest.mark.parametrize(
+    ("settings", "may"),
+    [
+        ({}, False),  # another host's
+        ({"skip_fillers": False}, True),
+        ({"skip_fillers": False, "beta": 0.1}, False),
+        ({"skip_fillers": False, "loss_type": "bnpo"}, False),
+        ({"skip_fillers": False, "top_entropy_quantile": 0.2}, False),
+        ({"skip_fillers": False, "num_rollouts": 8}, False),  # its user's choice
+        ({"skip_fillers": True, "num_rollouts": 8}, True),
+    ],
+)
+def test_whether_passes_may_be_spared_is_read_from_the_run(tmp_path, settings, may):
+    run = write_run(tmp_path / "run", "grpo", 0, [0.1, 0.4], n=4, m=4)
+    run.write_config({**run.config(), "num_rollouts": 4, "num_generations": 4, **settings})
+    run.write_rollouts(1, rollouts(groups=3, n=4, m=4))
+    assert read_measured(run).batch.spares == may
 
 
 def test_one_run_alone_does_not_say_that_more_rollouts_do_not_pay(capsys, tmp_path):

@@ -113,7 +113,7 @@ def rollout_columns(
     kept: Kept, advantages_K: torch.Tensor, tokenizer: Any, names_F: Sequence[str]
 ) -> dict[str, list[Any]]:
     """All rollouts of a generation as columns of the rollout log; prompts by the tokenizer."""
-    of, places = kept.of, range(kept.kept_P_N.numel())
+    of, places, n = kept.of, range(kept.kept_P_N.numel()), kept.kept_P_N.shape[1]
     advantages = dict(zip(kept.places, advantages_K.tolist(), strict=True))
     prompts = [tuple(ids) for ids in of.columns["prompt_ids"] or ()]
     distinct = list(dict.fromkeys(prompts))  # an environment may show another one to each rollout
@@ -122,8 +122,8 @@ def rollout_columns(
     answers = [row.get("answer") for row in of.columns["row"] or ()]
     by_function = of.rewards_P_N_F.flatten(0, 1).T.tolist()
     return {
-        "group": [place // of.n for place in places],
-        "rollout": [place % of.n for place in places],
+        "group": [place // n for place in places],
+        "rollout": [place % n for place in places],
         "prompt": [texts[ids] for ids in prompts],
         "completion": [text_of(completion) for completion in completions],
         "answer": [None if answer is None else str(answer) for answer in answers],

@@ -67,7 +67,7 @@ class SelectingLoop(_AsyncRolloutLoop):
         refuse_infinite(rewards_P_N)
         numbers = [group.group_id for group, _ in scored]
         chosen = self._selection.select(rollouts.scores().numpy(), numbers[0])
-        kept_P_N = np.array([np.isin(range(rollouts.n), places) for places in chosen])
+        kept_P_N = np.array([np.isin(range(rewards_P_N.shape[1]), places) for places in chosen])
         baseline = self._selection.baseline
         advantages_P_N = group_advantages(rewards_P_N, kept_P_N, baseline, eps=1e-8, correction=0)
         rows_R = [rows for _, rows_N in scored for rows in rows_N]

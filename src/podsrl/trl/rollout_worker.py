@@ -38,7 +38,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
             update, and its `max_inflight_tasks` counts these, too: n/m as many are under way.
         num_rollouts: The number n of rollouts per prompt; default 4m.
         window: Of how many prompts a batch rule keeps rows at once; default: an optimiser step's.
-        rollout_log, rollout_log_max_rows: As in `PODSConfig`.
+        rollout_log: As in `PODSConfig`, and so is `rollout_log_max_rows`.
         options: `rule`, `baseline`, `seed` (default: args.seed) and `selection_weights` (by name of
             the reward function), as in `podsrl.Selection`.
 
@@ -138,11 +138,10 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         kept = Kept(rollouts_of(records, step - 1), kept_P_N, rank=0, world=1)
         advantages_K = torch.tensor([record["advantages"] for record in records])[kept_P_N]
         if self._log is not None:
-            columns = rollout_columns(kept, advantages_K, self._tokenizer, names)
-            self._log.write(step, columns)
+            self._log.write(step, rollout_columns(kept, advantages_K, self._tokenizer, names))
         found = pods_metrics(kept, advantages_K, names)
-        whole = self.num_rollouts == self.args.num_generations
-        self._advice.look(kept.of, () if whole else names, found)
+        judged = names if self.num_rollouts > self.args.num_generations else ()
+        self._advice.look(kept.of, judged, found)
         return found
 
 

@@ -35,11 +35,6 @@ class Rollouts:
     weights_F: torch.Tensor  # of each function in what is selected by
     masked_P_N: torch.Tensor  # whether TRL's loss leaves it out, as it was cut off
 
-    @property
-    def n(self) -> int:
-        """The number of rollouts per prompt."""
-        return self.rewards_P_N.shape[1]
-
     @cached_property
     def partly(self) -> torch.Tensor:
         """Where a function gave no reward to a rollout that others scored, shape (P, N, F).

@@ -51,8 +51,8 @@ class PODSTrainer(ResumableTrainer):
     (padding, old and reference log-probs, loss) is TRL's own code on the kept rows.
 
     TRL's metrics (`reward`, `completions/*`, ...) describe all n rollouts, those under `pods/` what
-    the update saw. With n = m it is `GRPOTrainer`, bit for bit. A step in which no rollout at all
-    could be scored leaves the weights as they are, except under DeepSpeed, which updates by itself.
+    the update saw. With n = m and no option of ours it is `GRPOTrainer`, bit for bit. A step
+    without any scored rollout leaves the weights as they are, but DeepSpeed updates by itself.
 
     Raises:
         InvalidInputError: `args` is not a `PODSConfig`.
@@ -94,8 +94,11 @@ class PODSTrainer(ResumableTrainer):
         self.clock = PhaseClock(self.clock_kind)
         self.advice = Advice()
         self.selection = args.selection()
-        if getattr(self, "aux_loss_enabled", False):  # of a mixture of experts, by all rows
+        if args.skip_fillers and getattr(self, "aux_loss_enabled", False):
+            logger.info("skip_fillers is off: a mixture of experts balances its load by all rows")
             args.skip_fillers = False
+        summed = self.multi_objective_aggregation == "sum_then_normalize"
+        self._spares = args.skip_fillers and summed
         if args.prompt_selection != UNIFORM:
             self.prompts = PromptChooser(args.prompt_selection, self.train_dataset, args.seed)
         name = getattr(self.accelerator.unwrap_model(self.model).config, "_name_or_path", "")
@@ -167,9 +170,8 @@ class PODSTrainer(ResumableTrainer):
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         """TRL's; before the update not of rows that will be left out of it, whose values are 0."""
         method, kept = super()._get_per_token_logps_and_entropies, self._kept
-        summed = self.multi_objective_aggregation == "sum_then_normalize"
         images = kept and (kept.of.columns["images"] or kept.of.columns["tool_images"])
-        if kept is None or images or self.use_vllm or not (self.args.skip_fillers and summed):
+        if kept is None or images or self.use_vllm or not self._spares:
             return method(model, *args, **kwargs)  # vLLM's own are compared with these
         fills_K = kept.advantages(self.selection.baseline, str(self.scale_rewards))[kept.share] == 0
         passed, rows = rows_to_pass(fills_K), len(fills_K)
@@ -266,7 +268,7 @@ class PODSTrainer(ResumableTrainer):
             )
         whole = self.selection.num_rollouts == self.selection.num_kept
         # not TRL's: in float32 the mean of 8 rewards of 0.1 is another number, and no row a filler
-        if not whole and self.multi_objective_aggregation == "sum_then_normalize":
+        if self._spares or (not whole and self.multi_objective_aggregation == "sum_then_normalize"):
             advantages_K = kept.advantages(self.selection.baseline, str(self.scale_rewards))
             output["advantages"] = advantages_K[kept.share]
             self._logs["advantages"].extend(advantages_K.tolist())

@@ -3,34 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from podslab.recommend.choice import Cell, best, grid, splits, why
-from podslab.recommend.costs import Costs, Sizes
+from podslab.recommend.costs import Batch, Costs, Sizes
 from podslab.recommend.populations import Population
 from podslab.recommend.what_pays import WhatPays, what_pays
-
-
-class Batch(NamedTuple):
-    """How TRL counts the rows of a step: rows of a process at once, accumulation, processes."""
-
-    rows: int
-    accumulation: int = 1
-    processes: int = 1
-
-    def of_rows(self, rows: int) -> "Batch":
-        """Rows per step on the same processes, at most as many at once; the rest accumulates."""
-        own = rows // self.processes
-        at_once = max(one for one in range(1, self.rows + 1) if own % one == 0)
-        return Batch(at_once, own // at_once, self.processes)
 
 
 @dataclass(frozen=True)
 class Advice:
     """What to generate and what to keep.
 
-    now: the present sizes. cells: what is compared. plain: plain GRPO of the present prompts and m,
-        which what is learned is shown relative to. choice: what to take, for the reason given.
+    now: the present sizes. cells: what is compared. plain: GRPO of the present prompts and m, which
+        what is learned is shown relative to. choice: what to take, for the reason given.
         batch: the rows of a step as TRL counts them. population: the prompts.
     """
 
@@ -46,10 +32,14 @@ class Advice:
     @cached_property
     def pays(self) -> WhatPays | None:
         """Whether to drop rows at all; None where there is nothing to choose by."""
-        return what_pays(self.population, self.costs, self.cells) if self.choice.worth else None
+        return (
+            what_pays(self.population, self.costs, self.cells, self.batch)
+            if self.choice.worth
+            else None
+        )
 
     def relative(self, cell: Cell) -> float:
-        """What is learned per second over plain GRPO's, the predicted speed-up; NaN if it is 0."""
+        """What is learned per second over that GRPO's, the predicted speed-up; NaN if it is 0."""
         unit = self.plain.per_second
         return cell.per_second / unit if unit else float("nan")
 
@@ -60,15 +50,14 @@ class Advice:
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
             "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
             " mean over rows. equal: rows of prompts whose kept rewards are equal, with no"
-            f" pass. learned: per second; {self.plain.sizes}, plain GRPO, is 1.\n",
+            f" gradient. learned: per second; {self.plain.sizes}, {self.batch.grpo}, is 1.\n",
             "prompts    n    m   seconds  generate    update     std   equal  learned",
         ]
         for cell in self.cells:
-            (prompts, n, m), differ = cell.sizes, cell.signal.chance
-            phases = self.costs.phases(cell.sizes, differ)
+            (prompts, n, m), equal, phases = cell.sizes, abs(1 - cell.signal.chance), cell.phases
             lines.append(
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
-                f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{abs(1 - differ):8.0%}"
+                f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
                 + f"{self.relative(cell):9.2f}".replace("nan", "  —")
                 + ("  <- recommended" if cell == self.choice and cell.worth else "")
             )
@@ -78,9 +67,8 @@ class Advice:
             lines.append(f"no larger n than {n} was compared; --n compares others")
         if self.costs.timed_at is not None:
             lines.append(
-                f"generation was timed at one size, {self.costs.timed_at:g} rollouts: what a call"
-                " costs by itself is not known, and larger sizes may be better than shown. To know,"
-                " run `pods recommend --config FILE`, or give a second run of another size"
+                f"generation was timed at one size, {self.costs.timed_at:g} rollouts: larger sizes"
+                " may be better than shown. `pods recommend --config FILE` times several"
             )
         if settings := [f"  {name}: {value}" for name, value in self.settings().items()]:
             lines += ["\nthe settings of TRL and podsrl for it:", *settings]
@@ -99,7 +87,8 @@ class Advice:
             "num_rollouts": sizes.n,
             "num_generations": sizes.m,
             **({"downsampling_rule": "max_contrast"} if sizes.m == 1 else {}),
-            **({"skip_fillers": True} if sizes.n == sizes.m else {}),  # else it is the default
+            # with n > m it is the default
+            **({"skip_fillers": True} if sizes.n == sizes.m and self.batch.spares else {}),
             "per_device_train_batch_size": batch.rows,
             "gradient_accumulation_steps": batch.accumulation,
         }
@@ -118,7 +107,8 @@ class Advice:
                 | asdict(cell.signal)
                 | {
                     "seconds": cell.seconds,
-                    "phases": self.costs.phases(cell.sizes, cell.signal.chance),
+                    "phases": cell.phases,
+                    "rows_passed": cell.passed,
                     "worth": cell.worth,
                     "learned_per_second": cell.per_second,
                 }
@@ -139,11 +129,12 @@ def advise(
 
     The present m is always in. batch: the rows of a step as TRL counts them now.
     """
+    batch = batch or Batch(now.rows)
     kept = {*m, now.m} if m else ()
     sizes = dict.fromkeys([*splits(now.rows, n, kept), *splits(now.rows, n, [now.m])])
-    cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)))
-    plain = grid(population, costs, [now.plain])[0]
+    cells = grid(population, costs, sorted(sizes, key=lambda one: (one.m, one.n)), batch)
+    plain = grid(population, costs, [now.plain], batch)[0]
     known = any(cell.worth for cell in cells)
-    choice = best(cells) if known else grid(population, costs, [now])[0]
-    reason = why(cells, choice, plain)
-    return Advice(now, costs, cells, plain, choice, reason, batch or Batch(now.rows), population)
+    choice = best(cells) if known else grid(population, costs, [now], batch)[0]
+    reason = why(cells, choice, plain, batch.grpo)
+    return Advice(now, costs, cells, plain, choice, reason, batch, population)

@@ -1,9 +1,9 @@
 """What is learned per second over a grid of prompts, n and m, and which to take."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from podslab.recommend.costs import Costs, Sizes
+from podslab.recommend.costs import Batch, Costs, Sizes
 from podslab.recommend.populations import Population
 from podslab.recommend.signal import MEASURED, Signal, Variances
 from podsrl.errors import InvalidInputError
@@ -16,12 +16,18 @@ _TIMES = (1, 2, 4, 8, 16)  # n, by m
 
 @dataclass(frozen=True)
 class Cell:
-    """Sizes of a step: its seconds, what it sees of each prompt, and what it is worth, 0..1."""
+    """Sizes of a step: rows with a pass, seconds by phase, what it sees, and its worth, 0..1."""
 
     sizes: Sizes
-    seconds: float
+    passed: float
+    phases: Mapping[str, float]
     signal: Signal
     worth: float
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole step."""
+        return sum(self.phases.values())
 
     @property
     def per_second(self) -> float:
@@ -56,14 +62,19 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
 
 
 def grid(
-    population: Population, costs: Costs, sizes: Iterable[Sizes], variances: Variances = MEASURED
+    population: Population,
+    costs: Costs,
+    sizes: Iterable[Sizes],
+    batch: Batch | None = None,
+    variances: Variances = MEASURED,
 ) -> list[Cell]:
-    """What the sizes cost, and teach of such prompts; rows without contrast cost no pass."""
+    """What the sizes cost, and teach of such prompts. batch: by default all rows at once."""
     cells = []
     for one in sizes:
         signal = population.signal(one.n, one.m, one.prompts)
         worth = signal.worth(one.prompts, variances)
-        cells.append(Cell(one, costs.seconds(one, signal.chance), signal, worth))
+        passed = (batch or Batch(one.rows)).passed(one, signal.chance)
+        cells.append(Cell(one, passed, costs.phases(one, passed), signal, worth))
     return cells
 
 
@@ -74,20 +85,20 @@ def best(cells: Sequence[Cell]) -> Cell:
     return min(good, key=lambda cell: (cell.seconds, cell.sizes.n))
 
 
-def why(cells: Sequence[Cell], choice: Cell, plain: Cell) -> str:
-    """Why to take the `best` of these cells, for one who would otherwise run `plain`, GRPO."""
+def why(cells: Sequence[Cell], choice: Cell, plain: Cell, grpo: str) -> str:
+    """Why to take the `best` of these cells, for one who would run `plain`, which is `grpo`."""
     if not any(cell.worth for cell in cells):
         return (
             f"{choice.sizes}, nothing else: all rewards of each prompt are equal, so there is"
             " nothing to learn from and nothing to choose by"
         )
     if choice == plain:
-        return f"{choice.sizes}, plain GRPO as it is: nothing else pays here"
+        return f"{choice.sizes}, {grpo} as it is: nothing else pays here"
     if not plain.worth:
         return f"{choice.sizes}: of these it learns most per second"
-    itself = ", and is plain GRPO itself: more rollouts don't pay here"
+    itself = ", and is GRPO itself: more rollouts don't pay here"
     return (
         f"{choice.sizes} learns {choice.per_second / plain.per_second:.2f} times as much per second"
-        f" as plain GRPO with {plain.sizes}{itself if choice.sizes.n == choice.sizes.m else ''}."
+        f" as {grpo} with {plain.sizes}{itself if choice.sizes.n == choice.sizes.m else ''}."
         f" A step takes {choice.seconds / plain.seconds:.2f} times as long"
     )

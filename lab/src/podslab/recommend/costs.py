@@ -1,12 +1,12 @@
 """What an optimiser step costs in seconds, by its rollouts and the rows of its update."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, stats
 
 from podsrl.errors import InvalidInputError
 
@@ -45,14 +45,47 @@ class Sizes(NamedTuple):
         return f"{prompts}, {self.n} -> {self.m}{' across the batch' if self.m == 1 else ''}"
 
 
+class Batch(NamedTuple):
+    """How TRL counts the rows of a step: rows of a process at once, accumulation, processes.
+
+    spares: whether rows without a gradient may be left out, as `skip_fillers` does.
+    """
+
+    rows: int
+    accumulation: int = 1
+    processes: int = 1
+    spares: bool = True
+
+    def of_rows(self, rows: int) -> "Batch":
+        """Rows per step on the same processes, at most as many at once; the rest accumulates."""
+        own = rows // self.processes
+        at_once = max(one for one in range(1, self.rows + 1) if own % one == 0)
+        return self._replace(rows=at_once, accumulation=own // at_once)
+
+    def passed(self, sizes: Sizes, chance: float) -> float:
+        """Mean rows with a pass, where prompts teach by chance; each micro-batch has one row."""
+        batch, teaching = self.of_rows(sizes.rows), np.arange(sizes.prompts + 1)
+        if not self.spares:
+            return float(sizes.rows)
+        parts = batch.accumulation * batch.processes
+        rows = parts * np.maximum(1, -(-teaching * sizes.m // parts))
+        return float(stats.binom.pmf(teaching, sizes.prompts, min(1.0, chance)) @ rows)
+
+    @property
+    def grpo(self) -> str:
+        """What it is compared with, in words."""
+        return "GRPO with skip_fillers" if self.spares else "plain GRPO"
+
+
 class Timing(NamedTuple):
     """One measured optimiser step: rollouts generated, rows trained, seconds by phase, and tokens.
 
-    Further passes over its rows are part of it. score: and selecting. tokens: mean of a rollout.
+    passed: rows that had one, or several. score: and selecting. tokens: mean of a rollout.
     """
 
     rollouts: float
     rows: float
+    passed: float
     generate: float
     score: float
     update: float
@@ -67,24 +100,28 @@ class Line:
     each: float
 
     @classmethod
-    def through(
-        cls, points: Mapping[float, float], counts: Mapping[float, int] | None = None
-    ) -> "Line":
-        """Near seconds by size, with the least relative errors, and never falling.
+    def through(cls, points: Iterable[tuple[float, float]]) -> "Line":
+        """Near the median seconds of each size, with the least relative errors, never falling.
 
-        One size alone is taken as proportional. `counts` says how often each was measured.
+        Of two the smaller: what disturbs a timing makes it longer. One size alone is taken as
+        proportional.
+
+        Args:
+            points: Sizes and seconds.
 
         Raises:
             InvalidInputError: no point, a size not above 0, or seconds that are no number >= 0.
         """
-        sizes, seconds = np.array(list(points)), np.array(list(points.values()), dtype=float)
-        if not len(sizes) or not ((sizes > 0) & (seconds >= 0) & (seconds < np.inf)).all():
-            raise InvalidInputError(
-                f"a cost needs seconds >= 0 at one size or more; got {dict(points)!r}"
-            )
+        by_size: dict[float, list[float]] = {}
+        for size, value in points:
+            by_size.setdefault(size, []).append(value)
+        sizes = np.array(list(by_size))
+        seconds = np.array([statistics.median_low(values) for values in by_size.values()])
+        if not by_size or not ((sizes > 0) & (seconds >= 0) & (seconds < np.inf)).all():
+            raise InvalidInputError(f"a cost needs seconds >= 0 at one size or more; got {by_size}")
         if len(sizes) == 1 or not seconds.any():
             return cls(0.0, float(seconds[0] / sizes[0]))
-        weights = np.sqrt([(counts or {}).get(size, 1) for size in points])
+        weights = np.sqrt([len(values) for values in by_size.values()])
         weights = weights / np.maximum(seconds, 1e-3 * seconds.max())
         sides = np.stack([weights, weights * sizes], axis=1)
         fixed, each = optimize.nnls(sides, weights * seconds)[0]
@@ -111,21 +148,20 @@ class Costs:
     def of_rollouts(cls, generate: float, update: float, score: float = 0.0) -> "Costs":
         """Costs that are given in seconds per rollout and per row: proportional to them.
 
-        >>> Costs.of_rollouts(generate=0.05, update=0.42).seconds(Sizes(1, 64, 16))
-        9.92
+        >>> Costs.of_rollouts(generate=0.05, update=0.42).phases(Sizes(1, 64, 16), passed=16)
+        {'generate': 3.2, 'score': 0.0, 'update': 6.72}
         """
         if not generate + score + update > 0:
             raise InvalidInputError("at least one phase must take time")
-        generating, updating, scoring = (Line.through({1: s}) for s in (generate, update, score))
+        generating, updating, scoring = (Line.through([(1, s)]) for s in (generate, update, score))
         return cls(generating, updating, scoring)
 
     @classmethod
     def of_timings(cls, timings: Sequence[Timing]) -> "Costs":
         """Costs from measured steps.
 
-        For each size the median, of two the smaller: what disturbs a timing, a first call or other
-        work on the machine, makes it longer. As prompts differ in length, generating and updating
-        are timed per token, and then counted for the mean length of all steps.
+        As prompts differ in length, generating and updating are timed per token, and then counted
+        for the mean length of all steps.
 
         Raises:
             InvalidInputError: no steps, or steps that took no time at all.
@@ -134,12 +170,13 @@ class Costs:
             raise InvalidInputError("no step was measured")
         mean = float(np.mean([timing.tokens for timing in timings]))
         longer = [mean / timing.tokens if timing.tokens > 0 else 1.0 for timing in timings]
-        sizes, rows = [t.rollouts for t in timings], [t.rows for t in timings]
+        both = [*zip(timings, longer, strict=True)]
+        sizes = {t.rollouts for t in timings}
         costs = cls(
-            generate=_line(sizes, [t.generate * f for t, f in zip(timings, longer, strict=True)]),
-            update=_line(rows, [t.update * f for t, f in zip(timings, longer, strict=True)]),
-            score=_line(sizes, [t.score for t in timings]),
-            timed_at=sizes[0] if len(set(sizes)) == 1 else None,
+            generate=Line.through((t.rollouts, t.generate * times) for t, times in both),
+            update=Line.through((t.passed, t.update * times) for t, times in both),
+            score=Line.through((t.rollouts, t.score) for t in timings),
+            timed_at=sizes.pop() if len(sizes) == 1 else None,
         )
         if not any(line(1) for line in (costs.generate, costs.update, costs.score)):
             raise InvalidInputError("the measured steps took no time")
@@ -149,22 +186,10 @@ class Costs:
         """g/u, seconds of generating so many rollouts over those of updating on as many rows."""
         return self.generate(rows) / (self.update(rows) or np.nan)
 
-    def phases(self, sizes: Sizes, passed: float = 1.0) -> dict[str, float]:
-        """Seconds per step, by phase; passed: the share of rows that have a pass, one at least."""
+    def phases(self, sizes: Sizes, passed: float) -> dict[str, float]:
+        """Seconds per step, by phase; passed: the rows that have a pass."""
         return {
             "generate": self.generate(sizes.rollouts),
             "score": self.score(sizes.rollouts),
-            "update": self.update(max(1.0, passed * sizes.rows)),
+            "update": self.update(passed),
         }
-
-    def seconds(self, sizes: Sizes, passed: float = 1.0) -> float:
-        """Seconds per step."""
-        return sum(self.phases(sizes, passed).values())
-
-
-def _line(sizes: Sequence[float], seconds: Sequence[float]) -> Line:
-    by_size: dict[float, list[float]] = {}
-    for size, value in zip(sizes, seconds, strict=True):
-        by_size.setdefault(size, []).append(value)
-    medians = {size: statistics.median_low(values) for size, values in by_size.items()}
-    return Line.through(medians, {size: len(values) for size, values in by_size.items()})

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from podslab.recommend.advice import Batch
-from podslab.recommend.costs import Costs, Sizes, Timing
+from podslab.recommend.costs import Batch, Costs, Sizes, Timing
 from podslab.recommend.populations import Population, measured
 from podslab.report.curves import share_passed
 from podsrl.downsampling import is_batch_rule, resolve_rule
@@ -64,7 +63,7 @@ def read_measured(*runs: RunFolder) -> Measured:
             at_once = config.get("per_device_train_batch_size") or rows
             accumulation = config.get("gradient_accumulation_steps") or 1
             processes = max(1, rows // (at_once * accumulation))
-            sizes.append((now, Batch(at_once, accumulation, processes)))
+            sizes.append((now, Batch(at_once, accumulation, processes, _may_spare(config))))
     where = ", ".join(str(run.path) for run in runs)
     if not timings:
         raise InvalidInputError(
@@ -119,9 +118,18 @@ def _timing(rows: Sequence[Any], before: dict[str, Any], passes: int, config: An
         passes * (rows[-1][name] - before.get(name, 0)) / (rows[-1]["step"] - before["step"])
         for name in ("pods/rollouts_generated", "pods/rollouts_trained")
     )
-    update /= share_passed(config, rows)  # what one on all rows would have taken
+    passed = trained * share_passed(config, rows)
     tokens = float(rows[0].get("completions/mean_length") or 0.0)
-    return Timing(generated, trained, generate, score + select, update, tokens)
+    return Timing(generated, trained, passed, generate, score + select, update, tokens)
+
+
+def _may_spare(config: dict[str, Any]) -> bool:
+    """Whether such a run may leave out rows without a gradient, by `skip_fillers` of TRL."""
+    if config.get("num_rollouts") != config["num_generations"]:
+        return bool(config.get("skip_fillers"))  # the default where it may be
+    need_all = ("beta", "entropy_coef", "use_adaptive_entropy")
+    whole = any(config.get(name) for name in need_all) or config.get("loss_type") == "bnpo"
+    return "skip_fillers" in config and not whole and config.get("top_entropy_quantile", 1.0) == 1.0
 
 
 def _rewards(run: RunFolder) -> list[list[float]]:

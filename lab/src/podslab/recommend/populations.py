@@ -59,10 +59,8 @@ class KnownRates(_Counted):
     def counts(self, n: int) -> Floats:
         """A mixture of binomials."""
         rates, right = np.array(self.rates)[:, None], np.arange(n + 1)
-        # scipy's own overflows at rates such as 1e-300
-        log_choose = -special.betaln(right + 1, n - right + 1) - np.log(n + 1)
-        log_pmf = special.xlogy(right, rates) + special.xlog1py(n - right, -rates) + log_choose
-        return np.asarray(np.exp(log_pmf).mean(axis=0))
+        rates = np.where(rates < 1e-15, 0.0, rates)  # scipy overflows at rates such as 1e-300
+        return np.asarray(stats.binom.pmf(right, n, rates).mean(axis=0))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 from podslab.recommend.choice import WITHIN, Cell, grid
-from podslab.recommend.costs import Costs, Line
+from podslab.recommend.costs import Batch, Costs, Line
 from podslab.recommend.populations import BetaRates, KnownRates, MeasuredRates, Population
 
 #: A choice by history generates for this share of the prompts, and one time in eight for any.
@@ -18,13 +18,14 @@ _RATIOS = np.geomspace(0.02, 20, 31)
 
 @dataclass(frozen=True)
 class WhatPays:
-    """Times as much learned per second as the best GRPO that spares passes, of random prompts.
+    """Times as much learned per second as the best GRPO, in the way of `over`, of random prompts.
 
     ratio: g/u. drop, choose, both: rows dropped, prompts chosen by history, both; of these two NaN
         where rewards are graded. turns_at: the g/u from which on dropping adds nothing to choosing,
         were each rollout dearer or cheaper; None if that does not turn.
     """
 
+    over: str
     ratio: float
     drop: float
     choose: float
@@ -47,23 +48,25 @@ class WhatPays:
         turn = f" Dropping adds nothing to choosing from g/u = {self.turns_at or 0:.2g} on."
         return (
             f"g/u = {self.ratio:.2g}: the time of generating a rollout over that of updating on a"
-            " row.\nTimes the best GRPO with skip_fillers, predicted: drop rows"
+            f" row.\nTimes the best {self.over}, predicted: drop rows"
             f" {self.drop:.2f}, {known}.\nBest by this: {self.way}.{turn if self.turns_at else ''}"
             "\nprompt_selection='thompson' chooses them, from a second visit on. Below: random."
         )
 
 
-def what_pays(population: Population, costs: Costs, cells: Sequence[Cell]) -> WhatPays:
+def what_pays(
+    population: Population, costs: Costs, cells: Sequence[Cell], batch: Batch
+) -> WhatPays:
     """What each way gains at these costs; pass rates count as known where prompts are chosen."""
     sizes = [cell.sizes for cell in cells if cell.sizes.m == 1 or cell.sizes.n == cell.sizes.m]
     known = by_history(population)
-    chosen = [] if known is None else grid(known, costs, sizes)
+    chosen = [] if known is None else grid(known, costs, sizes, batch)
 
     def gains(at: Costs) -> list[float]:
         """Of dropping, of choosing, of both, over the best GRPO of random prompts."""
         whole = [[c for c in of if c.sizes.n == c.sizes.m] or of for of in (cells, chosen)]
         best = [
-            max((c.worth / at.seconds(c.sizes, c.signal.chance) for c in of), default=np.nan)
+            max((c.worth / sum(at.phases(c.sizes, c.passed).values()) for c in of), default=np.nan)
             for of in (whole[0], cells, whole[1], chosen)
         ]
         return [one / (best[0] or np.nan) for one in best[1:]]
@@ -76,7 +79,7 @@ def what_pays(population: Population, costs: Costs, cells: Sequence[Cell]) -> Wh
             turns = dearer.ratio(rows) if one > _RATIOS[0] else None  # it never adds anything
             break
     drop, choose, both = gains(costs)
-    return WhatPays(costs.ratio(rows), drop, choose, both, turns)
+    return WhatPays(batch.grpo, costs.ratio(rows), drop, choose, both, turns)
 
 
 def by_history(population: Population) -> KnownRates | None:

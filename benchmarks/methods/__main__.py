@@ -28,6 +28,7 @@ from benchmarks.evidence.rows_settings import SEEDS, SETTINGS
 from benchmarks.evidence.tuning import best, comparison, read_tried, tune
 from benchmarks.methods.page import write_page
 from podslab.evaluation.records import evaluations
+from podslab.report.curves import share_passed
 from podsrl.rollout_log.files import write_json
 from podsrl.rollout_log.run_folder import PHASES, RunFolder, find_runs
 
@@ -141,6 +142,7 @@ def measured(run: RunFolder) -> dict[str, Any]:
         "rollouts_generated": generated,
         "rows_trained": trained,
         "filler_share": fillers / kept,
+        "share_passed": share_passed(run.config(), log),
         "curve": {
             "steps": [point.step for point in points],
             "seconds": [round(point.training_seconds, 3) for point in points],

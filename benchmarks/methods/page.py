@@ -43,10 +43,11 @@ with as many rows in each step, at the best of at least four learning rates wher
 nothing else. *Times as fast*: to 99 % of the best mean accuracy of the best GRPO, with the 95 %
 interval over seeds. GRPO that spares passes without gradient counts as GRPO, and 2-GRPO does. *At
 the authors' costs*: over the best GRPO that spares passes, where generating a rollout takes 0.05 s
-and a pass over a row 0.42 s; there and in g/u only passes count that were made. *Right*: on
-held-out problems, on average over the run and at its end. `python -m benchmarks.methods --setting
-NAME` runs a setting again, and `--only page` writes this page from the files of the runs. A method
-is a file of six lines, as `benchmarks/methods/max_contrast.yaml`; yours is welcome.
+and a pass over a row 0.42 s. There and in g/u only passes count that were made, and one that only
+goes forward, for old log-probabilities, is a third. *Right*: on held-out problems, on average over
+the run and at its end. `python -m benchmarks.methods --setting NAME` runs a setting again, and
+`--only page` writes this page from the files of the runs. A method is a file of six lines, as
+`benchmarks/methods/max_contrast.yaml`; yours is welcome.
 """
 
 _COSTS = """*Times as fast as the best GRPO that spares passes, where generating a rollout takes g/u
@@ -87,12 +88,15 @@ def write_page(folder: Path) -> None:
 def passes(run: Mapping[str, Any]) -> float:
     """The passes over a kept row on average: `num_iterations`, but for fillers that are skipped.
 
-    One row of a generation has its passes even where all are fillers.
+    That for old log-probabilities, which steps after the first of a generation need, goes forward
+    only: a third. Earlier runs lack the share that was passed, which is one row at least.
     """
-    times = float(SETTINGS[run["setting"]].settings.get("num_iterations", 1))
-    least = run["curve"]["steps"][-1] / times / run["rows_trained"]
-    skips = run["arm"].get("skip_fillers")
-    return times * (max(1.0 - run["filler_share"], least) if skips else 1.0)
+    config = {"num_iterations": 1, **SETTINGS[run["setting"]].settings, **run["arm"]}
+    steps = config["num_iterations"] * config.get("steps_per_generation", 1)
+    least = run["curve"]["steps"][-1] / steps / run["rows_trained"]
+    share = run.get("share_passed", max(1.0 - run["filler_share"], least))
+    times = float(config["num_iterations"]) + (steps > 1) / 3
+    return times * (share if config.get("skip_fillers") else 1.0)
 
 
 def at_equal_times(run: Mapping[str, Any]) -> npt.NDArray[np.float64]:

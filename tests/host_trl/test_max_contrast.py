@@ -165,13 +165,21 @@ def test_what_has_no_meaning_across_the_batch_is_refused(tmp_path, fields, says)
 
 @pytest.mark.parametrize(
     ("accumulated", "loss", "passes"),
-    [(1, "dapo", 1), (4, "dapo", 1), (4, "grpo", 1), (1, "dapo", 2)],
+    [
+        (1, "dapo", 1),
+        (4, "dapo", 1),
+        (4, "grpo", 1),
+        (1, "dapo", 2),
+        (12, "dapo", 1),
+        (12, "grpo", 2),
+    ],
 )
 def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
     make_trainer, monkeypatch, accumulated, loss, passes
 ):
     """Of 12 kept rows 6 have contrast; each of 4 equal parts has 2 rows, so 2 fillers stay.
 
+    Of 12 micro-batches of one row those of fillers have no pass, but for the last one of a step.
     With two passes over a generation the log-probs before the first are of the 6 rows, too.
     """
     seen = count_passed_rows(monkeypatch)
@@ -194,8 +202,9 @@ def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
         trainer.train()
         trained[skip] = {name: one - before[name] for name, one in weights(trainer).items()}
         assert logged(trainer)[0]["pods/filler_rows"] == 6
-        rows = 12 if not skip else 6 if accumulated == 1 else 8
-        assert sum(seen) == rows * (1 if passes == 1 else 1 + passes)
+        rows = 12 if not skip else {1: 6, 4: 8, 12: 6}[accumulated]
+        more = sum(seen) - rows * (1 if passes == 1 else 1 + passes)
+        assert 0 <= more <= (passes if skip and accumulated == 12 else 0)
     for name, step in trained[False].items():
         torch.testing.assert_close(trained[True][name], step, rtol=1e-4, atol=1e-7)
     assert any(step.abs().max() > 1e-4 for step in trained[False].values())

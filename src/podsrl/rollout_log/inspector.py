@@ -116,9 +116,7 @@ def _template(name: str) -> Template:
 
 def _pack(table: Any) -> str:
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    prompts: dict[int, str] = {}
-    for group, prompt in zip(columns["group"], columns["prompt"], strict=True):
-        prompts.setdefault(group, prompt)
+    prompts = dict(zip(columns["group"], columns["prompt"], strict=True))
     places = {group: place for place, group in enumerate(prompts)}
     answers = dict(zip(columns["group"], columns.get("answer", ()), strict=False))
     rewards = [name for name in columns if name.startswith(REWARD_PREFIX)]

@@ -27,8 +27,7 @@ def turns_of(completion: Any) -> str | None:
     turns = [_turn(message) for message in completion]
     if len(turns) == 1 and set(turns[0]) <= {"role", "text"}:
         return None
-    text = json.dumps(turns, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace").decode()
+    return text_of(json.dumps(turns, ensure_ascii=False, separators=(",", ":")))
 
 
 def _turn(message: Mapping[str, Any]) -> dict[str, Any]:

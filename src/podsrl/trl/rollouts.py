@@ -107,8 +107,7 @@ class Kept:
 
     def extra_logs(self) -> dict[str, list[Any]]:
         """What `take_extra_logs` took, of the rows of this rank."""
-        columns = self.columns.items()
-        return {k.removeprefix(EXTRA): list(v or ()) for k, v in columns if k.startswith(EXTRA)}
+        return {k.removeprefix(EXTRA): list(v or ()) for k, v in self.columns.items() if EXTRA in k}
 
     def advantages(self, baseline: Any, scale_rewards: str) -> torch.Tensor:
         """Of all kept rollouts, shape (K,), for groups of any size; scale_rewards is TRL's."""

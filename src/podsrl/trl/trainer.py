@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import broadcast_object_list, gather, gather_object
 
 from podsrl.errors import UnsupportedError
 from podsrl.trl.advice import Advice
@@ -94,8 +94,7 @@ class PODSTrainer(ResumableTrainer):
         self.clock = PhaseClock(self.clock_kind)
         self.advice = Advice()
         self.selection = args.selection()
-        if args.skip_fillers and getattr(self, "aux_loss_enabled", False):
-            logger.info("skip_fillers is off: a mixture of experts balances its load by all rows")
+        if getattr(self, "aux_loss_enabled", False):  # of a mixture of experts, by all rows
             args.skip_fillers = False
         summed = self.multi_objective_aggregation == "sum_then_normalize"
         self._spares = args.skip_fillers and summed
@@ -178,6 +177,15 @@ class PODSTrainer(ResumableTrainer):
         found = method(model, *(v[passed] if torch.is_tensor(v) else v for v in args), **kwargs)
         for_all = [(v if v is None else v.new_zeros(rows, *v.shape[1:]), v) for v in found]
         return [zeros if zeros is None else zeros.index_copy(0, passed, v) for zeros, v in for_all]
+
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """TRL's; 0 without a pass where no row has a gradient, but where gradients are joined."""
+        spared = self.args.skip_fillers and model.training and not self.accelerator.sync_gradients
+        if spared and not (self.is_deepspeed_enabled or self.is_fsdp_enabled):
+            taught_K = (inputs["advantages"] != 0) & inputs["completion_mask"].bool().any(dim=1)
+            if not gather(taught_K.any()).any():
+                return torch.zeros((), device=taught_K.device, requires_grad=True)
+        return super().compute_loss(model, inputs, *args, **kwargs)
 
     def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
         """TRL's, from a whole checkpoint; then the run's folder says that it is complete."""

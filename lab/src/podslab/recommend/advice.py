@@ -40,8 +40,7 @@ class Advice:
 
     def relative(self, cell: Cell) -> float:
         """What is learned per second over that GRPO's, the predicted speed-up; NaN if it is 0."""
-        unit = self.plain.per_second
-        return cell.per_second / unit if unit else float("nan")
+        return cell.per_second / (self.plain.per_second or float("nan"))
 
     def table(self) -> str:
         """The grid, one cell per line, the one recommendation, and its settings."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, stats
 
+from podslab.report.curves import rows_passed
 from podsrl.errors import InvalidInputError
 
 
@@ -63,12 +64,11 @@ class Batch(NamedTuple):
         return self._replace(rows=at_once, accumulation=own // at_once)
 
     def passed(self, sizes: Sizes, chance: float) -> float:
-        """Mean rows with a pass, where prompts teach by chance; each micro-batch has one row."""
+        """Mean rows with a pass, where prompts teach by chance."""
         batch, teaching = self.of_rows(sizes.rows), np.arange(sizes.prompts + 1)
         if not self.spares:
             return float(sizes.rows)
-        parts = batch.accumulation * batch.processes
-        rows = parts * np.maximum(1, -(-teaching * sizes.m // parts))
+        rows = rows_passed(teaching * sizes.m, batch.accumulation * batch.processes)
         return float(stats.binom.pmf(teaching, sizes.prompts, min(1.0, chance)) @ rows)
 
     @property
@@ -104,10 +104,7 @@ class Line:
         """Near the median seconds of each size, with the least relative errors, never falling.
 
         Of two the smaller: what disturbs a timing makes it longer. One size alone is taken as
-        proportional.
-
-        Args:
-            points: Sizes and seconds.
+        proportional. points: sizes and seconds.
 
         Raises:
             InvalidInputError: no point, a size not above 0, or seconds that are no number >= 0.

@@ -111,16 +111,21 @@ class ArmCurves:
 def share_passed(config: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> float:
     """Of the rows that a run kept, the share that had a pass: `skip_fillers` spares the others.
 
-    It shortens the micro-batches of a generation to equally many whole rows, one at least.
+    It shortens micro-batches to equally many rows, and leaves out those without any that teaches.
     """
     at_once = config.get("per_device_train_batch_size") or 1
     kept = passed = 0.0
     for row in metrics:
         if rows := row.get("pods/kept_rollouts"):
-            teaching = rows - (row.get("pods/filler_rows") or 0.0)
             kept += rows
-            passed += rows * max(1.0, -(-at_once * teaching // rows)) / at_once
+            passed += rows_passed(rows - (row.get("pods/filler_rows") or 0.0), rows / at_once)
     return passed / kept if kept and config.get("skip_fillers") else 1.0
+
+
+def rows_passed(teaching: Any, parts: float) -> Any:
+    """Rows with a pass, on average, of a generation of so many micro-batches."""
+    last = teaching + 1 - teaching / parts  # may be one that does not teach
+    return np.where(teaching > parts, parts * np.ceil(teaching / parts), last)
 
 
 def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:

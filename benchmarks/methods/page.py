@@ -89,14 +89,16 @@ def passes(run: Mapping[str, Any]) -> float:
     """The passes over a kept row on average: `num_iterations`, but for fillers that are skipped.
 
     That for old log-probabilities, which steps after the first of a generation need, goes forward
-    only: a third. Earlier runs lack the share that was passed, which is one row at least.
+    only: a third. Earlier runs spared none of these, and lack the share that was passed.
     """
     config = {"num_iterations": 1, **SETTINGS[run["setting"]].settings, **run["arm"]}
-    steps = config["num_iterations"] * config.get("steps_per_generation", 1)
-    least = run["curve"]["steps"][-1] / steps / run["rows_trained"]
+    times, several = config["num_iterations"], config.get("steps_per_generation", 1) > 1
+    forward = (times > 1 or several) / 3
+    if not config.get("skip_fillers"):
+        return times + forward
+    least = run["curve"]["steps"][-1] / times / run["rows_trained"]  # one row of each step
     share = run.get("share_passed", max(1.0 - run["filler_share"], least))
-    times = float(config["num_iterations"]) + (steps > 1) / 3
-    return times * (share if config.get("skip_fillers") else 1.0)
+    return share * times + forward * run.get("share_passed", 1.0)
 
 
 def at_equal_times(run: Mapping[str, Any]) -> npt.NDArray[np.float64]:

@@ -36,6 +36,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "downsampling_rule": "max_contrast", "num_generations": 1, "n": 3, "max_steps": 2,
     },
     "binary": {"binary": True, "max_steps": 12, "num_iterations": 2},
+    "row by row": {  # two rows in a micro-batch of one process, one on each of two
+        "binary": True, "max_steps": 6, "gradient_accumulation_steps": ROWS // 2,
+    },
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
     "history": {"prompt_selection": "thompson", "downsampling_rule": "advantage_variance"},
     "straight": {"num_iterations": 2, "downsampling_rule": "variance_top_p"},
@@ -143,6 +146,16 @@ def test_ranks_with_different_numbers_of_fillers_have_as_many_rows(on_ranks):
     taught = [[sum(a != 0 for _, a in g) for g in rank] for rank in two["rows_by_rank"]]
     assert taught[0] != taught[1]  # or nothing is tested
     assert min(rows[0]) < ROWS // 2
+
+
+@pytest.mark.slow
+def test_ranks_leave_out_the_same_micro_batches(on_ranks):
+    """One that has a row with a gradient on either rank has a pass on both."""
+    assert_same_training(on_ranks(1), on_ranks(2), "row by row")
+    log = RunFolder(on_ranks(2) / "row by row").metrics()
+    passed = [row["pods/rows_passed"] for row in log if "pods/rows_passed" in row]
+    teaching = [ROWS - row["pods/filler_rows"] for row in log if "pods/filler_rows" in row]
+    assert sum(teaching) < passed[-1] < len(passed) * ROWS
 
 
 @pytest.mark.slow

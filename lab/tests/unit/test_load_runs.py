@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from podslab.evaluation.records import append_evaluation
-from podslab.report.curves import Clock
+from podslab.report.curves import Clock, share_passed
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import as_json, as_markdown, summarise
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -338,11 +338,19 @@ def test_modelled_time_charges_no_update_for_rows_that_had_no_pass(tmp_path):
             rows = {"pods/kept_rollouts": 16, "pods/filler_rows": fillers}
             write_metrics(run, 30, 16, 16, **rows)
     comparison = load_comparison([tmp_path], Choices(clock=Clock(generate=0.05, update=0.42)))
-    # a step: 16 * 0.05 + 16 * 0.42 = 7.52 s; of 16 rows 4 had a pass with one seed, and 1 with the
-    # other, the last micro-batch's: 16 * 0.05 + 2.5 * 0.42 = 1.85 s on average
+    # a step: 16 * 0.05 + 16 * 0.42 = 7.52 s; of 16 rows 4 had a pass with one seed, and 2 with the
+    # other, whose two micro-batches had one row each: 16 * 0.05 + 3 * 0.42 = 2.06 s on average
     found = summarise(comparison)
-    assert [one.seconds_per_step for one in found] == pytest.approx([7.52, 1.85])
+    assert [one.seconds_per_step for one in found] == pytest.approx([7.52, 2.06])
     assert [one.trained for one in found] == [480, 480]
+
+
+def test_passes_that_were_counted_are_taken_as_they_are():
+    config = {"num_iterations": 2, "skip_fillers": True, "per_device_train_batch_size": 8}
+    kept, totals = {"pods/kept_rollouts": 16}, ("pods/rows_passed", "pods/rollouts_trained")
+    rows = [{**kept, **dict(zip(totals, one, strict=True))} for one in ((20, 16), (28, 32))]
+    assert share_passed(config, rows) == pytest.approx(28 / 64)
+    assert share_passed(config, rows[1:], rows[0]) == pytest.approx(8 / 32)
 
 
 def test_steps_are_split_into_their_phases(tmp_path):

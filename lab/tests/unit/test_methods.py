@@ -49,9 +49,11 @@ def test_a_row_without_a_pass_is_no_trained_row():
     as_in_trl = {**run, "arm": {**run["arm"], "skip_fillers": False}}
     assert page.curves([as_in_trl]).trained[0, -1] == run["rows_trained"]
     twice = {**run, "setting": "rare-16", "filler_share": 1.0}
-    # two passes of one row, and one that goes forward only, for every second step
-    passes = (2 + 1 / 3) * run["curve"]["steps"][-1] / 2
+    # two passes of one row, and one of all rows that goes forward only
+    passes = run["curve"]["steps"][-1] + run["rows_trained"] / 3
     assert page.curves([twice]).trained[0, -1] == pytest.approx(passes)
+    share = {**twice, "share_passed": 0.5}
+    assert page.passes(share) == pytest.approx(0.5 * (2 + 1 / 3))
 
 
 def test_an_evaluation_that_waited_for_its_step_is_read_at_its_own_time():

@@ -14,8 +14,8 @@ from transformers import TrainerCallback
 from podsrl.rollout_log.run_folder import PHASES
 from podsrl.trl.messages import logger
 
-#: What a trainer counts over all steps; tokens of all rollouts, prompts included.
-TOTALS = ("rollouts_generated", "rollouts_trained", "tokens_generated")
+#: What a trainer counts over all steps: rows in every pass; tokens of all rollouts, with prompts.
+TOTALS = ("rollouts_generated", "rollouts_trained", "rows_passed", "tokens_generated")
 
 
 class PhaseClock(TrainerCallback):
@@ -57,8 +57,7 @@ class PhaseClock(TrainerCallback):
         """Stop the step's clock and split it into phases."""
         if self._began is None:
             return
-        total = self.now() - self._began
-        self._began = None
+        total, self._began = self.now() - self._began, None
         self.training_seconds += total
         self.last_step = {p: self.spent.get(p, 0.0) for p in PHASES[:-1]}
         self.last_step["update"] = total - sum(self.last_step.values())

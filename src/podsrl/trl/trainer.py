@@ -62,13 +62,12 @@ class PODSTrainer(ResumableTrainer):
 
     clock_kind = "wall"  # what training time is measured in; a subclass may say "cpu"
     _tag_names = ["trl", "grpo", "pods"]  # noqa: RUF012 (TRL's own class attribute)
-    _name = "PODS"
-    _paper = PAPER
+    _name, _paper = "PODS", PAPER
 
     num_generations: int
     model: torch.nn.Module
-    generations_of_step = 0  # for the optimiser step that is not yet done
     _logs: dict[str, Any]
+    generations_of_step = 0  # for the optimiser step that is not yet done
     _asked: _Asked | None = None  # while TRL's method generates for the update
     _kept: Kept | None = None  # from `_generate` to the end of TRL's method
 
@@ -94,7 +93,8 @@ class PODSTrainer(ResumableTrainer):
         self.clock = PhaseClock(self.clock_kind)
         self.advice = Advice()
         self.selection = args.selection()
-        if getattr(self, "aux_loss_enabled", False):  # of a mixture of experts, by all rows
+        if args.skip_fillers and getattr(self, "aux_loss_enabled", False):
+            logger.info("skip_fillers is off: a mixture of experts balances its load by all rows")
             args.skip_fillers = False
         summed = self.multi_objective_aggregation == "sum_then_normalize"
         self._spares = args.skip_fillers and summed
@@ -185,6 +185,8 @@ class PODSTrainer(ResumableTrainer):
             taught_K = (inputs["advantages"] != 0) & inputs["completion_mask"].bool().any(dim=1)
             if not gather(taught_K.any()).any():
                 return torch.zeros((), device=taught_K.device, requires_grad=True)
+        rows = len(inputs["advantages"]) * self.accelerator.num_processes
+        self.rows_passed += model.training * rows
         return super().compute_loss(model, inputs, *args, **kwargs)
 
     def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:

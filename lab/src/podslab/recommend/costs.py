@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, stats
 
-from podslab.report.curves import rows_passed
 from podsrl.errors import InvalidInputError
 
 
@@ -64,11 +63,14 @@ class Batch(NamedTuple):
         return self._replace(rows=at_once, accumulation=own // at_once)
 
     def passed(self, sizes: Sizes, chance: float) -> float:
-        """Mean rows with a pass, where prompts teach by chance."""
-        batch, teaching = self.of_rows(sizes.rows), np.arange(sizes.prompts + 1)
+        """Mean rows with a pass, where each prompt teaches by chance."""
         if not self.spares:
             return float(sizes.rows)
-        rows = rows_passed(teaching * sizes.m, batch.accumulation * batch.processes)
+        batch, teaching = self.of_rows(sizes.rows), np.arange(sizes.prompts + 1)
+        taught, parts = teaching * sizes.m, batch.accumulation * batch.processes
+        left = parts * np.maximum(1, -(-taught // parts))
+        idle = stats.hypergeom.pmf(0, left, taught, left // batch.accumulation)
+        rows = left / batch.accumulation * (1 + (batch.accumulation - 1) * (1 - idle))
         return float(stats.binom.pmf(teaching, sizes.prompts, min(1.0, chance)) @ rows)
 
     @property
@@ -103,8 +105,8 @@ class Line:
     def through(cls, points: Iterable[tuple[float, float]]) -> "Line":
         """Near the median seconds of each size, with the least relative errors, never falling.
 
-        Of two the smaller: what disturbs a timing makes it longer. One size alone is taken as
-        proportional. points: sizes and seconds.
+        Of two the smaller: what disturbs a timing makes it longer. Sizes that hardly differ tell
+        nothing of a fixed part, so seconds are proportional. points: sizes and seconds.
 
         Raises:
             InvalidInputError: no point, a size not above 0, or seconds that are no number >= 0.
@@ -116,8 +118,8 @@ class Line:
         seconds = np.array([statistics.median_low(values) for values in by_size.values()])
         if not by_size or not ((sizes > 0) & (seconds >= 0) & (seconds < np.inf)).all():
             raise InvalidInputError(f"a cost needs seconds >= 0 at one size or more; got {by_size}")
-        if len(sizes) == 1 or not seconds.any():
-            return cls(0.0, float(seconds[0] / sizes[0]))
+        if sizes.max() < 1.5 * sizes.min() or not seconds.any():
+            return cls(0.0, float(np.median(seconds / sizes)))
         weights = np.sqrt([len(values) for values in by_size.values()])
         weights = weights / np.maximum(seconds, 1e-3 * seconds.max())
         sides = np.stack([weights, weights * sizes], axis=1)

@@ -118,7 +118,7 @@ def _timing(rows: Sequence[Any], before: dict[str, Any], passes: int, config: An
         passes * (rows[-1][name] - before.get(name, 0)) / (rows[-1]["step"] - before["step"])
         for name in ("pods/rollouts_generated", "pods/rollouts_trained")
     )
-    passed = trained * share_passed(config, rows)
+    passed = trained * share_passed(config, rows, before)
     tokens = float(rows[0].get("completions/mean_length") or 0.0)
     return Timing(generated, trained, passed, generate, score + select, update, tokens)
 

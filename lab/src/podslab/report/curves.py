@@ -1,6 +1,6 @@
 """Learning curves of one arm over seeds, and the what-if clock that replays them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,24 +108,22 @@ class ArmCurves:
         return replace(self, seconds=clock.seconds(self.generated, trained))
 
 
-def share_passed(config: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> float:
+def share_passed(config: Mapping[str, Any], metrics: Sequence[Any], before: Any = None) -> float:
     """Of the rows that a run kept, the share that had a pass: `skip_fillers` spares the others.
 
-    It shortens micro-batches to equally many rows, and leaves out those without any that teaches.
+    before: the metrics before these. Earlier versions did not count passes: they shortened
+    micro-batches to equally many rows.
     """
+    kept = [(of, row) for row in metrics if (of := row.get("pods/kept_rollouts"))]
+    last = next((row for row in reversed(metrics) if "pods/rows_passed" in row), None)
+    if last is not None:
+        names = ("pods/rows_passed", "pods/rollouts_trained")
+        passed, trained = (last[name] - (before or {}).get(name, 0) for name in names)
+        return passed / trained / (config.get("num_iterations") or 1)
     at_once = config.get("per_device_train_batch_size") or 1
-    kept = passed = 0.0
-    for row in metrics:
-        if rows := row.get("pods/kept_rollouts"):
-            kept += rows
-            passed += rows_passed(rows - (row.get("pods/filler_rows") or 0.0), rows / at_once)
-    return passed / kept if kept and config.get("skip_fillers") else 1.0
-
-
-def rows_passed(teaching: Any, parts: float) -> Any:
-    """Rows with a pass, on average, of a generation of so many micro-batches."""
-    last = teaching + 1 - teaching / parts  # may be one that does not teach
-    return np.where(teaching > parts, parts * np.ceil(teaching / parts), last)
+    taught = [(of, of - (row.get("pods/filler_rows") or 0.0)) for of, row in kept]
+    passed = sum(of * max(1.0, -(-at_once * few // of)) / at_once for of, few in taught)
+    return passed / sum(of for of, _ in kept) if kept and config.get("skip_fillers") else 1.0
 
 
 def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:

@@ -66,7 +66,7 @@ class PODSConfig(GRPOConfig):
     skip_fillers: bool | None = described(
         None,
         "Leave kept rows of advantage 0 out of the update's passes: the same gradient, sooner. It"
-        " needs beta=0, no entropy option, a loss_type other than bnpo. Default: so, where n > m.",
+        " needs beta=0, no entropy option, no loss_type bnpo. Default: on, where so and n > m.",
     )
     prompt_selection: str = described(
         UNIFORM,

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from podslab.report.summary import median
 from podsrl.rollout_log.files import write_json, write_whole
 
 Runs = Sequence[Mapping[str, Any]]
-#: One colour for a method in every figure; other methods are grey, and the reference is black.
+#: One colour for a rule in every figure; other methods are grey, and the reference is black.
 COLOURS = {
     **dict.fromkeys(("max_contrast", "max_contrast-4", "max_contrast-8"), OKABE_ITO[2]),
     **{"max_contrast-group": OKABE_ITO[5], "max_contrast-quarter": TOL[2]},
@@ -43,11 +44,11 @@ with as many rows in each step, at the best of at least four learning rates wher
 nothing else. *Times as fast*: to 99 % of the best mean accuracy of the best GRPO, with the 95 %
 interval over seeds. GRPO that spares passes without gradient counts as GRPO, and 2-GRPO does. *At
 the authors' costs*: over the best GRPO that spares passes, where generating a rollout takes 0.05 s
-and a pass over a row 0.42 s. There and in g/u only passes count that were made, and one that only
-goes forward, for old log-probabilities, is a third. *Right*: on held-out problems, on average over
-the run and at its end. `python -m benchmarks.methods --setting NAME` runs a setting again, and
-`--only page` writes this page from the files of the runs. A method is a file of six lines, as
-`benchmarks/methods/max_contrast.yaml`; yours is welcome.
+and a pass over a row 0.42 s. There and in g/u only passes count that this version makes, and one
+that only goes forward, for old log-probabilities, is a third. *Right*: on held-out problems, on
+average over the run and at its end. `python -m benchmarks.methods --setting NAME` runs a setting
+again, and `--only page` writes this page from the files of the runs. A method is a file of six
+lines, as `benchmarks/methods/max_contrast.yaml`; yours is welcome.
 """
 
 _COSTS = """*Times as fast as the best GRPO that spares passes, where generating a rollout takes g/u
@@ -89,7 +90,7 @@ def passes(run: Mapping[str, Any]) -> float:
     """The passes over a kept row on average: `num_iterations`, but for fillers that are skipped.
 
     That for old log-probabilities, which steps after the first of a generation need, goes forward
-    only: a third. Earlier runs spared none of these, and lack the share that was passed.
+    only: a third. It is spared, too, as earlier versions did not, which counted no passes.
     """
     config = {"num_iterations": 1, **SETTINGS[run["setting"]].settings, **run["arm"]}
     times, several = config["num_iterations"], config.get("steps_per_generation", 1) > 1
@@ -98,7 +99,7 @@ def passes(run: Mapping[str, Any]) -> float:
         return times + forward
     least = run["curve"]["steps"][-1] / times / run["rows_trained"]  # one row of each step
     share = run.get("share_passed", max(1.0 - run["filler_share"], least))
-    return share * times + forward * run.get("share_passed", 1.0)
+    return share * (times + forward)
 
 
 def at_equal_times(run: Mapping[str, Any]) -> npt.NDArray[np.float64]:
@@ -234,7 +235,7 @@ def figure(
         panels = np.atleast_1d(drawn.subplots(lines, beside, sharey=True)).ravel()
         for axes, share in zip(panels, shares, strict=False):
             _lines(axes, {key: by_method[key] for key in (grpo, *share)}, {grpo: INK})
-            axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(-0.05, 1.0))
+            axes.legend(fontsize=7.5, loc="lower right")
         for axes in panels[len(shares) :]:
             axes.remove()
     return drawn
@@ -254,10 +255,10 @@ def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
 
 
 def _lines(axes: Any, by_method: Mapping[str, Runs], own: Mapping[str, str] | None = None) -> None:
-    colours = {**COLOURS, **(own or {})}
     for place, (key, runs) in enumerate(by_method.items()):
-        one = curves(runs)
+        one, rule = curves(runs), key.partition("-steps")[0].partition("-thompson")[0]
         seconds, right = mean_over_seeds(one.seconds), mean_over_seeds(one.accuracy)
-        look = {"color": colours.get(key, SOFT), "ls": ["-", "--", "-.", ":"][place % 4]}
-        axes.plot(seconds, 100 * right, label=runs[0]["name"], **look)
+        colour = (own or {}).get(key, COLOURS.get(rule, SOFT))
+        look = {"color": colour, "ls": ["-", "--", "-.", ":"][place % 4]}
+        axes.plot(seconds, 100 * right, label=fill(runs[0]["name"], 36), **look)
     axes.set(xlabel="seconds of training", ylabel="right, % of held-out problems", xlim=0)

@@ -49,8 +49,8 @@ def test_a_row_without_a_pass_is_no_trained_row():
     as_in_trl = {**run, "arm": {**run["arm"], "skip_fillers": False}}
     assert page.curves([as_in_trl]).trained[0, -1] == run["rows_trained"]
     twice = {**run, "setting": "rare-16", "filler_share": 1.0}
-    # two passes of one row, and one of all rows that goes forward only
-    passes = run["curve"]["steps"][-1] + run["rows_trained"] / 3
+    # two passes of one row, and one that goes forward only
+    passes = (2 + 1 / 3) * run["curve"]["steps"][-1] / 2
     assert page.curves([twice]).trained[0, -1] == pytest.approx(passes)
     share = {**twice, "share_passed": 0.5}
     assert page.passes(share) == pytest.approx(0.5 * (2 + 1 / 3))

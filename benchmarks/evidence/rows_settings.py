@@ -119,12 +119,6 @@ def _answers(name: str, what: str, **task_options: int) -> Setting:
     return Setting(what, 16, 200, settings, start=3e-5, config="numbers", evaluations=3)
 
 
-def _long(short: Setting, what: str) -> Setting:
-    """For longer, evaluated as often on twice the problems."""
-    settings = {**short.settings, "evaluation_problems": 256}
-    return replace(short, what=what, seconds=300, settings=settings, evaluations=5)
-
-
 def _few(prompts: int) -> dict[str, Any]:
     """A third is right in 2 of 3 rollouts at the start, a third in .4, a third in none at all."""
     return {
@@ -152,11 +146,11 @@ SETTINGS = {
     "answers-middle": _answers("middle", "10 to 30 % right at first"),
     "answers-hard": _answers("hard", "2 to 10 % right at first"),
     "answers-few": _answers("few", "48 questions again and again", train_size=48),
-    "answers-middle-long": _long(
-        _answers("middle", ""), "a pretrained model, 10 to 30 % right at first, 300 s"
-    ),
-    "answers-hard-long": _long(
-        _answers("hard", ""), "a pretrained model, 2 to 10 % right at first, 300 s"
+    "answers-hard-long": replace(
+        _answers("hard", ""),
+        what="a pretrained model, 2 to 10 % right at first, for longer, at the better of two rates",
+        seconds=300,
+        evaluations=5,
     ),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),

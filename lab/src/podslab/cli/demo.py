@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"{said}\nGRPO-PODS trains it to do better.")
     print(f"Its task, for example: {row['question']} = {row['answer']}\n")
     print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
-    finished = training.train(spec, data, [progress.TrainingBar()], progress.bar)
+    with progress.TrainingBar() as training_bar:
+        finished = training.train(spec, data, [training_bar], progress.bar)
     print_run(finished)
     if args.model == "smollm2" and finished.checkpoint:
         _before_and_after(spec, data, str(finished.checkpoint))

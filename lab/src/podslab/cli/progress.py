@@ -21,6 +21,14 @@ def bar(what: str) -> Any:
 class TrainingBar(ProgressCallback):
     """One line while training: steps, and the reward of all and of the kept rollouts."""
 
+    def __enter__(self) -> "TrainingBar":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leave what is printed next a line of its own."""
+        if self.training_bar is not None:
+            self.training_bar.close()
+
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:

@@ -145,7 +145,8 @@ def _measure(args: argparse.Namespace) -> "RunFolder":
         from podslab.training.config_file import read_config
 
     config, say = read_config(args.config), partial(print, flush=True)
-    return short_run(config, args.fields, str(folder), say, [progress.TrainingBar()], progress.bar)
+    with progress.TrainingBar() as bar:
+        return short_run(config, args.fields, str(folder), say, [bar], progress.bar)
 
 
 def _sizes(text: str) -> list[int]:

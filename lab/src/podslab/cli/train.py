@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     data = training.load_data(spec)
     if processes.is_main_process:
         print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
-    finished = training.train(spec, data, [progress.TrainingBar()], progress.bar)
+    with progress.TrainingBar() as training_bar:
+        finished = training.train(spec, data, [training_bar], progress.bar)
     if processes.is_main_process:
         print_run(finished)
     processes.destroy_process_group()

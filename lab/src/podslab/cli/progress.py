@@ -13,7 +13,6 @@ transformers_logging.disable_progress_bar()  # loading and saving shards, betwee
 
 def bar(what: str) -> Any:
     """A wrapper for an iterable that shows a progress bar while it is consumed."""
-
     hidden = not PartialState().is_main_process
     return partial(tqdm, desc=what, leave=False, dynamic_ncols=True, disable=hidden)
 
@@ -35,6 +34,5 @@ class TrainingBar(ProgressCallback):
         """Show the step's rewards in the line, where transformers' writes a new one."""
         if self.training_bar is not None and logs and "reward" in logs:
             shown = {"reward": logs["reward"], "kept": logs.get("pods/kept_reward")}
-            self.training_bar.set_postfix(
-                {k: f"{v:.3f}" for k, v in shown.items() if v is not None}
-            )
+            known = {k: f"{v:.3f}" for k, v in shown.items() if v is not None}
+            self.training_bar.set_postfix(known)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from transformers.utils import logging
 
 _MANIFEST = "podsrl.json"
 
@@ -38,7 +39,13 @@ def cached(
         with tempfile.TemporaryDirectory(dir=root, prefix=f"{name}.") as temporary:
             built = Path(temporary) / name
             built.mkdir()
-            make(built)
+            shown = logging.is_progress_bar_enabled()
+            logging.disable_progress_bar()  # transformers 5 shows one for every file
+            try:
+                make(built)
+            finally:
+                if shown:
+                    logging.enable_progress_bar()
             manifest = {**origin, "bytes": _sizes(built)}
             (built / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
             shutil.rmtree(folder, ignore_errors=True)

@@ -22,7 +22,7 @@ class Advice:
 
     now: Sizes
     costs: Costs
-    cells: Sequence[Cell]
+    cells: list[Cell]
     plain: Cell
     choice: Cell
     reason: str
@@ -32,11 +32,8 @@ class Advice:
     @cached_property
     def pays(self) -> WhatPays | None:
         """Whether to drop rows at all; None where there is nothing to choose by."""
-        return (
-            what_pays(self.population, self.costs, self.cells, self.batch)
-            if self.choice.worth
-            else None
-        )
+        given = (self.population, self.costs, self.cells, self.batch)
+        return what_pays(*given) if self.choice.worth else None
 
     def relative(self, cell: Cell) -> float:
         """What is learned per second over that GRPO's, the predicted speed-up; NaN if it is 0."""

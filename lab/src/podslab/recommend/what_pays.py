@@ -1,6 +1,5 @@
 """Whether to drop rows, to choose prompts by their history, both or neither."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,9 +53,7 @@ class WhatPays:
         )
 
 
-def what_pays(
-    population: Population, costs: Costs, cells: Sequence[Cell], batch: Batch
-) -> WhatPays:
+def what_pays(population: Population, costs: Costs, cells: list[Cell], batch: Batch) -> WhatPays:
     """What each way gains at these costs; pass rates count as known where prompts are chosen."""
     sizes = [cell.sizes for cell in cells if cell.sizes.m == 1 or cell.sizes.n == cell.sizes.m]
     known = by_history(population)

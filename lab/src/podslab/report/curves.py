@@ -114,13 +114,13 @@ def share_passed(config: Mapping[str, Any], metrics: Sequence[Any], before: Any 
     before: the metrics before these. Earlier versions did not count passes: they shortened
     micro-batches to equally many rows.
     """
-    kept = [(of, row) for row in metrics if (of := row.get("pods/kept_rollouts"))]
     last = next((row for row in reversed(metrics) if "pods/rows_passed" in row), None)
     if last is not None:
         names = ("pods/rows_passed", "pods/rollouts_trained")
         passed, trained = (last[name] - (before or {}).get(name, 0) for name in names)
         return passed / trained / (config.get("num_iterations") or 1)
     at_once = config.get("per_device_train_batch_size") or 1
+    kept = [(of, row) for row in metrics if (of := row.get("pods/kept_rollouts"))]
     taught = [(of, of - (row.get("pods/filler_rows") or 0.0)) for of, row in kept]
     passed = sum(of * max(1.0, -(-at_once * few // of)) / at_once for of, few in taught)
     return passed / sum(of for of, _ in kept) if kept and config.get("skip_fillers") else 1.0

@@ -10,7 +10,8 @@ ROW = {"question": "What is 7 x 8?", "answer": "56"}
 def test_no_question_of_the_test_is_trained_on_and_answers_are_right():
     task = get_task("numbers")
     train, test = task.load("train"), task.load("test")
-    assert {row["question"] for row in train}.isdisjoint(row["question"] for row in test)
+    words = [{tuple(sorted(row["question"].split())) for row in rows} for rows in (train, test)]
+    assert words[0].isdisjoint(words[1])  # nor with the numbers in another order
     kinds = {"+": sum, "x": lambda pair: pair[0] * pair[1]}
     counted = 0
     for row in train + test:

@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         from podslab.report.write_report import write_report
         from podslab.training import run as training
         from podslab.training.config_file import read_config
+        from podslab.training.lab_trainer import has_bfloat16
         from podslab.training.output_folder import refuse_taken
         from podslab.training.preflight import checked_spec
         from podslab.training.preview import Preview
@@ -47,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     folder = _where(Path(args.output_dir))
     name, said = MODELS[args.model]
     config = {**read_config(name), "output_dir": str(folder)}
+    if args.model == "smollm2":
+        config["bf16"] = has_bfloat16()
     spec = checked_spec(config, args.fields)
     refuse_taken(folder, resume=False)
     data = training.load_data(spec)

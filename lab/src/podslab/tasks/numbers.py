@@ -39,7 +39,7 @@ class Numbers(Task):
         self.sizes = {"train": train_size, "test": 512}
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
-        """Rows with `question` and `answer`; no question of training is asked in the test."""
+        """Rows with `question` and `answer`; none of the test asks for numbers of training."""
         check_choice("split", split, self.splits)
         rng = random.Random(f"{self.seed} {split}")
         made = (question(rng, self.kinds) for _ in itertools.count())
@@ -62,8 +62,9 @@ class Numbers(Task):
 
 
 def _held_out(row: Row) -> bool:
-    """One question in eight, whatever the seed."""
-    return zlib.crc32(row["question"].encode()) % 8 == 0
+    """One question in four, whatever the seed and the order of its numbers."""
+    words = sorted(re.findall(r"\w+", row["question"]))
+    return zlib.crc32(" ".join(words).encode()) % 4 == 0
 
 
 def question(rng: random.Random, kinds: Sequence[str] = KINDS) -> Row:

@@ -109,9 +109,9 @@ def _answers(name: str, what: str) -> Setting:
     """A set of `benchmarks.answers`."""
     own = {
         "task": "answers",
-        "task_options": {"kinds": name, "test_size": 256},  # the set's name stands for its kinds
+        "task_options": {"kinds": name},  # the set's name stands for its kinds
         "model_name_or_path": "answerer",  # stands for the folder that `get_answerer` makes
-        "evaluation_problems": 256,
+        "evaluation_problems": 128,
         "max_completion_length": 16,
     }
     settings = {**_PRETRAINED, **own}

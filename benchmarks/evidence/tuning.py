@@ -45,7 +45,6 @@ def tune(
     arms: Mapping[str, Mapping[str, Any]],
     tried: Callable[[], Mapping[str, Tried]],
     jobs: int,
-    only: Sequence[float] = (),
     **settings: Any,
 ) -> None:
     """Try learning rates until no arm's best one is the lowest or the highest of its own.
@@ -58,15 +57,12 @@ def tune(
         arms: What each arm sets beside its learning rate.
         tried: Reads what was tried so far.
         jobs: The number of runs side by side.
-        only: Try these rates on one seed and no others: what takes part in a comparison.
         settings: What all arms set beside the setting's own.
     """
-    rounds: list[tuple[int, Callable[[Tried], list[float]]]] = [
+    rounds = (
         (FIRST_TUNING_SEED, lambda of: rates_to_try(SETTINGS[name].start, of)),
         (FIRST_TUNING_SEED + 1, _two_best),
-    ]
-    if only:
-        rounds = [(FIRST_TUNING_SEED, lambda of: [rate for rate in only if rate not in of])]
+    )
     for seed, choose in rounds:
         while True:
             found = tried()

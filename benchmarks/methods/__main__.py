@@ -44,7 +44,6 @@ def main() -> None:
     parser.add_argument("--setting", choices=SETTINGS, default="mixed-16")
     parser.add_argument("--methods", nargs="*", help="names, or paths of YAML files (all)")
     parser.add_argument("--only", choices=("tune", "run", "page"))
-    parser.add_argument("--rates", nargs="*", type=float, default=[], help="tune with these alone")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (2)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"reported seeds ({SEEDS})")
     args = parser.parse_args()
@@ -52,10 +51,11 @@ def main() -> None:
     files = [file if file.suffix == ".yaml" else HERE / f"{file}.yaml" for file in files]
     methods = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
     if args.only in (None, "tune"):
-        arms = {key: {"like": "pods", **method["arm"]} for key, method in methods.items()}
-        found = partial(tuned, args.setting, methods)
-        tune("methods", args.setting, arms, found, args.jobs, args.rates, **ONCE)
         before = tuned_before(args.setting)
+        new = {key: method for key, method in methods.items() if key not in before}
+        arms = {key: {"like": "pods", **method["arm"]} for key, method in new.items()}
+        found = partial(tuned, args.setting, methods)
+        tune("methods", args.setting, arms, found, args.jobs, **ONCE)
         write_json(PUBLISHED / args.setting / "tuning.json", {**before, **found()})
     if args.only in (None, "run"):
         config = chosen(args.setting, methods, args.seeds)
@@ -68,17 +68,18 @@ def main() -> None:
 def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[float]]]:
     """Of each method, by learning rate: the mean accuracy over each run's time.
 
-    Of a rate that was tried by an earlier call, here or for docs/results/rows.json, too, it is what
-    was tried on more seeds.
+    What is tuned already is taken as it is: here by an earlier call, or for docs/results/rows.json.
     """
     earlier = json.loads((RESULTS / "rows.json").read_text()).get(name, {}).get("rates", {})
-    before, tried = tuned_before(name), read_tried("methods", name)
+    before = tuned_before(name)
     scores: dict[str, dict[float, list[float]]] = {}
     for key, method in methods.items():
         known = before.get(key) or earlier.get(method.get("tuned_as"), {})
         scores[key] = {float(rate): values for rate, values in known.items()}
-        for rate, values in tried.get(key, {}).items():
-            scores[key][rate] = max(values, scores[key].get(rate, []), key=len)
+    for key, by_rate in read_tried("methods", name).items():
+        if key in methods and key not in before:
+            for rate, values in by_rate.items():
+                scores[key].setdefault(rate, []).extend(values)
     return {key: by_rate for key, by_rate in scores.items() if by_rate}
 
 

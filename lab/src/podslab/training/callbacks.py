@@ -104,7 +104,8 @@ class Evaluator(TrainerCallback):
         share = self.rows[rank::world]
         # with sharded weights generation is collective: every process makes as many calls
         padded = share + self.rows[:1] * (len(self.rows[::world]) - len(share))
-        with trainer.model_for_generation() as model:
+        # in the precision of training, which may be mixed
+        with trainer.model_for_generation() as model, trainer.accelerator.autocast():
             mine = sample_and_grade(
                 model,
                 trainer.processing_class,

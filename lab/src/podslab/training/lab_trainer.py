@@ -14,7 +14,6 @@ from podslab.evaluation.fast_generation import generating_fast
 from podsrl.trl import PODSTrainer
 from podsrl.trl.swapped import swapped
 
-
 #: For glibc's `mallopt`: no memory of its own for large blocks, and none is given back.
 _M_MMAP_MAX, _M_TRIM_THRESHOLD = -4, -1
 
@@ -32,7 +31,7 @@ def keep_memory() -> None:
 
 def has_bfloat16() -> bool:
     """Whether this processor computes in bfloat16, so that mixed precision is twice as fast."""
-    found = getattr(torch.cpu, "get_capabilities", dict)()
+    found: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
 
 

@@ -89,12 +89,12 @@ GSM8K = "beta:0.7,0.3"
 #: Measured on the pretrained model.
 ANSWERS = Path("docs/results/variances-answers.json")
 #: Methods that were trained side by side; CPPO keeps 16 of 64 rollouts. GRPO spares idle passes.
-_BOTH = {"grpo-2": Sizes(8, 2, 2), "top_advantage": Sizes(8, 8, 2)}
+_BOTH = {"grpo-filter-rest": Sizes(2, 8, 8), "top_advantage": Sizes(8, 8, 2)}
 OF_SETTINGS = {
     "mixed-16": _BOTH
-    | {"grpo-filter-rest": Sizes(2, 8, 8), "max_contrast": Sizes(16, 3, 1)}
+    | {"grpo-2": Sizes(8, 2, 2), "max_contrast": Sizes(16, 3, 1)}
     | {"balanced": Sizes(4, 16, 4), "pods": Sizes(1, 64, 16)},
-    "answers-middle": _BOTH,
+    "answers-middle": _BOTH | {"max_contrast-4": Sizes(16, 4, 1)},
 }
 
 

@@ -62,14 +62,10 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     parts = [[one.reward if isinstance(one.reward, dict) else {} for one in of] for of in data]
     scores = [list(map(selection.score, *pair)) for pair in zip(rewards, parts, strict=True)]
     chosen = selection.select(scores, data[0][0].group_index or 0)  # a number of this step's own
+    scale = args.advantage_estimator in _SCALED and args.grpo_std_normalization
     for group, of_group, kept in zip(data, rewards, chosen, strict=True):
-        advantages = group_advantages(
-            np.array(of_group),
-            np.array(kept, dtype=int),
-            baseline=selection.baseline,
-            scale=args.advantage_estimator in _SCALED and args.grpo_std_normalization,
-            eps=_EPS,
-        )
+        rewards_N, kept_M = np.array(of_group), np.array(kept, dtype=int)
+        advantages = group_advantages(rewards_N, kept_M, selection.baseline, scale, _EPS)
         group[:] = [group[place] for place in kept]
         for sample, advantage in zip(group, advantages.tolist(), strict=True):
             sample.metadata[_ADVANTAGE] = advantage

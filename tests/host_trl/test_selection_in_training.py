@@ -287,18 +287,22 @@ def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
     trainer = make_trainer(
         8, max_steps=1, mask_truncated_completions=True, max_completion_length=22, temperature=1.5
     )
-    generate, seen = trainer._generate_and_score_completions, {}
+    generate, select, seen = trainer._generate_and_score_completions, trainer._select, {}
 
     def look(inputs):
         output = generate(inputs)
         seen["masked"] = int((output["completion_mask"].sum(dim=1) == 0).sum())
         return output
 
-    trainer._generate_and_score_completions = look
+    def look_at_all(rollouts):
+        last = [ids[-1] for ids in rollouts.columns["completion_ids"]]
+        seen["cut"] = (torch.tensor(last) != trainer._tokenizer.eos_token_id).view(-1, 8)
+        return select(rollouts)
+
+    trainer._generate_and_score_completions, trainer._select = look, look_at_all
     trainer.train()
     table = trainer.recorder.run.rollouts(1).to_pandas()
     seen["kept"] = torch.tensor(table["kept"]).view(-1, 8)
-    seen["cut"] = torch.tensor(table["tokens"] == 22).view(-1, 8)  # none ends at the limit
     finished = (~seen["cut"]).sum(dim=1)
     left_out = (seen["cut"] & seen["kept"]).sum(dim=1)
     assert 0 < finished.sum() < 16

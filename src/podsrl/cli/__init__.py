@@ -88,9 +88,11 @@ def _parser(modules: Mapping[str, Any]) -> tuple[argparse.ArgumentParser, list[s
     parser.add_argument("--version", action="version", version=f"podsrl {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, module in modules.items():
-        about = {"help": module.SUMMARY, "description": module.SUMMARY, "allow_abbrev": False}
-        raw = argparse.RawDescriptionHelpFormatter
-        module.configure(verbs.add_parser(name, **about, formatter_class=raw))
+        summary, raw = module.SUMMARY, argparse.RawDescriptionHelpFormatter
+        verb = verbs.add_parser(
+            name, help=summary, description=summary, allow_abbrev=False, formatter_class=raw
+        )
+        module.configure(verb)
     parsers = (parser, *verbs.choices.values())
     options = {option for one in parsers for option in one._option_string_actions}
     return parser, sorted(option for option in options if option.startswith("--"))

@@ -44,11 +44,10 @@ def run(args: argparse.Namespace) -> int:
     files = [path] if path.is_file() else inside
     if not files:
         raise InvalidInputError(f"no {'rollouts/*.parquet in' if path.is_dir() else 'file'} {path}")
-    of_parquet = files[0].suffix == ".parquet"
-    if output and output.suffix not in (files[0].suffix, ".parquet" if of_parquet else ".jsonl"):
-        raise InvalidInputError(
-            f"{output} must end in {files[0].suffix or '.jsonl'}, as what is read"
-        )
+    suffix = files[0].suffix
+    of_parquet = suffix == ".parquet"
+    if output and output.suffix not in (suffix, ".parquet" if of_parquet else ".jsonl"):
+        raise InvalidInputError(f"{output} must end in {suffix or '.jsonl'}, as what is read")
     source: Any
     with needed("rollouts"):
         rows, source = _read_parquet(files) if of_parquet else _read_lines(path)

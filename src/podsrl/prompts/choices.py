@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from podsrl.downsampling.ordering import Integers
+from podsrl.downsampling.ordering import Integers, Seed
 from podsrl.errors import InvalidInputError
 from podsrl.prompts.history import Numbers, PromptHistory
 
@@ -117,11 +117,7 @@ def allocate(history: PromptHistory, rollouts: int, most: int = 8) -> Integers:
 
 
 def choose(
-    history: PromptHistory,
-    count: int,
-    rule: PromptRule,
-    seed: int | list[int] | None = None,
-    floor: float = 0.125,
+    history: PromptHistory, count: int, rule: PromptRule, seed: Seed = None, floor: float = 0.125
 ) -> Integers:
     """The prompts of the next generation: by a rule, and a share of them seen longest ago.
 

@@ -9,22 +9,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 _PACKAGES = "podsrl torch trl transformers accelerate datasets peft vllm bitsandbytes deepspeed"
 _PACKAGES += " flash-attn liger-kernel unsloth verl numpy"
-
-
-@cache
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES.split():
-        with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
 
 
 def describe_environment() -> dict[str, Any]:
@@ -36,6 +26,10 @@ def describe_environment() -> dict[str, Any]:
     cpu = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     torch = sys.modules.get("torch")
     gpus = torch and [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    versions = {}
+    for name in _PACKAGES.split():
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": ["***" if a.endswith("token") else re.sub(hidden, "***", b) for a, b in after],
@@ -45,7 +39,7 @@ def describe_environment() -> dict[str, Any]:
         "cpu": cpu[1].strip() if cpu else platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "gpus": gpus,
-        "versions": {**_versions()},
+        "versions": versions,
     }
 
 

@@ -110,9 +110,13 @@ def last_complete(output_dir: str | Path) -> Path | None:
     for folder in Path(output_dir).glob("checkpoint-*"):
         if state_file(folder, 0).is_file():
             with suppress(OSError, ValueError):  # not written yet, or half: it was killed
-                state = TrainerState.load_from_json(str(folder / "trainer_state.json"))
-                whole[state.global_step] = folder
+                whole[step_of(folder)] = folder
     return whole[max(whole)] if whole else None
+
+
+def step_of(folder: Path) -> int:
+    """The optimiser step at which a whole checkpoint was saved."""
+    return int(TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step)
 
 
 def state_file(folder: Path, rank: int) -> Path:

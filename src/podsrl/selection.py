@@ -108,13 +108,11 @@ class Selection:
         >>> Selection.from_options({"m": 4}, 8, where="pods.", n_name="n").num_kept
         4
         """
-        unknown = sorted(set(given) - set(OPTIONS))
-        if unknown:
-            raise InvalidInputError(
-                f"unknown: {', '.join(where + name for name in unknown)}; allowed:"
-                f" {', '.join(where + name for name in OPTIONS)}"
-            )
         names = {name: where + name for name in OPTIONS}
+        if unknown := [where + name for name in sorted(set(given) - set(OPTIONS))]:
+            raise InvalidInputError(
+                f"unknown: {', '.join(unknown)}; allowed: {', '.join(names.values())}"
+            )
         names |= {"num_kept": where + "m", "num_rollouts": n_name}
         rest = {name: value for name, value in given.items() if name != "m"}
         return cls(num_rollouts, given.get("m"), **rest, names=names)  # type: ignore[arg-type]

@@ -22,9 +22,8 @@ logger = logging.getLogger(__name__)
 
 _ADVANTAGE = "pods_advantage"  # where `select_rollouts` leaves it in Sample.metadata
 _EPS = 1e-6  # of slime's own normalisation
-# the estimators slime normalises for
-_NORMALISED = ("grpo", "gspo", "cispo", "reinforce_plus_plus_baseline")
-_SCALED = ("grpo", "gspo", "cispo")
+_SCALED = ("grpo", "gspo", "cispo")  # estimators for which slime divides by the deviation
+_NORMALISED = (*_SCALED, "reinforce_plus_plus_baseline")  # all that it normalises for
 
 
 def select_rollouts(args: Any, data: list[list[Any]]) -> None:
@@ -65,7 +64,7 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     scale = args.advantage_estimator in _SCALED and args.grpo_std_normalization
     for group, of_group, kept in zip(data, rewards, chosen, strict=True):
         rewards_N, kept_M = np.array(of_group), np.array(kept, dtype=int)
-        advantages = group_advantages(rewards_N, kept_M, selection.baseline, scale, _EPS)
+        advantages = group_advantages(rewards_N, kept_M, selection.baseline, scale=scale, eps=_EPS)
         group[:] = [group[place] for place in kept]
         for sample, advantage in zip(group, advantages.tolist(), strict=True):
             sample.metadata[_ADVANTAGE] = advantage

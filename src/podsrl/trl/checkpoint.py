@@ -115,8 +115,8 @@ def last_complete(output_dir: str | Path) -> Path | None:
 
 
 def step_of(folder: Path) -> int:
-    """The optimiser step at which a whole checkpoint was saved."""
-    return int(TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step)
+    """The optimiser step of a checkpoint; an `OSError` or a `ValueError` if it is not whole."""
+    return TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step
 
 
 def state_file(folder: Path, rank: int) -> Path:

@@ -1,7 +1,7 @@
 """The one place where something of TRL's is changed while TRL runs."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from trl.trainer import grpo_trainer
@@ -28,8 +28,7 @@ def swapped(thing: Any, **values: Any) -> Iterator[None]:
             setattr(thing, name, value)
 
 
-@contextmanager
-def engine_for_rollouts(num_rollouts: int, num_generations: int) -> Iterator[None]:
+def engine_for_rollouts(num_rollouts: int, num_generations: int) -> AbstractContextManager[None]:
     """TRL's trainer, constructed inside, lets a colocated engine decode all n rows at once.
 
     TRL sets `max_num_seqs` to the rows of the update, so the others would wait for a place.
@@ -41,5 +40,4 @@ def engine_for_rollouts(num_rollouts: int, num_generations: int) -> Iterator[Non
         options["max_num_seqs"] = min(rows, MAX_NUM_BATCHED_TOKENS)
         return original(**options)
 
-    with swapped(grpo_trainer, VLLMGeneration=construct):
-        yield
+    return swapped(grpo_trainer, VLLMGeneration=construct)

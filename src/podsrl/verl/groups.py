@@ -13,8 +13,7 @@ from podsrl.metrics import part_correlations, selection_metrics
 from podsrl.selection import Selection, as_number, is_number, padded
 
 EPS = 1e-6  # of verl's compute_grpo_outcome_advantage
-# numbers in a reward function's dictionary that are no parts of the reward
-_NOT_PARTS = {"score", "unscorable"}
+_NOT_PARTS = {"score", "unscorable"}  # numbers of a reward function beside the reward's parts
 
 
 @dataclass(frozen=True)

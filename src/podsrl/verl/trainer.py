@@ -136,13 +136,11 @@ class _DownSampling(v1.PPOTrainer):
 
     def _pods_drop_rows(self, batch: Any, keys: set[str]) -> Any:
         """The batch with these rows only; the others are written, and the TransferQueue forgets."""
-        folder = self.config.trainer.get("rollout_data_dir", None)
-        if folder:
+        if folder := self.config.trainer.get("rollout_data_dir", None):
             self._pods_to_mark = keys
             super()._log_rollout_data(batch, self.timing_raw, folder)
             self._pods_to_mark = None
-        dropped = [key for key in batch.keys if key not in keys]
-        if dropped:
+        if dropped := [key for key in batch.keys if key not in keys]:
             tq.kv_clear(keys=dropped, partition_id=batch.partition_id)
         return batch.select_keys([key for key in batch.keys if key in keys])
 

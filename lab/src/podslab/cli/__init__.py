@@ -1,1 +1,1 @@
-"""."""
+"""The verbs of the command `pods` that belong to the laboratory."""

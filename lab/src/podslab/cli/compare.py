@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from podslab.report.durations import duration
+from podsrl.errors import needed
 
 if TYPE_CHECKING:
     from podslab.comparison.comparison import ComparisonSpec
@@ -18,9 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "It may be stopped at any time: started again, it goes on, and finished runs stay as they"
         " are."
     )
-    parser.add_argument(
-        "--config", required=True, help="a YAML file, or the name of a shipped comparison"
-    )
+    config = "a YAML file, or the name of a shipped comparison"
+    parser.add_argument("--config", required=True, help=config)
     parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
     parser.add_argument("--output_dir", help="another folder than the config's")
     parser.add_argument("--shard", default="1/1", metavar="i/k", help="run only part i of k (1/1)")
@@ -29,8 +29,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is not finished; 0 if then all is."""
-    from podsrl.errors import needed
-
     with needed("trl"):
         from podslab.comparison.comparison import Shard, open_comparison, refuse_foreign
         from podslab.comparison.comparison_config import parse_comparison

@@ -1,17 +1,20 @@
 """`pods evaluate`: measure a checkpoint on a task."""
 
 import argparse
+import json
+from dataclasses import asdict, fields, replace
+from pathlib import Path
 
 from podslab.cli.bounds import number
+from podsrl.errors import needed
 
 SUMMARY = "measure a checkpoint on a task: accuracy over k repeats"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument(
-        "checkpoint", help="a model folder, a checkpoint, a hub name, 'tiny' or 'smollm2'"
-    )
+    checkpoint = "a model folder, a checkpoint, a hub name, 'tiny' or 'smollm2'"
+    parser.add_argument("checkpoint", help=checkpoint)
     parser.add_argument("--task", required=True, help="a task's name, or the path of its file")
     parser.add_argument("--task_options", help="options of the task, as JSON")
     parser.add_argument("--data_path", help="local data of the task; default: the hub")
@@ -32,12 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load, sample, grade, print."""
-    import json
-    from dataclasses import asdict, fields, replace
-    from pathlib import Path
-
     from podslab.tasks import get_task
-    from podsrl.errors import needed
 
     with needed("trl"):
         from podslab.training.config_file import parse_options

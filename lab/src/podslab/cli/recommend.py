@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podslab.cli.bounds import number
-from podsrl.errors import InvalidInputError
+from podslab.writable import refuse_unwritable
+from podsrl.errors import InvalidInputError, needed
+from podsrl.rollout_log.files import write_json
 
 if TYPE_CHECKING:
     from podslab.recommend.advice import Advice
@@ -26,49 +28,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " --costs ... --pass_rates ...) [--rows 16] [--n 4,8,16] [--m 2,4] [--out FOLDER]"
     )
     parser.epilog = "docs/theory.md derives what is predicted, and says what is left out."
-    parser.add_argument(
-        "runs", nargs="*", metavar="RUN", help="saved runs, or folders of runs, of one setting"
-    )
-    parser.add_argument(
-        "--config", help="measure now: a YAML file, or the name of a shipped config"
-    )
-    parser.add_argument(
-        "--costs",
-        metavar="generate=S,update=S",
-        help="in seconds per rollout (also: score=S), instead of measured ones",
-    )
-    parser.add_argument(
-        "--pass_rates",
-        metavar="RATES",
-        help="0.1,0.5,0.9 or beta:0.5,0.5: how often prompts are answered right, instead of"
-        " measured ones",
-    )
-    parser.add_argument(
-        "--rows",
-        type=number(int, 2),
-        default=_ROWS,
-        help="of the update per step, prompts x m, where costs are given (%(default)s)",
-    )
+    runs = "saved runs, or folders of runs, of one setting"
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=runs)
+    config = "measure now: a YAML file, or the name of a shipped config"
+    parser.add_argument("--config", help=config)
+    costs = "in seconds per rollout (also: score=S), instead of measured ones"
+    parser.add_argument("--costs", metavar="generate=S,update=S", help=costs)
+    rates = "0.1,0.5,0.9 or beta:0.5,0.5: how often prompts are answered right"
+    parser.add_argument("--pass_rates", metavar="RATES", help=f"{rates}, instead of measured ones")
+    rows = "of the update per step, prompts x m, where costs are given (%(default)s)"
+    parser.add_argument("--rows", type=number(int, 2), default=_ROWS, help=rows)
     parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m to 16m)")
-    parser.add_argument(
-        "--m",
-        type=_sizes,
-        default=[],
-        help="m to compare (1, which is across the batch, all even ones that fit, and rows)",
-    )
-    parser.add_argument(
-        "--out",
-        type=lambda text: Path(os.path.expanduser(text)),
-        metavar="FOLDER",
-        help="where to write (default: recommendation in the first RUN, else here)",
-    )
+    m = "m to compare (1, which is across the batch, all even ones that fit, and rows)"
+    parser.add_argument("--m", type=_sizes, default=[], help=m)
+    out = "where to write (default: recommendation in the first RUN, else here)"
+    parser.add_argument("--out", type=_folder, metavar="FOLDER", help=out)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure if need be, predict, and print the table with the recommendation."""
-    from podslab.writable import refuse_unwritable
-    from podsrl.rollout_log.files import write_json
-
     given = bool(args.costs and args.pass_rates)
     if (args.runs and args.config) or not (args.runs or args.config or given):
         raise InvalidInputError(
@@ -131,8 +109,6 @@ def _measured(args: argparse.Namespace) -> "tuple[Measured, str]":
 
 def _measure(args: argparse.Namespace) -> "RunFolder":
     """The short run of a config, announced before it starts."""
-    from podsrl.errors import needed
-
     folder = args.out / "run"
     if (folder / "config.yaml").is_file():
         raise InvalidInputError(
@@ -147,6 +123,10 @@ def _measure(args: argparse.Namespace) -> "RunFolder":
     config, say = read_config(args.config), partial(print, flush=True)
     with progress.TrainingBar() as bar:
         return short_run(config, args.fields, str(folder), say, [bar], progress.bar)
+
+
+def _folder(text: str) -> Path:
+    return Path(os.path.expanduser(text))
 
 
 def _sizes(text: str) -> list[int]:

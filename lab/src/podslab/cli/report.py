@@ -6,6 +6,7 @@ from pathlib import Path
 from podslab.cli.bounds import number
 from podslab.evaluation.records import ACCURACIES
 from podslab.writable import refuse_unwritable
+from podsrl.errors import needed
 
 SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
 
@@ -13,49 +14,27 @@ SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pods report`."""
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="runs, or folders of runs")
-    parser.add_argument(
-        "--out", metavar="FOLDER", help="where to write (default: report in the first FOLDER)"
+    out = "where to write (default: report in the first FOLDER)"
+    parser.add_argument("--out", metavar="FOLDER", help=out)
+    arm = "the arm to measure speed-ups against; may be given again (default: grpo, grpo_ga)"
+    parser.add_argument("--reference", action="append", default=[], metavar="ARM", help=arm)
+    measure = "what to compare (default: %(default)s)"
+    parser.add_argument("--measure", default="answer_accuracy", choices=ACCURACIES, help=measure)
+    clock = (
+        "replay the curves on modelled time, in seconds per rollout (also: score=S); update is paid"
+        " for each pass: twice where num_iterations is 2, and not for rows that skip_fillers spared"
     )
-    parser.add_argument(
-        "--reference",
-        action="append",
-        default=[],
-        metavar="ARM",
-        help="the arm to measure speed-ups against; may be given again (default: grpo, grpo_ga)",
-    )
-    parser.add_argument(
-        "--measure",
-        default="answer_accuracy",
-        choices=ACCURACIES,
-        help="what to compare (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--clock",
-        metavar="generate=S,update=S",
-        help="replay the curves on modelled time, in seconds per rollout (also: score=S); update is"
-        " paid for each pass: twice where num_iterations is 2, and not for rows that skip_fillers"
-        " spared",
-    )
-    parser.add_argument(
-        "--partial",
-        action="store_true",
-        help="leave out unfinished runs, and seeds that not every arm has",
-    )
-    parser.add_argument(
-        "--rollouts",
-        type=number(int),
-        default=100_000,
-        metavar="N",
-        help="rollouts on the page at most; 0 for none (default: %(default)s)",
-    )
+    parser.add_argument("--clock", metavar="generate=S,update=S", help=clock)
+    partial = "leave out unfinished runs, and seeds that not every arm has"
+    parser.add_argument("--partial", action="store_true", help=partial)
+    most = "rollouts on the page at most; 0 for none (default: %(default)s)"
+    parser.add_argument("--rollouts", type=number(int), default=100_000, metavar="N", help=most)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the report and print its table."""
     out = Path(args.out or Path(args.folders[0], "report"))
     refuse_unwritable(out)
-    from podsrl.errors import needed
-
     with needed("report"):
         from podslab.report.curves import Clock
         from podslab.report.load_runs import Choices, load_comparison

@@ -24,9 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List the tasks, or check one; 1 if a check failed or a split could not be read."""
-    if args.tasks_verb == "check":
-        return _check(args)
-    return _list()
+    return _check(args) if args.tasks_verb == "check" else _list()
 
 
 def _list() -> int:
@@ -36,9 +34,8 @@ def _list() -> int:
         cls = task_class(name)
         print(f"{name:14} {cls.summary}")
         print(f"{'':14} splits: {', '.join(cls.splits)}; {cls.source}")
-    print(
-        "\nYour own: a file with one subclass of podslab.tasks.Task, named by its path, ./mytask.py"
-    )
+    own = "a file with one subclass of podslab.tasks.Task, named by its path, ./mytask.py"
+    print(f"\nYour own: {own}")
     return 0
 
 
@@ -86,7 +83,6 @@ def _check_split(task: Task, split: str, rows: list[Row]) -> bool:
         f" ({unscorable} could not be graded), {seconds:.1f} s"
     )
     for row, grade in failed[:10]:
-        print(
-            f"  {'not gradable' if grade.answer is None else 'wrong'}: {str(row['answer'])[:200]!r}"
-        )
+        problem = "not gradable" if grade.answer is None else "wrong"
+        print(f"  {problem}: {str(row['answer'])[:200]!r}")
     return not failed

@@ -4,6 +4,8 @@ import argparse
 from dataclasses import fields
 from pathlib import Path
 
+from podsrl.errors import needed
+
 SUMMARY = "train with GRPO-PODS from a YAML config"
 TAKES_FIELDS = True
 
@@ -12,9 +14,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; every other --field is one of the config's."""
     parser.usage = "pods train --config FILE [--dry-run] [--any_field value ...]"
     parser.epilog = _help_of_fields()
-    parser.add_argument(
-        "--config", required=True, help="a YAML file, or the name of a shipped config"
-    )
+    config = "a YAML file, or the name of a shipped config"
+    parser.add_argument("--config", required=True, help=config)
     parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
 
@@ -22,7 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Preview, train, and tell what came of it."""
     from podslab.training.config_file import read_config
-    from podsrl.errors import needed
 
     config = read_config(args.config)
     if args.model:
@@ -44,10 +44,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         preview = Preview.of(spec)
         model = ["--model", args.model] if args.model else []
+        words = ["--config", args.config, *model, *args.fields]
         print(preview.describe(spec))
-        print(
-            f"launch      {preview.launch(spec, ['--config', args.config, *model, *args.fields])}"
-        )
+        print(f"launch      {preview.launch(spec, words)}")
         refuse_taken(folder, spec.run.resume)  # what a start would refuse
         return 0
     processes = PartialState()

@@ -31,8 +31,7 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
         InvalidInputError: unknown keys, no arms, settings that are not allowed; the message says
             what is.
     """
-    unknown = [key for key in config if key not in _KEYS]
-    if unknown:
+    if unknown := [key for key in config if key not in _KEYS]:
         raise InvalidInputError(
             f"unknown key {unknown[0]!r} in a comparison, where settings of runs belong under"
             f" settings (for all arms) or under an arm; {suggestion(unknown[0], _KEYS)}"
@@ -80,8 +79,7 @@ def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int)
     given = config.get("settings") or {}
     if not isinstance(given, dict):
         raise InvalidInputError(f"settings must be a mapping; got {given!r}")
-    decided = sorted(DECIDED & set(given))
-    if decided:
+    if decided := sorted(DECIDED & set(given)):
         raise InvalidInputError(
             f"settings name {', '.join(decided)}, which follow from the comparison's seeds, budget,"
             " evaluations and output_dir"

@@ -116,10 +116,7 @@ def sample_and_grade(
     tokens = [completions[job] for job in jobs]
     texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
     grades = task.grade_batch(texts, [rows[i] for i, _ in jobs])
-    graded = [
-        Graded(grade.answer, grade.format, len(own))
-        for grade, own in zip(grades, tokens, strict=True)
-    ]
+    graded = [Graded(*grade, len(own)) for grade, own in zip(grades, tokens, strict=True)]
     return [graded[i : i + repeats] for i in range(0, len(jobs), repeats)]
 
 

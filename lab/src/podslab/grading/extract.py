@@ -166,3 +166,11 @@ def possible_answers(text: str) -> list[str]:
     tag = tail.rpartition("<answer>")[2].partition("</answer>")[0].strip()
     texts = [last_boxes(tag) or tag, tail.strip(), *_LAST_NUMBER.findall(tail)[-1:]]
     return [text for text in dict.fromkeys(texts) if len(text) <= MAX_ANSWER]
+
+
+def answers_to_compare(text: str, mode: str) -> list[str]:
+    """The `possible_answers` of a completion in "lenient" mode, else the declared one if any."""
+    if mode == "lenient":
+        return possible_answers(text)
+    answer = declared_answer(text)
+    return [] if answer is None else [answer]

@@ -194,14 +194,8 @@ def _begin_worker(descriptor: int) -> None:
 
 
 def _call(function: str, arguments: tuple[Any, ...]) -> Any:
-    return _resolve(function)(*arguments)
-
-
-@functools.cache
-def _resolve(name: str) -> Callable[..., Any]:
-    where, _, attribute = name.rpartition(":")
-    function: Callable[..., Any] = getattr(import_module_or_file(where), attribute)
-    return function
+    where, _, name = function.rpartition(":")
+    return getattr(import_module_or_file(where), name)(*arguments)
 
 
 def _outcome(future: ProcessFuture) -> tuple[Any, str]:

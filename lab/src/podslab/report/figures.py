@@ -86,9 +86,8 @@ def _shares(comparison: Comparison) -> list[list[Arm]]:
     fixed = [arm for arm in arms if arm.name in comparison.references][: LINES - 1]
     others = [arm for arm in arms if arm not in fixed]
     panels = -(-len(others) // (LINES - len(fixed)))
-    return [
-        fixed + [others[i] for i in part] for part in np.array_split(range(len(others)), panels)
-    ]
+    parts = np.array_split(range(len(others)), panels)
+    return [fixed + [others[i] for i in part] for part in parts]
 
 
 def _curve(axes: Axes, name: str, seconds_T: Floats, values_S_T: Floats, look: Look) -> None:

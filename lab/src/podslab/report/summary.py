@@ -130,18 +130,15 @@ def table_rows(
 
 
 def _speedup_rows(reference: str, time: str) -> list[Row]:
-    def of(text: Callable[[Speedup], str]) -> Callable[[ArmSummary], str]:
-        def cell(s: ArmSummary) -> str:
-            found = s.speedups[reference]
-            return text(found) if found.learned else NOT_LEARNED
-
-        return cell
+    def cell(s: ArmSummary, text: Callable[[Speedup], str]) -> str:
+        found = s.speedups[reference]
+        return text(found) if found.learned else NOT_LEARNED
 
     def against(text: Callable[[Speedup], str]) -> Callable[[ArmSummary], str]:
-        return lambda s: "reference" if s.arm == reference else of(text)(s)
+        return lambda s: "reference" if s.arm == reference else cell(s, text)
 
     return [
-        (f"{time}time to 99 % of {reference}'s best", of(lambda found: _reached(found.seconds))),
+        (f"{time}time to 99 % of {reference}'s best", lambda s: cell(s, _seconds)),
         (f"{time}speed-up over {reference}", against(speed)),
         ("  95 % interval over seeds", against(interval)),
         ("  median over seeds", against(median)),
@@ -265,8 +262,8 @@ def percent(estimate: Estimate | None) -> str:
     return f"{100 * estimate.mean:.2f}{error} %"
 
 
-def _reached(seconds: float | None) -> str:
-    return NOT_REACHED if seconds is None else duration(seconds)
+def _seconds(found: Speedup) -> str:
+    return NOT_REACHED if found.seconds is None else duration(found.seconds)
 
 
 def memory(size: float | None) -> str:

@@ -1,6 +1,5 @@
 """Questions of many kinds, each to be answered with the answer and nothing else."""
 
-import itertools
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,11 +48,8 @@ class Answers(Task):
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question` and `answer`, the kinds mixed."""
         size = self._sizes[check_choice("split", split, self.splits)]
-        of_kind = [task.load(split, path)[:size] for task in self._tasks]
-        rows = [
-            {"question": row["question"], "answer": row["answer"]}
-            for row in itertools.chain.from_iterable(of_kind)
-        ]
+        loaded = [row for task in self._tasks for row in task.load(split, path)[:size]]
+        rows = [{"question": row["question"], "answer": row["answer"]} for row in loaded]
         random.Random(f"{self._seed} {split}").shuffle(rows)
         return rows
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from podslab.grading.extract import declared_answer, possible_answers
+from podslab.grading.extract import answers_to_compare
 from podslab.grading.math.numbers import read_number, states_number
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
@@ -40,10 +40,8 @@ class GSM8K(Task):
         """Rows with `question`, `answer` (the number, as written) and `solution`."""
         check_choice("split", split, self.splits)
         if path is None:
-            return [
-                _row(row, f"openai/gsm8k, {split}, row {number}")
-                for number, row in enumerate(load_from_hub("openai/gsm8k", split, config="main"))
-            ]
+            hub = enumerate(load_from_hub("openai/gsm8k", split, config="main"))
+            return [_row(row, f"openai/gsm8k, {split}, row {number}") for number, row in hub]
         file = find_file(path, [f"{split}.jsonl"])
         rows = read_jsonl(file, required=("question", "answer"))
         return [_row(row, f"{file}, line {row.line}") for row in rows]
@@ -53,10 +51,7 @@ class GSM8K(Task):
         gold = read_number(str(row["answer"]).rpartition("####")[2], prose=True)
         if gold is None:
             return Grade(None, in_format(completion, self.mode))
-        if self.mode == "lenient":
-            texts = possible_answers(completion)
-        else:
-            texts = [declared_answer(completion) or ""]
+        texts = answers_to_compare(completion, self.mode)
         right = any(states_number(gold, text, prose=True) for text in texts)
         return Grade(right, in_format(completion, self.mode))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from podslab.grading.extract import declared_answer, last_boxes, possible_answers
+from podslab.grading.extract import answers_to_compare, last_boxes
 from podslab.grading.math.answers import grade_answers
 from podslab.grading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
@@ -65,13 +65,11 @@ class Math(Task):
             file = _find(path, split)
             return [_row(row, f"{file}, line {row.line}") for row in read_jsonl(file)]
         if split in _HUB:
-            name, hub_split = _HUB[split]
-            rows = load_from_hub(name, hub_split)
+            rows = load_from_hub(*_HUB[split])
         else:
-            rows = itertools.chain.from_iterable(
-                load_from_hub("EleutherAI/hendrycks_math", split, config=subject)
-                for subject in _SUBJECTS
-            )
+            name = "EleutherAI/hendrycks_math"
+            subjects = (load_from_hub(name, split, config=subject) for subject in _SUBJECTS)
+            rows = itertools.chain.from_iterable(subjects)
         return [_row(row, f"{split}, row {number}") for number, row in enumerate(rows)]
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
@@ -82,27 +80,17 @@ class Math(Task):
         self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[Grade]:
         """Grade a batch, in parallel and without repeating equal pairs."""
-        candidates = [self._candidates(text) for text in completions]
+        candidates = [answers_to_compare(text, self.mode) for text in completions]
         pairs = [
             (str(row["answer"]), candidate, str(row.get("question") or row.get("problem") or ""))
             for texts, row in zip(candidates, rows, strict=True)
             for candidate in texts
         ]
-        verdicts = iter(
-            grade_answers(pairs, shared_pool(self.deadline, "podslab.grading.math.warm"))
-        )
-        return [
-            Grade(
-                _any(list(itertools.islice(verdicts, len(texts)))), in_format(completion, self.mode)
-            )
-            for texts, completion in zip(candidates, completions, strict=True)
-        ]
-
-    def _candidates(self, completion: str) -> list[str]:
-        if self.mode == "lenient":
-            return possible_answers(completion)
-        answer = declared_answer(completion)
-        return [] if answer is None else [answer]
+        pool = shared_pool(self.deadline, "podslab.grading.math.warm")
+        verdicts = iter(grade_answers(pairs, pool))
+        right = [_any(list(itertools.islice(verdicts, len(texts)))) for texts in candidates]
+        formed = [in_format(completion, self.mode) for completion in completions]
+        return [Grade(*both) for both in zip(right, formed, strict=True)]
 
 
 def _any(verdicts: list[bool | None]) -> bool | None:

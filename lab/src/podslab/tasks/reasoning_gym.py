@@ -124,13 +124,11 @@ class ReasoningGym(Task):
             refused = score is not None and score < _RIGHT
             answers[place] = plain if refused and plain != answer.strip() else ""
         again = self._scores(answers, rows)
-        best = [
-            new if asked else old for asked, new, old in zip(answers, again, scores, strict=True)
-        ]
-        return [
-            Grade(None if score is None else score > _RIGHT, in_format(text))
-            for score, text in zip(best, completions, strict=True)
-        ]
+        grades = []
+        for asked, new, old, text in zip(answers, again, scores, completions, strict=True):
+            score = new if asked else old
+            grades.append(Grade(None if score is None else score > _RIGHT, in_format(text)))
+        return grades
 
     def _scores(
         self, answers: Sequence[str], rows: Sequence[Mapping[str, Any]]

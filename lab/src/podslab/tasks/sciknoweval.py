@@ -75,9 +75,8 @@ class SciKnowEval(Task):
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """A letter (or its option's text), or an equation that balances atoms and charge."""
         answer = declared_answer(completion)
-        if answer is None:
-            return Grade(False, in_format(completion))
-        return Grade(_is_right(answer, row), in_format(completion))
+        right = False if answer is None else _is_right(answer, row)
+        return Grade(right, in_format(completion))
 
     def _from_files(self, path: Path) -> Iterable[Row]:
         files = [path] if path.is_file() else [path / f"{name}.jsonl" for name in self.subtasks]

@@ -27,14 +27,9 @@ def verl_compute_score(task: str, **options: Any) -> Callable[..., dict[str, flo
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **_: Any
     ) -> dict[str, float]:
         grade = found.grade(solution_str, _row(ground_truth, extra_info))
-        right = float(bool(grade.answer))
-        unscorable = float(grade.answer is None)
-        return {
-            "score": right,
-            "acc": right,
-            "format": float(grade.format),
-            "unscorable": unscorable,
-        }
+        right, unscorable = float(bool(grade.answer)), float(grade.answer is None)
+        form = float(grade.format)
+        return {"score": right, "acc": right, "format": form, "unscorable": unscorable}
 
     return compute_score
 

@@ -13,22 +13,15 @@ from podslab.tasks.base import Row
 from podslab.training.budget import Budget, Spent
 from podslab.training.lab_trainer import LabTrainer
 from podslab.training.spec import Spec
-from podsrl.rollout_log.run_folder import RunFolder
 
 
 class Evaluator(TrainerCallback):
     """Evaluates before, during and after training, outside training time, and stops on time."""
 
     def __init__(
-        self,
-        trainer: LabTrainer,
-        run: RunFolder,
-        spec: Spec,
-        task: Task,
-        rows: list[Row],
-        progress: Progress = iter,
+        self, trainer: LabTrainer, spec: Spec, task: Task, rows: list[Row], progress: Progress
     ) -> None:
-        self.trainer, self.run, self.spec = trainer, run, spec
+        self.trainer, self.run, self.spec = trainer, trainer.recorder.run, spec
         self.task, self.rows, self.progress = task, rows, progress
         self.scores: dict[int, Scores] = {}  # by optimiser step
         self._evaluated: set[int] = set()

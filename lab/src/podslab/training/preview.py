@@ -70,21 +70,20 @@ class Preview:
         args, run = spec.training, spec.run
         passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
         options = f" {run.task_options}" if run.task_options else ""
-        return "\n".join(
-            [
-                f"task        {run.task}{options}",
-                f"model       {spec.model.model_name_or_path}",
-                f"generate    {self.prompts} prompts x {args.num_rollouts} rollouts ="
-                f" {self.rollouts} rollouts",
-                f"keep        {self._kept(spec)}: the update sees {self.rows} rows",
-                f"update      {self.micro_batches} micro-batches of"
-                f" {args.per_device_train_batch_size} rows x {self.processes} processes{passes};"
-                f" {self.updates_per_generation} optimiser step(s) per generation",
-                f"length      {self._length(spec)}",
-                f"evaluation  {_evaluations(spec)}",
-                f"output      {args.output_dir}",
-            ]
-        )
+        lines = [
+            f"task        {run.task}{options}",
+            f"model       {spec.model.model_name_or_path}",
+            f"generate    {self.prompts} prompts x {args.num_rollouts} rollouts ="
+            f" {self.rollouts} rollouts",
+            f"keep        {self._kept(spec)}: the update sees {self.rows} rows",
+            f"update      {self.micro_batches} micro-batches of"
+            f" {args.per_device_train_batch_size} rows x {self.processes} processes{passes};"
+            f" {self.updates_per_generation} optimiser step(s) per generation",
+            f"length      {self._length(spec)}",
+            f"evaluation  {_evaluations(spec)}",
+            f"output      {args.output_dir}",
+        ]
+        return "\n".join(lines)
 
     def _kept(self, spec: Spec) -> str:
         selection = spec.training.selection()

@@ -8,7 +8,7 @@ from typing import Any
 
 from accelerate import PartialState
 from datasets import Dataset
-from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerState
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from trl import get_peft_config, get_quantization_config
 
 from podslab.evaluation.sampling import Progress, Scores
@@ -28,7 +28,7 @@ from podsrl.trl import checkpoint
 
 @dataclass(frozen=True)
 class Data:
-    """A run's task with its rows."""
+    """A run's task with its rows; those to train on are `with_prompts`."""
 
     task: Task
     train: list[Row]
@@ -56,9 +56,9 @@ def load_data(spec: Spec) -> Data:
     held_out: list[Row] = []
     if run.evaluation_problems:
         held_out = task.load(run.evaluation_split, run.data_path)[: run.evaluation_problems]
-    train = task.load(run.train_split, run.data_path)
+    train = with_prompts(task, task.load(run.train_split, run.data_path))
     if held_out and run.train_split != run.evaluation_split:
-        trained = {repr(task.prompt(row)) for row in train}
+        trained = {repr(row["prompt"]) for row in train}
         both = sum(repr(task.prompt(row)) in trained for row in held_out)
         if run.data_path and both == len(held_out):
             raise InvalidInputError(
@@ -71,11 +71,16 @@ def load_data(spec: Spec) -> Data:
     return Data(task, train, held_out)
 
 
-def to_dataset(task: Task, rows: Sequence[Row]) -> Dataset:
-    """Rows as TRL takes them, the task's prompt beside their own columns; there must be some."""
+def with_prompts(task: Task, rows: Sequence[Row]) -> list[Row]:
+    """Rows with the task's prompt beside their own columns; there must be some."""
     if not rows:
         raise InvalidInputError(f"task {task.name!r} has no rows to train on: the dataset is empty")
-    return Dataset.from_list([{**row, "prompt": task.prompt(row)} for row in rows])
+    return [{**row, "prompt": task.prompt(row)} for row in rows]
+
+
+def to_dataset(task: Task, rows: Sequence[Row]) -> Dataset:
+    """Rows as TRL takes them, with their prompts."""
+    return Dataset.from_list(with_prompts(task, rows))
 
 
 def train(
@@ -118,7 +123,7 @@ def train(
         trainer.recorder.run.lock()  # before anything of a run that started a moment ago is deleted
         run.truncate_after(-1)  # what an earlier run left that ended in its first step
     trainer.recorder.config = config
-    evaluator = Evaluator(trainer, run, spec, data.task, data.held_out, progress("evaluating"))
+    evaluator = Evaluator(trainer, spec, data.task, data.held_out, progress("evaluating"))
     for own in (evaluator, *callbacks):
         trainer.add_callback(own)
     trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
@@ -129,7 +134,7 @@ def train(
 
 def _spent_at(run: RunFolder, folder: Path, spec: Spec) -> Spent | None:
     """What a run had spent at a checkpoint, if that was all: TRL would train one step more."""
-    step = TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step
+    step = checkpoint.step_of(folder)
     for row in run.metrics():
         if row["step"] == step and "pods/training_seconds" in row:
             spent = Spent(step, row["pods/training_seconds"])
@@ -140,11 +145,10 @@ def _spent_at(run: RunFolder, folder: Path, spec: Spec) -> Spent | None:
 def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -> LabTrainer:
     """The trainer for a run, without TRL's own progress bar and printed logs."""
     args, model = spec.training, spec.model
-    quantization = get_quantization_config(model)
     options: dict[str, Any] = {"revision": model.model_revision, "dtype": model.dtype}
     if model.attn_implementation is not None:
         options["attn_implementation"] = model.attn_implementation
-    if quantization is not None:
+    if (quantization := get_quantization_config(model)) is not None:
         options["quantization_config"] = quantization
     given: Any = args.model_init_kwargs or {}
     args.model_init_kwargs = {**options, **given}
@@ -156,7 +160,7 @@ def build_trainer(spec: Spec, data: Data, progress: Callable[[str], Progress]) -
             model=name,
             reward_funcs=reward_functions(data.task, spec.run.form_reward),
             args=args,
-            train_dataset=to_dataset(data.task, data.train),
+            train_dataset=Dataset.from_list(data.train),
             peft_config=get_peft_config(model),
             clock=spec.run.training_clock,
         )

@@ -48,9 +48,7 @@ def _compare_quickly(gold: str, answer: str) -> bool | None:
         if letter := _LETTER.fullmatch(text):
             return read_choice(answer) == letter[1]
         return _folded(words(clean(answer))) == _folded(text)
-    if _spaceless(gold) == _spaceless(answer):
-        return True
-    return None
+    return True if _spaceless(gold) == _spaceless(answer) else None
 
 
 def grade_answers(pairs: Sequence[tuple[str, ...]], pool: GradingPool) -> list[bool | None]:
@@ -117,10 +115,10 @@ def _equal(gold: Node, answer: Node) -> bool:
         number, stated = read_number(gold.label), read_number(answer.label)
         if number is not None and stated is not None:
             return same_number(number, stated)
-        value = stated.value / (100 if stated.percent else 1) if stated else None
-        label = (
-            answer.label if value is None else rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
-        )
+        label = answer.label
+        if stated is not None:
+            value = stated.value / (100 if stated.percent else 1)
+            label = rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
         return equality.equal_expressions(gold.label, label)
     kinds = {gold.kind, answer.kind}
     if kinds == {"set"}:

@@ -236,6 +236,5 @@ def assigned_name(node: Node) -> str | None:
         usual = names == sorted(names, key=lambda name: name.strip("\\"))
         return f"({','.join(names)})" if plain and usual else None
     left = words(node.children[0].label).replace(" ", "")
-    if re.fullmatch(r"\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([a-zA-Z](?:,[a-zA-Z])*\))?", left):
-        return left
-    return None
+    named = re.fullmatch(r"\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([a-zA-Z](?:,[a-zA-Z])*\))?", left)
+    return left if named else None

@@ -4,12 +4,12 @@ SmolLM2-135M answers in long texts. So it is first shown some questions of each 
 answer, for a few minutes of supervised training; `get_answerer` keeps that model. Then its pass
 rate is measured on 32 questions of each kind, 8 samples each:
 
-    python -m benchmarks.answers    # docs/results/answers.json and its table: an hour on one core
+    python -m benchmarks.answers    # docs/results/answers.json and its table: 15 minutes
 
 The kinds are the four of the task `numbers` and all datasets of reasoning-gym with questions of at
 most 100 tokens and answers of at most 14, where no answer is right more than once in four (there
 guessing would pay). A set has the four kinds with the shortest questions whose pass rate is in its
-band.
+band. `SHOWN` is the first of 8, 16, 32, ... with which each set has at least two kinds.
 """
 
 import json
@@ -33,14 +33,12 @@ BANDS = {"easy": (0.30, 0.60), "middle": (0.10, 0.30), "hard": (0.02, 0.10)}
 KINDS_OF_A_SET = 4
 QUESTION_TOKENS, ANSWER_TOKENS, MOST_FREQUENT = 100, 14, 0.25
 PROBLEMS, SAMPLES, LIMIT = 32, 8, 16
-SHOWN = 8  # questions of each kind with their answers, in supervised training
-_VERSION = 1  # counted up when the model that `get_answerer` makes changes
+SHOWN = 16  # questions of each kind with their answers, in supervised training
+_VERSION = 2  # counted up when the model that `get_answerer` makes changes
 
 
 def kinds_of(name: str) -> list[str]:
-    """The kinds of questions of the set `name`; of "few" those of all sets."""
-    if name == "few":
-        return [kind for one in BANDS for kind in kinds_of(one)]
+    """The kinds of questions of the set `name`."""
     measured = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
     low, high = BANDS[name]
     inside = [kind for kind, own in measured.items() if low <= own.get("right", -1) < high]
@@ -83,6 +81,9 @@ def _make(folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import SFTConfig, SFTTrainer
 
+    from podslab.training.lab_trainer import completions_only, has_bfloat16, keep_memory
+
+    keep_memory()
     path = resolve("smollm2")
     tokenizer = AutoTokenizer.from_pretrained(path)
     fit = [kind for kind, own in measure_lengths(tokenizer).items() if "left_out" not in own]
@@ -106,19 +107,23 @@ def _make(folder: Path) -> None:
             save_strategy="no",
             report_to="none",
             use_cpu=True,
-            bf16=False,
+            bf16=has_bfloat16(),
             gradient_checkpointing=False,
         )
         model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         data = Dataset.from_list(rows)
-        SFTTrainer(model, args=args, train_dataset=data, processing_class=tokenizer).train()
+        with completions_only():
+            SFTTrainer(model, args=args, train_dataset=data, processing_class=tokenizer).train()
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
 def measure() -> None:
     """Measure every kind that fits, and write `FILE` after each; one that is there is not again."""
+    import torch
+
     from podslab.models.load import load_model
+    from podslab.training.lab_trainer import has_bfloat16
 
     model, tokenizer = load_model(str(get_answerer()))
     before = json.loads(FILE.read_text(encoding="utf-8"))["kinds"] if FILE.is_file() else {}
@@ -128,9 +133,9 @@ def measure() -> None:
         if "left_out" in own or "right" in own:
             continue
         task = Answers([kind], test_size=PROBLEMS, train_size=PROBLEMS)
-        scores = score(
-            sample_and_grade(model, tokenizer, task, task.load("test"), SAMPLES, sampling)
-        )
+        with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16()):  # as they are trained
+            graded = sample_and_grade(model, tokenizer, task, task.load("test"), SAMPLES, sampling)
+        scores = score(graded)
         own["right"] = statistics.fmean(scores.answer_accuracy)
         own["standard_error"] = scores.standard_error
         print(f"{kind}: {own['right']:.1%}", flush=True)

@@ -1,7 +1,7 @@
 """What the comparisons of `benchmarks.evidence.rows` train: their settings and their arms."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from podslab.report.curves import Clock
@@ -105,18 +105,18 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 
 
-def _answers(name: str, what: str, **task_options: int) -> Setting:
+def _answers(name: str, what: str) -> Setting:
     """A set of `benchmarks.answers`."""
     own = {
         "task": "answers",
-        "task_options": {"kinds": name, **task_options},  # the set's name stands for its kinds
+        "task_options": {"kinds": name},  # the set's name stands for its kinds
         "model_name_or_path": "answerer",  # stands for the folder that `get_answerer` makes
         "evaluation_problems": 128,
         "max_completion_length": 16,
     }
-    what = f"a pretrained model, {what}, at the better of two rates for the middle set"
     settings = {**_PRETRAINED, **own}
-    return Setting(what, 16, 200, settings, start=3e-5, config="numbers", evaluations=3)
+    what = f"a pretrained model, {what}, all at one rate"
+    return Setting(what, 16, 60, settings, start=3e-5, config="numbers", evaluations=3)
 
 
 def _few(prompts: int) -> dict[str, Any]:
@@ -145,13 +145,6 @@ SETTINGS = {
     "answers-easy": _answers("easy", "30 to 60 % right at first"),
     "answers-middle": _answers("middle", "10 to 30 % right at first"),
     "answers-hard": _answers("hard", "2 to 10 % right at first"),
-    "answers-few": _answers("few", "48 questions again and again", train_size=48),
-    "answers-hard-long": replace(
-        _answers("hard", ""),
-        what="a pretrained model, 2 to 10 % right at first, for longer, at the better of two rates",
-        seconds=300,
-        evaluations=5,
-    ),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),
@@ -185,7 +178,9 @@ def settings_of(name: str) -> dict[str, Any]:
         settings["model_name_or_path"] = str(get_speller(settings["tiny_options"]))
     if settings.get("model_name_or_path") == "answerer":
         from benchmarks.answers import get_answerer, kinds_of
+        from podslab.training.lab_trainer import has_bfloat16
 
+        settings["bf16"] = has_bfloat16()
         settings["model_name_or_path"] = str(get_answerer())
         options = settings["task_options"]
         settings["task_options"] = {**options, "kinds": kinds_of(options["kinds"])}

@@ -36,7 +36,7 @@ GRPO, ACROSS = ("grpo16", "grpo8", "grpo4"), ("across2", "across3", "across4")
 FAMILIES = (GRPO, ACROSS)
 #: The learning rates there are to try, of AdamW and of SGD.
 RATES = (
-    *(1e-5, 1.5e-5, 2e-5, 3e-5, 5e-5, 7.5e-5, 1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4, 7.5e-4, 1e-3),
+    *(5e-6, 1e-5, 1.5e-5, 2e-5, 3e-5, 5e-5, 7.5e-5, 1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4, 7.5e-4, 1e-3),
     *(5e-3, 1e-2, 2e-2, 3e-2, 5e-2, 1e-1),
 )
 FIRST_TUNING_SEED = 100
@@ -109,14 +109,15 @@ def _answers(name: str, what: str) -> Setting:
     """A set of `benchmarks.answers`."""
     own = {
         "task": "answers",
-        "task_options": {"kinds": name},  # the set's name stands for its kinds
+        "task_options": {"kinds": name, "test_size": 256},  # the set's name stands for its kinds
         "model_name_or_path": "answerer",  # stands for the folder that `get_answerer` makes
-        "evaluation_problems": 128,
+        "evaluation_problems": 256,
+        "evaluation_batch_size": 32,  # questions of like length: half the time of all at once
         "max_completion_length": 16,
     }
     settings = {**_PRETRAINED, **own}
     what = f"a pretrained model, {what}, all at one rate"
-    return Setting(what, 16, 60, settings, start=3e-5, config="numbers", evaluations=3)
+    return Setting(what, 16, 100, settings, start=3e-5, config="numbers", evaluations=3)
 
 
 def _few(prompts: int) -> dict[str, Any]:

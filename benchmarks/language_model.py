@@ -1,8 +1,8 @@
 """What selection does on a pretrained model, step by step: SmolLM2-135M on questions for a number.
 
 A right answer has exactly one number, the right one; few are right at first. Each arm trains on 16
-rows a step, with all parameters, in float32. Every rollout of a step is of new prompts, so the
-share of right ones is the accuracy before that step.
+rows a step, with all parameters. Every rollout of a step is of new prompts, so the
+share of right ones is the accuracy before that step. In bfloat16 where the processor has it.
 
     python -m benchmarks.language_model --out runs/language-model   # goes on where it was stopped
     python -m benchmarks.language_model --out runs/language-model --page   # JSON, page and figure
@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from podslab.models import resolve
 from podslab.report.drawing import INK, OKABE_ITO, render, style
 from podslab.tasks.numbers import Numbers
-from podslab.training.lab_trainer import LabTrainer
+from podslab.training.lab_trainer import LabTrainer, has_bfloat16
 from podslab.training.run import to_dataset
 from podsrl.rollout_log.files import write_json, write_whole
 from podsrl.trl import PODSConfig
@@ -131,7 +131,7 @@ def train(arm: str, rate: float, seed: int, steps: int, out: Path) -> None:
             save_strategy="no",
             report_to="none",
             use_cpu=True,
-            bf16=False,
+            bf16=has_bfloat16(),
             gradient_checkpointing=False,
             seed=seed,
             **fields,
@@ -241,7 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a file for each run")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
-    parser.add_argument("--rates", nargs="+", type=float, default=[3e-5, 1e-4])
+    parser.add_argument("--rates", nargs="+", type=float, default=[1e-5, 3e-5])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--page", action="store_true", help="write docs/results/language-model.*")

@@ -6,6 +6,7 @@ For each prompt the real TRL loss of two halves of its kept rows gives two indep
     python -m benchmarks.evidence.variances                       # of the embedded model: 2 minutes
     python -m benchmarks.evidence.variances --setting words-16 --out variances.json
     python -m benchmarks.evidence.variances --config arithmetic --out variances.json
+    python -m benchmarks.evidence.variances --setting answers-hard --after 12 24 --out new.json
 """
 
 import argparse
@@ -21,7 +22,7 @@ import torch
 
 from benchmarks.evidence.rows_settings import SETTINGS, settings_of
 from podslab.training.config_file import read_config
-from podslab.training.run import build_trainer, load_data
+from podslab.training.run import build_trainer, load_data, train
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import write_json
@@ -31,6 +32,18 @@ RESULT = Path("docs/results/variances.json")
 ROWS = 16
 #: Weights that are compared at most, picked at random: all of a large model don't fit in memory.
 WEIGHTS = 1_000_000
+#: How the model is trained where it is measured later, too.
+TRAINED: dict[str, Any] = {
+    "num_rollouts": 8,
+    "num_generations": 2,
+    "downsampling_rule": "top_advantage",
+    "advantage_baseline": "group",
+    "skip_fillers": True,
+    "per_device_train_batch_size": 16,
+    "save_strategy": "steps",
+    "save_only_model": True,
+    "evaluation_problems": 0,
+}
 
 
 def main() -> None:
@@ -39,22 +52,43 @@ def main() -> None:
     parser.add_argument("--config", default="evidence", help="a YAML file or a shipped config")
     parser.add_argument("--setting", choices=SETTINGS, help="changes it as in the rows evidence")
     parser.add_argument("--prompts", type=int, default=96, help="with contrast (96)")
+    parser.add_argument(
+        "--after",
+        type=int,
+        nargs="*",
+        default=[],
+        help="measure after so many steps of `top_advantage`, too: multiples of the first",
+    )
+    parser.add_argument("--rate", type=float, default=3e-5, help="the learning rate of these steps")
     parser.add_argument("--out", type=Path, default=RESULT)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        changed = settings_of(args.setting) if args.setting else {}
-        config = {**read_config(args.config), **changed}
-        gradients_P_2_D, rows_P_2_2, right = measure(prompt_trainer(config, folder), args.prompts)
+    changed = settings_of(args.setting) if args.setting else {}
+    config = {**read_config(args.config), **changed}
     values = {
         "config": args.config,
         "setting": args.setting,
         "generated": 4 * ROWS,
         "kept": ROWS,
-        **fit_variances(gradients_P_2_D, rows_P_2_2),
-        "right_of_each_prompt": right,
+        **measured(config, args.prompts),
     }
+    with tempfile.TemporaryDirectory() as folder:
+        if args.after:
+            steps = {"max_steps": args.after[-1], "save_steps": args.after[0]}
+            rate = {"learning_rate": args.rate}
+            spec = parse({**config, **TRAINED, **steps, **rate, "output_dir": folder}, [])
+            train(spec, load_data(spec))
+        for step in args.after:
+            model = {"model_name_or_path": f"{folder}/checkpoint-{step}"}
+            values[f"after_{step}"] = measured({**config, **model}, args.prompts)
     print(json.dumps(values))
     write_json(args.out, values)
+
+
+def measured(config: Mapping[str, Any], prompts: int) -> dict[str, Any]:
+    """The variances at the weights that the config names, and the pass rates."""
+    with tempfile.TemporaryDirectory() as folder:
+        gradients_P_2_D, rows_P_2_2, right = measure(prompt_trainer(config, folder), prompts)
+    return {**fit_variances(gradients_P_2_D, rows_P_2_2), "right_of_each_prompt": right}
 
 
 def prompt_trainer(config: Mapping[str, Any], folder: str) -> Any:

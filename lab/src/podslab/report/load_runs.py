@@ -157,13 +157,13 @@ def _read(folder: RunFolder) -> Run:
             )
     started = folder.environment()
     return Run(
-        str(config["arm"]),
-        int(config["seed"]),
-        folder,
-        config,
-        [started, *started.pop("resumed", [])],
-        evaluations(folder),
-        folder.metrics(),
+        arm=str(config["arm"]),
+        seed=int(config["seed"]),
+        folder=folder,
+        config=config,
+        environments=[started, *started.pop("resumed", [])],
+        evaluations=evaluations(folder),
+        metrics=folder.metrics(),
     )
 
 

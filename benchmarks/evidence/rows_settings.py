@@ -53,6 +53,7 @@ class Setting:
 
     start: the learning rate to try first, and that of what is not tuned. measure: what counts as
     right. config: what it starts from. evaluations: after the first, evenly over the seconds.
+    rates_of: the setting whose tuned learning rates it takes, if not its own.
     """
 
     what: str
@@ -63,6 +64,7 @@ class Setting:
     measure: str = ANSWERS
     config: str = "evidence"
     evaluations: int = 8
+    rates_of: str = ""
 
 
 def _sums(columns: int, noise: float) -> dict[str, Any]:
@@ -105,7 +107,7 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 
 
-def _answers(name: str, what: str) -> Setting:
+def _answers(name: str, what: str, seconds: int) -> Setting:
     """A set of `benchmarks.answers`."""
     own = {
         "task": "answers",
@@ -115,9 +117,11 @@ def _answers(name: str, what: str) -> Setting:
         "evaluation_batch_size": 32,  # questions of like length: half the time of all at once
         "max_completion_length": 16,
     }
-    settings = {**_PRETRAINED, **own}
-    what = f"a pretrained model, {what}, all at one rate"
-    return Setting(what, 16, 100, settings, start=3e-5, config="numbers", evaluations=3)
+    settings, rates_of = {**_PRETRAINED, **own}, "answers-middle" if name == "easy" else ""
+    what = f"a pretrained model, {what}"
+    if rates_of:
+        what += ", at the rates of the middle set"
+    return Setting(what, 16, seconds, settings, 1e-5, ANSWERS, "numbers", 4, rates_of)
 
 
 def _few(prompts: int) -> dict[str, Any]:
@@ -143,9 +147,9 @@ SETTINGS = {
         config="numbers",
         evaluations=4,
     ),
-    "answers-easy": _answers("easy", "30 to 60 % right at first"),
-    "answers-middle": _answers("middle", "10 to 30 % right at first"),
-    "answers-hard": _answers("hard", "2 to 10 % right at first"),
+    "answers-easy": _answers("easy", "30 to 60 % right at first", 60),
+    "answers-middle": _answers("middle", "10 to 30 % right at first", 80),
+    "answers-hard": _answers("hard", "2 to 10 % right at first", 120),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),

@@ -85,7 +85,7 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
 
 def tuned_before(name: str) -> dict[str, Any]:
     """What was tuned and published before, which is not tuned again."""
-    file = PUBLISHED / name / "tuning.json"
+    file = PUBLISHED / (SETTINGS[name].rates_of or name) / "tuning.json"
     return dict(json.loads(file.read_text())) if file.is_file() else {}
 
 

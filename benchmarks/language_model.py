@@ -10,7 +10,6 @@ share of right ones is the accuracy before that step. In bfloat16 where the proc
 
 import argparse
 import json
-import math
 from collections import defaultdict
 from itertools import accumulate
 from pathlib import Path
@@ -59,7 +58,6 @@ NAMES = {
     "contrast-8-group-ended": "max_contrast for rare right answers, 8 rollouts of 16 prompts",
 }
 LIMIT, STEPS, ROWS = 32, 14, 16
-RATE = 3e-5  # of the page
 PROBED = (0, 6)  # steps after which the gradients of right and of wrong rows are measured
 
 
@@ -162,19 +160,19 @@ def summary(
     return {"arm": arm, "rate": rate, "seed": seed, **by_step, "gradients": probes}
 
 
-#: What the figure shows, in its colours.
+#: What the figure shows, in its colours, by arm and rate.
 SHOWN = {
-    "grpo-8": INK,
-    "contrast-8-group-ended": OKABE_ITO[2],
-    "contrast-8-group": OKABE_ITO[5],
-    "contrast-4": OKABE_ITO[2],  # the same rule, with other dashes
+    ("grpo-8", 3e-5): (INK, "--"),
+    ("grpo-8", 1e-5): (INK, "-"),
+    ("contrast-4", 3e-5): (OKABE_ITO[2], "--"),
+    ("contrast-4", 1e-5): (OKABE_ITO[2], "-"),
+    ("contrast-8-group-ended", 3e-5): (OKABE_ITO[5], "--"),
 }
 PANELS = {
     "right": "right rollouts, %",
     "tokens": "tokens of a rollout",
     "clipped": "cut off at 32 tokens, %",
 }
-TIMES = (200, 400)  # seconds of the table
 
 
 def seconds(run: dict[str, Any]) -> list[float]:
@@ -186,54 +184,44 @@ def seconds(run: dict[str, Any]) -> list[float]:
     return list(accumulate(map(sum, zip(run["cpu_seconds_generate"], update, strict=True))))
 
 
-def at(run: dict[str, Any], time: float, series: str = "right") -> float:
-    """The mean of a series in the three steps up to a time, nan if the run ended before."""
-    curve = seconds(run)
-    done = sum(one <= time for one in curve)
-    if not done or curve[-1] < 0.95 * time:
-        return math.nan
-    return fmean(run[series][max(0, done - 3) : done])
-
-
 def table(own: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the runs of an arm show: a run for each seed."""
-    other = "" if own[0]["rate"] == RATE else f", at a rate of {own[0]['rate']:g}"
-    found: dict[str, Any] = {"name": NAMES[own[0]["arm"]] + other, "seeds": len(own)}
-    found["start"] = fmean(run["right"][0] for run in own)
-    found["last"] = [fmean(run["right"][STEPS - 3 : STEPS]) for run in own]
-    known = {str(t): [v for run in own if not math.isnan(v := at(run, t))] for t in TIMES}
-    return {**found, "right": {time: of for time, of in known.items() if of}}
+    """What the runs of an arm at a rate show: a run for each seed."""
+    found: dict[str, Any] = {"name": NAMES[own[0]["arm"]], "rate": own[0]["rate"]}
+    found |= {"seeds": len(own), "start": fmean(run["right"][0] for run in own)}
+    for series in ("right", "tokens", "clipped", "filler_rows"):
+        found[f"last_{series}"] = [fmean(run[series][STEPS - 3 : STEPS]) for run in own]
+    squares = [(p["squared_wrong"], p["squared_right"]) for run in own for p in run["gradients"]]
+    shares = [wrong / (wrong + right) for wrong, right in squares if wrong + right]
+    found["wrong_share"] = median(shares) if shares else None
+    return found
 
 
-def draw(arms: dict[str, list[dict[str, Any]]]) -> None:
-    """A line for each arm, the mean of its seeds."""
+def draw(arms: dict[tuple[str, float], list[dict[str, Any]]]) -> None:
+    """A line for each arm and rate, the mean of its seeds, up to the time that all last."""
     with style():
-        figure = Figure(figsize=(4.9 * len(PANELS), 3.9), layout="constrained")
+        figure = Figure(figsize=(4.9 * len(PANELS), 4.2), layout="constrained")
         row = figure.subplots(1, len(PANELS))
         for axes, (series, label) in zip(row, PANELS.items(), strict=True):
-            scale = 1 if series == "tokens" else 100
-            for place, (arm, own) in enumerate(arms.items()):
-                times = range(50, 401, 10)
-                values = scale * np.array([[at(run, t, series) for t in times] for run in own])
-                look = {"color": SHOWN[arm], "ls": ["-", "--", "-.", ":"][place]}
-                axes.plot(times, values.mean(0), label=NAMES[arm], **look)
-            axes.set(xlabel="seconds of training", ylabel=label)
-        row[0].legend(fontsize=9.5, loc="lower left", bbox_to_anchor=(-0.05, 1.0))
+            for key in (key for key in SHOWN if key in arms):
+                times = np.linspace(0, min(seconds(run)[-1] for run in arms[key]), 50)
+                values = [np.interp(times, seconds(run), run[series]) for run in arms[key]]
+                colour, dashes = SHOWN[key]
+                scale = 1 if series == "tokens" else 100
+                name = f"{NAMES[key[0]]}, {key[1]:g}"
+                axes.plot(times, scale * np.mean(values, 0), color=colour, ls=dashes, label=name)
+            axes.set(xlabel="seconds of training", ylabel=label, xlim=0, ylim=0)
+        figure.legend(*row[0].get_legend_handles_labels(), fontsize=9, loc="outside upper left")
         write_whole(RESULTS / "language-model.png", render(figure, "png"))
 
 
 def write_page(runs: list[dict[str, Any]]) -> None:
-    """docs/results/language-model.json and the figures, from the runs alone."""
-    # of an arm and a seed the longest run; a shorter one has the gradients
-    ordered = sorted(runs, key=lambda run: len(run["right"]))
-    longest = {(run["arm"], run["rate"], run["seed"]): run for run in ordered}
-    arms: dict[str, list[dict[str, Any]]] = {}
-    for arm, rate, seed in sorted(longest, key=lambda key: (list(NAMES).index(key[0]), key[1:])):
-        name = arm if rate == RATE else f"{arm}-at-{rate:g}"
-        arms.setdefault(name, []).append(longest[arm, rate, seed])
-    tables = {arm: table(own) for arm, own in arms.items()}
+    """docs/results/language-model.json and the figure, from the runs alone."""
+    arms: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (list(NAMES).index(run["arm"]), run["rate"])):
+        arms[run["arm"], run["rate"]].append(run)
+    tables = {f"{arm}-at-{rate:g}": table(own) for (arm, rate), own in arms.items()}
     write_json(RESULTS / "language-model.json", {"arms": tables, "runs": runs})
-    draw({arm: arms[arm] for arm in SHOWN if arm in arms})
+    draw(arms)
 
 
 def main() -> None:

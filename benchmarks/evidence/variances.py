@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import yaml
 
 from benchmarks.evidence.rows_settings import SETTINGS, settings_of
 from podslab.training.config_file import read_config
@@ -33,12 +34,8 @@ ROWS = 16
 #: Weights that are compared at most, picked at random: all of a large model don't fit in memory.
 WEIGHTS = 1_000_000
 #: How the model is trained where it is measured later, too.
+METHOD = Path(__file__).parents[1] / "methods" / "top_advantage.yaml"
 TRAINED: dict[str, Any] = {
-    "num_rollouts": 8,
-    "num_generations": 2,
-    "downsampling_rule": "top_advantage",
-    "advantage_baseline": "group",
-    "skip_fillers": True,
     "per_device_train_batch_size": 16,
     "save_strategy": "steps",
     "save_only_model": True,
@@ -74,8 +71,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if args.after:
             steps = {"max_steps": args.after[-1], "save_steps": args.after[0]}
-            rate = {"learning_rate": args.rate}
-            spec = parse({**config, **TRAINED, **steps, **rate, "output_dir": folder}, [])
+            arm = yaml.safe_load(METHOD.read_text(encoding="utf-8"))["arm"]
+            given = {**arm, **steps, "learning_rate": args.rate, "output_dir": folder}
+            spec = parse({**config, **TRAINED, **given}, [])
             train(spec, load_data(spec))
         for step in args.after:
             model = {"model_name_or_path": f"{folder}/checkpoint-{step}"}

@@ -74,7 +74,7 @@ def write_page(folder: Path) -> None:
             drawn = {"": figure(by_method, found[setting.name])}
             if setting.name in SHORT:
                 drawn["-short"] = figure(by_method, found[setting.name], SHORT[setting.name])
-            if "by_cost" in found[setting.name]:
+            if setting.name in costs.RATES:
                 names = {key: of[0]["name"] for key, of in by_method.items()}
                 times, rows = (found[setting.name][what] for what in ("by_cost", "rows"))
                 drawn["-costs"] = costs.figure(times, names, costs.predicted(setting.name, rows))
@@ -163,7 +163,8 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "seeds": len(runs),
         }
     what = {"what": SETTINGS[setting].what, "rows": by_method[grpo][0]["rows"], "reference": grpo}
-    by_cost = {"by_cost": costs.replayed(found, cheap)} if setting in costs.RATES else {}
+    also = setting in costs.RATES or setting in SETS
+    by_cost = {"by_cost": costs.replayed(found, cheap)} if also else {}
     return {**what, "methods": methods, **by_cost}
 
 
@@ -192,7 +193,7 @@ def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, An
             f" {np.mean(one['over_run']):.1%} | {one['end']:.0%} | {one['rollouts']:.0f} |"
             f" {one['steps']:.0f} | {one['fillers']:.0%} | {one['g_over_u']:.2f} |"
         )
-    if "by_cost" in found:
+    if setting in costs.RATES:
         lines += [f"\n![Times as fast over g/u](methods/{setting}-costs.png)\n", _COSTS]
     return "\n".join([*lines, "", *_differences(by_method, methods)]) + "\n"
 

@@ -26,7 +26,6 @@ TABLE = re.compile(r"(<!--table:([\w-]+)-->\n).*?(?=<!--end-->)", re.DOTALL)
 #: The settings of the table of methods.
 COMPARED = ("mixed-16", "rare-16", "pretrained-16")
 SETS = ("answers-easy", "answers-middle", "answers-hard")
-ADVISED = "contrast-8-group-ended"
 
 
 def read(name: str) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def read(name: str) -> dict[str, Any]:
 @cache
 def facts() -> dict[str, str]:
     """Every number by its name, as it is written."""
-    return dict([*_rows(), *_methods(), *_by_cost(), *_language_model(), *_first_script()])
+    return dict([*_rows(), *_methods(), *_by_cost(), *_first_script()])
 
 
 def _times(prefix: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -113,17 +112,6 @@ def _by_cost() -> Iterator[tuple[str, str]]:
                     yield f"methods.{name}.{key}.at.{ratio}", f"{value:.2f}"
 
 
-def _language_model() -> Iterator[tuple[str, str]]:
-    arms = read("language-model")["arms"]
-    for arm, found in arms.items():
-        yield f"lm.{arm}.seeds", str(found["seeds"])
-        for seconds, of_seeds in found["right"].items():
-            yield f"lm.{arm}.right.{seconds}", _percent(fmean(of_seeds))
-            yield f"lm.{arm}.right.{seconds}.least", _percent(min(of_seeds))
-            yield f"lm.{arm}.right.{seconds}.most", _percent(max(of_seeds))
-    yield "lm.start", _percent(fmean(found["start"] for found in arms.values()))
-
-
 def _first_script() -> Iterator[tuple[str, str]]:
     rewards = read("film")["rewards"]
     yield "first.before", _percent(rewards[0])
@@ -164,14 +152,16 @@ def _shown(found: Mapping[str, Any]) -> str:
 
 
 def _language_model_table() -> Iterator[str]:
-    """Each method on the pretrained model."""
-    yield "| what | seeds | right in steps 12 to 14, each seed | after 200 s | after 400 s |"
-    yield "|---|---|---|---|---|"
-    for arm, found in read("language-model")["arms"].items():
-        last = ", ".join(f"{_percent(one)} %" for one in found["last"])
-        cells = [_cell(found["right"].get(time), found["seeds"]) for time in ("200", "400")]
-        name = f"**{found['name']}**" if arm == ADVISED else found["name"]
-        yield f"| {name} | {found['seeds']} | {last} | {' | '.join(cells)} |"
+    """What each arm of the trial shows at its end, mean of the seeds, at each learning rate."""
+    yield "| what | rate | right at the end, each seed | tokens | cut off | no gradient | wrong |"
+    yield "|---|---|---|---|---|---|---|"
+    for found in read("language-model")["arms"].values():
+        ends = ", ".join(map(_percent, found["last_right"]))
+        tokens, rows = fmean(found["last_tokens"]), fmean(found["last_filler_rows"])
+        shares = [fmean(found["last_clipped"]), rows / 16, found["wrong_share"]]
+        cells = [f"{_percent(fmean(found['last_right']))} % ({ends})", f"{tokens:.0f}"]
+        cells += ["" if share is None else f"{_percent(share)} %" for share in shares]
+        yield f"| {found['name']} | {found['rate']:g} | {' | '.join(cells)} |"
 
 
 def _sets_table() -> Iterator[str]:
@@ -204,13 +194,6 @@ def _answers_table() -> Iterator[str]:
     yield f"| {', '.join(rare)} | below 2 % |"
     too_long = sum("left_out" in own for own in kinds.values())
     yield f"| {too_long} other datasets of reasoning-gym | not measured |"
-
-
-def _cell(value: list[float] | None, seeds: int) -> str:
-    if value is None:
-        return ""
-    some = f", {len(value)} of {seeds} seeds" if len(value) < seeds else ""
-    return f"{_percent(fmean(value))} %{some}"
 
 
 def rewritten(text: str) -> str:

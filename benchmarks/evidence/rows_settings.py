@@ -107,7 +107,7 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 
 
-def _answers(name: str, what: str, seconds: int, **options: int) -> Setting:
+def _answers(name: str, what: str, seconds: int, evaluations: int = 4, **options: int) -> Setting:
     """A set of `benchmarks.answers`."""
     own = {
         "task": "answers",
@@ -121,7 +121,7 @@ def _answers(name: str, what: str, seconds: int, **options: int) -> Setting:
     what = f"a pretrained model, {what}"
     if rates_of:
         what += ", at the rates of the middle set"
-    return Setting(what, 16, seconds, settings, 1e-5, ANSWERS, "numbers", 4, rates_of)
+    return Setting(what, 16, seconds, settings, 1e-5, ANSWERS, "numbers", evaluations, rates_of)
 
 
 def _few(prompts: int) -> dict[str, Any]:
@@ -149,7 +149,7 @@ SETTINGS = {
     ),
     "answers-easy": _answers("easy", "30 to 60 % right at first", 60),
     "answers-middle": _answers("middle", "10 to 30 % right at first", 80),
-    "answers-hard": _answers("hard", "2 to 10 % right at first", 100),
+    "answers-hard": _answers("hard", "2 to 10 % right at first", 150, evaluations=3),
     "answers-few": _answers("few", "90 questions again and again", 80, train_size=90),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),

@@ -21,11 +21,12 @@ from podslab.training import run as experiment
 
 _WARM_STEPS = 2
 
-#: Eight rollouts of each prompt. GRPO keeps them all, and may spare passes without gradient; the
-#: others keep rows of several times the prompts.
+#: Eight rollouts of each prompt, or two. GRPO keeps them all, and may spare passes without
+#: gradient; the others keep rows of several times the prompts.
 ARMS: dict[str, dict[str, Any]] = {
     "grpo": {"num_generations": 8, "downsampling_rule": "max_variance", "skip_fillers": False},
     "grpo_spared": {"num_generations": 8, "downsampling_rule": "max_variance"},
+    "grpo_pairs": {"num_rollouts": 2, "num_generations": 2, "downsampling_rule": "max_variance"},
     "filter": {"num_generations": 2, "downsampling_rule": "pass_band"},
     "top_advantage": {"num_generations": 2, "downsampling_rule": "top_advantage"},
     "max_contrast": {"num_generations": 1, "downsampling_rule": "max_contrast"},

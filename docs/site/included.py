@@ -121,7 +121,7 @@ def _first_script() -> Iterator[tuple[str, str]]:
 def table(name: str) -> str:
     """A table in Markdown."""
     tables = {"methods": _methods_table, "lm": _language_model_table}
-    tables |= {"sets": _sets_table, "answers": _answers_table}
+    tables |= {"sets": _sets_table, "answers": _answers_table, "rates": _rates_table}
     return "\n".join(tables[name]()) + "\n"
 
 
@@ -174,6 +174,19 @@ def _sets_table() -> Iterator[str]:
     for key, name in names.items():
         found = [one["methods"].get(key) for one in sets.values()]
         yield f"| {name} | {' | '.join('' if one is None else _ends(one) for one in found)} |"
+
+
+def _rates_table() -> Iterator[str]:
+    """What was tried on the middle set: right over the run, by learning rate."""
+    tried = json.loads((RESULTS / "methods/answers-middle/tuning.json").read_text(encoding="utf-8"))
+    tried = {key: own for key, own in tried.items() if not key.endswith("-thompson")}
+    rates = sorted({rate for own in tried.values() for rate in own}, key=float)
+    yield f"| method | {' | '.join(rates)} |"
+    yield "|---" * (1 + len(rates)) + "|"
+    first = {key: {rate: own[rate][0] for rate in own} for key, own in tried.items()}
+    for key in sorted(tried, key=lambda key: -max(first[key].values())):
+        cells = [", ".join(_percent(right) for right in tried[key].get(rate, [])) for rate in rates]
+        yield f"| `{key}` | {' | '.join(cells)} |"
 
 
 def _ends(found: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """What selection does on a pretrained model, step by step: SmolLM2-135M on questions for a number.
 
-A right answer has exactly one number, the right one; few are right at first. Each arm trains on 16
-rows a step, with all parameters. Every rollout of a step is of new prompts, so the
-share of right ones is the accuracy before that step. In bfloat16 where the processor has it.
+A right answer has exactly one number, the right one; few are right at first. Each arm trains all
+parameters on 16 rows a step, in bfloat16 where the processor has it. Every rollout of a step is of
+new prompts, so the share of right ones is the accuracy before that step.
 
     python -m benchmarks.language_model --out runs/language-model   # goes on where it was stopped
     python -m benchmarks.language_model --out runs/language-model --page   # JSON, page and figure

@@ -118,9 +118,7 @@ def _answers(name: str, what: str, seconds: int, evaluations: int = 4, **options
         "max_completion_length": 16,
     }
     settings, rates_of = {**_PRETRAINED, **own}, "" if name == "middle" else "answers-middle"
-    what = f"a pretrained model, {what}"
-    if rates_of:
-        what += ", at the rates of the middle set"
+    what = f"a pretrained model, {what}" + (", at the rates of the middle set" if rates_of else "")
     return Setting(what, 16, seconds, settings, 1e-5, ANSWERS, "numbers", evaluations, rates_of)
 
 

@@ -49,14 +49,8 @@ def main() -> None:
     parser.add_argument("--config", default="evidence", help="a YAML file or a shipped config")
     parser.add_argument("--setting", choices=SETTINGS, help="changes it as in the rows evidence")
     parser.add_argument("--prompts", type=int, default=96, help="with contrast (96)")
-    parser.add_argument(
-        "--after",
-        type=int,
-        nargs="*",
-        default=[],
-        help="measure after so many steps of `top_advantage`, too: multiples of the first",
-    )
-    parser.add_argument("--rate", type=float, default=3e-5, help="the learning rate of these steps")
+    later = "measure after so many steps of `top_advantage`, too: multiples of the first"
+    parser.add_argument("--after", type=int, nargs="*", default=[], help=later)
     parser.add_argument("--out", type=Path, default=RESULT)
     args = parser.parse_args()
     changed = settings_of(args.setting) if args.setting else {}
@@ -72,7 +66,7 @@ def main() -> None:
         if args.after:
             steps = {"max_steps": args.after[-1], "save_steps": args.after[0]}
             arm = yaml.safe_load(METHOD.read_text(encoding="utf-8"))["arm"]
-            given = {**arm, **steps, "learning_rate": args.rate, "output_dir": folder}
+            given = {**arm, **steps, "learning_rate": 3e-5, "output_dir": folder}
             spec = parse({**config, **TRAINED, **given}, [])
             train(spec, load_data(spec))
         for step in args.after:

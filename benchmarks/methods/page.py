@@ -34,8 +34,6 @@ COLOURS = {
 
 #: The sets of questions for the pretrained model, from easy to hard.
 SETS = ("answers-easy", "answers-middle", "answers-hard")
-#: What a short figure of a setting shows beside GRPO: that of the README.
-SHORT = {"pretrained-16": ("top_advantage", "grpo-filter-rest", "grpo-8")}
 
 _HEAD = """# Methods that choose rollouts, at equal time
 
@@ -72,8 +70,6 @@ def write_page(folder: Path) -> None:
             every[setting.name] = {**by_method}
             parts.append(_section(setting.name, by_method, found[setting.name]))
             drawn = {"": figure(by_method, found[setting.name])}
-            if setting.name in SHORT:
-                drawn["-short"] = figure(by_method, found[setting.name], SHORT[setting.name])
             if setting.name in costs.RATES:
                 names = {key: of[0]["name"] for key, of in by_method.items()}
                 times, rows = (found[setting.name][what] for what in ("by_cost", "rows"))
@@ -223,12 +219,10 @@ def _differences(by_method: Mapping[str, Runs], methods: Mapping[str, Any]) -> l
     return lines
 
 
-def figure(
-    by_method: Mapping[str, Runs], found: Mapping[str, Any], only: Sequence[str] = ()
-) -> Figure:
+def figure(by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> Figure:
     """Panels of at most three methods, each beside the best GRPO; two panels in a row."""
     grpo = found["reference"]
-    others = [key for key in found["methods"] if key != grpo and key in (only or by_method)]
+    others = [key for key in found["methods"] if key != grpo]
     shares = [others[first : first + 3] for first in range(0, len(others), 3)]
     lines, beside = -(-len(shares) // 2), min(2, len(shares))
     with style():

@@ -159,6 +159,7 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "seeds": len(runs),
         }
     what = {"what": SETTINGS[setting].what, "rows": by_method[grpo][0]["rows"], "reference": grpo}
+    what["start"] = float(timely[grpo][:, 0].mean())
     also = setting in costs.RATES or setting in SETS
     by_cost = {"by_cost": costs.replayed(found, cheap)} if also else {}
     return {**what, "methods": methods, **by_cost}

@@ -91,6 +91,7 @@ def _across(one: Mapping[str, Any]) -> Any:
 
 def _methods() -> Iterator[tuple[str, str]]:
     for name, one in read("methods").items():
+        yield f"methods.{name}.start", _percent(one["start"])
         for key, found in one["methods"].items():
             prefix = f"methods.{name}.{key}"
             if found["fast"]:

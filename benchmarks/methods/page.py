@@ -137,6 +137,7 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
     grpos = [key for key in order if is_grpo(by_method[key][0]["arm"])]
     spares = [key for key in grpos if by_method[key][0]["arm"].get("skip_fillers")]
     grpo, cheap = grpos[0], (spares or grpos)[0]
+    trl = found.get("grpo-8")  # as TRL has it: 8 rollouts, all passes
     methods: dict[str, Any] = {}
     for key in order:
         runs, one = by_method[key], found[key]
@@ -149,6 +150,7 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "source": runs[0]["source"],
             "fast": fast,
             "at_costs": at_costs,
+            "over_trl": trl and asdict(speed_up(trl, one)),
             "over_run": over_run[key].tolist(),
             "end": timely[key][:, -1].mean(),
             "ends": timely[key][:, -1].tolist(),
@@ -243,10 +245,10 @@ def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
         drawn = Figure(figsize=(3.9 * len(by_set), 4.6), layout="constrained")
         row = np.atleast_1d(drawn.subplots(1, len(by_set)))
         for axes, (name, by_method) in zip(row, by_set.items(), strict=True):
-            _lines(axes, dict(sorted(by_method.items())))
-            axes.set_title(SETTINGS[name].what.partition(", ")[2], fontsize=10)
-        labels = row[0].get_legend_handles_labels()
-        drawn.legend(*labels, fontsize=9, loc="outside upper left", ncols=2)
+            _lines(axes, dict(sorted(by_method.items())), {"grpo-8": INK})
+            axes.set_title(SETTINGS[name].what.split(", ")[1], fontsize=10)
+        lines = {line.get_label(): line for axes in row for line in axes.lines}
+        drawn.legend(handles=[*lines.values()], fontsize=9, loc="outside upper left", ncols=2)
     return drawn
 
 

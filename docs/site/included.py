@@ -96,6 +96,8 @@ def _methods() -> Iterator[tuple[str, str]]:
             prefix = f"methods.{name}.{key}"
             if found["fast"]:
                 yield from _times(prefix, found["fast"])
+            if found["over_trl"]:
+                yield from _times(f"{prefix}.over-trl", found["over_trl"])
             if found["at_costs"] and found["at_costs"]["ratio"]:
                 yield f"{prefix}.costs", f"{found['at_costs']['ratio']:.2f}"
             yield f"{prefix}.right", _percent(fmean(found["over_run"]))

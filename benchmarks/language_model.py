@@ -215,9 +215,12 @@ def draw(arms: dict[tuple[str, float], list[dict[str, Any]]]) -> None:
 
 def write_page(runs: list[dict[str, Any]]) -> None:
     """docs/results/language-model.json and the figure, from the runs alone."""
+    # of an arm and a seed the longest run; a shorter one has the gradients
+    ordered = sorted(runs, key=lambda run: len(run["right"]))
+    longest = {(run["arm"], run["rate"], run["seed"]): run for run in ordered}
     arms: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
-    for run in sorted(runs, key=lambda run: (list(NAMES).index(run["arm"]), run["rate"])):
-        arms[run["arm"], run["rate"]].append(run)
+    for arm, rate, seed in sorted(longest, key=lambda key: (list(NAMES).index(key[0]), key[1:])):
+        arms[arm, rate].append(longest[arm, rate, seed])
     tables = {f"{arm}-at-{rate:g}": table(own) for (arm, rate), own in arms.items()}
     write_json(RESULTS / "language-model.json", {"arms": tables, "runs": runs})
     draw(arms)

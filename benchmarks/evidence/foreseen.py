@@ -112,10 +112,9 @@ def tables(root: Path) -> list[Table]:
         Table("sums, 128 rows", ROWS_128, lambda s: SECONDS_128[s.rollouts], sums, small),
         Table("sums, 16 rows, methods side by side", *of_mixed, sums, small),
         *(
-            Table(
-                SETTINGS[name].what, *own, *measured(root / f"docs/results/variances-{name}.json")
-            )
+            Table(SETTINGS[name].what, *own, *measured(files[name]))
             for name, own in beside.items()
+            if files[name].is_file()
         ),
         Table("GSM8K of the authors, n at m = 16", by_n, seconds_of.__getitem__, gsm8k, small),
         Table("GSM8K of the authors, m at n = 64", by_m, seconds_of.__getitem__, gsm8k, small),

@@ -43,8 +43,6 @@ ARMS: dict[str, dict[str, Any]] = {
     "contrast-4": {"num_rollouts": 4, **ACROSS},
     "contrast-8-group": GROUP,
     "grpo-8-ended": {"num_rollouts": 8, "num_generations": 8, **ENDED},
-    "grpo-4-ended": {"num_rollouts": 4, "num_generations": 4, **ENDED},
-    "contrast-4-ended": {"num_rollouts": 4, **ENDED, **ACROSS},
     "contrast-8-group-ended": {**GROUP, **ENDED},
 }
 NAMES = {
@@ -53,8 +51,6 @@ NAMES = {
     "contrast-4": "max_contrast, 4 rollouts of 16 prompts",
     "contrast-8-group": "max_contrast, 8 rollouts, baseline over all 8",
     "grpo-8-ended": "GRPO, 8 rows, those cut off left out",
-    "grpo-4-ended": "GRPO, 4 rows, those cut off left out",
-    "contrast-4-ended": "max_contrast, 4 rollouts, those cut off left out",
     "contrast-8-group-ended": "max_contrast for rare right answers, 8 rollouts of 16 prompts",
 }
 LIMIT, STEPS, ROWS = 32, 14, 16

@@ -5,7 +5,6 @@ For each prompt the real TRL loss of two halves of its kept rows gives two indep
 
     python -m benchmarks.evidence.variances                       # of the embedded model: 2 minutes
     python -m benchmarks.evidence.variances --setting words-16 --out variances.json
-    python -m benchmarks.evidence.variances --config arithmetic --out variances.json
     python -m benchmarks.evidence.variances --setting answers-hard --after 12 24 --out new.json
 """
 
@@ -34,9 +33,9 @@ ROWS = 16
 #: Weights that are compared at most, picked at random: all of a large model don't fit in memory.
 WEIGHTS = 1_000_000
 #: How the model is trained where it is measured later, too.
-METHOD = Path(__file__).parents[1] / "methods" / "top_advantage.yaml"
 TRAINED: dict[str, Any] = {
     "per_device_train_batch_size": 16,
+    "learning_rate": 3e-5,
     "save_strategy": "steps",
     "save_only_model": True,
     "evaluation_problems": 0,
@@ -64,10 +63,9 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         if args.after:
-            steps = {"max_steps": args.after[-1], "save_steps": args.after[0]}
-            arm = yaml.safe_load(METHOD.read_text(encoding="utf-8"))["arm"]
-            given = {**arm, **steps, "learning_rate": 3e-5, "output_dir": folder}
-            spec = parse({**config, **TRAINED, **given}, [])
+            arm = yaml.safe_load(Path("benchmarks/methods/top_advantage.yaml").read_text())["arm"]
+            given = {"max_steps": args.after[-1], "save_steps": args.after[0], "output_dir": folder}
+            spec = parse({**config, **TRAINED, **arm, **given}, [])
             train(spec, load_data(spec))
         for step in args.after:
             model = {"model_name_or_path": f"{folder}/checkpoint-{step}"}

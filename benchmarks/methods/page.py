@@ -241,11 +241,14 @@ def figure(by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> Figure:
 
 def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
     """A panel for each set of questions, with a line for each method."""
+    sets = {key: sum(key in one for one in by_set.values()) for of in by_set.values() for key in of}
+    order = sorted(sets, key=lambda key: (-sets[key], key))  # a method's line is alike in all
     with style():
         drawn = Figure(figsize=(3.9 * len(by_set), 4.6), layout="constrained")
         row = np.atleast_1d(drawn.subplots(1, len(by_set)))
         for axes, (name, by_method) in zip(row, by_set.items(), strict=True):
-            _lines(axes, dict(sorted(by_method.items())), {"grpo-8": INK})
+            own = {key: by_method[key] for key in order if key in by_method}
+            _lines(axes, own, {"grpo-8": INK})
             axes.set_title(SETTINGS[name].what.split(", ")[1], fontsize=10)
         lines = {line.get_label(): line for axes in row for line in axes.lines}
         drawn.legend(handles=[*lines.values()], fontsize=9, loc="outside upper left", ncols=2)

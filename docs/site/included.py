@@ -182,7 +182,6 @@ def _sets_table() -> Iterator[str]:
 def _rates_table() -> Iterator[str]:
     """What was tried on the middle set: right over the run, by learning rate."""
     tried = json.loads((RESULTS / "methods/answers-middle/tuning.json").read_text(encoding="utf-8"))
-    tried = {key: own for key, own in tried.items() if not key.endswith("-thompson")}
     rates = sorted({rate for own in tried.values() for rate in own}, key=float)
     yield f"| method | {' | '.join(rates)} |"
     yield "|---" * (1 + len(rates)) + "|"

@@ -52,10 +52,10 @@ def main() -> None:
     parser.add_argument("--after", type=int, nargs="*", default=[], help=later)
     parser.add_argument("--out", type=Path, default=RESULT)
     args = parser.parse_args()
-    changed = settings_of(args.setting) if args.setting else {}
-    config = {**read_config(args.config), **changed}
+    name = SETTINGS[args.setting].config if args.setting else args.config
+    config = {**read_config(name), **(settings_of(args.setting) if args.setting else {})}
     values = {
-        "config": args.config,
+        "config": name,
         "setting": args.setting,
         "generated": 4 * ROWS,
         "kept": ROWS,

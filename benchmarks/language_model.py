@@ -158,10 +158,10 @@ def summary(
 
 #: What the figure shows, in its colours, by arm and rate.
 SHOWN = {
-    ("grpo-8", 1e-5): (INK, "-"),
-    ("grpo-8", 3e-5): (INK, "--"),
-    ("contrast-8-group-ended", 1e-5): (OKABE_ITO[2], "-"),
-    ("contrast-8-group-ended", 3e-5): (OKABE_ITO[2], "--"),
+    ("grpo-8", 3e-5): (INK, "-"),
+    ("contrast-8-group-ended", 3e-5): (OKABE_ITO[2], "-"),
+    ("contrast-8-group", 3e-5): (OKABE_ITO[5], "--"),
+    ("contrast-4", 3e-5): (OKABE_ITO[2], ":"),
 }
 PANELS = {
     "right": "right rollouts, %",

@@ -107,15 +107,12 @@ def tables(root: Path) -> list[Table]:
     beside = {name: side_by_side(root, name) for name in OF_SETTINGS}
     of_mixed = beside.pop("mixed-16")
     files = {name: root / RESULTS / f"variances-{name}.json" for name in beside}
+    sets = {name: measured(file) for name, file in files.items() if file.is_file()}
     return [
         Table("sums, 16 rows", ROWS_16, lambda s: SECONDS_16[s.rollouts], sums, small),
         Table("sums, 128 rows", ROWS_128, lambda s: SECONDS_128[s.rollouts], sums, small),
         Table("sums, 16 rows, methods side by side", *of_mixed, sums, small),
-        *(
-            Table(SETTINGS[name].what, *own, *measured(files[name]))
-            for name, own in beside.items()
-            if files[name].is_file()
-        ),
+        *(Table(SETTINGS[name].what, *beside[name], *own) for name, own in sets.items()),
         Table("GSM8K of the authors, n at m = 16", by_n, seconds_of.__getitem__, gsm8k, small),
         Table("GSM8K of the authors, m at n = 64", by_m, seconds_of.__getitem__, gsm8k, small),
     ]

@@ -125,6 +125,7 @@ def table(name: str) -> str:
     """A table in Markdown."""
     tables = {"methods": _methods_table, "lm": _language_model_table}
     tables |= {"sets": _sets_table, "answers": _answers_table, "rates": _rates_table}
+    tables |= {"variances": _variances_table}
     return "\n".join(tables[name]()) + "\n"
 
 
@@ -189,6 +190,21 @@ def _rates_table() -> Iterator[str]:
     for key in sorted(tried, key=lambda key: -max(first[key].values())):
         cells = [", ".join(_percent(right) for right in tried[key].get(rate, [])) for rate in rates]
         yield f"| `{key}` | {' | '.join(cells)} |"
+
+
+def _variances_table() -> Iterator[str]:
+    """What gradients of prompts share, on each set: before training, midway and at the end."""
+    yield "| set | steps before | two halves of a prompt | two prompts | τ² | σ² |"
+    yield "|---|---|---|---|---|---|"
+    for name in (name for name in SETS if (RESULTS / f"variances-{name}.json").is_file()):
+        found = read(f"variances-{name}")
+        for steps, one in ((0, found), (12, found["after_12"]), (24, found["after_24"])):
+            cosines = [f"{one['cosine_of_halves']:.2f}", f"{one['cosine_of_prompts']:.2f}"]
+            ends = [
+                f"{mean:.0f} ({low:.0f} to {high:.0f})"
+                for mean, low, high in (one["between"], one["within"])
+            ]
+            yield f"| {name.removeprefix('answers-')} | {steps} | {' | '.join([*cosines, *ends])} |"
 
 
 def _ends(found: Mapping[str, Any]) -> str:

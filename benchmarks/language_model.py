@@ -182,7 +182,6 @@ def seconds(run: dict[str, Any]) -> list[float]:
 def table(own: list[dict[str, Any]]) -> dict[str, Any]:
     """What the runs of an arm at a rate show: a run for each seed."""
     found: dict[str, Any] = {"name": NAMES[own[0]["arm"]], "rate": own[0]["rate"]}
-    found |= {"seeds": len(own), "start": fmean(run["right"][0] for run in own)}
     for series in ("right", "tokens", "clipped", "filler_rows"):
         found[f"last_{series}"] = [fmean(run[series][STEPS - 3 : STEPS]) for run in own]
     squares = [(p["squared_wrong"], p["squared_right"]) for run in own for p in run["gradients"]]

@@ -32,6 +32,7 @@ COLOURS = {
     "grpo-filter-spare-4": TOL[3],
 }
 
+_ALL_PASSES = ("grpo-2-all", "grpo-4", "grpo-8", "grpo-16")  # GRPO as TRL has it
 #: The sets of questions for the pretrained model, from easy to hard.
 SETS = ("answers-easy", "answers-middle", "answers-hard")
 
@@ -137,7 +138,8 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
     grpos = [key for key in order if is_grpo(by_method[key][0]["arm"])]
     spares = [key for key in grpos if by_method[key][0]["arm"].get("skip_fillers")]
     grpo, cheap = grpos[0], (spares or grpos)[0]
-    trl = found.get("grpo-8")  # as TRL has it: 8 rollouts, all passes
+    # as TRL has it, which makes all passes, at the best number of rollouts per prompt
+    trl = next((found[key] for key in grpos if key not in spares), None)
     methods: dict[str, Any] = {}
     for key in order:
         runs, one = by_method[key], found[key]
@@ -248,7 +250,7 @@ def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
         row = np.atleast_1d(drawn.subplots(1, len(by_set)))
         for axes, (name, by_method) in zip(row, by_set.items(), strict=True):
             own = {key: by_method[key] for key in order if key in by_method}
-            _lines(axes, own, {"grpo-8": INK})
+            _lines(axes, own, dict.fromkeys(_ALL_PASSES, INK))
             axes.set_title(SETTINGS[name].what.split(", ")[1], fontsize=10)
         lines = {line.get_label(): line for axes in row for line in axes.lines}
         drawn.legend(handles=[*lines.values()], fontsize=9, loc="outside upper left", ncols=2)

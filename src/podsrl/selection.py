@@ -15,6 +15,8 @@ from podsrl.errors import InvalidInputError
 
 #: What the user sets in the config of a host that has no config class of ours.
 OPTIONS = ("m", "rule", "baseline", "seed", "selection_weights")
+# Rules that keep a spread of rewards; where only one rollout is kept it would be a poor one.
+_KEEP_A_SPREAD = ("max_variance", "balanced", "percentile")
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,9 @@ class Selection:
 
     Args:
         num_rollouts: The number n of rollouts that are generated for each prompt.
-        num_kept: The number m of rollouts of each prompt that the update sees. With a batch rule it
-            is a mean over prompts, and may be 1.
+        num_kept: The number m of rollouts of each prompt that the update sees, at least 2. It may
+            be 1 with max_reward and the baseline "group": the best rollout; and with a batch rule,
+            where it is a mean over prompts.
         rule: A group rule or a batch rule: a name in `podsrl.RULES`, "module:function",
             "file.py:function", or a callable.
         baseline: The rewards that advantages are relative to: "kept" (the paper) or all of the
@@ -60,7 +63,9 @@ class Selection:
                 raise InvalidInputError(f"{called[field]} is not set; set it to an integer")
             if not _is_integer(value):
                 raise InvalidInputError(f"{called[field]} must be an integer; got {value!r}")
-        n_name, least = called["num_rollouts"], 1 if self.across_prompts else 2
+        alone = self.baseline == "group" and self.rule not in _KEEP_A_SPREAD
+        one_will_do = self.across_prompts or alone
+        n_name, least = called["num_rollouts"], 1 if one_will_do else 2
         if n < 2:
             raise InvalidInputError(
                 f"{n_name}={n}; allowed: at least 2, to compare with each other"
@@ -68,9 +73,10 @@ class Selection:
         allowed = f"allowed: {least} <= m <= {n} ({n_name}, rollouts generated per prompt)"
         if m < least:
             raise InvalidInputError(
-                f"{called['num_kept']}={m}; {allowed}. One rollout has no group to compare with;"
-                f" with a rule across prompts, such as {called['rule']}=max_contrast, m is a mean"
-                " over prompts, and 1 is allowed"
+                f"{called['num_kept']}={m}; {allowed}. One kept rollout has no other to"
+                f" compare with; 1 is allowed with {called['baseline']}=group and"
+                f" {called['rule']}=max_reward, and with a rule across prompts, such as"
+                f" {called['rule']}=max_contrast, where m is a mean"
             )
         if m > n:
             raise InvalidInputError(

@@ -209,12 +209,13 @@ def test_trls_metrics_are_of_all_n_and_ours_of_what_is_sent(worker, loop_of):
         assert [row["metrics"][name] for row in rows] == [pytest.approx(expected)] * len(rows), name
 
 
-def test_the_group_baseline_keeps_advantages_against_all_n(worker, loop_of):
-    made = worker(baseline="group")
+@pytest.mark.parametrize("fields", [{}, {"rule": "max_reward", "num_generations": 1}])
+def test_the_group_baseline_keeps_advantages_against_all_n(worker, loop_of, fields):
+    made = worker(baseline="group", **fields)
     rows = sent(loop_of(made), group_of(TEXTS))
     theirs = sent(loop_of(made, _AsyncRolloutLoop), group_of(TEXTS))
     of_all = {text_of(row["completion"]): row["advantage"] for row in theirs}
-    assert len(set(ids_of(rows))) == M
+    assert len(set(ids_of(rows))) == fields.get("num_generations", M)
     assert [row["advantage"] for row in rows] == [of_all[text] for text in ids_of(rows)]
 
 

@@ -309,3 +309,27 @@ def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
     assert left_out.tolist() == (4 - finished).clamp(min=0).tolist()
     assert seen["masked"] == left_out.sum()
     assert logged(trainer)[0]["pods/filler_rows"] >= left_out.sum()
+
+
+def test_one_rollout_of_each_prompt_is_its_best_one_against_all_n(make_trainer, monkeypatch):
+    """`max_reward` with m = 1: right answers alone, weighted by how rare they are."""
+    given: list[Any] = []
+    compute_loss = GRPOTrainer._compute_loss
+
+    def remember(self: Any, model: Any, inputs: dict[str, Any]) -> Any:
+        given.extend(inputs["advantages"].tolist())
+        return compute_loss(self, model, inputs)
+
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", remember)
+    best: dict[str, Any] = {"downsampling_rule": "max_reward", "advantage_baseline": "group"}
+    trainer = make_trainer(6, num_generations=1, max_steps=1, **best)
+    trainer.train()
+    table = table_of(trainer, 1)
+    rewards_P_N = table["reward"].to_numpy(float).reshape(8, 6)
+    kept_P_N = table["kept"].to_numpy(bool).reshape(8, 6)
+    assert (kept_P_N.sum(axis=1) == 1).all()
+    assert (rewards_P_N[kept_P_N] == rewards_P_N.max(axis=1)).all()
+    above = rewards_P_N.max(axis=1) - rewards_P_N.mean(axis=1)
+    advantages = above / (rewards_P_N.std(axis=1, ddof=1) + 1e-4)
+    taught = advantages[advantages > 0]  # equal rewards teach nothing, and are not passed
+    assert sorted(given) == pytest.approx(sorted(taught.tolist()), abs=1e-4)

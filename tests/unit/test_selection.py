@@ -69,6 +69,8 @@ def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects(reward):
         ({"m": None}, "m is not set"),
         ({"m": 65}, r"m=65 rollouts can't be kept of rollout\.n=64; .* raise rollout\.n"),
         ({"m": 1}, r"m=1; allowed: 2 <= m <= 64 .* trainer\.v1\.pods_sync\.rule=max_contrast"),
+        ({"m": 1, "baseline": "group"}, "baseline=group and .*rule=max_reward"),
+        ({"m": 1, "rule": "max_reward"}, "m=1; allowed: 2 <= m"),
         ({"m": 0, "rule": "max_contrast"}, "m=0; allowed: 1 <= m <= 64"),
         ({"m": 1, "n": 1, "rule": "max_contrast"}, r"rollout\.n=1; allowed: at least 2"),
         ({"m": 0}, "m=0; allowed: 2 <= m"),

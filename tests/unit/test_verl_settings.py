@@ -32,9 +32,11 @@ def test_another_modes_section_does_not_count():
         read_selection(config({"m": 16}), "pods_colocate_async")
 
 
-def test_one_rollout_per_prompt_needs_a_rule_across_prompts():
-    given = {"m": 1, "rule": "max_contrast"}
-    assert read_selection(config(given), "pods_sync").num_kept == 1
+@pytest.mark.parametrize(
+    "rule", [{"rule": "max_contrast"}, {"rule": "max_reward", "baseline": "group"}]
+)
+def test_one_rollout_per_prompt_needs_a_rule_across_prompts_or_the_best_one(rule):
+    assert read_selection(config({"m": 1, **rule}), "pods_sync").num_kept == 1
     with pytest.raises(InvalidInputError, match=r"m=1; allowed: 2 .* trainer.*rule=max_contrast"):
         read_selection(config({"m": 1}), "pods_sync")
 

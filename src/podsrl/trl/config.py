@@ -36,8 +36,8 @@ class PODSConfig(GRPOConfig):
     TRL's is changed.
 
     Raises:
-        InvalidInputError: m > n, m < 2 (m < 1 with a batch rule), an unknown baseline, a
-            combination that has no defined meaning.
+        InvalidInputError: m > n, m < 2 (`Selection` says when 1 is allowed), an unknown baseline,
+            a combination that has no defined meaning.
         UnknownNameError: There is no such rule.
     """
 

@@ -77,11 +77,12 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         m = self.args.num_generations
         self.num_rollouts = 4 * m if num_rollouts is None else num_rollouts
         self.selection = _selection(self.args, self.num_rollouts, options)
+        across = self.selection.across_prompts
         rows = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps
         if window is None:
             rows *= trainer.accelerator.num_processes
-            window = max(1, rows // m) if self.selection.across_prompts else 1
-        if not isinstance(window, int) or window * m < 2:
+            window = max(1, rows // m) if across else 1
+        if not isinstance(window, int) or window * (m if across else 2) < 2:
             raise InvalidInputError(
                 f"window={window!r} with num_generations={m}; a batch rule needs an integer, and"
                 " window x num_generations rows to keep, at least 2 to compare with each other"

@@ -94,11 +94,11 @@ def _check_schedule(arm: str, training: PODSConfig, unit: str) -> None:
     """Refuse a schedule that needs the number of steps, which a budget of time leaves open."""
     schedule = str(getattr(training.lr_scheduler_type, "value", ""))
     warmup = training.warmup_steps
-    if not schedule.startswith("constant"):
+    if not schedule.startswith(("constant", "inverse_sqrt")):
         raise InvalidInputError(
             f"arm {arm!r}: lr_scheduler_type {schedule!r} needs to know the number of steps, which"
-            f" a budget of {unit} leaves open; use constant or constant_with_warmup, or a budget of"
-            " steps"
+            f" a budget of {unit} leaves open; use constant, constant_with_warmup or inverse_sqrt,"
+            " or a budget of steps"
         )
     if 0 < warmup < 1:
         raise InvalidInputError(

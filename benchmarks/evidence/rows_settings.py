@@ -107,11 +107,11 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 
 
-def _answers(name: str, what: str, seconds: int, evaluations: int = 4) -> Setting:
-    """A set of `benchmarks.answers`."""
+def _answers(name: str, what: str, seconds: int, evaluations: int = 4, **options: int) -> Setting:
+    """A set of `benchmarks.answers`; options: of its task."""
     own = {
         "task": "answers",
-        "task_options": {"kinds": name, "test_size": 256},  # the set's name stands for its kinds
+        "task_options": {"kinds": name, "test_size": 256, **options},  # the name stands for kinds
         "model_name_or_path": "answerer",  # stands for the folder that `get_answerer` makes
         "evaluation_problems": 256,
         "evaluation_batch_size": 32,  # questions of like length: half the time of all at once
@@ -149,6 +149,7 @@ SETTINGS = {
     "answers-easy": _answers("easy", "30 to 60 % right at first", 60),
     "answers-middle": _answers("middle", "10 to 30 % right at first", 80),
     "answers-hard": _answers("hard", "2 to 10 % right at first", 150, evaluations=3),
+    "answers-few": _answers("few", "90 questions of all sets again and again", 80, train_size=90),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),

@@ -74,7 +74,8 @@ def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[f
     before = tuned_before(name)
     scores: dict[str, dict[float, list[float]]] = {}
     for key, method in methods.items():
-        known = before.get(key) or earlier.get(method.get("tuned_as"), {})
+        as_this = method.get("tuned_as")
+        known = before.get(key) or before.get(as_this) or earlier.get(as_this, {})
         scores[key] = {float(rate): values for rate, values in known.items()}
     for key, by_rate in read_tried("methods", name).items():
         if key in methods and key not in before:

@@ -1,7 +1,7 @@
 """What the comparisons of `benchmarks.evidence.rows` train: their settings and their arms."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from podslab.report.curves import Clock
@@ -149,6 +149,10 @@ SETTINGS = {
     "answers-easy": _answers("easy", "30 to 60 % right at first", 60),
     "answers-middle": _answers("middle", "10 to 30 % right at first", 80),
     "answers-hard": _answers("hard", "2 to 10 % right at first", 150, evaluations=3),
+    "answers-long": replace(
+        _answers("middle", "10 to 30 % right at first, three times as long", 240, 6),
+        rates_of="answers-middle",
+    ),
     "answers-few": _answers("few", "90 questions of all sets again and again", 80, train_size=90),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),

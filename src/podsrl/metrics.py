@@ -23,9 +23,8 @@ def selection_metrics(
     scored, dropped = ~np.isnan(rewards_P_N), generated & ~kept_P_N
     counted = kept_P_N & scored
     kept_rewards, dropped_rewards = rewards_P_N[counted], rewards_P_N[dropped & scored]
-    highest_P = np.where(counted, rewards_P_N, -np.inf).max(axis=1, initial=-np.inf)
-    lowest_P = np.where(counted, rewards_P_N, np.inf).min(axis=1, initial=np.inf)
-    teaches = (np.abs(advantages_P_N) > 1e-9) & ~np.asarray(masked_P_N)
+    differs = kept_P_N & (np.abs(advantages_P_N) > 1e-9)
+    teaches = differs & ~np.asarray(masked_P_N)
     numbers = {
         "rollouts": generated.sum(),
         "kept_rollouts": kept_P_N.sum(),
@@ -34,7 +33,7 @@ def selection_metrics(
         "kept_reward_std": kept_rewards.std(ddof=1) if kept_rewards.size > 1 else math.nan,
         "kept_tokens": tokens_P_N[kept_P_N].sum(),
         "dropped_tokens": tokens_P_N[dropped].sum(),
-        "zero_variance_groups": (kept_P_N.any(axis=1) & (highest_P <= lowest_P)).sum(),
+        "zero_variance_groups": (kept_P_N.any(axis=1) & ~differs.any(axis=1)).sum(),
         "filler_rows": (kept_P_N & ~teaches).sum(),
         "unscorable": (generated & ~scored).sum(),
     }

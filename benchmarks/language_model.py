@@ -44,6 +44,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "contrast-8-group": GROUP,
     "grpo-8-ended": {"num_rollouts": 8, "num_generations": 8, **ENDED},
     "contrast-8-group-ended": {**GROUP, **ENDED},
+    "best-8-ended": {**GROUP, "downsampling_rule": "max_reward", **ENDED},
 }
 NAMES = {
     "grpo-8": "GRPO, 8 rows of each of 2 prompts",
@@ -52,6 +53,7 @@ NAMES = {
     "contrast-8-group": "max_contrast, 8 rollouts, baseline over all 8",
     "grpo-8-ended": "GRPO, 8 rows, those cut off left out",
     "contrast-8-group-ended": "max_contrast for rare right answers, 8 rollouts of 16 prompts",
+    "best-8-ended": "the best of 8 rollouts of 16 prompts, those cut off left out",
 }
 LIMIT, STEPS, ROWS = 32, 14, 16
 PROBED = (0, 6)  # steps after which the gradients of right and of wrong rows are measured

@@ -27,6 +27,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "grpo": {"num_generations": 8, "downsampling_rule": "max_variance", "skip_fillers": False},
     "grpo_spared": {"num_generations": 8, "downsampling_rule": "max_variance"},
     "grpo_pairs": {"num_rollouts": 2, "num_generations": 2, "downsampling_rule": "max_variance"},
+    "best_of_four": {"num_rollouts": 4, "num_generations": 1, "downsampling_rule": "max_reward"}
+    | {"advantage_baseline": "group"},
     "filter": {"num_generations": 2, "downsampling_rule": "pass_band"},
     "top_advantage": {"num_generations": 2, "downsampling_rule": "top_advantage"},
     "max_contrast": {"num_generations": 1, "downsampling_rule": "max_contrast"},

@@ -29,7 +29,7 @@ COLOURS = {
     **{"top_advantage": OKABE_ITO[0], "pods": OKABE_ITO[1], "balanced": OKABE_ITO[3]},
     **{"advantage_variance": OKABE_ITO[4], "variance_top_p": OKABE_ITO[6]},
     **{"grpo-2": TOL[0], "grpo-filter-rest": TOL[1], "grpo-filter-spare": TOL[3]},
-    "grpo-filter-spare-4": TOL[3],
+    **{"grpo-filter-spare-4": TOL[3], "best-4": OKABE_ITO[5]},
 }
 
 _ALL_PASSES = ("grpo-2-all", "grpo-4", "grpo-8", "grpo-16")  # GRPO as TRL has it

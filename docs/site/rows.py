@@ -1,4 +1,4 @@
-"""Draws docs/rows.svg: sixteen rows of GRPO, and sixteen that `max_contrast` keeps.
+"""Draws docs/rows.svg: sixteen rows of GRPO, and the right ones that the best of four keeps.
 
 python docs/site/rows.py
 """
@@ -41,23 +41,24 @@ def draw() -> str:
     """The figure, with what the real rule keeps."""
     grpo = np.array([[1.0] * right + [0.0] * (8 - right) for right in GRPO])
     across = np.array([[1.0] * right + [0.0] * (4 - right) for right in ACROSS])
-    kept = podsrl.downsample_batch(across, rows=16)
-    taught = sum(16 // len(GRPO) for right in GRPO if 0 < right < 8)
+    best = np.array(podsrl.downsample(across, 1, rule="max_reward"))
+    differs = np.ptp(across, axis=1, keepdims=True) > 0
+    kept = (np.arange(4) == best) & differs
     more = 'font-weight="bold"'
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 500 400" role="img"'
-        ' aria-label="Sixteen rows of the update. GRPO: two prompts with eight rows each, and one'
-        f" prompt has no right answer, so {taught} of 16 rows teach. max_contrast: sixteen prompts"
-        ' with four rollouts each; pairs of a right and a wrong one are kept, so all 16 teach"'
+        ' aria-label="A step of 16 rows. GRPO: two prompts with eight rows each, and one prompt has'
+        " no right answer, so one prompt teaches. Best of four: sixteen prompts with four rollouts"
+        f' each; {kept.sum()} of them have right and wrong ones, and one right row of each is kept"'
         ' font-family="sans-serif">',
         '<rect width="100%" height="100%" rx="10" fill="#fff"/>',
         text(20, 36, "GRPO", more=more),
-        text(20, 58, f"2 prompts; {taught} of 16 rows teach", 14, SOFT),
+        text(20, 58, "2 prompts; 1 of them teaches", 14, SOFT),
         *batch(20, grpo, np.ones_like(grpo, dtype=bool), [78, 78 + CELL]),
-        text(20, 150, "A row teaches if answers to", 14, SOFT),
-        text(20, 170, "its prompt differ in reward.", 14, SOFT),
-        text(250, 36, "max_contrast", more=more),
-        text(250, 58, "16 prompts; all 16 rows teach", 14, SOFT),
+        text(20, 150, "A prompt teaches if its", 14, SOFT),
+        text(20, 170, "answers differ in reward.", 14, SOFT),
+        text(250, 36, "Best of four", more=more),
+        text(250, 58, f"16 prompts; {kept.sum()} of them teach", 14, SOFT),
         *batch(250, across[:8], kept[:8], [78 + CELL * p for p in range(8)]),
         *batch(368, across[8:], kept[8:], [78 + CELL * p for p in range(8)]),
         square(20, 295, True, True) + text(46, 309, "right", 14),

@@ -34,5 +34,5 @@ def test_the_gpu_comparison_is_one_that_pods_compare_accepts(tmp_path: Path, siz
     spec = Study(size, "cpu", tmp_path).spec([0, 1], {"training_seconds": 40.0})
     assert {own["per_device_train_batch_size"] for own in spec.arms.values()} == {size.rows}
     rollouts = {arm: own["num_rollouts"] for arm, own in spec.arms.items()}
-    assert rollouts == {**dict.fromkeys(rollouts, 8), "grpo_pairs": 2}
+    assert rollouts == {**dict.fromkeys(rollouts, 8), "grpo_pairs": 2, "best_of_four": 4}
     assert spec.arms["grpo"]["num_generations"] == 8

@@ -103,6 +103,7 @@ _PRETRAINED = {
     "save_strategy": "no",
     "rollout_log": True,
 }
+_RARELY = "a pretrained model that is rarely right, all at one rate"
 _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 
@@ -137,15 +138,7 @@ SETTINGS = {
         "512 prompts, again and again, at the rates for mixed difficulty", 16, 100, _few(512)
     ),
     "few-4000": Setting("4,000 prompts, at the rates for mixed difficulty", 16, 100, _few(4000)),
-    "pretrained-16": Setting(
-        "a pretrained model that is rarely right, all at one rate",
-        16,
-        300,
-        _PRETRAINED,
-        start=3e-5,
-        config="numbers",
-        evaluations=4,
-    ),
+    "pretrained-16": Setting(_RARELY, 16, 300, _PRETRAINED, 3e-5, ANSWERS, "numbers", 4),
     "answers-easy": _answers("easy", "30 to 60 % right at first", 60),
     "answers-middle": _answers("middle", "10 to 30 % right at first", 80),
     "answers-hard": _answers("hard", "2 to 10 % right at first", 150, evaluations=3),

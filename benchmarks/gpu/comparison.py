@@ -1,7 +1,6 @@
-"""GRPO, its filter and rows across prompts at equal time, by the machinery of `pods compare`.
+"""Methods at equal time on a GPU, by the machinery of `pods compare`, in this one process.
 
-All runs are made in this process, one after the other: the libraries are loaded and the GPU's
-kernels are warm for every arm alike, and no time goes to starting processes.
+So libraries are loaded and kernels are warm for every arm alike.
 """
 
 import gc
@@ -21,8 +20,7 @@ from podslab.training import run as experiment
 
 _WARM_STEPS = 2
 
-#: Eight rollouts of each prompt, or two. GRPO keeps them all, and may spare passes without
-#: gradient; the others keep rows of several times the prompts.
+#: GRPO keeps all rollouts, and may spare passes; the others keep rows of several times the prompts.
 ARMS: dict[str, dict[str, Any]] = {
     "grpo": {"num_generations": 8, "downsampling_rule": "max_variance", "skip_fillers": False},
     "grpo_spared": {"num_generations": 8, "downsampling_rule": "max_variance"},

@@ -2,10 +2,8 @@
 
 A method is a file here: a name, its source and claim, and what it sets in `PODSConfig`. To add one
 is to add a file (and a rule, which may be "file.py:function"); `--methods` also takes paths.
-
-1. Each method's learning rate is chosen from at least four, on two seeds that nothing else uses.
-2. Five other seeds are run, interleaved. Killed, it goes on where it was.
-3. One JSON per run is written to docs/results/methods/SETTING/, and the page from these alone.
+Learning rates are chosen from at least four on two seeds that nothing else uses. Then five others
+are run, interleaved. Killed, it goes on. docs/results/methods/SETTING/ gets a JSON for each run.
 
     python -m benchmarks.methods --setting mixed-16
     python -m benchmarks.methods --setting mixed-16 --methods grpo-8 max_contrast mine.yaml

@@ -69,9 +69,9 @@ class Advice:
         if settings := [f"  {name}: {value}" for name, value in self.settings().items()]:
             lines += ["\nthe settings of TRL and podsrl for it:", *settings]
             lines.append(
-                "not in this model: one right row of each prompt (num_rollouts 4, num_generations 1,"
-                " downsampling_rule max_reward, advantage_baseline group), which learned most on a"
-                " pretrained language model at g/u = 0.1. Compare it there (docs/methods.md)"
+                "not in this model: the best of 4 (num_rollouts 4, num_generations 1, baseline"
+                " group, rule max_reward), which learned most on a pretrained language model at g/u"
+                " = 0.1. Compare it there: docs/methods.md"
             )
         return "\n".join(lines)
 

@@ -138,8 +138,7 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
     grpos = [key for key in order if is_grpo(by_method[key][0]["arm"])]
     spares = [key for key in grpos if by_method[key][0]["arm"].get("skip_fillers")]
     grpo, cheap = grpos[0], (spares or grpos)[0]
-    # as TRL has it, which makes all passes, at the best number of rollouts per prompt
-    trl = next((found[key] for key in grpos if key not in spares), None)
+    trl = next((found[key] for key in grpos if key not in spares), None)  # it makes all passes
     methods: dict[str, Any] = {}
     for key in order:
         runs, one = by_method[key], found[key]

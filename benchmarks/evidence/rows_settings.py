@@ -119,7 +119,7 @@ def _answers(name: str, what: str, seconds: int, evaluations: int = 4, **options
         "max_completion_length": 16,
     }
     settings, rates_of = {**_PRETRAINED, **own}, "" if name == "middle" else "answers-middle"
-    rates = "at the rates of the middle set" if rates_of else "at the best of two to four rates"
+    rates = "at the rates of the middle set" if rates_of else "at the best of two to six rates"
     what = f"a pretrained model, {what}, {rates}"
     return Setting(what, 16, seconds, settings, 1e-5, ANSWERS, "numbers", evaluations, rates_of)
 

@@ -7,7 +7,8 @@
 cost and hours     not measured on 24 GB. The authors: 6 hours on one L40S, 64 -> 16 of one prompt.
 expected accuracy  not measured with these sizes. Published for theirs: 99 % of the best of GRPO
                    (81.64 %) after 1.5 hours in place of 3, and a best of 82.63 %. To have theirs:
-                   num_rollouts=64, num_generations=16, downsampling_rule="max_variance", the baseline "kept".
+                   num_rollouts=64, num_generations=16, downsampling_rule="max_variance",
+                   advantage_baseline="kept".
 memory             not measured. Weights take 6.2 GB twice: for training, and for vLLM, which sleeps
                    during the update. If it does not fit: MODEL = "Qwen/Qwen2.5-1.5B-Instruct".
 

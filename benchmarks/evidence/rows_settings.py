@@ -1,7 +1,7 @@
 """What the comparisons of `benchmarks.evidence.rows` train: their settings and their arms."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from podslab.report.curves import Clock
@@ -108,8 +108,10 @@ _RARE = _sums(6, 0.45)
 _RARE["tiny_options"]["steps"] = 500
 
 
-def _answers(name: str, what: str, seconds: int, evaluations: int = 4, **options: int) -> Setting:
-    """A set of `benchmarks.answers`; options: of its task."""
+def _answers(
+    name: str, what: str, seconds: int, evaluations: int = 4, tuned: bool = False, **options: int
+) -> Setting:
+    """A set of `benchmarks.answers`; tuned: has rates of its own; options: of its task."""
     own = {
         "task": "answers",
         "task_options": {"kinds": name, "test_size": 256, **options},  # the name stands for kinds
@@ -118,7 +120,7 @@ def _answers(name: str, what: str, seconds: int, evaluations: int = 4, **options
         "evaluation_batch_size": 32,  # questions of like length: half the time of all at once
         "max_completion_length": 16,
     }
-    settings, rates_of = {**_PRETRAINED, **own}, "" if name == "middle" else "answers-middle"
+    settings, rates_of = {**_PRETRAINED, **own}, "" if tuned else "answers-middle"
     rates = "at the rates of the middle set" if rates_of else "at the best of two to six rates"
     what = f"a pretrained model, {what}, {rates}"
     return Setting(what, 16, seconds, settings, 1e-5, ANSWERS, "numbers", evaluations, rates_of)
@@ -140,12 +142,9 @@ SETTINGS = {
     "few-4000": Setting("4,000 prompts, at the rates for mixed difficulty", 16, 100, _few(4000)),
     "pretrained-16": Setting(_RARELY, 16, 300, _PRETRAINED, 3e-5, ANSWERS, "numbers", 4),
     "answers-easy": _answers("easy", "30 to 60 % right at first", 60),
-    "answers-middle": _answers("middle", "10 to 30 % right at first", 80),
+    "answers-middle": _answers("middle", "10 to 30 % right at first", 80, tuned=True),
     "answers-hard": _answers("hard", "2 to 10 % right at first", 150, evaluations=3),
-    "answers-long": replace(
-        _answers("middle", "10 to 30 % right at first, three times as long", 240, 6),
-        rates_of="answers-middle",
-    ),
+    "answers-long": _answers("middle", "10 to 30 % right at first, three times as long", 240, 6),
     "answers-few": _answers("few", "90 questions of all sets again and again", 80, train_size=90),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),

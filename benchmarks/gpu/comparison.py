@@ -1,7 +1,4 @@
-"""Methods at equal time on a GPU, by the machinery of `pods compare`, in this one process.
-
-So libraries are loaded and kernels are warm for every arm alike.
-"""
+"""Methods at equal time on a GPU, by the machinery of `pods compare`, in this one process."""
 
 import gc
 import statistics

@@ -32,7 +32,6 @@ COLOURS = {
     **{"grpo-filter-spare-4": TOL[3], "best-4": OKABE_ITO[5]},
 }
 
-_ALL_PASSES = ("grpo-2-all", "grpo-4", "grpo-8", "grpo-16")  # GRPO as TRL has it
 #: The sets of questions for the pretrained model, from easy to hard.
 SETS = ("answers-easy", "answers-middle", "answers-hard")
 
@@ -129,6 +128,11 @@ def is_grpo(arm: Mapping[str, Any]) -> bool:
     return same and "prompt_selection" not in arm
 
 
+def is_trls(arm: Mapping[str, Any]) -> bool:
+    """Whether it is GRPO as TRL has it, which makes all passes."""
+    return is_grpo(arm) and not arm.get("skip_fillers")
+
+
 def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
     """What the runs of a setting show, as plain values; methods by what they learned."""
     found = {key: curves(runs) for key, runs in by_method.items()}
@@ -136,9 +140,8 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
     over_run = {key: one[:, 1:].mean(axis=1) for key, one in timely.items()}
     order = sorted(found, key=lambda key: -float(over_run[key].mean()))
     grpos = [key for key in order if is_grpo(by_method[key][0]["arm"])]
-    spares = [key for key in grpos if by_method[key][0]["arm"].get("skip_fillers")]
-    grpo, cheap = grpos[0], (spares or grpos)[0]
-    trl = next((found[key] for key in grpos if key not in spares), None)  # it makes all passes
+    trl = [key for key in grpos if is_trls(by_method[key][0]["arm"])]
+    grpo, cheap = grpos[0], next((key for key in grpos if key not in trl), grpos[0])
     methods: dict[str, Any] = {}
     for key in order:
         runs, one = by_method[key], found[key]
@@ -151,7 +154,7 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "source": runs[0]["source"],
             "fast": fast,
             "at_costs": at_costs,
-            "over_trl": trl and asdict(speed_up(trl, one)),
+            "over_trl": asdict(speed_up(found[trl[0]], one)) if trl else None,
             "over_run": over_run[key].tolist(),
             "end": timely[key][:, -1].mean(),
             "ends": timely[key][:, -1].tolist(),
@@ -249,7 +252,7 @@ def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
         row = np.atleast_1d(drawn.subplots(1, len(by_set)))
         for axes, (name, by_method) in zip(row, by_set.items(), strict=True):
             own = {key: by_method[key] for key in order if key in by_method}
-            _lines(axes, own, dict.fromkeys(_ALL_PASSES, INK))
+            _lines(axes, own, {key: INK for key in own if is_trls(own[key][0]["arm"])})
             axes.set_title(SETTINGS[name].what.split(", ")[1], fontsize=10)
         lines = {line.get_label(): line for axes in row for line in axes.lines}
         drawn.legend(handles=[*lines.values()], fontsize=9, loc="outside upper left", ncols=2)

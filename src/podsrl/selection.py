@@ -9,14 +9,14 @@ from typing import Any, Literal
 import numpy as np
 
 from podsrl.advantages import BASELINES
-from podsrl.downsampling import Rule, downsample, is_batch_rule, resolve_rule
+from podsrl.downsampling import Rule, downsample, group_rules, is_batch_rule, resolve_rule
 from podsrl.downsampling.doors import keep_rows, refuse_infinite
 from podsrl.errors import InvalidInputError
 
 #: What the user sets in the config of a host that has no config class of ours.
 OPTIONS = ("m", "rule", "baseline", "seed", "selection_weights")
 # Rules that keep a spread of rewards; where only one rollout is kept it would be a poor one.
-_KEEP_A_SPREAD = ("max_variance", "balanced", "percentile")
+_KEEP_A_SPREAD = (group_rules.max_variance, group_rules.balanced, group_rules.percentile)
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Selection:
                 raise InvalidInputError(f"{called[field]} is not set; set it to an integer")
             if not _is_integer(value):
                 raise InvalidInputError(f"{called[field]} must be an integer; got {value!r}")
-        alone = self.baseline == "group" and self.rule not in _KEEP_A_SPREAD
-        one_will_do = self.across_prompts or alone
-        n_name, least = called["num_rollouts"], 1 if one_will_do else 2
+        rule = resolve_rule(self.rule)
+        alone = self.baseline == "group" and rule not in _KEEP_A_SPREAD
+        n_name, least = called["num_rollouts"], 1 if alone or is_batch_rule(rule) else 2
         if n < 2:
             raise InvalidInputError(
                 f"{n_name}={n}; allowed: at least 2, to compare with each other"

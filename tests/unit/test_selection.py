@@ -7,6 +7,7 @@ import pytest
 
 from podsrl import RULES, batch_rule, downsample, downsample_batch, register_rule
 from podsrl.downsampling import resolve_rule
+from podsrl.downsampling.group_rules import max_variance
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.selection import Selection
 
@@ -70,6 +71,7 @@ def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects(reward):
         ({"m": 65}, r"m=65 rollouts can't be kept of rollout\.n=64; .* raise rollout\.n"),
         ({"m": 1}, r"m=1; allowed: 2 <= m <= 64 .* trainer\.v1\.pods_sync\.rule=max_contrast"),
         ({"m": 1, "baseline": "group"}, "baseline=group and .*rule=max_reward"),
+        ({"m": 1, "baseline": "group", "rule": max_variance}, "m=1; allowed: 2 <= m"),
         ({"m": 1, "rule": "max_reward"}, "m=1; allowed: 2 <= m"),
         ({"m": 0, "rule": "max_contrast"}, "m=0; allowed: 1 <= m <= 64"),
         ({"m": 1, "n": 1, "rule": "max_contrast"}, r"rollout\.n=1; allowed: at least 2"),

@@ -82,7 +82,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         if window is None:
             rows *= trainer.accelerator.num_processes
             window = max(1, rows // m) if across else 1
-        if not isinstance(window, int) or window * (m if across else 2) < 2:
+        if not isinstance(window, int) or window < 1 or (across and window * m < 2):
             raise InvalidInputError(
                 f"window={window!r} with num_generations={m}; a batch rule needs an integer, and"
                 " window x num_generations rows to keep, at least 2 to compare with each other"

@@ -88,13 +88,14 @@ SECONDS_128 = {128: 120 / 50, 512: 120 / 31}
 GSM8K = "beta:0.7,0.3"
 #: Methods that were trained side by side; CPPO keeps 16 of 64 rollouts. GRPO spares idle passes.
 _BOTH = {"grpo-2": Sizes(8, 2, 2), "top_advantage": Sizes(8, 8, 2)}
-_SETS = _BOTH | {"max_contrast-4": Sizes(16, 4, 1), "pods-32": Sizes(2, 32, 8)}
+_BOTH |= {"best-4": Sizes(16, 4, 1)}
+_SETS = _BOTH | {"pods-32": Sizes(2, 32, 8)}
 OF_SETTINGS = {f"answers-{one}": _SETS for one in ("easy", "middle", "hard")}
-OF_SETTINGS["mixed-16"] = (
-    _BOTH
-    | {"grpo-filter-rest": Sizes(2, 8, 8), "max_contrast": Sizes(16, 3, 1)}
-    | {"balanced": Sizes(4, 16, 4), "pods": Sizes(1, 64, 16)}
-)
+OF_SETTINGS["mixed-16"] = _BOTH | {
+    "grpo-filter-rest": Sizes(2, 8, 8),
+    "balanced": Sizes(4, 16, 4),
+    "pods": Sizes(1, 64, 16),
+}
 
 
 def tables(root: Path) -> list[Table]:

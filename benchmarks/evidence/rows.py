@@ -46,7 +46,6 @@ from benchmarks.evidence.rows_settings import (
     WORDS,
 )
 from podslab.recommend.costs import Sizes
-from podslab.recommend.measured_run import read_measured
 from podslab.report import summary as words
 from podslab.report.drawing import render
 from podslab.report.figures import describe, draw
@@ -147,7 +146,6 @@ def measure(name: str) -> dict[str, Any]:
         n, m = arm.config["num_rollouts"], arm.config["num_generations"]
         rows = setting.rows * arm.config["gradient_accumulation_steps"]
         sizes[arm.name] = Sizes(rows // m, n, m)
-    predicted = foreseen(comparison, sizes, grpo)
     arms = {}
     summaries = summarise(comparison)
     pairs = zip(comparison.arms, summaries, strict=True)
@@ -164,7 +162,6 @@ def measure(name: str) -> dict[str, Any]:
             "measured": asdict(summary.speedups[grpo]) if arm.name != grpo else None,
             "at_costs": asdict(speed_up(*equally_long(*pair))) if arm.name != grpo else None,
             "at_costs_whole": asdict(speed_up(*pair)) if arm.name != grpo else None,
-            "predicted": predicted[arm.name],
             "filler_share": float(np.mean(fillers)) / sizes[arm.name].rows,
         }
     drawn = draw(comparison, summaries)["accuracy"]
@@ -192,17 +189,6 @@ def by_answers(name: str) -> dict[str, Any]:
         }
         for arm, summary in zip(comparison.arms, summarise(comparison), strict=True)
     }
-
-
-def foreseen(comparison: Comparison, sizes: Mapping[str, Sizes], grpo: str) -> dict[str, float]:
-    """Learned per second by docs/theory.md, relative to GRPO's: from rewards and steps alone."""
-    population = read_measured(*(run.folder for run in comparison.runs)).population
-    learned = {}
-    for arm in comparison.arms:
-        prompts, n, m = sizes[arm.name]
-        steps = float(np.nanmean(arm.curves.steps[:, -1]))
-        learned[arm.name] = population.signal(n, m, prompts).worth(prompts) * steps
-    return {name: value / learned[grpo] for name, value in learned.items()}
 
 
 def _speedup(found: Mapping[str, Any], arms: Sequence[str], clock: str) -> Speedup:

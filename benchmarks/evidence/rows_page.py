@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
-from benchmarks.evidence.harness import NEAR, RESULTS, mean_and_spread, with_interval
+from benchmarks.evidence.harness import RESULTS, mean_and_spread, with_interval
 from benchmarks.evidence.rows_settings import AUTHORS, ROWS, SEEDS, SETTINGS, WORDS
 from benchmarks.evidence.tuning import best
 from podslab.report import summary as words
@@ -16,7 +15,6 @@ from podslab.report.statistics import Speedup
 def page(found: Mapping[str, Any]) -> str:
     """The whole page, from what `measure` gave of each setting; those not run are named."""
     missing = [name for name in ROWS if name not in found]
-    near = sum(how_right(one["arms"])[1] >= NEAR for one in found.values())
     parts = [
         "# Where to spend the rows of an update, measured\n",
         "`python -m benchmarks.evidence.rows`; with `--only condense` this page is written again."
@@ -26,12 +24,9 @@ def page(found: Mapping[str, Any]) -> str:
         " there counts as 0. *At the"
         f" authors' costs*: the same curves where generating a rollout takes {AUTHORS.generate:g} s"
         f" and each pass over one {AUTHORS.update:g} s, up to the time that both last; *whole run*:"
-        " to 99 % of what that GRPO reaches in all of its time. *Predicted*:"
-        " learned per second by [the model](../theory.md), from the pass rates of these runs and"
-        " the steps made. What it means: [evidence](../evidence.md).\n",
+        " to 99 % of what that GRPO reaches in all of its time. What it means:"
+        " [evidence](../evidence.md).\n",
         "![Speed-up over the best GRPO in every setting](rows.png)\n",
-        f"The arm predicted to be best has at least {NEAR:.0%} of the best mean accuracy in {near}"
-        f" of {len(found)} settings.\n",
         *(section(name, one) for name, one in found.items()),
         rates_table(found),
     ]
@@ -47,9 +42,9 @@ def section(name: str, found: Mapping[str, Any]) -> str:
         f"## {setting.what[0].upper()}{setting.what[1:]}, {setting.rows} rows per step\n",
         f"`--settings {name}`, {found['seconds']} s a run, {SEEDS} seeds; {found['made']}.\n",
         "| arm | prompts | n → m | learning rate | steps | mean over the run | at the end"
-        " | times as fast | median over seeds | at the authors' costs | whole run | predicted"
+        " | times as fast | median over seeds | at the authors' costs | whole run"
         " | rows that teach nothing |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     columns = [("measured", with_interval), ("measured", words.median)]
     columns += [("at_costs", with_interval), ("at_costs_whole", with_interval)]
@@ -59,18 +54,13 @@ def section(name: str, found: Mapping[str, Any]) -> str:
         lines.append(
             f"| {WORDS[arm]} | {prompts} | {n} → {m} | {one['learning_rate']:.3g} |"
             f" {one['steps']:.0f} | {mean_and_spread(one['over_run'])} | {one['end']} |"
-            f" {' | '.join(speeds)} | {one['predicted']:.2f} | {one['filler_share']:.0%} |"
+            f" {' | '.join(speeds)} | {one['filler_share']:.0%} |"
         )
-    choice, share, rank = how_right(found["arms"])
-    verdict = (
-        f"Predicted and measured mean accuracy have a rank correlation of {rank:.2f}. The arm"
-        f" predicted to be best, {WORDS[choice]}, has {share:.0%} of the best mean accuracy."
-    )
     arms = ", ".join(f"`{arm}` is {WORDS[arm]}" for arm in found["arms"])
     figure = f"rows-{name}.png"  # where the runs are still there to draw it
     drawn = [f"![{found['caption']}]({figure})\n\n*In the figure {arms}.*", ""]
     drawn = drawn if (RESULTS / figure).is_file() else []
-    return "\n".join([*lines, "", verdict, "", *answers_table(found), *drawn])
+    return "\n".join([*lines, "", *answers_table(found), *drawn])
 
 
 def answers_table(found: Mapping[str, Any]) -> list[str]:
@@ -94,16 +84,6 @@ def answers_table(found: Mapping[str, Any]) -> list[str]:
 
 def _shown(values: Mapping[str, Any] | None, show: Callable[[Speedup], str]) -> str:
     return "reference" if values is None else show(Speedup(**values))
-
-
-def how_right(arms: Mapping[str, Any]) -> tuple[str, float, float]:
-    """The arm predicted to be best, what share of the best mean accuracy it has, and the rank
-    correlation of predicted and measured."""
-    predicted = {arm: one["predicted"] for arm, one in arms.items()}
-    measured = {arm: float(np.mean(one["over_run"])) for arm, one in arms.items()}
-    rank = spearmanr([*predicted.values()], [*measured.values()]).statistic
-    choice = max(predicted, key=lambda arm: predicted[arm])
-    return choice, measured[choice] / max(measured.values()), float(rank)
 
 
 def rates_table(found: Mapping[str, Any]) -> str:

@@ -78,7 +78,7 @@ def test_rows_can_be_given(capsys, tmp_path):
     found = recommendation_of(tmp_path)["recommended"]
     assert (found["prompts"], found["settings"]["skip_fillers"]) == (64, True)
     assert main([*GIVEN, *flags[:-2], "--m", "1", "--n", "1,4"]) == 0
-    assert "recommended: 16 prompts, 4 -> 1 across the batch" in capsys.readouterr().out
+    assert "recommended: 16 prompts, 4 -> 1 (the best)" in capsys.readouterr().out
 
 
 @pytest.mark.slow

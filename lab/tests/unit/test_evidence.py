@@ -10,7 +10,6 @@ import pytest
 from benchmarks.evidence import harness
 from podslab.report.curves import ArmCurves
 from podslab.report.drawing import render
-from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.statistics import speed_up
 from podsrl.errors import InvalidInputError
 from support.synthetic_rollouts import rollouts
@@ -96,34 +95,6 @@ def write_comparison(folder, arms, config=None):
             )  # fmt: skip
             run.write_rollouts(1, rollouts(n=n, m=m))
             run.write_environment()
-
-
-def test_arms_of_the_same_rows_are_put_beside_what_the_model_foresees(tmp_path):
-    from benchmarks.evidence.rows import foreseen
-    from podslab.recommend.costs import Sizes
-    from podslab.recommend.populations import measured
-
-    rising = [0.1, 0.2, 0.4]
-    write_comparison(tmp_path / "cell", {"grpo": (4, 4, rising, 1.0), "few": (8, 2, rising, 0.5)})
-    sizes = {"grpo": Sizes(1, 4, 4), "few": Sizes(2, 8, 2)}
-    found = foreseen(
-        load_comparison([tmp_path / "cell"], Choices(references=["grpo"])), sizes, "grpo"
-    )
-    # two groups of both sizes from two seeds of each arm; every arm made 20 steps
-    population = measured([[1 - r / (n - 1) for r in range(n)] for n in (4, 4, 4, 4, 8, 8, 8, 8)])
-    few, grpo = population.signal(8, 2).worth(2), population.signal(4, 4).worth(1)
-    assert found == {"grpo": 1.0, "few": pytest.approx(few / grpo, rel=0.02)}
-    assert few > 1.5 * grpo
-
-
-def test_a_prediction_is_judged_by_the_order_of_the_arms_and_by_its_choice():
-    pytest.importorskip("trl")
-    from benchmarks.evidence.rows_page import how_right
-
-    arms = {"grpo16": (1.0, 0.5), "few": (2.0, 0.45), "pods": (0.5, 0.3)}
-    found = {arm: {"predicted": one, "over_run": [mean]} for arm, (one, mean) in arms.items()}
-    # few and grpo16 change places: 1 - 6 x 2 / (3 x 8)
-    assert how_right(found) == ("few", pytest.approx(0.9), pytest.approx(0.5))
 
 
 def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monkeypatch):

@@ -133,16 +133,17 @@ def test_what_is_recommended_is_the_best_of_the_grid_by_brute_force(rows, costs,
 
 
 def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
-    advice = advise(BetaRates(0.5, 0.5), LONG_STEPS, NOW)
-    assert str(advice.choice.sizes) == "16 prompts, 4 -> 1 across the batch"
+    advice = advise(KnownRates((0.2,)), LONG_STEPS, NOW)
+    assert str(advice.choice.sizes) == "16 prompts, 4 -> 1 (the best)"
     assert (
         "times as much per second as GRPO with skip_fillers with 1 prompt, 16 -> 16"
         in advice.reason
     )
     batch = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1}
-    across = {"num_rollouts": 4, "num_generations": 1, "downsampling_rule": "max_contrast"}
-    assert advice.settings() == across | batch
-    advice = advise(BetaRates(0.5, 0.5), LONG_STEPS, NOW, m=[2, 4, 8, 16])
+    best = {"downsampling_rule": "max_reward", "advantage_baseline": "group"}
+    assert advice.settings() == {"num_rollouts": 4, "num_generations": 1} | best | batch
+    # where many prompts are nearly always right, wrong answers tell as much
+    advice = advise(BetaRates(0.5, 0.5), LONG_STEPS, NOW)
     assert str(advice.choice.sizes) == "8 prompts, 4 -> 2"
     assert advice.settings() == {"num_rollouts": 4, "num_generations": 2} | batch
     # where a step costs nothing by itself, pairs without passes over equal ones are a selection
@@ -153,17 +154,17 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
 
 def test_many_rollouts_pay_where_few_are_right():
     advice = advise(KnownRates((0.01,)), LONG_STEPS, Sizes(1, 16, 16))
-    assert advice.choice.sizes == Sizes(4, 64, 4)
-    assert advice.relative(advice.choice) == pytest.approx(3.018, abs=0.005)
-    assert "no larger n than 64 was compared" in advice.table()
+    assert advice.choice.sizes == Sizes(16, 16, 1)
+    assert advice.relative(advice.choice) == pytest.approx(4.33, abs=0.01)
+    assert "no larger n than 16 was compared" in advice.table()
     only = advise(KnownRates((0.01,)), EXPENSIVE_UPDATE, Sizes(1, 16, 16), n=[4, 8], m=[2, 4])
     assert "no larger n than 8 was compared" in only.table()
     assert {cell.sizes.n for cell in only.cells if cell.sizes.m < 4} == {2, 4, 8}
 
 
-def test_one_who_chooses_across_the_batch_is_compared_with_two_rollouts_of_half_the_prompts():
+def test_one_who_keeps_the_best_is_compared_with_two_rollouts_of_half_the_prompts():
     now = Sizes(16, 4, 1)
-    advice = advise(BetaRates(0.5, 0.5), LONG_STEPS, now, m=[2])
+    advice = advise(KnownRates((0.2,)), LONG_STEPS, now, m=[2])
     assert str(advice.plain.sizes) == "8 prompts, 2 -> 2"
     assert {cell.sizes.m for cell in advice.cells} == {1, 2}
     assert advice.choice.sizes == now
@@ -202,15 +203,6 @@ def test_where_all_rewards_are_equal_the_present_sizes_stay_and_nothing_is_set(n
     assert table.count("        —\n") == len(advice.cells)
     assert "nan" not in table
     assert "settings" not in table
-
-
-@pytest.mark.parametrize("prompts", [512, 4097])
-def test_across_many_prompts_at_least_eight_batches_are_simulated(prompts):
-    half = KnownRates((0.5,)).signal(2, 1, prompts)
-    again = ResampledRewards([[0.0, 1.0], [0.5, 1.0, 0.5]]).signal(2, 1, prompts)
-    assert half.contrast == pytest.approx(0.5, abs=0.02)  # half of the prompts fill all rows
-    assert 0.3 < again.contrast <= 0.5
-    assert min(half.spread, again.spread) > 0
 
 
 def test_a_batch_of_other_rows_keeps_the_memory_of_a_device():
@@ -266,21 +258,21 @@ def test_what_pays_depends_on_the_cost_of_generating():
     pays = advise(BetaRates(0.5, 0.5), LONG_STEPS, NOW).pays
     assert pays.way == "drop rows and choose prompts"
     assert pays.ratio == pytest.approx((2.0 + 16 * 0.05) / (1.0 + 16 * 0.42))
-    assert pays.drop == pytest.approx(1.45, abs=0.01)
-    assert pays.choose == pytest.approx(1.41, abs=0.01)
-    assert pays.both == pytest.approx(1.69, abs=0.01)
+    assert pays.drop == pytest.approx(1.28, abs=0.01)
+    assert pays.choose == pytest.approx(1.42, abs=0.01)
+    assert pays.both == pytest.approx(1.68, abs=0.01)
     # from there on generation is so dear that only history saves any
     assert 0.5 < pays.turns_at < 5
     dear = replace(LONG_STEPS, generate=Line(2.0, (1.1 * pays.turns_at * 7.72 - 2.0) / 16))
     late = advise(BetaRates(0.5, 0.5), dear, NOW).pays
     assert (late.way, late.both / late.choose) == ("choose prompts", pytest.approx(1.0, abs=0.05))
-    said = "the best GRPO with skip_fillers, predicted: drop rows 1.45"
+    said = "the best GRPO with skip_fillers, predicted: drop rows 1.28"
     assert said in str(pays)
 
 
 def test_pairs_without_idle_passes_need_no_rows_dropped_where_a_step_itself_costs_nothing():
     pays = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW).pays
-    assert (pays.way, pays.drop, pays.turns_at) == ("choose prompts", 1.0, None)
+    assert (pays.way, pays.drop) == ("choose prompts", 1.0)
     # pairs that differ are one in four, and one in two of chosen prompts: 2 g / V + 2 u each
     assert pays.choose == pytest.approx((0.1 / 0.25 + 0.84) / (0.1 / 0.5 + 0.84), rel=0.07)
 

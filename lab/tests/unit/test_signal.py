@@ -17,7 +17,7 @@ from podslab.recommend.populations import (
     measured,
 )
 from podslab.recommend.signal import Variances, contrasts
-from podsrl import downsample, downsample_batch
+from podsrl import downsample
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError
 
@@ -88,8 +88,8 @@ def test_the_expected_gradient_is_the_contrast_times_the_difference_of_mean_scor
         (Sizes(1, 8, 8), 400_000, 0.01),
         (Sizes(4, 8, 2), 400_000, 0.01),
         (Sizes(16, 6, 2), 400_000, 0.01),
-        (Sizes(16, 4, 1), 16_000, 0.08),  # across the batch, where every batch is a call
-        (Sizes(4, 3, 1), 8_000, 0.08),
+        (Sizes(16, 4, 1), 400_000, 0.03),  # the best one, where the mean of n stands for the rate
+        (Sizes(4, 8, 1), 400_000, 0.03),
     ],
     ids=str,
 )
@@ -118,21 +118,27 @@ def test_what_a_step_is_worth_is_that_of_simulated_gradients(sizes, groups, with
     drawn = random.random((len(prompt_G), n, 1)) > chances.cumsum(axis=1)[prompt_G][:, None]
     answer_G_N = drawn.sum(axis=2).clip(max=answers - 1)
     rewards = (answer_G_N < 4).astype(float)
-    if m == 1:
-        batches = rewards.reshape(-1, prompts, n)
-        mask = np.concatenate([downsample_batch(batch, prompts, seed=0) for batch in batches])
-    else:
-        mask = np.zeros(rewards.shape, dtype=bool)
-        np.put_along_axis(mask, downsample(rewards, m, seed=0), True, axis=1)
+    mask = np.zeros(rewards.shape, dtype=bool)
+    rule = "max_reward" if m == 1 else "max_variance"
+    np.put_along_axis(mask, downsample(rewards, m, rule, seed=0), True, axis=1)
     everyone = np.broadcast_to(np.arange(n), rewards.shape)
-    advantages = group_advantages(np.where(mask, rewards, np.nan), everyone, eps=1e-12)
+    baseline = rewards if m == 1 else np.where(mask, rewards, np.nan)
+    advantages = group_advantages(baseline, everyone, eps=1e-12)
     of_rollouts = scores[prompt_G[:, None], answer_G_N]
     group_G_D = np.einsum("gn,gnd->gd", np.where(mask, advantages, 0.0), of_rollouts) / m
     step_S_D = group_G_D.reshape(-1, prompts, 6).mean(axis=1)
     share = (step_S_D.mean(axis=0) ** 2).sum() / (step_S_D**2).sum(axis=1).mean()
-    assert KnownRates(rates).signal(n, m, prompts).worth(prompts, variances) == pytest.approx(
-        share, rel=within
-    )
+    worth = KnownRates(rates).signal(n, m).worth(prompts, variances)
+    assert worth == pytest.approx(share, rel=within)
+
+
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_rewards_that_are_only_seen_give_the_signal_of_the_best_that_rates_give(n):
+    drawn = np.random.default_rng(0).random((512, 16)) < np.repeat(RATES, 128)[:, None]
+    seen = ResampledRewards(drawn.astype(float).tolist(), "max_reward").signal(n, 1)
+    known = MeasuredRates(tuple(drawn.sum(axis=1).tolist()), (16,) * 512).signal(n, 1)
+    for name in ("contrast", "chance", "square"):
+        assert getattr(seen, name) == pytest.approx(getattr(known, name), rel=0.05), name
 
 
 def test_more_prompts_are_worth_more_and_in_the_end_all_alike():

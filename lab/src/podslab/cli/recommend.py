@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     rows = "of the update per step, prompts x m, where costs are given (%(default)s)"
     parser.add_argument("--rows", type=number(int, 2), default=_ROWS, help=rows)
     parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m to 16m)")
-    m = "m to compare (1, which is across the batch, all even ones that fit, and rows)"
+    m = "m to compare (1, which is the best one, all even ones that fit, and rows)"
     parser.add_argument("--m", type=_sizes, default=[], help=m)
     out = "where to write (default: recommendation in the first RUN, else here)"
     parser.add_argument("--out", type=_folder, metavar="FOLDER", help=out)

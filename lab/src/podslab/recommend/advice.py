@@ -10,6 +10,8 @@ from podslab.recommend.costs import Batch, Costs, Sizes
 from podslab.recommend.populations import Population
 from podslab.recommend.what_pays import WhatPays, what_pays
 
+_BEST = {"downsampling_rule": "max_reward", "advantage_baseline": "group"}
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -44,13 +46,13 @@ class Advice:
         lines = [f"{self.pays}\n"] if self.pays else []
         lines += [
             f"Ways to spend {self.now.rows} rows per step; n = num_rollouts, m = num_generations.",
-            "m = 1: across the batch, as many rows as prompts. std: of a prompt's kept rewards,"
-            " mean over rows. equal: rows of prompts whose kept rewards are equal, with no"
-            f" gradient. learned: per second; {self.plain.sizes}, {self.batch.grpo}, is 1.\n",
+            "m = 1: the best rollout, with its advantage among all n. std: of a prompt's kept"
+            " rewards; with m = 1 the push of the best. equal: prompts of equal rewards, without"
+            f" a gradient. learned: per second; {self.plain.sizes}, {self.batch.grpo}, is 1.\n",
             "prompts    n    m   seconds  generate    update     std   equal  learned",
         ]
         for cell in self.cells:
-            (prompts, n, m), equal, phases = cell.sizes, abs(1 - cell.signal.chance), cell.phases
+            (prompts, n, m), equal, phases = cell.sizes, 1 - cell.signal.chance, cell.phases
             lines.append(
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
                 f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"
@@ -68,11 +70,6 @@ class Advice:
             )
         if settings := [f"  {name}: {value}" for name, value in self.settings().items()]:
             lines += ["\nthe settings of TRL and podsrl for it:", *settings]
-            lines.append(
-                "not in this model: the best of 4 (num_rollouts 4, num_generations 1, baseline"
-                " group, rule max_reward), which learned most on a pretrained language model at g/u"
-                " = 0.1. Compare it there: docs/methods.md"
-            )
         return "\n".join(lines)
 
     def settings(self) -> dict[str, Any]:
@@ -87,7 +84,7 @@ class Advice:
         return {
             "num_rollouts": sizes.n,
             "num_generations": sizes.m,
-            **({"downsampling_rule": "max_contrast"} if sizes.m == 1 else {}),
+            **(_BEST if sizes.m == 1 else {}),
             # with n > m it is the default
             **({"skip_fillers": True} if sizes.n == sizes.m and self.batch.spares else {}),
             "per_device_train_batch_size": batch.rows,

@@ -41,13 +41,13 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
     Args:
         rows: prompts x m.
         n: to compare; default: m to 16m by doubling. n = m, plain GRPO, is always in.
-        m: to compare; default: 1 (across the batch), all even ones, and `rows` itself.
+        m: to compare; default: 1 (the best one), all even ones, and `rows` itself.
 
     Raises:
         InvalidInputError: an m that does not divide the rows.
 
     >>> [str(sizes) for sizes in splits(4, n=[8])]  # doctest: +NORMALIZE_WHITESPACE
-    ['4 prompts, 8 -> 1 across the batch', '2 prompts, 2 -> 2', '2 prompts, 8 -> 2',
+    ['4 prompts, 8 -> 1 (the best)', '2 prompts, 2 -> 2', '2 prompts, 8 -> 2',
      '1 prompt, 4 -> 4', '1 prompt, 8 -> 4']
     """
     if wrong := [one for one in m if rows % one]:
@@ -71,7 +71,7 @@ def grid(
     """What the sizes cost, and teach of such prompts. batch: by default all rows at once."""
     cells = []
     for one in sizes:
-        signal = population.signal(one.n, one.m, one.prompts)
+        signal = population.signal(one.n, one.m)
         worth = signal.worth(one.prompts, variances)
         passed = (batch or Batch(one.rows)).passed(one, signal.chance)
         cells.append(Cell(one, passed, costs.phases(one, passed), signal, worth))

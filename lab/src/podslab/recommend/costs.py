@@ -14,7 +14,7 @@ from podsrl.errors import InvalidInputError
 class Sizes(NamedTuple):
     """Of an optimiser step: prompts, and for each n rollouts generated and m kept.
 
-    m = 1: a mean over prompts, as many rows as prompts, chosen across the batch.
+    m = 1: the best rollout of each prompt, with the advantage that it has among all n.
 
     >>> print(Sizes(8, 8, 2), Sizes(8, 8, 2).rows, sep=": ")
     8 prompts, 8 -> 2: 16
@@ -42,7 +42,7 @@ class Sizes(NamedTuple):
 
     def __str__(self) -> str:
         prompts = "1 prompt" if self.prompts == 1 else f"{self.prompts} prompts"
-        return f"{prompts}, {self.n} -> {self.m}{' across the batch' if self.m == 1 else ''}"
+        return f"{prompts}, {self.n} -> {self.m}{' (the best)' if self.m == 1 else ''}"
 
 
 class Batch(NamedTuple):

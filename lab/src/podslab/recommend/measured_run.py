@@ -42,7 +42,7 @@ def read_measured(*runs: RunFolder) -> Measured:
     """Costs from the metrics of runs, and rewards from their rollouts, of all steps alike.
 
     Runs of several arms give the costs at several n and m. Rewards are taken as those of
-    max_variance, unless all runs have another group rule.
+    max_variance, unless all runs have another group rule and keep several rows of a prompt.
 
     Raises:
         InvalidInputError: no run, no timed steps, no rollouts, or no rewards.
@@ -74,9 +74,9 @@ def read_measured(*runs: RunFolder) -> Measured:
             f"{where} holds no rollouts to learn pass rates from (rollout_log was off): give"
             " --pass_rates"
         )
-    rule = rules.pop() if len(rules) == 1 else "max_variance"
-    rule = "max_variance" if rule is None or is_batch_rule(resolve_rule(rule)) else rule
     now, batch = min(sizes, key=lambda one: one[0].rows)
+    rule = rules.pop() if len(rules) == 1 and now.m > 1 else "max_variance"
+    rule = "max_variance" if rule is None or is_batch_rule(resolve_rule(rule)) else rule
     return Measured(
         now=now,
         batch=batch,

@@ -4,13 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import optimize, special, stats
 
-from podslab.recommend.signal import Floats, Signal, contrasts
-from podsrl.downsampling import Rule, downsample, downsample_batch, resolve_rule
+from podslab.recommend.signal import Floats, Signal, contrasts, pushes
+from podsrl.downsampling import Rule, downsample, resolve_rule
 from podsrl.downsampling.group_rules import max_variance
 from podsrl.errors import InvalidInputError
 
@@ -24,26 +23,21 @@ _MOST_GROUPS = 512
 class _Counted(ABC):
     """Binary rewards and max_variance: all that matters is the number right among n.
 
-    With m = 1 rows are chosen across the batch, by max_contrast.
+    With m = 1 the best one is kept, by max_reward with advantages of all n.
     """
 
     @abstractmethod
     def counts(self, n: int) -> Floats:
         """Probability of K right among n rollouts of a random prompt, K = 0..n."""
 
-    def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
-        """What an update on m of n rollouts per prompt sees: the exact sum over K.
-
-        Across batches of so many prompts, as for m = 1, by simulation.
-        """
+    def signal(self, n: int, m: int) -> Signal:
+        """What an update on m of n rollouts per prompt sees: the exact sum over K."""
+        counts = self.counts(n)
         if m == 1:
-            shares, random = self.counts(n), np.random.default_rng(n)
-            right_D = random.choice(n + 1, _batches(prompts) * prompts, p=shares / shares.sum())
-            return _signal_across((np.arange(n) < right_D[:, None]).astype(float), prompts)
-        of_count, counts = contrasts(n, m), self.counts(n)
+            return Signal.of_best(*pushes(n), counts)
+        of_count = contrasts(n, m)
         differ, square = counts @ (of_count > 0), counts @ of_count**2
-        contrast = float(counts @ of_count)
-        return Signal(contrast, float(differ), m, float(square), float(square) - contrast**2)
+        return Signal(float(counts @ of_count), float(differ), m, float(square))
 
 
 @dataclass(frozen=True)
@@ -142,49 +136,29 @@ class ResampledRewards:
         self.rewards_G = [np.asarray(rewards, float) for rewards in rewards_G[::step]]
         self.rule = rule
 
-    def signal(self, n: int, m: int, prompts: int = 1) -> Signal:
-        """Mean and share above zero of the kept rewards' standard deviation."""
+    def signal(self, n: int, m: int) -> Signal:
+        """What an update on m of n rollouts per prompt sees."""
         random = np.random.default_rng([0, n])
-        least = _batches(prompts) * prompts if m == 1 else 0
-        draws = max(8, _DRAWS // len(self.rewards_G), -(-least // len(self.rewards_G)))
+        draws = max(8, _DRAWS // len(self.rewards_G))
         drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
-        rewards_D_N = np.concatenate(drawn)
+        rewards_D_N = np.ma.masked_invalid(np.concatenate(drawn))
+        least = 1e-9 * np.abs(rewards_D_N).max()  # what counts as a difference
         if m == 1:
-            return _signal_across(random.permutation(rewards_D_N)[:least], prompts)
-        kept = downsample(rewards_D_N, m, self.rule, seed=[0, n, m])
-        mask_D_N = np.zeros(rewards_D_N.shape, dtype=bool)
-        np.put_along_axis(mask_D_N, kept, True, axis=-1)
-        return _signal_of(rewards_D_N, mask_D_N, m)
+            above_D = (rewards_D_N.max(axis=-1) - rewards_D_N.mean(axis=-1)).filled(0.0)
+            deviation_D = rewards_D_N.std(axis=-1).filled(0.0)
+            differ_D = deviation_D > least
+            advantages_D = np.divide(above_D, deviation_D, np.zeros_like(above_D), where=differ_D)
+            return Signal.of_best(advantages_D, advantages_D * above_D)
+        known_D_N = rewards_D_N.filled(np.nan)
+        kept_D_M = downsample(known_D_N, m, self.rule, seed=[0, n, m])
+        kept_rewards = np.ma.masked_invalid(np.take_along_axis(known_D_N, kept_D_M, axis=-1))
+        deviation = kept_rewards.std(axis=-1).filled(0.0)
+        contrast, square = float(deviation.mean()), float((deviation**2).mean())
+        return Signal(contrast, float((deviation > least).mean()), m, square)
 
 
 #: A distribution of prompts.
 Population = _Counted | ResampledRewards
-
-
-def _batches(prompts: int) -> int:
-    """Simulated: 8 to 256, of half the groups of other estimates, as each takes a choice."""
-    return max(8, min(256, _DRAWS // 2 // prompts))
-
-
-def _signal_across(rewards_D_N: Floats, prompts: int) -> Signal:
-    """Of batches of so many prompts, and as many rows, which `downsample_batch` chooses."""
-    whole = rewards_D_N[: len(rewards_D_N) // prompts * prompts]
-    batches = whole.reshape(-1, prompts, rewards_D_N.shape[1])
-    kept = np.concatenate([downsample_batch(batch, prompts, seed=0) for batch in batches])
-    return _signal_of(np.concatenate(batches), kept, 1, prompts)
-
-
-def _signal_of(rewards_D_N: Floats, kept_D_N: Any, m: int, prompts: int = 1) -> Signal:
-    """What the kept rollouts teach; a prompt counts by how many times m rows it has."""
-    kept_rewards = np.ma.masked_invalid(np.where(kept_D_N, rewards_D_N, np.nan))
-    deviation = kept_rewards.std(axis=-1).filled(0.0)
-    differ = deviation > 1e-9 * np.abs(rewards_D_N[np.isfinite(rewards_D_N)]).max(initial=1e-9)
-    weight = kept_D_N.sum(axis=-1) / m
-    taught = weight * deviation
-    spread = prompts * taught.reshape(-1, prompts).mean(axis=1).var()
-    means = (taught.mean(), (weight * differ).mean(), (taught**2).mean(), spread)
-    contrast, chance, square, spread = map(float, means)
-    return Signal(contrast, chance, m, square, spread)
 
 
 def _draw(random: np.random.Generator, rewards: Floats, n: int, draws: int) -> Floats:

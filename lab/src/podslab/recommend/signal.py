@@ -23,6 +23,20 @@ def contrasts(n: int, m: int) -> Floats:
     return np.asarray(kept_K_M.std(axis=-1))
 
 
+def pushes(n: int) -> tuple[Floats, Floats]:
+    """Of the best of n rollouts alone, for each number right: its advantage, and what it pushes.
+
+    Both have shape (n + 1,). The push is the advantage times the reward's distance from the mean of
+    all n, in the units of `contrasts`; docs/theory.md, "One right row alone".
+
+    >>> pushes(2)[1].tolist()
+    [0.0, 0.5, 0.0]
+    """
+    share_K = np.arange(1, n + 1) / n  # of right ones
+    advantage_K = np.sqrt((1 - share_K) / share_K)
+    return np.append(0.0, advantage_K), np.append(0.0, advantage_K * (1 - share_K))
+
+
 @dataclass(frozen=True)
 class Variances:
     """What a prompt's gradient has beside the direction that all prompts share, in units of it.
@@ -43,22 +57,26 @@ MEASURED = Variances(between=18.0, within=23.0)
 class Signal:
     """What an update on m of n rollouts of each prompt sees, on average over prompts.
 
-    Across the batch a prompt that has w times m rows counts w times.
-
     contrast: expected standard deviation of the kept rewards: the length of the expected policy
-        gradient in units of (mean score of right rollouts - mean score of wrong ones).
-    chance: share of groups whose kept rewards differ at all; only those move the weights.
+        gradient in units of (mean score of right rollouts - mean score of wrong ones). With m = 1
+        the expected push of the best one, where the mean square of advantages is 1.
+    chance: share of groups whose rewards, kept or with m = 1 all, differ; only those move weights.
     m: rollouts kept.
-    square: expected variance of the kept rewards: the mean square where contrast is the mean.
-    spread: variance of a batch's mean deviation, times its prompts: square - contrast^2, but less
-        across the batch, where prompts compete for its rows.
+    square: the mean square of that of which contrast is the mean.
     """
 
     contrast: float
     chance: float
     m: int
     square: float
-    spread: float
+
+    @classmethod
+    def of_best(cls, advantages: Floats, pushes: Floats, weights: Floats | None = None) -> "Signal":
+        """With m = 1, of groups with these advantages and pushes of their best rollout."""
+        chance = float(np.average(advantages > 0, weights=weights))
+        unit = np.average(advantages**2, weights=weights) / (chance or 1.0) or 1.0
+        contrast, square = (np.average(pushes**k, weights=weights) for k in (1, 2))
+        return cls(float(contrast / np.sqrt(unit)), chance, 1, float(square / unit))
 
     def worth(self, prompts: float, variances: Variances = MEASURED) -> float:
         r"""The share of a step's expected squared gradient that all prompts share, 0..1.
@@ -69,6 +87,6 @@ class Signal:
         optimiser; docs/theory.md derives that. With ever more prompts, P, it goes to 1.
         """
         shared = self.contrast**2
-        of_prompts = self.spread + variances.between * self.square
+        of_prompts = (1 + variances.between) * self.square - shared
         noise = of_prompts + variances.within * self.chance / self.m
         return shared / (shared + noise / prompts) if shared else 0.0

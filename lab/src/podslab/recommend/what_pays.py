@@ -55,9 +55,8 @@ class WhatPays:
 
 def what_pays(population: Population, costs: Costs, cells: list[Cell], batch: Batch) -> WhatPays:
     """What each way gains at these costs; pass rates count as known where prompts are chosen."""
-    sizes = [cell.sizes for cell in cells if cell.sizes.m == 1 or cell.sizes.n == cell.sizes.m]
     known = by_history(population)
-    chosen = [] if known is None else grid(known, costs, sizes, batch)
+    chosen = [] if known is None else grid(known, costs, [cell.sizes for cell in cells], batch)
 
     def gains(at: Costs) -> list[float]:
         """Of dropping, of choosing, of both, over the best GRPO of random prompts."""

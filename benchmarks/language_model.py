@@ -11,7 +11,6 @@ new prompts, so the share of right ones is the accuracy before that step.
 import argparse
 import json
 from collections import defaultdict
-from itertools import accumulate
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -161,24 +160,16 @@ def summary(
 #: What the figure shows, in its colours, by arm and rate.
 SHOWN = {
     ("grpo-8", 3e-5): (INK, "-"),
+    ("grpo-4", 3e-5): (INK, ":"),
     ("contrast-8-group-ended", 3e-5): (OKABE_ITO[2], "-"),
-    ("contrast-8-group", 3e-5): (OKABE_ITO[5], "--"),
-    ("contrast-4", 3e-5): (OKABE_ITO[2], ":"),
+    ("contrast-8-group", 3e-5): (OKABE_ITO[5], "-"),
+    ("contrast-4", 3e-5): (OKABE_ITO[4], "-"),
 }
 PANELS = {
     "right": "right rollouts, %",
     "tokens": "tokens of a rollout",
     "clipped": "cut off at 32 tokens, %",
 }
-
-
-def seconds(run: dict[str, Any]) -> list[float]:
-    """Processor seconds of training up to each step; a probed step counts as the median one."""
-    probed = {probe["step"] for probe in run["gradients"]}
-    update = run["cpu_seconds_update"]
-    usual = median(spent for step, spent in enumerate(update) if step not in probed)
-    update = [usual if step in probed else one for step, one in enumerate(update)]
-    return list(accumulate(map(sum, zip(run["cpu_seconds_generate"], update, strict=True))))
 
 
 def table(own: list[dict[str, Any]]) -> dict[str, Any]:
@@ -193,19 +184,19 @@ def table(own: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def draw(arms: dict[tuple[str, float], list[dict[str, Any]]]) -> None:
-    """A line for each arm and rate, the mean of its seeds, up to the time that all last."""
+    """A line for each arm and rate, the mean of its seeds by step."""
     with style():
         figure = Figure(figsize=(4.9 * len(PANELS), 4.2), layout="constrained")
         row = figure.subplots(1, len(PANELS))
         for axes, (series, label) in zip(row, PANELS.items(), strict=True):
             for key in (key for key in SHOWN if key in arms):
-                times = np.linspace(0, min(seconds(run)[-1] for run in arms[key]), 50)
-                values = [np.interp(times, seconds(run), run[series]) for run in arms[key]]
+                values = np.mean([run[series][:STEPS] for run in arms[key]], axis=0)
                 colour, dashes = SHOWN[key]
                 scale = 1 if series == "tokens" else 100
-                name = f"{NAMES[key[0]]}, {key[1]:g}"
-                axes.plot(times, scale * np.mean(values, 0), color=colour, ls=dashes, label=name)
-            axes.set(xlabel="seconds of training", ylabel=label, xlim=0, ylim=0)
+                name = f"{NAMES[key[0]]}, {len(arms[key])} seeds"
+                steps = range(1, STEPS + 1)
+                axes.plot(steps, scale * values, color=colour, ls=dashes, label=name)
+            axes.set(xlabel="step", ylabel=label, xlim=(1, STEPS), ylim=0)
         figure.legend(*row[0].get_legend_handles_labels(), fontsize=9, loc="outside upper left")
         write_whole(RESULTS / "language-model.png", render(figure, "png"))
 

@@ -48,7 +48,9 @@ class PODSConfig(GRPOConfig):
     )
     downsampling_rule: str = described(
         "max_variance",
-        "Which rollouts to keep. A group rule keeps m of each prompt: max_variance, max_reward,"
+        "Which rollouts to keep. To begin with: max_reward with num_generations=1, num_rollouts=4"
+        " and advantage_baseline='group' keeps the best of four, which learned most on a language"
+        " model (docs/methods.md). A group rule keeps m of each prompt: max_variance, max_reward,"
         " random, percentile, balanced. A batch rule, such as max_contrast, keeps m per prompt on"
         " average, any number of each. Your own: a name you registered, 'file.py:function',"
         " 'module:function'.",

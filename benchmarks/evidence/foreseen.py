@@ -107,8 +107,7 @@ def tables(root: Path) -> list[Table]:
     by_m = [arm for arm in arms if arm.sizes.n == 64]
     beside = {name: side_by_side(root, name) for name in OF_SETTINGS}
     of_mixed = beside.pop("mixed-16")
-    files = {name: root / RESULTS / f"variances-{name}.json" for name in beside}
-    sets = {name: measured(file) for name, file in files.items() if file.is_file()}
+    sets = {name: measured(root / RESULTS / f"variances-{name}.json") for name in beside}
     return [
         Table("sums, 16 rows", ROWS_16, lambda s: SECONDS_16[s.rollouts], sums, small),
         Table("sums, 128 rows", ROWS_128, lambda s: SECONDS_128[s.rollouts], sums, small),

@@ -196,7 +196,7 @@ def _variances_table() -> Iterator[str]:
     """What gradients of prompts share, on each set: before training, midway and at the end."""
     yield "| set | steps before | two halves of a prompt | two prompts | τ² | σ² |"
     yield "|---|---|---|---|---|---|"
-    for name in (name for name in SETS if (RESULTS / f"variances-{name}.json").is_file()):
+    for name in SETS:
         found = read(f"variances-{name}")
         for steps, one in ((0, found), (12, found["after_12"]), (24, found["after_24"])):
             cosines = [f"{one['cosine_of_halves']:.2f}", f"{one['cosine_of_prompts']:.2f}"]

@@ -155,6 +155,7 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "fast": fast,
             "at_costs": at_costs,
             "over_trl": asdict(speed_up(found[trl[0]], one)) if trl else None,
+            "first_over_it": asdict(speed_up(one, found[order[0]])) if key != order[0] else None,
             "over_run": over_run[key].tolist(),
             "end": timely[key][:, -1].mean(),
             "ends": timely[key][:, -1].tolist(),

@@ -143,7 +143,7 @@ SETTINGS = {
     "pretrained-16": Setting(_RARELY, 16, 300, _PRETRAINED, 3e-5, ANSWERS, "numbers", 4),
     "answers-easy": _answers("easy", "30 to 60 % right at first", 60),
     "answers-middle": _answers("middle", "10 to 30 % right at first", 80, tuned=True),
-    "answers-hard": _answers("hard", "2 to 10 % right at first", 150, evaluations=3),
+    "answers-hard": _answers("hard", "2 to 10 % right at first", 150, evaluations=6),
     "answers-long": _answers("middle", "10 to 30 % right at first, three times as long", 240, 6),
     "answers-few": _answers("few", "90 questions of all sets again and again", 80, train_size=90),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),

@@ -52,7 +52,7 @@ class Advice:
             "prompts    n    m   seconds  generate    update     std   equal  learned",
         ]
         for cell in self.cells:
-            (prompts, n, m), equal, phases = cell.sizes, 1 - cell.signal.chance, cell.phases
+            (prompts, n, m), equal, phases = cell.sizes, abs(1 - cell.signal.chance), cell.phases
             lines.append(
                 f"{prompts:7d}{n:5d}{m:5d}{cell.seconds:10.4g}{phases['generate']:10.4g}"
                 f"{phases['update']:10.4g}{cell.signal.contrast:8.3f}{equal:8.0%}"

@@ -140,8 +140,8 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
     over_run = {key: one[:, 1:].mean(axis=1) for key, one in timely.items()}
     order = sorted(found, key=lambda key: -float(over_run[key].mean()))
     grpos = [key for key in order if is_grpo(by_method[key][0]["arm"])]
-    trl = [key for key in grpos if is_trls(by_method[key][0]["arm"])]
-    grpo, cheap = grpos[0], next((key for key in grpos if key not in trl), grpos[0])
+    spared = (key for key in grpos if not is_trls(by_method[key][0]["arm"]))
+    grpo, cheap = grpos[0], next(spared, grpos[0])
     methods: dict[str, Any] = {}
     for key in order:
         runs, one = by_method[key], found[key]
@@ -154,7 +154,6 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "source": runs[0]["source"],
             "fast": fast,
             "at_costs": at_costs,
-            "over_trl": asdict(speed_up(found[trl[0]], one)) if trl else None,
             "first_over_it": asdict(speed_up(one, found[order[0]])) if key != order[0] else None,
             "over_run": over_run[key].tolist(),
             "end": timely[key][:, -1].mean(),

@@ -96,9 +96,8 @@ def _methods() -> Iterator[tuple[str, str]]:
             prefix = f"methods.{name}.{key}"
             if found["fast"]:
                 yield from _times(prefix, found["fast"])
-            for name_of, speed in (("over-trl", "over_trl"), ("first", "first_over_it")):
-                if found[speed]:
-                    yield from _times(f"{prefix}.{name_of}", found[speed])
+            if found["first_over_it"]:
+                yield from _times(f"{prefix}.first", found["first_over_it"])
             if found["at_costs"] and found["at_costs"]["ratio"]:
                 yield f"{prefix}.costs", f"{found['at_costs']['ratio']:.2f}"
             yield f"{prefix}.right", _percent(fmean(found["over_run"]))

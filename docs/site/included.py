@@ -108,11 +108,13 @@ def _methods() -> Iterator[tuple[str, str]]:
 
 
 def _by_cost() -> Iterator[tuple[str, str]]:
+    """By g/u, over the best GRPO that spares passes ("at") and over TRL's ("over-trls-at")."""
     for name, one in read("methods").items():
-        for key, times in one.get("by_cost", {}).items():
-            for ratio, value in times.items():
-                if value:
-                    yield f"methods.{name}.{key}.at.{ratio}", f"{value:.2f}"
+        for of, said in (("by_cost", "at"), ("by_cost_over_trls", "over-trls-at")):
+            for key, times in one.get(of, {}).items():
+                for ratio, value in times.items():
+                    if value:
+                        yield f"methods.{name}.{key}.{said}.{ratio}", f"{value:.2f}"
 
 
 def _first_script() -> Iterator[tuple[str, str]]:

@@ -249,18 +249,17 @@ def figure(by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> Figure:
 
 
 def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
-    """A panel for each set of questions, with a line for each method."""
-    sets = {key: sum(key in one for one in by_set.values()) for of in by_set.values() for key in of}
-    order = sorted(sets, key=lambda key: (-sets[key], key))  # a method's line is alike in all
+    """A panel for each set of questions, with a line for each method that was run on all."""
+    common = sorted(set.intersection(*(set(of) for of in by_set.values())))
     with style():
-        drawn = Figure(figsize=(3.9 * len(by_set), 4.6), layout="constrained")
+        drawn = Figure(figsize=(3.9 * len(by_set), 3.9), layout="constrained")
         row = np.atleast_1d(drawn.subplots(1, len(by_set)))
         for axes, (name, by_method) in zip(row, by_set.items(), strict=True):
-            own = {key: by_method[key] for key in order if key in by_method}
+            own = {key: by_method[key] for key in common}
             _lines(axes, own, {key: INK for key in own if is_trls(own[key][0]["arm"])})
             axes.set_title(SETTINGS[name].what.split(", ")[1], fontsize=10)
-        lines = {line.get_label(): line for axes in row for line in axes.lines}
-        drawn.legend(handles=[*lines.values()], fontsize=9, loc="outside upper left", ncols=2)
+        lines = {line.get_label(): line for line in row[0].lines}
+        drawn.legend(handles=[*lines.values()], fontsize=9, loc="outside upper left", ncols=4)
     return drawn
 
 

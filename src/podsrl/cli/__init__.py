@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
     if verb is None and words and words[0] in _LAB_VERBS:
         raise MissingDependencyError(
-            f"{words[0]} belongs to the laboratory: pip install podsrl-lab, in a checkout -e lab"
+            f"{words[0]} belongs to the laboratory: in a checkout pip install -e . -e lab"
         )
     modules = {name: importlib.import_module(verbs[name]) for name in ([verb] if verb else verbs)}
     parser, own = _parser(modules)

@@ -1,11 +1,9 @@
 """PODS for slime: two functions to name on its command line (docs/other-trainers.md has all of it).
 
-    --rollout-sample-filter-path podsrl.slime.select_rollouts
-    --custom-reward-post-process-path podsrl.slime.post_process_rewards
-    --custom-config-path pods.yaml        # pods: {m: 16}
-    --global-batch-size P*m/steps         # of P prompts; not --num-steps-per-rollout
-
-Nothing here imports slime; its `args` and `Sample` objects are used as they come.
+--rollout-sample-filter-path podsrl.slime.select_rollouts
+--custom-reward-post-process-path podsrl.slime.post_process_rewards
+--custom-config-path pods.yaml        # pods: {m: 16}
+--global-batch-size P*m/steps         # of P prompts; not --num-steps-per-rollout
 """
 
 import logging
@@ -38,7 +36,7 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     Raises:
         InvalidInputError: Bad options, or a --global-batch-size that doesn't divide the kept rows,
             of which slime would cut off the rest.
-        UnsupportedError: A rollout of several samples.
+        UnsupportedError: A rollout of several samples; or slime would move advantages of a "group".
     """
     given, n = getattr(args, "pods", None), args.n_samples_per_prompt
     if not isinstance(given, dict):
@@ -47,6 +45,11 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
             " --custom-config-path a YAML file with, for example, pods: {m: 16}"
         )
     selection = Selection.from_options(given, n, where="pods.", n_name="--n-samples-per-prompt")
+    if selection.baseline == "group" and getattr(args, "normalize_advantages", False):
+        raise UnsupportedError(
+            "--normalize-advantages subtracts the mean of all kept rows, so that with pods.baseline"
+            "=group those that teach nothing are pushed down: leave it out, or give baseline: kept"
+        )
     m, size = selection.num_kept, args.global_batch_size
     rows = args.rollout_batch_size * m
     dynamic = getattr(args, "use_dynamic_global_batch_size", False)
@@ -68,6 +71,9 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
         group[:] = [group[place] for place in kept]
         for sample, advantage in zip(group, advantages.tolist(), strict=True):
             sample.metadata[_ADVANTAGE] = advantage
+            if sample.reward is None:  # of which slime's own metrics make an error
+                key, sample.metadata["unscorable"] = getattr(args, "reward_key", None), True
+                sample.reward = {key: 0.0} if key else 0.0
     scored = [one for of_group in rewards for one in of_group if not math.isnan(one)]
     mean = np.mean(scored) if scored else math.nan
     logger.info(

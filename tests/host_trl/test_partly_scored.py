@@ -1,12 +1,16 @@
 """A reward function that returns None for some rollouts, and others that score them."""
 
 import asyncio
+import math
 import queue
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+from podsrl.trl.rollouts import Kept, Rollouts, weighted_sums
 from support.trl_runs import equal, logged, table_of, weights
 
 
@@ -35,6 +39,24 @@ def test_a_rollout_that_one_function_could_not_score_is_kept_last_and_told_once(
     assert first["pods/unscorable"] == 0
     (said,) = [r.message for r in caplog.records if "gave no reward" in r.message]
     assert said.startswith("step 1: reward function 'judge' gave no reward to 8 of 24 rollouts")
+
+
+@pytest.mark.parametrize(
+    ("parts", "weights", "why"),
+    [
+        ([[-1, 1], [-1, 1], [None, 1], [None, 1]], [1, 1], "the two that were graded are equal"),
+        ([[1, 0], [1, 0], [None, 0], [None, 0]], [1, 0], "what weighs nothing grades nothing"),
+    ],
+)
+def test_what_was_not_graded_is_no_0_in_the_mean_of_the_group(parts, weights, why):
+    parts_P_N_F = torch.tensor([[[math.nan if p is None else p for p in of] for of in parts]])
+    weights_F = torch.tensor(weights, dtype=torch.float32)
+    rewards_P_N = weighted_sums(parts_P_N_F, weights_F)
+    masked_P_N = torch.zeros(1, 4, dtype=torch.bool)
+    of = Rollouts(0, 0, {}, parts_P_N_F, rewards_P_N, weights_F, masked_P_N)
+    assert of.scores().isnan().tolist() == [[False, False, True, True]]
+    kept = Kept(of, torch.tensor([[True, False, False, False]]), rank=0, world=1)
+    assert kept.advantages("group", "group").tolist() == [0.0], why
 
 
 def test_a_function_of_weight_0_is_only_logged(make_trainer, caplog):
@@ -97,7 +119,7 @@ def test_the_asynchronous_worker_keeps_them_last_too(monkeypatch, tmp_path):
     trainer = AsyncGRPOTrainer(
         str(tmp_path / "model"), [easy, judge], args, questions(), weight_transfer=object()
     )
-    worker = PODSRolloutWorker(trainer, n)
+    worker = PODSRolloutWorker(trainer, n, baseline="group")
     loop = SelectingLoop(
         **worker._loop_kwargs, rollout_buffer=queue.Queue(), metrics_queue=queue.Queue(),
         model_version_value=SimpleNamespace(value=1), exception_info_queue=None,
@@ -112,3 +134,7 @@ def test_the_asynchronous_worker_keeps_them_last_too(monkeypatch, tmp_path):
     assert sum(record["kept"]) == 4
     assert not any(record["kept"][::3])  # those that `judge` left out
     assert worker._summarise([record])["pods/partly_scored"] == 3
+    # graded are 8, 8, 6, 8, 10: mean 8, variance 8/5
+    rewards, kept = np.array(record["rewards"]), np.array(record["kept"])
+    expected = (rewards[kept] - 8) / math.sqrt(8 / 5)
+    assert np.array(record["advantages"])[kept] == pytest.approx(expected, abs=1e-6)

@@ -62,6 +62,28 @@ def test_with_other_micro_batches_a_resumed_run_generates_before_each_step(make_
     assert again._step % again.args.steps_per_generation == 0
 
 
+def test_a_checkpoint_of_another_buffer_generates_first(make_trainer):
+    """Its rows were cut into other parts than this run takes."""
+    first = make_trainer(8, max_steps=2, num_iterations=2, save_strategy="steps", save_steps=1)
+    first.train()
+    folder = Path(first.args.output_dir)
+    assert first.args.steps_per_generation == 1
+    again = make_trainer(8, max_steps=2, num_iterations=2, steps_per_generation=2)
+    again.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
+    assert again.state.global_step == 2
+    assert again.rollouts_generated > first.rollouts_generated
+
+
+def test_a_run_that_went_back_is_resumed_from_its_own_newest_checkpoint(make_trainer):
+    first = make_trainer(8, max_steps=3, save_strategy="steps", save_steps=1)
+    first.train()
+    folder = Path(first.args.output_dir)
+    back = make_trainer(8, max_steps=2, save_strategy="steps", save_steps=1)
+    back.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
+    assert checkpoint.last_complete(folder) == folder / "checkpoint-2"
+    assert (folder / "previous-1" / "checkpoint-3").is_dir()
+
+
 @pytest.mark.parametrize("writes", ["_save_optimizer_and_scheduler", "_save_rng_state"])
 def test_a_run_killed_while_it_saves_keeps_the_checkpoint_before(make_trainer, writes):
     trainer = make_trainer(8, max_steps=3, save_strategy="steps", save_steps=1, save_total_limit=1)
@@ -94,4 +116,4 @@ def test_a_renamed_checkpoint_keeps_the_rollouts_before_it(make_trainer):
     assert RunFolder(folder).rollout_steps() == [1, 2, 3]
     assert [row["step"] for row in RunFolder(folder).metrics()] == [1, 2, 3]
     assert oldest.read_bytes() == before
-    assert not (folder / "previous-1").exists()
+    assert [path.name for path in (folder / "previous-1").iterdir()] == ["checkpoint-3"]

@@ -137,16 +137,14 @@ def test_an_output_of_another_kind_than_what_is_read_is_refused(capsys, tmp_path
     assert not list(tmp_path.glob("kept*"))
 
 
-def test_what_is_written_can_be_read_in_any_script(tmp_path):
+def test_lines_are_written_byte_for_byte(tmp_path):
     path, out = tmp_path / "rollouts.jsonl", tmp_path / "kept.jsonl"
     row = {"prompt": "größe", "reward": 0.10, "text": "数 \\u00e9 \U0001f600", "cut": "\ud83d"}
     other = {"prompt": "größe", "reward": 1}
     # as json.dumps writes it, with a code for each letter beyond ASCII; and as it is read
     path.write_text(json.dumps(row) + "\n" + json.dumps(other, ensure_ascii=False) + "\n", "utf-8")
     assert main(["select", str(path), "--keep", "2", "--output", str(out)]) == 0
-    first, second = out.read_text("utf-8").splitlines()
-    assert '"prompt": "größe", "reward": 0.1, "text": "数 \\\\u00e9 \U0001f600"' in first
-    assert [json.loads(first), json.loads(second)] == [row, other]
+    assert out.read_bytes() == path.read_bytes()
     # also where the terminal's encoding has no such letters
     command = [sys.executable, "-m", "podsrl.cli", "select", str(path), "--keep", "2"]
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}

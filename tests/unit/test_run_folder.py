@@ -103,6 +103,15 @@ def test_truncating_forgets_everything_after_the_step(tmp_path):
     assert run.finished() is None
 
 
+def test_going_back_sets_later_checkpoints_aside_as_the_newest_is_resumed_from(tmp_path):
+    for name in ("checkpoint-5", "checkpoint-10", "checkpoint-20", "checkpoint-best"):
+        (tmp_path / name).mkdir()
+    RunFolder(tmp_path).truncate_after(10)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["checkpoint-10", "checkpoint-5", "checkpoint-best", "previous-1"]
+    assert [path.name for path in (tmp_path / "previous-1").iterdir()] == ["checkpoint-20"]
+
+
 def test_the_records_of_an_earlier_run_are_set_aside_and_nothing_else(tmp_path):
     run = RunFolder(tmp_path)
     run.write_config({"arm": "pods"})

@@ -119,6 +119,18 @@ def test_a_sample_without_a_reward_is_kept_last_and_has_advantage_0(how):
     raw, processed = post_process_rewards(args, data[0])
     assert raw[:2] == processed[:2] == [0.0, 0.0]
     assert not any(math.isnan(advantage) for advantage in processed)
+    assert [sample.reward for sample in data[0][:2]] == [0.0, 0.0]  # slime's metrics round it
+
+
+def test_advantages_over_the_group_are_not_centred_again():
+    """slime would subtract the batch's mean, and push down rows that teach nothing."""
+    given = {"m": 1, "rule": "max_reward", "baseline": "group"}
+    size = {"global_batch_size": PROMPTS}
+    with pytest.raises(UnsupportedError, match="--normalize-advantages"):
+        select_rollouts(arguments(given, normalize_advantages=True, **size), groups())
+    data = groups()
+    select_rollouts(arguments(given, normalize_advantages=False, **size), data)
+    assert [len(group) for group in data] == [1] * PROMPTS
 
 
 def test_a_sample_without_a_reward_never_reaches_a_trainer_that_takes_raw_rewards():

@@ -64,25 +64,18 @@ def run(args: argparse.Namespace) -> int:
 
         output.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(source.take(kept), output, compression="zstd")
-    elif output:
-        write_whole(output, b"".join(source[place] + b"\n" for place in kept))
     else:
-        sys.stdout.buffer.write(b"".join(source[place] + b"\n" for place in kept))
+        lines = b"".join(source[place] + b"\n" for place in kept)
+        write_whole(output, lines) if output else sys.stdout.buffer.write(lines)
     print(f"kept {len(kept)} of {len(rows)} rollouts in {len(groups)} groups", file=sys.stderr)
     return 0
 
 
 def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
-    """The rollouts of a JSONL file, and its lines, with characters in place of their codes."""
+    """The rollouts of a JSONL file, and its lines."""
     numbered = enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
     lines = [(f"{path}, line {i}", line) for i, line in numbered if line.strip()]
-    rows = [json_object(line, where) for where, line in lines]
-    return rows, [
-        json.dumps(row, ensure_ascii=False).encode(errors="backslashreplace")
-        if rb"\u" in line
-        else line
-        for row, (_, line) in zip(rows, lines, strict=True)
-    ]
+    return [json_object(line, where) for where, line in lines], [line for _, line in lines]
 
 
 def _read_parquet(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:

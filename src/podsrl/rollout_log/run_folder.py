@@ -149,22 +149,28 @@ class RunFolder:
         return rows
 
     def truncate_after(self, step: int) -> None:
-        """Forget what was recorded after `step`, before a run resumes there."""
+        """Forget what was recorded after `step`, where a run resumes; set later saves aside."""
         for name in ("metrics.jsonl", "evaluations.jsonl"):
             files.keep_steps(self.path / name, step)
         for later in self.rollout_steps():
             if later > step:
                 self.rollout_path(later).unlink()
         (self.path / "finished.json").unlink(missing_ok=True)
+        saved = {path: path.name.rpartition("-")[2] for path in self.path.glob("checkpoint-*")}
+        self._move([path for path, at in saved.items() if at.isdigit() and int(at) > step])
 
     def set_aside(self) -> Path | None:
         """Move what an earlier run left to a folder of its own; None if it left nothing."""
-        if not self.is_used:
+        found = [path for name in (*_SETTINGS, *_RESULTS) for path in self.path.glob(name)]
+        return self._move(found) if self.is_used else None
+
+    def _move(self, paths: Sequence[Path]) -> Path | None:
+        if not paths:
             return None
         names = (self.path / f"{_PREVIOUS}{number}" for number in itertools.count(1))
         aside = next(path for path in names if not path.exists())
         aside.mkdir()
-        for path in [path for name in (*_SETTINGS, *_RESULTS) for path in self.path.glob(name)]:
+        for path in paths:
             path.rename(aside / path.name)
         return aside
 

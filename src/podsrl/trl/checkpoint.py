@@ -60,8 +60,10 @@ class ResumableTrainer(GRPOTrainer):
                 " weights and optimiser are the same, other rollouts are drawn"
             )
             return
-        self._step = state["micro_step"] if state["buffered_inputs"] else 0  # or generate first
-        self._buffered_inputs = state["buffered_inputs"]
+        buffered = state["buffered_inputs"] or ()
+        goes_on = len(buffered) == self.args.steps_per_generation  # else generate first
+        self._step = state["micro_step"] if goes_on else 0
+        self._buffered_inputs = buffered if goes_on else None
         self.batch_is_scored = state["batch_is_scored"]
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -74,6 +76,7 @@ class ResumableTrainer(GRPOTrainer):
         """Our state first: trainer_state.json, which transformers writes last, says it is whole."""
         folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / "trainer_state.json").unlink(missing_ok=True)  # of a run that went back since
         torch.save(self.state_dict(), state_file(folder, self.accelerator.process_index))
         self.write_prompts()
         self.accelerator.wait_for_everyone()

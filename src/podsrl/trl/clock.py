@@ -22,12 +22,11 @@ class PhaseClock(TrainerCallback):
     """Times every optimiser step, from its first micro-batch to the end of the optimiser's step.
 
     Evaluation, logging and checkpoints happen between steps and are left out. What a step spends
-    outside `phase(...)` blocks is its update: log-probs, forward, backward, optimiser. The kind
-    "cpu" counts the seconds that this process computed, on all its threads. It knows no GPU.
+    outside `phase(...)` blocks is its update: log-probs, forward, backward, optimiser.
     """
 
-    def __init__(self, kind: str = "wall") -> None:
-        self.now = now if kind == "wall" else time.process_time
+    def __init__(self) -> None:
+        self.now = now
         self.training_seconds = 0.0  # of all steps so far, kept across resumes
         self.last_step: dict[str, float] = {}  # seconds of the last finished step, by phase
         self.spent: defaultdict[str, float] = defaultdict(float)  # of the step, by phase
@@ -72,7 +71,7 @@ class StepCallback(TrainerCallback):
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Without gradients torch's optimisers move nothing; DeepSpeed holds them elsewhere."""
         if not self.trainer.gradients_are_scored:
-            logger.warning("step %d: no rollout could be scored; no update", state.global_step + 1)
+            logger.warning("step %d: no rollout could be scored", state.global_step + 1)
             kwargs["optimizer"].zero_grad(set_to_none=True)
         self.trainer.gradients_are_scored = False
 

@@ -69,7 +69,8 @@ class SelectingLoop(_AsyncRolloutLoop):
         chosen = self._selection.select(rollouts.scores().numpy(), numbers[0])
         kept_P_N = np.array([np.isin(range(rewards_P_N.shape[1]), places) for places in chosen])
         baseline = self._selection.baseline
-        advantages_P_N = group_advantages(rewards_P_N, kept_P_N, baseline, eps=1e-8, correction=0)
+        compared_P_N = rollouts.compared().numpy()
+        advantages_P_N = group_advantages(compared_P_N, kept_P_N, baseline, eps=1e-8, correction=0)
         rows_R = [rows for _, rows_N in scored for rows in rows_N]
         if not kept_P_N.all():  # with n = m every value stays TRL's own
             of_all = _means([rows[0].metrics for rows in rows_R if rows])

@@ -39,8 +39,7 @@ class Rollouts:
     def partly(self) -> torch.Tensor:
         """Where a function gave no reward to a rollout that others scored, shape (P, N, F).
 
-        TRL's sum counts 0 there. A function of weight 0 is left out, and so is one that scored none
-        of the group, as it may be for other prompts.
+        TRL's sum counts 0 there. Not of a function of weight 0, or that scored none of the group.
         """
         scored_P_N_F = ~torch.isnan(self.rewards_P_N_F) & (self.weights_F != 0)
         by_group = scored_P_N_F.any(dim=1, keepdim=True) & scored_P_N_F.any(dim=2, keepdim=True)
@@ -51,9 +50,12 @@ class Rollouts:
 
         What the loss leaves out is NaN, and so is a partly scored rollout.
         """
-        counted_F = self.weights_F != 0
-        scores_P_N = weighted_sums(self.rewards_P_N_F[..., counted_F], self.weights_F[counted_F])
+        scores_P_N = weighted_sums(self.rewards_P_N_F, self.weights_F)
         return scores_P_N.masked_fill(self.masked_P_N | self.partly.any(dim=-1), torch.nan)
+
+    def compared(self) -> torch.Tensor:
+        """The rewards that advantages compare, shape (P, N): NaN for a partly scored rollout."""
+        return self.rewards_P_N.masked_fill(self.partly.any(dim=-1), torch.nan)
 
     @cached_property
     def tokens(self) -> torch.Tensor:
@@ -111,7 +113,9 @@ class Kept:
 
     def advantages(self, baseline: Any, scale_rewards: str) -> torch.Tensor:
         """Of all kept rollouts, shape (K,), for groups of any size; scale_rewards is TRL's."""
-        rewards_P_N, kept_P_N = self.of.rewards_P_N.double().cpu(), self.kept_P_N.cpu()
+        kept_P_N = self.kept_P_N.cpu()
+        rewards_P_N = self.of.rewards_P_N if kept_P_N.all() else self.of.compared()  # or TRL's own
+        rewards_P_N = rewards_P_N.double().cpu()
         advantages_P_N = group_advantages(
             rewards_P_N, kept_P_N, baseline=baseline, scale=scale_rewards == "group"
         )
@@ -121,10 +125,10 @@ class Kept:
 
 
 def weighted_sums(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch.Tensor:
-    """Rewards summed as TRL does, shape (P, N); NaN where no function gave one."""
-    weighted = rewards_P_N_F * weights_F.to(rewards_P_N_F.device)
-    unscorable = torch.isnan(rewards_P_N_F).all(dim=-1)
-    return weighted.nansum(dim=-1).masked_fill(unscorable, torch.nan)
+    """Rewards summed as TRL does, shape (P, N); NaN where none that weighs something is there."""
+    weights_F = weights_F.to(rewards_P_N_F.device)
+    unscorable = (torch.isnan(rewards_P_N_F) | (weights_F == 0)).all(dim=-1)
+    return (rewards_P_N_F * weights_F).nansum(dim=-1).masked_fill(unscorable, torch.nan)
 
 
 def without_fillers(batch: dict[str, Any], parts: int, loss_type: str) -> dict[str, Any]:

@@ -60,7 +60,6 @@ class PODSTrainer(ResumableTrainer):
             reward.
     """
 
-    clock_kind = "wall"  # what training time is measured in; a subclass may say "cpu"
     _tag_names = ["trl", "grpo", "pods"]  # noqa: RUF012 (TRL's own class attribute)
     _name, _paper = "PODS", PAPER
 
@@ -90,11 +89,12 @@ class PODSTrainer(ResumableTrainer):
         named = zip(self.reward_funcs, self.reward_func_names, strict=True)
         self.reward_funcs = [checked(function, name, self._next_step) for function, name in named]
         show_messages()
-        self.clock = PhaseClock(self.clock_kind)
+        self.clock = PhaseClock()
         self.advice = Advice()
         self.selection = args.selection()
-        if args.skip_fillers and getattr(self, "aux_loss_enabled", False):
-            logger.info("skip_fillers is off: a mixture of experts balances its load by all rows")
+        by_all = vars(self).get("aux_loss_enabled") or vars(self).get("use_liger_kernel")
+        if args.skip_fillers and by_all:  # a mixture of experts, or Liger's loss before TRL 1.16
+            logger.info("skip_fillers is off: with this model or loss every row has a gradient")
             args.skip_fillers = False
         summed = self.multi_objective_aggregation == "sum_then_normalize"
         self._spares = args.skip_fillers and summed
@@ -107,7 +107,6 @@ class PODSTrainer(ResumableTrainer):
         if args.push_to_hub and args.rollout_log and self.accelerator.is_main_process:
             logger.info("push_to_hub uploads every rollout, too; rollout_log=False writes none")
 
-    # ---- TRL's methods, wrapped ------------------------------------------------------------------
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's method on its own rows; with environments, which it resets first, on n of each."""
         if not self.model.training:
@@ -201,7 +200,6 @@ class PODSTrainer(ResumableTrainer):
         finally:
             self.recorder.run.unlock()
 
-    # ---- between TRL's methods -------------------------------------------------------------------
     def _n_of_each(self, values: list[Any]) -> list[Any]:
         """Of values that belong to TRL's rows, m per prompt: this rank's share of n of each."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes

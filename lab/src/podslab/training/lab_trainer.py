@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -59,9 +60,10 @@ class LabTrainer(PODSTrainer):
     """
 
     def __init__(self, *args: Any, clock: str = "wall", **kwargs: Any) -> None:
-        self.clock_kind = clock
         keep_memory()
         super().__init__(*args, **kwargs)
+        if clock == "cpu":
+            self.clock.now = time.process_time
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         by_transformers = not (self.use_vllm or self.use_transformers_continuous_batching)

@@ -11,9 +11,10 @@ def right(completions, answer, **columns):  # your reward: one number for each c
 
 task = get_task("arithmetic")  # sums of four digits; yours: any rows with a "prompt"
 rows = [{"prompt": task.prompt(row), "answer": row["answer"]} for row in task.load("train")]
-args = PODSConfig("out", num_generations=1, num_rollouts=4, downsampling_rule="max_contrast",
-                  per_device_train_batch_size=64, max_completion_length=64, learning_rate=1.5e-4,
-                  max_steps=40, logging_steps=1, bf16=False)  # fmt: skip
+args = PODSConfig("out", num_generations=1, num_rollouts=4, downsampling_rule="max_reward",
+                  advantage_baseline="group", per_device_train_batch_size=64, max_steps=40,
+                  max_completion_length=64, learning_rate=1.5e-4, bf16=False,
+                  logging_steps=1)  # fmt: skip
 trainer = PODSTrainer(resolve("tiny"), right, args=args, train_dataset=Dataset.from_list(rows))
 trainer.train()
 first, *_, last = [log["reward"] for log in trainer.state.log_history if "reward" in log]

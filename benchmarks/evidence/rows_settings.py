@@ -1,7 +1,7 @@
 """What the comparisons of `benchmarks.evidence.rows` train: their settings and their arms."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from podslab.report.curves import Clock
@@ -166,8 +166,29 @@ SETTINGS = {
     ),
 }
 
+
+def _greedily(name: str, seconds: int) -> Setting:
+    """A setting whose evaluations take the likeliest answer, in place of one drawn at random.
+
+    What a model gains by only becoming surer of what it knows does not count there.
+    """
+    of = SETTINGS[name]
+    what = f"{of.what.partition(', at the')[0]}, evaluated greedily"
+    settings = {**of.settings, "evaluation_temperature": 0.0}
+    return replace(of, what=what, seconds=seconds, settings=settings, rates_of=of.rates_of or name)
+
+
+SETTINGS |= {
+    "mixed-greedy": _greedily("mixed-16", 40),
+    "answers-greedy": _greedily("answers-middle", 240),
+}
+
 #: Those that `benchmarks.evidence.rows` runs; the others are for `benchmarks.methods` alone.
-ROWS = [name for name in SETTINGS if not name.startswith(("few-", "pretrained-", "answers-"))]
+ROWS = [
+    name
+    for name in SETTINGS
+    if not name.startswith(("few-", "pretrained-", "answers-")) and not name.endswith("-greedy")
+]
 
 
 def settings_of(name: str) -> dict[str, Any]:

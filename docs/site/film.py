@@ -3,8 +3,8 @@
     python examples/sums.py && python docs/site/film.py out    # a run, and docs/results/film.json
     python docs/site/film.py                                   # draws what is in that file
 
-Four prompts of a step: their answers appear, are scored, and four of sixteen are kept. Beside them
-the share of right answers grows.
+Four prompts of a step: their answers appear, are scored, and of those that differ the best is kept.
+Beside them the share of right answers grows.
 """
 
 import json
@@ -25,7 +25,7 @@ PLOT = (540, 74, 250, 176)  # x, y, width, height of the curve
 SAID = (
     "1  The model gives four answers to each prompt.",
     "2  They are scored: blue is right, orange is wrong.",
-    "3  A right and a wrong answer of a prompt are kept. Only they train the model.",
+    "3  Of a prompt whose answers differ the best one is kept, and trains the model.",
 )
 
 
@@ -39,22 +39,22 @@ def condense(run: Path) -> dict[str, Any]:
 
 
 def _prompts(run: Path, step: int) -> Iterator[dict[str, Any]]:
-    """The first two prompts with two kept answers, and the first two with equal rewards."""
+    """The first two prompts whose rewards differ, and the first two with equal ones."""
     import pyarrow.parquet as pq
 
     groups: dict[int, list[dict[str, Any]]] = {}
     for row in pq.read_table(run / "rollouts" / f"step_{step:06}.parquet").to_pylist():
         groups.setdefault(row["group"], []).append(row)
-    wanted = [2, 0, 2, 0]
+    wanted = [True, False, True, False]
     for rows in groups.values():
-        kept = sum(row["kept"] for row in rows)
-        equal = len({row["reward"] for row in rows}) == 1
-        if kept in wanted and (kept or equal):
-            wanted.remove(kept)
+        differ = len({row["reward"] for row in rows}) > 1
+        if differ in wanted:
+            wanted.remove(differ)
             yield {
                 "prompt": rows[0]["prompt"].strip(),
                 "answers": [
-                    [_answer(row["completion"]), row["reward"], row["kept"]] for row in rows
+                    [_answer(row["completion"]), row["reward"], row["kept"] and differ]
+                    for row in rows
                 ],
             }
 
@@ -104,7 +104,7 @@ def draw(film: dict[str, Any]) -> str:
         [
             '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 820 310" role="img"'
             ' aria-label="Five steps of a run. Each shows four prompts with four answers. They'
-            " appear, are scored, and four of sixteen are kept, which differ in their reward."
+            " appear, are scored, and of a prompt whose answers differ the best one is kept."
             ' The share of right answers grows" font-family="sans-serif" font-size="15">',
             f"<style>{rules}</style>",
             '<rect width="100%" height="100%" rx="10" fill="#fff"/>',

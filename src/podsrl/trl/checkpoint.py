@@ -60,8 +60,8 @@ class ResumableTrainer(GRPOTrainer):
                 " weights and optimiser are the same, other rollouts are drawn"
             )
             return
-        buffered = state["buffered_inputs"] or ()
-        goes_on = len(buffered) == self.args.steps_per_generation  # else generate first
+        buffered = state["buffered_inputs"]  # None where a generation was used up
+        goes_on = len(buffered or ()) == self.args.steps_per_generation  # else generate first
         self._step = state["micro_step"] if goes_on else 0
         self._buffered_inputs = buffered if goes_on else None
         self.batch_is_scored = state["batch_is_scored"]

@@ -19,7 +19,7 @@ RATIOS = (0.05, 0.12, 0.27, 1.0, 2.0)
 FEW = KnownRates((0.73, 0.62, 0.46, 0.38, 0.0, 0.0))
 #: The settings whose runs are replayed.
 RATES = {"few-512": FEW, "few-4000": FEW}
-_PREDICTED = {"drop": "best-4", "choose": "grpo-8-thompson", "both": "best-4-thompson"}
+_PREDICTED = {"drop": "best-4-steps", "choose": "grpo-8-thompson", "both": "best-4-steps-thompson"}
 
 
 def replayed(found: Mapping[str, ArmCurves], grpo: str) -> dict[str, dict[str, float | None]]:

@@ -14,7 +14,7 @@ TAKES_FIELDS = True
 
 #: The shipped config of each model, and what there is to say of it.
 MODELS = {
-    "tiny": ("arithmetic", "A small model has learned to add, but makes many mistakes."),
+    "tiny": ("arithmetic", "A small model can add, but slips: training makes it surer."),
     "smollm2": ("numbers", "A pretrained model talks where a number alone is asked for."),
 }
 SHOWN = 10  # problems of which the answers before and after are printed

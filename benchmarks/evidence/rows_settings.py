@@ -152,7 +152,7 @@ SETTINGS = {
     "answers-hard": _answers("hard", "2 to 10 % right at first", 150, evaluations=6),
     "answers-long": _answers("middle", "10 to 30 % right at first, three times as long", 240, 6),
     "answers-few": _answers("few", "90 questions of all sets again and again", 80, train_size=90),
-    "learn-16": Setting("sums that a small model can't do yet", 16, 50, _LEARN, 1e-4),
+    "learn-16": Setting("sums that a small model can't do yet", 16, 50, _LEARN, 3e-5),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
     "hard-128": Setting("hard prompts, expensive update", 128, 160, {**_HARD, **EXPENSIVE}),

@@ -24,7 +24,7 @@ PAGES = (
 NUMBER = re.compile(r"\d[\d.,]*( %|x)?<!--([\w.-]+)-->")
 TABLE = re.compile(r"(<!--table:([\w-]+)-->\n).*?(?=<!--end-->)", re.DOTALL)
 #: The settings of the table of methods.
-COMPARED = ("answers-middle", "learn-16", "mixed-16", "rare-16")
+COMPARED = ("answers-middle", "answers-greedy", "mixed-16", "rare-16")
 SETS = ("answers-easy", "answers-middle", "answers-hard")
 
 

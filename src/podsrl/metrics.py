@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from podsrl.advantages import BASELINES
+
 #: Numbers from here on are left out, as NaN is: their squares could not be summed.
 _HUGE = 1e100
 
@@ -41,33 +43,34 @@ def selection_metrics(
 
 
 def part_correlations(
-    names_F: Sequence[str], parts_P_N_F: Any, advantages_P_N: Any, kept_P_N: Any
+    names_F: Sequence[str], parts_P_N_F: Any, advantages_P_N: Any, kept_P_N: Any, baseline: str
 ) -> dict[str, float]:
     r"""How closely the update follows each part of the reward, from -1 to 1.
 
     .. math:: \mathrm{corr}(a_i, p_{if} - \mathrm{mean}_{g(i)}(p_f)), \quad i \in S
 
-    The correlation over all kept rollouts, each part taken relative to its group's mean: a prompt
-    that is easier than others is no signal. It is 0 where a part or the advantages do not vary.
+    Over all kept rollouts, each part relative to its group's mean by the baseline: a prompt that is
+    easier than others is no signal. It is 0 where a part or the advantages do not vary.
     Where a part is NaN or beyond 1e100, the rollout is left out for it.
 
-    >>> part_correlations(["right"], [[[1.0], [0.0]]], [[0.7, -0.7]], [[True, True]])
+    >>> part_correlations(["right"], [[[1.0], [0.0]]], [[0.7, -0.7]], [[True, True]], "kept")
     {'pods/correlation/right': 1.0}
     """
     parts = np.asarray(parts_P_N_F, dtype=np.float64)
     advantages = np.asarray(advantages_P_N, dtype=np.float64)
-    counted = np.asarray(kept_P_N, dtype=bool)[..., None] & (np.abs(parts) < _HUGE)
-    part, advantage = _centred(parts, counted), _centred(advantages[..., None], counted)
+    kept, known = np.asarray(kept_P_N, dtype=bool)[..., None], np.abs(parts) < _HUGE
+    part = _centred(parts, kept & known, BASELINES[baseline](kept) & known)
+    advantage = np.where(kept & known, advantages[..., None], 0.0)
     together_F = (advantage * part).sum(axis=(0, 1))
     size_F = np.sqrt((part**2).sum(axis=(0, 1)) * (advantage**2).sum(axis=(0, 1)))
     found_F = (together_F / np.where(size_F > 0, size_F, 1.0)).clip(-1, 1)
     return {f"pods/correlation/{name}": float(r) for name, r in zip(names_F, found_F, strict=True)}
 
 
-def _centred(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Values relative to the mean of the counted ones of their group (axis 1); 0 elsewhere."""
-    values = np.where(counted, values, 0.0)
-    mean = values.sum(axis=1, keepdims=True) / np.maximum(counted.sum(axis=1, keepdims=True), 1)
+def _centred(values: np.ndarray, counted: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Counted values relative to the mean `of` these of their group (axis 1); 0 elsewhere."""
+    sums = np.where(of, values, 0.0).sum(axis=1, keepdims=True)
+    mean = sums / np.maximum(of.sum(axis=1, keepdims=True), 1)
     away = values - mean
     rounding = np.abs(away) <= 1e-9 * np.abs(mean)
     return np.where(counted & ~rounding, away, 0.0)

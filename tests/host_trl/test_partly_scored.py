@@ -53,10 +53,25 @@ def test_what_was_not_graded_is_no_0_in_the_mean_of_the_group(parts, weights, wh
     weights_F = torch.tensor(weights, dtype=torch.float32)
     rewards_P_N = weighted_sums(parts_P_N_F, weights_F)
     masked_P_N = torch.zeros(1, 4, dtype=torch.bool)
-    of = Rollouts(0, 0, {}, parts_P_N_F, rewards_P_N, weights_F, masked_P_N)
+    of = Rollouts(0, 0, {}, parts_P_N_F, rewards_P_N, weights_F, weights_F, masked_P_N)
     assert of.scores().isnan().tolist() == [[False, False, True, True]]
     kept = Kept(of, torch.tensor([[True, False, False, False]]), rank=0, world=1)
     assert kept.advantages("group", "group").tolist() == [0.0], why
+
+
+def test_advantages_compare_by_the_weights_of_training_whatever_selects():
+    nan = math.nan
+    parts_P_N_F = torch.tensor([[[1.0, nan], [0.0, 5.0], [0.0, 5.0], [0.0, 5.0]]])  # judged late
+    first, both = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0])
+    masked_P_N = torch.zeros(1, 4, dtype=torch.bool)
+    of = Rollouts(0, 0, {}, parts_P_N_F, weighted_sums(parts_P_N_F, both), first, both, masked_P_N)
+    kept = Kept(of, torch.tensor([[True, False, False, False]]), rank=0, world=1)
+    assert of.scores().tolist() == [[1.0, 0.0, 0.0, 0.0]]
+    assert kept.advantages("group", "group").tolist() == [0.0]  # and not pushed down as 1 of 5
+    of = Rollouts(0, 0, {}, parts_P_N_F, weighted_sums(parts_P_N_F, first), both, first, masked_P_N)
+    kept = Kept(of, torch.tensor([[True, False, False, False]]), rank=0, world=1)
+    assert of.scores().isnan().tolist() == [[True, False, False, False]]
+    assert kept.advantages("group", "group").item() > 1  # what trains is known of all
 
 
 def test_a_function_of_weight_0_is_only_logged(make_trainer, caplog):

@@ -24,7 +24,8 @@ def form(completions: list[Any], **kwargs: Any) -> list[float]:
 
 def rollouts_of(parts_P_N_F: Any, weights_F: Sequence[float] = (1.0, 1.0)) -> Rollouts:
     parts = torch.tensor(parts_P_N_F)
-    rewards_P_N = weighted_sums(parts, torch.ones(parts.shape[-1]))
+    rewarded_F = torch.ones(parts.shape[-1])
+    rewards_P_N = weighted_sums(parts, rewarded_F)
     return Rollouts(
         step=0,
         index=0,
@@ -32,6 +33,7 @@ def rollouts_of(parts_P_N_F: Any, weights_F: Sequence[float] = (1.0, 1.0)) -> Ro
         rewards_P_N_F=parts,
         rewards_P_N=rewards_P_N,
         weights_F=torch.tensor(weights_F),
+        rewarded_F=rewarded_F,
         masked_P_N=torch.zeros_like(rewards_P_N, dtype=torch.bool),
     )
 

@@ -81,6 +81,24 @@ def test_a_rule_across_groups_keeps_so_many_on_average(capsys, tmp_path):
     assert capsys.readouterr().out.splitlines() == lines
 
 
+def test_the_best_one_of_each_group_is_kept(capsys, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    lines = write_rollouts(path, {"a": [0, 1, 0], "b": [0.5, 0, None]})
+    assert main(["select", str(path), "--keep", "1", "--rule", "max_reward"]) == 0
+    assert capsys.readouterr().out.splitlines() == [lines[i] for i in (1, 3)]
+
+
+def test_files_whose_rewards_are_whole_numbers_and_fractions_go_together(capsys, tmp_path):
+    for name, rewards in (("a", [0, 1]), ("b", [0.5, 1.0]), ("c", ["x", "y"])):
+        table = pa.table({"prompt": [name, name], "reward": rewards})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    flags = ["select", str(tmp_path), "--keep", "2", "--output", str(tmp_path / "out.parquet")]
+    assert "c.parquet is damaged, or unlike the others" in fails(flags, capsys)
+    (tmp_path / "c.parquet").unlink()
+    assert main(flags) == 0
+    assert pq.read_table(tmp_path / "out.parquet")["reward"].to_pylist() == [0.0, 1.0, 0.5, 1.0]
+
+
 def test_a_batch_rule_of_ones_own_keeps_rows_across_groups(capsys, tmp_path):
     rules = tmp_path / "rules.py"
     rules.write_text(

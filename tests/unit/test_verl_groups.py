@@ -129,10 +129,23 @@ def test_the_correlations_are_those_of_the_same_rollouts_in_one_array():
     mask = np.zeros(rewards.shape, dtype=bool)
     np.put_along_axis(mask, kept, True, axis=1)
     advantages = group_advantages(rewards, mask, eps=1e-6)
-    expected = part_correlations(["acc", "form"], parts, advantages, mask)
+    expected = part_correlations(["acc", "form"], parts, advantages, mask, "kept")
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert {name for name in found if "correlation" in name} == set(expected)
     assert expected["pods/correlation/acc"] > 0.9
+
+
+def test_the_best_of_each_prompt_follows_the_reward_that_it_is_compared_by():
+    parts = np.zeros((8, 4, 1))
+    parts[:6, 0] = 1.0  # one right rollout of each of six prompts, which is kept
+    kept = np.zeros((8, 4), dtype=bool)
+    kept[:, 0] = True
+    advantages = group_advantages(parts[..., 0], kept, baseline="group")
+    found = part_correlations(["acc"], parts, advantages, kept, "group")
+    assert found == {"pods/correlation/acc": pytest.approx(1.0)}
+    assert part_correlations(["acc"], parts, advantages, kept, "kept") == {
+        "pods/correlation/acc": 0.0
+    }
 
 
 def test_a_number_too_long_for_a_float_is_no_part_of_a_rollout():

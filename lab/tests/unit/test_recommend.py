@@ -145,11 +145,44 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
     # where many prompts are nearly always right, wrong answers tell as much
     advice = advise(BetaRates(0.5, 0.5), LONG_STEPS, NOW)
     assert str(advice.choice.sizes) == "8 prompts, 4 -> 2"
-    assert advice.settings() == {"num_rollouts": 4, "num_generations": 2} | batch
+    kept = {"downsampling_rule": "max_variance", "advantage_baseline": "kept"}
+    assert advice.settings() == {"num_rollouts": 4, "num_generations": 2} | kept | batch
     # where a step costs nothing by itself, pairs without passes over equal ones are a selection
     advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW)
     spared = {"num_rollouts": 2, "num_generations": 2, "skip_fillers": True}
     assert advice.settings() == spared | batch
+
+
+def test_the_unit_of_graded_rewards_changes_nothing():
+    draw = np.random.default_rng(0)
+    rewards = draw.integers(0, 2, (64, 16)) + 0.1 * draw.integers(0, 2, (64, 16))
+    chosen = {
+        str(advise(ResampledRewards(rewards * k), LONG_STEPS, NOW).choice.sizes)
+        for k in (0.01, 1.0, 100.0)
+    }
+    assert len(chosen) == 1
+
+
+def test_what_is_compared_does_not_change_what_dropping_gains_over_the_best_grpo():
+    every, ones = (advise(KnownRates((0.5,)), EXPENSIVE_UPDATE, NOW, m=m) for m in ([], [1]))
+    assert every.pays is not None and ones.pays is not None
+    assert ones.pays.drop == pytest.approx(every.pays.drop)
+
+
+def test_an_odd_number_of_rows_is_not_one_of_each_prompt_which_the_trainer_refuses():
+    assert {sizes.m for sizes in splits(15)} == {15}
+
+
+def test_where_every_row_has_a_pass_pairs_gain_less():
+    spared, every = (
+        advise(KnownRates((0.1,)), EXPENSIVE_UPDATE, NOW, batch=Batch(16, spares=spares))
+        for spares in (True, False)
+    )
+    seconds = [
+        next(c.seconds for c in advice.cells if (c.sizes.n, c.sizes.m) == (2, 2))
+        for advice in (spared, every)
+    ]
+    assert seconds[0] < seconds[1] and "skip_fillers" not in every.settings()
 
 
 def test_many_rollouts_pay_where_few_are_right():

@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     groups = _rewards_of_groups(rows, path, args.group_by, args.reward)
     names = {"num_rollouts": "of a group", "num_kept": "--keep", "rule": "--rule", "seed": "--seed"}
     n = max(2, args.keep, *map(len, groups))
-    selection = Selection(n, args.keep, rule=args.rule, seed=args.seed, names=names)
+    given = {"rule": args.rule, "baseline": "group", "seed": args.seed, "names": names}
+    selection = Selection(n, args.keep, **given)
     chosen = selection.select([list(group.values()) for group in groups])
     kept = sorted(list(g)[i] for g, places in zip(groups, chosen, strict=True) for i in places)
     if of_parquet:
@@ -87,9 +88,9 @@ def _read_parquet(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:
     for file in files:
         try:
             tables.append(pq.read_table(file))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InvalidInputError(f"{file} is damaged: {error}") from error
-    table = pa.concat_tables(tables, promote_options="default")
+            table = pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidInputError(f"{file} is damaged, or unlike the others: {error}") from error
     cheap = [name for name in table.column_names if name != "completion"]
     return table.select(cheap).to_pylist(), table
 
@@ -97,11 +98,7 @@ def _read_parquet(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:
 def _rewards_of_groups(
     rows: Sequence[dict[str, Any]], path: Path, group_by: str | None, reward: str
 ) -> list[dict[int, float]]:
-    """The rewards of each group, by the place of the rollout in the file.
-
-    Raises:
-        InvalidInputError: There are none, a field is missing, or a reward is no number.
-    """
+    """The rewards of each group, by the place of the rollout in the file; refused if unusable."""
     if not rows:
         raise InvalidInputError(f"{path}: there are no rollouts in it")
     ours = {"step", "group", "rollout"} <= set(rows[0])

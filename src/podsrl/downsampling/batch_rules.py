@@ -213,10 +213,7 @@ def share_rows(worth_P_J: Floats, rows: int) -> Integers:
 
 
 def _worths(ascending_P_N: Floats, count_P: Integers) -> Floats:
-    """What the best j rollouts of each group are worth, j = 0..n; shape (P, n + 1).
-
-    The best j + 1 are the best j and the lowest or highest of the others, farther from their mean.
-    """
+    """What the best j rollouts of each group are worth, j = 0..n, shape (P, n + 1): nested sets."""
     groups, n = ascending_P_N.shape
     every = np.arange(groups)
     lowest, highest = ascending_P_N[:, 0] / 2, ascending_P_N[every, np.maximum(count_P - 1, 0)] / 2

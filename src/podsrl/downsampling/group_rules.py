@@ -46,10 +46,7 @@ def best_of_sorted(order: Order, m: int) -> Integers:
 
 
 def _scaled(*ends_P_M: Floats) -> list[Floats]:
-    """Both ends' rewards shifted and scaled into [-1, 1]; missing ones (NaN) are 0.
-
-    So neither an offset of 1e6 nor a spread of 1e-200 costs precision, and no square overflows.
-    """
+    """Both ends' rewards shifted and scaled into [-1, 1], for precision; missing ones are 0."""
     lowest, highest = (end[:, :1] / 2 for end in ends_P_M)
     half_range = np.where(highest > lowest, highest - lowest, 1.0)
     return [np.nan_to_num((end - (lowest + highest)) / half_range) for end in ends_P_M]

@@ -17,10 +17,7 @@ class Advice:
         self._taught_at: int | None = None  # the last step in which a group had contrast
 
     def look(self, of: Rollouts, names_F: Sequence[str], found: Mapping[str, float]) -> None:
-        """Tell of partly scored rollouts, of rows that were masked, and of no contrast.
-
-        `names_F` are the functions whose None makes a rollout be kept last; () where it doesn't.
-        """
+        """Tell of rollouts to which one of `names_F` gave None, of masked rows, of no contrast."""
         step = of.step + 1
         for name, count in zip(names_F, of.partly.sum(dim=(0, 1)).tolist(), strict=False):
             self._once(

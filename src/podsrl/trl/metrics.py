@@ -27,18 +27,18 @@ def trl_metrics(rollouts: Rollouts, names_F: Sequence[str]) -> dict[str, float]:
 
 
 def pods_metrics(
-    kept: Kept, advantages_K: torch.Tensor, names_F: Sequence[str]
+    kept: Kept, advantages_K: torch.Tensor, names_F: Sequence[str], baseline: str
 ) -> dict[str, float]:
     """What the update sees of a generation, under `pods/`; `names_F` are the reward functions'."""
     of, kept_P_N = kept.of, kept.kept_P_N.cpu().numpy()
     advantages_P_N = np.zeros(kept_P_N.shape)
     advantages_P_N[kept_P_N] = advantages_K.tolist()
-    rewards_P_N, masked = of.rewards_P_N.double().cpu().numpy(), of.masked_P_N.cpu().numpy()
+    rewards_P_N, masked = of.rewards_P_N.cpu().double().numpy(), of.masked_P_N.cpu().numpy()
     given = rewards_P_N, kept_P_N, advantages_P_N, of.tokens.numpy()
     found = selection_metrics(*given, masked_P_N=masked)
     found["pods/partly_scored"] = float(of.partly.any(dim=-1).sum())
     parts_P_N_F = of.rewards_P_N_F.cpu().numpy()
-    return found | part_correlations(names_F, parts_P_N_F, advantages_P_N, kept_P_N)
+    return found | part_correlations(names_F, parts_P_N_F, advantages_P_N, kept_P_N, baseline)
 
 
 def masked_rows(output: Mapping[str, torch.Tensor]) -> torch.Tensor:

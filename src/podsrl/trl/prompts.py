@@ -42,7 +42,7 @@ class PromptChooser:
         """Count what the chosen prompts gave; the metrics of it."""
         history, visits = self.history, self.history.visits_D
         predicted = history.expected_rewards()[self._chosen_P].mean()
-        history.update(self._chosen_P, rewards_P_N.double().cpu().numpy())
+        history.update(self._chosen_P, rewards_P_N.cpu().double().numpy())
         return {
             "pods/predicted_reward": float(predicted),
             "pods/visits_min": float(visits.min()),

@@ -68,9 +68,8 @@ class SelectingLoop(_AsyncRolloutLoop):
         numbers = [group.group_id for group, _ in scored]
         chosen = self._selection.select(rollouts.scores().numpy(), numbers[0])
         kept_P_N = np.array([np.isin(range(rewards_P_N.shape[1]), places) for places in chosen])
-        baseline = self._selection.baseline
-        compared_P_N = rollouts.compared().numpy()
-        advantages_P_N = group_advantages(compared_P_N, kept_P_N, baseline, eps=1e-8, correction=0)
+        given = rollouts.compared().numpy(), kept_P_N, self._selection.baseline
+        advantages_P_N = group_advantages(*given, eps=1e-8, correction=0)
         rows_R = [rows for _, rows_N in scored for rows in rows_N]
         if not kept_P_N.all():  # with n = m every value stays TRL's own
             of_all = _means([rows[0].metrics for rows in rows_R if rows])
@@ -90,11 +89,7 @@ class SelectingLoop(_AsyncRolloutLoop):
 
 
 def weights_of(selection: Selection, names: Sequence[str]) -> list[float]:
-    """What each reward function weighs in what is selected by.
-
-    Raises:
-        InvalidInputError: A weight is that of no reward function.
-    """
+    """What each reward function weighs in what is selected by; refused if a weight is of none."""
     weights = selection.selection_weights or {"score": 1.0}
     if unknown := sorted(set(weights) - {*names, "score"}):
         raise InvalidInputError(
@@ -115,6 +110,7 @@ def rollouts_of(records: Sequence[Mapping[str, Any]], step: int = 0) -> Rollouts
         rewards_P_N_F=torch.tensor([r["parts"] for r in records], dtype=torch.float64),
         rewards_P_N=rewards_P_N,
         weights_F=torch.tensor(records[0]["weights"]),
+        rewarded_F=torch.ones(len(records[0]["names"])),
         masked_P_N=torch.zeros_like(rewards_P_N, dtype=torch.bool),
     )
 

@@ -140,7 +140,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         advantages_K = torch.tensor([record["advantages"] for record in records])[kept_P_N]
         if self._log is not None:
             self._log.write(step, rollout_columns(kept, advantages_K, self._tokenizer, names))
-        found = pods_metrics(kept, advantages_K, names)
+        found = pods_metrics(kept, advantages_K, names, self.selection.baseline)
         judged = names if self.num_rollouts > self.args.num_generations else ()
         self._advice.look(kept.of, judged, found)
         return found

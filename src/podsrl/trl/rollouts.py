@@ -33,17 +33,13 @@ class Rollouts:
     rewards_P_N_F: torch.Tensor  # by function; NaN where one gave none
     rewards_P_N: torch.Tensor  # their weighted sums; NaN where no function gave one
     weights_F: torch.Tensor  # of each function in what is selected by
+    rewarded_F: torch.Tensor  # of each function in `rewards_P_N`
     masked_P_N: torch.Tensor  # whether TRL's loss leaves it out, as it was cut off
 
     @cached_property
     def partly(self) -> torch.Tensor:
-        """Where a function gave no reward to a rollout that others scored, shape (P, N, F).
-
-        TRL's sum counts 0 there. Not of a function of weight 0, or that scored none of the group.
-        """
-        scored_P_N_F = ~torch.isnan(self.rewards_P_N_F) & (self.weights_F != 0)
-        by_group = scored_P_N_F.any(dim=1, keepdim=True) & scored_P_N_F.any(dim=2, keepdim=True)
-        return by_group & ~scored_P_N_F
+        """What `lacking` finds of that which is selected by."""
+        return lacking(self.rewards_P_N_F, self.weights_F)
 
     def scores(self) -> torch.Tensor:
         """What the rule selects by, shape (P, N): sums with `weights_F`, where these are not 0.
@@ -55,7 +51,8 @@ class Rollouts:
 
     def compared(self) -> torch.Tensor:
         """The rewards that advantages compare, shape (P, N): NaN for a partly scored rollout."""
-        return self.rewards_P_N.masked_fill(self.partly.any(dim=-1), torch.nan)
+        lacking_P_N_F = lacking(self.rewards_P_N_F, self.rewarded_F)
+        return self.rewards_P_N.masked_fill(lacking_P_N_F.any(dim=-1), torch.nan)
 
     @cached_property
     def tokens(self) -> torch.Tensor:
@@ -115,13 +112,23 @@ class Kept:
         """Of all kept rollouts, shape (K,), for groups of any size; scale_rewards is TRL's."""
         kept_P_N = self.kept_P_N.cpu()
         rewards_P_N = self.of.rewards_P_N if kept_P_N.all() else self.of.compared()  # or TRL's own
-        rewards_P_N = rewards_P_N.double().cpu()
+        rewards_P_N = rewards_P_N.cpu().double()
         advantages_P_N = group_advantages(
             rewards_P_N, kept_P_N, baseline=baseline, scale=scale_rewards == "group"
         )
         if scale_rewards == "batch":
             advantages_P_N = advantages_P_N / (nanstd(rewards_P_N[kept_P_N]).nan_to_num(0.0) + 1e-4)
         return advantages_P_N[kept_P_N].to(self.of.rewards_P_N)
+
+
+def lacking(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch.Tensor:
+    """Where a function gave no reward to a rollout that others scored, shape (P, N, F).
+
+    TRL's sum counts 0 there. Not of a function of weight 0, or that scored none of the group.
+    """
+    scored_P_N_F = ~torch.isnan(rewards_P_N_F) & (weights_F.to(rewards_P_N_F.device) != 0)
+    by_group = scored_P_N_F.any(dim=1, keepdim=True) & scored_P_N_F.any(dim=2, keepdim=True)
+    return by_group & ~scored_P_N_F
 
 
 def weighted_sums(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch.Tensor:

@@ -247,6 +247,7 @@ class PODSTrainer(ResumableTrainer):
             rewards_P_N_F=rewards_P_N_F,
             rewards_P_N=rewards_P_N,
             weights_F=torch.tensor(weights_F, device=rewards_P_N.device),
+            rewarded_F=self.reward_weights,
             masked_P_N=masked_P_N,
         )
 
@@ -257,7 +258,7 @@ class PODSTrainer(ResumableTrainer):
             groups = len(rollouts.rewards_P_N)
             what = f"selected {self.selection.in_words} in {groups} groups"
             logger.info(f"{what}; the update sees {groups * self.num_generations} rows")
-        scores_P_N = rollouts.scores().double().cpu().numpy()
+        scores_P_N = rollouts.scores().cpu().double().numpy()
         kept = [self.selection.select(scores_P_N, rollouts.step, rollouts.index)]
         if world > 1:  # a rule of the user's may draw other random numbers on each rank
             broadcast_object_list(kept)
@@ -286,11 +287,11 @@ class PODSTrainer(ResumableTrainer):
         if not whole:  # with n = m every value stays TRL's own
             for name, value in trl_metrics(kept.of, self.reward_func_names).items():
                 logged[name][-1] = value
-        found = pods_metrics(kept, advantages_K, self.reward_func_names)
+        found = pods_metrics(kept, advantages_K, self.reward_func_names, self.selection.baseline)
         if "importance_sampling_ratio" in output:  # of vLLM's log-probs
             found["pods/masked_rows"] = float(self.accelerator.gather(masked_rows(output)).sum())
         if self.prompts is not None:
-            found |= self.prompts.count(kept.of.rewards_P_N)
+            found |= self.prompts.count(kept.of.compared())
         for name, value in found.items():
             logged[name].append(value)
         if self.accelerator.is_main_process:

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Warm-start, evaluate, train, evaluate; tell what came of it and where to look."""
-    from podsrl.errors import needed
+    from podsrl.errors import InvalidInputError, needed
 
     with needed("trl"):
         from podslab.cli import progress
@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
     spec = checked_spec(config, args.fields)
     refuse_taken(folder, resume=False)
     data = training.load_data(spec)
+    if not data.held_out:
+        raise InvalidInputError("pods demo shows problems; evaluation_problems must be at least 1")
     row = data.held_out[0]
     print(f"{said}\nGRPO-PODS trains it to do better.")
     print(f"Its task, for example: {row['question']} = {row['answer']}\n")

@@ -14,6 +14,7 @@ from podsrl.rollout_log.files import write_json
 if TYPE_CHECKING:
     from podslab.recommend.advice import Advice
     from podslab.recommend.measured_run import Measured
+    from podslab.recommend.populations import Population
     from podsrl.rollout_log.run_folder import RunFolder
 
 SUMMARY = "which prompts, n and m teach most per second, on your model and hardware"
@@ -38,6 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pass_rates", metavar="RATES", help=f"{rates}, instead of measured ones")
     rows = "of the update per step, prompts x m, where costs are given (%(default)s)"
     parser.add_argument("--rows", type=number(int, 2), default=_ROWS, help=rows)
+    every = "the trainer makes a pass over every row, as verl and slime do"
+    parser.add_argument("--every_row", action="store_true", help=every)
     parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m to 16m)")
     m = "m to compare (1, which is the best one, all even ones that fit, and rows)"
     parser.add_argument("--m", type=_sizes, default=[], help=m)
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     from podslab.recommend.advice import advise
-    from podslab.recommend.costs import Costs, Sizes
+    from podslab.recommend.costs import Batch, Costs, Sizes
     from podslab.recommend.populations import parse_pass_rates
     from podslab.report.curves import Clock
 
@@ -83,8 +86,9 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
     if costs and rates and not (args.runs or args.config):
         m = _ROWS if args.rows % _ROWS == 0 else args.rows
         now = Sizes(args.rows // m, max(4 * _ROWS, m), m)
-        return advise(rates, costs, now, args.n, args.m), "\n".join(sources)
-    found, where = _measured(args)
+        batch = Batch(args.rows, spares=not args.every_row)
+        return advise(rates, costs, now, args.n, args.m, batch), "\n".join(sources)
+    found, where = _measured(args, rates)
     if costs is None:
         sizes = ", ".join(f"{size:g}" for size in found.rollouts)
         sources.append(f"costs       {where}: {found.generations} generations of {sizes} rollouts")
@@ -94,17 +98,19 @@ def _advise(args: argparse.Namespace) -> "tuple[Advice, str]":
             f" {found.mean_reward:.3f}"
         )
     population, costs = rates or found.population, costs or found.costs
-    advice = advise(population, costs, found.now, args.n, args.m, batch=found.batch)
+    batch = found.batch._replace(spares=found.batch.spares and not args.every_row)
+    advice = advise(population, costs, found.now, args.n, args.m, batch)
     return advice, "\n".join(sources)
 
 
-def _measured(args: argparse.Namespace) -> "tuple[Measured, str]":
+def _measured(args: argparse.Namespace, rates: "Population | None") -> "tuple[Measured, str]":
     """What the runs measured, or a short run of the config does now; and where that was."""
     from podslab.recommend.measured_run import read_measured
     from podsrl.rollout_log.run_folder import find_runs
 
     runs = [run for folder in args.runs for run in find_runs(folder)] or [_measure(args)]
-    return read_measured(*runs), str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
+    where = str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
+    return read_measured(*runs, population=rates), where
 
 
 def _measure(args: argparse.Namespace) -> "RunFolder":

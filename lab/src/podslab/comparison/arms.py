@@ -19,7 +19,7 @@ _DECIDED = """
 DECIDED = frozenset(_DECIDED.split())
 _SAME_FOR_ALL = """
     task data_ train_split model_name_or_path tiny_options evaluation_ max_completion_length
-    logging_s temperature top_ min_p repetition_penalty chat_template_kwargs processes
+    logging_s temperature top_p top_k min_p repetition_penalty chat_template_kwargs processes
     training_clock
 """
 #: Beginnings of what an arm may not set for itself: that, and what has to be the same for all.

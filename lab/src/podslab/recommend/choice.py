@@ -41,7 +41,7 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
     Args:
         rows: prompts x m.
         n: to compare; default: m to 16m by doubling. n = m, plain GRPO, is always in.
-        m: to compare; default: 1 (the best one), all even ones, and `rows` itself.
+        m: to compare; default: 1 (the best one; of even rows), all even ones, and `rows` itself.
 
     Raises:
         InvalidInputError: an m that does not divide the rows.
@@ -55,7 +55,7 @@ def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Si
     even = [one for one in range(2, rows, 2) if rows % one == 0]
     return [
         Sizes(rows // one, size, one)
-        for one in sorted({*(m or (1, *even, rows))})
+        for one in sorted({*(m or (*([] if rows % 2 else [1]), *even, rows))})
         for size in sorted({one, *(n or (one * times for times in _TIMES))})
         if size >= max(2, one)
     ]

@@ -38,11 +38,12 @@ class Measured:
         return float(np.nanmean(np.concatenate([np.asarray(r) for r in self.rewards_G])))
 
 
-def read_measured(*runs: RunFolder) -> Measured:
+def read_measured(*runs: RunFolder, population: Population | None = None) -> Measured:
     """Costs from the metrics of runs, and rewards from their rollouts, of all steps alike.
 
     Runs of several arms give the costs at several n and m. Rewards are taken as those of
-    max_variance, unless all runs have another group rule and keep several rows of a prompt.
+    max_variance, unless all runs have another group rule and keep several rows of a prompt. No
+    rewards are needed where the population is given.
 
     Raises:
         InvalidInputError: no run, no timed steps, no rollouts, or no rewards.
@@ -69,7 +70,7 @@ def read_measured(*runs: RunFolder) -> Measured:
         raise InvalidInputError(
             f"{where} holds no timed steps: its metrics.jsonl has no whole generation; train longer"
         )
-    if not rewards:
+    if not rewards and population is None:
         raise InvalidInputError(
             f"{where} holds no rollouts to learn pass rates from (rollout_log was off): give"
             " --pass_rates"
@@ -84,7 +85,7 @@ def read_measured(*runs: RunFolder) -> Measured:
         generations=len(timings),
         costs=Costs.of_timings(timings),
         rewards_G=rewards,
-        population=measured(rewards, rule),
+        population=population or measured(rewards, rule),
     )
 
 

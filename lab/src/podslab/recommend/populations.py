@@ -133,7 +133,11 @@ class ResampledRewards:
         self, rewards_G: Sequence[Sequence[float]], rule: str | Rule = "max_variance"
     ) -> None:
         step = -(-len(rewards_G) // _MOST_GROUPS)
-        self.rewards_G = [np.asarray(rewards, float) for rewards in rewards_G[::step]]
+        groups = [np.asarray(rewards, float) for rewards in rewards_G[::step]]
+        seen = np.concatenate(groups)
+        # as rewards of 0 and 1: advantages have no unit, and the model's variances are of these
+        range_ = np.fmax.reduce(seen) - np.fmin.reduce(seen)
+        self.rewards_G = [rewards / (range_ if range_ > 0 else 1.0) for rewards in groups]
         self.rule = rule
 
     def signal(self, n: int, m: int) -> Signal:

@@ -42,11 +42,12 @@ with as many rows in each step, at the best of at least four learning rates wher
 nothing else. *Times as fast*: to 99 % of the best mean accuracy of the best GRPO, with the 95 %
 interval over seeds. GRPO that spares passes without gradient counts as GRPO, and 2-GRPO does. *At
 the authors' costs*: over the best GRPO that spares passes, where generating a rollout takes 0.05 s
-and a pass over a row 0.42 s. There and in g/u only passes count that this version makes, and one
-that only goes forward, for old log-probabilities, is a third. *Right*: on held-out problems, on
-average over the run and at its end. `python -m benchmarks.methods --setting NAME` runs a setting
-again, and `--only page` writes this page from the files of the runs. A method is a file of six
-lines, as `benchmarks/methods/max_contrast.yaml`; yours is welcome.
+and a pass over a row 0.42 s; such runs end at different times, and a level counts whenever it is
+reached. There and in g/u only passes count that this version makes, and one that only goes forward,
+for old log-probabilities, is a third. *Right*: on held-out problems, on average over the run and at
+its end. `python -m benchmarks.methods --setting NAME` runs a setting again, and `--only page`
+writes this page from the files of the runs. A method is a file of six lines, as
+`benchmarks/methods/max_contrast.yaml`; yours is welcome.
 """
 
 _COSTS = """*Times as fast as the best GRPO that spares passes, where generating a rollout takes g/u

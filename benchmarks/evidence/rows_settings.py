@@ -189,8 +189,6 @@ SETTINGS |= {
     "mixed-greedy": _greedily("mixed-16", 40),
     "rare-greedy": _greedily("rare-16", 70),
     "answers-greedy": _greedily("answers-middle", 240),
-    "answers-easy-greedy": _greedily("answers-easy", 180),
-    "answers-hard-greedy": _greedily("answers-hard", 450),
 }
 
 #: Those that `benchmarks.evidence.rows` runs; the others are for `benchmarks.methods` alone.

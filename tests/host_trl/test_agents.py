@@ -288,9 +288,9 @@ def test_the_example_of_the_docs_plays_as_printed(tmp_path, monkeypatch):
     table = RunFolder(tmp_path).rollouts(1).to_pydict()
     right = [row % 9 == row // 4 for row in range(32)]  # the secrets are 1, ..., 8
     assert table["reward"] == [float(one) for one in right]
-    # five prompts have a right answer: of four of them it is kept with a wrong one
+    # five of the eight prompts have a right answer, which is kept
     assert sum(table["kept"]) == 8
-    assert sum(kept and one for kept, one in zip(table["kept"], right, strict=True)) == 4
+    assert sum(kept and one for kept, one in zip(table["kept"], right, strict=True)) == 5
     assert "Call guess until you are right." in table["prompt"][0]
     assert json.loads(table["turns"][1])[1] == {"role": "tool", "name": "guess", "text": "lower"}
 

@@ -453,7 +453,7 @@ def test_a_resumed_run_goes_on_in_its_log_from_the_checkpoint(saved, args, tmp_p
                     run.write_rollouts(step, {name: [None] for name in LOGGED})
             trainer.train(resume_from_checkpoint=resume)
     assert checkpoint.is_dir()
-    assert not list(run.path.glob("previous-*"))
+    assert [path.name for path in run.path.glob("previous-*/*")] == ["checkpoint-3"]
     assert run.rollouts(2)["prompt"].to_pylist() == [None]  # of before, and none of later
     assert all(run.rollouts(3)["prompt"].to_pylist())
     assert max(run.rollout_steps()) == 3

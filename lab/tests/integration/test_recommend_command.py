@@ -54,7 +54,8 @@ def test_given_costs_and_pass_rates_give_a_table_and_a_recommendation(capsys, tm
     assert "recommended: 2 prompts, 16 -> 8 learns" in printed
     assert printed.count("recommended") == 2  # in its row of the table, and with its reason
     assert "times as much per second as GRPO with skip_fillers with 1 prompt, 16 -> 16" in printed
-    assert "  num_rollouts: 16\n  num_generations: 8\n  per_device" in printed
+    assert "  num_rollouts: 16\n  num_generations: 8\n" in printed
+    assert "  downsampling_rule: max_variance\n  advantage_baseline: kept\n  per_device" in printed
     assert "  per_device_train_batch_size: 16\n  gradient_accumulation_steps: 1\n" in printed
     plan = recommendation_of(out)
     assert [(c["prompts"], c["n"], c["m"]) for c in plan["cells"]] == [

@@ -244,9 +244,10 @@ def test_rewards_of_any_kind_and_other_rules_are_resampled():
     graded = [random.normal(size=64).tolist() for _ in range(50)]
     population = measured(graded)
     assert isinstance(population, ResampledRewards)
-    # 16 of 16 normal rewards deviate by about 1, the two ends of 64 by more
-    assert population.signal(16, 16).contrast == pytest.approx(0.96, abs=0.06)
-    assert population.signal(64, 16).contrast > 1.4
+    # 16 of 16 normal rewards deviate by about 1, the two ends of 64 by more; in units of the range
+    range_ = np.ptp(graded)
+    assert range_ * population.signal(16, 16).contrast == pytest.approx(0.96, abs=0.06)
+    assert range_ * population.signal(64, 16).contrast > 1.4
     binary = [(random.random(64) < 0.5).astype(float).tolist() for _ in range(50)]
     by_chance = measured(binary, rule="random")
     assert isinstance(by_chance, ResampledRewards)

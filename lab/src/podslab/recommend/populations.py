@@ -126,7 +126,7 @@ class ResampledRewards:
 
     Groups of n are drawn from the measured ones, without replacement; what a group lacks is drawn
     from it again, so beyond the measured size rewards that were never seen are missing. NaN could
-    not be scored. The draws are the same for every n and m.
+    not be scored. The draws are the same for every n and m. Contrast is in units of the range.
     """
 
     def __init__(

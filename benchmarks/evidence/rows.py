@@ -116,7 +116,7 @@ def reference(name: str, **choices: Any) -> str:
 
 
 def condense(names: Sequence[str]) -> None:
-    """Write rows.json, and from it the page and the figures; a setting not run stays as it was."""
+    """Write rows.json, and from it the page and the figure; a setting not run stays as it was."""
     path = RESULTS / "rows.json"
     found = json.loads(path.read_text()) if path.is_file() else {}
     found |= {name: measure(name) for name in names if (RUNS / f"rows-{name}").is_dir()}
@@ -131,9 +131,7 @@ def condense(names: Sequence[str]) -> None:
         for title, arms, clock in PANELS
     }
     label = "times as fast as the best GRPO with the same rows"
-    short = {title: panels[title] for title in (PANELS[0][0], PANELS[-1][0])}
-    for name, shown in (("rows", panels), ("rows-short", short)):
-        write_whole(RESULTS / f"{name}.png", render(figure(shown, label), "png"))
+    write_whole(RESULTS / "rows.png", render(figure(panels, label), "png"))
 
 
 def measure(name: str) -> dict[str, Any]:

@@ -54,32 +54,22 @@ def _percent(share: float) -> str:
 def _rows() -> Iterator[tuple[str, str]]:
     """Rows across the batch, over the best GRPO: the settings by AdamW."""
     rows = {name: one for name, one in read("rows").items() if name != "sgd-16"}
-    fast, ends, of_seeds, best_before, paper = [], [], [], [], 0
+    fast, paper = [], 0
     for name, one in rows.items():
         arm = next(arm for arm in one["arms"] if arm.startswith("across"))
         found, before = one["arms"][arm], one["arms"][one["reference"]]
         fast.append(found["measured"])
-        of_seeds.append(median(ratio or 0.0 for ratio in found["measured"]["by_seed"]))
-        ends.append(float(found["end"].split()[0]))
-        best_before.append(float(before["end"].split()[0]))
         reached = one["arms"]["pods"]["measured"]["ratio"]
         paper += reached is None
         yield from _times(f"rows.{name}", found["measured"])
         yield from _times(f"rows.{name}.pods", one["arms"]["pods"]["measured"])
-        yield f"rows.{name}.end", f"{ends[-1]:.0f}"
-        yield f"rows.{name}.grpo.end", f"{best_before[-1]:.0f}"
+        yield f"rows.{name}.end", f"{float(found['end'].split()[0]):.0f}"
+        yield f"rows.{name}.grpo.end", f"{float(before['end'].split()[0]):.0f}"
     ratios = [found["ratio"] for found in fast]
     yield "rows.settings", str(len(ratios))
-    yield "rows.above", str(sum(found["low"] > 1 for found in fast))
-    yield "rows.not-above", str(sum(found["low"] <= 1 for found in fast))
     yield "rows.median", f"{median(ratios):.2f}"
     yield "rows.least", f"{min(ratios):.2f}"
     yield "rows.most", f"{max(ratios):.2f}"
-    yield "rows.single-seeds", f"{median(of_seeds):.2f}"
-    yield "rows.end.least", f"{min(ends):.0f}"
-    yield "rows.end.most", f"{max(ends):.0f}"
-    yield "rows.grpo.end.least", f"{min(best_before):.0f}"
-    yield "rows.grpo.end.most", f"{max(best_before):.0f}"
     yield "rows.paper.not-reached", str(paper)
     at_costs = [_across(one)["at_costs"]["ratio"] for one in rows.values()]
     yield "rows.costs.median", f"{median(at_costs):.2f}"

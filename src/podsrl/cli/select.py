@@ -84,13 +84,14 @@ def _read_parquet(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    tables = []
+    tables, schema = [], pa.schema([])
     for file in files:
         try:
             tables.append(pq.read_table(file))
-            table = pa.concat_tables(tables, promote_options="permissive")
+            schema = pa.unify_schemas([schema, tables[-1].schema], promote_options="permissive")
         except (pa.ArrowException, OSError) as error:
             raise InvalidInputError(f"{file} is damaged, or unlike the others: {error}") from error
+    table = pa.concat_tables(tables, promote_options="permissive")
     cheap = [name for name in table.column_names if name != "completion"]
     return table.select(cheap).to_pylist(), table
 

@@ -136,8 +136,8 @@ def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str,
     for name in sorted(names - _NOT_PARTS):
         numbers = [[as_number(rollout.parts.get(name)) for rollout in group] for group in groups]
         part_P_N = np.where(np.isnan(rewards_P_N), np.nan, padded(numbers)[0])
-        given_of = [name], part_P_N[..., None], advantages_P_N, kept_P_N
-        found |= part_correlations(*given_of, baseline)
+        part_P_N_1 = part_P_N[..., None]
+        found |= part_correlations([name], part_P_N_1, advantages_P_N, kept_P_N, baseline)
     return found
 
 

@@ -11,7 +11,6 @@ from podslab.recommend.populations import Population
 from podslab.recommend.what_pays import WhatPays, what_pays
 
 _BEST = {"downsampling_rule": "max_reward", "advantage_baseline": "group"}
-_KEPT = {"downsampling_rule": "max_variance", "advantage_baseline": "kept"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,8 @@ class Advice:
     @cached_property
     def pays(self) -> WhatPays | None:
         """Whether to drop rows at all; None where there is nothing to choose by."""
-        grpo = [one for one in splits(self.now.rows) if one.n == one.m]  # whatever is compared
+        compared = {cell.sizes for cell in self.cells}  # with every GRPO, whatever was asked for
+        grpo = [one for one in splits(self.now.rows) if one.n == one.m and one not in compared]
         cells = self.cells + grid(self.population, self.costs, grpo, self.batch)
         given = (self.population, self.costs, cells, self.batch)
         return what_pays(*given) if self.choice.worth else None
@@ -84,20 +84,20 @@ class Advice:
             return {}
         sizes = self.choice.sizes
         batch = self.batch.of_rows(sizes.rows)
+        rule = getattr(self.population, "rule", "max_variance")
+        if sizes.m == 1:
+            keeps: dict[str, Any] = _BEST
+        elif sizes.n > sizes.m:  # where skip_fillers is the default
+            keeps = {"downsampling_rule": rule, "advantage_baseline": "kept"}
+        else:
+            keeps = {"skip_fillers": True} if self.batch.spares else {}
         return {
             "num_rollouts": sizes.n,
             "num_generations": sizes.m,
-            **(_BEST if sizes.m == 1 else self._kept if sizes.n > sizes.m else {}),
-            # with n > m it is the default
-            **({"skip_fillers": True} if sizes.n == sizes.m and self.batch.spares else {}),
+            **keeps,
             "per_device_train_batch_size": batch.rows,
             "gradient_accumulation_steps": batch.accumulation,
         }
-
-    @property
-    def _kept(self) -> dict[str, str]:
-        rule = getattr(self.population, "rule", "max_variance")
-        return _KEPT | ({"downsampling_rule": rule} if isinstance(rule, str) else {})
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain values; what is learned per second is absolute."""

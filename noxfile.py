@@ -104,13 +104,8 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def bench(session: nox.Session) -> None:
-    """The seconds of selecting and of a step on this CPU: about 6 minutes on two free cores.
-
-    And a trial on this CPU of the script that measures on a GPU: half a minute.
-    """
+    """The seconds of selecting and of a step on this CPU: about 6 minutes on two free cores."""
     here(session, "-m", "benchmarks.speed", "--markdown", "docs/results/performance.md")
-    with tempfile.TemporaryDirectory() as folder:
-        here(session, "-m", "benchmarks.gpu", "--smoke", "--output", folder)
 
 
 @nox.session(venv_backend="none")

@@ -28,10 +28,10 @@ def comparison(
 ) -> dict[str, Any]:
     """The config of `pods compare` for these arms, in this share of a setting's time."""
     setting = SETTINGS[name]
-    batch = {"per_device_train_batch_size": setting.rows, "training_clock": "cpu"}
+    batch = {"per_device_train_batch_size": setting.rows}
     return {
         "config": setting.config,
-        "settings": {**settings_of(name), **batch, **settings},
+        "settings": {"training_clock": "cpu", **settings_of(name), **batch, **settings},
         "budget": {"training_seconds": round(setting.seconds * share)},
         "evaluations": setting.evaluations,
         "seeds": seeds,

@@ -127,7 +127,7 @@ def test_a_setting_that_was_run_joins_those_that_were_run_before(tmp_path, monke
     assert across.endswith("| 2% |")  # a quarter of a row, of 16 prompts with one each
     assert "hard-16" in page.rpartition("Not run so far")[2]
     assert (results / "rows.png").is_file()
-    assert len(drawn) == 3 + 2  # of each setting, and two of all
+    assert len(drawn) == 3 + 1  # of each setting, and one of all
     # of a reward of two parts both are counted together, and the answers alone
     together, alone = page.partition("## A small reward for the form")[2].split("answers alone")
     assert re.search(r"GRPO, 16 of each prompt \|.* 48\.0.*\| reference", together)

@@ -1,1 +1,0 @@
-"""PODS on one GPU: `python -m benchmarks.gpu`."""

@@ -119,6 +119,7 @@ def publish(name: str, methods: Mapping[str, Any]) -> None:
             "rows": SETTINGS[name].rows,
             "commit": (environment.get("git") or {}).get("commit"),
             "cpu": f"{environment['cpu']}, {environment['cores']} cores",
+            "gpu": (environment.get("gpus") or [None])[0],
             "versions": environment["versions"],
             **measured(run),
         }

@@ -180,11 +180,12 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
 def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> str:
     first, methods = by_method[found["reference"]][0], found["methods"]
     seeds = methods[found["reference"]]["seeds"]
+    hardware = first.get("gpu") or f"{first['cpu']}, one thread"
     commits = sorted({str(run["commit"])[:12] for runs in by_method.values() for run in runs})
     lines = [
         f"## {found['what'].capitalize()}, {found['rows']} rows per step\n",
         f"{len(first['curve']['seconds'])} evaluations of {first['curve']['answers'][0]} answers,"
-        f" {SETTINGS[first['setting']].seconds} s a run, {seeds} seeds; {first['cpu']}, one thread;"
+        f" {SETTINGS[first['setting']].seconds} s a run, {seeds} seeds; {hardware};"
         f" commits {', '.join(commits)}.\n",
         f"![Accuracy over training time](methods/{setting}.png)\n",
         "*A line is a method, the mean of its seeds; higher and further left is better. Every panel"

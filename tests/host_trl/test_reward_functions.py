@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import TrainerCallback
 
 from podsrl.errors import RewardError
 from podsrl.rollout_log.turns import text_of
@@ -82,6 +83,27 @@ def test_a_step_in_which_nothing_is_scorable_changes_no_weight(make_trainer, bet
     assert not equal(start, after_1)
     assert equal(after_1, after_2)
     assert equal(after_2, weights(trainer))
+
+
+def test_a_gradient_of_nan_changes_no_weight_and_the_run_goes_on(make_trainer, caplog):
+    seen = []
+
+    class Spoiled(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, *rest: Any, **kwargs: Any) -> None:
+            seen.append(weights(trainer))
+
+    trainer = make_trainer(8, reward_funcs=odd, max_steps=3, weight_decay=0.1)
+    trainer.add_callback(Spoiled())
+    parameter = next(trainer.model.parameters())
+    parameter.register_hook(lambda grad: grad * (float("nan") if len(seen) == 2 else 1.0))
+    trainer.train()
+    start, after_1, after_2 = seen
+    assert not equal(start, after_1)
+    assert equal(after_1, after_2)
+    assert not equal(after_2, weights(trainer))
+    assert all(torch.isfinite(weight).all() for weight in weights(trainer).values())
+    assert [r.args for r in caplog.records if "gradient of NaN" in r.message] == [(2,)]
+    assert [math.isnan(entry["grad_norm"]) for entry in logged(trainer)] == [False, True, False]
 
 
 def test_with_one_scored_rollout_no_scale_is_nan(make_trainer):

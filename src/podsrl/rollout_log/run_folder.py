@@ -10,8 +10,6 @@
     previous-1/         the same, and the checkpoints, of an earlier run, where a later one began
                         anew in its folder
     config-until-6.yaml what the run was set to until step 6, where it went on with other settings
-
-Importing this module imports neither torch nor pyarrow.
 """
 
 import fcntl
@@ -246,8 +244,7 @@ class RunFolder:
 
 def find_runs(folder: str | Path) -> list[RunFolder]:
     """The runs in a folder and below, by path; the folder itself may be a run, set aside or not."""
-    folder = Path(folder)
-    runs = []
+    folder, runs = Path(folder), list[RunFolder]()
     for path in sorted(folder.rglob("config.yaml")):
         if path.parent.relative_to(folder).name.startswith((_PREVIOUS, ".")):
             continue

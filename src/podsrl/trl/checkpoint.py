@@ -28,7 +28,7 @@ class ResumableTrainer(GRPOTrainer):
     prompts: PromptChooser | None = None  # where they are chosen by their history
     rollouts_generated = rollouts_trained = rows_passed = tokens_generated = 0
     #: Whether the rows in TRL's buffer, and the gradients so far, rest on any scored rollout.
-    batch_is_scored = gradients_are_scored = False
+    batch_is_scored = gradients_are_sound = False
     _sampler: Any = None  # TRL's, unless the dataset is iterable
 
     def state_dict(self) -> dict[str, Any]:
@@ -70,8 +70,13 @@ class ResumableTrainer(GRPOTrainer):
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """TRL's step; remembers whether the gradients so far rest on any scored rollout."""
         loss = super().training_step(*args, **kwargs)
-        self.gradients_are_scored |= self.batch_is_scored
+        self.gradients_are_sound |= self.batch_is_scored
         return loss
+
+    def _get_grad_norm(self, *args: Any, **kwargs: Any) -> Any:
+        norm = super()._get_grad_norm(*args, **kwargs)
+        self.gradients_are_sound &= norm is None or bool(torch.as_tensor(norm).isfinite())
+        return norm
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Our state first: trainer_state.json, which transformers writes last, says it is whole."""

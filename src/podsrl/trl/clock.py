@@ -70,10 +70,10 @@ class StepCallback(TrainerCallback):
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Without gradients torch's optimisers move nothing; DeepSpeed holds them elsewhere."""
-        if not self.trainer.gradients_are_scored:
-            logger.warning("step %d: no rollout could be scored", state.global_step + 1)
+        if not self.trainer.gradients_are_sound:
+            logger.warning("step %d: no reward, or a gradient of NaN", state.global_step + 1)
             kwargs["optimizer"].zero_grad(set_to_none=True)
-        self.trainer.gradients_are_scored = False
+        self.trainer.gradients_are_sound = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Log the step's seconds by phase and the totals so far."""

@@ -52,7 +52,7 @@ class PODSTrainer(ResumableTrainer):
 
     TRL's metrics (`reward`, `completions/*`, ...) describe all n rollouts, those under `pods/` what
     the update saw. With n = m and no option of ours it is `GRPOTrainer`, bit for bit. A step
-    without any scored rollout leaves the weights as they are, but DeepSpeed updates by itself.
+    without any scored rollout, or with a gradient of NaN, moves no weight; DeepSpeed's does.
 
     Raises:
         InvalidInputError: `args` is not a `PODSConfig`.

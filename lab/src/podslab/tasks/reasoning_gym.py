@@ -90,16 +90,20 @@ class ReasoningGym(Task):
         check_choice("split", split, self.splits)
         if path is not None:
             raise InvalidInputError("reasoning_gym generates its problems; leave --data_path out")
-        rows = self._generate(split)
-        if split == "test":
-            trained = {row["question"] for row in self._generate("train")}
-            rows = [row for row in rows if row["question"] not in trained]
-            if not rows:
-                raise InvalidInputError(
-                    f"{self._dataset} has too few different problems for {self._size}: every test"
-                    " question is a training question too; give a smaller size"
-                )
+        if split == "train":
+            return list(self._train)
+        trained = {row["question"] for row in self._train}
+        rows = [row for row in self._generate(split) if row["question"] not in trained]
+        if not rows:
+            raise InvalidInputError(
+                f"{self._dataset} has too few different problems for {self._size}: every test"
+                " question is a training question too; give a smaller size"
+            )
         return rows
+
+    @functools.cached_property
+    def _train(self) -> list[Row]:  # some generators take half a minute
+        return self._generate("train")
 
     def examples(self) -> tuple[Row, str, str]:
         """A generated row, its gold completion and an empty answer."""

@@ -16,6 +16,7 @@ import json
 import statistics
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +72,17 @@ def measure_lengths(tokenizer: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def get_answerer() -> Path:
-    """The folder of SmolLM2-135M-Instruct that answers with the answer alone; made if need be."""
+def get_answerer(on_gpu: bool = False) -> Path:
+    """The folder of SmolLM2-135M-Instruct that answers with the answer alone; made if need be.
+
+    on_gpu: make it there; that model is another one, as numbers are rounded otherwise.
+    """
     origin = {"model": "SmolLM2-135M-Instruct, shown bare answers", "license": "Apache-2.0"}
-    return cached(f"smollm2-answers-{_VERSION}", _make, origin)
+    name = f"smollm2-answers-{_VERSION}{'-gpu' if on_gpu else ''}"
+    return cached(name, partial(_make, on_gpu=on_gpu), origin)
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, on_gpu: bool) -> None:
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -86,7 +91,7 @@ def _make(folder: Path) -> None:
     from podslab.training.lab_trainer import completions_only, has_bfloat16, keep_memory
 
     keep_memory()
-    path, on_gpu = resolve("smollm2"), torch.cuda.is_available()
+    path = resolve("smollm2")
     tokenizer = AutoTokenizer.from_pretrained(path)
     known = json.loads(FILE.read_text(encoding="utf-8"))["kinds"] if FILE.is_file() else None
     kinds = known or measure_lengths(tokenizer)  # that takes minutes
@@ -137,7 +142,9 @@ def measure() -> None:
         if "left_out" in own or "right" in own:
             continue
         task = Answers([kind], test_size=PROBLEMS, train_size=PROBLEMS)
-        with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16()):  # as they are trained
+        device = model.device.type
+        in_bfloat16 = device == "cuda" or has_bfloat16()  # as they are trained
+        with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16):
             graded = sample_and_grade(model, tokenizer, task, task.load("test"), SAMPLES, sampling)
         scores = score(graded)
         own["right"] = statistics.fmean(scores.answer_accuracy)

@@ -197,8 +197,10 @@ def _on_gpu(name: str, seconds: int) -> Setting:
     of = _greedily(name, seconds)
     own = {"use_cpu": False, "bf16": True, "training_clock": "wall"}
     own |= {"evaluation_batch_size": 256, "rollout_log": False}
-    rates_of = "" if name == "answers-middle" else "gpu-middle"
-    what = of.what.replace(", evaluated", ", on a GPU, evaluated")
+    tuned = name == "answers-middle"
+    rates_of = "" if tuned else "gpu-middle"
+    rates = "best of two to four rates" if tuned else "rates of the middle set"
+    what = of.what.replace(", evaluated", f", on a GPU of several runs, at the {rates}, evaluated")
     settings = {**of.settings, **own}
     return replace(of, what=what, rows=64, settings=settings, start=2e-5, rates_of=rates_of)
 
@@ -226,7 +228,8 @@ def settings_of(name: str) -> dict[str, Any]:
         from podslab.training.lab_trainer import has_bfloat16
 
         settings.setdefault("bf16", has_bfloat16())
-        settings["model_name_or_path"] = str(get_answerer())
+        on_gpu = not settings.get("use_cpu", True)
+        settings["model_name_or_path"] = str(get_answerer(on_gpu))
         options = settings["task_options"]
         settings["task_options"] = {**options, "kinds": kinds_of(options["kinds"])}
     return settings

@@ -116,10 +116,10 @@ def publish(name: str, methods: Mapping[str, Any]) -> None:
             "setting": name,
             "seed": seed,
             "learning_rate": config["learning_rate"],
-            "rows": SETTINGS[name].rows,
+            "rows": SETTINGS[name].rows * config["gradient_accumulation_steps"],
             "commit": (environment.get("git") or {}).get("commit"),
             "cpu": f"{environment['cpu']}, {environment['cores']} cores",
-            "gpu": (environment.get("gpus") or [None])[0],
+            "gpu": None if config["use_cpu"] else (environment.get("gpus") or [None])[0],
             "versions": environment["versions"],
             **measured(run),
         }

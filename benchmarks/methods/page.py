@@ -39,8 +39,9 @@ _HEAD = """# Methods that choose rollouts, at equal time
 
 Every method trains the same model on the same problems for the same processor time of one thread,
 with as many rows in each step, at the best of at least four learning rates where the heading says
-nothing else. *Times as fast*: to 99 % of the best mean accuracy of the best GRPO, with the 95 %
-interval over seeds. GRPO that spares passes without gradient counts as GRPO, and 2-GRPO does. *At
+nothing else. On a GPU it is time on the wall, shared by several runs, and a name says where rows are
+more. *Times as fast*: to 99 % of the best mean accuracy of the best GRPO, with the 95 % interval
+over seeds. GRPO that spares passes without gradient counts as GRPO, and 2-GRPO does. *At
 the authors' costs*: over the best GRPO that spares passes, where generating a rollout takes 0.05 s
 and a pass over a row 0.42 s; such runs end at different times, and a level counts whenever it is
 reached. There and in g/u only passes count that this version makes, and one that only goes forward,
@@ -167,7 +168,7 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
         }
     what: dict[str, Any] = {
         "what": SETTINGS[setting].what,
-        "rows": by_method[grpo][0]["rows"],
+        "rows": SETTINGS[setting].rows,
         "reference": grpo,
     }
     what["start"] = float(timely[grpo][:, 0].mean())
@@ -183,7 +184,7 @@ def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, An
     hardware = first.get("gpu") or f"{first['cpu']}, one thread"
     commits = sorted({str(run["commit"])[:12] for runs in by_method.values() for run in runs})
     lines = [
-        f"## {found['what'].capitalize()}, {found['rows']} rows per step\n",
+        f"## {found['what'][0].upper()}{found['what'][1:]}, {found['rows']} rows per step\n",
         f"{len(first['curve']['seconds'])} evaluations of {first['curve']['answers'][0]} answers,"
         f" {SETTINGS[first['setting']].seconds} s a run, {seeds} seeds; {hardware};"
         f" commits {', '.join(commits)}.\n",

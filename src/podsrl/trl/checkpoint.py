@@ -27,7 +27,7 @@ class ResumableTrainer(GRPOTrainer):
     clock: PhaseClock
     prompts: PromptChooser | None = None  # where they are chosen by their history
     rollouts_generated = rollouts_trained = rows_passed = tokens_generated = 0
-    #: Whether the rows in TRL's buffer, and the gradients so far, rest on any scored rollout.
+    #: Whether the rows in TRL's buffer, and the gradients so far, rest on a scored rollout.
     batch_is_scored = gradients_are_sound = False
     _sampler: Any = None  # TRL's, unless the dataset is iterable
 

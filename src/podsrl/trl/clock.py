@@ -71,7 +71,7 @@ class StepCallback(TrainerCallback):
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Without gradients torch's optimisers move nothing; DeepSpeed holds them elsewhere."""
         if not self.trainer.gradients_are_sound:
-            logger.warning("step %d: no reward, or a gradient of NaN", state.global_step + 1)
+            logger.warning("step %d: no reward, or no finite gradient", state.global_step + 1)
             kwargs["optimizer"].zero_grad(set_to_none=True)
         self.trainer.gradients_are_sound = False
 

@@ -39,7 +39,7 @@ _HEAD = """# Methods that choose rollouts, at equal time
 
 Every method trains the same model on the same problems for the same processor time of one thread,
 with as many rows in each step, at the best of at least four learning rates where the heading says
-nothing else. On a GPU it is time on the wall, shared by several runs, and a name says where rows are
+nothing else. On a GPU it is wall time, shared by several runs; a name says where rows are
 more. *Times as fast*: to 99 % of the best mean accuracy of the best GRPO, with the 95 % interval
 over seeds. GRPO that spares passes without gradient counts as GRPO, and 2-GRPO does. *At
 the authors' costs*: over the best GRPO that spares passes, where generating a rollout takes 0.05 s

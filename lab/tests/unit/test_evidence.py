@@ -163,6 +163,19 @@ def test_tuning_goes_on_until_the_rates_beside_the_best_are_tried(monkeypatch):
     assert tuning.best(tried["middle"]) == 1e-4
 
 
+def test_a_setting_on_a_gpu_is_timed_on_the_wall_and_evaluated_greedily(monkeypatch):
+    from benchmarks.evidence import tuning
+
+    monkeypatch.setattr(tuning, "settings_of", lambda name: dict(tuning.SETTINGS[name].settings))
+    on_cpu, on_gpu = (
+        tuning.comparison(f"{where}-hard", {}, [0])["settings"] for where in ("answers", "gpu")
+    )
+    assert (on_cpu["training_clock"], on_gpu["training_clock"]) == ("cpu", "wall")
+    assert on_gpu["bf16"] and not on_gpu["use_cpu"] and on_gpu["evaluation_temperature"] == 0.0
+    assert on_gpu["per_device_train_batch_size"] == 4 * on_cpu["per_device_train_batch_size"]
+    assert tuning.SETTINGS["gpu-hard"].rates_of == "gpu-middle"
+
+
 def test_the_page_of_predictions_is_what_its_command_writes():
     pytest.importorskip("trl")
     from benchmarks.evidence import foreseen

@@ -171,7 +171,8 @@ def test_a_setting_on_a_gpu_is_timed_on_the_wall_and_evaluated_greedily(monkeypa
         tuning.comparison(f"{where}-hard", {}, [0])["settings"] for where in ("answers", "gpu")
     )
     assert (on_cpu["training_clock"], on_gpu["training_clock"]) == ("cpu", "wall")
-    assert on_gpu["bf16"] and not on_gpu["use_cpu"] and on_gpu["evaluation_temperature"] == 0.0
+    assert (on_gpu["bf16"], on_gpu["use_cpu"]) == (True, False)
+    assert on_gpu["evaluation_temperature"] == 0.0
     assert on_gpu["per_device_train_batch_size"] == 4 * on_cpu["per_device_train_batch_size"]
     assert tuning.SETTINGS["gpu-hard"].rates_of == "gpu-middle"
 

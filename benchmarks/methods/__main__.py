@@ -119,7 +119,7 @@ def publish(name: str, methods: Mapping[str, Any]) -> None:
             "rows": SETTINGS[name].rows * config["gradient_accumulation_steps"],
             "commit": (environment.get("git") or {}).get("commit"),
             "cpu": f"{environment['cpu']}, {environment['cores']} cores",
-            "gpu": None if config["use_cpu"] else (environment.get("gpus") or [None])[0],
+            **({} if config["use_cpu"] else {"gpu": environment["gpus"][0]}),
             "versions": environment["versions"],
             **measured(run),
         }

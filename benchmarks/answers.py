@@ -72,6 +72,11 @@ def measure_lengths(tokenizer: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
+def measured_before() -> dict[str, Any]:
+    """What `FILE` holds of each kind; nothing if it is not there."""
+    return dict(json.loads(FILE.read_text(encoding="utf-8"))["kinds"]) if FILE.is_file() else {}
+
+
 def get_answerer(on_gpu: bool = False) -> Path:
     """The folder of SmolLM2-135M-Instruct that answers with the answer alone; made if need be.
 
@@ -93,8 +98,7 @@ def _make(folder: Path, on_gpu: bool) -> None:
     keep_memory()
     path = resolve("smollm2")
     tokenizer = AutoTokenizer.from_pretrained(path)
-    known = json.loads(FILE.read_text(encoding="utf-8"))["kinds"] if FILE.is_file() else None
-    kinds = known or measure_lengths(tokenizer)  # that takes minutes
+    kinds = measured_before() or measure_lengths(tokenizer)  # that takes minutes
     fit = [kind for kind, own in kinds.items() if "left_out" not in own]
     # other questions than those of the comparisons, by another seed
     task = Answers(fit, seed=1_000_000, train_size=SHOWN * len(fit))
@@ -135,8 +139,7 @@ def measure() -> None:
     from podslab.training.lab_trainer import has_bfloat16
 
     model, tokenizer = load_model(str(get_answerer()))
-    before = json.loads(FILE.read_text(encoding="utf-8"))["kinds"] if FILE.is_file() else {}
-    kinds = {**measure_lengths(tokenizer), **before}
+    kinds = {**measure_lengths(tokenizer), **measured_before()}
     sampling = Sampling(max_new_tokens=LIMIT, batch_size=PROBLEMS * SAMPLES)
     for kind, own in kinds.items():
         if "left_out" in own or "right" in own:

@@ -174,13 +174,14 @@ SETTINGS = {
 }
 
 
-def _greedily(name: str, seconds: int) -> Setting:
+def _greedily(name: str, seconds: int, where: str = "") -> Setting:
     """A setting whose evaluations take the likeliest answer, in place of one drawn at random.
 
-    What a model gains by only becoming surer of what it knows does not count there.
+    What a model gains by only becoming surer of what it knows does not count there. where: of what
+    else is changed, for `what`.
     """
     of = SETTINGS[name]
-    what = f"{of.what.partition(', at the')[0]}, evaluated greedily"
+    what = f"{of.what.partition(', at the')[0]}{where}, evaluated greedily"
     settings = {**of.settings, "evaluation_temperature": 0.0}
     return replace(of, what=what, seconds=seconds, settings=settings, rates_of=of.rates_of or name)
 
@@ -194,15 +195,13 @@ SETTINGS |= {
 
 def _on_gpu(name: str, seconds: int) -> Setting:
     """A set of questions on one GPU, with four times the rows, evaluated greedily."""
-    of = _greedily(name, seconds)
+    tuned = name == "answers-middle"
+    rates = "best of two to four rates" if tuned else "rates of the middle set"
+    of = _greedily(name, seconds, f", on a GPU of several runs, at the {rates}")
     own = {"use_cpu": False, "bf16": True, "training_clock": "wall"}
     own |= {"evaluation_batch_size": 256, "rollout_log": False}
-    tuned = name == "answers-middle"
     rates_of = "" if tuned else "gpu-middle"
-    rates = "best of two to four rates" if tuned else "rates of the middle set"
-    what = of.what.replace(", evaluated", f", on a GPU of several runs, at the {rates}, evaluated")
-    settings = {**of.settings, **own}
-    return replace(of, what=what, rows=64, settings=settings, start=2e-5, rates_of=rates_of)
+    return replace(of, rows=64, settings={**of.settings, **own}, start=2e-5, rates_of=rates_of)
 
 
 SETTINGS |= {f"gpu-{name}": _on_gpu(f"answers-{name}", 30) for name in ("easy", "middle", "hard")}

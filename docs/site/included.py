@@ -41,9 +41,10 @@ def facts() -> dict[str, str]:
 
 def _times(prefix: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """A speed-up with the ends of its interval; nothing of one that was not reached."""
-    if found["ratio"]:
-        yield f"{prefix}.fast", f"{found['ratio']:.2f}"
-    if found["ratio"] and found["low"] is not None:  # one seed has no interval
+    if not found["ratio"]:
+        return
+    yield f"{prefix}.fast", f"{found['ratio']:.2f}"
+    if found["low"] is not None:  # one seed has no interval
         yield f"{prefix}.low", f"{found['low']:.2f}"
         yield f"{prefix}.high", f"{found['high']:.2f}"
 

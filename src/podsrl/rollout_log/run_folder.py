@@ -1,15 +1,17 @@
 """The folder of a run: the one writer and the one reader of its files.
 
-config.yaml         the resolved config, a flat mapping with at least arm, seed and task
-environment.json    versions, hardware, git state, command line, start time
-metrics.jsonl       one object per logged step
-evaluations.jsonl   one evaluation per line, where the laboratory `podslab` evaluates
-rollouts/step_000001.parquet    one row per rollout, kept or not: see `ROLLOUT_COLUMNS`
-prompts.parquet     what is known of each prompt, where `prompt_selection` chooses them
-finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
-previous-1/         the same, and the checkpoints, of an earlier run, where a later one began
-                    anew in its folder
-config-until-6.yaml what the run was set to until step 6, where it went on with other settings
+    config.yaml         the resolved config, a flat mapping with at least arm, seed and task
+    environment.json    versions, hardware, git state, command line, start time
+    metrics.jsonl       one object per logged step
+    evaluations.jsonl   one evaluation per line, where the laboratory `podslab` evaluates
+    rollouts/step_000001.parquet    one row per rollout, kept or not: see `ROLLOUT_COLUMNS`
+    prompts.parquet     what is known of each prompt, where `prompt_selection` chooses them
+    finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
+    previous-1/         the same, and the checkpoints, of an earlier run, where a later one began
+                        anew in its folder
+    config-until-6.yaml what the run was set to until step 6, where it went on with other settings
+
+Importing this module imports neither torch nor pyarrow.
 """
 
 import fcntl
@@ -244,7 +246,8 @@ class RunFolder:
 
 def find_runs(folder: str | Path) -> list[RunFolder]:
     """The runs in a folder and below, by path; the folder itself may be a run, set aside or not."""
-    folder, runs = Path(folder), list[RunFolder]()
+    folder = Path(folder)
+    runs = []
     for path in sorted(folder.rglob("config.yaml")):
         if path.parent.relative_to(folder).name.startswith((_PREVIOUS, ".")):
             continue

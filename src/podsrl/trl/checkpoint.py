@@ -27,8 +27,8 @@ class ResumableTrainer(GRPOTrainer):
     clock: PhaseClock
     prompts: PromptChooser | None = None  # where they are chosen by their history
     rollouts_generated = rollouts_trained = rows_passed = tokens_generated = 0
-    #: Whether the rows in TRL's buffer, and the gradients so far, rest on a scored rollout.
-    batch_is_scored = gradients_are_sound = False
+    #: Whether the rows in TRL's buffer, and the gradients so far, rest on any scored rollout.
+    batch_is_scored = gradients_are_scored = False
     _sampler: Any = None  # TRL's, unless the dataset is iterable
 
     def state_dict(self) -> dict[str, Any]:
@@ -70,12 +70,17 @@ class ResumableTrainer(GRPOTrainer):
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """TRL's step; remembers whether the gradients so far rest on any scored rollout."""
         loss = super().training_step(*args, **kwargs)
-        self.gradients_are_sound |= self.batch_is_scored
+        self.gradients_are_scored |= self.batch_is_scored
         return loss
 
     def _get_grad_norm(self, *args: Any, **kwargs: Any) -> Any:
         norm = super()._get_grad_norm(*args, **kwargs)
-        self.gradients_are_sound &= norm is None or bool(torch.as_tensor(norm).isfinite())
+        finite = norm is None or bool(torch.as_tensor(norm).isfinite())
+        if not (finite and self.gradients_are_scored):  # without gradients torch moves nothing
+            why = "no rollout could be scored" if finite else "the gradient is not finite"
+            logger.warning("step %d: %s", self.state.global_step + 1, why)
+            self.optimizer.zero_grad(set_to_none=True)  # type: ignore[union-attr]
+        self.gradients_are_scored = False
         return norm
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:

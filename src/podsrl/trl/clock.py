@@ -1,4 +1,4 @@
-"""Around an optimiser step: its seconds by phase, its metrics, and steps without any reward."""
+"""Around an optimiser step: its seconds by phase, and its metrics."""
 
 import resource
 import sys
@@ -12,7 +12,6 @@ import torch
 from transformers import TrainerCallback
 
 from podsrl.rollout_log.run_folder import PHASES
-from podsrl.trl.messages import logger
 
 #: What a trainer counts over all steps: rows in every pass; tokens of all rollouts, with prompts.
 TOTALS = ("rollouts_generated", "rollouts_trained", "rows_passed", "tokens_generated")
@@ -63,17 +62,10 @@ class PhaseClock(TrainerCallback):
 
 
 class StepCallback(TrainerCallback):
-    """What a `PODSTrainer` does around an optimiser step, after its clock."""
+    """What a `PODSTrainer` logs of an optimiser step, after its clock."""
 
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Without gradients torch's optimisers move nothing; DeepSpeed holds them elsewhere."""
-        if not self.trainer.gradients_are_sound:
-            logger.warning("step %d: no reward, or no finite gradient", state.global_step + 1)
-            kwargs["optimizer"].zero_grad(set_to_none=True)
-        self.trainer.gradients_are_sound = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Log the step's seconds by phase and the totals so far."""

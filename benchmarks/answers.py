@@ -25,8 +25,10 @@ from podslab.models import resolve
 from podslab.models.cache import cached
 from podslab.tasks.answers import Answers
 from podslab.tasks.numbers import KINDS
+from podslab.training.config_file import parse_options
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import write_json
+from podsrl.rollout_log.run_folder import RunFolder
 
 FILE = Path("docs/results/answers.json")
 #: Pass rates of the sets: from, to.
@@ -156,6 +158,33 @@ def measure() -> None:
         write_json(FILE, {"kinds": kinds})
     for name in BANDS:
         print(name, ", ".join(kinds_of(name)))
+
+
+def by_kind(run: RunFolder) -> dict[str, dict[str, float]]:
+    """What a run learned of each kind of questions, by its rollouts, which are drawn at random.
+
+    "first" and "last" are the shares of right ones in the first and the last quarter of its steps;
+    "guess" is the share of the most frequent answer among those of the questions to train on.
+    """
+    options = parse_options(run.config()["task_options"])
+    task = Answers(**options)
+    kind_of, found = {}, {}
+    for kind, own in zip(options["kinds"], task._tasks, strict=True):
+        rows = own.load("train")
+        kind_of |= {f"\n{task.prompt(row)[-1]['content']}<|": kind for row in rows}
+        frequent = Counter(row["answer"] for row in rows).most_common(1)[0][1]
+        found[kind] = {"guess": frequent / len(rows)}
+    steps = run.rollout_steps()
+    quarter = max(1, len(steps) // 4)
+    for when, part in (("first", steps[:quarter]), ("last", steps[-quarter:])):
+        right: dict[str, list[float]] = {kind: [] for kind in found}
+        for rollout in (one for step in part for one in run.rollouts(step).to_pylist()):
+            asked = rollout["prompt"]
+            kind = next(kind for question, kind in kind_of.items() if question in asked)
+            right[kind].append(rollout["reward"])
+        for kind, rewards in right.items():
+            found[kind][when] = statistics.fmean(rewards)
+    return found
 
 
 if __name__ == "__main__":

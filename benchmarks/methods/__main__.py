@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from benchmarks.answers import by_kind
 from benchmarks.evidence.harness import RESULTS, RUNS, compare
 from benchmarks.evidence.rows_settings import SEEDS, SETTINGS
 from benchmarks.evidence.tuning import best, comparison, read_tried, tune
@@ -143,6 +144,7 @@ def measured(run: RunFolder) -> dict[str, Any]:
         "rows_trained": trained,
         "filler_share": fillers / kept,
         "share_passed": share_passed(run.config(), log),
+        **({"kinds": by_kind(run)} if run.config()["task"] == "answers" else {}),
         "curve": {
             "steps": [point.step for point in points],
             "seconds": [round(point.training_seconds, 3) for point in points],

@@ -166,6 +166,11 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "g_over_u": np.median([run["g_over_u"] * passes(run) for run in runs]),
             "seeds": len(runs),
         }
+        if all("kinds" in run for run in runs):
+            methods[key]["kinds"] = {
+                kind: {when: np.mean([run["kinds"][kind][when] for run in runs]) for when in own}
+                for kind, own in runs[0]["kinds"].items()
+            }
     what: dict[str, Any] = {
         "what": SETTINGS[setting].what,
         "rows": SETTINGS[setting].rows,

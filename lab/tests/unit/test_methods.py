@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.answers import by_kind
 from benchmarks.methods import page
 from benchmarks.methods.uneven import PER_ROW, UnevenTrainer
+from podslab.tasks.answers import Answers
 from podslab.tasks.arithmetic import Arithmetic
 from podslab.training.run import to_dataset
 from podsrl.rollout_log.run_folder import RunFolder
@@ -54,6 +56,24 @@ def test_a_row_without_a_pass_is_no_trained_row():
     assert page.curves([twice]).trained[0, -1] == pytest.approx(passes)
     share = {**twice, "share_passed": 0.5}
     assert page.passes(share) == pytest.approx(0.5 * (2 + 1 / 3))
+
+
+def test_what_a_run_learned_of_each_kind_is_read_off_its_rollouts(tmp_path):
+    run, options = RunFolder(tmp_path), {"kinds": ["sum", "larger"], "train_size": 20}
+    run.write_config({"arm": "a", "seed": 0, "task_options": json.dumps(options)})
+    task = Answers(**options)
+    questions = [row["question"] for row in task.load("train")]
+    asked = [task.prompt({"question": question})[-1]["content"] for question in questions]
+    for step in range(1, 9):  # sums are learned, the larger of two numbers is not
+        rewards = [float(" + " in question and step > 4) for question in questions]
+        columns = {"group": [0] * 20, "rollout": range(20), "completion": [""] * 20}
+        columns |= {"prompt": [f"user\n{one}<|im_end|>" for one in asked], "reward": rewards}
+        columns |= {"kept": [True] * 20, "advantage": [0.0] * 20, "tokens": [1] * 20}
+        run.write_rollouts(step, columns)
+    found = by_kind(run)
+    assert (found["sum"]["first"], found["sum"]["last"]) == (0, 1)
+    assert (found["larger"]["first"], found["larger"]["last"]) == (0, 0)
+    assert found["sum"]["guess"] >= 0.1
 
 
 def test_an_evaluation_that_waited_for_its_step_is_read_at_its_own_time():

@@ -182,8 +182,8 @@ def by_kind(run: RunFolder) -> dict[str, dict[str, float]]:
             asked = rollout["prompt"]
             kind = next(kind for question, kind in kind_of.items() if question in asked)
             right[kind].append(rollout["reward"])
-        for kind, rewards in right.items():
-            found[kind][when] = statistics.fmean(rewards)
+        for kind, rewards in right.items():  # with a prompt or two a step one may be missing
+            found[kind] |= {when: statistics.fmean(rewards)} if rewards else {}
     return found
 
 

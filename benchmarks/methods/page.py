@@ -168,7 +168,11 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
         }
         if all("kinds" in run for run in runs):
             methods[key]["kinds"] = {
-                kind: {when: np.mean([run["kinds"][kind][when] for run in runs]) for when in own}
+                kind: {
+                    when: np.mean([run["kinds"][kind][when] for run in runs])
+                    for when in own
+                    if all(when in run["kinds"][kind] for run in runs)
+                }
                 for kind, own in runs[0]["kinds"].items()
             }
     what: dict[str, Any] = {

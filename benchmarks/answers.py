@@ -168,7 +168,8 @@ def by_kind(run: RunFolder) -> dict[str, dict[str, float]]:
     """
     options = parse_options(run.config()["task_options"])
     task = Answers(**options)
-    kind_of, found = {}, {}
+    kind_of: dict[str, str] = {}
+    found: dict[str, dict[str, float]] = {}
     for kind, own in zip(options["kinds"], task._tasks, strict=True):
         rows = own.load("train")
         kind_of |= {f"\n{task.prompt(row)[-1]['content']}<|": kind for row in rows}

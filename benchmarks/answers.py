@@ -15,8 +15,8 @@ band. `SHOWN` is the first of 8, 16, 32, ... with which each set has at least tw
 import json
 import statistics
 import tempfile
-from collections import Counter
-from functools import partial
+from collections import Counter, defaultdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -166,26 +166,38 @@ def by_kind(run: RunFolder) -> dict[str, dict[str, float]]:
     "first" and "last" are the shares of right ones in the first and the last quarter of its steps;
     "guess" is the share of the most frequent answer among those of the questions to train on.
     """
-    options = parse_options(run.config()["task_options"])
+    kind_of, guess = _questions(run.config()["task_options"])
+    found = {kind: {"guess": share} for kind, share in guess.items()}
+    steps = run.rollout_steps()
+    quarter = max(1, len(steps) // 4)
+    for when, part in (("first", steps[:quarter]), ("last", steps[-quarter:])):
+        right: dict[str, list[float]] = defaultdict(list)
+        for step in part:
+            by_prompt = run.rollouts(step).group_by("prompt").aggregate([("reward", "list")])
+            for row in by_prompt.to_pylist():
+                kind = next(kind for text, kind in kind_of.items() if text in row["prompt"])
+                right[kind] += row["reward_list"]
+        for kind, rewards in right.items():  # with a prompt or two a step one may be missing
+            found[kind][when] = statistics.fmean(rewards)
+    return found
+
+
+@cache
+def _questions(task_options: str) -> tuple[dict[str, str], dict[str, float]]:
+    """The kind of each question to train on, as it ends in a prompt; how often guessing is right.
+
+    Making them takes seconds, and the runs of a comparison have the same ones.
+    """
+    options = parse_options(task_options)
     task = Answers(**options)
     kind_of: dict[str, str] = {}
-    found: dict[str, dict[str, float]] = {}
+    guess: dict[str, float] = {}
     for kind, own in zip(options["kinds"], task._tasks, strict=True):
         rows = own.load("train")
         kind_of |= {f"\n{task.prompt(row)[-1]['content']}<|": kind for row in rows}
         frequent = Counter(row["answer"] for row in rows).most_common(1)[0][1]
-        found[kind] = {"guess": frequent / len(rows)}
-    steps = run.rollout_steps()
-    quarter = max(1, len(steps) // 4)
-    for when, part in (("first", steps[:quarter]), ("last", steps[-quarter:])):
-        right: dict[str, list[float]] = {kind: [] for kind in found}
-        for rollout in (one for step in part for one in run.rollouts(step).to_pylist()):
-            asked = rollout["prompt"]
-            kind = next(kind for question, kind in kind_of.items() if question in asked)
-            right[kind].append(rollout["reward"])
-        for kind, rewards in right.items():  # with a prompt or two a step one may be missing
-            found[kind] |= {when: statistics.fmean(rewards)} if rewards else {}
-    return found
+        guess[kind] = frequent / len(rows)
+    return kind_of, guess
 
 
 if __name__ == "__main__":

@@ -136,6 +136,7 @@ def measured(run: RunFolder) -> dict[str, Any]:
         sum(row.get(f"pods/{name}", 0.0) for row in log)
         for name in ("filler_rows", "kept_rollouts")
     )
+    has_rollouts = bool(run.rollout_steps())  # runs on a GPU log none
     generated, trained = points[-1].rollouts_generated, points[-1].rollouts_trained
     return {
         "seconds": {phase: round(spent, 3) for phase, spent in seconds.items()},
@@ -144,7 +145,7 @@ def measured(run: RunFolder) -> dict[str, Any]:
         "rows_trained": trained,
         "filler_share": fillers / kept,
         "share_passed": share_passed(run.config(), log),
-        **({"kinds": by_kind(run)} if run.config()["task"] == "answers" else {}),
+        **({"kinds": by_kind(run)} if run.config()["task"] == "answers" and has_rollouts else {}),
         "curve": {
             "steps": [point.step for point in points],
             "seconds": [round(point.training_seconds, 3) for point in points],

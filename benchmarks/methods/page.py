@@ -167,14 +167,7 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
             "seeds": len(runs),
         }
         if all("kinds" in run for run in runs):
-            methods[key]["kinds"] = {
-                kind: {
-                    when: np.mean([run["kinds"][kind][when] for run in runs])
-                    for when in own
-                    if all(when in run["kinds"][kind] for run in runs)
-                }
-                for kind, own in runs[0]["kinds"].items()
-            }
+            methods[key]["kinds"] = _kinds([run["kinds"] for run in runs])
     what: dict[str, Any] = {
         "what": SETTINGS[setting].what,
         "rows": SETTINGS[setting].rows,
@@ -185,6 +178,15 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
         what["by_cost"] = costs.replayed(found, cheap)
         what["by_cost_over_trls"] = costs.replayed(found, trls[0])
     return {**what, "methods": methods}
+
+
+def _kinds(of_runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Of each kind of questions the means over runs, of what all of them have."""
+    found: dict[str, dict[str, float]] = {}
+    for kind, own in of_runs[0].items():
+        common = [when for when in own if all(when in kinds[kind] for kinds in of_runs)]
+        found[kind] = {when: np.mean([kinds[kind][when] for kinds in of_runs]) for when in common}
+    return found
 
 
 def _section(setting: str, by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> str:

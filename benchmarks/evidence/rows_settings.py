@@ -190,6 +190,7 @@ SETTINGS |= {
     "mixed-greedy": _greedily("mixed-16", 40),
     "rare-greedy": _greedily("rare-16", 70),
     "answers-greedy": _greedily("answers-middle", 240),
+    "answers-easy-greedy": _greedily("answers-easy", 300),
     "answers-hard-greedy": replace(_greedily("answers-hard", 600), evaluations=3),
 }
 

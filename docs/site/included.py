@@ -97,6 +97,7 @@ def _methods() -> Iterator[tuple[str, str]]:
             yield f"{prefix}.end.least", _percent(min(found["ends"]))
             yield f"{prefix}.end.most", _percent(max(found["ends"]))
             yield f"{prefix}.seeds", str(found["seeds"])
+            yield f"{prefix}.steps", f"{found['steps']:.0f}"
             for kind, shares in found.get("kinds", {}).items():
                 for when, share in shares.items():
                     yield f"{prefix}.{kind}.{when}", _percent(share)

@@ -190,13 +190,12 @@ def _questions(task_options: str) -> tuple[dict[str, str], dict[str, float]]:
     """
     options = parse_options(task_options)
     task = Answers(**options)
-    kind_of: dict[str, str] = {}
+    rows = task.load("train")
+    kind_of = {f"\n{task.prompt(row)[-1]['content']}<|": row["kind"] for row in rows}
     guess: dict[str, float] = {}
-    for kind, own in zip(options["kinds"], task._tasks, strict=True):
-        rows = own.load("train")
-        kind_of |= {f"\n{task.prompt(row)[-1]['content']}<|": kind for row in rows}
-        frequent = Counter(row["answer"] for row in rows).most_common(1)[0][1]
-        guess[kind] = frequent / len(rows)
+    for kind in options["kinds"]:
+        answers = [row["answer"] for row in rows if row["kind"] == kind]
+        guess[kind] = Counter(answers).most_common(1)[0][1] / len(answers)
     return kind_of, guess
 
 

@@ -83,8 +83,8 @@ def _mask_of(chosen: Array, shape: tuple[int, ...]) -> Array:
         )
     if not by_index:
         return chosen
-    if ((chosen < 0) | (chosen >= shape[-1])).any():
-        raise InvalidInputError(f"kept holds indices outside 0..{shape[-1] - 1}")
+    if chosen.dtype.kind not in "iu" or ((chosen < 0) | (chosen >= shape[-1])).any():
+        raise InvalidInputError(f"kept must hold booleans, or integers in 0..{shape[-1] - 1}")
     kept_P_N = np.zeros(shape, dtype=bool)
     np.put_along_axis(kept_P_N, chosen, True, axis=-1)
     return kept_P_N

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from podsrl.advantages import BASELINES
+from podsrl.advantages import group_advantages
 
 #: Numbers from here on are left out, as NaN is: their squares could not be summed.
 _HUGE = 1e100
@@ -43,7 +43,7 @@ def selection_metrics(
 
 
 def part_correlations(
-    names_F: Sequence[str], parts_P_N_F: Any, advantages_P_N: Any, kept_P_N: Any, baseline: str
+    names_F: Sequence[str], parts_P_N_F: Any, advantages_P_N: Any, kept_P_N: Any, baseline: Any
 ) -> dict[str, float]:
     r"""How closely the update follows each part of the reward, from -1 to 1.
 
@@ -56,21 +56,13 @@ def part_correlations(
     >>> part_correlations(["right"], [[[1.0], [0.0]]], [[0.7, -0.7]], [[True, True]], "kept")
     {'pods/correlation/right': 1.0}
     """
-    parts = np.asarray(parts_P_N_F, dtype=np.float64)
-    advantages = np.asarray(advantages_P_N, dtype=np.float64)
-    kept, known = np.asarray(kept_P_N, dtype=bool)[..., None], np.abs(parts) < _HUGE
-    part = _centred(parts, kept & known, BASELINES[baseline](kept) & known)
-    advantage = np.where(kept & known, advantages[..., None], 0.0)
-    together_F = (advantage * part).sum(axis=(0, 1))
-    size_F = np.sqrt((part**2).sum(axis=(0, 1)) * (advantage**2).sum(axis=(0, 1)))
+    parts_F_P_N = np.moveaxis(np.asarray(parts_P_N_F, dtype=np.float64), -1, 0)
+    known = np.abs(parts_F_P_N) < _HUGE
+    kept = np.broadcast_to(np.asarray(kept_P_N, dtype=bool), known.shape)
+    part = group_advantages(np.where(known, parts_F_P_N, np.nan), kept, baseline, scale=False)
+    part = np.where(np.abs(part) <= 1e-9 * np.abs(parts_F_P_N), 0.0, part)  # rounding
+    advantage = np.where(kept & known, np.asarray(advantages_P_N, dtype=np.float64), 0.0)
+    together_F = (advantage * part).sum(axis=(1, 2))
+    size_F = np.sqrt((part**2).sum(axis=(1, 2)) * (advantage**2).sum(axis=(1, 2)))
     found_F = (together_F / np.where(size_F > 0, size_F, 1.0)).clip(-1, 1)
     return {f"pods/correlation/{name}": float(r) for name, r in zip(names_F, found_F, strict=True)}
-
-
-def _centred(values: np.ndarray, counted: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Counted values relative to the mean `of` these of their group (axis 1); 0 elsewhere."""
-    sums = np.where(of, values, 0.0).sum(axis=1, keepdims=True)
-    mean = sums / np.maximum(of.sum(axis=1, keepdims=True), 1)
-    away = values - mean
-    rounding = np.abs(away) <= 1e-9 * np.abs(mean)
-    return np.where(counted & ~rounding, away, 0.0)

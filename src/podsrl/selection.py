@@ -67,9 +67,7 @@ class Selection:
         alone = self.baseline == "group" and rule not in _KEEP_A_SPREAD
         n_name, least = called["num_rollouts"], 1 if alone or is_batch_rule(rule) else 2
         if n < 2:
-            raise InvalidInputError(
-                f"{n_name}={n}; allowed: at least 2, to compare with each other"
-            )
+            raise InvalidInputError(f"{n_name}={n}; allowed: at least 2, to compare them")
         allowed = f"allowed: {least} <= m <= {n} ({n_name}, rollouts generated per prompt)"
         if m < least:
             raise InvalidInputError(
@@ -88,9 +86,7 @@ class Selection:
                 f"{called['baseline']}={self.baseline!r}; allowed: {', '.join(BASELINES)}"
             )
         if self.seed is not None and (not _is_integer(self.seed) or self.seed < 0):
-            raise InvalidInputError(
-                f"{called['seed']}={self.seed!r}; allowed: an integer >= 0, or none"
-            )
+            raise InvalidInputError(f"{called['seed']}={self.seed!r}; allowed: an integer >= 0")
         weights: Any = self.selection_weights
         named = isinstance(weights, Mapping)
         if weights is not None and not (named and are_weights(weights.values())):
@@ -182,9 +178,8 @@ class Selection:
         kept = [list(range(len(group))) for group in groups]
         for size in {len(group) for group in groups if len(group) > self.num_kept}:
             places = [place for place, group in enumerate(groups) if len(group) == size]
-            rewards_P_N = np.stack([groups[place] for place in places])
-            chosen = downsample(rewards_P_N, self.num_kept, self.rule, seed)
-            for place, kept_M in zip(places, chosen.tolist(), strict=True):
+            chosen = downsample([groups[p] for p in places], self.num_kept, self.rule, seed)
+            for place, kept_M in zip(places, chosen, strict=True):
                 kept[place] = kept_M
         return kept
 

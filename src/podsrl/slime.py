@@ -22,10 +22,11 @@ _ADVANTAGE = "pods_advantage"  # where `select_rollouts` leaves it in Sample.met
 _EPS = 1e-6  # of slime's own normalisation
 _SCALED = ("grpo", "gspo", "cispo")  # estimators for which slime divides by the deviation
 _NORMALISED = (*_SCALED, "reinforce_plus_plus_baseline")  # all that it normalises for
+_GIVE = f"give --advantage-estimator {' or '.join(_NORMALISED)}, no --disable-rewards-normalization"
 
 
 def select_rollouts(args: Any, data: list[list[Any]]) -> None:
-    """Delete the dropped rollouts of every group, and note the advantage of those that are kept.
+    """Leave the kept rollouts of every group, and note their advantages.
 
     Args:
         args: slime's arguments; `args.pods` holds m, and rule, baseline, seed or selection_weights
@@ -45,10 +46,11 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
             " --custom-config-path a YAML file with, for example, pods: {m: 16}"
         )
     selection = Selection.from_options(given, n, where="pods.", n_name="--n-samples-per-prompt")
-    if selection.baseline == "group" and getattr(args, "normalize_advantages", False):
+    moved = getattr(args, "normalize_advantages", False) or not _normalises(args)
+    if selection.baseline == "group" and moved:  # it would push rows down that teach nothing
         raise UnsupportedError(
-            "--normalize-advantages subtracts the mean of all kept rows, so that with pods.baseline"
-            "=group those that teach nothing are pushed down: leave it out, or give baseline: kept"
+            f"pods.baseline=group needs --advantage-estimator {' or '.join(_SCALED)}, without"
+            " --disable-rewards-normalization and --normalize-advantages; or give baseline: kept"
         )
     m, size = selection.num_kept, args.global_batch_size
     rows = args.rollout_batch_size * m
@@ -65,15 +67,17 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     scores = [list(map(selection.score, *pair)) for pair in zip(rewards, parts, strict=True)]
     chosen = selection.select(scores, data[0][0].group_index or 0)  # a number of this step's own
     scale = args.advantage_estimator in _SCALED and args.grpo_std_normalization
-    for group, of_group, kept in zip(data, rewards, chosen, strict=True):
-        rewards_N, kept_M = np.array(of_group), np.array(kept, dtype=int)
+    key = getattr(args, "reward_key", None)
+    for place, (of_group, kept) in enumerate(zip(rewards, chosen, strict=True)):
+        group, rewards_N, kept_M = data[place], np.array(of_group), np.array(kept, dtype=int)
         advantages = group_advantages(rewards_N, kept_M, selection.baseline, scale=scale, eps=_EPS)
-        group[:] = [group[place] for place in kept]
-        for sample, advantage in zip(group, advantages.tolist(), strict=True):
+        data[place] = [group[one] for one in kept]
+        for sample, advantage in zip(data[place], advantages.tolist(), strict=True):
             sample.metadata[_ADVANTAGE] = advantage
-            if sample.reward is None:  # of which slime's own metrics make an error
-                key, sample.metadata["unscorable"] = getattr(args, "reward_key", None), True
-                sample.reward = {key: 0.0} if key else 0.0
+            given = sample.reward if isinstance(sample.reward, dict) else {key: sample.reward}
+            if given.get(key) is None:  # of which slime's own metrics make an error
+                sample.metadata["unscorable"] = True
+                sample.reward = {**given, key: 0.0} if key else 0.0
     scored = [one for of_group in rewards for one in of_group if not math.isnan(one)]
     mean = np.mean(scored) if scored else math.nan
     logger.info(
@@ -94,20 +98,23 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
     """
     rewards = [_reward(args, sample) for sample in samples]
     raw = [0.0 if math.isnan(reward) else reward for reward in rewards]
-    if not (args.rewards_normalization and args.advantage_estimator in _NORMALISED):
+    if not _normalises(args):
         if any(map(math.isnan, rewards)):
             raise UnsupportedError(
                 "a kept rollout could not be scored, and only advantages can leave it out:"
-                f" give --advantage-estimator {' or '.join(_NORMALISED)} without"
-                " --disable-rewards-normalization, or let the reward function return a number"
+                f" {_GIVE}, or let the reward function return a number"
             )
         return raw, raw
     if any(_ADVANTAGE not in sample.metadata for sample in samples):
         raise InvalidInputError(
-            "these samples were not selected by podsrl; add"
-            " --rollout-sample-filter-path podsrl.slime.select_rollouts"
+            "these samples were not selected by podsrl; add --rollout-sample-filter-path"
+            " podsrl.slime.select_rollouts, which only slime's default rollout function calls"
         )
     return raw, [sample.metadata[_ADVANTAGE] for sample in samples]
+
+
+def _normalises(args: Any) -> bool:
+    return bool(args.rewards_normalization and args.advantage_estimator in _NORMALISED)
 
 
 def _reward(args: Any, sample: Any) -> float:

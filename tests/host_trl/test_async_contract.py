@@ -60,6 +60,18 @@ def test_another_trainer_is_refused():
         PODSRolloutWorker(Namespace())
 
 
+def test_a_worker_with_a_loop_of_its_own_is_refused_and_one_with_fewer_fields_is_not(saved, args):
+    trainer = trainer_of(saved, letters, args())
+    theirs = trainer.rollout_worker
+    for name in ("environment_factory", "max_inflight_tasks"):
+        theirs._loop_kwargs.pop(name)
+    assert PODSRolloutWorker(trainer)._loop_kwargs["environment_factory"] is None
+    theirs.__class__ = type("Harness", (AsyncRolloutWorker,), {})
+    trainer.rollout_worker = theirs
+    with pytest.raises(InvalidInputError, match=r"TRL's own rollout worker, got .* with .*Harness"):
+        PODSRolloutWorker(trainer)
+
+
 def test_an_older_trl_is_refused(worker, monkeypatch):
     monkeypatch.setattr("trl.__version__", "1.15.0")
     with pytest.raises(UnsupportedError, match=r"needs trl >= 1.16, and 1.15.0 is installed"):

@@ -1,6 +1,8 @@
 """Reward functions as users write them: several, async, returning None, logging, failing."""
 
+import asyncio
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -213,6 +215,38 @@ def test_a_failing_reward_function_is_named_with_step_and_completion_and_stops_t
         for part in says:
             assert part in message
         assert equal(before, weights(trainer))
+
+
+def test_an_asynchronous_object_may_come_with_arguments():
+    class Grader:
+        async def __call__(
+            self, completions: list[Any], bonus: float, **kwargs: Any
+        ) -> list[float]:
+            return [bonus] * len(completions)
+
+    named = partial(Grader(), bonus=0.5)
+    named.note = "a partial of one that has attributes is not flattened"
+    function = checked(partial(named), "f", lambda: 1)
+    assert asyncio.run(function(completions=["a", "b"])) == [0.5, 0.5]
+
+
+def test_what_a_reward_function_does_to_its_prompts_and_rows_no_other_rollout_sees(
+    make_trainer, dataset
+):
+    """As in TRL, where each has lists of its own."""
+    lengths: list[int] = []
+
+    def careless(prompts: list[Any], completions: list[Any], seen: Any, **columns: Any) -> Any:
+        for prompt, completion, own in zip(prompts, completions, seen, strict=True):
+            prompt += completion
+            own.append(1)
+            lengths.append(len(prompt) + 100 * len(own))
+        return odd(completions)
+
+    data = dataset.add_column("seen", [[0]] * len(dataset))
+    trainer = make_trainer(12, reward_funcs=careless, max_steps=1, data=data)
+    trainer.train()
+    assert set(lengths) == {len(dataset[0]["prompt"]) + 1 + 200}
 
 
 def test_a_long_completion_is_shortened_and_every_kind_of_number_is_a_reward():

@@ -82,6 +82,10 @@ def test_a_second_training_in_a_used_folder_keeps_the_first_ones_records(make_tr
     third.train()  # the same trainer again
     assert RunFolder(folder / "previous-2").rollout_steps() == [1]
     assert RunFolder(folder).rollout_steps() == [1]
+    (counted,) = RunFolder(folder).metrics()  # from 0 again: 2 prompts with 8 rollouts each
+    assert counted["pods/rollouts_generated"] == 16
+    spent = [value for name, value in counted.items() if name.startswith("pods/seconds_")]
+    assert counted["pods/training_seconds"] == pytest.approx(sum(spent))
     assert [run.path for run in find_runs(folder)] == [folder]
     assert [run.path for run in find_runs(folder / "previous-1")] == [folder / "previous-1"]
 

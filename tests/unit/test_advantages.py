@@ -80,5 +80,5 @@ def test_bad_input_is_refused():
         podsrl.group_advantages([0.0, 1.0], [0, 1], baseline="mean")
     with pytest.raises(InvalidInputError, match="must have the same"):
         podsrl.group_advantages(np.zeros((2, 3)), np.zeros((3, 1), dtype=int))
-    with pytest.raises(InvalidInputError, match=r"outside 0\.\.1"):
+    with pytest.raises(InvalidInputError, match=r"integers in 0\.\.1"):
         podsrl.group_advantages([0.0, 1.0], [0, 2])

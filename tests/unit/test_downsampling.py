@@ -116,6 +116,14 @@ def test_every_rule_keeps_m_different_ascending_indices_and_unscorable_ones_last
         assert (kept_scorable == np.minimum(m, scorable)).all()
 
 
+def test_a_rule_of_ones_own_need_not_know_of_unscorable_rollouts():
+    def first(rewards_P_N, m, seed):
+        return np.broadcast_to(np.arange(m), (len(rewards_P_N), m))
+
+    rewards = [[np.nan, 1.0, np.nan, 0.0, 2.0], [0.0, 1.0, 2.0, np.nan, 3.0], [np.nan] * 4 + [1.0]]
+    assert podsrl.downsample(rewards, 2, first) == [[1, 3], [0, 1], [0, 4]]
+
+
 @pytest.mark.parametrize("rule", BUILT_IN)
 def test_m_equal_to_n_keeps_everything_in_order(rule):
     rewards = np.array([[3.0, np.nan, 1.0], [0.0, 0.0, 0.0]])

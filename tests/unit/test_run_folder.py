@@ -143,6 +143,20 @@ def test_a_log_over_its_bound_keeps_steps_at_equal_distances(tmp_path, apart, pe
     assert counts == {4 * per_step}
 
 
+@pytest.mark.parametrize("apart", [1, 4])
+@pytest.mark.parametrize("after", [2, 5, 9, 10])
+def test_a_resumed_run_logs_the_steps_that_it_would_have_logged(tmp_path, after, apart):
+    runs = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "resumed")
+    for run in runs:
+        log = RolloutLog(run, max_rows=4 * 4)
+        for i in range(1, 20):
+            log.write(apart * i, rollout_columns())
+            if i == after and run is runs[1]:
+                run.truncate_after(apart * i)
+                log = RolloutLog(run, max_rows=4 * 4)
+    assert runs[0].rollout_steps() == runs[1].rollout_steps() == [apart, apart * 9, apart * 17]
+
+
 def test_a_thinned_log_goes_on_thinned_and_a_whole_one_whole(tmp_path):
     thinned, whole = RunFolder(tmp_path / "thinned"), RunFolder(tmp_path / "whole")
     log = RolloutLog(thinned, max_rows=11)

@@ -52,12 +52,12 @@ def groups(seed=0):
     ]
 
 
-def test_dropped_samples_are_deleted_and_the_kept_vary_most():
+def test_dropped_samples_leave_the_batch_and_the_kept_vary_most():
     data = groups()
-    inner = [id(group) for group in data]
+    every = list(data)  # slime gives these lists to --rollout-all-samples-process-path
     rewards = [[sample.reward for sample in group] for group in data]
     assert select_rollouts(arguments({"m": M}), data) is None
-    assert [id(group) for group in data] == inner  # slime holds on to these lists
+    assert [[sample.reward for sample in group] for group in every] == rewards
     for group, before in zip(data, rewards, strict=True):
         kept = [sample.reward for sample in group]
         best = max(np.var(subset) for subset in itertools.combinations(before, M))
@@ -128,6 +128,9 @@ def test_advantages_over_the_group_are_not_centred_again():
     size = {"global_batch_size": PROMPTS}
     with pytest.raises(UnsupportedError, match="--normalize-advantages"):
         select_rollouts(arguments(given, normalize_advantages=True, **size), groups())
+    for raw in ({"advantage_estimator": "ppo"}, {"rewards_normalization": False}):
+        with pytest.raises(UnsupportedError, match="needs --advantage-estimator grpo or"):
+            select_rollouts(arguments(given, **raw, **size), groups())
     data = groups()
     select_rollouts(arguments(given, normalize_advantages=False, **size), data)
     assert [len(group) for group in data] == [1] * PROMPTS
@@ -160,8 +163,12 @@ def test_a_sample_whose_dict_has_no_value_is_unscorable():
         for sample in group:
             sample.reward = {"score": sample.reward}
     data[0][0].reward = {"score": None}
+    for sample in data[1]:
+        sample.reward = {"score": None, "other": 5.0}
     select_rollouts(arguments({"m": M}, reward_key="score"), data)
     assert all(sample.reward["score"] is not None for group in data for sample in group)
+    assert [sample.reward for sample in data[1]] == [{"score": 0.0, "other": 5.0}] * M
+    assert all(sample.metadata["unscorable"] for sample in data[1])
 
 
 def test_the_log_says_what_the_update_sees_and_the_reward_of_all(caplog):

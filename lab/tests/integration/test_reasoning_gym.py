@@ -99,6 +99,8 @@ def test_gold_answers_pass_but_for_those_of_the_listed_datasets():
         ("complex_arithmetic", ["nan", "NaN"]),
         ("puzzle24", ["6*4*1*1", "8*3*1*1", "1+3+5+9+pi+pi", "7+4+4+1+E+E+E"]),
         ("coin_flip", ["0", "1e400", "nan"]),
+        ("simple_integration", ["Integral(3*x**2, x)", "0"]),
+        ("number_sorting", ["[NaN, NaN, NaN]", str([float("nan")] * 5)]),
         ("prime_factorization", ["I don't know", "2 * 2 * 7"]),
     ],
 )

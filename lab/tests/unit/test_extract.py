@@ -36,6 +36,8 @@ def test_neighbouring_boxes_are_one_list_and_others_are_not():
     assert last_boxes(r"$x=\boxed{1}$, $y=\boxed{2}$ and $\boxed{3}$") == "1, 2, 3"
     assert last_boxes(r"\boxed{\frac12}, or $\boxed{0.5}$ inches") == r"\frac12 or 0.5"
     assert last_boxes(r"\boxed{1} is wrong, so \boxed{2}") == "2"
+    assert last_boxes("$$\\boxed{5}$$\n\n$\\boxed{5}$") == "5"
+    assert last_boxes(r"\boxed{1}, \boxed{2}, \boxed{1}") == "1, 2, 1"
 
 
 def test_the_last_closed_tag_counts():
@@ -59,6 +61,10 @@ def test_an_empty_tag_is_no_answer_even_beside_a_box():
 def test_reasoning_is_not_searched_for_the_answer():
     assert declared_answer(r"<think>the answer is 4, \boxed{4}</think> so") is None
     assert declared_answer(r"<think>\boxed{4}</think> so \boxed{5}") == "5"
+    assert declared_answer("<think>is it <answer>12</answer>? no</think><answer>13") is None
+    assert declared_answer(r"<think>form: <answer>x</answer></think> So \boxed{8}") == "8"
+    assert declared_answer(r"it is \boxed{4} hm</think> so \boxed{5}") == "5"
+    assert declared_answer("<answer>5</answer> <think>or <answer>6</answer>") == "5"
 
 
 def test_hashes_and_phrases_declare_an_answer():

@@ -62,10 +62,10 @@ def test_what_a_run_learned_of_each_kind_is_read_off_its_rollouts(tmp_path):
     run, options = RunFolder(tmp_path), {"kinds": ["sum", "larger"], "train_size": 20}
     run.write_config({"arm": "a", "seed": 0, "task_options": json.dumps(options)})
     task = Answers(**options)
-    questions = [row["question"] for row in task.load("train")]
-    asked = [task.prompt({"question": question})[-1]["content"] for question in questions]
+    rows = task.load("train")
+    asked = [task.prompt(row)[-1]["content"] for row in rows]
     for step in range(1, 9):  # sums are learned, the larger of two numbers is not
-        rewards = [float(" + " in question and step > 4) for question in questions]
+        rewards = [float(" + " in row["question"] and step > 4) for row in rows]
         columns = {"group": [0] * 20, "rollout": range(20), "completion": [""] * 20}
         columns |= {"prompt": [f"user\n{one}<|im_end|>" for one in asked], "reward": rewards}
         columns |= {"kept": [True] * 20, "advantage": [0.0] * 20, "tokens": [1] * 20}

@@ -35,6 +35,11 @@ def test_no_question_of_the_test_is_trained_on_and_answers_are_right():
         ("57", False, True),
         ("", False, False),
         ("fifty-six", False, False),
+        *(
+            (text, False, False)
+            for text in ("-56", "\u221256", ".56", "56%", "56k", "56!", "56²", "√56")
+        ),
+        (f"56{' ' * 1000}57", False, False),
     ],
 )
 def test_right_is_exactly_one_number_the_right_one(text, answer, form):

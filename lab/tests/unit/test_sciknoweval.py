@@ -132,6 +132,11 @@ def test_an_option_is_picked_by_its_letter_or_its_text():
         assert task.grade(answered(right), row).answer is True, right
     for wrong in ("A", "C", "A or B", "B) CC", "not B", "E", "", "AB", "B or C", "All of them"):
         assert task.grade(answered(wrong), row).answer is False, wrong
+    row = {"question": "", "answer": "B", "choices": ["2.78", "-2.78", "3", "4"]}
+    for right in ("B) -2.78", "B. -2.78", "B: -2.78", "B - -2.78", "-2.78"):
+        assert task.grade(answered(right), row).answer is True, right
+    assert task.grade(answered("A) -2.78"), row).answer is False
+    assert task.grade(answered("3"), {**row, "answer": "C"}).answer is True
 
 
 def test_a_row_without_answer_or_with_an_answer_that_is_no_label_is_refused(tmp_path):

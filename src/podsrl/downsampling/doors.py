@@ -50,7 +50,10 @@ def downsample(
         )
     refuse_infinite(rewards)
     flat_P_N = rewards.reshape(math.prod(batch), n)
-    kept = np.sort(_called(function, rule, flat_P_N, m, seed), axis=-1).astype(np.int64)
+    left_P_N = np.ones(flat_P_N.shape)
+    np.put_along_axis(left_P_N, _called(function, rule, flat_P_N, m, seed), 0, axis=-1)
+    left_P_N += 2 * np.isnan(flat_P_N)  # last, whatever a rule of the user's own makes of them
+    kept = np.sort(np.argsort(left_P_N, axis=-1, kind="stable")[:, :m], axis=-1)
     return like(rewards_P_N, kept.reshape(*batch, m))
 
 

@@ -139,7 +139,7 @@ class PODSConfig(GRPOConfig):
             rows, least = self.generation_batch_size or 0, self.num_generations
             if rows % least == 0 or "divisible by num_generations" not in str(error):
                 raise
-            pairs = ", because prompts are trained on in pairs of rows" if m == 1 else ""
+            pairs = ", as TRL's own check asks for two of a prompt" if m == 1 else ""
             raise InvalidInputError(
                 f"num_generations={m} needs a multiple of {least} rows per generation{pairs}; got"
                 f" {rows}. Rows are generation_batch_size, by default per_device_train_batch_size x"
@@ -171,20 +171,15 @@ class PODSConfig(GRPOConfig):
                 f" no loss_type='bnpo'; got beta={self.beta}, loss_type={self.loss_type!r}"
             )
         aggregation = self.multi_objective_aggregation
-        if across_prompts and aggregation != "sum_then_normalize":
+        by_group = self.advantage_baseline == "group"
+        if (across_prompts or by_group) and aggregation != "sum_then_normalize":
+            field = "advantage_baseline" if by_group else "downsampling_rule"
             raise InvalidInputError(
-                f"downsampling_rule={self.downsampling_rule!r} keeps rows across prompts, which is"
-                " defined for multi_objective_aggregation='sum_then_normalize', got"
-                f" {aggregation!r}"
+                f"{field}={getattr(self, field)!r} needs multi_objective_aggregation="
+                f"'sum_then_normalize', got {aggregation!r}"
             )
-        if self.advantage_baseline != "kept" and (
-            self.scale_rewards == "batch" or aggregation != "sum_then_normalize"
-        ):
-            raise InvalidInputError(
-                f"advantage_baseline={self.advantage_baseline!r} needs scale_rewards 'group' or"
-                " 'none' and multi_objective_aggregation 'sum_then_normalize', and 'kept' does not;"
-                f" got {self.scale_rewards!r} and {aggregation!r}"
-            )
+        if by_group and self.scale_rewards == "batch":
+            raise InvalidInputError("advantage_baseline='group' needs scale_rewards group or none")
 
 
 def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: Any) -> None:

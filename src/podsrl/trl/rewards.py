@@ -4,6 +4,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,8 +36,10 @@ def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
             values = function(completions=completions, **given)
             return _as_rewards(values, who, next_step(), completions)
 
-    called = getattr(function, "__call__", None)  # noqa: B004 (of an object, not whether it is one)
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+    of = function
+    while isinstance(of, partial):
+        of = of.func
+    is_async = any(map(inspect.iscoroutinefunction, (of, type(of).__call__)))
     return call_async if is_async else call
 
 

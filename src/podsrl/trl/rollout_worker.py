@@ -63,12 +63,10 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         **options: Any,
     ) -> None:
         if Version(trl.__version__) < Version("1.16"):
-            raise UnsupportedError(
-                f"PODSRolloutWorker needs trl >= 1.16, and {trl.__version__} is installed: pip"
-                " install 'trl>=1.16,<1.17'. PODSTrainer works with either"
-            )
+            has = f"PODSRolloutWorker needs trl >= 1.16, and {trl.__version__} is installed"
+            raise UnsupportedError(f"{has}: pip install 'trl>=1.16,<1.17'")
         theirs = getattr(trainer, "rollout_worker", "no worker")
-        if not isinstance(theirs, AsyncRolloutWorker | None):
+        if theirs is not None and type(theirs) is not AsyncRolloutWorker:
             raise InvalidInputError(
                 "PODSRolloutWorker needs an AsyncGRPOTrainer with TRL's own rollout worker, got"
                 f" {type(trainer).__name__} with {theirs}; PODSTrainer selects rollouts by itself"
@@ -89,7 +87,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
             )
         if theirs is None:  # only the first process has one
             return
-        given = dict(theirs._loop_kwargs)
+        given = {"environment_factory": None, "max_inflight_tasks": 128, **theirs._loop_kwargs}
         names = [get_callable_name(function) for function in given["reward_funcs"]]
         refuse_twice(names)
         if given["environment_factory"] is None:  # whose own rewards go by names of their classes

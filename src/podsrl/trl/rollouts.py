@@ -4,6 +4,7 @@ A rollout's place is its index in the flattened P x N batch, which is the same o
 train on equal, contiguous shares of the kept places, which is how TRL slices advantages.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -171,7 +172,8 @@ def columns_of(
     fields: Any = columns.pop("fields")
     for name, values in fields.items():
         for i, row in enumerate(rows):
-            row[name] = values[i] if isinstance(values, list) else values
+            if not isinstance(values, list) or i < len(values):
+                row[name] = values[i] if isinstance(values, list) else values
     if columns["images"] is None:
         columns["images"] = dataset_images(rows)
     columns["tool_images"] = columns["tool_images"] or None
@@ -195,6 +197,12 @@ def share_of_rows(total: int, rank: int, world: int) -> range:
     """The places that `rank` generates: equal shares, the last ones padded beyond `total`."""
     share = -(-total // world)
     return range(rank * share, (rank + 1) * share)
+
+
+def own_copy(row: Any, prompt: Any) -> tuple[Any, Any]:
+    """A row and its prompt for one rollout, which a user's function may change; not its images."""
+    images = (dataset_images([row]) or [None])[0] or ()
+    return copy.deepcopy((row, prompt), {id(image): image for image in images})
 
 
 def dataset_images(rows: Sequence[Mapping[str, Any]]) -> list[Any] | None:

@@ -13,9 +13,9 @@ MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs abov
 def swapped(thing: Any, **values: Any) -> Iterator[None]:
     """Inside, these attributes of `thing` have other values.
 
-    For three things only: while TRL constructs `PODSTrainer`, our config says so, and a colocated
-    engine gets room for n rows of each prompt; while TRL's `_generate` makes these, it asks its
-    engine for `num_generations` = n of them.
+    While TRL constructs `PODSTrainer`, our config says so, and a colocated engine gets room for n
+    rows of each prompt. While TRL's `_generate` makes these, it asks its engine for
+    `num_generations` = n of them, with tools for each. A batch may log no images.
     """
     before = {name: getattr(thing, name) for name in values}
     for name, value in values.items():

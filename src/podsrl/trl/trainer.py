@@ -1,6 +1,5 @@
 """`PODSTrainer`: TRL's `GRPOTrainer` that generates n rollouts per prompt and trains on m."""
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ from accelerate.utils import broadcast_object_list, gather, gather_object
 from podsrl.errors import UnsupportedError
 from podsrl.trl.advice import Advice
 from podsrl.trl.checkpoint import ResumableTrainer, last_complete
-from podsrl.trl.clock import PhaseClock, StepCallback
+from podsrl.trl.clock import TOTALS, PhaseClock, StepCallback
 from podsrl.trl.config import UNIFORM, PODSConfig, check_arguments
 from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.metrics import masked_rows, pods_metrics, trl_metrics
@@ -25,6 +24,7 @@ from podsrl.trl.rollouts import (
     dataset_images,
     gather_rows,
     keep_environments,
+    own_copy,
     rows_to_pass,
     share_of_rows,
     take_extra_logs,
@@ -120,10 +120,11 @@ class PODSTrainer(ResumableTrainer):
             places = range(first, first + len(inputs))
             inputs = self.prompts.rows(groups, places, self.num_generations)
         if self.environment_factories is not None:  # an environment may change its own row
-            inputs = [copy.deepcopy(row) for row in self._n_of_each(inputs)]
+            inputs = [row for row, _ in self._n_of_each([(row, None) for row in inputs])]
         self._asked = _Asked(inputs, groups, began)
         try:
-            output = super()._generate_and_score_completions(inputs)
+            with swapped(self, log_multimodal=self.log_multimodal):
+                output = super()._generate_and_score_completions(inputs)
             with self.clock.phase("select"):
                 self._finish(output)
                 if self.args.skip_fillers:
@@ -146,7 +147,7 @@ class PODSTrainer(ResumableTrainer):
             rows, expanded = asked.rows, prompts
         else:
             pairs = self._n_of_each(list(zip(asked.rows, prompts, strict=True)))
-            rows, expanded = [dict(row) for row, _ in pairs], [prompt for _, prompt in pairs]
+            rows, expanded = map(list, zip(*pairs, strict=True))
         in_dataset = dataset_images(asked.rows) is not None
         rollouts = self._generate_rollouts(asked.groups, rows, expanded)
         with self.clock.phase("select"):
@@ -192,6 +193,8 @@ class PODSTrainer(ResumableTrainer):
         """TRL's, from a whole checkpoint; then the run's folder says that it is complete."""
         if resume_from_checkpoint is True:  # of a kill while saving the newest is not whole
             resume_from_checkpoint = str(last_complete(str(self.args.output_dir)) or "") or True
+        vars(self).update(dict.fromkeys((*TOTALS, "generations_of_step"), 0))  # of an earlier call
+        self.clock.training_seconds = 0.0
         try:
             output = super().train(resume_from_checkpoint, *args, **kwargs)
             self.write_prompts()
@@ -200,15 +203,15 @@ class PODSTrainer(ResumableTrainer):
         finally:
             self.recorder.run.unlock()
 
-    def _n_of_each(self, values: list[Any]) -> list[Any]:
-        """Of values that belong to TRL's rows, m per prompt: this rank's share of n of each."""
+    def _n_of_each(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """Of rows and prompts, m of each as in TRL: this rank's share of n of each."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         m, n = self.num_generations, self.selection.num_rollouts
-        first = -rank * len(values) % m  # of a prompt, among the rows of this rank
-        values_P = gather_object(values[first::m])
-        last = len(values_P) * n - 1
+        first = -rank * len(pairs) % m  # of a prompt, among the rows of this rank
+        pairs_P = gather_object(pairs[first::m])
+        last = len(pairs_P) * n - 1
         places = share_of_rows(last + 1, rank, world)
-        return [values_P[min(place, last) // n] for place in places]
+        return [own_copy(*pairs_P[min(place, last) // n]) for place in places]
 
     def _generate_rollouts(self, groups: int, rows: list[Any], prompts: list[Any]) -> Rollouts:
         """TRL generates and scores these rows; those of all ranks are gathered."""

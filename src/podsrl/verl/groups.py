@@ -135,8 +135,7 @@ def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str,
     names = {name for parts in given for name, value in parts.items() if is_number(value)}
     for name in sorted(names - _NOT_PARTS):
         numbers = [[as_number(rollout.parts.get(name)) for rollout in group] for group in groups]
-        part_P_N = np.where(np.isnan(rewards_P_N), np.nan, padded(numbers)[0])
-        part_P_N_1 = part_P_N[..., None]
+        part_P_N_1 = np.where(np.isnan(rewards_P_N), np.nan, padded(numbers)[0])[..., None]
         found |= part_correlations([name], part_P_N_1, advantages_P_N, kept_P_N, baseline)
     return found
 

@@ -8,6 +8,7 @@ MAX_ANSWER = 2_000
 MAX_TAIL = 20_000
 
 _BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{")
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)  # cut off or not
 _BETWEEN_BOXES = re.compile(r"\b(?:and|or)\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]")
 _HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
 _PHRASE = re.compile(
@@ -78,13 +79,13 @@ def last_boxes(text: str) -> str | None:
     found = boxes(text)
     if not found:
         return None
-    answer = unwrapped(found[-1][2])
+    answer, said = unwrapped(found[-1][2]), {found[-1][2]}
     for (_, end, content), (start, _, _) in zip(found[-2::-1], found[:0:-1], strict=True):
         if start - end > 40 or _BETWEEN_BOXES.sub("", text[end:start]):
             break
         joint = " or " if re.search(r"\bor\b", text[end:start]) else ", "
-        answer = f"{content}{joint}{answer}"
-    return answer
+        answer, said = f"{content}{joint}{answer}", said | {content}
+    return answer if len(said) > 1 else unwrapped(found[-1][2])  # the same one several times
 
 
 #: What may stand around an answer: mathematics signs, bold type, code.
@@ -135,21 +136,21 @@ def answer_phrase(text: str) -> str | None:
 def declared_answer(text: str) -> str | None:
     r"""The answer that a completion declares; None if it declares none.
 
-    In this order: the <answer> tag; else, after any reasoning in <think> tags, the last
-    \boxed{}, the last "#### ...", the last "answer is ...". An answer longer than `MAX_ANSWER`
-    is none.
+    In this order, and nothing between <think> tags: the <answer> tag; else, after the reasoning,
+    the last \boxed{}, the last "#### ...", the last "answer is ...". An answer longer than
+    `MAX_ANSWER` is none.
 
     >>> declared_answer(r"<think>\boxed{1}</think><answer>\boxed{2}</answer>")
     '2'
     >>> declared_answer("I count 3 apples") is None
     True
     """
+    text = _THOUGHT.sub("", text)
     tag = answer_tag(text)
     if tag is not None:
         answer: str | None = tag if len(tag) > MAX_ANSWER else last_boxes(tag) or tag
     else:
-        # no reasoning, cut off or not
-        rest = text.rpartition("</think>")[2].partition("<think>")[0]
+        rest = text.rpartition("</think>")[2]  # a prompt may have opened it
         answer = last_boxes(rest) or hashes(rest) or answer_phrase(rest)
     return answer if answer and len(answer) <= MAX_ANSWER else None
 

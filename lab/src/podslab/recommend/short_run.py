@@ -47,7 +47,7 @@ def short_run(
     fixed = {
         "num_rollouts": max(sizes), "learning_rate": 0, "evaluation_problems": 0,
         "save_strategy": "no", "report_to": "none", "rollout_log": True, "logging_steps": 1,
-        "arm": "measured", "output_dir": folder,
+        "arm": "measured", "output_dir": folder, "prompt_selection": "uniform",
     }  # fmt: skip
     flags = [*flags, *(f"--{name}={value}" for name, value in fixed.items())]
     preview = Preview.of(parse(config, flags))

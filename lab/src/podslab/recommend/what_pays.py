@@ -93,4 +93,6 @@ def by_history(population: Population) -> KnownRates | None:
     else:
         return None
     most = rates[np.argsort(-rates * (1 - rates), kind="stable")][: -(-len(rates) // _SHARE)]
-    return KnownRates((*np.tile(most, 7 * _SHARE).tolist(), *rates.tolist()))
+    return KnownRates(
+        (*np.repeat(most, 7 * len(rates)).tolist(), *np.repeat(rates, len(most)).tolist())
+    )

@@ -18,7 +18,7 @@ class Clock:
     """Modelled seconds per rollout, in place of the measured ones.
 
     generate and score count for every rollout generated, update for every rollout trained and each
-    pass over it: where num_iterations is 2, twice. All passes count from the first one on.
+    pass over it: where num_iterations is 2, twice.
     """
 
     generate: float = 0.0

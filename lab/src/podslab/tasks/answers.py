@@ -39,17 +39,20 @@ class Answers(Task):
     ) -> None:
         self._sizes = {"train": train_size // len(kinds), "test": test_size // len(kinds)}
         size = max(self._sizes["train"], 5 * self._sizes["test"])  # reasoning-gym tests on a fifth
-        self._tasks = [
-            Numbers(seed, size, kind) if kind in KINDS else ReasoningGym(kind, size, seed)
+        self._tasks = {
+            kind: Numbers(seed, size, kind) if kind in KINDS else ReasoningGym(kind, size, seed)
             for kind in kinds
-        ]
+        }
         self._seed = seed
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
-        """Rows with `question` and `answer`, the kinds mixed."""
+        """Rows with `question`, `answer` and the `kind` of question, the kinds mixed."""
         size = self._sizes[check_choice("split", split, self.splits)]
-        loaded = [row for task in self._tasks for row in task.load(split, path)[:size]]
-        rows = [{"question": row["question"], "answer": row["answer"]} for row in loaded]
+        rows = [
+            {"question": row["question"], "answer": row["answer"], "kind": kind}
+            for kind, task in self._tasks.items()
+            for row in task.load(split, path)[:size]
+        ]
         random.Random(f"{self._seed} {split}").shuffle(rows)
         return rows
 
@@ -66,4 +69,5 @@ class Answers(Task):
         """Right is the answer alone; in the form is a single line."""
         text = completion.strip()
         right = str(row["answer"]).strip()
-        return Grade(right in (text, text.removesuffix(".")), bool(text) and "\n" not in text)
+        same = bool(right) and right in (text, text.removesuffix("."))
+        return Grade(same, bool(text) and "\n" not in text)

@@ -9,7 +9,7 @@ from typing import Any
 
 from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"[-\u2212\u221a]?(?:\d*\.)?\d+[\w%!]*")  # with its sign and unit
 _FORM = re.compile(r"\s*\d+\.?\s*")
 #: Of questions.
 KINDS = ("sum", "product", "larger", "largest")
@@ -57,8 +57,8 @@ class Numbers(Task):
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Right is exactly one number, the right one."""
-        numbers = _NUMBER.findall(completion[:1000])
-        return Grade(numbers == [str(row["answer"])], bool(_FORM.fullmatch(completion[:1000])))
+        numbers = _NUMBER.findall(completion)
+        return Grade(numbers == [str(row["answer"])], bool(_FORM.fullmatch(completion)))
 
 
 def _held_out(row: Row) -> bool:

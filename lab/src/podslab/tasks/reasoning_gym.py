@@ -34,15 +34,18 @@ PARSED = (
 CHECKED: dict[str, Callable[[str, Mapping[str, Any]], bool]] = {
     "coin_flip": lambda text, entry: abs(Fraction(text) - Fraction(entry["answer"])) <= 1e-4,
     "complex_arithmetic": lambda text, entry: "nan" not in text.lower(),
+    "countdown": lambda text, entry: _arithmetic(text),
     "game_of_life_halting": lambda text, entry: (
         text.strip(" \n.'\"").lower() == str(entry["answer"]).lower()
     ),
+    "letter_jumble": lambda text, entry: len(text.split()) == len(entry["answer"].split()),
+    "number_sorting": lambda text, entry: "nan" not in text.lower(),
     "puzzle24": lambda text, entry: _makes_24(text, entry["metadata"]["numbers"]),
 }
 #: A formula without attributes, text or names from which anything else could be reached.
 _FORMULA = re.compile(
     r"(?:[0-9\s+*/^(),-]|(?<=[0-9])\.|\.(?=[0-9])|(?<![A-Za-z_])(?:a?(?:sin|cos|tan)|exp|log|ln|sqrt"
-    r"|Integral|pi|[A-Za-z])(?![A-Za-z0-9_]))*",
+    r"|pi|[A-Za-z])(?![A-Za-z0-9_]))*",
     re.ASCII,
 )
 
@@ -184,8 +187,11 @@ def _makes_24(text: str, numbers: Sequence[int]) -> bool:
     from sympy.parsing.sympy_parser import parse_expr
 
     used = sorted(map(int, re.findall("[0-9]+", text)))
-    plain = re.fullmatch(r"[0-9\s+*/()-]+", text) is not None
-    return plain and used == sorted(numbers) and bool(parse_expr(text.strip()) == 24)
+    return _arithmetic(text) and used == sorted(numbers) and bool(parse_expr(text.strip()) == 24)
+
+
+def _arithmetic(text: str) -> bool:
+    return re.fullmatch(r"(?:(?!\*\*|//)[0-9\s+*/()-])+", text) is not None
 
 
 def _as_text(entry: dict[str, Any], index: int, seed: int) -> str:

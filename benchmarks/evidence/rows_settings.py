@@ -191,6 +191,7 @@ SETTINGS |= {
     "rare-greedy": _greedily("rare-16", 70),
     "answers-greedy": _greedily("answers-middle", 240),
     "answers-easy-greedy": _greedily("answers-easy", 300),
+    "answers-long-greedy": _greedily("answers-middle", 600, ", 600 s"),
     "answers-hard-greedy": replace(_greedily("answers-hard", 600), evaluations=3),
 }
 

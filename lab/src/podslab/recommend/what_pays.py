@@ -93,6 +93,5 @@ def by_history(population: Population) -> KnownRates | None:
     else:
         return None
     most = rates[np.argsort(-rates * (1 - rates), kind="stable")][: -(-len(rates) // _SHARE)]
-    return KnownRates(
-        (*np.repeat(most, 7 * len(rates)).tolist(), *np.repeat(rates, len(most)).tolist())
-    )
+    both = np.repeat(most, 7 * len(rates)), np.repeat(rates, len(most))
+    return KnownRates(tuple(np.concatenate(both).tolist()))

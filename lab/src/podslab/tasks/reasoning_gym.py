@@ -38,14 +38,18 @@ CHECKED: dict[str, Callable[[str, Mapping[str, Any]], bool]] = {
     "game_of_life_halting": lambda text, entry: (
         text.strip(" \n.'\"").lower() == str(entry["answer"]).lower()
     ),
+    "intermediate_integration": lambda text, entry: (
+        "Integral" not in text or "Integral" in entry["answer"]
+    ),
     "letter_jumble": lambda text, entry: len(text.split()) == len(entry["answer"].split()),
     "number_sorting": lambda text, entry: "nan" not in text.lower(),
     "puzzle24": lambda text, entry: _makes_24(text, entry["metadata"]["numbers"]),
+    "simple_integration": lambda text, entry: "Integral" not in text,
 }
 #: A formula without attributes, text or names from which anything else could be reached.
 _FORMULA = re.compile(
     r"(?:[0-9\s+*/^(),-]|(?<=[0-9])\.|\.(?=[0-9])|(?<![A-Za-z_])(?:a?(?:sin|cos|tan)|exp|log|ln|sqrt"
-    r"|pi|[A-Za-z])(?![A-Za-z0-9_]))*",
+    r"|Integral|pi|[A-Za-z])(?![A-Za-z0-9_]))*",
     re.ASCII,
 )
 

@@ -65,6 +65,7 @@ def test_reasoning_is_not_searched_for_the_answer():
     assert declared_answer(r"<think>form: <answer>x</answer></think> So \boxed{8}") == "8"
     assert declared_answer(r"it is \boxed{4} hm</think> so \boxed{5}") == "5"
     assert declared_answer("<answer>5</answer> <think>or <answer>6</answer>") == "5"
+    assert answer_tag("<think>is it <answer>12</answer>?</think>") is None
 
 
 def test_hashes_and_phrases_declare_an_answer():

@@ -137,6 +137,8 @@ def test_an_option_is_picked_by_its_letter_or_its_text():
         assert task.grade(answered(right), row).answer is True, right
     assert task.grade(answered("A) -2.78"), row).answer is False
     assert task.grade(answered("3"), {**row, "answer": "C"}).answer is True
+    blood = {**row, "answer": "C", "choices": ["A", "B", "AB", "O"]}
+    assert task.grade(answered("AB"), blood).answer is True
 
 
 def test_a_row_without_answer_or_with_an_answer_that_is_no_label_is_refused(tmp_path):

@@ -49,7 +49,6 @@ class ResumableTrainer(GRPOTrainer):
         """Go on from what `state_dict` gave; from another number of processes not exactly."""
         self.recorder.run_id = state.get("run")  # earlier versions saved none
         self.clock.training_seconds = state["training_seconds"]
-        self.generations_of_step = 0  # also where an exception ended a step of this process
         for name in TOTALS:
             setattr(self, name, state[name])
         if self.prompts is not None and state.get("prompts") is not None:

@@ -87,6 +87,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
             )
         if theirs is None:  # only the first process has one
             return
+        # TRL's own defaults, which a worker of the user's own may leave to it
         given = {"environment_factory": None, "max_inflight_tasks": 128, **theirs._loop_kwargs}
         names = [get_callable_name(function) for function in given["reward_funcs"]]
         refuse_twice(names)

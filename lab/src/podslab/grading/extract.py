@@ -22,13 +22,14 @@ _SENTENCE_END = re.compile(r"[.!?](?:\s(?!\s?=)|$)")  # but not in "5! = 120"
 def answer_tag(text: str) -> str | None:
     """What stands between the last <answer> that is closed and the first </answer> after it.
 
-    None without one.
+    None without one. What stands between <think> tags is not looked at.
 
     >>> answer_tag("<answer>1</answer> no: <answer> 2 </answer>")
     '2'
     >>> answer_tag("<answer>1</answer> I am sure. </answer>"), answer_tag("<answer>1")
     ('1', None)
     """
+    text = _THOUGHT.sub("", text)
     start = text.rfind("<answer>", 0, max(0, text.rfind("</answer>")))
     return text[start + len("<answer>") :].partition("</answer>")[0].strip() if start >= 0 else None
 
@@ -79,13 +80,13 @@ def last_boxes(text: str) -> str | None:
     found = boxes(text)
     if not found:
         return None
-    answer, said = unwrapped(found[-1][2]), {found[-1][2]}
+    answer, said = (last := unwrapped(found[-1][2])), {found[-1][2]}
     for (_, end, content), (start, _, _) in zip(found[-2::-1], found[:0:-1], strict=True):
         if start - end > 40 or _BETWEEN_BOXES.sub("", text[end:start]):
             break
         joint = " or " if re.search(r"\bor\b", text[end:start]) else ", "
         answer, said = f"{content}{joint}{answer}", said | {content}
-    return answer if len(said) > 1 else unwrapped(found[-1][2])  # the same one several times
+    return answer if len(said) > 1 else last  # the same one several times
 
 
 #: What may stand around an answer: mathematics signs, bold type, code.
@@ -145,12 +146,11 @@ def declared_answer(text: str) -> str | None:
     >>> declared_answer("I count 3 apples") is None
     True
     """
-    text = _THOUGHT.sub("", text)
     tag = answer_tag(text)
     if tag is not None:
         answer: str | None = tag if len(tag) > MAX_ANSWER else last_boxes(tag) or tag
     else:
-        rest = text.rpartition("</think>")[2]  # a prompt may have opened it
+        rest = text.rpartition("</think>")[2].partition("<think>")[0]  # a prompt may have opened it
         answer = last_boxes(rest) or hashes(rest) or answer_phrase(rest)
     return answer if answer and len(answer) <= MAX_ANSWER else None
 

@@ -27,7 +27,7 @@ def read_choice(answer: str, labels: str = "ABCDEFGHIJ", texts: Sequence[str] = 
     """
     text = words(clean(answer)).strip(" \"'\u201c\u201d")
     quoted = [label for label, option in zip(labels, texts, strict=False) if _same(option, answer)]
-    if len(quoted) == 1 and answer.strip().upper() not in labels:
+    if len(quoted) == 1 and answer.strip().upper() not in ("", *labels):
         return quoted[0]
     match = re.fullmatch(
         rf"{_LEADS}\s*[(\[]?\s?\**(?P<label>[{labels}{labels.lower()}])\**\s?[)\].:]?\**"

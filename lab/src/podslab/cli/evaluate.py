@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data_path", help="local data of the task; default: the hub")
     parser.add_argument("--split", default="test", help="split to measure on (test)")
     for name, kind, least, default, meaning in (
-        ("problems", int, 1, None, "only the first so many; default: all"),
+        ("problems", int, 1, None, "only so many, spread over the split; default: all"),
         ("repeats", int, 1, 1, "completions per problem, k (1)"),
         ("temperature", float, 0, None, "0 is greedy; default: as the checkpoint's run, else 1.0"),
         ("max_completion_length", int, 1, None, "tokens; default: as its run, else 512"),
@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Load, sample, grade, print."""
     from podslab.tasks import get_task
+    from podslab.tasks.base import spread
 
     with needed("trl"):
         from podslab.training.config_file import parse_options
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         check_split(task, args.task, args.split)
         check_data_path("--data_path", args.data_path)
         check_model(args.checkpoint)
-        rows = task.load(args.split, args.data_path)[: args.problems]
+        rows = spread(task.load(args.split, args.data_path), args.problems)
 
         from podslab.cli import progress
         from podslab.cli.print_run import accuracy_line

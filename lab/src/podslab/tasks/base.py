@@ -156,6 +156,12 @@ def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
     return [{k: v[i] for k, v in lists.items()} for i in range(count)]
 
 
+def spread(rows: Sequence[Row], most: int | None) -> list[Row]:
+    """At most so many rows, evenly spread: of a sorted file every kind has its share."""
+    number = min(len(rows), len(rows) if most is None else most)
+    return [rows[i * len(rows) // number] for i in range(number)]
+
+
 def paper_rewards(task: Task, form: str) -> list[RewardFunction]:
     """The three reward functions of `Task.rewards`, which grade every batch once between them."""
     every = check_choice("form", form, FORMS) == "every"

@@ -14,7 +14,7 @@ from trl import get_peft_config, get_quantization_config
 from podslab.evaluation.sampling import Progress, Scores
 from podslab.models import resolve
 from podslab.tasks import Task
-from podslab.tasks.base import Row
+from podslab.tasks.base import Row, spread
 from podslab.training.budget import Budget, Spent
 from podslab.training.callbacks import Evaluator
 from podslab.training.lab_trainer import LabTrainer
@@ -55,7 +55,8 @@ def load_data(spec: Spec) -> Data:
     task = task_of(spec)
     held_out: list[Row] = []
     if run.evaluation_problems:
-        held_out = task.load(run.evaluation_split, run.data_path)[: run.evaluation_problems]
+        rows = task.load(run.evaluation_split, run.data_path)
+        held_out = spread(rows, run.evaluation_problems)
     train = with_prompts(task, task.load(run.train_split, run.data_path))
     if held_out and run.train_split != run.evaluation_split:
         trained = {repr(row["prompt"]) for row in train}

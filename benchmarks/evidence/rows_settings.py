@@ -174,16 +174,20 @@ SETTINGS = {
 }
 
 
-def _greedily(name: str, seconds: int, where: str = "") -> Setting:
+def _greedily(name: str, seconds: int, where: str = "", start: float = 0.0) -> Setting:
     """A setting whose evaluations take the likeliest answer, in place of one drawn at random.
 
     What a model gains by only becoming surer of what it knows does not count there. where: of what
-    else is changed, for `what`.
+    else is changed, for `what`. start: the first learning rate to try, if it has rates of its own.
     """
     of = SETTINGS[name]
     what = f"{of.what.partition(', at the')[0]}{where}, evaluated greedily"
     settings = {**of.settings, "evaluation_temperature": 0.0}
-    return replace(of, what=what, seconds=seconds, settings=settings, rates_of=of.rates_of or name)
+    greedily = replace(of, what=what, seconds=seconds, settings=settings)
+    if start:
+        return replace(greedily, start=start, rates_of="")
+    rates = ", at the rates of the middle set" if of.rates_of and not where else ""
+    return replace(greedily, what=f"{what}{rates}", rates_of=of.rates_of or name)
 
 
 SETTINGS |= {
@@ -191,7 +195,7 @@ SETTINGS |= {
     "rare-greedy": _greedily("rare-16", 70),
     "answers-greedy": _greedily("answers-middle", 240),
     # with rates of its own: those of the middle set are too high for GRPO here
-    "answers-easy-greedy": replace(_greedily("answers-easy", 300), start=5e-6, rates_of=""),
+    "answers-easy-greedy": _greedily("answers-easy", 300, start=5e-6),
     "answers-long-greedy": _greedily("answers-middle", 600, ", 600 s"),
     "answers-hard-greedy": replace(_greedily("answers-hard", 600), evaluations=3),
 }

@@ -11,6 +11,7 @@ from podslab.recommend.populations import Population
 from podslab.recommend.what_pays import WhatPays, what_pays
 
 _BEST = {"downsampling_rule": "max_reward", "advantage_baseline": "group"}
+_CONTRAST = {"downsampling_rule": "max_contrast"}  # fills rows that would cost a pass for nothing
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Advice:
         batch = self.batch.of_rows(sizes.rows)
         rule = getattr(self.population, "rule", "max_variance")
         if sizes.m == 1:
-            keeps: dict[str, Any] = _BEST
+            keeps: dict[str, Any] = _BEST if self.batch.spares else _CONTRAST
         elif sizes.n > sizes.m:  # where skip_fillers is the default
             keeps = {"downsampling_rule": rule, "advantage_baseline": "kept"}
         else:

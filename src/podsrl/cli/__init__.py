@@ -93,7 +93,12 @@ def _parser(modules: Mapping[str, Any]) -> tuple[argparse.ArgumentParser, list[s
             name, help=summary, description=summary, allow_abbrev=False, formatter_class=raw
         )
         module.configure(verb)
-    parsers = (parser, *verbs.choices.values())
+    parsers = [parser]
+    for one in parsers:  # it grows: verbs, and those below them, as of `pods tasks check`
+        below = [
+            action for action in one._actions if isinstance(action, argparse._SubParsersAction)
+        ]
+        parsers += [of for action in below for of in action.choices.values()]
     options = {option for one in parsers for option in one._option_string_actions}
     return parser, sorted(option for option in options if option.startswith("--"))
 

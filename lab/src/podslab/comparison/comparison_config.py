@@ -49,7 +49,7 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
     if not isinstance(launch, list):
         raise InvalidInputError(f"launch must be a list of words; got {launch!r}")
     seeds = _seeds(config.get("seeds"))
-    folder = Path(config.get("output_dir") or f"runs/{name}").expanduser()
+    folder = Path(str(config.get("output_dir") or f"runs/{name}")).expanduser()
     refuse_unwritable(folder)
     base = _base(config, unit, amount, evaluations)
     return ComparisonSpec(
@@ -84,7 +84,7 @@ def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int)
             f"settings name {', '.join(decided)}, which follow from the comparison's seeds, budget,"
             " evaluations and output_dir"
         )
-    base = read_config(config["config"]) if config.get("config") else {}
+    base = read_config(str(config["config"])) if config.get("config") else {}
     base = {k: v for k, v in base.items() if k not in DECIDED}
     base = {**base, **given, "evaluations": evaluations, "max_steps": NO_LIMIT}
     return {**base, UNITS[unit]: amount}

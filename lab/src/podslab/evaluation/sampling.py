@@ -148,6 +148,8 @@ def complete(model: Any, tokenizer: Any, prompts: Sequence[Any], sampling: Sampl
 
 
 def _prompt_ids(tokenizer: Any, prompts: Sequence[Any], sampling: Sampling) -> list[list[int]]:
+    if tokenizer.chat_template is None:
+        raise InvalidInputError("the tokenizer has no chat template; instruction-tuned models do")
     render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
     texts = [render(prompt, **sampling.chat_template_kwargs) for prompt in prompts]
     return [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]

@@ -26,7 +26,10 @@ _LEAD = re.compile(
     r"(?:equation|reaction|answer|balanced)(?: is)?\s?:?\s",
     re.IGNORECASE,
 )
-_STATE = re.compile(r"_?\{?\((?:aq|s|l|g|ppt|conc|dil|cr|liq|solid|gas)\.?\)\}?", re.IGNORECASE)
+_STATE = re.compile(
+    r"_?\{?\((?:aq|s|l|g|ppt|conc|dil|cr|liq|solid|gas)\.?\)\}?|[\u2191\u2193]|\\(?:up|down)arrow",
+    re.IGNORECASE,
+)
 _WRAPPER = re.compile(r"\\(?:ce|mathrm|text|mathbf|textbf)\s?\{")
 _CHARGE = re.compile(r"\(?\{([0-9]{0,3})([+-])([0-9]{0,3})\}\)?$")
 _CARET = re.compile(r"\^\s?\{?\s?([0-9]{0,3})\s?([+-])\s?([0-9]{0,3})\s?\}?")

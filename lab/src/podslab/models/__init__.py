@@ -4,6 +4,7 @@
 both. `resolve` turns their names into folders, `load` loads a model to be measured.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -34,4 +35,4 @@ def resolve(
         from podslab.models import smollm2
 
         return str(smollm2.get_model())
-    return name
+    return os.path.expanduser(name)  # what check_model looked at

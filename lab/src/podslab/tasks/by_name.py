@@ -39,10 +39,10 @@ def get_task(name: str, **options: Any) -> Task:
     signature = inspect.signature(cls)
     try:
         signature.bind(*positional, **options)
-    except TypeError as error:
+        return cls(*positional, **options)
+    except (TypeError, ArithmeticError) as error:
         takes = ", ".join(signature.parameters) or "no options"
         raise InvalidInputError(f"task {name!r}: {error}; it takes {takes}") from error
-    return cls(*positional, **options)
 
 
 def task_class(name: str) -> type[Task]:

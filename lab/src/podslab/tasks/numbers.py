@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
+from podsrl.errors import InvalidInputError
 
 _NUMBER = re.compile(r"[-\u2212\u221a]?(?:\d*\.)?\d+[\w%!]*")  # with its sign and unit
 _FORM = re.compile(r"\s*\d+\.?\s*")
@@ -41,6 +42,8 @@ class Numbers(Task):
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question` and `answer`; none of the test asks for numbers of training."""
         check_choice("split", split, self.splits)
+        if path is not None:
+            raise InvalidInputError("numbers makes its questions up: leave --data_path out")
         rng = random.Random(f"{self.seed} {split}")
         made = (question(rng, self.kinds) for _ in itertools.count())
         in_split = (row for row in made if _held_out(row) == (split == "test"))

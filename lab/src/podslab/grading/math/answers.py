@@ -79,6 +79,8 @@ def equal_structures(gold: str, answer: str, question: str = "") -> bool:
         equal = _equal(value, other_value) or _equal(wanted, given)
     except UnreadableError:
         return False
+    if equal and given.kind == "relation" and _spaceless(answer) in _spaceless(question):
+        return _spaceless(gold) in _spaceless(question)
     parts = [node.label for node in (value, other_value) if node.kind == "leaf"]
     if not (equal and question and len(parts) == 2) or any(map(read_number, parts)):
         return equal
@@ -166,7 +168,8 @@ def _as_words(text: str) -> str | None:
 
 
 def _folded(text: str) -> str:
-    return re.sub(r"[\s.,!\"'()*-]+", " ", text).strip().casefold().removeprefix("the ")
+    plain = re.sub(r"[\s.,!\"'()*-]+", " ", text).strip().casefold()
+    return re.sub(r"^(?:the|an?) (?=.)", "", plain)
 
 
 def _spaceless(text: str) -> str:

@@ -67,7 +67,9 @@ def _not_worked_out(gold: sympy.Expr, answer: sympy.Expr) -> bool:
         return {
             type(part)
             for part in expression.atoms(*operations, sympy.Derivative)
-            if not part.free_symbols and not isinstance(part, sympy.exp)
+            if not (
+                part.free_symbols and isinstance(part, sympy.Function) or part.func is sympy.exp
+            )
         }
 
     return bool(undone(answer) - undone(gold))
@@ -144,8 +146,8 @@ def _real_set(node: Node) -> tuple[sympy.Set, sympy.Symbol | None]:
         return sympy.FiniteSet(*map(_leaf, node.children)), None
     if node.kind == "tuple" and len(node.children) == 2:
         start, end = map(_leaf, node.children)
-        if not (start.is_extended_real and end.is_extended_real):
-            raise UnreadableError("an interval whose ends are not numbers")
+        if not (start.is_extended_real and end.is_extended_real) or not start < end:
+            raise UnreadableError("an interval whose ends are not numbers in their order")
         return sympy.Interval(start, end, node.label[0] == "(", node.label[1] == ")"), None
     if node.kind == "relation":
         parts = [_leaf(child) for child in node.children]

@@ -61,7 +61,7 @@ _SYNONYM = [(re.compile(pattern), new) for pattern, new in _SYNONYMS.items()]
 _FRACTION_ARGUMENTS = re.compile(r"\\frac\s*(?![a-zA-Z{\s])(\w)")
 _LETTER_ARGUMENT = re.compile(r"\\frac\s+([a-zA-Z])(?=\s*[{0-9a-zA-Z\\])")
 _SECOND_ARGUMENT = re.compile(r"(\\frac\s*\{[^{}]*\})\s*(?![\s{])([0-9a-zA-Z])")
-_ROOT_ARGUMENT = re.compile(r"\\sqrt\s*([0-9a-zA-Z])")
+_ROOT_ARGUMENT = re.compile(r"\\sqrt\s*([0-9]+|[a-zA-Z])")
 
 
 def clean(text: str) -> str:

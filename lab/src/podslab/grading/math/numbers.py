@@ -113,7 +113,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     rest.append(text[position:])
     if len(numbers) != 1 or _CHANGES_IT.search("@".join(rest)):
         return None
-    units = [read_unit(part, prose) for part in rest]
+    units = [read_unit(part, prose) for part in (f" {rest[0]}", *rest[1:])]
     if None in units:
         return None
     unit = numbers[0].unit or next((unit for unit in units if unit), "")

@@ -70,7 +70,7 @@ def read_unit(text: str, prose: bool = False) -> str | None:
             elif len(name) == 1 and not raw and not unit:
                 return None
         rest.append(text[position : match.start()])
-        position = squared.end() if squared and found else match.end()
+        position = squared.end() if squared and (found or "unit" in match.group()) else match.end()
     rest.append(text[position:])
     if not found and "%" in text:
         found = "%"

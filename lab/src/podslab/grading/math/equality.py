@@ -68,7 +68,7 @@ def _not_worked_out(gold: sympy.Expr, answer: sympy.Expr) -> bool:
             type(part)
             for part in expression.atoms(*operations, sympy.Derivative)
             if not (
-                part.free_symbols and isinstance(part, sympy.Function) or part.func is sympy.exp
+                (part.free_symbols and isinstance(part, sympy.Function)) or part.func is sympy.exp
             )
         }
 

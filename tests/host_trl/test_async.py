@@ -83,8 +83,7 @@ def worker(saved: str, args: Any) -> Any:
     """worker(num_rollouts=..., ..., fields of the config): as a user makes it."""
 
     def make(reward_funcs: Any = letters, n: int | None = N, **given: Any) -> PODSRolloutWorker:
-        ours = {"rollout_log", "rule", "baseline", "scope", "m", "colour"}
-        ours |= {"selection_weights", "rollouts_per_round", "window"}
+        ours = {"rollout_log", "rule", "baseline", "m", "colour", "selection_weights", "window"}
         options = {name: given.pop(name) for name in list(given) if name in ours}
         return PODSRolloutWorker(trainer_of(saved, reward_funcs, args(**given)), n, **options)
 

@@ -3,8 +3,6 @@
 import functools
 import itertools
 import math
-import subprocess
-import sys
 import types
 
 import numpy as np
@@ -305,12 +303,3 @@ def test_what_a_rule_of_ones_own_returns_is_checked(rule, says):
 
 def test_an_empty_batch_gives_an_empty_selection():
     assert podsrl.downsample(np.zeros((0, 8)), 4).shape == (0, 4)
-
-
-def test_importing_podsrl_imports_no_torch_and_no_trainer():
-    code = (
-        "import sys, podsrl; podsrl.downsample([0.0, 1.0], 1);"
-        "print([m for m in ('torch', 'trl', 'verl', 'transformers') if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"

@@ -23,6 +23,7 @@ M, ROWS = 4, run.PROMPTS * 4
 PODS = "trainer.v1.trainer_mode=pods_sync"
 
 
+# m = 4 of n = 8, but for `across` (a row per prompt), `whole` (m = n) and `sync` (verl's own)
 RUNS = {
     # the script has set m = 1 across the batch
     "half": [PODS, f"++trainer.v1.pods_sync.m={M}", "++trainer.v1.pods_sync.rule=max_variance"],
@@ -81,34 +82,12 @@ def runs(tmp_path_factory):
         }
 
 
-@pytest.fixture
-def half(runs):
-    """PODS with m = 4 of n = 8."""
-    return runs["half"].result()
+def of_run(name):
+    """A fixture of that name: what the run left."""
+    return pytest.fixture(name=name)(lambda runs: runs[name].result())
 
 
-@pytest.fixture
-def across(runs):
-    """PODS across the batch, a row per prompt on average."""
-    return runs["across"].result()
-
-
-@pytest.fixture
-def whole(runs):
-    """PODS with m = n."""
-    return runs["whole"].result()
-
-
-@pytest.fixture
-def sync(runs):
-    """verl's own."""
-    return runs["sync"].result()
-
-
-@pytest.fixture
-def colocate(runs):
-    """PODS in verl's colocated asynchronous mode, with the other baseline."""
-    return runs["colocate"].result()
+half, across, whole, sync, colocate, agents, separate = map(of_run, RUNS)
 
 
 def passes(rows):
@@ -218,18 +197,6 @@ def test_the_colocated_asynchronous_mode_trains_the_kept_rows_only(colocate):
     assert "pods_colocate_async: selected 4 of 8 in 4 groups; the update sees 16" in colocate.log
     for rollouts in colocate.rollouts:
         assert sum(row["kept"] for row in rollouts) == ROWS
-
-
-@pytest.fixture
-def agents(runs):
-    """PODS with m = 4 of n = 8, several turns."""
-    return runs["agents"].result()
-
-
-@pytest.fixture
-def separate(runs):
-    """PODS with m = 4 of n = 8 and a server apart."""
-    return runs["separate"].result()
 
 
 def sessions(rollouts):

@@ -12,16 +12,9 @@ import podsrl
 from podsrl.errors import InvalidInputError
 
 NAMES = {
-    "__version__",
-    "batch_rule",
-    "downsample",
-    "downsample_batch",
-    "group_advantages",
-    "register_rule",
-    "PodsError",
-    "RULES",
-    "Selection",
-}
+    "__version__", "batch_rule", "downsample", "downsample_batch", "group_advantages",
+    "register_rule", "PodsError", "RULES", "Selection",
+}  # fmt: skip
 NAMES_OF_TRL = {"PODSConfig", "PODSRolloutWorker", "PODSTrainer"}
 
 

@@ -108,17 +108,8 @@ def test_old_log_probs_reference_and_update_see_the_kept_rows_and_no_padding(hal
 def test_the_kept_rollouts_have_the_largest_variance_of_all_subsets(half):
     for rollouts in half.rollouts:
         assert len(rollouts) == run.PROMPTS * run.ROLLOUTS  # all n are written, kept or not
-        groups = defaultdict(list)
-        for row in rollouts:
-            groups[row["input"]].append(row)
-        for group in groups.values():
-            kept = [row["score"] for row in group if row["kept"]]
-            best = max(
-                np.var(subset)
-                for subset in itertools.combinations([row["score"] for row in group], M)
-            )
-            assert len(kept) == M
-            assert np.var(kept) == pytest.approx(best, abs=1e-6)
+        for by_session in sessions(rollouts).values():
+            assert_largest_variance(by_session)
 
 
 def test_across_the_batch_the_update_sees_a_row_per_prompt_where_they_differ_most(across):

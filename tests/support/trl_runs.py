@@ -58,7 +58,7 @@ def digits(completions: list[Any], **kwargs: Any) -> list[float]:
 
 @pytest.fixture
 def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable[..., Any]:
-    """make_trainer(n, m=..., ..., reward_funcs=..., plain=False): a fresh model and trainer.
+    """make_trainer(n, name, reward_funcs=..., data=..., ...): a fresh model and trainer.
 
     n = None makes TRL's own GRPOTrainer.
     """
@@ -68,24 +68,19 @@ def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable
         name: str = "run",
         reward_funcs: Any = digits,
         data: Any = dataset,
-        path: Path = tiny_model,
         **fields: Any,
     ) -> Any:
-        trainer_fields = {
-            key: fields.pop(key)
-            for key in ("peft_config", "rollout_func", "eval_dataset", "tools", "optimizers")
-            if key in fields
-        }
+        of_trainer = {k: fields.pop(k) for k in ("peft_config", "eval_dataset") if k in fields}
         options = {**COMMON, **fields, "output_dir": str(tmp_path / name)}
         args = GRPOConfig(**options) if n is None else PODSConfig(num_rollouts=n, **options)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
         return (GRPOTrainer if n is None else PODSTrainer)(
             model=model,
             reward_funcs=reward_funcs,
             args=args,
             train_dataset=data,
             processing_class=AutoTokenizer.from_pretrained(tiny_model, padding_side="left"),
-            **trainer_fields,
+            **of_trainer,
         )
 
     return make

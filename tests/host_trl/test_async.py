@@ -20,6 +20,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 pytest.importorskip("trl.experimental.async_grpo.packing", reason="it needs TRL 1.16")
 
 import torch
+from test_partly_scored import easy, judge
 from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import (
     AsyncRolloutWorker,
@@ -33,7 +34,7 @@ from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS, RunFolder
 from podsrl.trl import PODSRolloutWorker
-from podsrl.trl.rollout_loop import SelectingLoop
+from podsrl.trl.rollout_loop import SCORED, SelectingLoop
 from podsrl.trl.rollout_worker import ScoredGroups
 from support.agents import questions, text_model
 from support.async_runs import down, letters, lower, on_cpu, short, text_of
@@ -83,8 +84,7 @@ def worker(saved: str, args: Any) -> Any:
     """worker(num_rollouts=..., ..., fields of the config): as a user makes it."""
 
     def make(reward_funcs: Any = letters, n: int | None = N, **given: Any) -> PODSRolloutWorker:
-        ours = {"rollout_log", "rule", "baseline", "scope", "m", "colour"}
-        ours |= {"selection_weights", "rollouts_per_round", "window"}
+        ours = {"rollout_log", "rule", "baseline", "m", "colour", "selection_weights", "window"}
         options = {name: given.pop(name) for name in list(given) if name in ours}
         return PODSRolloutWorker(trainer_of(saved, reward_funcs, args(**given)), n, **options)
 
@@ -239,6 +239,20 @@ def test_a_rollout_without_a_reward_is_sent_only_where_others_are_missing(worker
     assert sorted(set(ids_of(rows))) == ["aa", "b", "cc", "d"]
     rows = sent(loop, group_of(["", "aa", "b", "", "", "d", "", ""]))
     assert {row["advantage"] for row in rows if not text_of(row["completion"])} <= {0.0}
+
+
+def test_a_rollout_that_one_function_could_not_score_is_kept_last(worker, loop_of):
+    made = worker([easy, judge], baseline="group")
+    loop = loop_of(made)
+    sent(loop, group_of([*"01234567"]))
+    (record,) = loop._metrics_queue.get_nowait()[SCORED]
+    assert sum(record["kept"]) == M
+    assert not any(record["kept"][::3])  # those that `judge` left out
+    assert made._summarise([record])["pods/partly_scored"] == 3
+    # graded are 8, 8, 6, 8, 10: mean 8, variance 8/5
+    rewards, kept = np.array(record["rewards"]), np.array(record["kept"])
+    expected = (rewards[kept] - 8) / math.sqrt(8 / 5)
+    assert np.array(record["advantages"])[kept] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_rule_of_ones_own_is_taken_along_to_the_other_process(worker, loop_of):

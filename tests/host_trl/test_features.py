@@ -103,12 +103,6 @@ def test_several_optimiser_steps_per_generation_generate_once(make_trainer):
     assert trainer.rollouts_trained == 16
 
 
-def test_a_plain_grpo_config_is_refused(tiny_model, dataset, tmp_path):
-    args = GRPOConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none")
-    with pytest.raises(InvalidInputError, match=r"needs args=podsrl\.trl\.PODSConfig"):
-        PODSTrainer(str(tiny_model), lambda completions, **kw: [], args, dataset)
-
-
 def test_fewer_prompts_than_a_generation_takes_are_refused(make_trainer, dataset):
     across = {"num_generations": 1, "downsampling_rule": "max_contrast"}
     with pytest.raises(InvalidInputError, match="has 7 prompts, and one generation takes 8"):

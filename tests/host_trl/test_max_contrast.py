@@ -141,10 +141,6 @@ def test_with_n_equal_to_m_it_is_grpo_bit_for_bit(make_trainer):
     ("fields", "says"),
     [
         (
-            {"num_generations": 1},
-            "num_generations=1; allowed: 2 <= m .*downsampling_rule=max_contr",
-        ),
-        (
             {
                 "downsampling_rule": "max_contrast",
                 "multi_objective_aggregation": "normalize_then_sum",

@@ -1,12 +1,8 @@
 """A reward function that returns None for some rollouts, and others that score them."""
 
-import asyncio
 import math
-import queue
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -100,56 +96,3 @@ def test_at_n_equal_to_m_training_is_trls_and_nothing_is_said(make_trainer, capl
     pods.train()
     assert equal(weights(grpo), weights(pods))
     assert "gave no reward" not in caplog.text
-
-
-def test_the_asynchronous_worker_keeps_them_last_too(monkeypatch, tmp_path):
-    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-    pytest.importorskip("trl.experimental.async_grpo.packing", reason="it needs TRL 1.16")
-    from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
-    from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
-
-    from podsrl.trl import PODSRolloutWorker
-    from podsrl.trl.rollout_loop import SCORED, SelectingLoop
-    from support.agents import questions, text_model
-    from support.async_runs import on_cpu
-
-    on_cpu(monkeypatch)
-    for part in text_model():
-        part.save_pretrained(tmp_path / "model")
-    n = 8
-    group = RolloutGroup(
-        prompts=[[{"role": "user", "content": "?"}]] * n, reward_kwargs={},
-        completions=[[{"role": "assistant", "content": str(i)}] for i in range(n)],
-        completions_ids=[[3, i] for i in range(n)],
-        completions_sequences=[
-            [TrainingSequence([1, 3, i], [0, 1, 1], [-0.1] * 3, "one")] for i in range(n)
-        ],
-        tool_call_counts=[0] * n, tool_failure_counts=[0] * n, model_version=1, group_id=0,
-        env_rewards=[], rollout_rewards=[None] * n,
-    )  # fmt: skip
-    args = AsyncGRPOConfig(
-        output_dir=str(tmp_path), num_generations=4, seed=5, use_cpu=True, bf16=False,
-        report_to="none", max_completion_length=12,
-    )  # fmt: skip
-    trainer = AsyncGRPOTrainer(
-        str(tmp_path / "model"), [easy, judge], args, questions(), weight_transfer=object()
-    )
-    worker = PODSRolloutWorker(trainer, n, baseline="group")
-    loop = SelectingLoop(
-        **worker._loop_kwargs, rollout_buffer=queue.Queue(), metrics_queue=queue.Queue(),
-        model_version_value=SimpleNamespace(value=1), exception_info_queue=None,
-        heartbeat_value=SimpleNamespace(value=1), failed_event=None,
-    )  # fmt: skip
-    try:
-        asyncio.run(loop._score_group(group))
-    finally:
-        loop._loop.close()
-        loop._tool_pool.shutdown()
-    (record,) = loop._metrics_queue.get_nowait()[SCORED]
-    assert sum(record["kept"]) == 4
-    assert not any(record["kept"][::3])  # those that `judge` left out
-    assert worker._summarise([record])["pods/partly_scored"] == 3
-    # graded are 8, 8, 6, 8, 10: mean 8, variance 8/5
-    rewards, kept = np.array(record["rewards"]), np.array(record["kept"])
-    expected = (rewards[kept] - 8) / math.sqrt(8 / 5)
-    assert np.array(record["advantages"])[kept] == pytest.approx(expected, abs=1e-6)

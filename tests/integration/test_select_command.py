@@ -99,23 +99,6 @@ def test_files_whose_rewards_are_whole_numbers_and_fractions_go_together(capsys,
     assert pq.read_table(tmp_path / "out.parquet")["reward"].to_pylist() == [0.0, 1.0, 0.5, 1.0]
 
 
-def test_a_batch_rule_of_ones_own_keeps_rows_across_groups(capsys, tmp_path):
-    rules = tmp_path / "rules.py"
-    rules.write_text(
-        "import numpy as np\nfrom podsrl import batch_rule\n\n\n"
-        "@batch_rule\n"
-        "def highest(rewards_P_N, rows, seed):\n"
-        "    order = np.argsort(-np.nan_to_num(rewards_P_N, nan=-1.0), axis=None, kind='stable')\n"
-        "    kept_P_N = np.zeros(rewards_P_N.shape, dtype=bool)\n"
-        "    kept_P_N.flat[order[:rows]] = True\n"
-        "    return kept_P_N\n"
-    )
-    path = tmp_path / "rollouts.jsonl"
-    lines = write_rollouts(path, {"a": [0.1, 0.9, 0.8], "b": [0.2, None], "c": [0.3]})
-    assert main(["select", str(path), "--keep", "1", "--rule", f"{rules}:highest"]) == 0
-    assert capsys.readouterr().out.splitlines() == [lines[i] for i in (1, 2, 5)]
-
-
 def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
     path = tmp_path / "rollouts.jsonl"
     command = ["select", str(path), "--keep", "2"]

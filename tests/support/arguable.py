@@ -2,13 +2,15 @@
 
 
 def read_table(text: str) -> list[tuple[str, str]]:
-    """(gold, answer) pairs: a line that is not indented is a gold answer, and the indented lines
-    below it hold answers with " // " between them.
+    """(gold, answer) pairs: a line is a gold answer, " :: " and answers with " // " between them.
+
+    Indented lines go on with the answers, and what begins with # is a comment.
     """
     pairs, gold = [], ""
     for line in text.strip("\n").splitlines():
-        if not line.startswith(" "):
-            gold = line
+        if line.startswith("#"):
             continue
+        if not line.startswith(" "):
+            gold, _, line = line.partition(" :: ")
         pairs += [(gold, answer) for answer in line.strip().removesuffix(" //").split(" // ")]
     return pairs

@@ -20,22 +20,11 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
 
 COMMON: dict[str, Any] = {
-    "per_device_train_batch_size": 8,
-    "gradient_accumulation_steps": 1,
-    "num_generations": 4,
-    "max_completion_length": 32,
-    "max_steps": 2,
-    "learning_rate": 1e-3,
-    "lr_scheduler_type": "constant",
-    "logging_steps": 1,
-    "save_strategy": "no",
-    "report_to": "none",
-    "use_cpu": True,
-    "bf16": False,
-    "beta": 0.0,
-    "loss_type": "grpo",
-    "seed": 7,
-}
+    "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "num_generations": 4,
+    "max_completion_length": 32, "max_steps": 2, "learning_rate": 1e-3,
+    "lr_scheduler_type": "constant", "logging_steps": 1, "save_strategy": "no", "report_to": "none",
+    "use_cpu": True, "bf16": False, "beta": 0.0, "loss_type": "grpo", "seed": 7,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +58,7 @@ def digits(completions: list[Any], **kwargs: Any) -> list[float]:
 
 @pytest.fixture
 def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable[..., Any]:
-    """make_trainer(n, m=..., ..., reward_funcs=..., plain=False): a fresh model and trainer.
+    """make_trainer(n, name, reward_funcs=..., data=..., ...): a fresh model and trainer.
 
     n = None makes TRL's own GRPOTrainer.
     """
@@ -79,24 +68,19 @@ def make_trainer(tiny_model: Path, dataset: Dataset, tmp_path: Path) -> Callable
         name: str = "run",
         reward_funcs: Any = digits,
         data: Any = dataset,
-        path: Path = tiny_model,
         **fields: Any,
     ) -> Any:
-        trainer_fields = {
-            key: fields.pop(key)
-            for key in ("peft_config", "rollout_func", "eval_dataset", "tools", "optimizers")
-            if key in fields
-        }
+        of_trainer = {k: fields.pop(k) for k in ("peft_config", "eval_dataset") if k in fields}
         options = {**COMMON, **fields, "output_dir": str(tmp_path / name)}
         args = GRPOConfig(**options) if n is None else PODSConfig(num_rollouts=n, **options)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
         return (GRPOTrainer if n is None else PODSTrainer)(
             model=model,
             reward_funcs=reward_funcs,
             args=args,
             train_dataset=data,
             processing_class=AutoTokenizer.from_pretrained(tiny_model, padding_side="left"),
-            **trainer_fields,
+            **of_trainer,
         )
 
     return make

@@ -4,12 +4,10 @@ TRL's own generation and client code runs on them: only vLLM's classes, the HTTP
 NCCL transfer of weights are stand-ins.
 """
 
-import copy
 import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from types import SimpleNamespace
@@ -20,33 +18,17 @@ import torch
 from trl.generation import vllm_client, vllm_generation
 
 
-class OutputKind(Enum):
-    CUMULATIVE = 0
-    FINAL_ONLY = 2
-
-
-class SamplingParams:
-    def __init__(self, **fields: Any) -> None:
-        self.output_kind = OutputKind.CUMULATIVE
-        vars(self).update(fields)
-
-    def clone(self) -> "SamplingParams":
-        return copy.deepcopy(self)
-
-
 class Sampler:
-    """Random completions, each with log-probs that no other has, and the prompt of each."""
+    """Random completions, each with log-probs that no other has."""
 
     def __init__(self, seed: int = 0) -> None:
         self.rng = random.Random(seed)
         self.logprob_of: dict[tuple[int, ...], float] = {}
-        self.prompt_of: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def complete(self, prompt: list[int]) -> tuple[list[int], float]:
         token_ids = self.rng.choices(range(6, 60), k=self.rng.randint(8, 12))
         logprob = -1 - len(self.logprob_of) / 1000
         self.logprob_of[tuple(token_ids)] = logprob
-        self.prompt_of[tuple(token_ids)] = tuple(prompt)
         return token_ids, logprob
 
 
@@ -59,8 +41,8 @@ class Engine(Sampler):
         self.calls: list[list[tuple[list[int], int]]] = []  # prompt and n of each request
         model = SimpleNamespace(load_weights=lambda weights: None)
         runner = SimpleNamespace(model_runner=SimpleNamespace(model=model))
-        self.llm_engine = StepwiseEngine(self)
-        self.llm_engine.model_executor = SimpleNamespace(driver_worker=runner)
+        executor = SimpleNamespace(driver_worker=runner)
+        self.llm_engine = SimpleNamespace(model_executor=executor)
         self.slept = 0
 
     def reset_prefix_cache(self) -> None:
@@ -87,45 +69,6 @@ class Engine(Sampler):
         token_ids, logprob = self.complete(prompt)
         item = SimpleNamespace(rank=1, logprob=logprob)
         return SimpleNamespace(token_ids=token_ids, logprobs=[{t: item} for t in token_ids])
-
-
-class StepwiseEngine:
-    """Stands in for `vllm.LLM.llm_engine`, which takes new requests between its steps.
-
-    Attributes:
-        lasting: steps of the next requests, in the order they are asked; 1 where there is none.
-        log: what happened, in order: ("asked" or "ended", prompt, n).
-    """
-
-    model_executor: Any
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.lasting: list[int] = []
-        self.log: list[tuple[str, tuple[int, ...], int]] = []
-        self.running: dict[str, Any] = {}
-
-    def add_request(self, name: str, prompt: Any, params: Any) -> None:
-        assert name not in self.running
-        assert params.output_kind is OutputKind.FINAL_ONLY
-        self.log.append(("asked", tuple(prompt["prompt_token_ids"]), params.n))
-        steps = self.lasting.pop(0) if self.lasting else 1
-        self.running[name] = [steps, self.engine.answer(prompt, params.n)]
-
-    def step(self) -> list[Any]:
-        ended = []
-        for name, one in list(self.running.items()):
-            one[0] -= 1
-            if one[0] == 0:
-                answer = self.running.pop(name)[1]
-                self.log.append(("ended", tuple(answer.prompt_token_ids), len(answer.outputs)))
-                answer.request_id, answer.finished = name, True
-                ended.append(answer)
-        return ended
-
-    def abort_request(self, names: list[str]) -> None:
-        for name in names:
-            del self.running[name]
 
 
 class _Listener(ThreadingHTTPServer):
@@ -249,7 +192,7 @@ def install(patch: pytest.MonkeyPatch) -> None:
     for module in (vllm_generation, vllm_client):
         patch.setattr(module, "is_vllm_available", lambda **kwargs: True)
     patch.setattr(vllm_generation, "LLM", Engine, raising=False)
-    patch.setattr(vllm_generation, "SamplingParams", SamplingParams, raising=False)
+    patch.setattr(vllm_generation, "SamplingParams", SimpleNamespace, raising=False)
     client = vllm_client.VLLMClient
     patch.setattr(client, "init_communicator", lambda self, device: None)
     update = (

@@ -182,22 +182,14 @@ def commands_in(text: str) -> list[str]:
 
 def test_the_checks_find_what_does_not_exist():
     wrong = [
-        "pods plan runs/a",
-        "pods train --config arithmetic --num_rollout 8",
-        "pods compare --config compare/arithmetik",
-        "make tests",
-        "make docs FOLDER=x",
-        "nox -s verl evidense",
-        "python -m benchmarks.fast",
-        "python -m benchmarks.speed --fast",
-        "pytest tests/unit/test_nothing.py",
-        "pytest tests/unit -k nothing_like_this_is_there",
+        "pods plan runs/a", "pods train --config arithmetic --num_rollout 8",
+        "pods compare --config compare/arithmetik", "make tests", "make docs FOLDER=x",
+        "nox -s verl evidense", "python -m benchmarks.fast", "python -m benchmarks.speed --fast",
+        "pytest tests/unit/test_nothing.py", "pytest tests/unit -k nothing_like_this_is_there",
         "accelerate launch --num_processes 2 -m podsrl.cli training",
-        "python examples/gsm8k_2gpu.py",
-        "bash examples/verl/gsm8k_8gpu.sh",
-        "pip install 'podsrl[trl,nothing]'",
-        "pip install 'podsrl-lab[trl]'",
-    ]
+        "python examples/gsm8k_2gpu.py", "bash examples/verl/gsm8k_8gpu.sh",
+        "pip install 'podsrl[trl,nothing]'", "pip install 'podsrl-lab[trl]'",
+    ]  # fmt: skip
     assert [command for command in wrong if not problems_of(command)] == []
     right = [
         "pods train --config arithmetic --dry-run --learning_rate 1e-5",

@@ -100,16 +100,6 @@ def test_a_visit_forgets_as_mopps_does():
         assert np.allclose(history.posterior(), [[a], [b]])
 
 
-def test_the_normal_draw_is_near_the_beta_draw():
-    a, b = np.meshgrid([1.0, 2.0, 5.0, 20.0], [1.0, 2.0, 5.0, 20.0])
-    rng = np.random.default_rng(0)
-    mean, all_ = a / (a + b), a + b
-    z = rng.standard_normal((20_000, *a.shape))
-    drawn = np.clip(mean + np.sqrt(mean * (1 - mean) / (all_ + 1)) * z, 0, 1)
-    exact = rng.beta(a, b, (20_000, *a.shape))
-    assert np.abs((drawn * (1 - drawn)).mean(0) - (exact * (1 - exact)).mean(0)).max() < 0.03
-
-
 scaled = st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e3))
 
 

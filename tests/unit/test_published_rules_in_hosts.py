@@ -1,4 +1,4 @@
-"""Each published batch rule keeps the same rows in slime, verl, `pods select` and by itself."""
+"""Each batch rule keeps the same rows in slime, verl, `pods select` and by itself."""
 
 import json
 
@@ -14,10 +14,17 @@ from podsrl.verl.groups import group_rows, kept_keys, select
 
 PROMPTS, N, M = 3, 8, 2
 RULES = ["top_advantage", "advantage_variance", "pass_band", "pass_band(low=0.2, high=0.6)"]
-RULES += ["variance_top_p", "variance_top_p(p=0.5)", "max_contrast"]
+RULES += ["variance_top_p", "variance_top_p(p=0.5)", "max_contrast", f"{__file__}:last_prompts"]
 
 
-@pytest.mark.parametrize("rule", RULES)
+@podsrl.batch_rule
+def last_prompts(rewards_P_N, rows, seed):
+    """A rule of one's own."""
+    places = np.arange(rewards_P_N.size).reshape(rewards_P_N.shape)
+    return places >= rewards_P_N.size - rows
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.rpartition("/")[2])
 def test_every_host_keeps_what_the_rule_keeps(rule, tmp_path, capsys):
     rewards = np.zeros((PROMPTS, N))
     rewards[0, 5], rewards[1, ::2], rewards[2, :7] = 1.0, 1.0, 1.0

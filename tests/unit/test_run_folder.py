@@ -208,6 +208,26 @@ def test_runs_are_found_below_a_folder_and_none_is_an_error(tmp_path):
     assert names == ["grpo/seed-0", "grpo/seed-1", "pods/seed-1"]
 
 
+@pytest.mark.parametrize("text", ["name: hydra's\n", "- a\n- list\n", "{{ template }}\n", ""])
+def test_a_foreign_config_below_a_folder_is_skipped_with_a_note(tmp_path, caplog, text):
+    RunFolder(tmp_path / "pods").write_config({"seed": 1, "arm": "pods"})
+    foreign = tmp_path / "pods" / "wandb" / "files" / "config.yaml"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text(text)
+    assert [run.path for run in find_runs(tmp_path)] == [tmp_path / "pods"]
+    assert f"{foreign} is no run's" in caplog.text
+    with pytest.raises(InvalidInputError, match="no run in"):
+        find_runs(tmp_path / "pods" / "wandb")
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "run" / ".lock").mkdir(parents=True)  # as one that others may not open
+    for folder, why in (("file", "File exists"), ("run", "Is a directory")):
+        with pytest.raises(InvalidInputError, match=f"can't write to {tmp_path / folder}: {why}"):
+            RunFolder(tmp_path / folder).lock()
+
+
 def test_a_token_on_the_command_line_is_not_recorded(tmp_path, monkeypatch):
     given = ["pods", "--hub_token", "abc", "--hub_token=abc", "--seed", "1"]
     monkeypatch.setattr(sys, "argv", given)

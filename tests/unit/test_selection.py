@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from podsrl import RULES, batch_rule, downsample, downsample_batch, register_rule
+from podsrl import RULES, batch_rule, downsample, register_rule
 from podsrl.downsampling import resolve_rule
 from podsrl.downsampling.group_rules import max_variance
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -99,34 +99,6 @@ def test_an_unknown_rule_is_refused_with_the_known_ones():
     says = r"unknown rule 'max_var'; did you mean 'max_variance'"
     with pytest.raises(UnknownNameError, match=says):
         read(m=16, rule="max_var")
-
-
-def test_groups_of_any_sizes_keep_what_the_rule_keeps_of_each_alone():
-    draw = np.random.default_rng(0)
-    groups = [draw.random(size) for size in (6, 2, 9, 6, 3, 4)]
-    kept = Selection(9, 4).select(groups)
-    assert kept[1] == [0, 1]  # no more than m: whole
-    for group, places in zip(groups, kept, strict=True):
-        if len(group) > 4:
-            assert places == downsample(group.tolist(), 4)
-        else:
-            assert places == list(range(len(group)))
-
-
-def test_a_batch_rule_keeps_m_rows_per_prompt_on_average_and_none_that_is_not_there():
-    draw = np.random.default_rng(0)
-    scores = draw.integers(0, 3, (5, 8)) / 2
-    kept_P_N = downsample_batch(scores, 10)
-    selection = Selection(8, 2, rule="max_contrast")
-    assert selection.select(scores) == [np.flatnonzero(row).tolist() for row in kept_P_N]
-    # what could not be scored is kept where nothing else is left; a shorter group has no more
-    assert selection.select([[math.nan, 1.0, 0.0], [math.nan]]) == [[0, 1, 2], [0]]
-
-
-def test_with_a_seed_each_step_draws_anew():
-    selection = Selection(20, 5, rule="random", seed=3)
-    first, again, second = (selection.select([[0.0] * 20], step) for step in (1, 1, 2))
-    assert first == again != second
 
 
 def test_a_batch_rule_of_ones_own_is_told_by_its_mark():

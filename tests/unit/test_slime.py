@@ -313,22 +313,6 @@ def test_across_the_batch_rows_go_to_the_prompts_with_contrast():
     )
 
 
-def test_a_batch_rule_of_ones_own_selects_across_prompts(tmp_path):
-    file = tmp_path / "mine.py"
-    file.write_text(
-        "import numpy as np\n"
-        "from podsrl import batch_rule\n\n\n"
-        "@batch_rule\n"
-        "def last_prompts(rewards_P_N, rows, seed):\n"
-        "    places = np.arange(rewards_P_N.size).reshape(rewards_P_N.shape)\n"
-        "    return places >= rewards_P_N.size - rows\n"
-    )
-    data = groups()
-    select_rollouts(arguments({"m": M, "rule": f"{file}:last_prompts"}), data)
-    assert [len(group) for group in data] == [0, 4, 8]  # the last 3 x 4 of 3 x 8
-    assert [sample.index for sample in data[1]] == [12, 13, 14, 15]
-
-
 @pytest.mark.parametrize("reward", [math.inf, -math.inf])
 def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects(reward):
     for weights in (None, {"answer": 1.0}):

@@ -85,12 +85,6 @@ def test_each_step_draws_anew_from_one_seed():
     assert first == again != second
 
 
-def test_across_prompts_one_without_contrast_keeps_nothing():
-    rewards = {f"a_{i}_0": float(i % 2) for i in range(4)} | {f"b_{i}_0": 1.0 for i in range(4)}
-    groups = select(group_rows(rows(rewards)), selection(4, 2, rule="max_contrast"), step=1)
-    assert kept_keys(groups) == {f"a_{i}_0" for i in range(4)}
-
-
 def test_every_kept_row_has_the_advantage_of_its_rollout():
     rewards = {"a_0_0": 0.3, "a_0_1": 1.0, "a_1_0": 0.0, "a_2_0": math.nan, "b_0_0": 0.5}
     groups = select(group_rows(rows(rewards)), selection(3, 3), step=1)

@@ -5,11 +5,8 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from podslab.evaluation.records import evaluations
 from podslab.training.run_arguments import RunArguments
@@ -22,24 +19,6 @@ pytest.importorskip("trl")
 
 
 GSM8K = SAMPLE / "gsm8k"
-
-
-@pytest.fixture
-def config(tiny_model: Path, tmp_path: Path) -> Any:
-    """config(field=value, ...): the path of a YAML file for a run of seconds."""
-
-    def write(**fields: Any) -> str:
-        path = tmp_path / "config.yaml"
-        settings = {
-            **TINY_RUN,
-            "model_name_or_path": str(tiny_model),
-            "output_dir": str(tmp_path / "run"),
-            **fields,
-        }
-        path.write_text(yaml.safe_dump(settings))
-        return str(path)
-
-    return write
 
 
 @pytest.mark.parametrize(
@@ -194,23 +173,12 @@ def test_unknown_flags_and_missing_or_broken_configs_get_one_clear_line(config, 
     assert "YAML mapping" in fails(["train", "--config", str(tmp_path / "list.yaml")], capsys)
 
 
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        ('{"question": "1+1?", "answer": "#### 2"}\n{"question": ', "train.jsonl, line 2"),
-        ('{"question": "1+1?"}\n', "answer"),
-        ("", "empty"),
-    ],
-)
-def test_a_damaged_data_file_is_named_with_its_line(config, capsys, tmp_path, lines, says):
-    (tmp_path / "train.jsonl").write_text(lines)
-    path = config(
-        task="gsm8k",
-        task_options={},
-        data_path=str(tmp_path / "train.jsonl"),
-        evaluation_problems=0,
-    )
-    assert says in fails(["train", "--config", path], capsys)
+def test_a_damaged_data_file_is_named_with_its_line(config, capsys, tmp_path):
+    damaged = tmp_path / "train.jsonl"
+    damaged.write_text('{"question": "1+1?", "answer": "#### 2"}\n{"question": ')
+    data = {"task": "gsm8k", "task_options": {}, "data_path": str(damaged)}
+    said = fails(["train", "--config", config(**data, evaluation_problems=0)], capsys)
+    assert "train.jsonl, line 2" in said
 
 
 def test_a_file_to_train_on_is_not_evaluated_on(config, capsys, tmp_path):

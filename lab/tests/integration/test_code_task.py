@@ -42,20 +42,11 @@ def test_limits_with_which_no_answer_could_be_right_are_refused(options):
         get_task("code", **options)
 
 
-def test_a_batch_runs_equal_code_once_and_keeps_the_order():
-    task = get_task("code")
-    right, wrong = task.example_right, task.example_wrong
-    texts = [right, wrong, "no code", right.replace("<think>", "")] * 8
-    grades = task.grade_batch(texts, [task.example] * len(texts))
-    assert [g.answer for g in grades] == [True, False, False, True] * 8
-    assert [g.format for g in grades[:4]] == [True, True, False, False]
-
-
 def answer(code):
     return f"<answer>\n```python\n{code}\n```\n</answer>"
 
 
-def test_a_batch_runs_the_same_program_once(monkeypatch):
+def test_a_batch_runs_the_same_program_once_and_keeps_the_order(monkeypatch):
     programs = []
 
     def counting(code, tests, limits):
@@ -64,10 +55,13 @@ def test_a_batch_runs_the_same_program_once(monkeypatch):
 
     monkeypatch.setattr(code_module, "run_in_sandbox", counting)
     task = get_task("code")
-    codes = ["def add(a, b): return a + b", "def add(a, b) return a + b", "I would add them."]
-    grades = task.grade_batch([answer(code) for code in codes * 3], [task.example] * 9)
-    assert [g.answer for g in grades] == [True, False, False] * 3
-    assert sorted(programs) == sorted(codes)
+    right, wrong = task.example_right, task.example_wrong
+    texts = [right, wrong, "no code", right.replace("<think>", "")]
+    texts += [answer("def add(a, b) return a + b"), answer("I would add them.")]
+    grades = task.grade_batch(texts * 3, [task.example] * 18)
+    assert [g.answer for g in grades] == [True, False, False, True, False, False] * 3
+    assert [g.format for g in grades[:4]] == [True, True, False, False]
+    assert len(programs) == len(set(programs)) == 4
 
 
 def test_the_same_program_with_other_tests_or_another_setup_is_run_again():

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from podslab.evaluation import sampling
 from podslab.evaluation.sampling import Graded, Sampling, score
@@ -17,7 +16,7 @@ ARITHMETIC = ["--task", "arithmetic", "--task_options", json.dumps(TINY_RUN["tas
 
 @pytest.mark.slow
 def test_length_and_sampling_are_those_of_the_run_unless_given(
-    tiny_model: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    config: Any, tiny_model: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ):
     used: list[Sampling] = []
     original = sampling.sample_and_grade
@@ -26,13 +25,11 @@ def test_length_and_sampling_are_those_of_the_run_unless_given(
         used.append(args[5])
         return original(*args)
 
-    config = {
-        **TINY_RUN, "model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run"),
-        "max_steps": 1, "max_completion_length": 24, "temperature": 0.9, "top_k": 7,
-        "evaluation_temperature": 0.5, "seed": 3,
-    }  # fmt: skip
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))  # in no run's folder
-    assert main(["train", "--config", str(tmp_path / "config.yaml")]) == 0
+    path = config(
+        max_steps=1, max_completion_length=24, temperature=0.9, top_k=7,
+        evaluation_temperature=0.5, seed=3,
+    )  # fmt: skip
+    assert main(["train", "--config", path]) == 0
     checkpoint = str(tmp_path / "run" / "checkpoint-1")
     monkeypatch.setattr(sampling, "sample_and_grade", remember)
     capsys.readouterr()

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("trl")
 
@@ -20,21 +19,9 @@ from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
 from support.synthetic_rollouts import rollouts
 from support.synthetic_runs import write_run
-from support.tiny_run import TINY_RUN
 
-TINY: dict[str, Any] = {**TINY_RUN, "learning_rate": 1e-3, "reward_weights": [1.0, 0.0, 0.0]}
+BY_ANSWER: dict[str, Any] = {"learning_rate": 1e-3, "reward_weights": [1.0, 0.0, 0.0]}
 GIVEN = ["recommend", "--costs", "generate=0.05,update=0.42"]
-
-
-@pytest.fixture
-def config(tiny_model: Path, tmp_path: Path) -> Any:
-    def write(**fields: Any) -> str:
-        path = tmp_path / "config.yaml"
-        model = {"model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run")}
-        path.write_text(yaml.safe_dump({**TINY, **model, **fields}))
-        return str(path)
-
-    return write
 
 
 def fails(arguments: list[str], capsys: Any) -> str:
@@ -96,7 +83,7 @@ def test_a_plan_from_given_costs_needs_neither_torch_nor_trl(tmp_path):
 @pytest.mark.slow
 def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys, tmp_path):
     out = tmp_path / "plan"
-    path = config(max_steps=500, evaluation_steps=1)
+    path = config(**BY_ANSWER, max_steps=500, evaluation_steps=1)
     assert main(["recommend", "--config", path, "--m", "2,8", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     # 2 prompts per step: 8 generations of the sizes, and then up to 32 prompts
@@ -124,7 +111,7 @@ def test_a_short_run_measures_and_leaves_a_run_to_plan_from_again(config, capsys
 
 
 def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_path, monkeypatch):
-    assert main(["train", "--config", config()]) == 0
+    assert main(["train", "--config", config(**BY_ANSWER)]) == 0
     run = RunFolder(tmp_path / "run")
     found = read_measured(run)
     assert (found.now, found.rollouts, found.generations) == (Sizes(2, 8, 4), (16.0,), 3)

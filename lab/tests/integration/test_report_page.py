@@ -9,7 +9,7 @@ from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.write_report import write_report
 from support.chromium import BINARY, HOSTILE, ITEMS, Chromium, assert_quiet, texts
 from support.synthetic_rollouts import rollouts
-from support.synthetic_runs import write_metrics, write_run
+from support.synthetic_runs import write_run
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,10 +38,8 @@ def test_what_runs_wrote_is_shown_as_text_and_the_inspector_stands_at_the_end(tm
 def wide_page(tmp_path_factory):
     """Arms enough for two panels and a table wider than a phone, with every figure there is."""
     folder = tmp_path_factory.mktemp("wide")
-    drives = {f"pods/drives{kind}/form": 0.6 for kind in ("", "_all")}
     for arm in ("grpo", "grpo_ga", "pods", "auto", "n32", "n128", "random"):
-        run = write_run(folder / arm, arm, 0, (0.18, 0.5, 0.6, 0.88))
-        write_metrics(run, 30, 64, 16, **drives, **{"pods/shaping_only_groups": 0.2})
+        run = write_run(folder / arm, arm, 0, (0.18, 0.5, 0.6, 0.88), n=64)
     run.write_rollouts(1, rollouts(groups=2, n=8, m=2))
     return write_report([load_comparison([folder], Choices())], folder / "report", "Arms").page
 

@@ -32,6 +32,13 @@ def processes_named(name):
     return found
 
 
+def assert_none_is_left(name):
+    end = time.monotonic() + 10
+    while processes_named(name) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert processes_named(name) == []
+
+
 def called(name):
     """A program whose process has this name."""
     return f"import ctypes, time\nctypes.CDLL(None).prctl(15, {name.encode()!r})\n"
@@ -197,10 +204,7 @@ def test_no_process_is_left_behind_where_the_run_is_interrupted(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(code, seconds=1.5)
     assert seen
-    end = time.monotonic() + 10
-    while processes_named(name) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert processes_named(name) == []
+    assert_none_is_left(name)
 
 
 def test_no_process_is_left_behind():
@@ -212,10 +216,7 @@ def test_no_process_is_left_behind():
     assert run(code + "time.sleep(60)", seconds=1.5).status == "timeout"
     assert seen  # it was there, so its absence below says something
     assert run(code).status == "passed"
-    end = time.monotonic() + 10
-    while processes_named(name) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert processes_named(name) == []
+    assert_none_is_left(name)
 
 
 def test_without_a_sandbox_the_task_refuses_to_start_and_says_how_to_get_one(monkeypatch):

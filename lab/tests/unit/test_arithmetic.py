@@ -68,29 +68,6 @@ def test_the_example_is_graded_as_it_says():
     assert task.grade(task.example_wrong, task.example).answer is False
 
 
-@pytest.mark.parametrize(
-    ("answer", "right"),
-    [
-        ("132", True),
-        ("\n 132 \n", True),
-        ("+132", True),
-        ("0132", True),
-        ("-132", False),
-        ("133", False),
-        ("1320", False),
-        ("132.0", False),
-        ("132 or 133", False),
-        ("47+85", False),
-        ("", False),
-        ("9" * 10_000, False),
-        ("١٣٢", False),
-    ],
-)
-def test_only_the_exact_integer_is_right(answer, right):
-    grade = Arithmetic().grade(f"<think>x</think><answer>{answer}</answer>", Arithmetic.example)
-    assert grade == (right, True)
-
-
 def test_an_integer_of_ten_thousand_digits_is_compared_too():
     row = {"question": "?", "answer": "7" * 10_000}
     completion = f"<think></think><answer>{'7' * 10_000}</answer>"
@@ -103,18 +80,6 @@ def test_zero_is_zero_however_it_is_written():
         completion = f"<think></think><answer>{answer}</answer>"
         assert Arithmetic().grade(completion, row).answer is True
     assert Arithmetic().grade("<think></think><answer>-</answer>", row).answer is False
-
-
-@pytest.mark.parametrize(
-    "completion", ["", "132", "<answer>132", "132</answer>", "<think>132</think>"]
-)
-def test_without_an_answer_tag_nothing_is_right(completion):
-    assert Arithmetic().grade(completion, Arithmetic.example) == (False, False)
-
-
-def test_the_last_answer_counts():
-    completion = "<think>x</think><answer>1</answer> no <answer>132</answer>"
-    assert Arithmetic().grade(completion, Arithmetic.example).answer is True
 
 
 @given(NUMBERS, NUMBERS)
@@ -188,9 +153,16 @@ def test_asking_for_more_problems_than_there_are_says_what_to_change():
         ("<think>7+5=12\n13</think>", False, False),
         ("12 or <answer>13</answer>", False, False),  # a tag's content comes first
         ("<answer>12", False, True),
+        ("12", False, True),
+        ("12</answer>", False, True),
+        ("<think>12</think>", False, True),
+        ("<think>x</think><answer>1</answer> no <answer>12</answer>", True, True),
         ("", False, False),
     ],
 )
 def test_a_lenient_grader_takes_the_last_integer_where_there_is_no_tag(completion, strict, lenient):
     for mode, expected in (("strict", strict), ("lenient", lenient)):
-        assert get_task("arithmetic", mode=mode).grade(completion, {"answer": "12"})[0] is expected
+        grade = get_task("arithmetic", mode=mode).grade(completion, {"answer": "12"})
+        assert grade.answer is expected
+        if mode == "strict":
+            assert grade.format is completion.startswith("<think>7+5=12</think>")

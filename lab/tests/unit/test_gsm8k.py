@@ -40,58 +40,6 @@ def test_no_gold_answer_of_gsm8k_passes_as_its_neighbour(data):
     assert not any(task.grade(task.gold_completion(a), b).answer for a, b in pairs)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "1080",
-        "1,080",
-        "$1,080",
-        "1080.00 dollars per day",
-        r"\boxed{1080}",
-        r"$\boxed{1{,}080}$",
-        "x = 1080",
-        "2160/2",
-        "1 080",
-        "**1080**",
-        "The total is 1080.",
-        r"\$1,\!080",
-        "1.08k",
-    ],
-)
-def test_strict_mode_reads_a_number_however_it_is_written(content):
-    assert get_task("gsm8k").grade(answered(content), {"answer": "1,080"}).answer is True
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "1081",
-        "-1080",
-        "1080 or 1081",
-        "not 1080",
-        "at least 1080",
-        "1080^2",
-        "1080\u00b2",
-        "1080x",
-        "",
-        "one",
-        "1080/0",
-        "10,80",
-        "1080 thousand",
-        "1080.5",
-        "540 * 2",
-        "1080 and a half",
-    ],
-)
-def test_strict_mode_refuses_what_is_not_that_number(content):
-    assert get_task("gsm8k").grade(answered(content), {"answer": "1,080"}).answer is False
-
-
-@pytest.mark.parametrize("content", ["3 times", "3 times a week", "3 dollars/day", "3 more", "3 m"])
-def test_words_beside_the_number_do_no_harm(content):
-    assert get_task("gsm8k").grade(answered(content), {"answer": "3"}).answer is True
-
-
 def test_strict_mode_wants_a_declared_answer_and_lenient_mode_the_last_number():
     strict, lenient = get_task("gsm8k"), get_task("gsm8k", mode="lenient")
     row = {"answer": "72"}
@@ -101,23 +49,6 @@ def test_strict_mode_wants_a_declared_answer_and_lenient_mode_the_last_number():
     assert lenient.grade(rambling + " in 2 months", row).answer is False
     assert lenient.grade("<answer>72", row).answer is True  # cut off before the closing tag
     assert strict.grade("<answer>72", row).answer is False
-
-
-@pytest.mark.parametrize(
-    ("completion", "right"),
-    [
-        ("<answer>71</answer> no, <answer>72</answer>", True),
-        ("<answer>72</answer> no, <answer>71</answer>", False),
-        (r"<think>\boxed{72}</think><answer>71</answer>", False),
-        (r"so \boxed{71}, no, \boxed{72}.", True),
-        (r"so \boxed{71} or \boxed{72}", False),
-        ("48 + 24 = 72\n#### 72", True),
-        ("The answer is 72.", True),
-        ("The answer is 72. Or is the answer 71?", False),
-    ],
-)
-def test_the_last_declaration_counts(completion, right):
-    assert get_task("gsm8k").grade(completion, {"answer": "72"}).answer is right
 
 
 def test_a_row_whose_gold_answer_is_no_number_is_unscorable_not_wrong():
@@ -187,8 +118,6 @@ def test_the_rewards_are_those_of_the_paper():
 
 
 def test_the_format_is_found_in_linear_time_and_as_the_regular_expression_finds_it():
-    import re
-
     slow = re.compile(r"<think>.*</think>[ \n]?<answer>.*</answer>", re.DOTALL)
     parts = ["<think>", "</think>", "<answer>", "</answer>", "\n", "x"]
     for i in range(6**6):
@@ -206,15 +135,11 @@ FORMS = [
     "<think>The form is <think>, then </think>.</think>\n<answer>72</answer>",
     "<think>a</think><answer><answer>72</answer></answer>",
     "<think>a</think>\n<answer>72</answer> <answer>73</answer>",
-    "<think>a</think>\n<answer>72</answer> that is all",
-    "<think>a</think>\n\n<answer>72</answer>",
+    "<think>a</think>\n<answer>72</answer> that is all", "<think>a</think>\n\n<answer>72</answer>",
     "<think>a</think>\n<answer>48</answer> wait <answer>72",
-    "so: <think>a</think>\n<answer>72</answer>",
-    "<answer>72</answer><think>a</think>",
-    "<think>a <answer>72</answer>",
-    "72",
-    "",
-]
+    "so: <think>a</think>\n<answer>72</answer>", "<answer>72</answer><think>a</think>",
+    "<think>a <answer>72</answer>", "72", "",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", FORMS)

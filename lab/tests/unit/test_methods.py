@@ -105,18 +105,12 @@ def test_prompts_with_different_numbers_of_rollouts(name, tiny_model, tmp_path, 
             float(f">{a}<" in c[0]["content"]) for c, a in zip(completions, answer, strict=True)
         ],
         args=PODSConfig(
-            str(tmp_path),
-            **METHODS[name]["arm"],
-            per_device_train_batch_size=prompts,
-            gradient_accumulation_steps=1,
-            max_completion_length=48,
-            max_steps=2,
-            report_to="none",
-            use_cpu=True,
-            bf16=False,
+            str(tmp_path), **METHODS[name]["arm"], per_device_train_batch_size=prompts,
+            gradient_accumulation_steps=1, max_completion_length=48, max_steps=2, report_to="none",
+            use_cpu=True, bf16=False,
         ),
         train_dataset=to_dataset(task, task.load("train")[:64]),
-    )
+    )  # fmt: skip
     trainer.train()
     tables = [RunFolder(tmp_path).rollouts(step).to_pandas() for step in (1, 2)]
     made = 0

@@ -87,6 +87,13 @@ def test_the_same_file_without_a_mistake_passes(tmp_path, capsys):
     assert task.grade_batch(["a"], [{"answer": "a"}]) == [Grade(True, True)]
 
 
+def test_a_gold_answer_that_fails_its_own_grader_fails_the_check(tmp_path, capsys):
+    file = tmp_path / "echo.py"
+    file.write_text(GOOD.replace('return row["answer"]', 'return row["answer"].replace("b", "-")'))
+    assert main(["tasks", "check", str(file)]) == 1
+    assert "2 of 3 gold answers pass" in capsys.readouterr().out
+
+
 def test_a_task_may_refuse_its_data_in_its_own_words(tmp_path):
     file = tmp_path / "echo.py"
     refusal = "        from podsrl.errors import InvalidInputError as E; raise E('no such planet')"

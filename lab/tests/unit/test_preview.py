@@ -12,16 +12,10 @@ from podslab.training.run import load_data
 from podslab.training.spec import Spec, parse
 
 SETTINGS: dict[str, Any] = {
-    "model_name_or_path": "Qwen/Qwen2.5-3B-Instruct",
-    "num_rollouts": 64,
-    "num_generations": 16,
-    "per_device_train_batch_size": 16,
-    "gradient_accumulation_steps": 2,
-    "max_completion_length": 512,
-    "report_to": "none",
-    "use_cpu": True,
-    "bf16": False,
-}
+    "model_name_or_path": "Qwen/Qwen2.5-3B-Instruct", "num_rollouts": 64, "num_generations": 16,
+    "per_device_train_batch_size": 16, "gradient_accumulation_steps": 2,
+    "max_completion_length": 512, "report_to": "none", "use_cpu": True, "bf16": False,
+}  # fmt: skip
 
 
 def spec(**fields: Any) -> Spec:

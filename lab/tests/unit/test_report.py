@@ -10,14 +10,12 @@ import pytest
 
 from benchmarks.published import __main__ as published
 from podslab.cli import report as command
-from podslab.report.curves import Clock
 from podslab.report.drawing import looks
 from podslab.report.figures import draw
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
-from podsrl.errors import InvalidInputError, PodsError
-from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.errors import PodsError
 from support.synthetic_rollouts import rollouts
 from support.synthetic_runs import write_run
 
@@ -261,7 +259,14 @@ def test_published_results_are_reported_with_a_figure_set_for_each_experiment(tm
     assert capsys.readouterr().out.count("## GSM8K") == 2
 
 
-def test_a_report_needs_runs_and_not_an_empty_folder(tmp_path):
-    RunFolder(tmp_path / "x").write_config({"arm": "pods", "seed": 0})
-    with pytest.raises(InvalidInputError, match="no evaluation in"):
-        load_comparison([tmp_path], Choices(clock=Clock(update=1.0)))
+def test_a_run_with_evaluations_and_without_phases_has_all_figures(tmp_path):
+    run = write_run(tmp_path / "runs", "grpo", 0, (0.1, 0.4, 0.6, 0.8))
+    lines = (run.path / "metrics.jsonl").read_text()
+    untimed = re.sub(r'("pods/seconds_[a-z]+"): [^,}]*', r"\1: null", lines)
+    assert untimed != lines
+    (run.path / "metrics.jsonl").write_text(untimed)
+    comparison = load_comparison([tmp_path / "runs"], Choices())
+    assert comparison.arms[0].phases == {}
+    write_report([comparison], tmp_path / "report", "t")
+    figures = {path.stem for path in (tmp_path / "report" / "figures").iterdir()}
+    assert figures == {"accuracy", "seconds_per_step", "length"}

@@ -26,16 +26,10 @@ def curves(accuracy, hours=None, arm="arm", seeds=None, answers=1e9):
     hours = np.arange(accuracy.shape[1]) if hours is None else np.array(hours, dtype=float)
     seconds = np.where(np.isnan(accuracy), np.nan, np.broadcast_to(3600.0 * hours, accuracy.shape))
     return ArmCurves(
-        arm=arm,
-        seeds=tuple(seeds or range(len(accuracy))),
-        steps=seconds / 10,
-        seconds=seconds,
-        generated=seconds * 64,
-        trained=seconds * 16,
-        accuracy=accuracy,
-        length=np.full(accuracy.shape, 100.0),
-        answers=np.full(accuracy.shape, answers),
-    )
+        arm=arm, seeds=tuple(seeds or range(len(accuracy))), steps=seconds / 10, seconds=seconds,
+        generated=seconds * 64, trained=seconds * 16, accuracy=accuracy,
+        length=np.full(accuracy.shape, 100.0), answers=np.full(accuracy.shape, answers),
+    )  # fmt: skip
 
 
 def test_an_estimate_is_the_mean_and_196_standard_errors():

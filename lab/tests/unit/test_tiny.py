@@ -26,16 +26,9 @@ from podslab.tasks.base import in_format
 from podsrl.errors import InvalidInputError
 
 SMALL = TinySettings(
-    min_columns=1,
-    max_columns=2,
-    steps=3,
-    batch_size=4,
-    hidden_size=16,
-    intermediate_size=16,
-    layers=1,
-    heads=2,
-    key_value_heads=1,
-)
+    min_columns=1, max_columns=2, steps=3, batch_size=4, hidden_size=16, intermediate_size=16,
+    layers=1, heads=2, key_value_heads=1,
+)  # fmt: skip
 TOKENIZER = build_tokenizer()
 
 
@@ -119,6 +112,29 @@ def test_the_warm_start_lowers_the_loss():
 
     settings = replace(SMALL, batch_size=16, learning_rate=1e-2, warmup_steps=5)
     assert loss(replace(settings, steps=60)) < 0.7 * loss(replace(settings, steps=1))
+
+
+def test_the_warm_started_model_is_right_now_and_then_in_the_form_asked_for(tiny_model):
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    task = get_task("arithmetic", min_columns=2, max_columns=2)
+    rows = task.load("test")
+    inputs = tokenizer.apply_chat_template(
+        [task.prompt(row) for row in rows],
+        add_generation_prompt=True,
+        padding=True,
+        return_tensors="pt",
+        return_dict=True,
+    )
+    torch.manual_seed(0)
+    output = model.generate(**inputs, do_sample=True, top_k=0, max_new_tokens=48)
+    completions = tokenizer.batch_decode(
+        output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
+    )
+    grades = task.grade_batch(completions, rows)
+    assert sum(g.format for g in grades) / len(rows) > 0.9
+    # (1 - 0.3)^2 = 0.49 if the working were perfect but for its slips
+    assert 0.2 < sum(bool(g.answer) for g in grades) / len(rows) < 0.6
 
 
 def test_building_leaves_the_global_random_state_as_it_was():

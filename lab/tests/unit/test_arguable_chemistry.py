@@ -42,7 +42,7 @@ RIGHT_EQUATION = r"""
     2H2 + O2 = 2H2O. // \[2H_2 + O_2 \rightarrow 2H_2O\] // \(2H_2 + O_2 \rightarrow 2H_2O\) //
     The balanced equation is 2H2 + O2 = 2H2O // Balanced: 2H2 + O2 -> 2H2O //
     $2H_{2}(g) + O_{2}(g) \rightarrow 2H_{2}O(l)$ // 2H₂ + O₂ → 2H₂O // O2 + 2 H2 = 2 H2O //
-    4H2 + 2O2 = 4H2O
+    4H2 + 2O2 = 4H2O // 2H2↑ + O2↑ = 2H2O // 2H_2\uparrow + O_2\uparrow \to 2H_2O
 Al + 3Fe{3+} = Al{3+} + 3Fe{2+} :: Al + 3Fe^{3+} = Al^{3+} + 3Fe^{2+} //
     Al + 3Fe^3+ = Al^3+ + 3Fe^2+ // Al + 3Fe³⁺ → Al³⁺ + 3Fe²⁺ // 3Fe{3+} + Al = 3Fe{2+} + Al{3+} //
     Al(s) + 3Fe^{3+}(aq) -> Al^{3+}(aq) + 3Fe^{2+}(aq) //

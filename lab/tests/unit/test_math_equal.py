@@ -176,8 +176,15 @@ x^2+1 :: The polynomial f(x) is $x^2 + 1$.
 (2,\infty) :: The domain is $x > 2$.
 \sqrt{2} :: Therefore, the answer is: $\sqrt{2}$ // Thus $\sqrt{2}$
 2\sqrt{3} :: \text{The length is } 2\sqrt{3} \text{ cm}
+3\sqrt{13} :: 3√13 // √117
+27 :: 27\text{ units}^2 // 27 units^2
+\text{ellipse} :: an ellipse // The graph is an ellipse.
+(3,1) :: (3, 1)
 """
 WRONG = r"""
+(3,1) :: 5<x<2 // x<1<0 // 3<x<1 // (1,3)
+x+3 :: x+√13
+\frac{n(n+1)}{2} :: \sum_{k=1}^{n} k
 \frac{1}{2} :: 2 // 1/3 // 0.49999 // \frac{2}{1} // 1 // 1/2 or 1/3 // \frac{-1}{2} // -0.5 //
     \frac{1}{2}x // 12 // 0.5i // \sin 30^\circ
 2\sqrt{3} :: 3.46 // 2\sqrt{2} // \sqrt{6} // -2\sqrt{3} // \pm 2\sqrt{3} // 3\sqrt{2} //

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from podslab.tasks import Grade, get_task
+from podslab.tasks.base import spread
 from podsrl.cli import main
 from podsrl.errors import InvalidInputError
 
@@ -124,3 +125,8 @@ def test_rewards_that_are_asked_for_at_once_grade_once():
         done = [threads.submit(f, completions=["a"], answer=["1"]) for f in task.rewards()]
     assert [future.result() for future in done] == [[1.0], [0.0], [0.0]]
     assert graded == [1]
+
+
+def test_of_a_sorted_split_every_kind_is_evaluated_on():
+    assert spread(list(range(10)), 4) == [0, 2, 5, 7]
+    assert spread(list(range(3)), None) == spread(list(range(3)), 9) == [0, 1, 2]

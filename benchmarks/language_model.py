@@ -25,7 +25,7 @@ from podslab.models import resolve
 from podslab.report.drawing import INK, OKABE_ITO, render, style
 from podslab.tasks.numbers import Numbers
 from podslab.training.lab_trainer import LabTrainer, has_bfloat16
-from podslab.training.run import to_dataset
+from podslab.training.run import with_prompts
 from podsrl.rollout_log.files import write_json, write_whole
 from podsrl.trl import PODSConfig
 
@@ -60,7 +60,7 @@ PROBED = (0, 6)  # steps after which the gradients of right and of wrong rows ar
 
 def dataset(seed: int) -> Dataset:
     """Questions in chat form."""
-    return to_dataset(TASK, Numbers(seed).load("train"))
+    return Dataset.from_list(with_prompts(TASK, Numbers(seed).load("train")))
 
 
 def strict(completions: list[Any], answer: list[str], **_: Any) -> list[float]:

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from podslab.tasks import get_task
-from podslab.training.run import to_dataset
+from podslab.training.run import with_prompts
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
 
@@ -34,7 +34,7 @@ def arithmetic() -> Any:
 
 @pytest.fixture(scope="session")
 def dataset(arithmetic: Any) -> Dataset:
-    return to_dataset(arithmetic, arithmetic.load("train"))
+    return Dataset.from_list(with_prompts(arithmetic, arithmetic.load("train")))
 
 
 def count_passed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("trl")
 
 import torch
+from datasets import Dataset
 from scipy.stats import chi2_contingency
 from transformers import (
     AutoModelForCausalLM,
@@ -25,7 +26,7 @@ from podslab.evaluation import fast_generation
 from podslab.evaluation.fast_generation import can_share, generate
 from podslab.tasks import get_task
 from podslab.training.lab_trainer import LabTrainer, keep_memory
-from podslab.training.run import to_dataset
+from podslab.training.run import with_prompts
 from podsrl.trl import PODSConfig, PODSTrainer
 
 
@@ -198,7 +199,7 @@ def make_lab_trainer(tiny_model, tokenizer, tmp_path):
             model=AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32),
             reward_funcs=task.rewards(),
             args=config,
-            train_dataset=to_dataset(task, task.load("train")),
+            train_dataset=Dataset.from_list(with_prompts(task, task.load("train"))),
             processing_class=tokenizer,
         )
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from datasets import Dataset
 
 from benchmarks.answers import by_kind
 from benchmarks.methods import page
 from benchmarks.methods.uneven import PER_ROW, UnevenTrainer
 from podslab.tasks.answers import Answers
 from podslab.tasks.arithmetic import Arithmetic
-from podslab.training.run import to_dataset
+from podslab.training.run import with_prompts
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig
 
@@ -109,7 +110,7 @@ def test_prompts_with_different_numbers_of_rollouts(name, tiny_model, tmp_path, 
             gradient_accumulation_steps=1, max_completion_length=48, max_steps=2, report_to="none",
             use_cpu=True, bf16=False,
         ),
-        train_dataset=to_dataset(task, task.load("train")[:64]),
+        train_dataset=Dataset.from_list(with_prompts(task, task.load("train")[:64])),
     )  # fmt: skip
     trainer.train()
     tables = [RunFolder(tmp_path).rollouts(step).to_pandas() for step in (1, 2)]

@@ -36,8 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from podsrl.errors import InvalidInputError, needed
 
     with needed("trl"):
-        from podslab.cli import progress
-        from podslab.cli.print_run import print_run
+        from podslab.cli import run_output
         from podslab.report.load_runs import Choices, load_comparison
         from podslab.report.write_report import write_report
         from podslab.training import run as training
@@ -61,9 +60,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"{said}\nGRPO-PODS trains it to do better.")
     print(f"Its task, for example: {row['question']} = {row['answer']}\n")
     print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
-    with progress.TrainingBar() as training_bar:
-        finished = training.train(spec, data, [training_bar], progress.bar)
-    print_run(finished)
+    with run_output.TrainingBar() as training_bar:
+        finished = training.train(spec, data, [training_bar], run_output.bar)
+    run_output.print_run(finished)
     if args.model == "smollm2" and finished.checkpoint:
         _before_and_after(spec, data, str(finished.checkpoint))
     report = write_report([load_comparison([folder], Choices())], folder, "PODS: the demo")

@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from podslab.cli.bounds import number
+from podslab.checks import number
 from podsrl.errors import needed
 
 SUMMARY = "measure a checkpoint on a task: accuracy over k repeats"
@@ -48,8 +48,7 @@ def run(args: argparse.Namespace) -> int:
         check_model(args.checkpoint)
         rows = spread(task.load(args.split, args.data_path), args.problems)
 
-        from podslab.cli import progress
-        from podslab.cli.print_run import accuracy_line
+        from podslab.cli import run_output
         from podslab.evaluation.sampling import Sampling, sample_and_grade, score
         from podslab.models.load import load_model
         from podsrl.rollout_log.run_folder import RunFolder
@@ -61,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
         Sampling.as_in(runs[0].config() if runs else {}),
         **{name: value for name, value in given.items() if value is not None},
     )
-    model, tokenizer = load_model(args.checkpoint, progress.bar("warm-starting the tiny model"))
-    shown = progress.bar("evaluating")
+    model, tokenizer = load_model(args.checkpoint, run_output.bar("warm-starting the tiny model"))
+    shown = run_output.bar("evaluating")
     scores = score(sample_and_grade(model, tokenizer, task, rows, args.repeats, sampling, shown))
     if args.json:
         print(json.dumps({"task": args.task, "problems": len(rows), **asdict(scores)}))
@@ -70,5 +69,5 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.checkpoint} on {args.task} {args.split}: {len(rows)} problems x {args.repeats}")
     whose = f", what isn't given as in {runs[0].path}" if runs else ""
     print(f"temperature {sampling.temperature:g}, {sampling.max_new_tokens} tokens at most{whose}")
-    print(accuracy_line("", scores).strip())
+    print(run_output.accuracy_line("", scores).strip())
     return 0

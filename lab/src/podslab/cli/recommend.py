@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podslab.cli.bounds import number
-from podslab.writable import refuse_unwritable
+from podslab.checks import number, refuse_unwritable
 from podsrl.errors import InvalidInputError, needed
 from podsrl.rollout_log.files import write_json
 
@@ -124,13 +123,13 @@ def _measure(args: argparse.Namespace) -> "RunFolder":
             " choose another --out"
         )
     with needed("trl"):
-        from podslab.cli import progress
+        from podslab.cli import run_output
         from podslab.recommend.short_run import short_run
         from podslab.training.config_file import read_config
 
     config, say = read_config(args.config), partial(print, flush=True)
-    with progress.TrainingBar() as bar:
-        return short_run(config, args.fields, str(folder), say, [bar], progress.bar)
+    with run_output.TrainingBar() as bar:
+        return short_run(config, args.fields, str(folder), say, [bar], run_output.bar)
 
 
 def _folder(text: str) -> Path:

@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from podslab.cli.bounds import number
+from podslab.checks import number, refuse_unwritable
 from podslab.evaluation.records import ACCURACIES
-from podslab.writable import refuse_unwritable
 from podsrl.errors import needed
 
 SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"

@@ -30,8 +30,7 @@ def run(args: argparse.Namespace) -> int:
     with needed("trl"):
         from accelerate import PartialState
 
-        from podslab.cli import progress
-        from podslab.cli.print_run import print_run
+        from podslab.cli import run_output
         from podslab.training import run as training
         from podslab.training.output_folder import refuse_taken
         from podslab.training.preflight import checked_spec
@@ -54,10 +53,10 @@ def run(args: argparse.Namespace) -> int:
     data = training.load_data(spec)
     if processes.is_main_process:
         print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
-    with progress.TrainingBar() as training_bar:
-        finished = training.train(spec, data, [training_bar], progress.bar)
+    with run_output.TrainingBar() as training_bar:
+        finished = training.train(spec, data, [training_bar], run_output.bar)
     if processes.is_main_process:
-        print_run(finished)
+        run_output.print_run(finished)
     processes.destroy_process_group()
     return 0
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from podslab.checks import refuse_unwritable
 from podslab.comparison.arms import DECIDED, arm_settings
 from podslab.comparison.comparison import UNITS, ComparisonSpec, Settings
 from podslab.training.budget import NO_LIMIT
 from podslab.training.config_file import read_config
 from podslab.training.preflight import checked_spec
-from podslab.writable import refuse_unwritable
 from podsrl.errors import InvalidInputError, suggestion
 from podsrl.trl import PODSConfig
 

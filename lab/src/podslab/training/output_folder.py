@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from podslab.writable import refuse_unwritable
+from podslab.checks import refuse_unwritable
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint

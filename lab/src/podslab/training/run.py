@@ -79,11 +79,6 @@ def with_prompts(task: Task, rows: Sequence[Row]) -> list[Row]:
     return [{**row, "prompt": task.prompt(row)} for row in rows]
 
 
-def to_dataset(task: Task, rows: Sequence[Row]) -> Dataset:
-    """Rows as TRL takes them, with their prompts."""
-    return Dataset.from_list(with_prompts(task, rows))
-
-
 def train(
     spec: Spec,
     data: Data,

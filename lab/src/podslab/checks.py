@@ -1,8 +1,12 @@
-"""Ranges of numbers, for arguments of commands."""
+"""Checks of what a user gives, before hours of work."""
 
 import argparse
 import math
+import tempfile
+from pathlib import Path
 from typing import Any
+
+from podsrl.errors import InvalidInputError
 
 
 def number(kind: type[int] | type[float], least: float = 0) -> Any:
@@ -19,3 +23,12 @@ def number(kind: type[int] | type[float], least: float = 0) -> Any:
         return value
 
     return convert
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise `InvalidInputError` if a folder can't be made and written to; leave nothing behind."""
+    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    try:
+        tempfile.TemporaryDirectory(prefix=".podsrl-", dir=there).cleanup()
+    except OSError as error:
+        raise InvalidInputError(f"can't write to {path}: {there}: {error.strerror}") from error

@@ -88,17 +88,14 @@ def _parser(modules: Mapping[str, Any]) -> tuple[argparse.ArgumentParser, list[s
     parser.add_argument("--version", action="version", version=f"podsrl {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, module in modules.items():
-        summary, raw = module.SUMMARY, argparse.RawDescriptionHelpFormatter
-        verb = verbs.add_parser(
-            name, help=summary, description=summary, allow_abbrev=False, formatter_class=raw
-        )
+        verb = verbs.add_parser(name, help=module.SUMMARY)
+        verb.description, verb.allow_abbrev = module.SUMMARY, False
+        verb.formatter_class = argparse.RawDescriptionHelpFormatter
         module.configure(verb)
     parsers = [parser]
     for one in parsers:  # it grows: verbs, and those below them, as of `pods tasks check`
-        below = [
-            action for action in one._actions if isinstance(action, argparse._SubParsersAction)
-        ]
-        parsers += [of for action in below for of in action.choices.values()]
+        actions = (a for a in one._actions if isinstance(a, argparse._SubParsersAction))
+        parsers += [below for action in actions for below in action.choices.values()]
     options = {option for one in parsers for option in one._option_string_actions}
     return parser, sorted(option for option in options if option.startswith("--"))
 

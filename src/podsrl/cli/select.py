@@ -44,8 +44,7 @@ def run(args: argparse.Namespace) -> int:
     files = [path] if path.is_file() else inside
     if not files:
         raise InvalidInputError(f"no {'rollouts/*.parquet in' if path.is_dir() else 'file'} {path}")
-    suffix = files[0].suffix
-    of_parquet = suffix == ".parquet"
+    of_parquet = (suffix := files[0].suffix) == ".parquet"
     if output and output.suffix not in (suffix, ".parquet" if of_parquet else ".jsonl"):
         raise InvalidInputError(f"{output} must end in {suffix or '.jsonl'}, as what is read")
     source: Any

@@ -73,10 +73,20 @@ def args(tmp_path: Path) -> Any:
     return make
 
 
-def trainer_of(saved: str, reward_funcs: Any, args: AsyncGRPOConfig, **given: Any) -> Any:
+def trainer_of(
+    saved: str, rewards: Any, args: Any, server: Any = None, data: Any = None, **given: Any
+) -> Any:
+    transfer = server or object()
     return AsyncGRPOTrainer(
-        saved, reward_funcs, args, questions(), weight_transfer=object(), **given
+        saved, rewards, args, data or questions(), weight_transfer=transfer, **given
     )
+
+
+def in_a_fork(trainer: Any, n: int = N, **options: Any) -> PODSRolloutWorker:
+    """A worker whose process is forked: a new one imports for 7 s."""
+    worker = PODSRolloutWorker(trainer, n, **options)
+    worker._mp_ctx = multiprocessing.get_context("fork")
+    return worker
 
 
 @pytest.fixture
@@ -371,11 +381,8 @@ def test_the_asynchronous_trainer_learns_from_kept_rows_only(saved, args, tmp_pa
     """TRL's trainer and its process of rollouts, with a server that samples from the policy."""
     rows: list[RolloutSample] = []
     with serving(PolicyServer(text_model()[0])) as server:
-        given = {
-            "model": saved, "reward_funcs": [letters, short], "train_dataset": questions(),
-            "args": args(vllm_server_base_url=server.url, max_staleness=2, max_steps=4),
-        }  # fmt: skip
-        trainer = AsyncGRPOTrainer(**given, weight_transfer=server)
+        config = args(vllm_server_base_url=server.url, max_staleness=2, max_steps=4)
+        trainer = trainer_of(saved, [letters, short], config, server)
         worker = PODSRolloutWorker(trainer, num_rollouts=N)
         receive = trainer.rollout_queue.get
 
@@ -420,18 +427,14 @@ def test_the_asynchronous_trainer_learns_from_kept_rows_only(saved, args, tmp_pa
 def test_an_epoch_across_prompts_ends_and_its_checkpoint_says_where(saved, args, tmp_path):
     """Most prompts are dropped whole, and each of the eight counts as trained on."""
     with serving(PolicyServer(text_model()[0])) as server:
-        given = {
-            "model": saved, "reward_funcs": letters, "train_dataset": questions().select(range(8)),
-            "args": args(
-                vllm_server_base_url=server.url, max_staleness=50, max_inflight_tasks=1,
-                num_generations=1, max_steps=-1, num_train_epochs=1, token_budget=0,
-                save_strategy="steps", per_device_train_batch_size=2, gradient_accumulation_steps=1,
-            ),
-        }  # fmt: skip
-        trainer = AsyncGRPOTrainer(**given, weight_transfer=server)
+        config = args(
+            vllm_server_base_url=server.url, max_staleness=50, max_inflight_tasks=1,
+            num_generations=1, max_steps=-1, num_train_epochs=1, token_budget=0,
+            save_strategy="steps", per_device_train_batch_size=2, gradient_accumulation_steps=1,
+        )  # fmt: skip
+        trainer = trainer_of(saved, letters, config, server)
         # of four rollouts under way at a time, those of a prompt are ready before the next one's
-        worker = PODSRolloutWorker(trainer, num_rollouts=4, rule="max_contrast", window=4)
-        worker._mp_ctx = multiprocessing.get_context("fork")  # a new process imports for 7 s
+        in_a_fork(trainer, 4, rule="max_contrast", window=4)
         trainer.train()
     # two rows each, as many as prompts in all; TRL counts a batch that it has fetched ahead
     assert trainer.state.global_step == 3
@@ -451,17 +454,13 @@ def test_a_resumed_run_goes_on_in_its_log_from_the_checkpoint(saved, args, tmp_p
     run, checkpoint = RunFolder(tmp_path / "run"), tmp_path / "run" / "checkpoint-2"
     for resume in (None, str(checkpoint)):
         with serving(PolicyServer(text_model()[0])) as server:
-            given = {
-                "model": saved, "reward_funcs": letters,
-                "train_dataset": questions().to_iterable_dataset(),
-                "args": args(
-                    vllm_server_base_url=server.url, max_staleness=2, max_inflight_tasks=1,
-                    max_steps=3, save_strategy="steps", save_steps=2, logging_steps=1,
-                ),
-            }  # fmt: skip
-            trainer = AsyncGRPOTrainer(**given, weight_transfer=server)
-            worker = PODSRolloutWorker(trainer, num_rollouts=N)
-            worker._mp_ctx = multiprocessing.get_context("fork")  # a new process imports for 7 s
+            config = args(
+                vllm_server_base_url=server.url, max_staleness=2, max_inflight_tasks=1,
+                max_steps=3, save_strategy="steps", save_steps=2, logging_steps=1,
+            )  # fmt: skip
+            data = questions().to_iterable_dataset()
+            trainer = trainer_of(saved, letters, config, server, data)
+            in_a_fork(trainer)
             if resume:
                 for step in (2, 3):
                     run.write_rollouts(step, {name: [None] for name in LOGGED})
@@ -477,13 +476,8 @@ def test_a_resumed_run_goes_on_in_its_log_from_the_checkpoint(saved, args, tmp_p
 def test_a_reward_function_that_fails_ends_training_with_its_name(saved, args):
     """TRL's own worker would then wait for its dead process."""
     with serving(PolicyServer(text_model()[0])) as server:
-        given = {
-            "model": saved, "reward_funcs": down, "train_dataset": questions(),
-            "args": args(vllm_server_base_url=server.url),
-        }  # fmt: skip
-        trainer = AsyncGRPOTrainer(**given, weight_transfer=server)
-        worker = PODSRolloutWorker(trainer, num_rollouts=N, rollout_log=False)
-        worker._mp_ctx = multiprocessing.get_context("fork")  # a new process imports for 7 s
+        trainer = trainer_of(saved, down, args(vllm_server_base_url=server.url), server)
+        worker = in_a_fork(trainer, rollout_log=False)
         with pytest.raises(RuntimeError, match="Rollout worker child has failed") as failed:
             trainer.train()
     assert "reward function 'down' failed at step 1" in str(failed.value.__cause__)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_selection_in_training import loss_by_hand, record_generations
+from test_selection_in_training import assert_weights_moved_by_the_gradient, record_generations
 
 import podsrl
 from podsrl.errors import InvalidInputError
@@ -73,15 +73,8 @@ def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes
     np.testing.assert_allclose(table["advantage"].fillna(0.0), advantages.flatten(), atol=1e-5)
 
     places = np.flatnonzero(kept)
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    after = weights(trainer)
-    model.load_state_dict(before)
-    model.eval()
-    model.zero_grad()
-    rows = [generations[0][place] for place in places]
-    loss_by_hand(model, rows, advantages.flatten()[places].tolist()).backward()
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(before[name] - after[name], parameter.grad, atol=1e-5, rtol=1e-3)
+    rows, of_rows = [generations[0][i] for i in places], advantages.flatten()[places].tolist()
+    assert_weights_moved_by_the_gradient(trainer, before, rows, of_rows)
     (entry,) = logged(trainer)
     assert entry["pods/filler_rows"] == entry["pods/zero_variance_groups"] == 0
     assert entry["reward"] == pytest.approx(sum(map(len, right.values())) / rewards.size)

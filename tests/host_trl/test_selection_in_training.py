@@ -62,6 +62,22 @@ def loss_by_hand(model: Any, rows: list[Any], advantages: list[float]) -> torch.
     return torch.stack(losses).mean()
 
 
+def assert_weights_moved_by_the_gradient(
+    trainer: Any, before: dict[str, torch.Tensor], rows: list[Any], advantages: list[float]
+) -> float:
+    """In one step of SGD at a learning rate of 1; returns the loss by hand."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    after = weights(trainer)
+    model.load_state_dict(before)
+    model.eval()
+    model.zero_grad()
+    loss = loss_by_hand(model, rows, advantages)
+    loss.backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(before[name] - after[name], parameter.grad, atol=1e-5, rtol=1e-3)
+    return loss.item()
+
+
 @pytest.mark.parametrize("baseline", ["kept", "group"])
 def test_the_first_step_is_the_gradient_of_the_papers_loss_on_the_kept_rollouts(
     make_trainer, monkeypatch, baseline
@@ -90,16 +106,8 @@ def test_the_first_step_is_the_gradient_of_the_papers_loss_on_the_kept_rollouts(
             (values[chosen] - reference.mean()) / (reference.std(ddof=1) + 1e-4)
         ).tolist()
 
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    after = weights(trainer)
-    model.load_state_dict(before)
-    model.eval()
-    model.zero_grad()
-    loss = loss_by_hand(model, kept, advantages)
-    loss.backward()
-    assert logged(trainer)[0]["loss"] == pytest.approx(loss.item(), abs=1e-5)
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(before[name] - after[name], parameter.grad, atol=1e-5, rtol=1e-3)
+    loss = assert_weights_moved_by_the_gradient(trainer, before, kept, advantages)
+    assert logged(trainer)[0]["loss"] == pytest.approx(loss, abs=1e-5)
 
 
 def count_rows_outside_generation(

@@ -50,7 +50,9 @@ def make_trainer(compose):
         trainer = cls(config)
         trainer.global_steps = 1
         trainer.timing_raw = {}
-        trainer.tokenizer = SimpleNamespace(eos_token_id=0)
+        trainer.tokenizer = SimpleNamespace(
+            eos_token_id=0, pad_token_id=0, decode=lambda ids, skip_special_tokens: str(len(ids))
+        )
         trainer.actor_rollout_wg = SimpleNamespace(_dispatch_info={"actor": list(range(ranks))})
         return trainer
 

@@ -277,8 +277,6 @@ def test_other_estimators_refuse_a_group_with_too_few_scorable_rollouts(make_tra
 def test_the_dump_of_rollouts_has_all_n_and_says_which_were_kept(make_trainer, put, tmp_path):
     rewards = random_rewards()
     trainer = make_trainer(*SYNC, f"trainer.rollout_data_dir={tmp_path}")
-    trainer.tokenizer.pad_token_id = 0
-    trainer.tokenizer.decode = lambda ids, skip_special_tokens: str(len(ids))
     trainer._init_dump_executor()
     batch = trainer._balance_batch(put(rewards), {})
     trainer._log_rollout_data(batch, {}, str(tmp_path))  # verl, at the end of the step

@@ -84,6 +84,13 @@ def browser(page, tmp_path):
         yield opened
 
 
+def show(browser, step, items):
+    """Choose a step of the page by its number, which has as many items."""
+    browser.choose("step", f"{[1, 5, 9, 12, 13].index(step)}")
+    browser.wait_for(f"document.getElementById('step-name').textContent === '{step}'")
+    browser.wait_for(f"{ITEMS}.length === {items}")
+
+
 def test_run_step_and_prompt_are_chosen_and_all_rollouts_shown_by_reward(browser):
     assert texts(browser, "#run option") == ["<b>run & <title>"]
     assert texts(browser, "#list .text") == [f"first 0.{i}" for i in range(6)]
@@ -107,8 +114,7 @@ def test_a_prompt_that_came_again_shows_its_rewards_over_the_steps(browser):
     points = "document.querySelector('#past polyline').getAttribute('points').split(' ').length"
     assert browser.run(points) == 2
     assert browser.run("!document.getElementById('past').hidden")
-    browser.choose("step", "2")
-    browser.wait_for("document.getElementById('step-name').textContent === '9'")
+    show(browser, 9, items=2)
     browser.wait_for("document.getElementById('past').hidden")
     browser.choose("prompt", "all")
     assert_quiet(browser)
@@ -131,9 +137,7 @@ def test_rollouts_are_filtered_by_text_and_by_being_kept_and_put_in_order(browse
 
 
 def test_what_models_wrote_is_shown_as_text_and_never_runs(browser):
-    browser.choose("step", "2")
-    browser.wait_for("document.getElementById('step-name').textContent === '9'")
-    browser.wait_for(f"{ITEMS}.length === 2")
+    show(browser, 9, items=2)
     assert texts(browser, "#list .text") == [HOSTILE, HOSTILE]  # of different rewards
     assert texts(browser, "#question") == [HOSTILE]
     assert (
@@ -156,9 +160,7 @@ def test_squares_show_what_is_above_the_mean_and_filled_what_was_kept(browser):
 
 
 def test_identical_rollouts_stand_once_with_their_number(browser):
-    browser.choose("step", "3")
-    browser.wait_for("document.getElementById('step-name').textContent === '12'")
-    browser.wait_for(f"{ITEMS}.length === 2")
+    show(browser, 12, items=2)
     assert texts(browser, "#list .mark") == ["4 identical, 2 kept", "4 identical, dropped"]
     assert browser.run("document.querySelectorAll('#strip i').length") == 8
     assert texts(browser, "#gold b") == ["94"]
@@ -168,16 +170,10 @@ def test_identical_rollouts_stand_once_with_their_number(browser):
     assert_quiet(browser)
 
 
-def show_games(browser):
-    browser.choose("step", "4")
-    browser.wait_for("document.getElementById('step-name').textContent === '13'")
-    browser.wait_for(f"{ITEMS}.length === 4")
-
-
 def test_turns_are_told_apart_and_found_by_tool_and_by_text(browser):
     hidden = "document.getElementById('tool').parentElement.hidden"
     assert browser.run(hidden)
-    show_games(browser)
+    show(browser, 13, items=4)
     assert not browser.run(hidden)
     first = "#list > li:first-child .turns > *"
     assert browser.run(f"[...document.querySelectorAll('{first}')].map((e) => e.className)") == [
@@ -208,7 +204,7 @@ def test_turns_are_told_apart_and_found_by_tool_and_by_text(browser):
 
 
 def test_what_tools_are_called_with_and_return_is_shown_as_text_and_never_runs(browser):
-    show_games(browser)
+    show(browser, 13, items=4)
     browser.choose("tool", "1")
     shown = texts(browser, "#list .turns pre")
     assert shown == [HOSTILE, HOSTILE, HOSTILE, "{}", HOSTILE, HOSTILE, "W" * 3000]
@@ -226,7 +222,7 @@ def test_turns_fit_phones_and_desks(page, tmp_path, width):
     with Chromium(tmp_path / "profile", width=width, height=1100) as browser:
         browser.open(page)
         browser.wait_for(f"{ITEMS}.length > 0")
-        show_games(browser)
+        show(browser, 13, items=4)
         browser.run("document.getElementById('rollouts').scrollIntoView({behavior: 'instant'})")
         browser.screenshot(shots / f"turns-{width}.png")
         assert browser.run("document.documentElement.scrollWidth") <= width

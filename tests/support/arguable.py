@@ -1,4 +1,8 @@
-"""Tables of answers that a user would argue about."""
+"""Answers that a user would argue about: in the form that is asked for, and in tables."""
+
+
+def answered(content: str) -> str:
+    return f"<think>\nso\n</think>\n<answer>\n{content}\n</answer>"
 
 
 def read_table(text: str) -> list[tuple[str, str]]:

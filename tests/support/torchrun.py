@@ -16,22 +16,14 @@ class Ended(NamedTuple):
     stderr: str
 
 
-def start(world: int, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Forked:
+def torchrun(world: int, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Ended:
     """`torchrun --nproc_per_node WORLD ARGUMENTS`; its output is in `out` and `err` of a folder."""
     config = LaunchConfig(
         min_nodes=1, max_nodes=1, nproc_per_node=world, run_id="tests", start_method="fork",
         rdzv_backend="c10d", rdzv_endpoint="localhost:0", local_addr="localhost", max_restarts=0,
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    return Forked(
-        lambda: elastic_launch(config, run_script)(arguments) and None,
-        folder / "out",
-        folder / "err",
-        {"TRL_EXPERIMENTAL_SILENCE": "1", **(env or {})},
-    )
-
-
-def torchrun(world: int, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Ended:
-    """The same, to its end."""
-    code = start(world, folder, *arguments, env=env).wait()
-    return Ended(code, *((folder / name).read_text("utf-8", "replace") for name in ("out", "err")))
+    out, err = folder / "out", folder / "err"
+    silent = {"TRL_EXPERIMENTAL_SILENCE": "1", **(env or {})}
+    job = Forked(lambda: elastic_launch(config, run_script)(arguments) and None, out, err, silent)
+    return Ended(job.wait(), *(said.read_text("utf-8", "replace") for said in (out, err)))

@@ -6,10 +6,18 @@ from typing import Any
 import pytest
 import yaml
 
-from support.comparisons import comparison
 from support.tiny_run import TINY_RUN
 
-__all__ = ["comparison"]
+BASE: dict[str, Any] = {
+    **{name: value for name, value in TINY_RUN.items() if name != "max_steps"},  # the budget's
+    "task_options": {**TINY_RUN["task_options"], "train_size": 64},
+    "per_device_train_batch_size": 4,
+    "max_completion_length": 24,
+    "learning_rate": 1e-3,
+    "lr_scheduler_type": "constant",
+    "save_strategy": "no",
+}
+THREE: dict[str, Any] = {"grpo": {}, "grpo_ga": {}, "pods": {}}
 
 
 @pytest.fixture
@@ -23,3 +31,22 @@ def config(tiny_model: Path, tmp_path: Path) -> Any:
         return str(path)
 
     return write
+
+
+@pytest.fixture
+def comparison(tiny_model: Path, tmp_path: Path) -> Any:
+    """comparison(key=value, ..., field={...}): the mapping of a comparison of seconds."""
+
+    def make(settings: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
+        own = {"model_name_or_path": str(tiny_model), **(settings or {})}
+        return {
+            "settings": {**BASE, **own},
+            "arms": THREE,
+            "seeds": 1,
+            "budget": {"steps": 2},
+            "evaluations": 2,
+            "output_dir": str(tmp_path / "runs"),
+            **keys,
+        }
+
+    return make

@@ -24,9 +24,7 @@ RIGHT = [
         "    return a + b"
     ),
     fenced("add = lambda a, b: a + b"), fenced("from operator import add"),
-    fenced("import operator\nadd = operator.add"),
     fenced("class Adder:\n    def __call__(self, a, b):\n        return a + b\nadd = Adder()"),
-    fenced("def helper(x):\n    return x\ndef add(a, b):\n    return helper(a) + helper(b)"),
     fenced(ADD + "\nif __name__ == '__main__':\n    print(add(int(input()), 2))"),
     fenced(ADD + "\nif __name__ == '__main__':\n    import unittest\n    unittest.main()"),
     fenced(ADD + "\nprint(add(1, 2))"), fenced(ADD + "\nassert add(2, 2) == 4"),
@@ -42,19 +40,10 @@ RIGHT = [
     f"<answer>\n```{{python}}\n{ADD}```\n</answer>",
     "<answer>\n1. Add:\n   ```python\n   def add(a, b):\n       return a + b\n   ```\n</answer>",
     fenced(
-        "import functools\n@functools.lru_cache(maxsize=None)\ndef add(a, b):\n    return a + b"
-    ),
-    fenced(
         "from __future__ import annotations\nimport dataclasses\n"
         "@dataclasses.dataclass\nclass P:\n    a: int\n    b: int\n"
         "def add(a, b):\n    p = P(a, b)\n    return p.a + p.b"
     ),
-    fenced(
-        "def add(a, b):\n    while b > 0:\n        a, b = a + 1, b - 1\n"
-        "    while b < 0:\n        a, b = a - 1, b + 1\n    return a"
-    ),
-    fenced("def add(*args, **kwargs):\n    return sum(args)"),
-    fenced("TOTAL = 0\ndef add(a, b):\n    global TOTAL\n    TOTAL = a + b\n    return TOTAL"),
     fenced(
         "import typing, collections, math, re, itertools, heapq, bisect, string, random\n" + ADD
     ),
@@ -66,7 +55,6 @@ RIGHT = [
     ),
     fenced("加 = 1\n" + ADD), fenced("# -*- coding: latin-1 -*-\n" + ADD),
     fenced("import warnings\nwarnings.warn('x')\n" + ADD),
-    fenced("async def g():\n    return 1\n" + ADD),
     fenced("import sys\nsys.setrecursionlimit(100000)\n" + ADD),
     fenced("import sys\nsys.stdout.write('hello')\n" + ADD),
     fenced("import pickle\nclass P:\n    pass\npickle.loads(pickle.dumps(P()))\n" + ADD),
@@ -77,15 +65,9 @@ WRONG = [
     fenced("def Add(a, b):\n    return a + b"),
     # neither processes nor threads
     fenced("import threading\nt = threading.Thread(target=print)\nt.start()\nt.join()\n" + ADD),
-    fenced("def plus(a, b):\n    return a + b"),
-    fenced("def add(a):\n    return a"),
     fenced("def add(a, b):\n    return str(a + b)"),
-    fenced("def add(a, b):\n    pass"),
-    fenced("def add(a, b):\n    raise NotImplementedError"),
     fenced("def add(a, b):\n    yield a + b"),
     fenced("async def add(a, b):\n    return a + b"),
-    fenced("def add(a, b):\n    return 3"),
-    fenced("def add(a, b):\n    return [a + b]"),
     fenced("import sys\nsys.exit(0)"),
     fenced("import os\nos._exit(0)"),
     fenced("raise SystemExit"),
@@ -108,14 +90,11 @@ WRONG = [
     fenced("import numpy_that_is_not_there\n" + ADD),
     fenced(ADD + "del add"),
     fenced("if __name__ == '__main__':\n    def add(a, b):\n        return a + b"),
-    fenced("def add(a, b):\n    return a + b if a > 0 else None"),
-    fenced(ADD + "add = None"),
     fenced("def add(a, b):\n    assert False"),
     fenced("def add(a, b):\n    return open('/etc/passwd').read()"),
     fenced("from solution import add"),
     fenced("from __main__ import add"),
     fenced("from tests import *\nadd = lambda a, b: 0"),
-    fenced("def add(a, b):\n    return NotImplemented"),
 ]
 
 

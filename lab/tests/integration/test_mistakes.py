@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from podsrl.cli import main
+from podsrl.rollout_log import files
 from support.synthetic_runs import write_run
 from support.tiny_run import TINY_RUN
 
@@ -96,5 +97,20 @@ def test_every_mistake_is_one_line_and_changes_nothing(bed, capsys):
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    files = [p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-    return {path: path.read_bytes() for path in files}
+    there = [p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    return {path: path.read_bytes() for path in there}
+
+
+@pytest.mark.parametrize("verb", ["report", "recommend"])
+def test_steps_of_two_processes_out_of_order_end_a_command_in_one_line(tmp_path, capsys, verb):
+    folder = tmp_path / "run"
+    write_run(folder, "pods", 0, (0.1, 0.5))
+    path = folder / "metrics.jsonl"
+    rows = files.read_lines(path)
+    for row in [*rows, *rows]:
+        files.append_line(path, row)
+    assert main([verb, str(folder), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"{path} has step" in said
+    assert "several runs wrote into this folder" in said

@@ -7,15 +7,12 @@ import pytest
 from podslab.tasks import get_task
 from podslab.tasks.reasoning_gym import EVALUATED, PARSED
 from podsrl.errors import InvalidInputError, UnknownNameError
+from tests.support.arguable import answered
 
 pytest.importorskip("reasoning_gym", reason="the extra podsrl-lab[reasoning_gym] is not installed")
 
 #: Their own verifiers refuse their gold answers, or they give none (docs/results/grading.md).
 NO_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour", "composite"}
-
-
-def answered(content: str) -> str:
-    return f"<think>\nso\n</think>\n<answer>\n{content}\n</answer>"
 
 
 @pytest.mark.parametrize(

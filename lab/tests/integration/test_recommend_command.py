@@ -273,3 +273,18 @@ def test_a_run_without_rollouts_or_steps_says_what_to_do(capsys, tmp_path):
     seconds = {"pods/seconds_update": 1.0, "pods/seconds_generate": 1.0}
     run.append_metrics({"step": 1, **seconds, **counts})
     assert "give --pass_rates" in fails(["recommend", str(run.path)], capsys)
+
+
+def test_reports_and_recommendations_go_beside_the_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = write_run(tmp_path / "runs" / "one", "pods", 0, (0.1, 0.5), n=16, m=4)
+    for step in (1, 2):
+        run.write_rollouts(step, rollouts(groups=1, n=16, m=4))
+    for verb, file in (
+        ("report", "report/report.html"),
+        ("recommend", "recommendation/recommendation.json"),
+    ):
+        assert main([verb, "runs/one"]) == 0, capsys.readouterr().err
+        assert (tmp_path / "runs" / "one" / file).is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    assert main(["report", "runs/one"]) == 0  # what stands beside the run is no run of its own

@@ -4,7 +4,7 @@
 import pytest
 
 from podslab.tasks import get_task
-from tests.support.arguable import read_table
+from tests.support.arguable import answered, read_table
 
 #: gold letter: the options.
 CHOICES = {
@@ -69,8 +69,7 @@ Al + 3Fe{3+} = Al{3+} + 3Fe{2+} :: Al + Fe{3+} = Al{3+} + Fe{2+} // Al + 3Fe = A
 
 def verdict(gold, answer):
     row = {"question": "", "answer": gold, "choices": CHOICES.get(gold, [])}
-    text = f"<think>\nso\n</think>\n<answer>\n{answer}\n</answer>"
-    return get_task("sciknoweval").grade(text, row).answer
+    return get_task("sciknoweval").grade(answered(answer), row).answer
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 import pytest
 
 from podslab.tasks import get_task
-from tests.support.arguable import read_table
+from tests.support.arguable import answered, read_table
 
 RIGHT = r"""
 72 :: 72 clips in total // $72 // 72. // 72.0 // 72.000 // +72 // 072 // **72** //
@@ -55,10 +55,6 @@ WRONG = r"""
 """
 ODD_RIGHT = [("72", "72\n")]
 ODD_WRONG = [("72", "72\n73"), ("72", "71\n72")]
-
-
-def answered(content: str) -> str:
-    return f"<think>\nso\n</think>\n<answer>\n{content}\n</answer>"
 
 
 def verdict(name, gold, completion):

@@ -8,11 +8,8 @@ from podslab.grading.extract import possible_answers
 from podslab.tasks import get_task
 from podslab.tasks.base import format_span
 from podsrl.errors import InvalidInputError
+from tests.support.arguable import answered
 from tests.support.data import SAMPLE, sample_and_complete
-
-
-def answered(content: str) -> str:
-    return f"<think>\nso\n</think>\n<answer>\n{content}\n</answer>"
 
 
 def write(path, *lines):

@@ -6,13 +6,10 @@ from podslab.grading.equations import NotAnEquationError, balances, is_balanced,
 from podslab.tasks import get_task
 from podslab.tasks.sciknoweval import SUBTASKS
 from podsrl.errors import InvalidInputError
+from tests.support.arguable import answered
 from tests.support.data import SAMPLE, sample_and_complete
 
 WATER = "2H2 + O2 = 2H2O"
-
-
-def answered(content: str) -> str:
-    return f"<think>\nso\n</think>\n<answer>\n{content}\n</answer>"
 
 
 @sample_and_complete("sciknoweval", "all 2,400 gold answers pass their own grader")

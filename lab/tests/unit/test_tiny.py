@@ -158,17 +158,7 @@ def test_the_same_settings_give_the_same_weights_and_another_seed_others(tmp_pat
     assert not any(torch.equal(first[n], other[n]) for n in first if n.endswith("_proj.weight"))
 
 
-def test_a_model_is_built_once_and_then_found(tmp_path):
-    folder = get_model(SMALL, tmp_path)
-    assert get_model(SMALL, tmp_path, progress=unexpected) == folder
-
-
-def test_each_settings_have_a_folder_of_their_own(tmp_path):
-    folders = {get_model(replace(SMALL, steps=steps), tmp_path) for steps in (1, 2)}
-    assert len(folders) == 2
-
-
-def test_progress_wraps_the_steps(tmp_path):
+def test_a_model_is_built_once_and_then_found(tmp_path, capfd):
     seen = []
 
     def progress(steps):
@@ -176,12 +166,12 @@ def test_progress_wraps_the_steps(tmp_path):
             seen.append(step)
             yield step
 
-    get_model(SMALL, tmp_path, progress)
+    folder = get_model(SMALL, tmp_path, progress)
     assert seen == [0, 1, 2]
-
-
-def test_nothing_is_printed(tmp_path, capfd):
-    get_model(SMALL, tmp_path)
+    assert get_model(SMALL, tmp_path, progress=unexpected) == folder
+    manifest = json.loads((folder / "podsrl.json").read_text())
+    assert TinySettings(**manifest["settings"]) == SMALL
+    assert get_model(replace(SMALL, steps=1), tmp_path) != folder
     assert capfd.readouterr() == ("", "")
 
 
@@ -236,11 +226,6 @@ def test_the_cache_folder_is_the_users_and_can_be_moved(monkeypatch, tmp_path):
     monkeypatch.setenv("PODSRL_CACHE", str(tmp_path / "own"))
     assert default_cache_dir() == tmp_path / "own"
     assert get_model(SMALL).parent == tmp_path / "own"
-
-
-def test_the_folder_says_what_it_was_built_from(tmp_path):
-    manifest = json.loads((get_model(SMALL, tmp_path) / "podsrl.json").read_text())
-    assert TinySettings(**manifest["settings"]) == SMALL
 
 
 def test_the_folder_is_an_ordinary_qwen2_model(tiny_model):

@@ -32,8 +32,8 @@ COLOURS = {
     **{"grpo-filter-spare-4": TOL[3], "best-4": OKABE_ITO[5]},
 }
 
-#: The sets of questions for the pretrained model, from easy to hard.
-SETS = ("answers-easy", "answers-middle", "answers-hard")
+#: The sets of questions for the pretrained model, from easy to hard, by the likeliest answers.
+SETS = ("answers-easy-greedy", "answers-greedy", "answers-hard-greedy")
 
 _HEAD = """# Methods that choose rollouts, at equal time
 

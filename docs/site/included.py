@@ -9,7 +9,7 @@ stands between `<!--table:NAME-->` and `<!--end-->`. A test fails where this wou
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -122,7 +122,9 @@ def _first_script() -> Iterator[tuple[str, str]]:
 def table(name: str) -> str:
     """A table in Markdown."""
     tables = {"methods": _methods_table, "lm": _language_model_table}
-    tables |= {"sets": _sets_table, "answers": _answers_table, "rates": _rates_table}
+    tables |= {"sets": _sets_table, "answers": _answers_table}
+    tables |= {"rates": partial(_rates_table, "answers-middle")}
+    tables |= {"rates-easy": partial(_rates_table, "answers-easy-greedy")}
     tables |= {"variances": _variances_table}
     return "\n".join(tables[name]()) + "\n"
 
@@ -178,9 +180,10 @@ def _sets_table() -> Iterator[str]:
         yield f"| {name} | {' | '.join('' if one is None else _ends(one) for one in found)} |"
 
 
-def _rates_table() -> Iterator[str]:
-    """What was tried on the middle set: right over the run, by learning rate."""
-    tried = json.loads((RESULTS / "methods/answers-middle/tuning.json").read_text(encoding="utf-8"))
+def _rates_table(setting: str) -> Iterator[str]:
+    """What was tried on a set of questions: right over the run, by learning rate."""
+    file = RESULTS / f"methods/{setting}/tuning.json"
+    tried = json.loads(file.read_text(encoding="utf-8"))
     rates = sorted({rate for own in tried.values() for rate in own}, key=float)
     yield f"| method | {' | '.join(rates)} |"
     yield "|---" * (1 + len(rates)) + "|"

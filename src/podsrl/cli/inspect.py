@@ -39,8 +39,7 @@ def run(args: argparse.Namespace) -> int:
         names = [str(path.relative_to(common)) for path in paths]  # as much as tells them apart
         packed = pack_rollouts(list(zip(names, runs, strict=True)), args.rollouts)
     if not packed.chunks:
-        where = ", ".join(map(str, args.folders))
-        raise InvalidInputError(" ".join([f"no rollouts in {where}", *notes]))
+        raise InvalidInputError(" ".join(["no rollouts in", *map(str, args.folders), *notes]))
     title = ", ".join(folder.resolve().name for folder in args.folders)
     write_whole(output, render_page(title, packed, notes).encode())
     print(f"wrote {output} (open it in a browser)")

@@ -1,6 +1,5 @@
 """Checkpoints that a run goes on from exactly: what they hold beyond TRL's, and whether whole."""
 
-from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -110,7 +109,7 @@ class ResumableTrainer(GRPOTrainer):
             self.load_state_dict(torch.load(files[0], map_location=where, weights_only=True))
         if self._sampler is not None:  # seeded anew; to where it was after so many epochs
             for _ in range(int(self.state.epoch + 1e-6)):
-                deque(self._sampler, maxlen=0)
+                next(iter(self._sampler))  # draws the whole epoch
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         self._sampler = super()._get_train_sampler(dataset)
@@ -121,9 +120,8 @@ def last_complete(output_dir: str | Path) -> Path | None:
     """The newest checkpoint that was written to its end, or None."""
     whole: dict[int, Path] = {}
     for folder in Path(output_dir).glob("checkpoint-*"):
-        if state_file(folder, 0).is_file():
-            with suppress(OSError, ValueError):  # not written yet, or half: it was killed
-                whole[step_of(folder)] = folder
+        with suppress(OSError, ValueError):  # not written yet, or half: it was killed
+            whole[step_of(folder)] = folder
     return whole[max(whole)] if whole else None
 
 

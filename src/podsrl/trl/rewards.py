@@ -59,7 +59,7 @@ def refuse_twice(names_F: Sequence[str]) -> None:
     if twice := sorted({name for name in names_F if names_F.count(name) > 1}):
         raise InvalidInputError(
             f"two reward functions are called {twice[0]!r}, and metrics and logged columns tell"
-            " them apart by name only; give each its own __name__"
+            " them apart by name only; give each its own __name__, a reward model its own folder"
         )
 
 

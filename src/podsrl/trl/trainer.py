@@ -193,7 +193,8 @@ class PODSTrainer(ResumableTrainer):
         """TRL's, from a whole checkpoint; then the run's folder says that it is complete."""
         if resume_from_checkpoint is True:  # of a kill while saving the newest is not whole
             resume_from_checkpoint = str(last_complete(str(self.args.output_dir)) or "") or True
-        vars(self).update(dict.fromkeys((*TOTALS, "generations_of_step"), 0))  # of an earlier call
+        vars(self).update(dict.fromkeys((*TOTALS, "generations_of_step", "_step"), 0))  # of before
+        self._pending_extra_logs.clear()
         self.clock.training_seconds = 0.0
         try:
             output = super().train(resume_from_checkpoint, *args, **kwargs)

@@ -32,8 +32,9 @@ COLOURS = {
     **{"grpo-filter-spare-4": TOL[3], "best-4": OKABE_ITO[5]},
 }
 
-#: The sets of questions for the pretrained model, from easy to hard, by the likeliest answers.
-SETS = ("answers-easy-greedy", "answers-greedy", "answers-hard-greedy")
+#: The sets of questions for the pretrained model, from easy to hard; and by the likeliest answers.
+SETS = ("answers-easy", "answers-middle", "answers-hard")
+GREEDILY = ("answers-easy-greedy", "answers-greedy", "answers-hard-greedy")
 
 _HEAD = """# Methods that choose rollouts, at equal time
 
@@ -78,7 +79,7 @@ def write_page(folder: Path) -> None:
                 drawn["-costs"] = costs.figure(times, names, costs.predicted(setting.name, rows))
             for which, one in drawn.items():
                 write_whole(folder / f"{setting.name}{which}.png", render(one, "png"))
-    if sets := {name: every[name] for name in SETS if name in every}:
+    if sets := {name: every[name] for name in GREEDILY if name in every}:
         write_whole(folder / "answers.png", render(figure_of_sets(sets), "png"))
     write_json(folder.with_suffix(".json"), found)
     write_whole(folder.with_suffix(".md"), "\n".join(parts).encode())

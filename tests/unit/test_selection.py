@@ -130,3 +130,10 @@ def test_a_rule_of_ones_own_that_raises_or_takes_other_arguments_is_named(tmp_pa
         resolve_rule(f"{path}:takes_two")
     with pytest.raises(InvalidInputError, match=r"must take \(rewards_P_N, m, seed\)"):
         downsample([0.0, 1.0, 2.0], 2, rule=lambda rewards: rewards)
+
+
+@pytest.mark.parametrize("rule", ["top_advantage", "advantage_variance"])
+def test_a_rule_by_advantage_with_one_row_needs_the_baseline_of_the_group(rule):
+    with pytest.raises(InvalidInputError, match="group"):
+        Selection(8, 1, rule=rule)
+    Selection(8, 1, rule=rule, baseline="group")

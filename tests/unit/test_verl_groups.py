@@ -208,6 +208,7 @@ def test_a_row_that_is_kept_alone_is_a_filler_only_relative_to_the_kept():
     groups = select(group_rows(rows(rewards)), wanted, step=1)
     assert metrics_of(groups, "group", scale=True)["pods/filler_rows"] == 0  # four of a
     rewards = {f"a_{i}_0": float(i == 0) for i in range(8)}
-    groups = select(group_rows(rows(rewards)), selection(8, 1, rule="top_advantage"), step=1)
+    wanted = selection(8, 1, rule="top_advantage", baseline="group")
+    groups = select(group_rows(rows(rewards)), wanted, step=1)
     assert metrics_of(groups, "group", scale=True)["pods/filler_rows"] == 0  # the right one alone
     assert metrics_of(groups, "kept", scale=True)["pods/filler_rows"] == 1

@@ -88,9 +88,8 @@ def _parser(modules: Mapping[str, Any]) -> tuple[argparse.ArgumentParser, list[s
     parser.add_argument("--version", action="version", version=f"podsrl {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, module in modules.items():
-        verb = verbs.add_parser(name, help=module.SUMMARY)
-        verb.description, verb.allow_abbrev = module.SUMMARY, False
-        verb.formatter_class = argparse.RawDescriptionHelpFormatter
+        verb = verbs.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
+        verb.allow_abbrev, verb.formatter_class = False, argparse.RawDescriptionHelpFormatter
         module.configure(verb)
     parsers = [parser]
     for one in parsers:  # it grows: verbs, and those below them, as of `pods tasks check`

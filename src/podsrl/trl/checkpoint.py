@@ -120,8 +120,9 @@ def last_complete(output_dir: str | Path) -> Path | None:
     """The newest checkpoint that was written to its end, or None."""
     whole: dict[int, Path] = {}
     for folder in Path(output_dir).glob("checkpoint-*"):
-        with suppress(OSError, ValueError):  # not written yet, or half: it was killed
-            whole[step_of(folder)] = folder
+        if state_file(folder, 0).is_file():
+            with suppress(OSError, ValueError):  # not written yet, or half: it was killed
+                whole[step_of(folder)] = folder
     return whole[max(whole)] if whole else None
 
 

@@ -50,9 +50,7 @@ def make_trainer(compose):
         trainer = cls(config)
         trainer.global_steps = 1
         trainer.timing_raw = {}
-        trainer.tokenizer = SimpleNamespace(
-            eos_token_id=0, pad_token_id=0, decode=lambda ids, skip_special_tokens: str(len(ids))
-        )
+        trainer.tokenizer = SimpleNamespace(eos_token_id=0)
         trainer.actor_rollout_wg = SimpleNamespace(_dispatch_info={"actor": list(range(ranks))})
         return trainer
 
@@ -89,14 +87,21 @@ def _row(uid, reward, tokens, index, unscorable, parts):
     scores = torch.zeros(tokens)
     scores[-1] = reward
     fields = {
-        "uid": uid, "index": index, "num_turns": 2, "prompts": torch.full((3,), 5),
-        "responses": torch.full((tokens,), 7), "input_ids": torch.full((3 + tokens,), 7),
-        "position_ids": torch.arange(3 + tokens), "response_mask": response_mask,
-        "loss_mask": response_mask, "rm_scores": scores, "reward_model": {"ground_truth": "7"},
+        "uid": uid,
+        "index": index,
+        "num_turns": 2,
+        "prompts": torch.full((3,), 5),
+        "responses": torch.full((tokens,), 7),
+        "input_ids": torch.full((3 + tokens,), 7),
+        "position_ids": torch.arange(3 + tokens),
+        "response_mask": response_mask,
+        "loss_mask": response_mask,
+        "rm_scores": scores,
+        "reward_model": {"ground_truth": "7"},
         "extra_fields": {
             "reward_extra_info": {"acc": reward, "unscorable": float(unscorable)} | parts
         },
-    }  # fmt: skip
+    }
     tag = {
         "status": "success",
         "prompt_len": 3,

@@ -15,7 +15,7 @@ from verl.trainer.ppo.v1 import PPOTrainer
 import podsrl
 from podsrl import group_advantages
 from podsrl.downsampling import is_batch_rule
-from podsrl.errors import UnsupportedError
+from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.verl.groups import parse_key
 
 SYNC = ("trainer.v1.trainer_mode=pods_sync", "+trainer.v1.pods_sync.m=4")
@@ -46,12 +46,6 @@ def by_prompt(rewards):
 def largest_variance(rewards, m):
     """Brute force over every subset."""
     return max(np.var(subset) for subset in itertools.combinations(rewards, m))
-
-
-def advantages_of(transfer_queue, keys, field="advantages"):
-    """By key, one for each token."""
-    data = transfer_queue.kv_batch_get(keys=keys, partition_id="train", select_fields=[field])
-    return dict(zip(keys, [row.tolist() for row in data[field].unbind()], strict=True))
 
 
 def test_the_kept_rows_have_the_largest_variance_of_all_subsets_and_the_others_are_gone(
@@ -209,15 +203,19 @@ def test_advantages_are_those_of_group_advantages(
     )
     batch = trainer._balance_batch(put(rewards), {})
     batch = trainer._compute_advantage(batch, {})
-    advantages, returns = (
-        advantages_of(transfer_queue, batch.keys, field) for field in ("advantages", "returns")
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys,
+        partition_id="train",
+        select_fields=["advantages", "returns", "response_mask"],
     )
     for uid, group in by_prompt(rewards).items():
         sessions = sorted(parse_key(key)[1] for key in batch.keys if key.startswith(f"{uid}_"))
         expected = group_advantages(list(group.values()), sessions, baseline, scale, eps=1e-6)
         for session, advantage in zip(sessions, expected, strict=True):
-            for row in (of[f"{uid}_{session}_0"] for of in (advantages, returns)):
-                assert row == pytest.approx([advantage] * len(row), abs=1e-5)
+            i = batch.keys.index(f"{uid}_{session}_0")
+            for field in ("advantages", "returns"):
+                row = data[field][i]
+                assert row.tolist() == pytest.approx([advantage] * len(row), abs=1e-5)
 
 
 def test_a_rollout_that_could_not_be_scored_is_not_kept_while_others_are_left(make_trainer, put):
@@ -238,7 +236,10 @@ def test_a_kept_rollout_that_could_not_be_scored_has_advantage_0_and_counts_in_n
     trainer = make_trainer(*SYNC)
     batch = trainer._balance_batch(put(rewards), {})
     batch = trainer._compute_advantage(batch, {})
-    found = {key: rows[0] for key, rows in advantages_of(transfer_queue, batch.keys).items()}
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys, partition_id="train", select_fields=["advantages"]
+    )
+    found = {key: data["advantages"][i][0].item() for i, key in enumerate(batch.keys)}
     assert not any(math.isnan(advantage) for advantage in found.values())
     # mean 1/3, unbiased std sqrt(1/3): (2/3) / sqrt(1/3) = 1.1547 and (-1/3) / sqrt(1/3) = -0.5774
     of_group = {key: found[key] for key in found if key.startswith("uid1_")}
@@ -259,7 +260,10 @@ def test_a_reward_function_may_say_unscorable_in_place_of_nan(make_trainer, put,
     batch = trainer._compute_advantage(batch, metrics)
     assert metrics["pods/unscorable"] == 6
     assert metrics["pods/filler_rows"] == 2  # of the four that are kept
-    found = {key: rows[0] for key, rows in advantages_of(transfer_queue, batch.keys).items()}
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys, partition_id="train", select_fields=["advantages"]
+    )
+    found = {key: data["advantages"][i][0].item() for i, key in enumerate(batch.keys)}
     # of 1 and 0.5: mean 0.75, unbiased std 0.3536; (1 - 0.75) / 0.3536 = 0.7071
     assert found["uid1_2_0"] == pytest.approx(0.7071, abs=1e-3)
     assert found["uid1_5_0"] == pytest.approx(-0.7071, abs=1e-3)
@@ -274,9 +278,17 @@ def test_other_estimators_refuse_a_group_with_too_few_scorable_rollouts(make_tra
         trainer._compute_advantage(batch, {})
 
 
+def test_an_infinite_reward_is_an_error_and_not_the_best_rollout(make_trainer, put):
+    rewards = random_rewards() | {"uid1_3_0": math.inf}
+    with pytest.raises(InvalidInputError, match="infinite"):
+        make_trainer(*SYNC)._balance_batch(put(rewards), {})
+
+
 def test_the_dump_of_rollouts_has_all_n_and_says_which_were_kept(make_trainer, put, tmp_path):
     rewards = random_rewards()
     trainer = make_trainer(*SYNC, f"trainer.rollout_data_dir={tmp_path}")
+    trainer.tokenizer.pad_token_id = 0
+    trainer.tokenizer.decode = lambda ids, skip_special_tokens: str(len(ids))
     trainer._init_dump_executor()
     batch = trainer._balance_batch(put(rewards), {})
     trainer._log_rollout_data(batch, {}, str(tmp_path))  # verl, at the end of the step
@@ -349,9 +361,28 @@ def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_adva
     assert metrics["pods/filler_rows"] == metrics["pods/padding_rows"] == 0
     assert metrics["pods/zero_variance_groups"] == 0
     mean._compute_advantage(batch, {})
-    for key, advantages in advantages_of(transfer_queue, batch.keys).items():
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys, partition_id="train", select_fields=["advantages"]
+    )
+    for key, advantages in zip(batch.keys, data["advantages"].unbind(), strict=True):
         expected = (rewards[key] - 0.5) / (0.5**0.5 + 1e-6)
-        assert advantages == pytest.approx([expected] * len(advantages))
+        assert advantages.tolist() == pytest.approx([expected] * len(advantages))
+
+
+def test_a_batch_rule_of_ones_own_selects_across_prompts(make_trainer, put, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import numpy as np\n"
+        "from podsrl import batch_rule\n\n\n"
+        "@batch_rule\n"
+        "def last_prompts(rewards_P_N, rows, seed):\n"
+        "    places = np.arange(rewards_P_N.size).reshape(rewards_P_N.shape)\n"
+        "    return places >= rewards_P_N.size - rows\n"
+    )
+    trainer = make_trainer(*SYNC, f"+trainer.v1.pods_sync.rule='{file}:last_prompts'")
+    batch = trainer._balance_batch(put(random_rewards()), {})
+    uids = [key.split("_")[0] for key in batch.keys]
+    assert {uid: uids.count(uid) for uid in set(uids)} == {"uid2": N, "uid3": N}
 
 
 @pytest.mark.parametrize("rule", ["max_variance", "max_contrast"])
@@ -362,7 +393,10 @@ def test_of_a_prompt_with_one_rollout_left_its_reward_is_no_advantage(
     trainer = make_trainer(*SYNC, *overrides)
     one = {"a_0_0": 0.0, "a_1_0": 1.0, "b_0_0": 0.7}
     trainer._compute_advantage(trainer._balance_batch(put(one), {}), {})
-    assert set(advantages_of(transfer_queue, ["b_0_0"])["b_0_0"]) == {0.0}
+    data = transfer_queue.kv_batch_get(
+        keys=["b_0_0"], partition_id="train", select_fields=["advantages"]
+    )
+    assert data["advantages"][0].tolist() == [0.0] * len(data["advantages"][0])
 
 
 @pytest.mark.parametrize("rule", podsrl.RULES)
@@ -376,3 +410,8 @@ def test_every_rule_by_its_name_leaves_as_many_rows_as_it_should(make_trainer, p
         assert kept["0"] == 0
     else:
         assert set(kept.values()) == {M}
+
+
+def test_across_the_batch_another_estimator_is_refused(make_trainer):
+    with pytest.raises(UnsupportedError, match=r"max_contrast .* algorithm\.adv_estimator=grpo"):
+        make_trainer(*SYNC, ACROSS, "algorithm.adv_estimator=rloo")

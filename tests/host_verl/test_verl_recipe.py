@@ -31,18 +31,13 @@ def arguments(tmp_path, *more, script=SCRIPT, **variables):
     return done.stdout.splitlines()
 
 
-def composed(overrides):
-    """verl's config with what a script passes."""
-    with hydra.initialize_config_module("verl.trainer.config", version_base=None):
-        return hydra.compose("ppo_trainer", overrides)
-
-
 @pytest.mark.filterwarnings("ignore:Disabled critic:UserWarning")
 @pytest.mark.parametrize("script", SAYING, ids=lambda script: script.name)
 def test_verl_and_we_accept_the_config_of_the_script(script, tmp_path):
     minus_m, module, *overrides = arguments(tmp_path, "trainer.total_epochs=3", script=script)
     assert (minus_m, module) == ("-m", "verl.trainer.main_ppo")
-    config = composed(overrides)
+    with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+        config = hydra.compose("ppo_trainer", overrides)
     validate_config(config, need_reference_policy(config), need_critic(config))
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
     assert config.trainer.total_epochs == 3
@@ -67,7 +62,8 @@ def test_the_papers_sizes_are_those_of_the_comment(tmp_path):
     )
     m, rule, *others = given
     assert (m, rule) == ("trainer.v1.pods_sync.m=32", "trainer.v1.pods_sync.rule=max_variance")
-    config = composed(arguments(tmp_path, *given)[2:])
+    with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+        config = hydra.compose("ppo_trainer", arguments(tmp_path, *given)[2:])
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
     assert (trainer.pods_selection.num_kept, config.actor_rollout_ref.rollout.n) == (32, 128)
     assert config.data.train_batch_size == config.actor_rollout_ref.actor.ppo_mini_batch_size == 16
@@ -86,7 +82,8 @@ def test_the_settings_that_the_page_for_verl_recipe_names_are_accepted(tmp_path)
         given = dict(word.split("=") for word in variables.split())
         script = CONTRIB / "run_gsm8k.sh"
         overrides = arguments(tmp_path, *more.split(), script=script, **given)[2:]
-        config = composed(overrides)
+        with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+            config = hydra.compose("ppo_trainer", overrides)
         trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
         kept = getattr(trainer, "pods_selection", None)
         n, prompts = config.actor_rollout_ref.rollout.n, config.data.train_batch_size
@@ -99,9 +96,9 @@ def test_verl_takes_a_reward_function_by_the_key_of_the_docs(tmp_path):
     key = re.search(r"# verl: (\S+)=this_file.py", page.read_text(encoding="utf-8"))[1]
     file = tmp_path / "mine.py"
     file.write_text("def compute_score(data_source, solution_str, **_):\n    return 0.25\n")
-    assert (
-        get_custom_reward_fn(composed([f"{key}={file}"]))(data_source="x", solution_str="y") == 0.25
-    )
+    with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+        config = hydra.compose("ppo_trainer", [f"{key}={file}"])
+    assert get_custom_reward_fn(config)(data_source="x", solution_str="y") == 0.25
 
 
 def test_verls_own_reward_function_knows_gsm8k():

@@ -60,6 +60,8 @@ def test_a_step_of_several_mini_batches_has_metrics_and_a_file_of_them_together(
 ):
     monkeypatch.setattr(PPOTrainer, "_compute_metrics", lambda *given, **more: None)
     trainer = make_trainer(*SEPARATE, f"trainer.rollout_data_dir={tmp_path}")
+    trainer.tokenizer.pad_token_id = 0
+    trainer.tokenizer.decode = lambda ids, skip_special_tokens: str(len(ids))
     trainer._init_dump_executor()
     rewards, kept = random_rewards(), []
     each: list[dict] = []

@@ -17,7 +17,7 @@ from podsrl.errors import InvalidInputError
 OPTIONS = ("m", "rule", "baseline", "seed", "selection_weights")
 # Rules that keep a spread of rewards; where only one rollout is kept it would be a poor one.
 _KEEP_A_SPREAD = (group_rules.max_variance, group_rules.balanced, group_rules.percentile)
-_BY_ADVANTAGE = ("top_advantage", "advantage_variance")  # they often keep one row of a prompt alone
+_BY_ADVANTAGE = (*map(resolve_rule, ("top_advantage", "advantage_variance")),)  # often one alone
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Selection:
                 raise InvalidInputError(f"{called[field]} must be an integer; got {value!r}")
         rule = resolve_rule(self.rule)
         alone = self.baseline == "group" and rule not in _KEEP_A_SPREAD
-        alone |= is_batch_rule(rule) and getattr(rule, "__name__", "") not in _BY_ADVANTAGE
+        alone |= is_batch_rule(rule) and rule not in _BY_ADVANTAGE
         n_name, least = called["num_rollouts"], 1 if alone else 2
         if n < 2:
             raise InvalidInputError(f"{n_name}={n}; allowed: at least 2, to compare them")

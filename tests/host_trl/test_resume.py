@@ -117,3 +117,11 @@ def test_a_renamed_checkpoint_keeps_the_rollouts_before_it(make_trainer):
     assert [row["step"] for row in RunFolder(folder).metrics()] == [1, 2, 3]
     assert oldest.read_bytes() == before
     assert [path.name for path in (folder / "previous-1").iterdir()] == ["checkpoint-3"]
+
+
+def test_a_second_train_generates_anew_where_the_first_ended_within_a_generation(make_trainer):
+    trainer = make_trainer(8, max_steps=1, steps_per_generation=2, gradient_accumulation_steps=1)
+    trainer.train()
+    once = trainer.rollouts_generated
+    trainer.train()
+    assert trainer.rollouts_generated == once > 0

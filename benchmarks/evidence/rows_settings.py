@@ -132,6 +132,18 @@ def _answers(
     return Setting(what, 16, seconds, settings, 1e-5, ANSWERS, "numbers", evaluations, rates_of)
 
 
+#: Counting letters, after a look at solutions: `examples/char_count.py` makes the model.
+_COUNTING = {
+    **_PRETRAINED,
+    "task": "examples/char_count.py",
+    "model_name_or_path": "runs/char-count/start",
+    "evaluation_problems": 256,
+    "evaluation_batch_size": 32,
+    "evaluation_temperature": 0.0,
+    "max_completion_length": 80,
+}
+
+
 def _few(prompts: int) -> dict[str, Any]:
     """A third is right in 2 of 3 rollouts at the start, a third in .4, a third in none at all."""
     return {
@@ -152,6 +164,10 @@ SETTINGS = {
     "answers-hard": _answers("hard", "2 to 10 % right at first", 150, evaluations=6),
     "answers-long": _answers("middle", "10 to 30 % right at first, three times as long", 240, 6),
     "answers-few": _answers("few", "90 questions of all sets again and again", 80, train_size=90),
+    "char-count": Setting(
+        *("counting letters, evaluated greedily", 16, 300),
+        *(_COUNTING, 1e-5, ANSWERS, "numbers", 3),
+    ),
     "learn-16": Setting("sums that a small model can't do yet", 16, 50, _LEARN, 3e-5),
     "mixed-128": Setting("mixed difficulty", 128, 100, start=2e-4),
     "hard-16": Setting("hard prompts, expensive update", 16, 60, {**_HARD, **EXPENSIVE}, 7.5e-5),
@@ -218,7 +234,7 @@ SETTINGS |= {f"gpu-{name}": _on_gpu(f"answers-{name}", 30) for name in ("easy", 
 ROWS = [
     name
     for name in SETTINGS
-    if not name.startswith(("few-", "learn-", "pretrained-", "answers-", "gpu-"))
+    if not name.startswith(("few-", "char-", "learn-", "pretrained-", "answers-", "gpu-"))
     and not name.endswith("-greedy")
 ]
 

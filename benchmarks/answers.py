@@ -4,7 +4,8 @@ SmolLM2-135M answers in long texts. So it is first shown some questions of each 
 answer, for a few minutes of supervised training; `get_answerer` keeps that model. Then its pass
 rate is measured on 32 questions of each kind, 8 samples each:
 
-    python -m benchmarks.answers    # docs/results/answers.json and its table: 15 minutes
+    python -m benchmarks.answers               # docs/results/answers.json: 15 minutes
+    python -m benchmarks.answers --left-out    # what no set can have, too: minutes on a GPU
 
 The kinds are the four of the task `numbers` and all datasets of reasoning-gym with questions of at
 most 100 tokens and answers of at most 14, where no answer is right more than once in four (there
@@ -14,6 +15,7 @@ band. `SHOWN` is the first of 8, 16, 32, ... with which each set has at least tw
 
 import json
 import statistics
+import sys
 import tempfile
 from collections import Counter, defaultdict
 from functools import cache, partial
@@ -36,6 +38,7 @@ BANDS = {"easy": (0.30, 0.60), "middle": (0.10, 0.30), "hard": (0.02, 0.10)}
 KINDS_OF_A_SET = 4
 QUESTION_TOKENS, ANSWER_TOKENS, MOST_FREQUENT = 100, 14, 0.25
 PROBLEMS, SAMPLES, LIMIT = 32, 8, 16
+LONGER = 64  # tokens, for the kinds that no set can have
 SHOWN = 16  # questions of each kind with their answers, in supervised training
 _VERSION = 2  # counted up when the model that `get_answerer` makes changes
 
@@ -46,7 +49,8 @@ def kinds_of(name: str) -> list[str]:
         return [kind for band in BANDS for kind in kinds_of(band)]
     measured = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
     low, high = BANDS[name]
-    inside = [kind for kind, own in measured.items() if low <= own.get("right", -1) < high]
+    fit = {kind: own for kind, own in measured.items() if "left_out" not in own}
+    inside = [kind for kind, own in fit.items() if low <= own.get("right", -1) < high]
     return sorted(inside, key=lambda kind: measured[kind]["question_tokens"])[:KINDS_OF_A_SET]
 
 
@@ -133,31 +137,45 @@ def _make(folder: Path, on_gpu: bool) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def measure() -> None:
-    """Measure every kind that fits, and write `FILE` after each; one that is there is not again."""
+def measure(left_out: bool = False) -> None:
+    """Measure every kind that fits, and write `FILE` after each; one that is there is not again.
+
+    left_out: those that no set can have, in place of these.
+    """
     import torch
 
     from podslab.models.load import load_model
-    from podslab.training.lab_trainer import has_bfloat16
 
-    model, tokenizer = load_model(str(get_answerer()))
-    kinds = {**measure_lengths(tokenizer), **measured_before()}
-    sampling = Sampling(max_new_tokens=LIMIT, batch_size=PROBLEMS * SAMPLES)
+    model, tokenizer = load_model(str(get_answerer(torch.cuda.is_available())))
+    kinds = measured_before() or measure_lengths(tokenizer)
     for kind, own in kinds.items():
-        if "left_out" in own or "right" in own:
+        if ("left_out" in own) != left_out or "right" in own or "question_tokens" not in own:
             continue
-        task = Answers([kind], test_size=PROBLEMS, train_size=PROBLEMS)
-        device = model.device.type
-        in_bfloat16 = device == "cuda" or has_bfloat16()  # as they are trained
-        with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16):
-            graded = sample_and_grade(model, tokenizer, task, task.load("test"), SAMPLES, sampling)
-        scores = score(graded)
-        own["right"] = statistics.fmean(scores.answer_accuracy)
-        own["standard_error"] = scores.standard_error
+        own |= measured(model, tokenizer, kind, LONGER if left_out else LIMIT)
         print(f"{kind}: {own['right']:.1%}", flush=True)
         write_json(FILE, {"kinds": kinds})
     for name in BANDS:
         print(name, ", ".join(kinds_of(name)))
+
+
+def measured(model: Any, tokenizer: Any, kind: str, limit: int) -> dict[str, Any]:
+    """The pass rate of a kind, with answers of up to `limit` tokens, and where it was measured."""
+    import torch
+
+    from podslab.training.lab_trainer import has_bfloat16
+
+    task = Answers([kind], test_size=PROBLEMS, train_size=PROBLEMS)
+    rows = task.load("test")
+    longest = max(len(row["question"]) for row in rows)
+    batch = PROBLEMS * SAMPLES if longest < 2000 else 2 * PROBLEMS
+    sampling = Sampling(max_new_tokens=limit, batch_size=batch)
+    device = model.device.type
+    in_bfloat16 = device == "cuda" or has_bfloat16()  # as they are trained
+    with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16):
+        graded = sample_and_grade(model, tokenizer, task, rows, SAMPLES, sampling)
+    scores = score(graded)
+    right = statistics.fmean(scores.answer_accuracy)
+    return {"right": right, "standard_error": scores.standard_error, "device": device}
 
 
 def by_kind(run: RunFolder) -> dict[str, dict[str, float]]:
@@ -200,4 +218,4 @@ def _questions(task_options: str) -> tuple[dict[str, str], dict[str, float]]:
 
 
 if __name__ == "__main__":
-    measure()
+    measure("--left-out" in sys.argv[1:])

@@ -219,16 +219,14 @@ SETTINGS |= {
 
 def _on_gpu(name: str, seconds: int) -> Setting:
     """A set of questions on one GPU, with four times the rows, evaluated greedily."""
-    tuned = name == "answers-middle"
-    rates = "best of two to four rates" if tuned else "rates of the middle set"
-    of = _greedily(name, seconds, f", on a GPU of several runs, at the {rates}")
+    of = _greedily(name, seconds, ", on a GPU of several runs", start=2e-5)
     own = {"use_cpu": False, "bf16": True, "training_clock": "wall"}
     own |= {"evaluation_batch_size": 256, "rollout_log": False}
-    rates_of = "" if tuned else "gpu-middle"
-    return replace(of, rows=64, settings={**of.settings, **own}, start=2e-5, rates_of=rates_of)
+    return replace(of, rows=64, settings={**of.settings, **own}, evaluations=4)
 
 
-SETTINGS |= {f"gpu-{name}": _on_gpu(f"answers-{name}", 30) for name in ("easy", "middle", "hard")}
+_ON_GPU = {"easy": 30, "middle": 30, "hard": 40}
+SETTINGS |= {f"gpu-{name}": _on_gpu(f"answers-{name}", _ON_GPU[name]) for name in _ON_GPU}
 
 #: Those that `benchmarks.evidence.rows` runs; the others are for `benchmarks.methods` alone.
 ROWS = [

@@ -26,6 +26,7 @@ TABLE = re.compile(r"(<!--table:([\w-]+)-->\n).*?(?=<!--end-->)", re.DOTALL)
 #: The settings of the table of methods.
 COMPARED = ("answers-middle", "answers-greedy", "mixed-16", "rare-16")
 SETS = ("answers-easy", "answers-middle", "answers-hard")
+ON_GPU = ("gpu-easy", "gpu-middle", "gpu-hard")
 
 
 def read(name: str) -> dict[str, Any]:
@@ -125,6 +126,7 @@ def table(name: str) -> str:
     tables |= {"sets": _sets_table, "answers": _answers_table}
     tables |= {"rates": partial(_rates_table, "answers-middle")}
     tables |= {"rates-easy": partial(_rates_table, "answers-easy-greedy")}
+    tables |= {f"rates-{name}": partial(_rates_table, name) for name in ON_GPU}
     tables |= {"variances": _variances_table}
     return "\n".join(tables[name]()) + "\n"
 
@@ -214,18 +216,21 @@ def _ends(found: Mapping[str, Any]) -> str:
 
 
 def _answers_table() -> Iterator[str]:
-    """The pass rates of the kinds of questions, the others in one line."""
+    """The pass rates of the kinds of questions; those below 2 % in one line, and those left out."""
     kinds = read("answers")["kinds"]
-    measured = {kind: own["right"] for kind, own in kinds.items() if "right" in own}
     yield "| kind | right at first |"
     yield "|---|---|"
-    for kind in sorted(measured, key=lambda kind: -measured[kind]):
-        if measured[kind] >= 0.02:
-            yield f"| `{kind}` | {_percent(measured[kind])} % |"
-    rare = [f"`{kind}`" for kind, right in measured.items() if right < 0.02]
-    yield f"| {', '.join(rare)} | below 2 % |"
-    too_long = sum("left_out" in own for own in kinds.values())
-    yield f"| {too_long} other datasets of reasoning-gym | not measured |"
+    for left_out, said in ((False, ""), (True, ", left out of the sets")):
+        own = {kind: one for kind, one in kinds.items() if ("left_out" in one) == left_out}
+        measured = {kind: one["right"] for kind, one in own.items() if "right" in one}
+        for kind in sorted(measured, key=lambda kind: -measured[kind]):
+            if measured[kind] >= 0.02:
+                yield f"| `{kind}`{said} | {_percent(measured[kind])} % |"
+        rare = [f"`{kind}`" for kind, right in measured.items() if right < 0.02]
+        if rare:
+            yield f"| {', '.join(rare)}{said} | below 2 % |"
+        if unknown := [f"`{kind}`" for kind in own if kind not in measured]:
+            yield f"| {', '.join(unknown)}{said} | not measured |"
 
 
 def rewritten(text: str) -> str:

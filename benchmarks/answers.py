@@ -167,7 +167,7 @@ def measured(model: Any, tokenizer: Any, kind: str, limit: int) -> dict[str, Any
     task = Answers([kind], test_size=PROBLEMS, train_size=PROBLEMS)
     rows = task.load("test")
     longest = max(len(row["question"]) for row in rows)
-    batch = PROBLEMS * SAMPLES if longest < 2000 else 2 * PROBLEMS
+    batch = PROBLEMS * SAMPLES if longest < 2000 else PROBLEMS // 2  # memory
     sampling = Sampling(max_new_tokens=limit, batch_size=batch)
     device = model.device.type
     in_bfloat16 = device == "cuda" or has_bfloat16()  # as they are trained

@@ -1,6 +1,7 @@
 """Choosing learning rates: in one way for every arm, on seeds that nothing else uses."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -79,9 +80,16 @@ def tune(
 
 def read_tried(kind: str, name: str, measure: str = ANSWERS) -> dict[str, dict[float, list[float]]]:
     """What the runs of `tune` found, arm by arm."""
-    scores: dict[str, dict[float, list[float]]] = {}
     begun = {path.parents[2] for path in RUNS.glob(f"{kind}-{name}-rates-*/*/*/config.yaml")}
-    for folder in sorted(begun):
+    return tried_in(sorted(begun), measure)
+
+
+def tried_in(
+    comparisons: Iterable[Path], measure: str = ANSWERS
+) -> dict[str, dict[float, list[float]]]:
+    """What runs of arms "NAME_at_RATE" learned on average over their time, arm by arm."""
+    scores: dict[str, dict[float, list[float]]] = {}
+    for folder in comparisons:
         for run in find_runs(folder):
             key, rate = run.config()["arm"].rsplit("_at_", 1)
             if run.finished() is not None:

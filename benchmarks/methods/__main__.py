@@ -7,6 +7,7 @@ are run, interleaved. Killed, it goes on. docs/results/methods/SETTING/ gets a J
 
     python -m benchmarks.methods --setting mixed-16
     python -m benchmarks.methods --setting mixed-16 --methods grpo-8 max_contrast mine.yaml
+    python -m benchmarks.methods --setting gpu-hard --jobs 14 --only screen --methods best-4 grpo-4
     python -m benchmarks.methods --only page
 """
 
@@ -24,7 +25,7 @@ import yaml
 from benchmarks.answers import by_kind
 from benchmarks.evidence.harness import RESULTS, RUNS, compare
 from benchmarks.evidence.rows_settings import SEEDS, SETTINGS
-from benchmarks.evidence.tuning import best, comparison, read_tried, tune
+from benchmarks.evidence.tuning import best, comparison, read_tried, tried_in, tune
 from benchmarks.methods.page import write_page
 from podslab.evaluation.records import evaluations
 from podslab.report.curves import share_passed
@@ -33,6 +34,8 @@ from podsrl.rollout_log.run_folder import PHASES, RunFolder, find_runs
 
 HERE = Path(__file__).parent
 PUBLISHED = RESULTS / "methods"
+#: Screening: a seed that nothing else uses, two learning rates, and a share of a run's time.
+SCREENING_SEED, SCREENING_RATES, SCREENING_SHARE = 99, (5e-6, 2e-5), 1 / 3
 #: Each evaluation asks every problem once.
 ONCE = {"evaluation_repeats": 1}
 
@@ -42,13 +45,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--setting", choices=SETTINGS, default="mixed-16")
     parser.add_argument("--methods", nargs="*", help="names, or paths of YAML files (all)")
-    parser.add_argument("--only", choices=("tune", "run", "page"))
+    parser.add_argument("--only", choices=("screen", "tune", "run", "page"))
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (2)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"reported seeds ({SEEDS})")
     args = parser.parse_args()
     files = [Path(name) for name in args.methods or sorted(HERE.glob("*.yaml"))]
     files = [file if file.suffix == ".yaml" else HERE / f"{file}.yaml" for file in files]
     methods = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
+    if args.only == "screen":
+        screen(args.setting, methods, args.jobs)
+        return
     if args.only in (None, "tune"):
         before = tuned_before(args.setting)
         new = {key: method for key, method in methods.items() if key not in before}
@@ -62,6 +68,18 @@ def main() -> None:
         publish(args.setting, methods)
     if args.only != "tune":
         write_page(PUBLISHED)
+
+
+def screen(name: str, methods: Mapping[str, Any], jobs: int) -> None:
+    """Run each method shortly at two rates, to see which are worth tuning; write screening.json."""
+    arms = {
+        f"{key}_at_{rate:.3g}": {"like": "pods", **method["arm"], "learning_rate": rate}
+        for key, method in methods.items()
+        for rate in SCREENING_RATES
+    }
+    config = comparison(name, arms, [SCREENING_SEED], SCREENING_SHARE, **ONCE)
+    compare(f"methods-{name}-screening", {**config, "evaluations": 2}, jobs)
+    write_json(PUBLISHED / name / "screening.json", tried_in([RUNS / f"methods-{name}-screening"]))
 
 
 def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[float]]]:

@@ -32,9 +32,17 @@ COLOURS = {
     **{"grpo-filter-spare-4": TOL[3], "best-4": OKABE_ITO[5]},
 }
 
-#: The sets of questions for the pretrained model, from easy to hard; and by the likeliest answers.
+#: The sets of questions for the pretrained model, from easy to hard; and by the likeliest answers,
+#: on a CPU and on a GPU.
 SETS = ("answers-easy", "answers-middle", "answers-hard")
 GREEDILY = ("answers-easy-greedy", "answers-greedy", "answers-hard-greedy")
+ON_GPU = ("gpu-easy", "gpu-middle", "gpu-hard")
+#: What was run on a GPU, by the first word of its name: of each family what screening had first.
+_FAMILIES = {
+    "best": "best of 4 rollouts per prompt",
+    "max_contrast": "max_contrast, the best of 6 variants",
+    "pods": "PODS, the better of 2",
+}
 
 _HEAD = """# Methods that choose rollouts, at equal time
 
@@ -79,8 +87,12 @@ def write_page(folder: Path) -> None:
                 drawn["-costs"] = costs.figure(times, names, costs.predicted(setting.name, rows))
             for which, one in drawn.items():
                 write_whole(folder / f"{setting.name}{which}.png", render(one, "png"))
-    if sets := {name: every[name] for name in GREEDILY if name in every}:
-        write_whole(folder / "answers.png", render(figure_of_sets(sets), "png"))
+    for file, panels in (("answers.png", GREEDILY), ("gpu.png", ON_GPU)):
+        sets = {name: every[name] for name in panels if name in every}
+        if file == "gpu.png":
+            sets = {name: by_family(of, found[name]["reference"]) for name, of in sets.items()}
+        if sets:
+            write_whole(folder / file, render(figure_of_sets(sets), "png"))
     write_json(folder.with_suffix(".json"), found)
     write_whole(folder.with_suffix(".md"), "\n".join(parts).encode())
 
@@ -178,6 +190,11 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
     if setting in costs.RATES or setting in SETS:
         what["by_cost"] = costs.replayed(found, cheap)
         what["by_cost_over_trls"] = costs.replayed(found, trls[0])
+    if setting in ON_GPU:  # as if GRPO spared passes without gradient, too
+        spared = [{**run, "arm": {**run["arm"], "skip_fillers": True}} for run in by_method[grpo]]
+        for run in spared:
+            run.pop("share_passed")
+        what["by_cost"] = costs.replayed({**found, grpo: curves(spared)}, grpo)
     return {**what, "methods": methods}
 
 
@@ -263,6 +280,17 @@ def figure(by_method: Mapping[str, Runs], found: Mapping[str, Any]) -> Figure:
     return drawn
 
 
+def by_family(by_method: Mapping[str, Runs], best_grpo: str) -> dict[str, Runs]:
+    """Of each family the method that was run, under the name of the family; of GRPO the best."""
+    named = [{**run, "name": "GRPO, the best of 7"} for run in by_method[best_grpo]]
+    found: dict[str, Runs] = {"grpo-8": named}
+    for family, name in _FAMILIES.items():
+        key = next(key for key in by_method if key.startswith(family))
+        shown = {"best": "best-4", "max_contrast": "max_contrast-4"}.get(family, family)
+        found[shown] = [{**run, "name": name} for run in by_method[key]]
+    return found
+
+
 def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
     """A panel for each set of questions, with a line for each method that was run on all."""
     common = sorted(set.intersection(*(set(of) for of in by_set.values())))
@@ -271,7 +299,7 @@ def figure_of_sets(by_set: Mapping[str, Mapping[str, Runs]]) -> Figure:
         row = np.atleast_1d(drawn.subplots(1, len(by_set)))
         for axes, (name, by_method) in zip(row, by_set.items(), strict=True):
             own = {key: by_method[key] for key in common}
-            _lines(axes, own, {key: INK for key in own if is_trls(own[key][0]["arm"])})
+            _lines(axes, own, {"grpo-8": INK})
             axes.set_title(SETTINGS[name].what.split(", ")[1], fontsize=10)
         lines = {line.get_label(): line for line in row[0].lines}
         drawn.legend(handles=[*lines.values()], fontsize=9, loc="outside upper left", ncols=4)

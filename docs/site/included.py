@@ -127,7 +127,7 @@ def table(name: str) -> str:
     tables |= {"rates": partial(_rates_table, "answers-middle")}
     tables |= {"rates-easy": partial(_rates_table, "answers-easy-greedy")}
     tables |= {f"rates-{name}": partial(_rates_table, name) for name in ON_GPU}
-    tables |= {"variances": _variances_table}
+    tables |= {"variances": _variances_table, "screening-gpu": _screening_table}
     return "\n".join(tables[name]()) + "\n"
 
 
@@ -192,6 +192,20 @@ def _rates_table(setting: str) -> Iterator[str]:
     first = {key: {rate: own[rate][0] for rate in own} for key, own in tried.items()}
     for key in sorted(tried, key=lambda key: -max(first[key].values())):
         cells = [", ".join(_percent(right) for right in tried[key].get(rate, [])) for rate in rates]
+        yield f"| `{key}` | {' | '.join(cells)} |"
+
+
+def _screening_table() -> Iterator[str]:
+    """Right over the run at the better of two rates, of every method that was screened on a GPU."""
+    found = {name: read(f"methods/{name}/screening") for name in ON_GPU}
+    yield f"| method | {' | '.join(name.removeprefix('gpu-') for name in ON_GPU)} |"
+    yield "|---" * (1 + len(ON_GPU)) + "|"
+    best = {
+        name: {key: max((own[rate][0], rate) for rate in own) for key, own in tried.items()}
+        for name, tried in found.items()
+    }
+    for key in sorted(found[ON_GPU[0]], key=lambda key: -sum(own[key][0] for own in best.values())):
+        cells = [f"{_percent(own[key][0])} ({float(own[key][1]) * 1e6:g})" for own in best.values()]
         yield f"| `{key}` | {' | '.join(cells)} |"
 
 

@@ -1,14 +1,11 @@
 """Arms whose prompts get different numbers of rollouts, which no host gives: for `launch`.
 
-`allocate`: the prompts that history chose share a budget by `podsrl.prompts.allocate`. `screen`:
-two rollouts of each prompt first, the other six where these differ (SPEED-RL, arXiv 2506.09016),
-for as many prompts as there are rows for.
+`screen`: two rollouts of each prompt first, the other six where these differ (SPEED-RL, arXiv
+2506.09016), for as many prompts as there are rows for.
 """
 
 import runpy
 import sys
-from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -16,17 +13,11 @@ import torch
 
 from podslab.training import run
 from podslab.training.lab_trainer import LabTrainer
-from podsrl.prompts import PromptHistory, allocate
 from podsrl.trl.rollouts import weighted_sums
-
-#: Rollouts of a row's prompt where `allocate` divides them, on average.
-PER_ROW = 3
 
 
 class UnevenTrainer(LabTrainer):
     """Generates some of the P x N rollouts; the others have no reward, one token, and no cost."""
-
-    allocates: bool
 
     def _generate_rollouts(self, groups: int, rows: list[Any], prompts: list[Any]) -> Any:
         self._rows, self._prompts = rows, prompts
@@ -48,19 +39,6 @@ class UnevenTrainer(LabTrainer):
                     ids[place] = own
                 self._made_P_N.flat[places] = True
 
-        self._shared(make) if self.allocates else self._screened(make, ids)
-        return ids, None
-
-    def _shared(self, make: Callable[[Any], None]) -> None:
-        groups, most = self._made_P_N.shape
-        assert self.prompts is not None
-        history, chosen_P = self.prompts.history, self.prompts._chosen_P
-        arrays = [f.name for f in fields(history) if f.name.endswith("_D")]
-        own = {name: getattr(history, name)[chosen_P] for name in arrays}
-        number_P = allocate(PromptHistory(**{**vars(history), **own}), PER_ROW * groups, most)
-        make(np.arange(most) < number_P[:, None])
-
-    def _screened(self, make: Callable[[Any], None], ids: list[Any]) -> None:
         groups, n = self._made_P_N.shape
         first_P_N = np.broadcast_to(np.arange(n) < 2, (groups, n))
         make(first_P_N)
@@ -72,10 +50,10 @@ class UnevenTrainer(LabTrainer):
         going = mixed_P[: groups * self.selection.num_kept // n]
         self._counted_P_N = np.isin(np.arange(groups), going)[:, None] & np.ones(n, dtype=bool)
         make(self._counted_P_N)
+        return ids, None
 
     def _gathered(self, groups: int, columns: Any, rewards_R_F: torch.Tensor) -> Any:
-        counted = self._made_P_N if self.allocates else self._counted_P_N
-        left_out_R_1 = torch.from_numpy(~counted.reshape(-1, 1))
+        left_out_R_1 = torch.from_numpy(~self._counted_P_N.reshape(-1, 1))
         rewards_R_F = rewards_R_F.masked_fill(left_out_R_1, torch.nan)
         return super()._gathered(groups, columns, rewards_R_F)
 
@@ -86,9 +64,7 @@ class UnevenTrainer(LabTrainer):
 
 def main() -> None:
     """Run the module that follows -m, with this trainer for the arms that name it."""
-    arm = sys.argv[-2]
-    if arm.endswith(("-allocate", "-screen")):
-        UnevenTrainer.allocates = arm.endswith("-allocate")
+    if sys.argv[-2].endswith("-screen"):  # the arm
         run.LabTrainer = UnevenTrainer  # type: ignore[misc]
     sys.argv = sys.argv[2:]  # after this file and -m
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
@@ -14,6 +15,7 @@ from podslab.evaluation import sampling as runner
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig, PODSTrainer
+from podsrl.trl.config import check_arguments
 from support.trl_runs import equal, logged, weights
 
 
@@ -198,3 +200,19 @@ def test_the_runs_evaluations_sample_and_prompt_as_its_training_does(
     assert {name: getattr(given[0], name) for name in like_training} == like_training
     assert given[1].repetition_penalty == 1.0
     assert prompted[0]["enable_thinking"] is False
+
+
+def test_a_stream_whose_prompts_trl_would_repeat_is_refused(tmp_path, monkeypatch):
+    rows = [{"prompt": f"{i} + 1 =", "answer": "1"} for i in range(64)]
+    args = PODSConfig(
+        str(tmp_path), per_device_train_batch_size=4, gradient_accumulation_steps=2, use_cpu=True,
+        bf16=False,
+    )  # fmt: skip
+    parts = Dataset.from_list(rows).to_iterable_dataset(num_shards=4)
+    check_arguments(args, len, None, parts)  # one process reads all parts
+    monkeypatch.setattr(PODSConfig, "world_size", 2)
+    with pytest.raises(InvalidInputError, match="streamed in 4 parts to 2 processes"):
+        check_arguments(args, len, None, parts)
+    check_arguments(args, len, None, Dataset.from_list(rows).to_iterable_dataset())
+    args.steps_per_generation = 1
+    check_arguments(args, len, None, parts)

@@ -16,11 +16,14 @@ from support.trl_runs import digits
 
 SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
 HOLD = """
-import sys, time
+import os, sys
 from podsrl.rollout_log.run_folder import RunFolder
 RunFolder(sys.argv[1]).lock()
-print("locked", flush=True)
-sys.stdin.read()
+if os.fork():
+    print("locked", flush=True)
+else:
+    os.close(1)
+sys.stdin.read()  # the child outlives a killed run, as processes that grade do
 """
 
 
@@ -96,13 +99,14 @@ def test_a_folder_that_another_process_writes_to_is_refused_until_that_has_ended
     assert not (folder / "config.yaml").exists()
     with pytest.raises(InvalidInputError, match="being written to"):
         trainer.train()  # the first one did not take the lock away
-    holder.kill()  # it leaves its lock's file behind, which is taken over
-    holder.communicate()
+    holder.kill()  # it leaves its lock's file and a process behind
+    holder.wait()
     assert (folder / ".lock").exists()
     trainer.train()
     assert steps_of(folder) == [1]
     assert not (folder / ".lock").exists()  # another process may report or go on
     trainer.train()
+    holder.communicate()
 
 
 def test_a_folder_stays_locked_when_its_own_process_reads_the_lock(tmp_path):

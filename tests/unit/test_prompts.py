@@ -1,7 +1,6 @@
 """Prompts chosen by their history: the posterior, the rules, and what they are worth."""
 
 import copy
-import itertools
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.prompts import (
     PROMPT_RULES,
     PromptHistory,
-    allocate,
     choose,
     resolve_prompt_rule,
 )
@@ -169,41 +167,6 @@ def test_skip_comes_back_as_rarely_as_it_says():
         history.update(chosen, np.where(flat[chosen, None], [[1.0, 1.0]], [[0.0, 1.0]]))
     assert turns[flat].sum() / turns[~flat].sum() < 0.03
     assert turns[flat].min() >= 1
-
-
-def gain(history: PromptHistory, numbers: tuple[int, ...]) -> float:
-    """The expected number of groups with contrast, from the definition."""
-    p = np.linspace(0, 1, 2001)[1:-1]
-    total = 0.0
-    for a, b, n in zip(*history.posterior(), numbers, strict=True):
-        weight = stats.beta.pdf(p, a, b)
-        total += (weight * (1 - p**n - (1 - p) ** n)).sum() / weight.sum() if n else 0.0
-    return total
-
-
-@pytest.mark.slow
-def test_allocate_is_the_best_of_all_allocations():
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        history = PromptHistory.of(4)
-        history.update(range(4), (rng.random((4, 6)) < rng.random((4, 1))).astype(float))
-        found = allocate(history, 9, most=5)
-        assert found.sum() in (8, 9)
-        best = max(
-            gain(history, numbers)
-            for numbers in itertools.product((0, 2, 3, 4, 5), repeat=4)
-            if sum(numbers) <= found.sum()
-        )
-        assert gain(history, tuple(found.tolist())) == pytest.approx(best, abs=1e-4)
-
-
-def test_solved_prompts_get_no_rollouts_and_hard_ones_more_than_easy_ones():
-    history = PromptHistory.of(3)
-    for _ in range(50):
-        history.update([0, 1, 2], [[1.0] * 10, [1.0] + [0.0] * 9, [0.0, 1.0] * 5])
-    solved, hard, even = allocate(history, 12)
-    assert solved == 0
-    assert hard >= even > 0
 
 
 def test_a_rule_of_ones_own_is_checked():

@@ -4,12 +4,12 @@ A new way of choosing is a function in `choices.py`, and its name in the list be
 """
 
 from podsrl.downsampling.registry import resolve
-from podsrl.prompts.choices import PromptRule, allocate, choose, skip, thompson
+from podsrl.prompts.choices import PromptRule, choose, skip, thompson
 from podsrl.prompts.history import PromptHistory
 
 PROMPT_RULES: dict[str, PromptRule] = {rule.__name__: rule for rule in (thompson, skip)}
 
-__all__ = ["PROMPT_RULES", "PromptHistory", "allocate", "choose", "resolve_prompt_rule"]
+__all__ = ["PROMPT_RULES", "PromptHistory", "choose", "resolve_prompt_rule"]
 
 
 def resolve_prompt_rule(rule: str | PromptRule) -> PromptRule:

@@ -73,49 +73,6 @@ def skip(history: PromptHistory, count: int, rng: np.random.Generator, p: float 
     return _largest(age_D * often_Z[history.flat_D], count, rng)
 
 
-def allocate(history: PromptHistory, rollouts: int, most: int = 8) -> Integers:
-    r"""How many rollouts of each prompt, for the most groups with contrast.
-
-    .. math:: \max \sum_i P_i(n_i), \quad \sum_i n_i = rollouts, \quad
-        P_i(n) = 1 - E[p_i^n] - E[(1 - p_i)^n]
-
-    P(n) is the chance that n rollouts are neither all right nor all wrong, by the posterior. For
-    `max_contrast` each such group is worth a pair of rows. It takes the largest gains per rollout,
-    which never grow; the last rollout stays unused where only a pair would gain.
-
-    Args:
-        history: What is known of the D prompts.
-        rollouts: The number of rollouts in all, at most D x `most`, at least 2.
-        most: The most rollouts of one prompt, at least 2.
-
-    Returns:
-        The number of rollouts of each prompt, shape (D,); 0 or at least 2.
-
-    >>> history = PromptHistory.of(3)
-    >>> history.update([0, 1, 2], [[1.0] * 50, [0.0] * 45 + [1.0] * 5, [0.0, 1.0] * 25])
-    >>> allocate(history, 10).tolist()
-    [0, 5, 5]
-    """
-    a_D, b_D = history.posterior()
-    spread_D = history.spread()
-    pair_D = spread_D * a_D * b_D / ((a_D + b_D) * (a_D + b_D + 1))
-    # the gain of a prompt's first pair is its largest, so no more of them can be wanted than pairs
-    best = np.argpartition(-pair_D, min(rollouts // 2, len(pair_D)) - 1)[: rollouts // 2]
-    best = best[np.lexsort((best, -pair_D[best]))]
-    a_D, b_D = a_D[best], b_D[best]
-    mixed_J_D = 1 - _power_mean(a_D, b_D, most) - _power_mean(b_D, a_D, most)
-    mixed_J_D *= spread_D[best]
-    gain_J_D = np.diff(mixed_J_D[1:], axis=0)  # of the second rollout and on; one gains nothing
-    gain_J_D[0] /= 2  # it comes with the first
-    order = np.argsort(-gain_J_D.round(12), axis=None, kind="stable")
-    cost = np.where(order < len(best), 2, 1)
-    taken = order[np.cumsum(cost) <= rollouts] % len(best)
-    number_D = np.bincount(taken, minlength=len(best))
-    share_D = np.zeros(len(pair_D), dtype=np.int64)
-    share_D[best] = number_D + (number_D > 0)
-    return share_D
-
-
 def choose(
     history: PromptHistory, count: int, rule: PromptRule, seed: Seed = None, floor: float = 0.125
 ) -> Integers:
@@ -148,13 +105,6 @@ def choose(
         )
     others = wanted[~np.isin(wanted, oldest)]
     return np.concatenate([oldest, others[: count - due]])
-
-
-def _power_mean(a_D: Numbers, b_D: Numbers, most: int) -> Numbers:
-    """E[p^n] of p ~ Beta(a, b), for n = 0..most; shape (most + 1, D)."""
-    n_J = np.arange(most)[:, None]
-    ratios = (a_D + n_J) / (a_D + b_D + n_J)
-    return np.concatenate([np.ones((1, len(a_D))), np.cumprod(ratios, axis=0)])
 
 
 def _largest(worth_D: Numbers, count: int, rng: np.random.Generator) -> Integers:

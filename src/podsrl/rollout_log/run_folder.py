@@ -64,6 +64,22 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+#: The folders that this process has locked.
+_LOCKED: set["RunFolder"] = set()
+
+
+def _forget_locks() -> None:
+    """In a forked process, such as one that grades: a lock must end with the run, if it dies."""
+    while _LOCKED:
+        folder = _LOCKED.pop()
+        if folder._lock is not None:
+            os.close(folder._lock)
+            folder._lock = None
+
+
+os.register_at_fork(after_in_child=_forget_locks)
+
+
 class RunFolder:
     """The files of one run. Writing creates the folder; reading never changes it."""
 
@@ -94,6 +110,7 @@ class RunFolder:
         os.truncate(held, 0)
         os.write(held, f"process {os.getpid()} on {platform.node()}".encode())
         self._lock = held
+        _LOCKED.add(self)
 
     def unlock(self) -> None:
         """Let other processes have the folder, if it was locked."""
@@ -101,6 +118,7 @@ class RunFolder:
             (self.path / ".lock").unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = None
+            _LOCKED.discard(self)
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write config.yaml."""

@@ -201,6 +201,17 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
             " num_generations): TRL would train on nothing. Give more prompts, lower"
             " per_device_train_batch_size or gradient_accumulation_steps, or raise num_generations"
         )
+    again, parts = (
+        args.num_iterations * args.steps_per_generation,
+        getattr(dataset, "num_shards", 0),
+    )
+    if not hasattr(dataset, "__len__") and again > 1 and 1 < args.world_size <= parts:
+        raise InvalidInputError(
+            f"train_dataset is streamed in {parts} parts to {args.world_size} processes: TRL would"
+            f" train on some of its prompts {args.world_size} times and never see the others. Load"
+            " it whole, or set steps_per_generation=1 (by default it is"
+            " gradient_accumulation_steps) and num_iterations=1"
+        )
     functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
     weights = args.selection_weights
     if environments is None and weights is not None and len(weights) != functions:

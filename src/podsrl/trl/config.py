@@ -201,10 +201,8 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
             " num_generations): TRL would train on nothing. Give more prompts, lower"
             " per_device_train_batch_size or gradient_accumulation_steps, or raise num_generations"
         )
-    again, parts = (
-        args.num_iterations * args.steps_per_generation,
-        getattr(dataset, "num_shards", 0),
-    )
+    again = args.num_iterations * int(args.steps_per_generation or 1)
+    parts = getattr(dataset, "num_shards", 0)
     if not hasattr(dataset, "__len__") and again > 1 and 1 < args.world_size <= parts:
         raise InvalidInputError(
             f"train_dataset is streamed in {parts} parts to {args.world_size} processes: TRL would"

@@ -165,7 +165,8 @@ def measured(model: Any, tokenizer: Any, kind: str, limit: int) -> dict[str, Any
     from podslab.training.lab_trainer import has_bfloat16
 
     task = Answers([kind], test_size=PROBLEMS, train_size=PROBLEMS)
-    rows = task.load("test")
+    context = model.config.max_position_embeddings - 2 * limit  # with the template
+    rows = [r for r in task.load("test") if len(tokenizer(r["question"])["input_ids"]) < context]
     longest = max(len(row["question"]) for row in rows)
     batch = PROBLEMS * SAMPLES if longest < 2000 else PROBLEMS // 2  # memory
     sampling = Sampling(max_new_tokens=limit, batch_size=batch)

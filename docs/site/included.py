@@ -126,7 +126,7 @@ def table(name: str) -> str:
     tables |= {"sets": _sets_table, "answers": _answers_table}
     tables |= {"rates": partial(_rates_table, "answers-middle")}
     tables |= {"rates-easy": partial(_rates_table, "answers-easy-greedy")}
-    tables |= {f"rates-{name}": partial(_rates_table, name) for name in ON_GPU}
+    tables |= {f"rates-{name}": partial(_rates_table, name) for name in (*ON_GPU, "char-count")}
     tables |= {"variances": _variances_table, "screening-gpu": _screening_table}
     return "\n".join(tables[name]()) + "\n"
 

@@ -138,7 +138,7 @@ def _make(folder: Path, on_gpu: bool) -> None:
 
 
 def measure(left_out: bool = False) -> None:
-    """Measure every kind that fits, and write `FILE` after each; one that is there is not again.
+    """Measure every kind of `FILE` that fits, and write it after each; what is there is kept.
 
     left_out: those that no set can have, in place of these.
     """
@@ -146,7 +146,7 @@ def measure(left_out: bool = False) -> None:
 
     from podslab.models.load import load_model
 
-    model, tokenizer = load_model(str(get_answerer(torch.cuda.is_available())))
+    model, tokenizer = load_model(str(get_answerer(left_out and torch.cuda.is_available())))
     kinds = measured_before() or measure_lengths(tokenizer)
     for kind, own in kinds.items():
         if ("left_out" in own) != left_out or "right" in own or "question_tokens" not in own:
@@ -176,7 +176,8 @@ def measured(model: Any, tokenizer: Any, kind: str, limit: int) -> dict[str, Any
         graded = sample_and_grade(model, tokenizer, task, rows, SAMPLES, sampling)
     scores = score(graded)
     right = statistics.fmean(scores.answer_accuracy)
-    return {"right": right, "standard_error": scores.standard_error, "device": device}
+    kept = {"right": right, "standard_error": scores.standard_error, "device": device}
+    return {**kept, "problems": len(rows), "limit": limit}
 
 
 def by_kind(run: RunFolder) -> dict[str, dict[str, float]]:

@@ -1,7 +1,10 @@
 """What the comparisons of `benchmarks.evidence.rows` train: their settings and their arms."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from podslab.report.curves import Clock
@@ -136,7 +139,7 @@ def _answers(
 _COUNTING = {
     **_PRETRAINED,
     "task": "examples/char_count.py",
-    "model_name_or_path": "runs/char-count/start",
+    "model_name_or_path": "letter-counter",  # stands for the folder that the example makes
     "evaluation_problems": 256,
     "evaluation_batch_size": 32,
     "evaluation_temperature": 0.0,
@@ -249,6 +252,11 @@ def settings_of(name: str) -> dict[str, Any]:
         from benchmarks.evidence.spelling import get_speller  # with torch, which nothing else needs
 
         settings["model_name_or_path"] = str(get_speller(settings["tiny_options"]))
+    if settings.get("model_name_or_path") == "letter-counter":
+        folder = Path("runs/char-count/start")
+        if not folder.is_dir():
+            subprocess.run([sys.executable, "examples/char_count.py"], check=True)
+        settings["model_name_or_path"] = str(folder)
     if settings.get("model_name_or_path") == "answerer":
         from benchmarks.answers import get_answerer, kinds_of
         from podslab.training.lab_trainer import has_bfloat16

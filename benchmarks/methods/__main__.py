@@ -79,7 +79,9 @@ def screen(name: str, methods: Mapping[str, Any], jobs: int) -> None:
     }
     config = comparison(name, arms, [SCREENING_SEED], SCREENING_SHARE, **ONCE)
     compare(f"methods-{name}-screening", {**config, "evaluations": 2}, jobs)
-    write_json(PUBLISHED / name / "screening.json", tried_in([RUNS / f"methods-{name}-screening"]))
+    file = PUBLISHED / name / "screening.json"
+    before = json.loads(file.read_text()) if file.is_file() else {}
+    write_json(file, {**before, **tried_in([RUNS / f"methods-{name}-screening"])})
 
 
 def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[float]]]:

@@ -204,7 +204,8 @@ def _screening_table() -> Iterator[str]:
         name: {key: max((own[rate][0], rate) for rate in own) for key, own in tried.items()}
         for name, tried in found.items()
     }
-    for key in sorted(found[ON_GPU[0]], key=lambda key: -sum(own[key][0] for own in best.values())):
+    in_all = set.intersection(*(set(of) for of in found.values()))
+    for key in sorted(in_all, key=lambda key: -sum(own[key][0] for own in best.values())):
         cells = [f"{_percent(own[key][0])} ({float(own[key][1]) * 1e6:g})" for own in best.values()]
         yield f"| `{key}` | {' | '.join(cells)} |"
 

@@ -206,7 +206,7 @@ def test_a_stream_whose_prompts_trl_would_repeat_is_refused(tmp_path, monkeypatc
     rows = [{"prompt": f"{i} + 1 =", "answer": "1"} for i in range(64)]
     args = PODSConfig(
         str(tmp_path), per_device_train_batch_size=4, gradient_accumulation_steps=2, use_cpu=True,
-        bf16=False,
+        num_generations=4, bf16=False,
     )  # fmt: skip
     parts = Dataset.from_list(rows).to_iterable_dataset(num_shards=4)
     check_arguments(args, len, None, parts)  # one process reads all parts
@@ -214,5 +214,9 @@ def test_a_stream_whose_prompts_trl_would_repeat_is_refused(tmp_path, monkeypatc
     with pytest.raises(InvalidInputError, match="streamed in 4 parts to 2 processes"):
         check_arguments(args, len, None, parts)
     check_arguments(args, len, None, Dataset.from_list(rows).to_iterable_dataset())
-    args.steps_per_generation = 1
-    check_arguments(args, len, None, parts)
+    for steps in (1, 3):  # with an odd number of steps each process sees each prompt once
+        args.steps_per_generation = steps
+        check_arguments(args, len, None, parts)
+    args.num_generations = 8  # a group is cut in two
+    with pytest.raises(InvalidInputError, match="never see others"):
+        check_arguments(args, len, None, parts)

@@ -19,9 +19,8 @@ HOLD = """
 import os, sys
 from podsrl.rollout_log.run_folder import RunFolder
 RunFolder(sys.argv[1]).lock()
-if os.fork():
+if not os.fork():
     print("locked", flush=True)
-else:
     os.close(1)
 sys.stdin.read()  # the child outlives a killed run, as processes that grade do
 """

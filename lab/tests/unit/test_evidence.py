@@ -174,7 +174,7 @@ def test_a_setting_on_a_gpu_is_timed_on_the_wall_and_evaluated_greedily(monkeypa
     assert (on_gpu["bf16"], on_gpu["use_cpu"]) == (True, False)
     assert on_gpu["evaluation_temperature"] == 0.0
     assert on_gpu["per_device_train_batch_size"] == 4 * on_cpu["per_device_train_batch_size"]
-    assert tuning.SETTINGS["gpu-hard"].rates_of == "gpu-middle"
+    assert not tuning.SETTINGS["gpu-hard"].rates_of
 
 
 def test_the_page_of_predictions_is_what_its_command_writes():

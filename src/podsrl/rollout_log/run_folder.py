@@ -72,9 +72,9 @@ def _forget_locks() -> None:
     """In a forked process, such as one that grades: a lock must end with the run, if it dies."""
     while _LOCKED:
         folder = _LOCKED.pop()
-        if folder._lock is not None:
-            os.close(folder._lock)
-            folder._lock = None
+        held, folder._lock = folder._lock, None
+        if held is not None:
+            os.close(held)
 
 
 os.register_at_fork(after_in_child=_forget_locks)
@@ -114,11 +114,11 @@ class RunFolder:
 
     def unlock(self) -> None:
         """Let other processes have the folder, if it was locked."""
-        if self._lock is not None:
-            (self.path / ".lock").unlink(missing_ok=True)
-            os.close(self._lock)
-            self._lock = None
+        held, self._lock = self._lock, None
+        if held is not None:
             _LOCKED.discard(self)
+            (self.path / ".lock").unlink(missing_ok=True)
+            os.close(held)
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write config.yaml."""

@@ -1,5 +1,6 @@
 """`PODSConfig`: TRL's `GRPOConfig` with how many rollouts to generate and which to keep."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -201,15 +202,17 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
             " num_generations): TRL would train on nothing. Give more prompts, lower"
             " per_device_train_batch_size or gradient_accumulation_steps, or raise num_generations"
         )
-    again = args.num_iterations * int(args.steps_per_generation or 1)
-    parts = getattr(dataset, "num_shards", 0)
-    if not hasattr(dataset, "__len__") and again > 1 and 1 < args.world_size <= parts:
-        raise InvalidInputError(
-            f"train_dataset is streamed in {parts} parts to {args.world_size} processes: TRL would"
-            f" train on some of its prompts {args.world_size} times and never see the others. Load"
-            " it whole, or set steps_per_generation=1 (by default it is"
-            " gradient_accumulation_steps) and num_iterations=1"
-        )
+    parts, steps = getattr(dataset, "num_shards", 0), int(args.steps_per_generation or 1)
+    if not hasattr(dataset, "__len__") and 1 < args.world_size <= parts:
+        # each process has parts of its own, and TRL repeats prompts as if they were divided
+        again = math.gcd(args.num_iterations * steps, args.world_size) > 1
+        cut = args.per_device_train_batch_size * steps % int(args.num_generations or 1)
+        if again or cut or parts % args.world_size:
+            raise InvalidInputError(
+                f"train_dataset is streamed in {parts} parts to {args.world_size} processes: TRL"
+                " would train on some of its prompts several times and never see others. Load it"
+                " whole, or stream it in fewer parts than processes"
+            )
     functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
     weights = args.selection_weights
     if environments is None and weights is not None and len(weights) != functions:

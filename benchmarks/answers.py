@@ -47,11 +47,10 @@ def kinds_of(name: str) -> list[str]:
     """The kinds of questions of the set `name`; "few": of all sets."""
     if name == "few":
         return [kind for band in BANDS for kind in kinds_of(band)]
-    measured = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
     low, high = BANDS[name]
-    fit = {kind: own for kind, own in measured.items() if "left_out" not in own}
+    fit = {kind: own for kind, own in measured_before().items() if "left_out" not in own}
     inside = [kind for kind, own in fit.items() if low <= own.get("right", -1) < high]
-    return sorted(inside, key=lambda kind: measured[kind]["question_tokens"])[:KINDS_OF_A_SET]
+    return sorted(inside, key=lambda kind: fit[kind]["question_tokens"])[:KINDS_OF_A_SET]
 
 
 def measure_lengths(tokenizer: Any) -> dict[str, dict[str, Any]]:

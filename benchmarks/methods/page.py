@@ -193,8 +193,9 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
         what["by_cost_over_trls"] = costs.replayed(found, trls[0])
     if setting in ON_GPU:  # over the best GRPO at each cost, as if each spared passes, too
         over = [
-            costs.replayed({**found, key: curves([_sparing(run) for run in by_method[key]])}, key)
-            for key in grpos
+            costs.replayed({"best-4": found["best-4"], key: curves(list(map(_sparing, runs)))}, key)
+            for key, runs in by_method.items()
+            if key in grpos
         ]
         least = {g: min(one["best-4"][g] or 0.0 for one in over) for g in over[0]["best-4"]}
         what["by_cost"] = {"best-4": least}

@@ -149,7 +149,7 @@ def summary(
         "tokens": "completions/mean_length",
         "clipped": "completions/clipped_ratio",
         "entropy": "entropy",
-        "filler_rows": "pods/filler_rows",
+        "filler_rows": "pods/zero_advantage_rows",
         "cpu_seconds_generate": "pods/seconds_generate",
         "cpu_seconds_update": "pods/seconds_update",
     }

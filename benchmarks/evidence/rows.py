@@ -150,7 +150,9 @@ def measure(name: str) -> dict[str, Any]:
     for arm, summary in sorted(pairs, key=lambda pair: _place(pair[0].name)):
         pair = modelled.arm(grpo).curves, modelled.arm(arm.name).curves
         log = [row for run in comparison.runs if run.arm == arm.name for row in run.metrics]
-        fillers = [row["pods/filler_rows"] for row in log if "pods/filler_rows" in row]
+        fillers = [
+            row["pods/zero_advantage_rows"] for row in log if "pods/zero_advantage_rows" in row
+        ]
         arms[arm.name] = {
             "sizes": sizes[arm.name],
             "learning_rate": arm.config["learning_rate"],

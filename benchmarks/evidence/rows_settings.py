@@ -101,7 +101,7 @@ _PRETRAINED = {
     "num_generations": 8,
     "downsampling_rule": "max_variance",
     "advantage_baseline": "kept",
-    "skip_fillers": False,
+    "skip_zero_advantage": False,
     "evaluation_problems": 96,
     "save_strategy": "no",
     "rollout_log": True,

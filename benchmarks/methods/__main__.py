@@ -154,7 +154,7 @@ def measured(run: RunFolder) -> dict[str, Any]:
     # with several passes over a generation not every step has one
     fillers, kept = (
         sum(row.get(f"pods/{name}", 0.0) for row in log)
-        for name in ("filler_rows", "kept_rollouts")
+        for name in ("zero_advantage_rows", "kept_rollouts")
     )
     has_rollouts = bool(run.rollout_steps())  # runs on a GPU log none
     generated, trained = points[-1].rollouts_generated, points[-1].rollouts_trained

@@ -107,7 +107,7 @@ def passes(run: Mapping[str, Any]) -> float:
     config = {"num_iterations": 1, **SETTINGS[run["setting"]].settings, **run["arm"]}
     times, several = config["num_iterations"], config.get("steps_per_generation", 1) > 1
     forward = (times > 1 or several) / 3
-    if not config.get("skip_fillers"):
+    if not config.get("skip_zero_advantage"):
         return times + forward
     least = run["curve"]["steps"][-1] / times / run["rows_trained"]  # one row of each step
     share = run.get("share_passed", max(1.0 - run["filler_share"], least))
@@ -146,7 +146,7 @@ def is_grpo(arm: Mapping[str, Any]) -> bool:
 
 def is_trls(arm: Mapping[str, Any]) -> bool:
     """Whether it is GRPO as TRL has it, which makes all passes."""
-    return is_grpo(arm) and not arm.get("skip_fillers")
+    return is_grpo(arm) and not arm.get("skip_zero_advantage")
 
 
 def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
@@ -204,10 +204,10 @@ def summary(setting: str, by_method: Mapping[str, Runs]) -> dict[str, Any]:
 
 def _sparing(run: Mapping[str, Any]) -> Mapping[str, Any]:
     """The run as if its passes without gradient had been spared."""
-    if run["arm"].get("skip_fillers"):
+    if run["arm"].get("skip_zero_advantage"):
         return run
     others = {name: value for name, value in run.items() if name != "share_passed"}
-    return {**others, "arm": {**run["arm"], "skip_fillers": True}}
+    return {**others, "arm": {**run["arm"], "skip_zero_advantage": True}}
 
 
 def _kinds(of_runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:

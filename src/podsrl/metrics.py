@@ -36,7 +36,7 @@ def selection_metrics(
         "kept_tokens": tokens_P_N[kept_P_N].sum(),
         "dropped_tokens": tokens_P_N[dropped].sum(),
         "zero_variance_groups": (kept_P_N.any(axis=1) & ~differs.any(axis=1)).sum(),
-        "filler_rows": (kept_P_N & ~teaches).sum(),
+        "zero_advantage_rows": (kept_P_N & ~teaches).sum(),
         "unscorable": (generated & ~scored).sum(),
     }
     return {f"pods/{name}": float(number) for name, number in numbers.items()}

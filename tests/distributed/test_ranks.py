@@ -154,7 +154,9 @@ def test_ranks_leave_out_the_same_micro_batches(on_ranks):
     assert_same_training(on_ranks(1), on_ranks(2), "row by row")
     log = RunFolder(on_ranks(2) / "row by row").metrics()
     passed = [row["pods/rows_passed"] for row in log if "pods/rows_passed" in row]
-    teaching = [ROWS - row["pods/filler_rows"] for row in log if "pods/filler_rows" in row]
+    teaching = [
+        ROWS - row["pods/zero_advantage_rows"] for row in log if "pods/zero_advantage_rows" in row
+    ]
     assert sum(teaching) < passed[-1] < len(passed) * ROWS
 
 

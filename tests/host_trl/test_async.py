@@ -339,7 +339,7 @@ def test_metrics_of_a_window_describe_the_dropped_prompts_too(worker, loop_of):
     assert [row["metrics"]["reward"] for row in rows] == [pytest.approx(expected)] * 4
     metrics = ScoredGroups(loop._metrics_queue, made._summarise).get_nowait()
     assert (metrics["pods/rollouts"], metrics["pods/kept_rollouts"]) == (16, 4)
-    assert metrics["pods/filler_rows"] == 0
+    assert metrics["pods/zero_advantage_rows"] == 0
 
 
 def test_every_number_of_a_window_is_sent_and_none_with_rows_of_two_prompts(worker, loop_of):

@@ -23,7 +23,7 @@ RIGHT: dict[str, st.SearchStrategy[Any]] = {
     "advantage_baseline": st.sampled_from(["kept", "group"]),
     "selection_weights": st.sampled_from([None, [1.0], [1, 0, -2.5]]),
     "prompt_selection": st.sampled_from(["uniform", "thompson", "skip"]),
-    "skip_fillers": st.booleans(),
+    "skip_zero_advantage": st.booleans(),
     "beta": st.sampled_from([0.0, 0.04]),
     "loss_type": st.sampled_from(["grpo", "dapo", "bnpo", "dr_grpo"]),
     "scale_rewards": st.sampled_from(["group", "batch", "none", True, False]),

@@ -10,7 +10,7 @@ from test_selection_in_training import assert_weights_moved_by_the_gradient, rec
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
-from podsrl.trl.rollouts import without_fillers
+from podsrl.trl.rollouts import without_zero_advantage_rows
 from support.trl_runs import count_passed_rows, equal, logged, table_of, weights
 
 #: The update sees 12 rows of three prompts, or of twelve with `MEAN`.
@@ -76,7 +76,7 @@ def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes
     rows, of_rows = [generations[0][i] for i in places], advantages.flatten()[places].tolist()
     assert_weights_moved_by_the_gradient(trainer, before, rows, of_rows)
     (entry,) = logged(trainer)
-    assert entry["pods/filler_rows"] == entry["pods/zero_variance_groups"] == 0
+    assert entry["pods/zero_advantage_rows"] == entry["pods/zero_variance_groups"] == 0
     assert entry["reward"] == pytest.approx(sum(map(len, right.values())) / rewards.size)
     assert entry["frac_reward_zero_std"] == pytest.approx(expected_sizes.count(0) / len(rewards))
     assert np.isfinite(list(entry.values())).all()
@@ -98,7 +98,7 @@ def test_too_little_contrast_fills_the_batch_with_rows_of_advantage_0(make_train
     assert len(filler) >= 4
     assert (filler["advantage"] == 0).all()
     (entry,) = logged(trainer)
-    assert entry["pods/filler_rows"] == len(filler)
+    assert entry["pods/zero_advantage_rows"] == len(filler)
 
 
 def test_with_a_mean_of_one_row_and_no_contrast_nothing_moves_and_evaluation_is_trls(
@@ -114,7 +114,7 @@ def test_with_a_mean_of_one_row_and_no_contrast_nothing_moves_and_evaluation_is_
     trainer.train()
     assert equal(before, weights(trainer))
     (entry,) = logged(trainer)
-    assert entry["pods/filler_rows"] == 4
+    assert entry["pods/zero_advantage_rows"] == 4
     assert entry["pods/zero_variance_groups"] == table_of(trainer)["kept"].sum() == 4
     assert (entry["frac_reward_zero_std"], entry["grad_norm"]) == (1, 0)
     (found,) = [e for e in trainer.state.log_history if "eval_reward" in e]
@@ -163,7 +163,7 @@ def test_what_has_no_meaning_across_the_batch_is_refused(tmp_path, fields, says)
         (12, "grpo", 2),
     ],
 )
-def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
+def test_without_zero_advantage_rows_the_gradient_is_the_same_of_fewer_rows(
     make_trainer, monkeypatch, accumulated, loss, passes
 ):
     """Of 12 kept rows 6 have contrast; each of 4 equal parts has 2 rows, so 2 fillers stay.
@@ -186,11 +186,11 @@ def test_without_fillers_the_gradient_is_the_same_of_fewer_rows(
     for skip in (False, True):
         seen.clear()
         reward = by_place({1: [0], 4: [2]}, 3)
-        trainer = make_trainer(3, reward_funcs=reward, skip_fillers=skip, **fields)
+        trainer = make_trainer(3, reward_funcs=reward, skip_zero_advantage=skip, **fields)
         before = weights(trainer)
         trainer.train()
         trained[skip] = {name: one - before[name] for name, one in weights(trainer).items()}
-        assert logged(trainer)[0]["pods/filler_rows"] == 6
+        assert logged(trainer)[0]["pods/zero_advantage_rows"] == 6
         rows = 12 if not skip else {1: 6, 4: 8, 12: 6}[accumulated]
         more = sum(seen) - rows * (1 if passes == 1 else 1 + passes)
         assert 0 <= more <= (passes if skip and accumulated == 12 else 0)
@@ -205,7 +205,7 @@ def test_a_row_that_was_cut_off_is_skipped_as_well():
         "completion_mask": torch.tensor([[1, 1], [0, 0], [1, 0], [1, 0]]),
         "num_items_in_batch": torch.tensor(4),
     }
-    shorter = without_fillers(batch, 1, "dapo")
+    shorter = without_zero_advantage_rows(batch, 1, "dapo")
     assert shorter["advantages"].tolist() == [1.0, 2.0]
     assert shorter["completion_mask"].tolist() == [[1, 1], [1, 0]]
     assert shorter["num_items_in_batch"] == 4
@@ -213,13 +213,13 @@ def test_a_row_that_was_cut_off_is_skipped_as_well():
 
 def test_fillers_are_skipped_only_where_they_have_no_gradient():
     for fields in ({"beta": 0.1}, {"loss_type": "bnpo"}, {"top_entropy_quantile": 0.2}):
-        with pytest.raises(InvalidInputError, match=r"skip_fillers .* beta=0"):
-            PODSConfig("unused", use_cpu=True, bf16=False, skip_fillers=True, **fields)
-        assert not PODSConfig("unused", use_cpu=True, bf16=False, **fields).skip_fillers
+        with pytest.raises(InvalidInputError, match=r"skip_zero_advantage .* beta=0"):
+            PODSConfig("unused", use_cpu=True, bf16=False, skip_zero_advantage=True, **fields)
+        assert not PODSConfig("unused", use_cpu=True, bf16=False, **fields).skip_zero_advantage
 
 
 def test_fillers_are_skipped_by_default_unless_all_rollouts_are_kept():
     """With n = m every value stays TRL's own, to the last bit."""
     for n, skips in ((8, True), (4, False)):
         config = PODSConfig("u", use_cpu=True, bf16=False, num_rollouts=n, num_generations=4)
-        assert config.skip_fillers == skips
+        assert config.skip_zero_advantage == skips

@@ -231,7 +231,7 @@ def test_equal_rewards_give_advantages_of_exactly_0_and_their_rows_are_skipped(
     )  # fmt: skip
     trainer.train()
     (entry,) = logged(trainer)
-    assert entry["pods/filler_rows"] == entry["pods/zero_variance_groups"] * 8 == 8
+    assert entry["pods/zero_advantage_rows"] == entry["pods/zero_variance_groups"] * 8 == 8
     assert table_of(trainer, 1)["advantage"].dropna().tolist() == [0.0] * 8
     assert list(trainer._logs["advantages"]) == [0.0] * 8
     assert trained == [1]
@@ -316,7 +316,7 @@ def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
     assert 0 < finished.sum() < 16
     assert left_out.tolist() == (4 - finished).clamp(min=0).tolist()
     assert seen["masked"] == left_out.sum()
-    assert logged(trainer)[0]["pods/filler_rows"] >= left_out.sum()
+    assert logged(trainer)[0]["pods/zero_advantage_rows"] >= left_out.sum()
 
 
 def test_one_rollout_of_each_prompt_is_its_best_one_against_all_n(make_trainer, monkeypatch):

@@ -135,7 +135,7 @@ def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
         "pods/kept_tokens": 5 + 8 + 9 + 5,
         "pods/dropped_tokens": 6 + 7 + 6 + 7,
         "pods/zero_variance_groups": 1,
-        "pods/filler_rows": 2,
+        "pods/zero_advantage_rows": 2,
         "pods/unscorable": 1,
         "pods/padding_rows": 4,  # to mini-batches of 4 prompts
         "pods/correlation/acc": pytest.approx(1.0),  # the reward itself
@@ -259,7 +259,7 @@ def test_a_reward_function_may_say_unscorable_in_place_of_nan(make_trainer, put,
     batch = trainer._balance_batch(put(rewards, unscorable=unscorable), metrics)
     batch = trainer._compute_advantage(batch, metrics)
     assert metrics["pods/unscorable"] == 6
-    assert metrics["pods/filler_rows"] == 2  # of the four that are kept
+    assert metrics["pods/zero_advantage_rows"] == 2  # of the four that are kept
     data = transfer_queue.kv_batch_get(
         keys=batch.keys, partition_id="train", select_fields=["advantages"]
     )
@@ -348,17 +348,17 @@ def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_adva
     batch = trainer._balance_batch(put(rewards), metrics := {})
     uids = [key.split("_")[0] for key in batch.keys]
     assert {uid: uids.count(uid) for uid in set(uids)} == {"uid0": 8, "uid2": 8}
-    assert metrics["pods/filler_rows"] == metrics["pods/padding_rows"] == 0
+    assert metrics["pods/zero_advantage_rows"] == metrics["pods/padding_rows"] == 0
     # one prompt with contrast, of 8 rollouts: all of them, and 8 fillers of the other three
     few = dict.fromkeys(rewards, 1.0) | {"uid0_0_0": 0.0}
     batch = trainer._balance_batch(put(few), metrics := {})
     assert len(batch) == PROMPTS * M
-    assert metrics["pods/filler_rows"] == 8
+    assert metrics["pods/zero_advantage_rows"] == 8
     mean = make_trainer(*SYNC, ACROSS, "trainer.v1.pods_sync.m=1")
     batch = mean._balance_batch(put(rewards), metrics := {})
     uids = [key.split("_")[0] for key in batch.keys]
     assert {uid: uids.count(uid) for uid in set(uids)} == {"uid0": 2, "uid2": 2}
-    assert metrics["pods/filler_rows"] == metrics["pods/padding_rows"] == 0
+    assert metrics["pods/zero_advantage_rows"] == metrics["pods/padding_rows"] == 0
     assert metrics["pods/zero_variance_groups"] == 0
     mean._compute_advantage(batch, {})
     data = transfer_queue.kv_batch_get(

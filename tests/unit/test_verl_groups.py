@@ -161,7 +161,7 @@ def test_groups_of_different_sizes_are_counted_as_they_are():
     assert found["pods/kept_tokens"] == 30
     assert found["pods/dropped_tokens"] == 10
     assert found["pods/unscorable"] == 1
-    assert found["pods/filler_rows"] == 1  # b has no other to be compared with
+    assert found["pods/zero_advantage_rows"] == 1  # b has no other to be compared with
 
 
 def test_selected_by_the_answer_the_form_changes_nothing():
@@ -206,9 +206,11 @@ def test_a_row_that_is_kept_alone_is_a_filler_only_relative_to_the_kept():
     rewards = {f"a_{i}_0": float(i == 0) for i in range(8)} | {f"b_{i}_0": 0.0 for i in range(8)}
     wanted = selection(8, 2, rule="top_advantage", baseline="group")
     groups = select(group_rows(rows(rewards)), wanted, step=1)
-    assert metrics_of(groups, "group", scale=True)["pods/filler_rows"] == 0  # four of a
+    assert metrics_of(groups, "group", scale=True)["pods/zero_advantage_rows"] == 0  # four of a
     rewards = {f"a_{i}_0": float(i == 0) for i in range(8)}
     wanted = selection(8, 1, rule="top_advantage", baseline="group")
     groups = select(group_rows(rows(rewards)), wanted, step=1)
-    assert metrics_of(groups, "group", scale=True)["pods/filler_rows"] == 0  # the right one alone
-    assert metrics_of(groups, "kept", scale=True)["pods/filler_rows"] == 1
+    assert (
+        metrics_of(groups, "group", scale=True)["pods/zero_advantage_rows"] == 0
+    )  # the right one alone
+    assert metrics_of(groups, "kept", scale=True)["pods/zero_advantage_rows"] == 1

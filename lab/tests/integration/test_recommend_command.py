@@ -40,7 +40,10 @@ def test_given_costs_and_pass_rates_give_a_table_and_a_recommendation(capsys, tm
     printed = capsys.readouterr().out
     assert "recommended: 2 prompts, 16 -> 8 learns" in printed
     assert printed.count("recommended") == 2  # in its row of the table, and with its reason
-    assert "times as much per second as GRPO with skip_fillers with 1 prompt, 16 -> 16" in printed
+    assert (
+        "times as much per second as GRPO with skip_zero_advantage with 1 prompt, 16 -> 16"
+        in printed
+    )
     assert "  num_rollouts: 16\n  num_generations: 8\n" in printed
     assert "  downsampling_rule: max_variance\n  advantage_baseline: kept\n  per_device" in printed
     assert "  per_device_train_batch_size: 16\n  gradient_accumulation_steps: 1\n" in printed
@@ -64,7 +67,7 @@ def test_rows_can_be_given(capsys, tmp_path):
     assert main([*GIVEN, *flags]) == 0
     assert "recommended: 64 prompts, 2 -> 2 learns" in capsys.readouterr().out
     found = recommendation_of(tmp_path)["recommended"]
-    assert (found["prompts"], found["settings"]["skip_fillers"]) == (64, True)
+    assert (found["prompts"], found["settings"]["skip_zero_advantage"]) == (64, True)
     assert main([*GIVEN, *flags[:-2], "--m", "1", "--n", "1,4"]) == 0
     assert "recommended: 16 prompts, 4 -> 1 (the best)" in capsys.readouterr().out
 
@@ -123,7 +126,7 @@ def test_a_saved_run_gives_its_costs_and_the_groups_it_saw(config, capsys, tmp_p
     lengths = [row["completions/mean_length"] for row in rows]
     mean = sum(lengths) / 3
     updates = [  # by the rows that had a pass, which those of advantage 0 had not
-        (max(1, 8 - row["pods/filler_rows"]), row["pods/seconds_update"] * mean / length)
+        (max(1, 8 - row["pods/zero_advantage_rows"]), row["pods/seconds_update"] * mean / length)
         for row, length in zip(rows, lengths, strict=True)
     ]
     assert found.costs.update(8) == pytest.approx(Line.through(updates)(8))
@@ -224,12 +227,12 @@ def test_an_update_that_spared_rows_is_charged_for_those_that_had_a_pass(
 ):
     """Of 16 rows 16 - fillers teach; each micro-batch passes as many, if none was counted."""
     run = RunFolder(tmp_path)
-    config = {"num_generations": 2, "num_rollouts": 8, "skip_fillers": True}
+    config = {"num_generations": 2, "num_rollouts": 8, "skip_zero_advantage": True}
     accumulated = {"gradient_accumulation_steps": 16 // (at_once or 16)}
     run.write_config({**config, **accumulated, "per_device_train_batch_size": at_once})
     done = {"pods/rollouts_generated": 64.0, "pods/rollouts_trained": 16.0}
     seconds = {"pods/seconds_generate": 3.0, "pods/seconds_update": 1.0}
-    rows = {"pods/kept_rollouts": 16.0, "pods/filler_rows": float(fillers)}
+    rows = {"pods/kept_rollouts": 16.0, "pods/zero_advantage_rows": float(fillers)}
     run.append_metrics({"step": 1, **done, **seconds, **rows})
     run.write_rollouts(1, rollouts(groups=8, n=8, m=2))
     assert read_measured(run).costs.update(16) == pytest.approx(16 / passed)
@@ -239,12 +242,12 @@ def test_an_update_that_spared_rows_is_charged_for_those_that_had_a_pass(
     ("settings", "may"),
     [
         ({}, False),  # another host's
-        ({"skip_fillers": False}, True),
-        ({"skip_fillers": False, "beta": 0.1}, False),
-        ({"skip_fillers": False, "loss_type": "bnpo"}, False),
-        ({"skip_fillers": False, "top_entropy_quantile": 0.2}, False),
-        ({"skip_fillers": False, "num_rollouts": 8}, False),  # its user's choice
-        ({"skip_fillers": True, "num_rollouts": 8}, True),
+        ({"skip_zero_advantage": False}, True),
+        ({"skip_zero_advantage": False, "beta": 0.1}, False),
+        ({"skip_zero_advantage": False, "loss_type": "bnpo"}, False),
+        ({"skip_zero_advantage": False, "top_entropy_quantile": 0.2}, False),
+        ({"skip_zero_advantage": False, "num_rollouts": 8}, False),  # its user's choice
+        ({"skip_zero_advantage": True, "num_rollouts": 8}, True),
     ],
 )
 def test_whether_passes_may_be_spared_is_read_from_the_run(tmp_path, settings, may):

@@ -332,9 +332,9 @@ def test_a_second_pass_over_the_rollouts_is_paid_too(tmp_path):
 def test_modelled_time_charges_no_update_for_rows_that_had_no_pass(tmp_path):
     for arm, skips in (("grpo", False), ("pods", True)):
         for seed, fillers in ((0, 12), (1, 16)):
-            config = {"skip_fillers": skips, "per_device_train_batch_size": 8}
+            config = {"skip_zero_advantage": skips, "per_device_train_batch_size": 8}
             run = write_run(tmp_path / f"{arm}-{seed}", arm, seed, SLOW, config=config)
-            rows = {"pods/kept_rollouts": 16, "pods/filler_rows": fillers}
+            rows = {"pods/kept_rollouts": 16, "pods/zero_advantage_rows": fillers}
             write_metrics(run, 30, 16, 16, **rows)
     comparison = load_comparison([tmp_path], Choices(clock=Clock(generate=0.05, update=0.42)))
     # a step: 16 * 0.05 + 16 * 0.42 = 7.52 s; of 16 rows 4 had a pass with one seed, and 2 with the
@@ -345,7 +345,7 @@ def test_modelled_time_charges_no_update_for_rows_that_had_no_pass(tmp_path):
 
 
 def test_passes_that_were_counted_are_taken_as_they_are():
-    config = {"num_iterations": 2, "skip_fillers": True, "per_device_train_batch_size": 8}
+    config = {"num_iterations": 2, "skip_zero_advantage": True, "per_device_train_batch_size": 8}
     kept, totals = {"pods/kept_rollouts": 16}, ("pods/rows_passed", "pods/rollouts_trained")
     rows = [{**kept, **dict(zip(totals, one, strict=True))} for one in ((20, 16), (28, 32))]
     assert share_passed(config, rows) == pytest.approx(28 / 64)

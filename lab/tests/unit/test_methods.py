@@ -49,7 +49,7 @@ def test_a_row_without_a_pass_is_no_trained_row():
     run = json.loads(file.read_text())
     expected = run["rows_trained"] * (1 - run["filler_share"])
     assert page.curves([run]).trained[0, -1] == pytest.approx(expected)
-    as_in_trl = {**run, "arm": {**run["arm"], "skip_fillers": False}}
+    as_in_trl = {**run, "arm": {**run["arm"], "skip_zero_advantage": False}}
     assert page.curves([as_in_trl]).trained[0, -1] == run["rows_trained"]
     twice = {**run, "setting": "rare-16", "filler_share": 1.0}
     # two passes of one row, and one that goes forward only

@@ -136,7 +136,7 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
     advice = advise(KnownRates((0.2,)), LONG_STEPS, NOW)
     assert str(advice.choice.sizes) == "16 prompts, 4 -> 1 (the best)"
     assert (
-        "times as much per second as GRPO with skip_fillers with 1 prompt, 16 -> 16"
+        "times as much per second as GRPO with skip_zero_advantage with 1 prompt, 16 -> 16"
         in advice.reason
     )
     batch = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1}
@@ -149,7 +149,7 @@ def test_rows_are_spent_on_many_prompts_and_few_rows_of_each():
     assert advice.settings() == {"num_rollouts": 4, "num_generations": 2} | kept | batch
     # where a step costs nothing by itself, pairs without passes over equal ones are a selection
     advice = advise(BetaRates(0.5, 0.5), EXPENSIVE_UPDATE, NOW)
-    spared = {"num_rollouts": 2, "num_generations": 2, "skip_fillers": True}
+    spared = {"num_rollouts": 2, "num_generations": 2, "skip_zero_advantage": True}
     assert advice.settings() == spared | batch
 
 
@@ -184,7 +184,7 @@ def test_where_every_row_has_a_pass_pairs_gain_less():
         for advice in (spared, every)
     ]
     assert seconds[0] < seconds[1]
-    assert "skip_fillers" not in every.settings()
+    assert "skip_zero_advantage" not in every.settings()
 
 
 def test_many_rollouts_pay_where_few_are_right():
@@ -269,7 +269,7 @@ def test_passes_are_spared_as_simulated_micro_batches_are(rows, accumulation):
 def test_where_no_pass_can_be_spared_none_is_and_the_setting_is_not_printed():
     whole = advise(KnownRates((0.02,)), EXPENSIVE_UPDATE, NOW, batch=Batch(16, spares=False))
     assert {cell.passed for cell in whole.cells} == {16}
-    assert "skip_fillers" not in whole.table()
+    assert "skip_zero_advantage" not in whole.table()
     assert "plain GRPO" in whole.reason
     assert whole.pays.over == "plain GRPO"
 
@@ -301,7 +301,7 @@ def test_what_pays_depends_on_the_cost_of_generating():
     dear = replace(LONG_STEPS, generate=Line(2.0, (1.1 * pays.turns_at * 7.72 - 2.0) / 16))
     late = advise(BetaRates(0.5, 0.5), dear, NOW).pays
     assert (late.way, late.both / late.choose) == ("choose prompts", pytest.approx(1.0, abs=0.05))
-    said = "the best GRPO with skip_fillers, predicted: drop rows 1.28"
+    said = "the best GRPO with skip_zero_advantage, predicted: drop rows 1.28"
     assert said in str(pays)
 
 

@@ -29,7 +29,7 @@ class Advice:
             f"vLLM's importance correction masked {rows:.0f} rows after they were selected;"
             " vllm_importance_sampling_mode='token_truncate' masks none", "/masked", step, rows > 0,
         )  # fmt: skip
-        teaches = found["pods/filler_rows"] < found["pods/kept_rollouts"]
+        teaches = found["pods/zero_advantage_rows"] < found["pods/kept_rollouts"]
         if teaches or self._taught_at is None:
             self._taught_at = step - (not teaches)
             self._told.discard("/flat")

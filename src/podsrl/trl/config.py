@@ -66,7 +66,7 @@ class PODSConfig(GRPOConfig):
         "Weight of each reward function when choosing what to keep, in their order; training still"
         " uses reward_weights. Default: the same weights.",
     )
-    skip_fillers: bool | None = described(
+    skip_zero_advantage: bool | None = described(
         None,
         "Leave kept rows of advantage 0 out of the update's passes: the same gradient, sooner. It"
         " needs beta=0, no entropy option, no loss_type bnpo. Default: on, where so and n > m.",
@@ -164,11 +164,11 @@ class PODSConfig(GRPOConfig):
             )
         needs_all = bool(self.beta) or self.loss_type == "bnpo" or self.top_entropy_quantile < 1
         needs_all |= bool(vars(self).get("entropy_coef") or vars(self).get("use_adaptive_entropy"))
-        if self.skip_fillers is None:
-            self.skip_fillers = not needs_all and self.num_rollouts != self.num_generations
-        if self.skip_fillers and needs_all:
+        if self.skip_zero_advantage is None:
+            self.skip_zero_advantage = not needs_all and self.num_rollouts != self.num_generations
+        if self.skip_zero_advantage and needs_all:
             raise InvalidInputError(
-                "skip_fillers leaves out rows without gradient: it needs beta=0, no entropy option,"
+                "skip_zero_advantage leaves out rows without gradient: it needs beta=0, no entropy option,"
                 f" no loss_type='bnpo'; got beta={self.beta}, loss_type={self.loss_type!r}"
             )
         aggregation = self.multi_objective_aggregation

@@ -139,7 +139,9 @@ def weighted_sums(rewards_P_N_F: torch.Tensor, weights_F: torch.Tensor) -> torch
     return (rewards_P_N_F * weights_F).nansum(dim=-1).masked_fill(unscorable, torch.nan)
 
 
-def without_fillers(batch: dict[str, Any], parts: int, loss_type: str) -> dict[str, Any]:
+def without_zero_advantage_rows(
+    batch: dict[str, Any], parts: int, loss_type: str
+) -> dict[str, Any]:
     """TRL's batch without rows that have no gradient, but for as many parts, alike on all ranks.
 
     They have the advantage 0, or the loss leaves them out. The gradient stays the same: of losses

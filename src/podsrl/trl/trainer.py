@@ -29,7 +29,7 @@ from podsrl.trl.rollouts import (
     share_of_rows,
     take_extra_logs,
     weighted_sums,
-    without_fillers,
+    without_zero_advantage_rows,
 )
 from podsrl.trl.swapped import engine_for_rollouts, swapped
 
@@ -93,11 +93,15 @@ class PODSTrainer(ResumableTrainer):
         self.advice = Advice()
         self.selection = args.selection()
         by_all = vars(self).get("aux_loss_enabled") or vars(self).get("use_liger_kernel")
-        if args.skip_fillers and by_all:  # a mixture of experts, or Liger's loss before TRL 1.16
-            logger.info("skip_fillers is off: with this model or loss every row has a gradient")
-            args.skip_fillers = False
+        if (
+            args.skip_zero_advantage and by_all
+        ):  # a mixture of experts, or Liger's loss before TRL 1.16
+            logger.info(
+                "skip_zero_advantage is off: with this model or loss every row has a gradient"
+            )
+            args.skip_zero_advantage = False
         summed = self.multi_objective_aggregation == "sum_then_normalize"
-        self._spares = args.skip_fillers and summed
+        self._spares = args.skip_zero_advantage and summed
         if args.prompt_selection != UNIFORM:
             self.prompts = PromptChooser(args.prompt_selection, self.train_dataset, args.seed)
         name = getattr(self.accelerator.unwrap_model(self.model).config, "_name_or_path", "")
@@ -127,9 +131,9 @@ class PODSTrainer(ResumableTrainer):
                 output = super()._generate_and_score_completions(inputs)
             with self.clock.phase("select"):
                 self._finish(output)
-                if self.args.skip_fillers:
+                if self.args.skip_zero_advantage:
                     parts = self.args.steps_per_generation or 1
-                    output = without_fillers(output, parts, self.loss_type)
+                    output = without_zero_advantage_rows(output, parts, self.loss_type)
         finally:
             self._asked = self._kept = None
         return output
@@ -180,7 +184,9 @@ class PODSTrainer(ResumableTrainer):
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """TRL's; 0 without a pass where no row has a gradient, but where gradients are joined."""
-        spared = self.args.skip_fillers and model.training and not self.accelerator.sync_gradients
+        spared = (
+            self.args.skip_zero_advantage and model.training and not self.accelerator.sync_gradients
+        )
         if spared and not (self.is_deepspeed_enabled or self.is_fsdp_enabled):
             taught_K = (inputs["advantages"] != 0) & inputs["completion_mask"].bool().any(dim=1)
             if not gather(taught_K.any()).any():

@@ -88,10 +88,10 @@ class Advice:
         rule = getattr(self.population, "rule", "max_variance")
         if sizes.m == 1:
             keeps: dict[str, Any] = _BEST if self.batch.spares else _CONTRAST
-        elif sizes.n > sizes.m:  # where skip_fillers is the default
+        elif sizes.n > sizes.m:  # where skip_zero_advantage is the default
             keeps = {"downsampling_rule": rule, "advantage_baseline": "kept"}
         else:
-            keeps = {"skip_fillers": True} if self.batch.spares else {}
+            keeps = {"skip_zero_advantage": True} if self.batch.spares else {}
         return {
             "num_rollouts": sizes.n,
             "num_generations": sizes.m,

@@ -48,7 +48,7 @@ class Sizes(NamedTuple):
 class Batch(NamedTuple):
     """How TRL counts the rows of a step: rows of a process at once, accumulation, processes.
 
-    spares: whether rows without a gradient may be left out, as `skip_fillers` does.
+    spares: whether rows without a gradient may be left out, as `skip_zero_advantage` does.
     """
 
     rows: int
@@ -76,7 +76,7 @@ class Batch(NamedTuple):
     @property
     def grpo(self) -> str:
         """What it is compared with, in words."""
-        return "GRPO with skip_fillers" if self.spares else "plain GRPO"
+        return "GRPO with skip_zero_advantage" if self.spares else "plain GRPO"
 
 
 class Timing(NamedTuple):

@@ -125,12 +125,16 @@ def _timing(rows: Sequence[Any], before: dict[str, Any], passes: int, config: An
 
 
 def _may_spare(config: dict[str, Any]) -> bool:
-    """Whether such a run may leave out rows without a gradient, by `skip_fillers` of TRL."""
+    """Whether such a run may leave out rows without a gradient, by `skip_zero_advantage` of TRL."""
     if config.get("num_rollouts") != config["num_generations"]:
-        return bool(config.get("skip_fillers"))  # the default where it may be
+        return bool(config.get("skip_zero_advantage"))  # the default where it may be
     need_all = ("beta", "entropy_coef", "use_adaptive_entropy")
     whole = any(config.get(name) for name in need_all) or config.get("loss_type") == "bnpo"
-    return "skip_fillers" in config and not whole and config.get("top_entropy_quantile", 1.0) == 1.0
+    return (
+        "skip_zero_advantage" in config
+        and not whole
+        and config.get("top_entropy_quantile", 1.0) == 1.0
+    )
 
 
 def _rewards(run: RunFolder) -> list[list[float]]:

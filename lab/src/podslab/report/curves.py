@@ -109,7 +109,7 @@ class ArmCurves:
 
 
 def share_passed(config: Mapping[str, Any], metrics: Sequence[Any], before: Any = None) -> float:
-    """Of the rows that a run kept, the share that had a pass: `skip_fillers` spares the others.
+    """Of the rows that a run kept, the share that had a pass: `skip_zero_advantage` spares the others.
 
     before: the metrics before these. Earlier versions did not count passes: they shortened
     micro-batches to equally many rows.
@@ -121,9 +121,9 @@ def share_passed(config: Mapping[str, Any], metrics: Sequence[Any], before: Any 
         return passed / trained / (config.get("num_iterations") or 1)
     at_once = config.get("per_device_train_batch_size") or 1
     kept = [(of, row) for row in metrics if (of := row.get("pods/kept_rollouts"))]
-    taught = [(of, of - (row.get("pods/filler_rows") or 0.0)) for of, row in kept]
+    taught = [(of, of - (row.get("pods/zero_advantage_rows") or 0.0)) for of, row in kept]
     passed = sum(of * max(1.0, -(-at_once * few // of)) / at_once for of, few in taught)
-    return passed / sum(of for of, _ in kept) if kept and config.get("skip_fillers") else 1.0
+    return passed / sum(of for of, _ in kept) if kept and config.get("skip_zero_advantage") else 1.0
 
 
 def check_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:

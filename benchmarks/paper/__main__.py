@@ -4,7 +4,7 @@ Runs the comparisons `compare/small-*` one after the other, each run in one thre
 stands in several of them only once. Stopped, it goes on. Then results/paper/ gets a JSON for each
 run, and from these the page and its figures are written. The protocol: results/paper/README.md.
 
-    python -m benchmarks.paper                  # everything anew: about 45 minutes on one core
+    python -m benchmarks.paper                  # everything anew: about 40 minutes on one core
     python -m benchmarks.paper --only page      # the page from the JSON files: seconds
 """
 
@@ -13,41 +13,26 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.evidence import tuning
-from benchmarks.evidence.rows_settings import ANSWERS
 from podslab.training.config_file import read_config
-from podsrl.rollout_log.files import write_json, write_whole
+from podsrl.rollout_log.files import write_whole
 
 EXPERIMENTS = ("small-v1", "small-settings", "small-sizes", "small-rules")
 RUNS, RESULTS = Path("runs/paper-small"), Path("results/paper")
-#: The setting of `benchmarks.evidence` that these comparisons share, and the arm tuned for them.
-SETTING = "mixed-16"
-TUNED = {"pods_32": {"like": "pods", "num_rollouts": 32}}
 
 
 def main() -> None:
-    """Tune what has no rate yet, run, and write the page."""
+    """Run, and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=("tune", "run", "page"))
+    parser.add_argument("--only", choices=("run", "page"))
     args = parser.parse_args()
 
-    if args.only == "tune":  # the files hold its result
-        tune()
     if args.only in (None, "run"):
         run()
-
-
-def tune() -> None:
-    """Try learning rates of the arms without a recorded one; write tuning.json."""
-    found = partial(tuning.read_tried, "paper", SETTING, ANSWERS)
-    tuning.tune("paper", SETTING, TUNED, found, jobs=1)
-    write_json(RESULTS / "tuning.json", found())
 
 
 def comparisons() -> list[dict[str, Any]]:

@@ -111,7 +111,7 @@ def in_a_fork(call: Callable[[], None], log: Path) -> bool:
             os.dup2(output.fileno(), sys.stderr.fileno())
         call()
         status = 0
-    except Exception:
+    except Exception:  # noqa: BLE001 (whatever it was: the log says it, and the others go on)
         traceback.print_exc()
     finally:
         os._exit(status)

@@ -45,12 +45,15 @@ REFERENCES = {"small-rules": "pods"}
 
 _HEAD = """# The paper's experiments, small: what came out
 
-Sums of 2 to 7 columns, one prompt per step, a model of 800,000 parameters, 30 s of processor time of one thread for each run. [The
-protocol](README.md) was written before. `python -m benchmarks.paper` runs all of it, and `--only page` writes this page from the files in `runs/`.
+Sums of 2 to 7 columns, one prompt per step, a model of 800,000 parameters, 30 s of processor time
+of one thread for each run. [The protocol](README.md) was written before. `python -m
+benchmarks.paper` runs all of it, and `--only page` writes this page from the files in `runs/`.
 
-*Right*: of 192 test problems, one answer each. With so many a single evaluation is known to about 7 points, and a mean of three to about 4
-(95 %). *Over the run*: the mean of the six evaluations after the first. *Times as fast*: to 99 % of the best mean accuracy of the reference, with the 95 % interval over
-seeds; of three seeds it is too narrow. Thin lines are single seeds.
+*Right*: of 192 test problems, one answer each. With so many a single evaluation is known to about
+7 points, and a mean of three to about 4 (95 %). *Over the run*: the mean of the six evaluations
+after the first. *±*: the standard deviation over seeds. *Times as fast*: to 99 % of the best mean
+accuracy of the reference, with the 95 % interval over seeds; of three seeds it is too narrow. Thin
+lines are single seeds.
 """
 
 

@@ -1,4 +1,4 @@
-"""docs/laboratory.md says what is right and wrong, and shows a task of your own: both are tried here."""
+"""docs/laboratory.md says what is right and wrong and shows a task of one's own: both are tried."""
 
 import ast
 import json

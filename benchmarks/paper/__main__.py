@@ -136,6 +136,7 @@ def publish() -> None:
             "commit": (environment.get("git") or {}).get("commit"),
             "cpu": f"{environment['cpu']}, {environment['cores']} cores",
             "versions": environment["versions"],
+            "wall_seconds": round(sum(float(row["step_time"]) for row in run.metrics()), 1),
             **measured(run),
         }
         write_json(RESULTS / "runs" / f"{config['arm']}-{config['seed']}.json", value)

@@ -196,7 +196,8 @@ def _mean_and_spread(values_S: Floats) -> str:
 
 
 def _list_of_runs(runs: Sequence[Run]) -> str:
-    heads = ["arm", "seed", "commit", "steps", "generate", "score", "select", "update", "right"]
+    heads = ["arm", "seed", "commit", "steps", "generate", "score", "select", "update"]
+    heads += ["on the clock", "right"]
     rows = []
     for run in runs:
         seconds, curve = run["seconds"], run["curve"]
@@ -207,6 +208,7 @@ def _list_of_runs(runs: Sequence[Run]) -> str:
                 run["commit"][:10],
                 str(curve["steps"][-1]),
                 *(f"{seconds[phase]:.1f}" for phase in ("generate", "score", "select", "update")),
+                f"{run['wall_seconds']:.0f} s",
                 f"{100 * curve['accuracy'][-1]:.1f} %",
             ]
         )
@@ -214,7 +216,8 @@ def _list_of_runs(runs: Sequence[Run]) -> str:
     lines = [
         "## All runs",
         "",
-        f"Every run that was started, with the seconds of its phases. {machines}, one thread.",
+        "Every run that was started, with the seconds of processor time of its phases, and how"
+        f" long its training took on the clock. {machines}, one thread.",
         "",
     ]
     return "\n".join([*lines, *_table(heads, rows), ""])

@@ -4,7 +4,7 @@ Runs the comparisons `compare/small-*` one after the other, each run in one thre
 stands in several of them only once. Stopped, it goes on. Then results/paper/ gets a JSON for each
 run, and from these the page and its figures are written. The protocol: results/paper/README.md.
 
-    python -m benchmarks.paper                  # everything anew: about 40 minutes on one core
+    python -m benchmarks.paper                  # everything anew: about 45 minutes on one core
     python -m benchmarks.paper --only page      # the page from the JSON files: seconds
 """
 
@@ -118,11 +118,12 @@ def in_a_fork(call: Callable[[], None], log: Path) -> bool:
 
 
 def publish() -> None:
-    """Write one JSON for each run that is finished, and name those that are not."""
+    """Write one JSON for each run that is finished, and not-run.json for the others."""
+    states = {}
     for run in find_runs(RUNS):
         config, environment = run.config(), run.environment()
         if run.finished() is None:
-            print(f"not finished: {run.path}", file=sys.stderr)
+            states[config["arm"], config["seed"]] = "started and stopped"
             continue
         value = {
             "arm": config["arm"],
@@ -140,6 +141,15 @@ def publish() -> None:
             **measured(run),
         }
         write_json(RESULTS / "runs" / f"{config['arm']}-{config['seed']}.json", value)
+
+    missing = [
+        {"arm": arm, "seed": seed, "state": states.get((arm, seed), "not started")}
+        for part in comparisons()
+        for seed in part["seeds"]
+        for arm in part["arms"]
+        if not (RESULTS / "runs" / f"{arm}-{seed}.json").is_file()
+    ]
+    write_json(RESULTS / "not-run.json", missing)
 
 
 if __name__ == "__main__":

@@ -49,11 +49,12 @@ Sums of 2 to 7 columns, one prompt per step, a model of 800,000 parameters, 30 s
 of one thread for each run. [The protocol](README.md) was written before. `python -m
 benchmarks.paper` runs all of it, and `--only page` writes this page from the files in `runs/`.
 
-*Right*: of 192 test problems, one answer each. With so many a single evaluation is known to about
-7 points, and a mean of three to about 4 (95 %). *Over the run*: the mean of the six evaluations
-after the first. *±*: the standard deviation over seeds. *Times as fast*: to 99 % of the best mean
-accuracy of the reference, with the 95 % interval over seeds; of three seeds it is too narrow. Thin
-lines are single seeds.
+*Right*: of 192 test problems, one answer each. So one evaluation is known to about 7 points (95 %),
+and a mean over eight seeds to 2 or 3, by the answers alone. *Over the run*: the mean of the six
+evaluations after the first. *±*: the standard deviation over seeds. *Times as fast*: to 99 % of the
+best mean accuracy of the reference, with the 95 % interval over seeds; of two or three seeds it is
+much too narrow. Thin lines are single seeds. Each comparison shows the seeds that all of its arms
+have.
 """
 
 
@@ -69,17 +70,21 @@ def write_page(folder: Path) -> None:
     parts = [_HEAD]
     for name, title in EXPERIMENTS.items():
         config = read_config(f"compare/{name}")
-        chosen = {
-            arm: [run for run in runs if run["arm"] == arm and run["seed"] in config["seeds"]]
-            for arm in config["arms"]
-        }
-        chosen = {arm: of_arm for arm, of_arm in chosen.items() if of_arm}
-        if not chosen:
-            continue
+        chosen = compared(runs, list(config["arms"]), config["seeds"])
         write_whole(folder / f"{name}.png", render(figure(chosen), "png"))
         parts.append(_section(name, title, chosen))
-    parts.append(_list_of_runs(runs))
+    missing = json.loads((folder / "not-run.json").read_text(encoding="utf-8"))
+    parts.append(_list_of_runs(runs, missing))
     write_whole(folder / "page.md", "\n".join(parts).encode())
+
+
+def compared(
+    runs: Sequence[Run], arms: Sequence[str], seeds: Sequence[int]
+) -> dict[str, list[Run]]:
+    """The runs of these arms, by arm, on the seeds that all of them have."""
+    by_arm = {arm: {run["seed"]: run for run in runs if run["arm"] == arm} for arm in arms}
+    common = [seed for seed in seeds if all(seed in of_arm for of_arm in by_arm.values())]
+    return {arm: [of_arm[seed] for seed in common] for arm, of_arm in by_arm.items()}
 
 
 def curves(arm: str, runs: Sequence[Run]) -> ArmCurves:
@@ -135,7 +140,7 @@ def figure(chosen: Mapping[str, Sequence[Run]]) -> Figure:
 
 def _section(name: str, title: str, chosen: Mapping[str, Sequence[Run]]) -> str:
     reference = REFERENCES.get(name, "grpo")
-    seeds = sorted({run["seed"] for runs in chosen.values() for run in runs})
+    seeds = [run["seed"] for run in chosen[reference]]
     lines = [
         f"## {title}",
         "",
@@ -195,7 +200,7 @@ def _mean_and_spread(values_S: Floats) -> str:
     return f"{100 * np.mean(values_S):.1f}{spread} %"
 
 
-def _list_of_runs(runs: Sequence[Run]) -> str:
+def _list_of_runs(runs: Sequence[Run], missing: Sequence[Mapping[str, Any]]) -> str:
     heads = ["arm", "seed", "commit", "steps", "generate", "score", "select", "update"]
     heads += ["on the clock", "right"]
     rows = []
@@ -220,7 +225,11 @@ def _list_of_runs(runs: Sequence[Run]) -> str:
         f" long its training took on the clock. {machines}, one thread.",
         "",
     ]
-    return "\n".join([*lines, *_table(heads, rows), ""])
+    lines += [*_table(heads, rows), ""]
+    if missing:
+        named = [f"{WORDS[one['arm']]}, seed {one['seed']}: {one['state']}" for one in missing]
+        lines += ["Of the protocol, without a result:", "", *(f"* {one}" for one in named), ""]
+    return "\n".join(lines)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

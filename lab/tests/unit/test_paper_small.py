@@ -26,14 +26,21 @@ def test_every_arm_and_seed_of_the_experiments_is_run_once():
     assert set(run) == wanted
 
 
-def test_no_run_of_the_protocol_is_missing_and_none_is_left_out_of_the_page():
+def test_every_run_of_the_protocol_is_there_or_named_as_missing():
     files = {path.stem for path in (RESULTS / "runs").glob("*.json")}
-    assert files == {
+    missing = json.loads((RESULTS / "not-run.json").read_text(encoding="utf-8"))
+    assert sorted([*files, *(f"{one['arm']}-{one['seed']}" for one in missing)]) == sorted(
         f"{arm}-{seed}" for part in comparisons() for seed in part["seeds"] for arm in part["arms"]
-    }
+    )
+
+
+def test_the_page_lists_every_run_and_every_one_that_is_missing():
+    files = list((RESULTS / "runs").glob("*.json"))
+    missing = json.loads((RESULTS / "not-run.json").read_text(encoding="utf-8"))
     page = (RESULTS / "page.md").read_text(encoding="utf-8")
     listed = page.split("## All runs")[1].splitlines()
     assert sum(line.startswith("| ") for line in listed) == len(files) + 2  # head and rule
+    assert sum(line.startswith("* ") for line in listed) == len(missing)
 
 
 def test_a_run_had_the_settings_of_its_file():
@@ -48,5 +55,6 @@ def test_a_run_had_the_settings_of_its_file():
 
 def test_the_page_is_what_its_command_writes(tmp_path):
     shutil.copytree(RESULTS / "runs", tmp_path / "runs")
+    shutil.copy(RESULTS / "not-run.json", tmp_path)
     write_page(tmp_path)
     assert (tmp_path / "page.md").read_bytes() == (RESULTS / "page.md").read_bytes()

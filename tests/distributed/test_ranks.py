@@ -29,7 +29,7 @@ ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "accumulation": {
-        "gradient_accumulation_steps": 2, "downsampling_rule": "pass_band", "max_steps": 2,
+        "gradient_accumulation_steps": 2, "downsampling_rule": "dynamic_sampling", "max_steps": 2,
     },
     "beta": {"beta": 0.1, "max_steps": 2, "downsampling_rule": "top_advantage"},
     "max_contrast": {

@@ -30,9 +30,9 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
-from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS, RunFolder
+from podsrl.rules import register_rule
 from podsrl.trl import PODSRolloutWorker
 from podsrl.trl.rollout_loop import SCORED, SelectingLoop
 from podsrl.trl.rollout_worker import ScoredGroups

@@ -3,9 +3,9 @@
 A new way of choosing is a function in `choices.py`, and its name in the list below.
 """
 
-from podsrl.downsampling.registry import resolve
 from podsrl.prompts.choices import PromptRule, choose, skip, thompson
 from podsrl.prompts.history import PromptHistory
+from podsrl.rules.registry import resolve
 
 PROMPT_RULES: dict[str, PromptRule] = {rule.__name__: rule for rule in (thompson, skip)}
 

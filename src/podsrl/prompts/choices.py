@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from podsrl.downsampling.ordering import Integers, Seed
 from podsrl.errors import InvalidInputError
 from podsrl.prompts.history import Numbers, PromptHistory
+from podsrl.rules.ordering import Integers, Seed
 
 #: Called as rule(history, count, rng); returns `count` different indices of prompts.
 PromptRule = Callable[..., Integers]

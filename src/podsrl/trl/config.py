@@ -7,9 +7,9 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError
 from podsrl.prompts import resolve_prompt_rule
+from podsrl.rules import register_rule
 from podsrl.selection import Selection, are_weights
 
 

@@ -18,8 +18,8 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 )
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling.doors import refuse_infinite
 from podsrl.errors import InvalidInputError
+from podsrl.rules.api import refuse_infinite
 from podsrl.selection import Selection
 from podsrl.trl.rewards import checked
 from podsrl.trl.rollouts import Rollouts

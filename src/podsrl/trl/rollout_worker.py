@@ -12,10 +12,10 @@ from trl.experimental.async_grpo import AsyncGRPOConfig
 from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
 from trl.trainer.utils import get_callable_name
 
-from podsrl.downsampling import resolve_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
+from podsrl.rules import resolve_rule
 from podsrl.selection import Selection
 from podsrl.trl.advice import Advice
 from podsrl.trl.messages import logger, show_messages

@@ -40,16 +40,20 @@ class Rewards:
         reward_weights_F: The weight of each function in the reward that is trained on.
         selection_weights_F: The weight of each function in what the rule selects by.
         cut_off_P_N: True where the host's loss leaves the rollout out because it was cut off.
+        given_total_P_N: The rewards that are trained on, where the host has summed them itself.
     """
 
     by_function_P_N_F: Floats
     reward_weights_F: Floats
     selection_weights_F: Floats
     cut_off_P_N: Mask
+    given_total_P_N: Floats | None = None
 
     @cached_property
     def total_P_N(self) -> Floats:
         """The rewards that are trained on: the weighted sums; NaN where no function counts."""
+        if self.given_total_P_N is not None:
+            return self.given_total_P_N
         return weighted_sum(self.by_function_P_N_F, self.reward_weights_F)
 
     @cached_property

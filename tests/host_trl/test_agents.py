@@ -18,7 +18,7 @@ import podsrl.trl
 from podsrl.errors import RewardError, UnsupportedError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from podsrl.trl.rollouts import refuse_mixed_images
+from podsrl.trl.images import refuse_mixed_images
 from support.agent_scenarios import SCENARIOS, Counter, length, reply_to_counter, turns
 from support.agents import agent_trainer, call, questions, square
 from support.trl_runs import equal, logged, weights

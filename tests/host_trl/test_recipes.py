@@ -37,8 +37,13 @@ def test_the_recipe_for_one_gpu_trains_what_its_text_says(tiny_model, tmp_path):
     m, n, prompts, rows = map(int, said.groups())
     written = RunFolder(tmp_path).rollouts(1)
     assert written is not None
-    assert written.num_rows == n * prompts == trainer.rollouts_generated
-    assert sum(written["kept"].to_pylist()) == rows == m * prompts == trainer.rollouts_trained
+    assert written.num_rows == n * prompts == trainer.run_state.rollouts_generated
+    assert (
+        sum(written["kept"].to_pylist())
+        == rows
+        == m * prompts
+        == trainer.run_state.rollouts_trained
+    )
     assert (tmp_path / "checkpoint-1" / "adapter_config.json").is_file()
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from benchmarks.methods.uneven import UnevenTrainer
 from datasets import Dataset
 
 from benchmarks.answers import by_kind
 from benchmarks.methods import page
-from benchmarks.methods.uneven import UnevenTrainer
 from podslab.tasks.answers import Answers
 from podslab.tasks.arithmetic import Arithmetic
 from podslab.training.run import with_prompts
@@ -120,4 +120,4 @@ def test_prompts_with_different_numbers_of_rollouts(tiny_model, tmp_path):
         assert set(scored) <= {0, 8}  # one group at most goes on, and counts whole
         assert (scored > 0).sum() <= 1
         made += 2 * prompts + 6 * (scored > 0).sum()
-    assert trainer.rollouts_generated == made
+    assert trainer.run_state.rollouts_generated == made

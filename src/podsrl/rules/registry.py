@@ -3,6 +3,7 @@
 import ast
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -46,9 +47,13 @@ class Rule:
         """What the function keeps: `count` rollouts of each prompt, or rows of the batch."""
         return self.function(rewards_P_N, count, seed)
 
-    def __reduce__(self) -> str:
-        # A process that receives a rule imports it by its name, as it would a plain function.
-        return str(self.__qualname__)
+    def __reduce__(self) -> Any:
+        # A process that receives a rule imports it by its name, as it would a plain function. One
+        # that was made of a plain function is made of it again.
+        if getattr(sys.modules.get(self.__module__), self.__qualname__, None) is self:
+            return self.__qualname__
+        declared = (self.scope, self.least_kept, self.needs_group_baseline, self.source)
+        return Rule, (self.function, *declared)
 
     @property
     def across_prompts(self) -> bool:

@@ -9,8 +9,10 @@ import numpy as np
 
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.methods import selection_from_options
 from podsrl.metrics import part_correlations, selection_metrics
-from podsrl.selection import Selection, as_number, is_number, padded
+from podsrl.rewards import as_number, is_number
+from podsrl.selection import Selection, padded
 
 EPS = 1e-6  # of verl's compute_grpo_outcome_advantage
 _NOT_PARTS = {"score", "unscorable"}  # numbers of a reward function beside the reward's parts
@@ -71,13 +73,15 @@ def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
     where = f"trainer.v1.{mode}."
     n = config["actor_rollout_ref"]["rollout"]["n"]
     given = dict(config["trainer"]["v1"].get(mode) or {})
-    selection = Selection.from_options(given, n, where, n_name="actor_rollout_ref.rollout.n")
+    selection = selection_from_options(given, n, where=where, n_name="actor_rollout_ref.rollout.n")
+
     model = (config.get("reward") or {}).get("reward_model") or {}
     if selection.selection_weights and model.get("enable") and not model["enable_resource_pool"]:
         raise UnsupportedError(
             f"{where}selection_weights needs the reward function's dictionary, which verl keeps by"
             " rollout only where reward.reward_model.enable_resource_pool=True; set that"
         )
+
     algorithm = config["algorithm"]
     needs_grpo = "baseline=group" if selection.baseline == "group" else ""
     if selection.across_prompts:

@@ -239,8 +239,8 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         if self.run_state.rollouts_generated == 0 and process == 0:
             prompts = len(scores_P_N)
             logger.info(
-                f"method {self.effective.method}: selected {selection.in_words} in {prompts} groups;"
-                f" the update sees {prompts * selection.num_kept} rows;"
+                f"method {self.effective.method}: selected {selection.in_words} in {prompts}"
+                f" groups; the update sees {prompts * selection.num_kept} rows;"
                 f" {self.effective.passes_in_words}"
             )
 

@@ -1,4 +1,4 @@
-"""docs/results/rows.md: the page of `benchmarks.evidence.rows`, from what was measured alone."""
+"""results/rows.md: the page of `benchmarks.evidence.rows`, from what was measured alone."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

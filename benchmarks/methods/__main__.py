@@ -3,7 +3,7 @@
 A method is a file here: a name, its source and claim, and what it sets in `PODSConfig`. To add one
 is to add a file (and a rule, which may be "file.py:function"); `--methods` also takes paths.
 Learning rates are chosen from at least four on two seeds that nothing else uses. Then five others
-are run, interleaved. Killed, it goes on. docs/results/methods/SETTING/ gets a JSON for each run.
+are run, interleaved. Killed, it goes on. results/methods/SETTING/ gets a JSON for each run.
 
     python -m benchmarks.methods --setting mixed-16
     python -m benchmarks.methods --setting mixed-16 --methods grpo-8 max_contrast mine.yaml
@@ -87,7 +87,7 @@ def screen(name: str, methods: Mapping[str, Any], jobs: int) -> None:
 def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[float]]]:
     """Of each method, by learning rate: the mean accuracy over each run's time.
 
-    What is tuned already is taken as it is: here by an earlier call, or for docs/results/rows.json.
+    What is tuned already is taken as it is: here by an earlier call, or for results/rows.json.
     """
     earlier = json.loads((RESULTS / "rows.json").read_text()).get(name, {}).get("rates", {})
     before = tuned_before(name)

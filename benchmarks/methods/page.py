@@ -1,4 +1,4 @@
-"""docs/results/methods.md and its figure, from the JSONs of the runs alone."""
+"""results/methods.md and its figure, from the JSONs of the runs alone."""
 
 import json
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Numbers and tables of the pages, from docs/results/*.json alone.
+"""Numbers and tables of the pages, from results/*.json alone.
 
     python docs/site/included.py    # writes them into README.md and the pages
 

@@ -37,7 +37,7 @@ def test_the_published_page_is_made_of_the_published_runs(tmp_path, monkeypatch)
     monkeypatch.setattr(page, "render", lambda drawn, kind: b"a figure")  # most of the time
     monkeypatch.setattr(page.costs, "figure", lambda *given: None)
     monkeypatch.setattr(page.costs, "predicted", lambda *given: {})
-    results = ROOT / "docs" / "results"
+    results = ROOT / "results"
     shutil.copytree(results / "methods", tmp_path / "methods")
     page.write_page(tmp_path / "methods")
     for file in ("methods.md", "methods.json"):
@@ -45,7 +45,7 @@ def test_the_published_page_is_made_of_the_published_runs(tmp_path, monkeypatch)
 
 
 def test_a_row_without_a_pass_is_no_trained_row():
-    file = ROOT / "docs/results/methods/pretrained-16/grpo-filter-rest-0.json"
+    file = ROOT / "results/methods/pretrained-16/grpo-filter-rest-0.json"
     run = json.loads(file.read_text())
     expected = run["rows_trained"] * (1 - run["filler_share"])
     assert page.curves([run]).trained[0, -1] == pytest.approx(expected)
@@ -87,7 +87,7 @@ def test_the_published_summary_of_the_pretrained_model_is_made_of_its_runs(tmp_p
     """Its page and the README have their numbers from there."""
     from benchmarks import language_model
 
-    published = ROOT / "docs" / "results" / "language-model.json"
+    published = ROOT / "results" / "language-model.json"
     monkeypatch.setattr(language_model, "RESULTS", tmp_path)
     language_model.write_page(json.loads(published.read_text(encoding="utf-8"))["runs"])
     assert (tmp_path / published.name).read_text() == published.read_text()

@@ -44,7 +44,7 @@ def only(folder):
 
 @paper
 def test_the_bundled_scaling_is_that_of_the_published_files():
-    """What the model is compared with in docs/results/foreseen.md; two of its settings are here."""
+    """What the model is compared with in results/foreseen.md; two of its settings are here."""
     from benchmarks.evidence.foreseen import PUBLISHED
 
     settings = json.loads(PUBLISHED.read_text())["settings"]

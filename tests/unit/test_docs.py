@@ -21,7 +21,7 @@ from podsrl.cli import find_verbs
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PAGES += sorted((ROOT / "contrib").rglob("README.md"))
-PAGES += [ROOT / "results" / name for name in ("README.md", "log.md", "audit.md")]
+PAGES += [ROOT / "results" / name for name in ("README.md", "log.md", "audit.md", "published.md")]
 PAGES.remove(ROOT / "CHANGELOG.md")  # history: it names what was
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))

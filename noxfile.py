@@ -110,7 +110,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def methods(session: nox.Session) -> None:
-    """results/methods.md; `nox -s methods -- --setting rare-16 --methods grpo-8 mine.yaml`."""
+    """Methods side by side; `nox -s methods -- --setting rare-16 --methods grpo-8 mine.yaml`."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     here(session, "-m", "benchmarks.methods", *session.posargs)
 

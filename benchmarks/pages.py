@@ -336,10 +336,14 @@ def _tuned() -> str:
         twice = [key for key in variants if key not in tuned]
         most = max(len(screened[key]) for key in twice)
         said.append(f"{name}: {len(twice)} of {len(variants)} variants of GRPO had {most} rates")
-    return "; ".join(said) + ", one seed and a third of the time. The reference of the hard set" + (
-        " was not tuned there."
-        if "grpo-2-rows256" not in json.loads((METHODS / "gpu-hard/tuning.json").read_text())
-        else " was tuned there."
+    return (
+        "; ".join(said)
+        + ", one seed and a third of the time. The reference of the hard set"
+        + (
+            " was not tuned there."
+            if "grpo-2-rows256" not in json.loads((METHODS / "gpu-hard/tuning.json").read_text())
+            else " was tuned there."
+        )
     )
 
 

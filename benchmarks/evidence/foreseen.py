@@ -226,7 +226,7 @@ def page(root: Path = Path()) -> str:
 HEAD = """# Foreseen: prompts, n and m by the model, and as measured
 
 `python -m benchmarks.evidence.variances` (2 minutes) measured the two numbers of [the
-model](../theory.md), and `python -m benchmarks.evidence.foreseen` writes this page.
+model](../docs/theory.md), and `python -m benchmarks.evidence.foreseen` writes this page.
 
 **The two numbers**, of the embedded model before training, from {prompts} prompts with {kept} of
 {generated} rollouts kept. The variance between prompts is {between}, that within a prompt

@@ -31,7 +31,17 @@ SESSIONS = set(
 VERBS = find_verbs()
 SOURCES = (ROOT / "src", ROOT / "lab" / "src")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-OURS = ("tests", "src", "lab", "benchmarks", "configs", "docs", "examples", "requirements", "results")
+OURS = (
+    "tests",
+    "src",
+    "lab",
+    "benchmarks",
+    "configs",
+    "docs",
+    "examples",
+    "requirements",
+    "results",
+)
 
 
 @cache

@@ -13,7 +13,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -114,7 +113,7 @@ def _best(arm: ArmCurves) -> float:
 
 
 def small_model() -> Lines:
-    """PODS and rows across prompts beside GRPO and GRPO-GA, on the small model: results/rows.json."""
+    """PODS and rows across prompts beside GRPO and GRPO-GA, on the small model."""
     rows = json.loads((RESULTS / "rows.json").read_text(encoding="utf-8"))
     rows = {name: one for name, one in rows.items() if name != "sgd-16"}
     yield "| small model, 5 seeds | settings | ended higher | reached that GRPO's level sooner |"
@@ -287,8 +286,8 @@ def audit() -> Lines:
     grpo = 100 * middle[0].end("grpo-8")
     later = {key: 100 * middle[1].end(key) for key in ("grpo-4", "grpo-8")}
     yield (
-        f"1. **A better GRPO was taken out.** On the middle set GRPO of 8 at 1e-5 ends at {grpo:.1f}"
-        f" % in the earlier series (2 seeds). The best GRPO of the later one ends at"
+        f"1. **A better GRPO was taken out.** On the middle set GRPO of 8 at 1e-5 ends at"
+        f" {grpo:.1f} % in the earlier series (2 seeds). The best GRPO of the later one ends at"
         f" {max(later.values()):.1f} % (6 seeds). On the easy set 2-GRPO with 64 rows at 5e-6 ended"
         f" at {100 * easy[0].end('grpo-2'):.1f} % (2 seeds), rejection sampling in the later series"
         f" at {100 * easy[1].end('best-4'):.1f} %."

@@ -18,8 +18,8 @@ def page(found: Mapping[str, Any]) -> str:
     parts = [
         "# Where to spend the rows of an update, measured\n",
         "> Conditions: a model of 0.8 million parameters that knows its tasks before training and"
-        " becomes surer, two CPU cores, rates tuned on two seeds. Only [sums over the runs](rows.json)"
-        " were kept.\n",
+        " becomes surer, two CPU cores, rates tuned on two seeds. Only [sums over the"
+        " runs](rows.json) were kept.\n",
         "`python -m benchmarks.evidence.rows`; with `--only condense` this page is written again."
         " Time is processor time of one thread (`training_clock: cpu`). *Times as fast*: to 99 % of"
         " the best mean accuracy of the best GRPO, with the 95 % interval over seeds."

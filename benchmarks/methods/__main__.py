@@ -145,7 +145,7 @@ def publish(name: str, methods: Mapping[str, Any]) -> None:
 
 
 def series_of(name: str, environment: Mapping[str, Any]) -> Path:
-    """The folder of a series: the setting, the day and the commit of the code; see benchmarks.series."""
+    """The folder of a series: its setting, the day, and the commit of the code."""
     commit = str((environment.get("git") or {}).get("commit") or "unknown")
     return PUBLISHED / name / f"{str(environment['started'])[:10]}-{commit[:7]}"
 

@@ -1,4 +1,4 @@
-"""Numbers of the README, the evidence page and the log are those of results/; the log has every run."""
+"""Numbers of the README and the evidence page are those of results/; the log has every run."""
 
 import json
 import re

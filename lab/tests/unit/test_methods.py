@@ -8,8 +8,8 @@ import yaml
 from datasets import Dataset
 
 from benchmarks.answers import by_kind
+from benchmarks.methods import page
 from benchmarks.methods.__main__ import series_of
-from benchmarks.methods.page import best_grpo, table
 from benchmarks.methods.uneven import UnevenTrainer
 from benchmarks.series import all_series, read_series
 from podslab.tasks.answers import Answers
@@ -54,8 +54,8 @@ def test_the_runs_of_a_series_are_compared_at_the_time_that_all_of_them_lasted(t
     assert (series.seconds, series.evaluations) == (20, 2)
     # after 10 s the second one is half way from 0.2 to 0.6, and after 20 s at 0.6
     assert series.accuracies("best-4").tolist() == [pytest.approx([0.2, 0.4, 0.6])] * 2
-    assert best_grpo(series) == "grpo-8"
-    lines = list(table(series))
+    assert page.best_grpo(series) == "grpo-8"
+    lines = list(page.table(series))
     assert "| 50.0 % | 60.0 % | 60, 60 | 1.00x (1.00x to 1.00x) |" in "\n".join(lines)
 
 
@@ -64,8 +64,8 @@ def test_a_series_without_grpo_says_nothing_of_speed(tmp_path):
     kept = {"num_rollouts": 8, "num_generations": 2}
     write_run(folder, "pods", 0, kept, [0, 10], [0.2, 0.4])
     series = read_series(folder)
-    assert best_grpo(series) is None
-    assert "times as fast" not in "\n".join(table(series))
+    assert page.best_grpo(series) is None
+    assert "times as fast" not in "\n".join(page.table(series))
 
 
 def test_a_run_goes_into_the_folder_of_its_day_and_code():

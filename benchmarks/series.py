@@ -85,7 +85,7 @@ def all_series(methods: Path = METHODS) -> Iterator[Series]:
         yield read_series(folder)
 
 
-def accuracy_at(run: Run, times: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def accuracy_at(run: Run, times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The accuracy of a run at these seconds, between evaluations on a straight line."""
     curve = run["curve"]
     return np.asarray(np.interp(times, curve["seconds"], curve["accuracy"]))

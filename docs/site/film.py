@@ -1,6 +1,6 @@
 """Draws docs/film.svg: twenty seconds of a real run, from its rollouts.
 
-    python examples/sums.py && python docs/site/film.py out    # a run, and docs/results/film.json
+    python examples/sums.py && python docs/site/film.py out    # a run, and results/film.json
     python docs/site/film.py                                   # draws what is in that file
 
 Four prompts of a step: their answers appear, are scored, and of those that differ the best is kept.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1]
-OUT, VALUES = DOCS / "film.svg", DOCS / "results" / "film.json"
+OUT, VALUES = DOCS / "film.svg", DOCS.parent / "results" / "film.json"
 STEPS = (1, 6, 12, 20, 40)
 SECONDS = 20
 BLUE, ORANGE, INK, SOFT = "#0072B2", "#D55E00", "#1f2933", "#5f6b76"

@@ -21,6 +21,7 @@ from podsrl.cli import find_verbs
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PAGES += sorted((ROOT / "contrib").rglob("README.md"))
+PAGES += [ROOT / "results" / name for name in ("README.md", "log.md", "audit.md", "published.md")]
 PAGES.remove(ROOT / "CHANGELOG.md")  # history: it names what was
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
@@ -30,7 +31,17 @@ SESSIONS = set(
 VERBS = find_verbs()
 SOURCES = (ROOT / "src", ROOT / "lab" / "src")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-OURS = ("tests", "src", "lab", "benchmarks", "configs", "docs", "examples", "requirements")
+OURS = (
+    "tests",
+    "src",
+    "lab",
+    "benchmarks",
+    "configs",
+    "docs",
+    "examples",
+    "requirements",
+    "results",
+)
 
 
 @cache

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import itertools
+import json
 import re
 import runpy
 import shlex
@@ -11,11 +12,13 @@ from argparse import ArgumentParser, _SubParsersAction
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("podslab")
 
+import podsrl
 from podsrl.cli import find_verbs
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +33,7 @@ SESSIONS = set(
 VERBS = find_verbs()
 SOURCES = (ROOT / "src", ROOT / "lab" / "src")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-OURS = ("tests", "src", "lab", "benchmarks", "configs", "docs", "examples", "requirements")
+OURS = ("tests", "src", "lab", "benchmarks", "configs", "docs", "examples", "requirements", "results")
 
 
 @cache
@@ -287,3 +290,65 @@ def test_every_name_that_a_page_imports_from_us_is_there(page):
 def test_the_figure_of_the_idea_is_what_its_command_draws():
     drawn = runpy.run_path(str(ROOT / "docs" / "site" / "idea.py"))["draw"]()
     assert drawn == (ROOT / "docs" / "idea.svg").read_text(encoding="utf-8")
+
+
+def test_the_site_has_at_most_twelve_pages_and_the_navigation_names_each():
+    in_nav = re.findall(r"^  - [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
+    assert set(in_nav) == {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert len(in_nav) <= 12
+
+
+#: Pages that show how to begin.
+LEADING = (
+    "README.md", "AGENTS.md", "docs/README.md", "docs/trl.md", "docs/verl.md",
+    "docs/other-trainers.md", "contrib/trl-docs/pods_integration.md",
+    "contrib/trl-docs/paper_index.md",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_the_first_settings_that_a_page_shows_are_the_papers_method(name):
+    blocks = [block for _, block in FENCE.findall((ROOT / name).read_text(encoding="utf-8"))]
+    settings = re.compile(r"PODSConfig\(|trainer_mode=pods_sync|pods: \{")
+    first = next(block for block in blocks if settings.search(block))
+    assert re.findall(r"method|rule|baseline|max_\w+(?=\")", first) == []  # the defaults are PODS
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "README.md", *(f"docs/{page}.md" for page in
+                         ("trl", "verl", "other-trainers", "methods", "reading", "faq"))])  # fmt: skip
+def test_where_right_answers_alone_are_named_the_reports_against_it_are_too(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if all(paper in text for paper in ("2506.01347", "2504.11343", "2603.18756")):
+        return
+    named = re.findall(r"`rejection-sampling`(\]\(methods\.md#methods-by-name\))?", text)
+    assert all(named)  # or a link to where they are named
+
+
+def test_the_authors_speed_ups_in_the_readme_are_those_that_we_recomputed():
+    found = json.loads((ROOT / "results" / "published.json").read_text("utf-8"))["settings"]
+    over = {
+        kind: [one for one in found if one["reference"] == kind] for kind in ("grpo", "grpo_ga")
+    }
+    gsm8k, math, llama = (one["speedup"] for one in over["grpo"])
+    larger, smaller = (one["speedup"] for one in over["grpo_ga"])
+    assert gsm8k == math
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert (
+        f"{gsm8k:.1f} times as fast on GSM8K and on MATH with Qwen2.5-3B, and {llama:.1f} times with"
+        f" Llama-3.2-3B. On eight GPUs it is {smaller:.1f} times as fast as GRPO on *all* n rollouts,"
+        f" with Qwen2.5-7B {larger:.2f}. These are all {len(found)} settings"
+    ) in text
+    lowest = [one["low"] for one in found]
+    assert (lowest.count(1.0), lowest.count(0.0)) == (2, 1)  # "down to 1.0 twice", "may not"
+    assert "they go down to 1.0 twice, and with 7B PODS may not get there" in text
+
+
+def test_your_own_rules_of_the_methods_page_keep_what_their_text_says():
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    blocks = {code.split("\n")[0]: code for kind, code in FENCE.findall(text) if kind == "python"}
+    names: dict[str, Any] = {}
+    for file in ("# middle.py", "# widest.py"):
+        exec(compile(blocks[file], file, "exec"), names)
+    assert podsrl.downsample([[0, 5, 1, 9]], m=2, rule=names["middle"]) == [[2, 1]]
+    rewards = [[0.0, 0.1], [0.0, 0.9], [0.5, 0.5]]
+    assert podsrl.downsample_batch(rewards, rows=2, rule=names["widest"])[1] == [True, True]

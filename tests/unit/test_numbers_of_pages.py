@@ -1,6 +1,5 @@
-"""Numbers in the README and the pages are those of docs/results, and the front page runs."""
+"""Numbers in the README and the pages are those of docs/results."""
 
-import json
 import re
 import runpy
 from pathlib import Path
@@ -9,11 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 ROOT = Path(__file__).parents[2]
-film, included, rows = (
-    SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "site" / f"{name}.py")))
-    for name in ("film", "included", "rows")
-)
-FRONT = (ROOT / "README.md", ROOT / "docs" / "evidence.md")
+included = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "site" / "included.py")))
+FRONT = (ROOT / "docs" / "evidence.md",)
 #: A number with a unit of results, without the name of a result behind it.
 UNNAMED = re.compile(r"\d(?:[\d.,]*\d)?(?: ?%|x| times as fast)(?!<!--)(?!\w)")
 
@@ -38,24 +34,3 @@ def test_a_number_that_is_no_longer_so_is_found():
     assert included.rewritten(stale) == f"the median is {right}x<!--rows.median-->"
     with pytest.raises(KeyError):
         included.rewritten("9.99<!--rows.no-such-result-->")
-
-
-@pytest.mark.parametrize("drawing", [film, rows], ids=["film", "rows"])
-def test_a_figure_of_the_front_page_is_what_its_command_draws(drawing):
-    values = [json.loads(film.VALUES.read_text(encoding="utf-8"))] if drawing is film else []
-    assert drawing.draw(*values) == drawing.OUT.read_text(encoding="utf-8")
-
-
-def test_the_film_is_short_and_small():
-    text = film.OUT.read_text(encoding="utf-8")
-    assert max(map(int, re.findall(r"animation-duration:(\d+)s", text))) <= 20
-    assert len(text) < 2_000_000
-
-
-def test_the_script_of_the_readme_is_the_example_with_the_result_of_the_film():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = readme.split("```python\n")[1].split("```")[0]
-    *script, result = block.splitlines(keepends=True)
-    assert "".join(script) == (ROOT / "examples" / "sums.py").read_text(encoding="utf-8")
-    first, *_, last = json.loads(film.VALUES.read_text(encoding="utf-8"))["rewards"]
-    assert result.startswith(f"# right in the first step {first:.0%}, in the last {last:.0%}")

@@ -11,8 +11,8 @@ OUT = Path(__file__).parents[1] / "idea.svg"
 RIGHT = (2, 6, 9)  # of sixteen rollouts
 BLUE, ORANGE = "#0072B2", "#D55E00"
 HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 292" role="img" \
-aria-label="One prompt, sixteen rollouts; the two highest and two lowest rewards are kept, and only those four \
-trained on. Blue dots are right answers, orange ones wrong; rings are dropped" \
+aria-label="One prompt, sixteen rollouts; the two highest and the two lowest rewards are kept, and \
+only those four are trained on. Blue dots are right answers, orange ones wrong; rings are dropped" \
 font-family="sans-serif" font-size="15" fill="#222">
 <rect width="100%" height="100%" rx="10" fill="#fff"/>
 <rect x="22" y="95" width="104" height="60" rx="8" fill="#F2F2F2"/>\

@@ -1,4 +1,4 @@
-"""examples/gsm8k_1gpu.py and first_run.py, run with a smaller model, and without a GPU's settings."""
+"""examples/gsm8k_1gpu.py and first_run.py, with a smaller model and without a GPU's settings."""
 
 import json
 import re

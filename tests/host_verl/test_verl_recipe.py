@@ -57,9 +57,7 @@ def test_verl_and_we_accept_the_config_of_the_script(script, tmp_path):
 @pytest.mark.filterwarnings("ignore:Disabled critic:UserWarning")
 def test_the_papers_sizes_are_those_of_the_comment(tmp_path):
     comment = SCRIPT.read_text().split("# The data and the reward")[0]
-    given = re.findall(
-        r"[a-z_0-9.]+=(?:\d+|5e-6)(?= |$)", comment.replace(" \\\n", " "), re.M
-    )
+    given = re.findall(r"[a-z_0-9.]+=(?:\d+|5e-6)(?= |$)", comment.replace(" \\\n", " "), re.M)
     m, *others = given
     assert m == "trainer.v1.pods_sync.m=32"
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):

@@ -32,7 +32,17 @@ SESSIONS = set(
 VERBS = find_verbs()
 SOURCES = (ROOT / "src", ROOT / "lab" / "src")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-OURS = ("tests", "src", "lab", "benchmarks", "configs", "docs", "examples", "requirements", "results")
+OURS = (
+    "tests",
+    "src",
+    "lab",
+    "benchmarks",
+    "configs",
+    "docs",
+    "examples",
+    "requirements",
+    "results",
+)
 
 
 @cache
@@ -313,8 +323,11 @@ def test_the_first_settings_that_a_page_shows_are_the_papers_method(name):
     assert re.findall(r"method|rule|baseline|max_\w+(?=\")", first) == []  # the defaults are PODS
 
 
-@pytest.mark.parametrize("name", ["AGENTS.md", "README.md", *(f"docs/{page}.md" for page in
-                         ("trl", "verl", "other-trainers", "methods", "reading", "faq"))])  # fmt: skip
+GUIDES = ["AGENTS.md", "README.md", *(f"docs/{name}.md" for name in
+          ("trl", "verl", "other-trainers", "methods", "reading", "faq"))]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GUIDES)
 def test_where_right_answers_alone_are_named_the_reports_against_it_are_too(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     if all(paper in text for paper in ("2506.01347", "2504.11343", "2603.18756")):

@@ -301,10 +301,9 @@ def test_the_figure_of_the_idea_is_what_its_command_draws():
     assert drawn == (ROOT / "docs" / "idea.svg").read_text(encoding="utf-8")
 
 
-def test_the_site_has_at_most_twelve_pages_and_the_navigation_names_each():
+def test_the_navigation_names_every_page():
     in_nav = re.findall(r"^  - [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
     assert set(in_nav) == {page.name for page in (ROOT / "docs").glob("*.md")}
-    assert len(in_nav) <= 12
 
 
 #: Pages that show how to begin.

@@ -11,11 +11,13 @@ from argparse import ArgumentParser, _SubParsersAction
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("podslab")
 
+import podsrl
 from podsrl.cli import find_verbs
 
 ROOT = Path(__file__).parents[2]
@@ -298,3 +300,48 @@ def test_every_name_that_a_page_imports_from_us_is_there(page):
 def test_the_figure_of_the_idea_is_what_its_command_draws():
     drawn = runpy.run_path(str(ROOT / "docs" / "site" / "idea.py"))["draw"]()
     assert drawn == (ROOT / "docs" / "idea.svg").read_text(encoding="utf-8")
+
+
+def test_the_navigation_names_every_page():
+    in_nav = re.findall(r"^  - [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
+    assert set(in_nav) == {page.name for page in (ROOT / "docs").glob("*.md")}
+
+
+#: Pages that show how to begin.
+LEADING = (
+    "README.md", "AGENTS.md", "docs/README.md", "docs/trl.md", "docs/verl.md",
+    "docs/other-trainers.md", "contrib/trl-docs/pods_integration.md",
+    "contrib/trl-docs/paper_index.md",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_the_first_settings_that_a_page_shows_are_the_papers_method(name):
+    blocks = [block for _, block in FENCE.findall((ROOT / name).read_text(encoding="utf-8"))]
+    settings = re.compile(r"PODSConfig\(|trainer_mode=pods_sync|pods: \{")
+    first = next(block for block in blocks if settings.search(block))
+    assert re.findall(r"method|rule|baseline|max_\w+(?=\")", first) == []  # the defaults are PODS
+
+
+GUIDES = ["AGENTS.md", "README.md", *(f"docs/{name}.md" for name in
+          ("trl", "verl", "other-trainers", "methods", "reading", "faq"))]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_where_right_answers_alone_are_named_the_reports_against_it_are_too(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if all(paper in text for paper in ("2506.01347", "2504.11343", "2603.18756")):
+        return
+    named = re.findall(r"`rejection-sampling`(\]\(methods\.md#methods-by-name\))?", text)
+    assert all(named)  # or a link to where they are named
+
+
+def test_your_own_rules_of_the_methods_page_keep_what_their_text_says():
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    blocks = {code.split("\n")[0]: code for kind, code in FENCE.findall(text) if kind == "python"}
+    names: dict[str, Any] = {}
+    for file in ("# middle.py", "# widest.py"):
+        exec(compile(blocks[file], file, "exec"), names)
+    assert podsrl.downsample([[0, 5, 1, 9]], m=2, rule=names["middle"]) == [[1, 2]]
+    rewards = [[0.0, 0.1], [0.0, 0.9], [0.5, 0.5]]
+    assert podsrl.downsample_batch(rewards, rows=2, rule=names["widest"])[1] == [True, True]

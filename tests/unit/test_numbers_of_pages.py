@@ -2,10 +2,8 @@
 
 import json
 import re
-import runpy
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,10 +13,6 @@ from benchmarks import pages
 from benchmarks.series import METHODS, all_series, read_run
 
 ROOT = Path(__file__).parents[2]
-film, rows = (
-    SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "site" / f"{name}.py")))
-    for name in ("film", "rows")
-)
 FRONT = (ROOT / "README.md", ROOT / "docs" / "evidence.md")
 #: Blocks that take most of the time of `python -m benchmarks.pages`.
 SLOW = ("every-series", "questions")
@@ -106,24 +100,3 @@ def test_a_run_of_an_earlier_version_is_read_by_todays_names(tmp_path):
     file = tmp_path / "grpo-2-0.json"
     file.write_text(json.dumps({"arm": {"num_rollouts": 2, "skip_fillers": True}}))
     assert read_run(file)["arm"] == {"num_rollouts": 2, "skip_zero_advantage": True}
-
-
-@pytest.mark.parametrize("drawing", [film, rows], ids=["film", "rows"])
-def test_a_figure_of_the_front_page_is_what_its_command_draws(drawing):
-    values = [json.loads(film.VALUES.read_text(encoding="utf-8"))] if drawing is film else []
-    assert drawing.draw(*values) == drawing.OUT.read_text(encoding="utf-8")
-
-
-def test_the_film_is_short_and_small():
-    text = film.OUT.read_text(encoding="utf-8")
-    assert max(map(int, re.findall(r"animation-duration:(\d+)s", text))) <= 20
-    assert len(text) < 2_000_000
-
-
-def test_the_script_of_the_readme_is_the_example_with_the_result_of_the_film():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = readme.split("```python\n")[1].split("```")[0]
-    *script, result = block.splitlines(keepends=True)
-    assert "".join(script) == (ROOT / "examples" / "sums.py").read_text(encoding="utf-8")
-    first, *_, last = json.loads(film.VALUES.read_text(encoding="utf-8"))["rewards"]
-    assert result.startswith(f"# right in the first step {first:.0%}, in the last {last:.0%}")

@@ -85,9 +85,11 @@ def without_zero_advantage_rows(
         parts: The number of micro-batches it will be split into.
         loss_type: TRL's.
     """
-    if "num_images" in batch:
-        return batch
     is_idle_K = (batch["advantages"] == 0) | ~batch["completion_mask"].bool().any(dim=1)
+    if "num_images" in batch:  # pixels are not one per row, so each row of this process passes
+        is_idle_K = torch.zeros_like(is_idle_K)
+
+    # All processes ask together how many rows pass, those with images and those without.
     rows = rows_to_pass(is_idle_K, parts)
     if len(rows) == len(is_idle_K):
         return batch

@@ -7,7 +7,7 @@
 cost and hours     not measured on 24 GB. The authors, on one L40S of 48 GB: 6 hours.
 expected accuracy  not measured here. The authors: 99 % of the best of GRPO (81.64 %) after 1.5
                    hours in place of 3, and a best of 82.63 %. The prompt and the reward here are
-                   simpler than theirs: configs/paper/a-gsm8k.yaml has theirs.
+                   simpler than theirs: lab/src/podslab/configs/paper/a-gsm8k.yaml has theirs.
 memory             not measured. Weights take 6.2 GB twice: for training, and for vLLM, which sleeps
                    during the update. If it does not fit: MODEL = "Qwen/Qwen2.5-1.5B-Instruct".
 GRPO               "num_rollouts": 16. All else stays.

@@ -9,7 +9,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
-LINK = re.compile(r"\]\((?:\.\./)+((?:examples|configs)/[^)#]+|results/[^)#]+\.(?:png|svg))\)")
+LINK = re.compile(r"\]\((?:\.\./)+(examples/[^)#]+|results/[^)#]+\.(?:png|svg))\)")
 #: What was measured is no part of the site: its files are named, not linked.
 MEASURED = re.compile(r"(?<!!)\[([^]]+)\]\((?:\.\./)+(results(?:/[^)#]*)?)(?:#[^)]*)?\)")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

@@ -21,7 +21,7 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl.exchange import share_of_places
 from support.torchrun import torchrun
 
-LAUNCH = Path(__file__).parents[2] / "configs" / "launch"
+LAUNCH = Path(__file__).parents[2] / "lab" / "src" / "podslab" / "configs" / "launch"
 WORKER = str(Path(__file__).parent / "worker.py")
 ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
 

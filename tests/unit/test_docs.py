@@ -7,7 +7,6 @@ import re
 import runpy
 import shlex
 import tomllib
-from argparse import ArgumentParser, _SubParsersAction
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -19,6 +18,7 @@ pytest.importorskip("podslab")
 
 import podsrl
 from podsrl.cli import find_verbs
+from podsrl.cli.parser import VerbParser
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -38,7 +38,6 @@ OURS = (
     "src",
     "lab",
     "benchmarks",
-    "configs",
     "docs",
     "examples",
     "requirements",
@@ -47,23 +46,15 @@ OURS = (
 
 
 @cache
-def parser_of(verb: str) -> ArgumentParser:
-    parser = ArgumentParser(prog=f"pods {verb}")
+def parser_of(verb: str) -> VerbParser:
+    parser = VerbParser(prog=f"pods {verb}")
     importlib.import_module(VERBS[verb]).configure(parser)
     return parser
 
 
-def options_of(parser: ArgumentParser) -> list[str]:
-    """The flags of a parser and of the parsers below it, as for `pods tasks check`."""
-    below = [action.choices for action in parser._actions if isinstance(action, _SubParsersAction)]
-    parsers = [sub for choices in below for sub in choices.values()]
-    own = [flag for action in parser._actions for flag in action.option_strings]
-    return own + [flag for sub in parsers for flag in options_of(sub)]
-
-
 @cache
 def known_flags(verb: str) -> frozenset[str]:
-    flags = set(options_of(parser_of(verb)))
+    flags = {"--help", *parser_of(verb).options()}
     if getattr(importlib.import_module(VERBS[verb]), "TAKES_FIELDS", False):
         from trl import ModelConfig
 
@@ -85,7 +76,7 @@ def problems_of_pods(words: list[str]) -> list[str]:
     found = [f"no such flag of pods {verb}: {f}" for f in flags if f not in known_flags(verb)]
     for flag, value in itertools.pairwise(rest):
         if flag == "--config" and re.fullmatch(r"[a-z0-9/-]+", value):
-            shipped = ROOT / "configs" / f"{value}.yaml"
+            shipped = ROOT / "lab" / "src" / "podslab" / "configs" / f"{value}.yaml"
             found += [] if shipped.is_file() else [f"no such config: {value}"]
     return found
 

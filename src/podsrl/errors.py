@@ -24,7 +24,8 @@ class FieldError(InvalidInputError):
     """
 
     def __init__(self, template: str, **values: Any) -> None:
-        self.template, self.values = template, values
+        self.template = template
+        self.values = values
         super().__init__(self.named({}))
 
     def named(self, names: Mapping[str, str]) -> str:
@@ -78,7 +79,7 @@ def needed(extra: str) -> Iterator[None]:
         ) from error
 
 
-def suggestion(given: object, known: Iterable[str], otherwise: str = "") -> str:
+def suggestion(name: object, known: Iterable[str], otherwise: str = "") -> str:
     """What to say of an unknown name: the one nearest to it, else `otherwise` or a list of all.
 
     >>> suggestion("max_varience", ["max_variance", "max_reward"])
@@ -87,6 +88,6 @@ def suggestion(given: object, known: Iterable[str], otherwise: str = "") -> str:
     'allowed: max_variance, max_reward'
     """
     names = list(known)
-    if near := difflib.get_close_matches(str(given), names, n=1):
+    if near := difflib.get_close_matches(str(name), names, n=1):
         return f"did you mean {near[0]!r}?"
     return otherwise or f"allowed: {', '.join(names)}"

@@ -193,7 +193,8 @@ def complete_settings(
     (8, 'max_contrast', 'group')
     """
     if method is None:
-        name, base = None, METHODS["pods"]
+        name = None
+        base = METHODS["pods"]
     else:
         name = _known_name(method)
         base = METHODS[name]
@@ -259,12 +260,11 @@ def selection_from_options(
 
 
 def _known_name(name: Any) -> str:
-    known = {known.replace("-", "_"): known for known in METHODS}
-    found = known.get(str(name).replace("-", "_"))
-    if found is None:
-        every = f"the methods are {', '.join(METHODS)}"
-        raise UnknownNameError(f"unknown method {name!r}; {suggestion(name, METHODS, every)}")
-    return found
+    for known in METHODS:
+        if known.replace("-", "_") == str(name).replace("-", "_"):
+            return known
+    every = f"the methods are {', '.join(METHODS)}"
+    raise UnknownNameError(f"unknown method {name!r}; {suggestion(name, METHODS, every)}")
 
 
 def _sizes(base: Method, n: Any, m: Any) -> tuple[Any, Any]:

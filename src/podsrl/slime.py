@@ -44,11 +44,18 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     selection = _read_selection(args)
     _check_batch_size(args, selection)
 
-    rewards = [[_reward(args, sample) for sample in group] for group in data]
-    scores = [
-        [selection.score(reward, _parts(sample)) for reward, sample in zip(of, group, strict=True)]
-        for of, group in zip(rewards, data, strict=True)
-    ]
+    rewards = []
+    scores = []
+    for group in data:
+        rewards_N = [_reward(args, sample) for sample in group]
+        rewards.append(rewards_N)
+        scores.append(
+            [
+                selection.score(reward, _parts(sample))
+                for reward, sample in zip(rewards_N, group, strict=True)
+            ]
+        )
+
     step = data[0][0].group_index or 0  # a number of this step's own
     chosen = selection.select(scores, step)
 
@@ -122,7 +129,8 @@ def _check_batch_size(args: Any, selection: Selection) -> None:
     """Refuse a global batch that does not divide the kept rows."""
     if getattr(args, "use_dynamic_global_batch_size", False):
         return
-    m, size = selection.num_kept, args.global_batch_size
+    m = selection.num_kept
+    size = args.global_batch_size
     rows = args.rollout_batch_size * m
     if not size or rows % size:
         raise InvalidInputError(

@@ -28,10 +28,10 @@ _QUIET = ("transformers", "trl", "torch", "accelerate", "peft")
 
 def find_verbs() -> dict[str, str]:
     """The module of every verb that is installed, by the verb's name."""
-    found = {point.name: point.value for point in metadata.entry_points(group="podsrl.verbs")}
-    first = [name for name in _LAB_VERBS if name in found]
-    others = [name for name in sorted(found) if name not in first]
-    return {name: found[name] for name in (*first, *others)} | _OWN_VERBS
+    modules = {point.name: point.value for point in metadata.entry_points(group="podsrl.verbs")}
+    first = [name for name in _LAB_VERBS if name in modules]
+    others = [name for name in sorted(modules) if name not in first]
+    return {name: modules[name] for name in (*first, *others)} | _OWN_VERBS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,23 +39,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     verbs = find_verbs()
     verb = words[0] if words and words[0] in verbs else None
+    who = f"pods {verb}" if verb else "pods"
     try:
         try:
             return _run(words, verb, verbs)
         finally:
             sys.stdout.flush()
+
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `pods VERB | head`
+        # As in `pods VERB | head`: Python would fail once more where it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except PodsError as error:
-        message, status = " ".join(str(error).split()), 2
+        return _fail(who, " ".join(str(error).split()), status=2)
     except OSError as error:
         if error.filename is None:
             raise
-        message, status = f"{error.filename}: {error.strerror}", 2
+        return _fail(who, f"{error.filename}: {error.strerror}", status=2)
     except KeyboardInterrupt:
-        message, status = "interrupted", 130
-    print(f"pods {verb}: {message}" if verb else f"pods: {message}", file=sys.stderr)
+        return _fail(who, "interrupted", status=130)
+
+
+def _fail(who: str, message: str, status: int) -> int:
+    print(f"{who}: {message}", file=sys.stderr)
     return status
 
 
@@ -82,14 +88,14 @@ def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
 
 def _without_verb(words: list[str], verbs: dict[str, str]) -> int:
     """`pods --help`, `pods --version`, or a mistake."""
-    given = next((word for word in words if not word.startswith("-")), None)
-    if given in _LAB_VERBS:
+    verb = next((word for word in words if not word.startswith("-")), None)
+    if verb in _LAB_VERBS:
         raise MissingDependencyError(
-            f"{given} belongs to the laboratory: in a checkout pip install -e . -e lab"
+            f"{verb} belongs to the laboratory: in a checkout pip install -e . -e lab"
         )
-    if given is not None:
+    if verb is not None:
         raise InvalidInputError(
-            f"unknown verb {given!r}; {suggestion(given, verbs)} (`pods --help` tells more)"
+            f"unknown verb {verb!r}; {suggestion(verb, verbs)} (`pods --help` tells more)"
         )
     modules: dict[str, Any] = {name: importlib.import_module(verbs[name]) for name in verbs}
     summaries = {name: module.SUMMARY for name, module in modules.items()}

@@ -11,20 +11,20 @@ from podsrl.errors import InvalidInputError, suggestion
 class VerbParser(argparse.ArgumentParser):
     """A parser that knows its options by name, and raises `InvalidInputError` for a mistake."""
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.own_options: list[str] = []
         self.below: Any = None  # of verbs below this one, as of `pods tasks check`
-        given.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(**{**given, "allow_abbrev": False})
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**{**settings, "allow_abbrev": False})
 
-    def add_argument(self, *names: Any, **given: Any) -> Any:
+    def add_argument(self, *names: Any, **settings: Any) -> Any:
         """argparse's; remembers the names of options."""
         self.own_options += [name for name in names if name.startswith("--")]
-        return super().add_argument(*names, **given)
+        return super().add_argument(*names, **settings)
 
-    def add_subparsers(self, **given: Any) -> Any:
+    def add_subparsers(self, **settings: Any) -> Any:
         """argparse's; remembers the parsers of the verbs below."""
-        self.below = super().add_subparsers(**given)
+        self.below = super().add_subparsers(**settings)
         return self.below
 
     def options(self) -> Iterator[str]:
@@ -48,12 +48,12 @@ def one_of(names: Iterable[str]) -> Callable[[str], str]:
     """
     known = list(names)
 
-    def word(given: str) -> str:
-        if given not in known:
-            raise argparse.ArgumentTypeError(f"unknown {given!r}; {suggestion(given, known)}")
-        return given
+    def check(word: str) -> str:
+        if word not in known:
+            raise argparse.ArgumentTypeError(f"unknown {word!r}; {suggestion(word, known)}")
+        return word
 
-    return word
+    return check
 
 
 def list_of_verbs(summaries: dict[str, str], version: str) -> VerbParser:

@@ -131,7 +131,8 @@ def _select(groups: Sequence[dict[int, float]], args: argparse.Namespace) -> lis
 def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
     """The rollouts of a JSONL file, and its lines."""
     text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    rows, lines = [], []
+    rows = []
+    lines = []
     for number, line in enumerate(text.split(b"\n"), start=1):
         if line.strip():
             rows.append(json_object(line, f"{path}, line {number}"))

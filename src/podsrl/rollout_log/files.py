@@ -22,11 +22,13 @@ def damage_as_notes(notes: list[str]) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DamagedFileWarning)
         yield
-    for one in caught:
-        if issubclass(one.category, DamagedFileWarning):
-            notes.append(str(one.message))
+    for warning in caught:
+        if issubclass(warning.category, DamagedFileWarning):
+            notes.append(str(warning.message))
         else:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 def write_whole(path: Path, data: bytes) -> None:

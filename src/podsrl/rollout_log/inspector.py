@@ -44,10 +44,10 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
 
     Steps whose file is damaged are left out with a `DamagedFileWarning`.
     """
-    counts = [
-        {step: run.rollout_count(step) for step in run.rollout_steps()} for _, run in named_folders
-    ]
-    total = sum(sum(rollouts_of_step.values()) for rollouts_of_step in counts)
+    counts = []  # of each run, the rollouts of its steps
+    for _, run in named_folders:
+        counts.append({step: run.rollout_count(step) for step in run.rollout_steps()})
+    total = sum(sum(of_steps.values()) for of_steps in counts)
     share = min(1.0, limit / total) if total else 0.0
 
     packed = PackedRollouts()

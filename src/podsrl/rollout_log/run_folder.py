@@ -124,8 +124,8 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write config.yaml."""
-        given = files.plain(config)
-        text = yaml.dump(given, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
+        values = files.plain(config)
+        text = yaml.dump(values, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
         files.write_whole(self.path / "config.yaml", text.encode())
 
     def config(self) -> dict[str, Any]:
@@ -191,8 +191,10 @@ class RunFolder:
 
     def set_aside(self) -> Path | None:
         """Move what an earlier run left to a folder of its own; None if it left nothing."""
-        found = [path for name in (*_SETTINGS, *_RESULTS) for path in self.path.glob(name)]
-        return self._move(found) if self.is_used else None
+        if not self.is_used:
+            return None
+        names = (*_SETTINGS, *_RESULTS)
+        return self._move([path for name in names for path in self.path.glob(name)])
 
     def _move(self, paths: Sequence[Path]) -> Path | None:
         if not paths:

@@ -15,7 +15,8 @@ class RolloutLog:
     """
 
     def __init__(self, run: RunFolder, max_rows: int) -> None:
-        self.run, self.max_rows = run, max_rows
+        self.run = run
+        self.max_rows = max_rows
         self._thinned = run.path / "rollouts" / ".thinned.json"  # hidden from readers of the folder
         self._apart: int = (files.read_json(self._thinned) or {"apart": 0})["apart"]  # steps
         self._rows = {step: run.rollout_count(step) for step in run.rollout_steps()}

@@ -40,7 +40,7 @@ def downsample(rewards_P_N: Any, m: int, rule: RuleName = "max_variance", seed: 
     """
     rewards = as_rewards(rewards_P_N)
     *batch, n = rewards.shape
-    m = _check_count(m, "m", least=1, most=n, of=f"of n = {n} rollouts")
+    m = _check_count(m, "m", least=1, most=n, among=f"of n = {n} rollouts")
 
     resolved = resolve_rule(rule)
     if resolved.across_prompts:
@@ -89,7 +89,7 @@ def downsample_batch(
     if rewards.ndim != 2:
         raise InvalidInputError(f"rewards must have shape (P, n); got {rewards.shape}")
     groups, n = rewards.shape
-    rows = _check_count(rows, "rows", least=0, most=groups * n, of=f"of {groups} x {n} rollouts")
+    rows = _check_count(rows, "rows", least=0, most=groups * n, among=f"of {groups} x {n} rollouts")
 
     all_there_P_N = np.ones((groups, n), dtype=bool)
     return like(rewards_P_N, keep_rows(rewards, all_there_P_N, rows, rule, seed))
@@ -120,15 +120,15 @@ def keep_rows(rewards_P_N: Floats, there_P_N: Mask, rows: int, rule: RuleName, s
     return kept_P_N
 
 
-def _apply(rule: Rule, given: RuleName, rewards_P_N: Floats, count: int, seed: Seed) -> Array:
+def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Seed) -> Array:
     """What a rule keeps; a user's own may raise, or return what it should not."""
-    with user_code(_file_of(rule, given), f"rule {rule_name(given)} failed"):
+    with user_code(_file_of(rule, name), f"rule {rule_name(name)} failed"):
         kept = np.asarray(rule(rewards_P_N, count, seed))
 
     problem_of = _problem_of_mask if rule.across_prompts else _problem_of_indices
     must, problem = problem_of(kept, rewards_P_N, count)
     if problem:
-        raise InvalidInputError(f"rule {rule_name(given)} must return {must}; got {problem}")
+        raise InvalidInputError(f"rule {rule_name(name)} must return {must}; got {problem}")
     return kept
 
 
@@ -159,23 +159,23 @@ def _problem_of_indices(kept: Array, rewards_P_N: Floats, m: int) -> tuple[str, 
     return must, ""
 
 
-def _file_of(rule: Rule, given: RuleName) -> str:
+def _file_of(rule: Rule, name: RuleName) -> str:
     """The file that a rule's errors are told to come from."""
-    name, in_file, _ = str(given).partition(".py:")
+    stem, in_file, _ = str(name).partition(".py:")
     if in_file:
-        return f"{name}.py"
+        return f"{stem}.py"
     function = getattr(rule.function, "func", rule.function)  # of a partial
     code = getattr(function, "__code__", None)
     return str(getattr(code, "co_filename", "a function of C"))
 
 
-def _check_count(count: int, name: str, least: int, most: int, of: str) -> int:
+def _check_count(count: int, name: str, least: int, most: int, among: str) -> int:
     try:
         count = operator.index(count)
     except TypeError as error:
         raise InvalidInputError(f"{name} must be an integer; got {count!r}") from error
     if not least <= count <= most:
         raise InvalidInputError(
-            f"{name} = {count} can't be kept {of}; allowed is {least} <= {name} <= {most}"
+            f"{name} = {count} can't be kept {among}; allowed is {least} <= {name} <= {most}"
         )
     return count

@@ -153,15 +153,15 @@ def resolve_rule(rule: RuleName) -> Rule:
     """
     options: dict[str, Any] = {}
     if callable(rule):
-        found = _as_rule(rule)
+        resolved = _as_rule(rule)
     else:
         name, options = _split(str(rule))
-        found = RULES[name] if name in RULES else _load(name, str(rule))
+        resolved = RULES[name] if name in RULES else _load(name, str(rule))
 
-    _check_signature(found, rule, options)
+    _check_signature(resolved, rule, options)
     if options:
-        return replace(found, function=functools.partial(found.function, **options))
-    return found
+        return replace(resolved, function=functools.partial(resolved.function, **options))
+    return resolved
 
 
 def rule_name(rule: RuleName) -> str:
@@ -173,17 +173,17 @@ def _as_rule(rule: Rule | Callable[..., Any]) -> Rule:
     return rule if isinstance(rule, Rule) else Rule(rule)
 
 
-def _check_signature(found: Rule, given: RuleName, options: dict[str, Any]) -> None:
+def _check_signature(rule: Rule, name: RuleName, options: dict[str, Any]) -> None:
     """Refuse a function that can't be called with what it will be called with."""
     try:
-        signature = inspect.signature(found.function)
+        signature = inspect.signature(rule.function)
     except ValueError:  # a function of C has none
         return
     try:
-        signature.bind(*found.arguments, **options)
+        signature.bind(*rule.arguments, **options)
     except TypeError as error:
         raise InvalidInputError(
-            f"rule {given!r} must take ({', '.join([*found.arguments, *options])}); it takes"
+            f"rule {name!r} must take ({', '.join([*rule.arguments, *options])}); it takes"
             f" ({', '.join(signature.parameters)})"
         ) from error
 
@@ -205,20 +205,25 @@ def _split(rule: str) -> tuple[str, dict[str, Any]]:
     return name.strip(), options
 
 
-def _load(name: str, given: str) -> Rule:
-    """A rule of the user's own, from "module:function" or "file.py:function"."""
+def _load(name: str, whole_name: str) -> Rule:
+    """A rule of the user's own, from "module:function" or "file.py:function".
+
+    Messages quote the whole name, with the arguments that may follow it.
+    """
     where, _, attribute = name.rpartition(":")
     if not where:
         all_of_them = (
             f"the rules are {', '.join(RULES)}, and your own is given as 'file.py:function',"
             " 'module:function' or a callable"
         )
-        raise UnknownNameError(f"unknown rule {given!r}; {suggestion(name, RULES, all_of_them)}")
+        raise UnknownNameError(
+            f"unknown rule {whole_name!r}; {suggestion(name, RULES, all_of_them)}"
+        )
 
-    found = getattr(import_module_or_file(where), attribute, None)
-    if not callable(found):
-        raise UnknownNameError(f"rule {given!r}: {where} has no function {attribute!r}")
-    return _as_rule(found)
+    function = getattr(import_module_or_file(where), attribute, None)
+    if not callable(function):
+        raise UnknownNameError(f"rule {whole_name!r}: {where} has no function {attribute!r}")
+    return _as_rule(function)
 
 
 def _origin(rule: Rule) -> tuple[Any, ...]:

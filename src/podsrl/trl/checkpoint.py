@@ -80,11 +80,11 @@ class ResumableTrainer(GRPOTrainer):
         # The state of this process; of the first one, where it was saved by fewer of them.
         processes = (self.accelerator.process_index, 0)
         files = [state_file(Path(folder), process) for process in processes]
-        found = next((file for file in files if file.is_file()), None)
-        if found is not None:  # else plain TRL saved it
+        saved = next((file for file in files if file.is_file()), None)
+        if saved is not None:  # else plain TRL saved it
             device = self.accelerator.device
             where = "cpu" if device.type == "cpu" else device  # torch.load knows no "cpu:0"
-            self.load_state_dict(torch.load(found, map_location=where, weights_only=True))
+            self.load_state_dict(torch.load(saved, map_location=where, weights_only=True))
 
         if self._sampler is not None:
             # It is seeded anew, and draws a whole epoch at once.

@@ -46,21 +46,23 @@ def gather_columns(columns: Mapping[str, Sequence[Any] | None], total: int) -> C
     A column that some processes have not is None in their rows.
     """
     shares: list[Columns] = gather_object([dict(columns)])
-    rows_of_share = [
-        max((len(values) for values in share.values() if values is not None), default=0)
-        for share in shares
-    ]
-    gathered: Columns = {}
-    for name in dict.fromkeys(name for share in shares for name in share):
-        parts = [share.get(name) for share in shares]
-        if all(part is None for part in parts):
-            gathered[name] = None
-            continue
-        values: list[Any] = []
-        for part, rows in zip(parts, rows_of_share, strict=True):
-            values.extend([None] * rows if part is None else part)
-        gathered[name] = values[:total]
-    return gathered
+    names = dict.fromkeys(name for share in shares for name in share)
+    return {name: _joined(shares, name, total) for name in names}
+
+
+def _joined(shares: Sequence[Columns], name: str, total: int) -> list[Any] | None:
+    """A column of all shares; None if none of them has it."""
+    if all(share.get(name) is None for share in shares):
+        return None
+    values: list[Any] = []
+    for share in shares:
+        part = share.get(name)
+        values.extend([None] * _rows(share) if part is None else part)
+    return values[:total]
+
+
+def _rows(share: Columns) -> int:
+    return max((len(values) for values in share.values() if values is not None), default=0)
 
 
 def _own_copy(row: Any, prompt: Any) -> Pair:

@@ -100,10 +100,10 @@ class Selected:
     def columns(self) -> Columns:
         """The columns of the rollouts that this process trains on."""
         places = self.places[self.share]
-        return {
-            name: None if values is None else [values[place] for place in places]
-            for name, values in self.rollouts.columns.items()
-        }
+        columns: Columns = {}
+        for name, values in self.rollouts.columns.items():
+            columns[name] = None if values is None else [values[place] for place in places]
+        return columns
 
     @property
     def has_images(self) -> bool:
@@ -158,10 +158,10 @@ class Selected:
         Raises:
             UnsupportedError: TRL can't train on these rows, for their images.
         """
-        given: dict[str, Any] = {**self.columns, "fields": {}}
-        given["images"] = refuse_mixed_images(given["images"], images_in_dataset)
-        given["tool_images"] = given["tool_images"] or []
-        return tuple(given[name] for name in GENERATED)
+        columns: dict[str, Any] = {**self.columns, "fields": {}}
+        columns["images"] = refuse_mixed_images(columns["images"], images_in_dataset)
+        columns["tool_images"] = columns["tool_images"] or []
+        return tuple(columns[name] for name in GENERATED)
 
     def extra_logs(self) -> dict[str, list[Any]]:
         """What `take_extra_logs` took, of the rows of this process."""

@@ -18,15 +18,15 @@ def trl_metrics(rollouts: Rollouts, names_F: Sequence[str]) -> dict[str, float]:
     is_constant_P = torch.isnan(deviation_P) | torch.isclose(
         deviation_P, torch.zeros_like(deviation_P)
     )
-    found = {
+    metrics = {
         "reward": torch.nanmean(rewards_P_N).item(),
         "reward_std": nanstd(rewards_P_N.flatten()).item(),
         "frac_reward_zero_std": is_constant_P.float().mean().item(),
     }
     for name, of_function_P_N in zip(names_F, rollouts.by_function_P_N_F.unbind(-1), strict=True):
-        found[f"rewards/{name}/mean"] = torch.nanmean(of_function_P_N).item()
-        found[f"rewards/{name}/std"] = nanstd(of_function_P_N.flatten()).item()
-    return found
+        metrics[f"rewards/{name}/mean"] = torch.nanmean(of_function_P_N).item()
+        metrics[f"rewards/{name}/std"] = nanstd(of_function_P_N.flatten()).item()
+    return metrics
 
 
 def pods_metrics(
@@ -45,15 +45,15 @@ def pods_metrics(
     advantages_P_N = np.zeros(selected.kept_P_N.shape)
     advantages_P_N[selected.kept_P_N] = advantages_K
 
-    found = selection_metrics(
+    metrics = selection_metrics(
         rewards.total_P_N.astype(np.float64),
         selected.kept_P_N,
         advantages_P_N,
         rollouts.tokens_P_N,
         masked_P_N=rewards.cut_off_P_N,
     )
-    found["pods/partly_scored"] = float(rewards.partly_scored_P_N_F.any(axis=-1).sum())
-    return found | part_correlations(
+    metrics["pods/partly_scored"] = float(rewards.partly_scored_P_N_F.any(axis=-1).sum())
+    return metrics | part_correlations(
         names_F, rewards.by_function_P_N_F, advantages_P_N, selected.kept_P_N, selected.baseline
     )
 

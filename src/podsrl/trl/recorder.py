@@ -95,7 +95,8 @@ class RunRecorder(TrainerCallback):
         path = run.path / "config.yaml"
         if not path.is_file():
             return
-        before, now = run.config(), plain(self.config)
+        before = run.config()
+        now = plain(self.config)
         changed = [
             f"{name} {before[name]!r} -> {now[name]!r}"
             for name in _SELECTS

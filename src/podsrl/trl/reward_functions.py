@@ -26,21 +26,25 @@ def checked(function: Any, name: str, next_step: Callable[[], int]) -> Any:
         return function
     who = f"reward function {name!r}"
 
-    async def call_async(*, completions: Sequence[Any], **given: Any) -> list[float]:
+    # TRL passes everything by name, and awaits a function that is a coroutine function.
+    async def call_async(*, completions: Sequence[Any], **columns: Any) -> list[float]:
         with _named(who, next_step(), completions):
-            values = await function(completions=completions, **given)
+            values = await function(completions=completions, **columns)
             return _as_rewards(values, who, next_step(), completions)
 
-    def call(*, completions: Sequence[Any], **given: Any) -> list[float]:
+    def call(*, completions: Sequence[Any], **columns: Any) -> list[float]:
         with _named(who, next_step(), completions):
-            values = function(completions=completions, **given)
+            values = function(completions=completions, **columns)
             return _as_rewards(values, who, next_step(), completions)
 
-    of = function
-    while isinstance(of, partial):
-        of = of.func
-    is_async = any(map(inspect.iscoroutinefunction, (of, type(of).__call__)))
-    return call_async if is_async else call
+    return call_async if _is_async(function) else call
+
+
+def _is_async(function: Any) -> bool:
+    """Whether a function, a partial of one, or an object that is called, is asynchronous."""
+    while isinstance(function, partial):
+        function = function.func
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) -> None:
@@ -71,9 +75,9 @@ def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
         in_task_file = isinstance(error, InvalidInputError)  # it says where
         if isinstance(error, PodsError) and not in_task_file:
             raise  # it says all there is to say
-        said = "" if in_task_file else f"{type(error).__name__}: "
+        kind = "" if in_task_file else f"{type(error).__name__}: "
         raise RewardError(
-            f"{who} failed at step {step}: {said}{error}. It was given"
+            f"{who} failed at step {step}: {kind}{error}. It was given"
             f" {len(completions)} completions, the first of them {_shown(completions[0])}"
         ) from error
 

@@ -35,9 +35,9 @@ class RunState:
 
     def reset(self) -> None:
         """Begin anew, as a second `train()` of one trainer does."""
-        for one in fields(self):
-            if one.name != "clock":
-                setattr(self, one.name, one.default)
+        for counter in fields(self):
+            if counter.name != "clock":
+                setattr(self, counter.name, counter.default)
         self.clock.training_seconds = 0.0
 
     def totals(self) -> dict[str, int]:

@@ -37,10 +37,10 @@ class PassSparing(GRPOTrainer):
 
         total = next(len(argument) for argument in args if torch.is_tensor(argument))
         args_of_rows = [arg[rows] if torch.is_tensor(arg) else arg for arg in args]
-        found = compute(model, *args_of_rows, **kwargs)
+        values_of_rows = compute(model, *args_of_rows, **kwargs)
 
         # Rows without a gradient keep their place, with values that the loss multiplies by 0.
-        return [_in_their_places(values, rows, total) for values in found]
+        return [_in_their_places(values, rows, total) for values in values_of_rows]
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """TRL's; 0 without a pass where no row of the micro-batch has a gradient."""

@@ -48,7 +48,8 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
     """
 
     _tag_names = ["trl", "grpo", "pods"]  # noqa: RUF012 (TRL's own class attribute)
-    _name, _paper = "PODS", PAPER
+    _name = "PODS"
+    _paper = PAPER
 
     num_generations: int
     model: torch.nn.Module
@@ -234,7 +235,8 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
     def _select(self, rollouts: Rollouts) -> Selected:
         """Which rollouts of all prompts are kept; the same on every process."""
         selection = self.effective.selection
-        process, world = self.accelerator.process_index, self.accelerator.num_processes
+        process = self.accelerator.process_index
+        world = self.accelerator.num_processes
         scores_P_N = rollouts.rewards.scores_P_N
         if self.run_state.rollouts_generated == 0 and process == 0:
             prompts = len(scores_P_N)
@@ -345,7 +347,8 @@ class _StepMetrics(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """At the end of a step."""
-        run_state, logged = self.trainer.run_state, self.trainer._metrics["train"]
+        run_state = self.trainer.run_state
+        logged = self.trainer._metrics["train"]
         for phase, seconds in run_state.clock.last_step.items():
             logged[f"pods/seconds_{phase}"].append(seconds)
         logged["pods/peak_memory"] = [float(peak_memory())]

@@ -68,11 +68,10 @@ def group_rows(rows: Sequence[Row], order: Mapping[str, Any] | None = None) -> l
         rows_of[uid][session].append(row)
 
     order = order or {}
-    uids = sorted(rows_of, key=lambda uid: str(order.get(uid, "")))
-    return [
-        tuple(_rollout(rows_of_session) for rows_of_session in rows_of[uid].values())
-        for uid in uids
-    ]
+    groups: list[Group] = []
+    for uid in sorted(rows_of, key=lambda uid: str(order.get(uid, ""))):
+        groups.append(tuple(_rollout(of_session) for of_session in rows_of[uid].values()))
+    return groups
 
 
 def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
@@ -135,17 +134,23 @@ def _check_estimator(algorithm: Mapping[str, Any], selection: Selection, where: 
 
 def select(groups: Sequence[Group], selection: Selection, step: int) -> list[Group]:
     """The groups with the rollouts marked that the update sees in a step."""
-    scores = [[selection.score(one.reward, one.parts) for one in group] for group in groups]
-    kept = selection.select(scores, step)
-    return [
-        tuple(replace(rollout, kept=place in places) for place, rollout in enumerate(group))
-        for group, places in zip(groups, kept, strict=True)
-    ]
+    scores = []
+    for group in groups:
+        scores.append([selection.score(rollout.reward, rollout.parts) for rollout in group])
+
+    marked: list[Group] = []
+    for group, kept in zip(groups, selection.select(scores, step), strict=True):
+        marked.append(
+            tuple(replace(rollout, kept=place in kept) for place, rollout in enumerate(group))
+        )
+    return marked
 
 
 def kept_keys(groups: Sequence[Group]) -> set[str]:
     """The keys of every row of the kept rollouts."""
-    return {row.key for group in groups for one in group if one.kept for row in one.rows}
+    return {
+        row.key for group in groups for rollout in group if rollout.kept for row in rollout.rows
+    }
 
 
 def advantages(groups: Sequence[Group], baseline: Any, scale: bool) -> np.ndarray:

@@ -81,8 +81,8 @@ class _DownSampling(v1.PPOTrainer):
             batch = super()._compute_advantage(batch, metrics)
         if groups := self._pods_groups_of_ours():
             baseline = self.pods_selection.baseline
-            found = by_prompt.advantages_of_rows(groups, baseline, self._pods_scale)
-            self._pods_overwrite(found, batch.partition_id)
+            advantages = by_prompt.advantages_of_rows(groups, baseline, self._pods_scale)
+            self._pods_overwrite(advantages, batch.partition_id)
         return batch
 
     def _update_critic(self, batch: Any, metrics: dict) -> Any:
@@ -133,7 +133,8 @@ class _DownSampling(v1.PPOTrainer):
     def _pods_update_sees_m(self) -> Iterator[None]:
         """verl sizes mini-batches by rollout.n and pads a batch that is no multiple of them."""
         rollout = self.config.actor_rollout_ref.rollout
-        n, rollout.n = rollout.n, self.pods_selection.num_kept
+        n = rollout.n
+        rollout.n = self.pods_selection.num_kept
         try:
             yield
         finally:
@@ -216,10 +217,10 @@ class _DownSampling(v1.PPOTrainer):
 
 def _rows(batch: Any, data: TensorDict) -> list[Row]:
     """The rows of a batch; unscorable too is one of which the reward function says so."""
-    given = list(data.get("extra_fields", [None] * len(batch.keys)))
+    extra_fields = list(data.get("extra_fields", [None] * len(batch.keys)))
     rows = []
     for i, scores in enumerate(data["rm_scores"].unbind()):
-        fields = getattr(given[i], "data", given[i])
+        fields = getattr(extra_fields[i], "data", extra_fields[i])
         parts = dict((fields or {}).get("reward_extra_info") or {})
         row = Row(
             key=batch.keys[i],

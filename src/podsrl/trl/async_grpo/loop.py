@@ -22,6 +22,7 @@ from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError
 from podsrl.rewards import Rewards, refuse_infinite
 from podsrl.selection import Selection
+from podsrl.trl.columns import Columns
 from podsrl.trl.generation import Rollouts
 from podsrl.trl.reward_functions import checked
 
@@ -45,8 +46,8 @@ class SelectingLoop(_AsyncRolloutLoop):
     It selects once `window` groups are scored: one for a prompt rule, several for a batch rule.
     """
 
-    def __init__(self, *, selection: Selection, window: int, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, selection: Selection, window: int, **of_trl: Any) -> None:
+        super().__init__(**of_trl)
         self._selection = selection
         self._window = window
         self._waiting: list[ScoredGroup] = []  # for the window to be full
@@ -140,11 +141,14 @@ def rollouts_of(records: Sequence[Mapping[str, Any]], step: int = 0) -> Rollouts
     by_function_P_N_F = torch.tensor(
         [record["by_function"] for record in records], dtype=torch.float64
     )
-    names = ("row", "prompt_ids", "completion_ids", "completion")
+    columns: Columns = {}
+    for name in ("row", "prompt_ids", "completion_ids", "completion"):
+        columns[name] = [value for record in records for value in record[name]]
+
     return Rollouts(
         step=step,
         index=0,
-        columns={name: [value for record in records for value in record[name]] for name in names},
+        columns=columns,
         by_function_P_N_F=by_function_P_N_F,
         rewards=Rewards(
             by_function_P_N_F=by_function_P_N_F.numpy(),
@@ -158,16 +162,19 @@ def rollouts_of(records: Sequence[Mapping[str, Any]], step: int = 0) -> Rollouts
 
 def _record(scored: ScoredGroup, names_F: list[str], weights_F: list[float]) -> dict[str, Any]:
     """What is selected by and logged of a group; NaN where TRL made no row of a rollout."""
-    group, rows_N = scored.group, scored.rows_N
+    group = scored.group
+    rows_N = scored.rows_N
     metrics_N = [rows[0].metrics if rows else {} for rows in rows_N]
+    by_function_N_F = []
+    for metrics in metrics_N:
+        by_function_N_F.append([metrics.get(f"rewards/{name}", math.nan) for name in names_F])
+
     answers_N = group.reward_kwargs.get("answer", [None] * len(rows_N))
     return {
         "names": names_F,
         "weights": weights_F,
         "rewards": [metrics.get("reward", math.nan) for metrics in metrics_N],
-        "by_function": [
-            [metrics.get(f"rewards/{name}", math.nan) for name in names_F] for metrics in metrics_N
-        ],
+        "by_function": by_function_N_F,
         "row": [{"answer": answer} for answer in answers_N],
         "prompt_ids": [_prompt_of(rows[0]) if rows else [] for rows in rows_N],
         "completion_ids": group.completions_ids,

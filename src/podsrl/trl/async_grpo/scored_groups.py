@@ -18,7 +18,8 @@ class ScoredGroups:
     """
 
     def __init__(self, items: Any, summarise: Callable[[list[Record]], dict[str, float]]) -> None:
-        self._items, self._summarise = items, summarise
+        self._items = items
+        self._summarise = summarise
         self._records: list[Record] = []
 
     def get_nowait(self) -> dict[str, Any]:

@@ -64,7 +64,8 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         **options: Any,
     ) -> None:
         theirs = _worker_of_trl(trainer)
-        self._trainer, self.args = trainer, trainer.args
+        self._trainer = trainer
+        self.args = trainer.args
         self.selection = _selection(self.args, num_rollouts, options)
         self.num_rollouts = self.selection.num_rollouts
         window = self._checked_window(window)
@@ -103,19 +104,19 @@ class PODSRolloutWorker(AsyncRolloutWorker):
     def _given_to_trl(self, theirs: AsyncRolloutWorker, window: int) -> dict[str, Any]:
         """The arguments of TRL's worker, with n rollouts of a prompt under way for each m."""
         # TRL's own defaults, which a worker of the user's own may leave to it
-        given = {"environment_factory": None, "max_inflight_tasks": 128, **theirs._loop_kwargs}
-        names_F = [get_callable_name(function) for function in given["reward_funcs"]]
+        options = {"environment_factory": None, "max_inflight_tasks": 128, **theirs._loop_kwargs}
+        names_F = [get_callable_name(function) for function in options["reward_funcs"]]
         refuse_twice(names_F)
-        if given["environment_factory"] is None:  # whose own rewards go by names of their classes
+        if options["environment_factory"] is None:  # whose own rewards go by names of their classes
             weights_of(self.selection, names_F)
 
         m = self.args.num_generations
-        in_flight = given["max_inflight_tasks"]
-        given["num_generations"] = self.num_rollouts
-        given["max_inflight_tasks"] = -(-in_flight * self.num_rollouts // m)
-        given["selection"] = self.selection
-        given["window"] = window
-        return given
+        in_flight = options["max_inflight_tasks"]
+        options["num_generations"] = self.num_rollouts
+        options["max_inflight_tasks"] = -(-in_flight * self.num_rollouts // m)
+        options["selection"] = self.selection
+        options["window"] = window
+        return options
 
     def start(self) -> None:
         """TRL's; then what is scored is also logged."""

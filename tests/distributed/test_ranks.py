@@ -18,10 +18,10 @@ from accelerate.commands.config.config_args import load_config_from_file
 
 from podslab.evaluation.records import evaluations
 from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.trl.rollouts import share_of_rows
+from podsrl.trl.exchange import share_of_places
 from support.torchrun import torchrun
 
-LAUNCH = Path(__file__).parents[2] / "configs" / "launch"
+LAUNCH = Path(__file__).parents[2] / "lab" / "src" / "podslab" / "configs" / "launch"
 WORKER = str(Path(__file__).parent / "worker.py")
 ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
 
@@ -29,7 +29,7 @@ ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "accumulation": {
-        "gradient_accumulation_steps": 2, "downsampling_rule": "pass_band", "max_steps": 2,
+        "gradient_accumulation_steps": 2, "downsampling_rule": "dynamic_sampling", "max_steps": 2,
     },
     "beta": {"beta": 0.1, "max_steps": 2, "downsampling_rule": "top_advantage"},
     "max_contrast": {
@@ -40,7 +40,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "binary": True, "max_steps": 6, "gradient_accumulation_steps": ROWS // 2,
     },
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
-    "history": {"prompt_selection": "thompson", "downsampling_rule": "advantage_variance"},
     "straight": {"num_iterations": 2, "downsampling_rule": "variance_top_p"},
     "stopped": {
         "num_iterations": 2, "downsampling_rule": "variance_top_p",
@@ -127,7 +126,7 @@ def generations(outcome: dict[str, Any]) -> list[list[tuple[str, float]]]:
 @pytest.mark.slow
 def test_selection_losses_and_weights_on_two_ranks_equal_those_on_one(on_ranks):
     one, two = on_ranks(1), on_ranks(2)
-    for name in ("plain", "accumulation", "beta", "max_contrast", "history", "straight"):
+    for name in ("plain", "accumulation", "beta", "max_contrast", "straight"):
         assert generations(result(one, name)) == generations(result(two, name)), name
         assert_same_training(one, two, name)
         assert result(two, name)["aligned"]
@@ -290,7 +289,7 @@ def test_fsdp2_on_two_ranks_trains_like_one_process_and_pods_train_on_them_is_on
 
 def test_shares_cover_all_rows_once_and_are_equal():
     for total, world in itertools.product(range(1, 40), range(1, 9)):
-        shares = [share_of_rows(total, rank, world) for rank in range(world)]
+        shares = [share_of_places(total, rank, world) for rank in range(world)]
         rows = [row for share in shares for row in share]
         assert rows[:total] == list(range(total))
         assert len({len(share) for share in shares}) == 1

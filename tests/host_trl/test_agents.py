@@ -18,7 +18,7 @@ import podsrl.trl
 from podsrl.errors import RewardError, UnsupportedError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from podsrl.trl.rollouts import refuse_mixed_images
+from podsrl.trl.images import refuse_mixed_images
 from support.agent_scenarios import SCENARIOS, Counter, length, reply_to_counter, turns
 from support.agents import agent_trainer, call, questions, square
 from support.trl_runs import equal, logged, weights
@@ -269,9 +269,13 @@ def test_an_environment_that_raises_stops_training_and_loses_no_finished_step(
 
 
 def test_the_example_of_the_docs_plays_as_printed(tmp_path, monkeypatch):
-    """With a tiny model that guesses 1, 2, ..., 9, 1, ... in the rollouts of eight prompts."""
-    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
-    code = page.split("```python\n")[1].split("```")[0]
+    """With a tiny model that guesses 1, 2, ..., 9, 1, ... in the rollouts of two prompts."""
+    page = (Path(__file__).parents[2] / "docs" / "trl.md").read_text(encoding="utf-8")
+    (code,) = (
+        block.split("```")[0]
+        for block in page.split("```python\n")[1:]
+        if "environment_factory=" in block.split("```")[0]
+    )
 
     def trainer(model: str, args: dict[str, Any], **given: Any) -> Any:
         assert model == "Qwen/Qwen3-0.6B"
@@ -286,11 +290,11 @@ def test_the_example_of_the_docs_plays_as_printed(tmp_path, monkeypatch):
     monkeypatch.setattr(podsrl.trl, "PODSTrainer", trainer)
     exec(code, {"__name__": "page"})
     table = RunFolder(tmp_path).rollouts(1).to_pydict()
-    right = [row % 9 == row // 4 for row in range(32)]  # the secrets are 1, ..., 8
+    right = [row % 9 == row // 16 for row in range(32)]  # 16 rollouts each; the secrets are 1 and 2
     assert table["reward"] == [float(one) for one in right]
-    # five of the eight prompts have a right answer, which is kept
+    # two of the sixteen guesses of each prompt are right; they are kept, and two wrong ones
     assert sum(table["kept"]) == 8
-    assert sum(kept and one for kept, one in zip(table["kept"], right, strict=True)) == 5
+    assert sum(kept and one for kept, one in zip(table["kept"], right, strict=True)) == 4
     assert "Call guess until you are right." in table["prompt"][0]
     assert json.loads(table["turns"][1])[1] == {"role": "tool", "name": "guess", "text": "lower"}
 

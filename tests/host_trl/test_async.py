@@ -30,12 +30,12 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
-from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS, RunFolder
+from podsrl.rules import register_rule
 from podsrl.trl import PODSRolloutWorker
-from podsrl.trl.rollout_loop import SCORED, SelectingLoop
-from podsrl.trl.rollout_worker import ScoredGroups
+from podsrl.trl.async_grpo.loop import SCORED, SelectingLoop
+from podsrl.trl.async_grpo.scored_groups import ScoredGroups
 from support.agents import questions, text_model
 from support.async_runs import down, letters, lower, on_cpu, short, text_of
 from support.vllm_stand_in import PolicyServer, serving
@@ -272,7 +272,7 @@ def test_a_rule_of_ones_own_is_taken_along_to_the_other_process(worker, loop_of)
             ["1", "2", "3", "4"] if "lower" in rule else ["aa", "b1", "c2", "d22"]
         )
     register_rule("lowest_of_this_test", lower)
-    assert loop_of(worker(rule="lowest_of_this_test"))._selection.rule is lower
+    assert loop_of(worker(rule="lowest_of_this_test"))._selection.rule.function is lower
 
 
 def test_a_reward_function_that_fails_is_named_with_the_step(worker, loop_of):

@@ -36,7 +36,7 @@ from support.async_runs import letters
         ({"num_generations": 0}, InvalidInputError, r"m=0; allowed: 2 <= m <= 8"),
         ({"num_generations": 1}, InvalidInputError, r"m=1; allowed: .*rule=max_contrast"),
         ({"m": 4}, InvalidInputError, r"m=4 is num_generations of AsyncGRPOConfig; set that"),
-        ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: m, rule"),
+        ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: method, m, rule"),
         ({"rule": "best"}, PodsError, r"unknown rule 'best'"),
         ({"rule": "max_contrast", "window": 0}, InvalidInputError, r"window=0 with num_generat"),
         (

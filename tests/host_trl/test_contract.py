@@ -24,7 +24,7 @@ asks_by_argument = pytest.mark.skipif(
     Version(trl.__version__) < Version("1.15"),
     reason="before TRL 1.15 its engine is asked for self.num_generations; test_vllm shows it",
 )
-CHANGED = "TRL changed GRPOTrainer.{}: podsrl.trl relies on it, see docs/results/versions.md"
+CHANGED = "TRL changed GRPOTrainer.{}: podsrl.trl relies on it, see results/versions.md"
 
 
 def test_the_installed_trl_is_of_the_tested_range():

@@ -15,7 +15,7 @@ from podslab.evaluation import sampling as runner
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig, PODSTrainer
-from podsrl.trl.config import check_arguments
+from podsrl.trl.check_arguments import check_arguments
 from support.trl_runs import equal, logged, weights
 
 
@@ -76,7 +76,7 @@ def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer
     trainer._calculate_rewards = counted
     trainer.train()
     assert scored == [(8, 8), (32, 32), (32, 32)]  # the kept ones, and two evaluation batches
-    assert trainer.rollouts_generated == 16
+    assert trainer.run_state.rollouts_generated == 16
 
 
 def test_two_reward_functions_of_one_name_are_refused(make_trainer):
@@ -102,7 +102,7 @@ def test_several_optimiser_steps_per_generation_generate_once(make_trainer):
     generated = [entry["pods/rollouts_generated"] for entry in logged(trainer)]
     # 4 groups of 8, drawn once, then used for 2 slices x 2 passes (metrics carry over)
     assert generated == [32.0] * len(generated)
-    assert trainer.rollouts_trained == 16
+    assert trainer.run_state.rollouts_trained == 16
 
 
 def test_fewer_prompts_than_a_generation_takes_are_refused(make_trainer, dataset):

@@ -10,7 +10,7 @@ from test_selection_in_training import assert_weights_moved_by_the_gradient, rec
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
-from podsrl.trl.rollouts import without_zero_advantage_rows
+from podsrl.trl.spare_passes import without_zero_advantage_rows
 from support.trl_runs import count_passed_rows, equal, logged, table_of, weights
 
 #: The update sees 12 rows of three prompts, or of twelve with `MEAN`.

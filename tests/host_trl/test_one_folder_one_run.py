@@ -146,7 +146,7 @@ def test_a_resume_with_another_selection_is_told_and_the_earlier_settings_stay(
         "goes on after step 2",
         "num_rollouts 8 -> 12",
         "downsampling_rule 'max_variance' -> 'max_reward'",
-        "reward_weights None -> [1.0, 0.5]",
+        "reward_weights [1.0] -> [1.0, 0.5]",
         "reward_functions ['digits'] -> ['digits', 'odd']",
         "keeps the earlier config",
     ):

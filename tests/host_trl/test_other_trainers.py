@@ -94,10 +94,11 @@ def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
     assert trainer.optimizer_of_axolotl
     assert trainer.args.sample_packing
     assert trainer.args.learning_rate == FILE["learning_rate"]
-    assert (trainer.selection.rule, trainer.selection.baseline) == ("max_reward", "group")
+    selection = trainer.effective.selection
+    assert (selection.rule, selection.baseline) == ("max_variance", "kept")
     written = RunFolder(tmp_path).rollouts(1)
     assert written is not None
-    assert written.num_rows == 4 * 8  # of eight prompts, and eight of them kept
+    assert written.num_rows == 32  # of one prompt, and eight of them kept
     assert sum(written["kept"].to_pylist()) == 8
 
 

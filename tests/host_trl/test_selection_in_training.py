@@ -283,7 +283,7 @@ def test_a_rule_may_be_defined_anew_and_needs_a_name(tmp_path):
     other = FunctionType(first_ones.__code__, globals())
     try:
         assert given(first_ones) == given(other) == f"{__name__}:first_ones"
-        assert podsrl.RULES[f"{__name__}:first_ones"] is other
+        assert podsrl.RULES[f"{__name__}:first_ones"].function is other
     finally:
         podsrl.RULES.pop(f"{__name__}:first_ones")
     with pytest.raises(InvalidInputError, match="a function with a name"):

@@ -12,8 +12,8 @@ import podsrl
 from podsrl.errors import InvalidInputError
 
 NAMES = {
-    "__version__", "batch_rule", "downsample", "downsample_batch", "group_advantages",
-    "register_rule", "PodsError", "RULES", "Selection",
+    "__version__", "downsample", "downsample_batch", "group_advantages", "register_rule", "rule",
+    "METHODS", "PodsError", "RULES", "Selection",
 }  # fmt: skip
 NAMES_OF_TRL = {"PODSConfig", "PODSRolloutWorker", "PODSTrainer"}
 

@@ -1,4 +1,4 @@
-"""What a comparison looks like while it runs: one line that changes, and one for each finished run."""
+"""What a comparison looks like while it runs: a line that changes, and one for each ended run."""
 
 import shutil
 import sys

@@ -209,6 +209,7 @@ def test_the_demo_prints_its_table_and_a_second_one_goes_beside_it(quick_demo, t
     assert (tmp_path / "shown" / "pods" / "seed-0" / "metrics.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_killed_demo_goes_on_and_more_seeds_are_added_to_a_finished_one(
     quick_demo, tmp_path, capsys
 ):
@@ -232,6 +233,7 @@ def test_a_killed_demo_goes_on_and_more_seeds_are_added_to_a_finished_one(
         assert RunFolder(folder / name / f"seed-{seed}").finished() is not None
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_are_finished(quick_demo, tmp_path, capsys):
     behave(tmp_path, grpo="kill")
     assert main(quick_demo) == 1
@@ -239,6 +241,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_finished(quick_demo, tmp_p
     assert finished(tmp_path / "shown") == ["grpo_ga", "pods", "max_contrast"]
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_are_trained_side_by_side(quick_demo, tmp_path):
     behave(tmp_path, grpo="hold", grpo_ga="hold")
     process = pods(quick_demo, tmp_path / "log")

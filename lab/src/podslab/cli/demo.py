@@ -165,7 +165,7 @@ def _labels(spec: "ComparisonSpec") -> dict[str, str]:
 
 
 def _in_a_folder(spec: "ComparisonSpec") -> "ComparisonSpec":
-    """The comparison in its own folder if that is new or holds an unfinished one, else beside it."""
+    """The comparison in its folder if that is new or holds an unfinished one, else beside it."""
     for number in itertools.count(1):
         name = spec.folder.name if number == 1 else f"{spec.folder.name}-{number}"
         here = replace(spec, folder=spec.folder.with_name(name))

@@ -135,30 +135,35 @@ def test_several_seeds_are_shown_as_their_mean_with_the_least_and_the_most():
 
 
 def test_that_pods_does_not_lead_is_said():
-    arms = [arm("GRPO", [0.2], [0.9]), arm("GRPO-GA", [0.3], [0.1]), arm("PODS", [0.4], [0.52])]
+    arms = [arm("GRPO", [0.2], [0.9]), arm("GRPO-GA", [0.3], [0.1]), arm("PODS", [0.45], [0.52])]
     said = verdict(arms, "After 40 s", {a.label: a.end for a in arms})
     assert said == (
         "After 40 s GRPO has the most right answers, 90 %. PODS does not lead: it has 52 %,"
-        " 38 points less than GRPO and 42 points more than GRPO-GA."
+        " ahead of GRPO-GA (10 %), behind GRPO (90 %)."
     )
     said = verdict(arms, "After 10 s", {a.label: a.early for a in arms})
-    assert said.startswith("After 10 s PODS has the most right answers, 40 %: 20 points more than")
-    assert "does not lead" not in said
+    assert said == (
+        "After 10 s PODS has the most right answers, 45 %: ahead of GRPO (20 %) and GRPO-GA (30 %)."
+    )
 
 
 def test_what_so_few_answers_cannot_tell_is_called_level():
-    arms = [arm("GRPO", [0.5], [0.5]), arm("PODS", [0.5], [0.58])]
+    def said(answers: int) -> str:
+        arms = [arm("GRPO", [0.5], [0.5], answers), arm("PODS", [0.5], [0.58], answers)]
+        return demo.summary(arms, 40.0)
+
     # one standard error of a difference: sqrt(0.25 / 256 + 0.2436 / 256) = 4.4 points; 8 < 8.8
-    assert "level, as far as 256 answers tell" in verdict(arms, "", {a.label: a.end for a in arms})
-    assert "as much as GRPO" in verdict(arms, "", {a.label: a.early for a in arms})
-    more = [arm("GRPO", [0.5], [0.5], 1024), arm("PODS", [0.5], [0.58], 1024)]
-    assert "level" not in verdict(more, "", {a.label: a.end for a in more})
+    assert "After 40 s PODS has the most right answers, 58 %: level with GRPO (50 %)." in said(256)
+    assert "Level: closer than 256 answers can tell" in said(256)
+    assert "After 40 s PODS has the most right answers, 58 %: ahead of GRPO (50 %)." in said(1024)
 
 
-def test_of_several_seeds_it_is_said_in_how_many_pods_is_ahead():
-    arms = [arm("GRPO", [0.5] * 3, [0.5, 0.5, 0.6]), arm("PODS", [0.5] * 3, [0.55, 0.58, 0.4])]
-    said = verdict(arms, "After 40 s", {a.label: a.end for a in arms})
-    assert "2 points less than GRPO (ahead in 2 of 3 seeds)" in said
+def test_of_several_seeds_an_arm_is_ahead_if_it_is_in_all():
+    ends = {"PODS": [0.55, 0.58, 0.4], "GRPO": [0.5, 0.5, 0.6], "GRPO-GA": [0.1, 0.2, 0.3]}
+    arms = [arm(label, end, end) for label, end in ends.items()]
+    said = demo.summary(arms, 40.0)
+    assert "it has 51 %, ahead of GRPO-GA (20 %), level with GRPO (53 %)." in said
+    assert "Level: ahead in some seeds only." in said
 
 
 # ---- the command; its runs' processes import no torch --------------------------------------------
@@ -227,7 +232,7 @@ def test_a_killed_demo_goes_on_and_more_seeds_are_added_to_a_finished_one(
     assert (folder / "grpo" / "seed-0" / "metrics.jsonl").read_bytes() == before
 
     assert main([*quick_demo, "--seeds", "2"]) == 0
-    assert "in 2 seeds" in (said := capsys.readouterr().out) or "of 2 seeds" in said
+    assert ", 2 seeds; evaluations are not counted" in capsys.readouterr().out
     assert (folder / "grpo" / "seed-0" / "metrics.jsonl").read_bytes() == before
     for name, seed in itertools.product(ARMS, (0, 1)):
         assert RunFolder(folder / name / f"seed-{seed}").finished() is not None

@@ -119,19 +119,14 @@ def run(args: argparse.Namespace) -> int:
 
 def summary(arms: Sequence["ArmInWords"], seconds: float) -> str:
     """The table of the arms, and what it says, in words."""
-    from podslab.report.arms_in_words import table, verdict
+    from podslab.report.arms_in_words import level_in_words, table, verdict
 
-    early = {arm.label: arm.early for arm in arms}
-    end = {arm.label: arm.end for arm in arms}
-    return "\n".join(
-        [
-            table(arms, seconds),
-            "",
-            verdict(arms, f"After {seconds / 4:g} s", early),
-            verdict(arms, f"After {seconds:g} s", end),
-            ELSEWHERE,
-        ]
-    )
+    early = verdict(arms, f"After {seconds / 4:g} s", {arm.label: arm.early for arm in arms})
+    end = verdict(arms, f"After {seconds:g} s", {arm.label: arm.end for arm in arms})
+    parts = [table(arms, seconds), "", early, end]
+    if "level with" in early + end:
+        parts.append(level_in_words(arms))
+    return "\n".join([*parts, ELSEWHERE])
 
 
 def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:

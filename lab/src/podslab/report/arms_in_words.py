@@ -104,42 +104,52 @@ def _share(values: Sequence[float]) -> str:
 def verdict(arms: Sequence[ArmInWords], when: str, shares: Mapping[str, Sequence[float]]) -> str:
     """Who leads at one moment, and where PODS stands, computed from the numbers.
 
+    Of one seed, two arms are level if they differ by less than two standard errors of what was
+    counted. Of several seeds, if each is ahead of the other in one of them, or nowhere.
+
     Args:
         arms: all arms, among them one that is labelled PODS.
         when: the moment in words, such as "After 10 s".
         shares: the share of right answers of each arm at that moment, one per seed, by label.
 
     Returns:
-        Two sentences, such as "After 10 s max_contrast has most right answers, 41 %. PODS does not
-        lead: it has 29 %, 7 points more than GRPO (level, as far as 256 answers tell)."
+        One or two sentences, such as "After 10 s max_contrast has the most right answers, 41 %.
+        PODS does not lead: it has 29 %, level with GRPO (22 %), behind max_contrast (41 %)."
     """
-    mean = {label: fmean(values) for label, values in shares.items()}
-    best = max(mean, key=lambda label: mean[label])
-    pods, seeds = shares["PODS"], len(shares["PODS"])
     answers = next(arm.answers for arm in arms if arm.label == "PODS")
-
-    compared = []
+    mean = {label: fmean(values) for label, values in shares.items()}
+    stands: dict[str, list[str]] = {"ahead of": [], "level with": [], "behind": []}
     for label, values in shares.items():
-        if label == "PODS":
-            continue
-        points = round(100 * mean["PODS"]) - round(100 * mean[label])
-        words = f"{abs(points)} points {'more' if points > 0 else 'less'} than {label}"
-        words = f"as much as {label}" if points == 0 else words
-        if seeds > 1:
-            ahead = sum(mine > theirs for mine, theirs in zip(pods, values, strict=True))
-            words += f" (ahead in {ahead} of {seeds} seeds)"
-        elif points and _level(mean["PODS"], mean[label], answers):
-            words += f" (level, as far as {answers} answers tell)"
-        compared.append(words)
+        if label != "PODS":
+            how = _stands(shares["PODS"], values, answers)
+            stands[how].append(f"{label} ({100 * mean[label]:.0f} %)")
+    others = ", ".join(f"{how} {_listed(names)}" for how, names in stands.items() if names)
 
-    others = f"{', '.join(compared[:-1])} and {compared[-1]}" if compared[1:] else compared[0]
+    best = max(mean, key=lambda label: mean[label])
     leads = f"{when} {best} has the most right answers, {100 * mean[best]:.0f} %"
     if best == "PODS":
         return f"{leads}: {others}."
     return f"{leads}. PODS does not lead: it has {100 * mean['PODS']:.0f} %, {others}."
 
 
-def _level(one: float, other: float, answers: int) -> bool:
-    """Is the difference of two shares within what so few answers can tell apart?"""
-    variance = sum(share * (1.0 - share) / answers for share in (one, other))
-    return abs(one - other) < _SURE * math.sqrt(variance)
+def level_in_words(arms: Sequence[ArmInWords]) -> str:
+    """What `verdict` calls level."""
+    if len(arms[0].end) > 1:
+        return "Level: ahead in some seeds only."
+    return f"Level: closer than {arms[0].answers} answers can tell (two standard errors)."
+
+
+def _stands(pods: Sequence[float], others: Sequence[float], answers: int) -> str:
+    """Where PODS stands to another arm: ahead of it, level with it, or behind it."""
+    differences = [mine - theirs for mine, theirs in zip(pods, others, strict=True)]
+    least = 0.0
+    if len(differences) == 1:
+        variance = sum(share * (1.0 - share) / answers for share in (pods[0], others[0]))
+        least = _SURE * math.sqrt(variance)
+    if all(difference > least for difference in differences):
+        return "ahead of"
+    return "behind" if all(difference < -least for difference in differences) else "level with"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else names[0]

@@ -8,7 +8,7 @@ from podsrl.errors import InvalidInputError
 
 @dataclass(frozen=True)
 class TinySettings:
-    """Size of the model and its warm start; the defaults are those of `pods demo`.
+    """Size of the model and its warm start; the defaults are those of the config `arithmetic`.
 
     A sampled answer is right about (1 - noise) ** columns of the time: no slip in any column.
 

@@ -137,10 +137,14 @@ def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, 
 @pytest.mark.parametrize("scenario", ["tools", "environments"])
 def test_rollouts_of_agents_are_chosen_across_the_batch_as_others_are(scenario, tmp_path):
     trainer = agent_trainer(
-        3, tmp_path, **SCENARIOS[scenario],
-        num_generations=1, downsampling_rule="max_contrast", per_device_train_batch_size=8,
+        3,
+        tmp_path,
+        **SCENARIOS[scenario],
+        num_generations=1,
+        downsampling_rule="max_contrast",
+        per_device_train_batch_size=8,
         max_steps=2,
-    )  # fmt: skip
+    )
     seen: list[int] = []
 
     def record(model: Any, args: Any, kwargs: Any) -> None:
@@ -176,9 +180,14 @@ def patches(out: dict[str, Any], count: int) -> list[int]:
 def test_environments_are_as_many_as_rollouts_after_10_steps(tmp_path):
     Counter.made = 0
     trainer = agent_trainer(
-        4, tmp_path, reply_to_counter, environment_factory=Counter, max_steps=10,
-        num_generations=2, per_device_train_batch_size=2,
-    )  # fmt: skip
+        4,
+        tmp_path,
+        reply_to_counter,
+        environment_factory=Counter,
+        max_steps=10,
+        num_generations=2,
+        per_device_train_batch_size=2,
+    )
     trainer.train()
     assert Counter.made == 4
     assert len(trainer._sync_tool_dicts) == 2
@@ -228,9 +237,17 @@ def test_a_tool_that_returns_very_much_or_is_interrupted_leaves_a_readable_run(t
         return "done" if turns(read) else call("tool", a=row % 4)
 
     trainer = agent_trainer(
-        2 * M, tmp_path, reply, tools=[tool], reward_funcs=[length], train_dataset=questions(),
-        save_strategy="steps", save_steps=1, max_steps=3, per_device_train_batch_size=M,
-    )  # fmt: skip
+        2 * M,
+        tmp_path,
+        reply,
+        tools=[tool],
+        reward_funcs=[length],
+        train_dataset=questions(),
+        save_strategy="steps",
+        save_steps=1,
+        max_steps=3,
+        per_device_train_batch_size=M,
+    )
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
     run = RunFolder(tmp_path)
@@ -256,9 +273,14 @@ def test_an_environment_that_raises_stops_training_and_loses_no_finished_step(
 
     monkeypatch.setattr(Counter, fails, failing)
     trainer = agent_trainer(
-        2 * M, tmp_path, reply_to_counter, environment_factory=Counter, max_steps=3,
-        save_strategy="steps", save_steps=1,
-    )  # fmt: skip
+        2 * M,
+        tmp_path,
+        reply_to_counter,
+        environment_factory=Counter,
+        max_steps=3,
+        save_strategy="steps",
+        save_steps=1,
+    )
     with pytest.raises(error, match="the browser is gone"):
         trainer.train()
     run = RunFolder(tmp_path)

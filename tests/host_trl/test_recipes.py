@@ -74,8 +74,10 @@ def test_the_script_of_the_readme_trains_what_it_says(tiny_model, tmp_path, monk
     """As it is, but with a smaller model, two steps and no GPU."""
     script = ROOT / "examples" / "first_run.py"
     code = script.read_text(encoding="utf-8")
-    changes = {"Qwen/Qwen2.5-0.5B-Instruct": str(tiny_model),
-               "max_steps=200": "max_steps=2, use_cpu=True"}  # fmt: skip
+    changes = {
+        "Qwen/Qwen2.5-0.5B-Instruct": str(tiny_model),
+        "max_steps=200": "max_steps=2, use_cpu=True",
+    }
     for written, put in changes.items():
         assert code.count(written) == 1
         code = code.replace(written, put)

@@ -35,9 +35,12 @@ def test_what_is_kept_follows_the_selection_weights_and_what_is_trained_the_rewa
     make_trainer,
 ):
     trainer = make_trainer(
-        12, reward_funcs=[outcome, form], reward_weights=[1.0, 0.1], max_steps=1,
+        12,
+        reward_funcs=[outcome, form],
+        reward_weights=[1.0, 0.1],
+        max_steps=1,
         selection_weights=[1.0, 0.0],
-    )  # fmt: skip
+    )
     trainer.train()
     table = table_of(trainer)
     np.testing.assert_allclose(
@@ -105,9 +108,12 @@ def test_how_closely_the_update_follows_each_part_is_logged(make_trainer):
 
 def test_each_part_normalised_by_itself_works_with_fewer_kept_than_generated(make_trainer):
     trainer = make_trainer(
-        12, reward_funcs=[outcome, form], reward_weights=[1.0, 0.5], max_steps=1,
+        12,
+        reward_funcs=[outcome, form],
+        reward_weights=[1.0, 0.5],
+        max_steps=1,
         multi_objective_aggregation="normalize_then_sum",
-    )  # fmt: skip
+    )
     trainer.train()
     table = table_of(trainer)
     parts = table[["rewards/outcome", "rewards/form"]].to_numpy().reshape(2, 12, 2)

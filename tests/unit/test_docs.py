@@ -125,8 +125,12 @@ def problems_of_pytest(words: list[str]) -> list[str]:
             found += [] if (ROOT / word).exists() else [f"no such file: {word}"]
         if i and words[i - 1] == "-k":
             files = [f for f in words[:i] if f.startswith("tests") and (ROOT / f).exists()]
-            text = [p.read_text() for f in files for p in [ROOT / f, *(ROOT / f).rglob("*.py")]
-                    if p.is_file()]  # fmt: skip
+            text = [
+                p.read_text()
+                for f in files
+                for p in [ROOT / f, *(ROOT / f).rglob("*.py")]
+                if p.is_file()
+            ]
             known = re.search(rf"def test_\w*{word}", "\n".join(text))
             found += [] if known else [f"-k {word} finds no test"]
     return found
@@ -186,14 +190,22 @@ def commands_in(text: str) -> list[str]:
 
 def test_the_checks_find_what_does_not_exist():
     wrong = [
-        "pods plan runs/a", "pods train --config arithmetic --num_rollout 8",
-        "pods compare --config compare/arithmetik", "make tests", "make docs FOLDER=x",
-        "nox -s verl evidense", "python -m benchmarks.fast", "python -m benchmarks.speed --fast",
-        "pytest tests/unit/test_nothing.py", "pytest tests/unit -k nothing_like_this_is_there",
+        "pods plan runs/a",
+        "pods train --config arithmetic --num_rollout 8",
+        "pods compare --config compare/arithmetik",
+        "make tests",
+        "make docs FOLDER=x",
+        "nox -s verl evidense",
+        "python -m benchmarks.fast",
+        "python -m benchmarks.speed --fast",
+        "pytest tests/unit/test_nothing.py",
+        "pytest tests/unit -k nothing_like_this_is_there",
         "accelerate launch --num_processes 2 -m podsrl.cli training",
-        "python examples/gsm8k_2gpu.py", "bash examples/verl/gsm8k_8gpu.sh",
-        "pip install 'podsrl[trl,nothing]'", "pip install 'podsrl-lab[trl]'",
-    ]  # fmt: skip
+        "python examples/gsm8k_2gpu.py",
+        "bash examples/verl/gsm8k_8gpu.sh",
+        "pip install 'podsrl[trl,nothing]'",
+        "pip install 'podsrl-lab[trl]'",
+    ]
     assert [command for command in wrong if not problems_of(command)] == []
     right = [
         "pods train --config arithmetic --dry-run --learning_rate 1e-5",
@@ -300,10 +312,15 @@ def test_the_navigation_names_every_page():
 
 #: Pages that show how to begin.
 LEADING = (
-    "README.md", "AGENTS.md", "docs/README.md", "docs/trl.md", "docs/verl.md",
-    "docs/other-trainers.md", "contrib/trl-docs/pods_integration.md",
+    "README.md",
+    "AGENTS.md",
+    "docs/README.md",
+    "docs/trl.md",
+    "docs/verl.md",
+    "docs/other-trainers.md",
+    "contrib/trl-docs/pods_integration.md",
     "contrib/trl-docs/paper_index.md",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("name", LEADING)
@@ -314,8 +331,11 @@ def test_the_first_settings_that_a_page_shows_are_the_papers_method(name):
     assert re.findall(r"method|rule|baseline|max_\w+(?=\")", first) == []  # the defaults are PODS
 
 
-GUIDES = ["AGENTS.md", "README.md", *(f"docs/{name}.md" for name in
-          ("trl", "verl", "other-trainers", "methods", "reading", "faq"))]  # fmt: skip
+GUIDES = [
+    "AGENTS.md",
+    "README.md",
+    *(f"docs/{name}.md" for name in ("trl", "verl", "other-trainers", "methods", "reading", "faq")),
+]
 
 
 @pytest.mark.parametrize("name", GUIDES)

@@ -14,7 +14,7 @@ from podslab.tasks.answers import Answers
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "benchmarks" / "methods").rglob("*.yaml"))
 METHODS = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in FILES}
 

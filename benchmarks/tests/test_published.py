@@ -12,8 +12,8 @@ from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
 from podsrl.errors import InvalidInputError
 
-SAMPLE = Path(__file__).parents[3] / "tests" / "data" / "published"
-PAPER = Path(__file__).parents[4] / "shared" / "data" / "paper_results"
+SAMPLE = Path(__file__).parents[2] / "tests" / "data" / "published"
+PAPER = Path(__file__).parents[3] / "shared" / "data" / "paper_results"
 paper = pytest.mark.skipif(not PAPER.is_dir(), reason=f"no published results in {PAPER}")
 
 
@@ -293,7 +293,7 @@ def test_exports_with_one_arm_only_are_refused(tmp_path):
 
 
 def test_curves_that_were_kept_give_the_same_speed_up(tmp_path):
-    (comparison, *_) = read_published(Path(__file__).parents[3] / "tests" / "data" / "published")
+    (comparison, *_) = read_published(Path(__file__).parents[2] / "tests" / "data" / "published")
     keep([comparison], tmp_path / "published.json")
     kept = read_kept(tmp_path / "published.json")[comparison.title]
     reference, pods = (arm.curves for arm in comparison.arms)
@@ -303,7 +303,7 @@ def test_curves_that_were_kept_give_the_same_speed_up(tmp_path):
 
 
 def test_the_five_settings_of_the_authors_are_kept_with_every_run():
-    kept = read_kept(Path(__file__).parents[3] / "results" / "published.json")
+    kept = read_kept(Path(__file__).parents[2] / "results" / "published.json")
     runs = {
         title: [len(arm.seeds) for arm in arms.values()]
         for title, arms in kept.items()

@@ -21,10 +21,10 @@ Floats = npt.NDArray[np.float64]
 
 #: The comparisons, and what each is a small version of.
 EXPERIMENTS = {
-    "small-v1": "GRPO against PODS, 32 → 16, as in the first version's figure",
-    "small-settings": "GRPO, GRPO-GA and PODS, 64 → 16, as in settings (a) to (f)",
+    "small-v1": "The first version's figure",
+    "small-settings": "Settings (a) to (f)",
     "small-sizes": "How many are generated and kept",
-    "small-rules": "Which are kept: the rules, 64 → 16",
+    "small-rules": "Which are kept: the rules",
 }
 WORDS = {
     "grpo": "GRPO 16 → 16",

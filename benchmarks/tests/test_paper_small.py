@@ -13,7 +13,7 @@ from benchmarks.paper.__main__ import comparisons
 from benchmarks.paper.page import EXPERIMENTS, write_page
 from podslab.training.config_file import read_config
 
-RESULTS = Path(__file__).parents[3] / "results" / "paper"
+RESULTS = Path(__file__).parents[2] / "results" / "paper"
 
 
 def test_every_arm_and_seed_of_the_experiments_is_run_once():

@@ -26,7 +26,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
 	@echo "more: $(BIN)/nox -l"
 
-demo: $(READY) ## watch GRPO-PODS learn on a CPU, in minutes
+demo: $(READY) ## the comparison of the paper on a CPU: GRPO, GRPO-GA and PODS, in minutes
 	$(BIN)/pods demo
 
 test: $(READY) ## the tests of the library and of the laboratory: about 8 minutes of processor time

@@ -5,8 +5,8 @@ is first shown worked solutions, in supervised training with TRL; then it learns
 
     python examples/char_count.py      # 2 minutes on two cores: makes runs/char-count/start
     pods train --config numbers --task examples/char_count.py \\
-        --model_name_or_path runs/char-count/start --output_dir runs/char-count/selected \\
-        --max_completion_length 80 --evaluation_problems 256 --max_steps 30
+        --model_name_or_path runs/char-count/start --output_dir runs/char-count/pods \\
+        --max_completion_length 80 --learning_rate 5e-6 --evaluation_problems 256 --max_steps 30
 """
 
 import random

@@ -96,10 +96,13 @@ _FORM = {
 _EVERY = {**_FORM, "form_reward": "every", "reward_weights": [1.0, 0.1, 0.1]}
 _WRONG = {**_FORM, "form_reward": "wrong", "reward_weights": [1.0, 1.0, 1.0]}
 _HARD = {"tiny_options": {"min_columns": 2, "max_columns": 7, "noise": 0.5, "steps": 500}}
-#: What `numbers.yaml` sets for its own rule, set back.
+#: What differs from `numbers.yaml`.
 _PRETRAINED = {
+    "num_rollouts": 8,
     "num_generations": 8,
     "downsampling_rule": "max_variance",
+    "loss_type": "dapo",
+    "mask_truncated_completions": True,
     "advantage_baseline": "kept",
     "skip_zero_advantage": False,
     "evaluation_problems": 96,

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.small_model import SMALL
 from benchmarks.speed.numbers import Limit, Spread, ratio, spread, table
 from benchmarks.speed.probe import BOOKKEEPING, PHASES
 from benchmarks.speed.trainers import VARIANTS, Setting
 from benchmarks.speed.turns import measure_in_turns
 from podslab.models.tiny import TinySettings
+from podslab.models.tiny.settings import SMALL
 from podslab.report.durations import duration
 
 #: The update of PODS over that of GRPO-GA and of GRPO; its peak memory over that of GRPO.

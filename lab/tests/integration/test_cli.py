@@ -278,29 +278,3 @@ def test_a_field_and_its_value_may_stand_apart_before_a_verbs_own_words(config, 
     apart = fails(["recommend", "--config", config(), "--num_rollouts", "1"], capsys)
     assert "num_rollouts=1; allowed: at least 2" in apart
     assert apart == fails(["recommend", "--num_rollouts=1", "--config", config()], capsys)
-
-
-@pytest.mark.slow
-def test_the_demo_leaves_everything_it_names_and_a_second_one_goes_beside_it(
-    tiny_model, capsys, tmp_path
-):
-    flags = ["--output-dir", str(tmp_path / "demo"), "--model_name_or_path", str(tiny_model)]
-    flags += ["--task_options", '{"min_columns": 2, "max_columns": 2}', "--num_rollouts", "8"]
-    flags += ["--num_generations", "4", "--per_device_train_batch_size", "8", "--max_steps", "2"]
-    flags += ["--evaluation_problems", "8", "--evaluation_steps", "1", "--save_steps", "1"]
-    assert main(["demo", *flags]) == 0
-    printed = capsys.readouterr().out
-    for line in ("before   answer", "after    answer", "+-", "report.html"):
-        assert line in printed
-    folder = tmp_path / "demo"
-    for name in (
-        "config.yaml", "metrics.jsonl", "evaluations.jsonl", "rollouts/step_000001.parquet",
-        "figures/accuracy.png", "report.html", "checkpoint-2/model.safetensors", "finished.json",
-    ):  # fmt: skip
-        assert (folder / name).stat().st_size > 0, name
-        assert name.split("/")[0] in printed or name in ("evaluations.jsonl", "finished.json")
-    before = (folder / "metrics.jsonl").read_bytes()
-    assert main(["demo", *flags]) == 0
-    assert f"this one goes to {tmp_path / 'demo-2'}" in capsys.readouterr().out
-    assert (tmp_path / "demo-2" / "finished.json").is_file()
-    assert (folder / "metrics.jsonl").read_bytes() == before

@@ -32,6 +32,6 @@ def test_a_committed_notebook_was_run_in_order_without_errors_and_is_small(path)
     said = printed(nbformat.reads(text, as_version=4).cells)
     now = {
         "quickstart": "group right said reward",
-        "your_own_task": "1 of 4 per prompt by max_reward",
+        "your_own_task": "8 of 32 per prompt by max_variance",
     }
     assert now[path.stem] in " ".join(said.split())

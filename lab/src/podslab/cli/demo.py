@@ -1,100 +1,215 @@
-"""`pods demo`: see GRPO-PODS learn, on a CPU, in minutes."""
+"""`pods demo`: the paper's comparison on a CPU, in minutes, at equal training time."""
 
 import argparse
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from podslab.training.run import Data
-    from podslab.training.spec import Spec
+    from podslab.comparison.comparison import ComparisonSpec
+    from podslab.report.arms_in_words import ArmInWords
 
-SUMMARY = "watch GRPO-PODS teach a small model, on a CPU, in minutes"
-TAKES_FIELDS = True
+SUMMARY = "compare GRPO, GRPO-GA, PODS and a choice across prompts, on a CPU, in minutes"
 
-#: The shipped config of each model, and what there is to say of it.
-MODELS = {
-    "tiny": ("arithmetic", "A small model can add, but slips: training makes it surer."),
-    "smollm2": ("numbers", "A pretrained model talks where a number alone is asked for."),
+
+@dataclass(frozen=True)
+class Demo:
+    """A comparison that is shipped, and what there is to say of it.
+
+    config: as for `pods compare --config`. setting: what is trained. minutes: for each seed, where
+    two runs are trained side by side on two cores, without what is made once.
+    """
+
+    config: str
+    setting: str
+    minutes: int
+
+
+#: By the name of the model.
+DEMOS = {
+    "tiny": Demo(
+        "demo",
+        "A model of 0.8 million parameters adds two numbers of 2 to 7 digits, and slips in every"
+        " second digit. Answers are short, and updating costs more than generating.",
+        minutes=3,
+    ),
+    "smollm2": Demo(
+        "demo-smollm2",
+        "SmolLM2-135M-Instruct is asked for a number, and talks. Right is an answer with one number"
+        " in it, the right one. One learning rate for all, tuned for none of them.",
+        minutes=15,
+    ),
 }
-SHOWN = 10  # problems of which the answers before and after are printed
+#: Where the order of the arms is known to be another one.
+ELSEWHERE = (
+    "The order is another one elsewhere: with long answers, where generating is expensive; on easy"
+    " questions; and later in training, where GRPO is often level with PODS."
+)
+#: What an arm does with its rollouts, after their numbers.
+_HOW = {
+    "grpo": "all are trained",
+    "grpo_ga": "all are trained, by gradient accumulation",
+    "pods": "trained are the {trained} whose rewards vary most: the paper's method",
+    "max_contrast": "trained are {trained}, chosen across prompts",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the verb; every other --field is one of the config's."""
-    parser.usage = "pods demo [--model tiny|smollm2] [--any_field value ...]"
-    parser.epilog = "The settings are those of the shipped config 'arithmetic' or 'numbers'."
-    which = (
-        "tiny, made here (default), or smollm2: 3 to 6 minutes, needs two packages, which it names"
+    """Arguments of the verb."""
+    parser.epilog = (
+        "It may be stopped at any time: started again, it goes on. The same by hand:\n"
+        "  pods compare --config demo            (or demo-smollm2)"
     )
-    parser.add_argument("--model", choices=MODELS, default="tiny", help=which)
-    parser.add_argument("--output_dir", "--output-dir", default="runs/demo", help="(runs/demo)")
+    which = "tiny, made here (default), or smollm2: 15 minutes, needs two packages, which it names"
+    parser.add_argument("--model", choices=DEMOS, default="tiny", help=which)
+    seeds = "how often, with other random numbers each time (1)"
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help=seeds)
+    folder = "(runs/demo, or runs/demo-smollm2)"
+    parser.add_argument("--output_dir", "--output-dir", help=folder)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Warm-start, evaluate, train, evaluate; tell what came of it and where to look."""
+    """Train the four arms, tell what came of it, and write what there is to look at."""
     from podsrl.errors import InvalidInputError, needed
 
     with needed("trl"):
-        from podslab.cli import run_output
+        from podslab.comparison.comparison import Shard, open_comparison
+        from podslab.comparison.comparison_config import parse_comparison
+        from podslab.comparison.live import Live
+        from podslab.comparison.run_comparison import compare
+        from podslab.report.arms_in_words import arms_in_words
         from podslab.report.load_runs import Choices, load_comparison
         from podslab.report.write_report import write_report
-        from podslab.training import run as training
         from podslab.training.config_file import read_config
-        from podslab.training.lab_trainer import has_bfloat16
-        from podslab.training.output_folder import refuse_taken
-        from podslab.training.preflight import checked_spec
-        from podslab.training.preview import Preview
 
-    folder = _where(Path(args.output_dir))
-    name, said = MODELS[args.model]
-    config = {**read_config(name), "output_dir": str(folder)}
-    if args.model == "smollm2":
-        config["bf16"] = has_bfloat16()
-    spec = checked_spec(config, args.fields)
-    refuse_taken(folder, resume=False)
-    data = training.load_data(spec)
-    if not data.held_out:
-        raise InvalidInputError("pods demo shows problems; evaluation_problems must be at least 1")
-    row = data.held_out[0]
-    print(f"{said}\nGRPO-PODS trains it to do better.")
-    print(f"Its task, for example: {row['question']} = {row['answer']}\n")
-    print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
-    with run_output.TrainingBar() as training_bar:
-        finished = training.train(spec, data, [training_bar], run_output.bar)
-    run_output.print_run(finished)
-    if args.model == "smollm2" and finished.checkpoint:
-        _before_and_after(spec, data, str(finished.checkpoint))
-    report = write_report([load_comparison([folder], Choices())], folder, "PODS: the demo")
-    print(f"curve       {folder / 'figures' / 'accuracy.png'}")
-    print(f"everything  {report.page}  <- open it in a browser and look into the rollouts")
+    if args.seeds < 1:
+        raise InvalidInputError(f"--seeds must be at least 1; got {args.seeds}")
+    demo = DEMOS[args.model]
+    config = {**read_config(demo.config), "seeds": args.seeds}
+    config["output_dir"] = args.output_dir or f"runs/{Path(demo.config).stem}"
+    spec = _in_a_folder(parse_comparison(config, "demo"))
+    at_once = min(2, os.cpu_count() or 1)
+
+    print(_introduction(spec, demo, at_once), flush=True)
+    _make_model(spec)
+    spec = open_comparison(spec)
+    try:
+        outcome = compare(spec, Shard(), at_once=at_once, watch=Live(spec, _labels(spec)))
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on with it", file=sys.stderr)
+        raise
+    for failed, problem in outcome.failed.items():
+        print(f"failed: {failed.arm} seed {failed.seed}: {problem}", file=sys.stderr)
+    if outcome.failed:
+        print("pods demo: not all runs finished; the same command runs the rest", file=sys.stderr)
+        return 1
+
+    comparison = load_comparison([spec.folder], Choices())
+    print(f"\n{summary(arms_in_words(comparison, _labels(spec)), spec.amount)}\n")
+    report = write_report([comparison], spec.folder, "PODS: the demo")
+    print(f"curves      {spec.folder / 'figures' / 'accuracy.png'}")
+    print(f"report      {report.page}")
+    _show_rollouts(spec)
     return 0
 
 
-def _before_and_after(spec: "Spec", data: "Data", checkpoint: str) -> None:
-    """Print what the model before and after says to different held-out problems, greedily."""
-    from podslab.evaluation.sampling import Sampling, complete
-    from podslab.models.load import load_model
+def summary(arms: Sequence["ArmInWords"], seconds: float) -> str:
+    """The table of the arms, and what it says, in words."""
+    from podslab.report.arms_in_words import level_in_words, table, verdict
 
-    greedy = Sampling(temperature=0, max_new_tokens=32)
-    rows = [*{row["question"]: row for row in data.held_out}.values()][:SHOWN]
-    before, after = (
-        complete(*load_model(name), [data.task.prompt(row) for row in rows], greedy)
-        for name in (str(spec.model.model_name_or_path), checkpoint)
+    early = verdict(arms, f"After {seconds / 4:g} s", {arm.label: arm.early for arm in arms})
+    end = verdict(arms, f"After {seconds:g} s", {arm.label: arm.end for arm in arms})
+    parts = [table(arms, seconds), "", early, end]
+    if "level with" in early + end:
+        parts.append(level_in_words(arms))
+    return "\n".join([*parts, ELSEWHERE])
+
+
+def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
+    """What will be done, and how long that takes."""
+    from podslab.comparison.comparison import RunOf
+    from podslab.training.preview import Preview
+
+    lines = [demo.setting, ""]
+    labels = _labels(spec)
+    width = max(map(len, labels.values()))
+    for arm in spec.arms:
+        sizes = Preview.of(spec.run_spec(RunOf(arm, spec.seeds[0])))
+        each = sizes.rollouts // sizes.prompts
+        of = "a prompt" if sizes.prompts == 1 else f"each of {sizes.prompts} prompts"
+        how = _HOW.get(arm, "trained are {trained}").format(trained=sizes.rows)
+        lines.append(f"  {labels[arm]:<{width}}  {each} rollouts of {of}; {how}")
+    seeds = f", {len(spec.seeds)} seeds" if len(spec.seeds) > 1 else ""
+    minutes = demo.minutes * len(spec.seeds) * 2 // at_once
+    lines += [
+        "",
+        f"Each trains for {spec.amount:g} s of processor time of one thread{seeds}; evaluations are"
+        f" not counted. About {minutes} minutes.",
+    ]
+    return "\n".join(lines)
+
+
+def _labels(spec: "ComparisonSpec") -> dict[str, str]:
+    from podslab.report.arms_in_words import LABELS
+
+    return {arm: LABELS.get(arm, arm) for arm in spec.arms}
+
+
+def _in_a_folder(spec: "ComparisonSpec") -> "ComparisonSpec":
+    """The comparison in its folder if that is new or holds an unfinished one, else beside it."""
+    for number in itertools.count(1):
+        name = spec.folder.name if number == 1 else f"{spec.folder.name}-{number}"
+        here = replace(spec, folder=spec.folder.with_name(name))
+        if not here.folder.exists():
+            if number > 1:
+                print(f"{spec.folder} holds something else; this demo goes to {here.folder}\n")
+            return here
+        if _is_unfinished(here):
+            print(f"This goes on with the demo in {here.folder}.\n")
+            return here
+    raise AssertionError
+
+
+def _is_unfinished(spec: "ComparisonSpec") -> bool:
+    """Does the folder hold the same comparison, with runs that are still to be done?"""
+    from podslab.comparison.comparison import read_comparison
+    from podsrl.errors import InvalidInputError
+
+    try:
+        there = read_comparison(spec.folder)
+    except InvalidInputError:
+        return False
+    same = all(
+        getattr(there, name) == getattr(spec, name)
+        for name in ("arms", "unit", "amount", "evaluations")
     )
-    print(f"\n{'problem':<58} {'answer':>6}  {'before':<40}  after")
-    for row, *said in zip(rows, before, after, strict=True):
-        old, new = (shorten(text, 40, placeholder=" ...") for text in said)
-        print(f"{row['question']:<58} {row['answer']:>6}  {old:<40}  {new}")
-    print()
+    return same and any(spec.run_folder(run).finished() is None for run in spec.runs())
 
 
-def _where(folder: Path) -> Path:
-    """The folder itself if it is new, else the next free name."""
-    number, candidate = 1, folder
-    while candidate.is_dir():
-        number += 1
-        candidate = folder.with_name(f"{folder.name}-{number}")
-    if candidate != folder:
-        print(f"{folder} holds another demo; this one goes to {candidate}")
-    return candidate
+def _make_model(spec: "ComparisonSpec") -> None:
+    """Make the model now, rather than in the first two runs, where nobody sees how far it is."""
+    from podslab.cli import run_output
+    from podslab.models import resolve
+
+    first = spec.run_spec(spec.runs()[0])
+    name, bar = str(first.model.model_name_or_path), run_output.bar("making the model, once")
+    resolve(name, first.tiny_settings, bar)
+
+
+def _show_rollouts(spec: "ComparisonSpec") -> None:
+    """Write the page of PODS's rollouts, and open it where somebody can see it."""
+    import webbrowser
+
+    from podsrl.cli import main
+
+    folder = spec.folder / "pods" / f"seed-{spec.seeds[0]}"
+    page = folder / "rollouts.html"
+    print(f"rollouts    pods inspect {folder}   what PODS kept and what it dropped:")
+    main(["inspect", str(folder), "--output", str(page)])
+    has_screen = sys.platform in ("darwin", "win32") or "DISPLAY" in os.environ
+    if has_screen and sys.stdout.isatty():
+        webbrowser.open(page.resolve().as_uri())

@@ -1,11 +1,14 @@
-"""Running a comparison: one process per run, one run at a time, killed and continued at will."""
+"""Running a comparison: one process per run, killed and continued at will."""
 
+import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean
 
 from filelock import Timeout
@@ -18,6 +21,8 @@ from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 
+_LOOK_EVERY = 0.3  # seconds between two looks at the runs that are being trained
+
 
 @dataclass
 class Outcome:
@@ -28,7 +33,11 @@ class Outcome:
 
 
 def compare(
-    spec: ComparisonSpec, shard: Shard, say: Callable[[str], None] = lambda line: None
+    spec: ComparisonSpec,
+    shard: Shard,
+    say: Callable[[str], None] = lambda line: None,
+    at_once: int = 1,
+    watch: Callable[[Sequence[RunOf]], None] = lambda running: None,
 ) -> Outcome:
     """Train every run of our shard that is not finished; finished ones are not touched.
 
@@ -39,57 +48,112 @@ def compare(
         spec: from `open_comparison`.
         shard: which runs are ours.
         say: called with one line when a run starts: which, how many are done, the time left.
+        at_once: how many runs are trained side by side, each in a process of its own.
+        watch: called with the runs that are being trained, a few times per second.
 
     Raises:
         PodsError: a run ended with a user's error, which the others would share.
     """
     runs = shard.of(spec)
-    waiting = [run for run in runs if spec.run_folder(run).finished() is None]
-    outcome, took = Outcome(), list[float]()
+    waiting = deque(run for run in runs if spec.run_folder(run).finished() is None)
+    problems = dict[RunOf, str | None]()
+    took = list[float]()
+    training = list[_Training]()
+    outcome = Outcome()
+    try:
+        while waiting or training:
+            while waiting and len(training) < at_once:
+                run = waiting.popleft()
+                if not _prepare(spec.run_folder(run)):  # another process finished it
+                    continue
+                failed = sum(problem is not None for problem in problems.values())
+                done = len(runs) - len(waiting) - len(training) - failed - 1
+                left = fmean(took) * (len(waiting) + 1) / at_once if took else 0.0
+                left_in_words = f"  about {duration(left)} left" if left else ""
+                say(f"[{done}/{len(runs)}]  {run.arm} seed {run.seed}{left_in_words}")
+                training.append(_Training.start(spec, run))
+
+            watch([one.run for one in training])
+            _wait_for_any(training)
+
+            for one in [one for one in training if one.process.poll() is not None]:
+                training.remove(one)
+                problems[one.run] = problem = one.problem()
+                took += [] if problem else [time.monotonic() - one.began]
+        watch([])
+    finally:
+        for one in training:
+            one.stop()
+
     for run in runs:
-        problem = None
-        if run in waiting and _prepare(spec.run_folder(run)):  # unless another one finished it
-            left = f"  about {duration(fmean(took) * len(waiting))} left" if took else ""
-            say(f"[{outcome.done}/{len(runs)}]  {run.arm} seed {run.seed}{left}")
-            began = time.monotonic()
-            problem = _run(spec, run)
-            took += [] if problem else [time.monotonic() - began]
-            waiting.remove(run)
-        if problem := problem or _points_problem(spec, run):
+        if problem := problems.get(run) or _points_problem(spec, run):
             outcome.failed[run] = problem
         else:
             outcome.done += 1
     return outcome
 
 
-def _run(spec: ComparisonSpec, run: RunOf) -> str | None:
-    """Train a run in a process of its own; returns what went wrong, if anything did."""
-    folder = spec.run_folder(run).path
-    log = folder.with_name(f"{folder.name}.log")
-    python = list(spec.launch) or [sys.executable]
-    module = ["-m", "podslab.comparison.comparison_process"]
-    command = [*python, *module, str(spec.folder), run.arm, str(run.seed)]
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
-        )
-    try:
-        process.wait()
-    finally:
-        if process.stdin:
-            process.stdin.close()  # ends the process, if it still runs
-        process.wait()
-    if process.returncode == 0:
-        return None
-    said = (log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [""])[-1]
-    if process.returncode == USER_ERROR:
-        raise PodsError(f"{run.arm} seed {run.seed}: {said}")
-    how = f"exit status {process.returncode}"
-    if process.returncode < 0:
-        how = f"killed by signal {-process.returncode}"
-    elif process.returncode == PARENT_GONE:
-        how = "its standard input was closed"
-    return f"{how}; the end of {log}: {said}"
+@dataclass(frozen=True)
+class _Training:
+    """A run in a process of its own."""
+
+    run: RunOf
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    began: float
+
+    @classmethod
+    def start(cls, spec: ComparisonSpec, run: RunOf) -> "_Training":
+        folder = spec.run_folder(run).path
+        log = folder.with_name(f"{folder.name}.log")
+        python = list(spec.launch) or [sys.executable]
+        module = ["-m", "podslab.comparison.comparison_process"]
+        command = [*python, *module, str(spec.folder), run.arm, str(run.seed)]
+
+        environment = dict(os.environ)
+        if spec.arms[run.arm].get("training_clock") == "cpu":
+            # the clock adds up the seconds of all threads, so that a second one would not count
+            environment.setdefault("OMP_NUM_THREADS", "1")
+
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )
+        return cls(run, process, log, time.monotonic())
+
+    def stop(self) -> None:
+        """End the process, if it still runs."""
+        if self.process.stdin:
+            self.process.stdin.close()  # which it notices
+        self.process.wait()
+
+    def problem(self) -> str | None:
+        """What went wrong in a process that has ended, if anything did."""
+        self.stop()
+        status = self.process.returncode
+        if status == 0:
+            return None
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        said = (text.strip().splitlines() or [""])[-1]
+        if status == USER_ERROR:
+            raise PodsError(f"{self.run.arm} seed {self.run.seed}: {said}")
+        how = f"exit status {status}"
+        if status < 0:
+            how = f"killed by signal {-status}"
+        elif status == PARENT_GONE:
+            how = "its standard input was closed"
+        return f"{how}; the end of {self.log}: {said}"
+
+
+def _wait_for_any(training: Sequence[_Training]) -> None:
+    """Wait until a process ends, at most for a moment."""
+    until = time.monotonic() + _LOOK_EVERY
+    while time.monotonic() < until and all(one.process.poll() is None for one in training):
+        time.sleep(0.02)
 
 
 def _prepare(folder: RunFolder) -> bool:

@@ -21,7 +21,7 @@ def resolve(
 
     Args:
         name: "tiny", "smollm2", a folder, or a name on the hub.
-        settings: what "tiny" is built from; the default is the model of `pods demo`.
+        settings: what "tiny" is built from; the default is the model of the config `arithmetic`.
         progress: shown while "tiny" is built, as `tqdm` does.
 
     Raises:

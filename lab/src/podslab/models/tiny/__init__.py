@@ -26,7 +26,7 @@ def get_model(
     `AutoModelForCausalLM.from_pretrained` and `AutoTokenizer.from_pretrained` load the folder.
 
     Args:
-        settings: what to build; the default is the model of `pods demo`.
+        settings: what to build; the default is the model of the config `arithmetic`.
         cache_dir: where models are kept; by default $PODSRL_CACHE, else podsrl in $XDG_CACHE_HOME
             or ~/.cache.
         progress: wraps the range of warm-start steps, as `tqdm` does; not called if nothing is

@@ -1,0 +1,115 @@
+"""What a comparison looks like while it runs: a line that changes, and one for each ended run."""
+
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from podslab.comparison.comparison import ComparisonSpec, RunOf
+from podslab.evaluation.records import Evaluation, evaluations
+from podslab.report.durations import duration
+from podsrl.rollout_log.files import DamagedFileWarning
+from podsrl.rollout_log.run_folder import RunFolder
+
+_WAIT_SHARE = 0.05  # of the work must be done before it is said how long the rest takes
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a run is: its seconds of training time, and its evaluations so far."""
+
+    seconds: float
+    points: Sequence[Evaluation]
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> "State":
+        """Read a run that may be writing its files at this moment."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DamagedFileWarning)  # a line that is half written
+            steps, points = folder.metrics(), evaluations(folder)
+        seconds = float(steps[-1].get("pods/training_seconds", 0.0)) if steps else 0.0
+        return cls(seconds, points)
+
+
+class Live:
+    """Called by `compare` as its `watch`; prints the runs that are being trained.
+
+    A terminal gets one line that changes. Anything else, such as a file, gets the lines of runs
+    that have ended only.
+
+    Args:
+        spec: the comparison, whose budget is one of training time.
+        labels: what to call each arm.
+        out: where to print; by default standard error.
+    """
+
+    def __init__(
+        self, spec: ComparisonSpec, labels: Mapping[str, str], out: TextIO | None = None
+    ) -> None:
+        self.spec, self.labels = spec, labels
+        self.out = out or sys.stderr
+        self._running: list[RunOf] = []
+        self._began = time.monotonic()
+        self._at_first = self._work_done()
+
+    def __call__(self, running: Sequence[RunOf]) -> None:
+        """Say which runs have ended since the last call, and how far those that run are."""
+        for run in self._running:
+            if run not in running and self.spec.run_folder(run).finished() is not None:
+                self._clear()
+                print(self._ended(run), file=self.out, flush=True)
+        self._running = list(running)
+        if running and self.out.isatty():
+            parts = [self._doing(run) for run in running]
+            self._clear()
+            print(
+                "   ".join([*parts, self._left()])[: _columns()], end="", file=self.out, flush=True
+            )
+
+    def _doing(self, run: RunOf) -> str:
+        state = State.of(self.spec.run_folder(run))
+        name = self._name(run)
+        if not state.points:
+            return f"{name}: loading"
+        right = f"{_percent(state.points[-1])} right"
+        return f"{name}: {state.seconds:.0f} of {self.spec.amount:g} s, {right}"
+
+    def _ended(self, run: RunOf) -> str:
+        points = State.of(self.spec.run_folder(run)).points
+        curve = " → ".join(f"{100 * point.mean('answer_accuracy'):.0f}" for point in points)
+        return f"  {self._name(run):<{self._width()}}  {curve} % right"
+
+    def _left(self) -> str:
+        done, elapsed = self._work_done(), time.monotonic() - self._began
+        since = (done - self._at_first) / max(1e-9, 1.0 - self._at_first)
+        if since < _WAIT_SHARE:
+            return ""
+        return f"about {duration(round(elapsed * (1.0 - since) / since))} left"
+
+    def _work_done(self) -> float:
+        """The share of all training time that is behind us."""
+        runs = self.spec.runs()
+        spent = [State.of(self.spec.run_folder(run)).seconds for run in runs]
+        return sum(min(seconds / self.spec.amount, 1.0) for seconds in spent) / len(runs)
+
+    def _name(self, run: RunOf) -> str:
+        seed = f" seed {run.seed}" if len(self.spec.seeds) > 1 else ""
+        return f"{self.labels.get(run.arm, run.arm)}{seed}"
+
+    def _width(self) -> int:
+        return max(len(self._name(run)) for run in self.spec.runs())
+
+    def _clear(self) -> None:
+        if self.out.isatty():
+            print(f"\r{' ' * _columns()}\r", end="", file=self.out)
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns - 1
+
+
+def _percent(point: Evaluation) -> str:
+    return f"{100 * point.mean('answer_accuracy'):.0f} %"

@@ -85,7 +85,7 @@ def package(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def versions(session: nox.Session) -> None:
-    """The hosts' tests with other versions, in .venv-versions: see docs/results/versions.md."""
+    """The hosts' tests with other versions, in .venv-versions: see results/versions.md."""
     here(session, "tests/versions.py", *session.posargs)
 
 
@@ -105,22 +105,22 @@ def notebooks(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def bench(session: nox.Session) -> None:
     """The seconds of selecting and of a step on this CPU: about 6 minutes on two free cores."""
-    here(session, "-m", "benchmarks.speed", "--markdown", "docs/results/performance.md")
+    here(session, "-m", "benchmarks.speed", "--markdown", "results/performance.md")
 
 
 @nox.session(venv_backend="none")
 def methods(session: nox.Session) -> None:
-    """docs/results/methods.md; `nox -s methods -- --setting rare-16 --methods grpo-8 mine.yaml`."""
+    """Methods side by side; `nox -s methods -- --setting rare-16 --methods grpo-8 mine.yaml`."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     here(session, "-m", "benchmarks.methods", *session.posargs)
 
 
 @nox.session(venv_backend="none")
 def evidence(session: nox.Session) -> None:
-    """The comparisons on small models in docs/results: about 20 hours on two free cores."""
+    """The comparisons on small models in results: about 20 hours on two free cores."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     here(session, "-m", "benchmarks.evidence.rows")
     here(session, "-m", "benchmarks.evidence.variances")
-    words = ("--setting", "words-16", "--out", "docs/results/variances-words.json")
+    words = ("--setting", "words-16", "--out", "results/variances-words.json")
     here(session, "-m", "benchmarks.evidence.variances", *words)
     here(session, "-m", "benchmarks.evidence.foreseen")

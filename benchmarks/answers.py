@@ -4,7 +4,7 @@ SmolLM2-135M answers in long texts. So it is first shown some questions of each 
 answer, for a few minutes of supervised training; `get_answerer` keeps that model. Then its pass
 rate is measured on 32 questions of each kind, 8 samples each:
 
-    python -m benchmarks.answers               # docs/results/answers.json: 15 minutes
+    python -m benchmarks.answers               # results/answers.json: 15 minutes
     python -m benchmarks.answers --left-out    # what no set can have, too: minutes on a GPU
 
 The kinds are the four of the task `numbers` and all datasets of reasoning-gym with questions of at
@@ -32,7 +32,7 @@ from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import write_json
 from podsrl.rollout_log.run_folder import RunFolder
 
-FILE = Path("docs/results/answers.json")
+FILE = Path("results/answers.json")
 #: Pass rates of the sets: from, to.
 BANDS = {"easy": (0.30, 0.60), "middle": (0.10, 0.30), "hard": (0.02, 0.10)}
 KINDS_OF_A_SET = 4

@@ -20,7 +20,8 @@ from podsrl.rollout_log.files import write_json, write_whole
 FOLDER = Path("results/demo")
 _TITLE = """# The demo, as it was run
 
-What `pods demo` printed. Sizes, seeds and rates were fixed before the first run. `python -m benchmarks.demo` writes this page from the files beside it. Shares are of
+What `pods demo` printed. Sizes, seeds and rates were fixed before the first run.
+`python -m benchmarks.demo` writes this page from the files beside it. Shares are of
 right answers to held-out questions. The least and the most over seeds stand in brackets.
 """
 _PER_SEED = ("steps", "start", "early", "end", "generating", "updating")

@@ -29,7 +29,7 @@ from podslab.training.run import with_prompts
 from podsrl.rollout_log.files import write_json, write_whole
 from podsrl.trl import PODSConfig
 
-RESULTS = Path("docs/results")
+RESULTS = Path("results")
 TASK = Numbers()
 ACROSS: dict[str, Any] = {"num_generations": 1, "downsampling_rule": "max_contrast"}
 GROUP: dict[str, Any] = {"num_rollouts": 8, "advantage_baseline": "group", **ACROSS}
@@ -202,7 +202,7 @@ def draw(arms: dict[tuple[str, float], list[dict[str, Any]]]) -> None:
 
 
 def write_page(runs: list[dict[str, Any]]) -> None:
-    """docs/results/language-model.json and the figure, from the runs alone."""
+    """results/language-model.json and the figure, from the runs alone."""
     # of an arm and a seed the longest run; a shorter one has the gradients
     ordered = sorted(runs, key=lambda run: len(run["right"]))
     longest = {(run["arm"], run["rate"], run["seed"]): run for run in ordered}
@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument("--rates", nargs="+", type=float, default=[1e-5, 3e-5])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--page", action="store_true", help="write docs/results/language-model.*")
+    parser.add_argument("--page", action="store_true", help="write results/language-model.*")
     args = parser.parse_args()
     if args.page:
         write_page([json.loads(file.read_text()) for file in sorted(args.out.rglob("*_*_*.json"))])

@@ -85,8 +85,14 @@ def run_tests(
     ignored = ["-W", "ignore", *(word for one in WARNED for word in ("-W", one))]
     environment = {**os.environ, **spec.get("environment", {})}  # type: ignore[dict-item]
     words = [*command, *ignored, *tests]
-    done = subprocess.run(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT)  # fmt: skip
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        stderr=subprocess.STDOUT,
+    )
     print(done.stdout)
     if results.is_file():
         return ElementTree.parse(results).getroot()
@@ -99,8 +105,11 @@ def run_tests(
 
 def imported(folder: Path = ROOT / "src" / "podsrl") -> list[tuple[str, str]]:
     """What the library takes from its hosts: (module, name), each once."""
-    nodes = (node for path in sorted(folder.rglob("*.py"))
-             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))  # fmt: skip
+    nodes = (
+        node
+        for path in sorted(folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    )
     froms = (node for node in nodes if isinstance(node, ast.ImportFrom) and node.module)
     pairs = ((str(node.module), one.name) for node in froms for one in node.names)
     return sorted({pair for pair in pairs if pair[0].split(".")[0] in HOSTS})
@@ -156,8 +165,18 @@ def moved(
     if not lines:
         return f"Nothing that podsrl relies on has moved in {told}.\n"
     title = f"{len(lines)} thing{'s' * (len(lines) > 1)} that podsrl relies on moved"
-    return "\n".join([f"## {title}", "", f"Found with {told}.", "",
-                      "| pinned | what was found |", "|---|---|", *lines, ""])  # fmt: skip
+    return "\n".join(
+        [
+            f"## {title}",
+            "",
+            f"Found with {told}.",
+            "",
+            "| pinned | what was found |",
+            "|---|---|",
+            *lines,
+            "",
+        ]
+    )
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
 """What docs/theory.md predicts, beside what was measured: `python -m benchmarks.evidence.foreseen`.
 
 The two variances, and the pass rates of the embedded model, are those of `variances`. Nothing here
-is fitted to the tables that are predicted. Writes docs/results/foreseen.md in 2 seconds.
+is fitted to the tables that are predicted. Writes results/foreseen.md in 2 seconds.
 """
 
 import json
@@ -81,7 +81,7 @@ ROWS_128 = [
     Arm(Sizes(8, 64, 16), accuracy(49.7, 68.9)),
     Arm(Sizes(64, 8, 2), accuracy(63.7, 83.5)),
 ]
-#: Seconds per step by rollouts, of docs/results: 16 rows. Those of 128 rows made 50 and 31 steps.
+#: Seconds per step by rollouts, of results: 16 rows. Those of 128 rows made 50 and 31 steps.
 SECONDS_16 = {16: 0.175, 32: 0.199, 64: 0.267, 128: 0.383}
 SECONDS_128 = {128: 120 / 50, 512: 120 / 31}
 #: How often the authors' model is right on GSM8K while it learns: 60 % to 82 %, most prompts sure.
@@ -127,7 +127,7 @@ def measured(file: Path) -> tuple[Population, Variances]:
 
 
 def side_by_side(root: Path, setting: str) -> tuple[list[Arm], Callable[[Sizes], float]]:
-    """Outcomes and seconds per step of the methods of a setting, as docs/results/methods.json."""
+    """Outcomes and seconds per step of the methods of a setting, as results/methods.json."""
     found = json.loads((root / RESULTS / "methods.json").read_text())[setting]["methods"]
     arms, seconds = [], {}
     for method, sizes in OF_SETTINGS[setting].items():
@@ -226,7 +226,7 @@ def page(root: Path = Path()) -> str:
 HEAD = """# Foreseen: prompts, n and m by the model, and as measured
 
 `python -m benchmarks.evidence.variances` (2 minutes) measured the two numbers of [the
-model](../theory.md), and `python -m benchmarks.evidence.foreseen` writes this page.
+model](../docs/theory.md), and `python -m benchmarks.evidence.foreseen` writes this page.
 
 **The two numbers**, of the embedded model before training, from {prompts} prompts with {kept} of
 {generated} rollouts kept. The variance between prompts is {between}, that within a prompt

@@ -22,7 +22,7 @@ from podslab.report.summary import NOT_LEARNED, interval, speed
 from podsrl.rollout_log.files import write_whole
 from podsrl.rollout_log.run_folder import find_runs
 
-RUNS, RESULTS = Path("runs/evidence"), Path("docs/results")
+RUNS, RESULTS = Path("runs/evidence"), Path("results")
 #: How near to the best measured a choice is counted as right.
 NEAR = 0.9
 #: Parts of a comparison for each job.

@@ -5,7 +5,7 @@ from, in how many rollouts are generated for each, and in how they are chosen.
 
 1. Each arm's learning rate is chosen, in each setting, on seeds that nothing else uses.
 2. The arms are run with their rates, GRPO by its best split. Killed, they go on where they were.
-3. docs/results/rows.json, rows.md and the figures are written; a setting not run stays as it was.
+3. results/rows.json, rows.md and the figures are written; a setting not run stays as it was.
 
     python -m benchmarks.evidence.rows --settings mixed-16 mixed-128
     python -m benchmarks.evidence.rows --only condense

@@ -1,4 +1,4 @@
-"""docs/results/rows.md: the page of `benchmarks.evidence.rows`, from what was measured alone."""
+"""results/rows.md: the page of `benchmarks.evidence.rows`, from what was measured alone."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +17,9 @@ def page(found: Mapping[str, Any]) -> str:
     missing = [name for name in ROWS if name not in found]
     parts = [
         "# Where to spend the rows of an update, measured\n",
+        "> Conditions: a model of 0.8 million parameters that knows its tasks before training and"
+        " becomes surer, two CPU cores, rates tuned on two seeds. Only [sums over the"
+        " runs](rows.json) were kept.\n",
         "`python -m benchmarks.evidence.rows`; with `--only condense` this page is written again."
         " Time is processor time of one thread (`training_clock: cpu`). *Times as fast*: to 99 % of"
         " the best mean accuracy of the best GRPO, with the 95 % interval over seeds."
@@ -25,7 +28,7 @@ def page(found: Mapping[str, Any]) -> str:
         f" authors' costs*: the same curves where generating a rollout takes {AUTHORS.generate:g} s"
         f" and each pass over one {AUTHORS.update:g} s, up to the time that both last; *whole run*:"
         " to 99 % of what that GRPO reaches in all of its time. What it means:"
-        " [evidence](../evidence.md).\n",
+        " [evidence](../docs/evidence.md).\n",
         "![Speed-up over the best GRPO in every setting](rows.png)\n",
         *(section(name, one) for name, one in found.items()),
         rates_table(found),

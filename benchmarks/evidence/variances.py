@@ -27,7 +27,7 @@ from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import write_json
 
-RESULT = Path("docs/results/variances.json")
+RESULT = Path("results/variances.json")
 #: Rows of each prompt, kept of four times as many and split into two halves.
 ROWS = 16
 #: Weights that are compared at most, picked at random: all of a large model don't fit in memory.

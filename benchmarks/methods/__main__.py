@@ -3,17 +3,16 @@
 A method is a file here: a name, its source and claim, and what it sets in `PODSConfig`. To add one
 is to add a file (and a rule, which may be "file.py:function"); `--methods` also takes paths.
 Learning rates are chosen from at least four on two seeds that nothing else uses. Then five others
-are run, interleaved. Killed, it goes on. docs/results/methods/SETTING/ gets a JSON for each run.
+are run, interleaved. Killed, it goes on. results/methods/SETTING/DATE-COMMIT/ gets a JSON for each
+run: the series of this day and of this code. Then list it in results/log.md, with what is left out.
 
     python -m benchmarks.methods --setting mixed-16
     python -m benchmarks.methods --setting mixed-16 --methods grpo-8 max_contrast mine.yaml
     python -m benchmarks.methods --setting gpu-hard --jobs 14 --only screen --methods best-4 grpo-4
-    python -m benchmarks.methods --only page
 """
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,6 @@ from benchmarks.answers import by_kind
 from benchmarks.evidence.harness import RESULTS, RUNS, compare
 from benchmarks.evidence.rows_settings import SEEDS, SETTINGS
 from benchmarks.evidence.tuning import best, comparison, read_tried, tried_in, tune
-from benchmarks.methods.page import write_page
 from podslab.evaluation.records import evaluations
 from podslab.report.curves import share_passed
 from podsrl.rollout_log.files import write_json
@@ -41,11 +39,11 @@ ONCE = {"evaluation_repeats": 1}
 
 
 def main() -> None:
-    """Tune, run, write one JSON per run and the page."""
+    """Tune, run, and write one JSON per run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--setting", choices=SETTINGS, default="mixed-16")
     parser.add_argument("--methods", nargs="*", help="names, or paths of YAML files (all)")
-    parser.add_argument("--only", choices=("screen", "tune", "run", "page"))
+    parser.add_argument("--only", choices=("screen", "tune", "run"))
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (2)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"reported seeds ({SEEDS})")
     args = parser.parse_args()
@@ -66,8 +64,6 @@ def main() -> None:
         config = chosen(args.setting, methods, args.seeds)
         compare(f"methods-{args.setting}", config, args.jobs)
         publish(args.setting, methods)
-    if args.only != "tune":
-        write_page(PUBLISHED)
 
 
 def screen(name: str, methods: Mapping[str, Any], jobs: int) -> None:
@@ -87,7 +83,7 @@ def screen(name: str, methods: Mapping[str, Any], jobs: int) -> None:
 def tuned(name: str, methods: Mapping[str, Any]) -> dict[str, dict[float, list[float]]]:
     """Of each method, by learning rate: the mean accuracy over each run's time.
 
-    What is tuned already is taken as it is: here by an earlier call, or for docs/results/rows.json.
+    What is tuned already is taken as it is: here by an earlier call, or for results/rows.json.
     """
     earlier = json.loads((RESULTS / "rows.json").read_text()).get(name, {}).get("rates", {})
     before = tuned_before(name)
@@ -119,12 +115,11 @@ def chosen(name: str, methods: Mapping[str, Any], seeds: int = SEEDS) -> dict[st
     for family in dict.fromkeys(families.values()):
         key = max((key for key in methods if families[key] == family), key=lambda key: score[key])
         arms[key] = {"like": "pods", **methods[key]["arm"], "learning_rate": rate[key]}
-    launch = [sys.executable, "-m", "benchmarks.methods.uneven"]
-    return {**comparison(name, arms, seeds, **ONCE), "launch": launch}
+    return comparison(name, arms, seeds, **ONCE)
 
 
 def publish(name: str, methods: Mapping[str, Any]) -> None:
-    """Write one JSON per finished run."""
+    """Write one JSON per finished run, into the folder of its series."""
     for run in find_runs(RUNS / f"methods-{name}"):
         config, environment = run.config(), run.environment()
         if run.finished() is None or config["arm"] not in methods:
@@ -144,7 +139,13 @@ def publish(name: str, methods: Mapping[str, Any]) -> None:
             "versions": environment["versions"],
             **measured(run),
         }
-        write_json(PUBLISHED / name / f"{key}-{seed}.json", value)
+        write_json(series_of(name, environment) / f"{key}-{seed}.json", value)
+
+
+def series_of(name: str, environment: Mapping[str, Any]) -> Path:
+    """The folder of a series: its setting, the day, and the commit of the code."""
+    commit = str((environment.get("git") or {}).get("commit") or "unknown")
+    return PUBLISHED / name / f"{str(environment['started'])[:10]}-{commit[:7]}"
 
 
 def measured(run: RunFolder) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class PODSTrainingSampleBuilder(TrainingSampleBuilder):
         """How many rollouts of a group are kept (m, at least 2), and which."""
 
         num_kept: int
-        rule: str = "max_variance"  # a group rule of podsrl, or "file.py:function"
+        rule: str = "max_variance"  # a prompt rule of podsrl, or "file.py:function"
         baseline: str = "kept"  # advantages are relative to these rewards, or to the "group"
         should_std_normalize: bool = False  # as in `AdvantageEstimator.Config`
 

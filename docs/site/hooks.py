@@ -9,7 +9,9 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
-LINK = re.compile(r"\]\((?:\.\./)+((?:examples|configs)/[^)#]+)\)")
+LINK = re.compile(r"\]\((?:\.\./)+(examples/[^)#]+|results/[^)#]+\.(?:png|svg))\)")
+#: What was measured is no part of the site: its files are named, not linked.
+MEASURED = re.compile(r"(?<!!)\[([^]]+)\]\((?:\.\./)+(results(?:/[^)#]*)?)(?:#[^)]*)?\)")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 TIGHT_LIST = re.compile(r"^(?![*-] |\d+\. )[^\s].*\n((?:[*-]|\d+\.) .*)", re.MULTILINE)
@@ -30,6 +32,7 @@ def on_page_markdown(markdown, page, **_):
     markdown = COMMENT.sub("", markdown)
     if found := TIGHT_LIST.search(FENCED.sub("", markdown)):
         raise PluginError(f"{page.file.src_uri}: no empty line before the list {found[1]!r}")
+    markdown = MEASURED.sub(r"\1 (`\2` in the repository)", markdown)
     up = "../" * page.file.src_uri.count("/")
     markdown = markdown.replace("<details>", '<details markdown="1">')
     return LINK.sub(lambda match: f"]({up}{match[1]})", markdown)

@@ -11,8 +11,8 @@ OUT = Path(__file__).parents[1] / "idea.svg"
 RIGHT = (2, 6, 9)  # of sixteen rollouts
 BLUE, ORANGE = "#0072B2", "#D55E00"
 HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 292" role="img" \
-aria-label="One prompt, sixteen rollouts, four kept: two right and two wrong; only those four are \
-trained on. Blue dots are right answers, orange ones wrong; rings are dropped" \
+aria-label="One prompt, sixteen rollouts; the two highest and the two lowest rewards are kept, and \
+only those four are trained on. Blue dots are right answers, orange ones wrong; rings are dropped" \
 font-family="sans-serif" font-size="15" fill="#222">
 <rect width="100%" height="100%" rx="10" fill="#fff"/>
 <rect x="22" y="95" width="104" height="60" rx="8" fill="#F2F2F2"/>\
@@ -65,7 +65,7 @@ def draw() -> str:
     ]
     parts += [dot(205 + x, y, i in RIGHT) for i, (x, y) in enumerate(places)]
     parts += [arrow(345, 60)]
-    parts += column(505, "keep the m that vary most", "exact, a sort and prefix sums")
+    parts += column(505, "keep highest and lowest", "max-variance: exact, one sort")
     parts += [dot(448 + x, y, i in RIGHT, i in kept) for i, (x, y) in enumerate(places)]
     parts += [arrow(588, 60)]
     parts += column(757, "update on those only", "heavy, now on m of n rows",

@@ -16,7 +16,7 @@ N, ROWS = 8, 12
 RIGHT = (0, 1, 3, 4, 7, 8)
 RULES = (
     *("max_variance", "max_contrast", "top_advantage"),
-    *("advantage_variance", "pass_band", "variance_top_p"),
+    *("advantage_variance", "dynamic_sampling", "variance_top_p"),
 )
 COLOURS = {1.0: "#0072B2", 0.0: "#E69F00"}
 

@@ -26,20 +26,38 @@ from podsrl.trl import PODSConfig, PODSTrainer
 TEXT = "Find the gold in boxes 1 to {} with open."
 # n games are played of each hunt, and m of them are trained on
 SMALL = {  # 8 hunts per step
-    "max_steps": 80, "num_rollouts": 16, "num_generations": 4, "per_device_train_batch_size": 32,
-    "max_completion_length": 40, "learning_rate": 3e-4, "use_cpu": True, "bf16": False,
-}  # fmt: skip
+    "max_steps": 80,
+    "num_rollouts": 16,
+    "num_generations": 4,
+    "per_device_train_batch_size": 32,
+    "max_completion_length": 40,
+    "learning_rate": 3e-4,
+    "use_cpu": True,
+    "bf16": False,
+}
 LARGE = {  # 8 hunts per step as well, in 8 micro-batches
-    "max_steps": 200, "num_rollouts": 32, "num_generations": 8, "per_device_train_batch_size": 8,
-    "gradient_accumulation_steps": 8, "max_completion_length": 1024, "learning_rate": 1e-6,
-    "gradient_checkpointing": True, "model_init_kwargs": {"dtype": "bfloat16"},
-    "use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3,
-}  # fmt: skip
+    "max_steps": 200,
+    "num_rollouts": 32,
+    "num_generations": 8,
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 8,
+    "max_completion_length": 1024,
+    "learning_rate": 1e-6,
+    "gradient_checkpointing": True,
+    "model_init_kwargs": {"dtype": "bfloat16"},
+    "use_vllm": True,
+    "vllm_mode": "colocate",
+    "vllm_gpu_memory_utilization": 0.3,
+}
 SMALL_HUNT, LARGE_HUNT = {"top": 8, "calls": 3}, {"top": 98, "calls": 5}
 SIZE = {  # of the embedded model; a tenth of the demo's
-    "hidden_size": 64, "intermediate_size": 128, "layers": 2, "heads": 2, "key_value_heads": 2,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "layers": 2,
+    "heads": 2,
+    "key_value_heads": 2,
     "learning_rate": 4e-3,
-}  # fmt: skip
+}
 
 
 class Hunt:
@@ -98,12 +116,19 @@ def embedded_model(seed: int) -> tuple[Any, Any]:
     )
     call = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
     tokenizer.response_template = {  # how it is read back
-        "defaults": {"role": "assistant"}, "start_anchor": ">", "fields": {
-            "tool_calls": {"open_pattern": r"(?P<name>\w+)(?=\{)", "close": "<eos>",
-                "repeats": True, "content": "json", "transform": call},
+        "defaults": {"role": "assistant"},
+        "start_anchor": ">",
+        "fields": {
+            "tool_calls": {
+                "open_pattern": r"(?P<name>\w+)(?=\{)",
+                "close": "<eos>",
+                "repeats": True,
+                "content": "json",
+                "transform": call,
+            },
             "content": {"close": "<eos>", "content": "text"},
         },
-    }  # fmt: skip
+    }
     tiny = TinySettings(seed=seed, **SIZE)
     return build(tiny, lambda steps: tqdm(steps, "warm start"), "cpu", tokenizer, careless_game)
 
@@ -120,10 +145,13 @@ def train(model: str | None, settings: dict[str, Any]) -> tuple[float, float]:
     draw, kind = random.Random(settings["seed"]), LARGE_HUNT if model else SMALL_HUNT
     data = Dataset.from_list([hunt(draw, **kind) for _ in range(1536)])
     trainer = PODSTrainer(
-        start, args=PODSConfig(max_tool_calling_iterations=kind["calls"], **settings),
-        train_dataset=data.select(range(512, 1536)), eval_dataset=data.select(range(512)),
-        environment_factory=Hunt, processing_class=tokenizer,
-    )  # fmt: skip
+        start,
+        args=PODSConfig(max_tool_calling_iterations=kind["calls"], **settings),
+        train_dataset=data.select(range(512, 1536)),
+        eval_dataset=data.select(range(512)),
+        environment_factory=Hunt,
+        processing_class=tokenizer,
+    )
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(WonBar)
     before = trainer.evaluate()["eval_reward"]
@@ -140,10 +168,16 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the settings and stop")
     given = parser.parse_args()
     settings = {
-        **(LARGE if given.model else SMALL), "seed": given.seed, "output_dir": given.output_dir,
-        "lr_scheduler_type": "constant", "logging_steps": 1, "save_strategy": "no",
-        "report_to": "none", "per_device_eval_batch_size": 256, "num_generations_eval": 1,
-    }  # fmt: skip
+        **(LARGE if given.model else SMALL),
+        "seed": given.seed,
+        "output_dir": given.output_dir,
+        "lr_scheduler_type": "constant",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "per_device_eval_batch_size": 256,
+        "num_generations_eval": 1,
+    }
     settings["max_steps"] = given.max_steps or settings["max_steps"]
     if given.dry_run:
         print("# one GPU of 80 GB, not measured" if given.model else "# two CPU cores, 3 minutes")

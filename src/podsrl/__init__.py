@@ -4,19 +4,21 @@ Importing this package imports neither torch nor any trainer.
 """
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling import RULES, batch_rule, downsample, downsample_batch, register_rule
 from podsrl.errors import PodsError
+from podsrl.methods import METHODS
+from podsrl.rules import RULES, downsample, downsample_batch, register_rule, rule
 from podsrl.selection import Selection
 
 __version__ = "0.2.0"
 __all__ = [
+    "METHODS",
     "RULES",
     "PodsError",
     "Selection",
     "__version__",
-    "batch_rule",
     "downsample",
     "downsample_batch",
     "group_advantages",
     "register_rule",
+    "rule",
 ]

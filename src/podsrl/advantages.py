@@ -51,38 +51,45 @@ def group_advantages(
     >>> group_advantages([0.0, 0.0, 1.0], [0, 2], eps=0.0)  # mean 1/2, std sqrt(1/2)
     [-0.7071067811865475, 0.7071067811865475]
     """
-    rewards, chosen = as_rewards(rewards_P_N), as_array(kept)
+    given_P_N = as_rewards(rewards_P_N)
+    chosen = as_array(kept)
     if baseline not in BASELINES:
         raise InvalidInputError(f"unknown baseline {baseline!r}; allowed: {', '.join(BASELINES)}")
-    kept_P_N = _mask_of(chosen, rewards.shape)
-    counted = BASELINES[baseline](kept_P_N) & ~np.isnan(rewards)
-    count = counted.sum(axis=-1, keepdims=True)
-    total = np.where(counted, rewards, 0.0).sum(axis=-1, keepdims=True)
-    advantages = rewards - total / np.maximum(count, 1)
-    rounding = count * np.finfo(np.float64).eps * np.abs(rewards)  # of a mean of equal rewards
-    advantages = np.where(np.abs(advantages) <= rounding, 0.0, advantages)
+    kept_P_N = _mask_of(chosen, given_P_N.shape)
+
+    counted_P_N = BASELINES[baseline](kept_P_N) & ~np.isnan(given_P_N)
+    count_P_1 = counted_P_N.sum(axis=-1, keepdims=True)
+    total_P_1 = np.where(counted_P_N, given_P_N, 0.0).sum(axis=-1, keepdims=True)
+    away_P_N = given_P_N - total_P_1 / np.maximum(count_P_1, 1)
+
+    # The mean of equal rewards may differ from them by rounding, which is no advantage.
+    rounding_P_N = count_P_1 * np.finfo(np.float64).eps * np.abs(given_P_N)
+    advantages_P_N = np.where(np.abs(away_P_N) <= rounding_P_N, 0.0, away_P_N)
+
     if scale:
-        squares = np.where(counted, advantages**2, 0.0).sum(axis=-1, keepdims=True)
-        divisor = np.sqrt(squares / np.maximum(count - correction, 1)) + eps
-        # eps = 0 and all rewards equal: 0/0, and the advantage is 0
-        advantages = advantages / np.where(divisor > 0, divisor, 1.0)
-    advantages = np.where(kept_P_N & ~np.isnan(advantages), advantages, 0.0)
+        square_P_1 = np.where(counted_P_N, advantages_P_N**2, 0.0).sum(axis=-1, keepdims=True)
+        divisor_P_1 = np.sqrt(square_P_1 / np.maximum(count_P_1 - correction, 1)) + eps
+        # With eps = 0 and equal rewards this would be 0/0; the advantage is 0.
+        advantages_P_N = advantages_P_N / np.where(divisor_P_1 > 0, divisor_P_1, 1.0)
+
+    advantages_P_N = np.where(kept_P_N & ~np.isnan(advantages_P_N), advantages_P_N, 0.0)
     if chosen.dtype != bool:
-        advantages = np.take_along_axis(advantages, chosen, axis=-1)
-    return like(rewards_P_N, advantages)
+        return like(rewards_P_N, np.take_along_axis(advantages_P_N, chosen, axis=-1))
+    return like(rewards_P_N, advantages_P_N)
 
 
 def _mask_of(chosen: Array, shape: tuple[int, ...]) -> Array:
     """What is kept as booleans of this shape, from such booleans or from indices."""
     by_index = chosen.dtype != bool
-    same = slice(-1) if by_index else slice(None)
-    if shape[same] != chosen.shape[same]:
+    compared = slice(-1) if by_index else slice(None)  # dimensions that must be the same
+    if shape[compared] != chosen.shape[compared]:
         raise InvalidInputError(
             f"rewards {shape} and kept {chosen.shape} must have the same dimensions,"
             " except for the last where kept holds indices"
         )
     if not by_index:
         return chosen
+
     if chosen.dtype.kind not in "iu" or ((chosen < 0) | (chosen >= shape[-1])).any():
         raise InvalidInputError(f"kept must hold booleans, or integers in 0..{shape[-1] - 1}")
     kept_P_N = np.zeros(shape, dtype=bool)

@@ -11,18 +11,19 @@ from podsrl.errors import InvalidInputError
 Array = npt.NDArray[Any]
 
 
-def as_array(given: Any) -> Array:
+def as_array(values: Any) -> Array:
     """A torch tensor on any device, nested lists or an array, as numpy's."""
-    if not _is_tensor(given):
-        return np.asarray(given)
-    here = given.detach().cpu()
-    return np.asarray(here.double() if here.is_floating_point() else here)
+    if not _is_tensor(values):
+        return np.asarray(values)
+    on_cpu = values.detach().cpu()
+    # numpy has no bfloat16
+    return np.asarray(on_cpu.double() if on_cpu.is_floating_point() else on_cpu)
 
 
-def as_rewards(given: Any) -> npt.NDArray[np.float64]:
+def as_rewards(values: Any) -> npt.NDArray[np.float64]:
     """Rewards as float64, shape (..., n), or an `InvalidInputError`; None in a list is NaN."""
     try:
-        rewards = as_array(given)
+        rewards = as_array(values)
         if rewards.dtype == object:  # None in lists
             rewards = rewards.astype(np.float64)
         problem = f"got shape {rewards.shape} of {rewards.dtype}"
@@ -36,17 +37,17 @@ def as_rewards(given: Any) -> npt.NDArray[np.float64]:
     )
 
 
-def like(given: Any, found: Array) -> Any:
-    """A result as what was given: lists, numpy, or a tensor on its device and as precise."""
-    if isinstance(given, (list, tuple)):
-        return found.tolist()
-    if not _is_tensor(given):
-        return found
-    floats = given.is_floating_point() and found.dtype.kind == "f"
+def like(source: Any, result: Array) -> Any:
+    """A result as what it was made from: lists, numpy, or a tensor on its device and as precise."""
+    if isinstance(source, (list, tuple)):
+        return result.tolist()
+    if not _is_tensor(source):
+        return result
+    both_float = source.is_floating_point() and result.dtype.kind == "f"
     torch = sys.modules["torch"]
-    return torch.as_tensor(found, dtype=given.dtype if floats else None, device=given.device)
+    return torch.as_tensor(result, dtype=source.dtype if both_float else None, device=source.device)
 
 
-def _is_tensor(given: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(given, torch.Tensor)
+def _is_tensor(values: Any) -> bool:
+    torch = sys.modules.get("torch")  # not imported here: who has a tensor has imported it
+    return torch is not None and isinstance(values, torch.Tensor)

@@ -1,8 +1,10 @@
 """The errors podsrl raises. Each is a `PodsError` and also the standard error that it refines."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from string import Template
+from typing import Any
 
 
 class PodsError(Exception):
@@ -11,6 +13,38 @@ class PodsError(Exception):
 
 class InvalidInputError(PodsError, ValueError):
     """An argument, a config value or a data file is not allowed; the message says what is."""
+
+
+class FieldError(InvalidInputError):
+    """A field has a value that is not allowed; each host names fields as its users know them.
+
+    Args:
+        template: The message, with `$name` for a field, and for each of the values.
+        values: What was given, and other words that the message quotes.
+    """
+
+    def __init__(self, template: str, **values: Any) -> None:
+        self.template = template
+        self.values = values
+        super().__init__(self.named({}))
+
+    def named(self, names: Mapping[str, str]) -> str:
+        """The message with these names of fields in place of their own.
+
+        >>> FieldError("$num_kept=$given is too large", given=9).named({"num_kept": "m"})
+        'm=9 is too large'
+        """
+        own = {name: name for name in Template(self.template).get_identifiers()}
+        return Template(self.template).substitute({**own, **names, **self.values})
+
+
+@contextmanager
+def fields_named(names: Mapping[str, str]) -> Iterator[None]:
+    """Turn a `FieldError` into an `InvalidInputError` that names fields as a host's users do."""
+    try:
+        yield
+    except FieldError as error:
+        raise InvalidInputError(error.named(names)) from error
 
 
 class UnknownNameError(PodsError, KeyError):
@@ -45,7 +79,7 @@ def needed(extra: str) -> Iterator[None]:
         ) from error
 
 
-def suggestion(given: object, known: Iterable[str], otherwise: str = "") -> str:
+def suggestion(name: object, known: Iterable[str], otherwise: str = "") -> str:
     """What to say of an unknown name: the one nearest to it, else `otherwise` or a list of all.
 
     >>> suggestion("max_varience", ["max_variance", "max_reward"])
@@ -54,6 +88,6 @@ def suggestion(given: object, known: Iterable[str], otherwise: str = "") -> str:
     'allowed: max_variance, max_reward'
     """
     names = list(known)
-    if near := difflib.get_close_matches(str(given), names, n=1):
+    if near := difflib.get_close_matches(str(name), names, n=1):
         return f"did you mean {near[0]!r}?"
     return otherwise or f"allowed: {', '.join(names)}"

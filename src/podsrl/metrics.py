@@ -10,34 +10,49 @@ from podsrl.advantages import group_advantages
 
 #: Numbers from here on are left out, as NaN is: their squares could not be summed.
 _HUGE = 1e100
+#: Differences up to this, relative to what is compared, are rounding.
+_ROUNDING = 1e-9
 
 
 def selection_metrics(
-    rewards_P_N: np.ndarray,  # NaN where a rollout could not be scored
-    kept_P_N: np.ndarray,  # True for the rollouts that the update sees
-    advantages_P_N: np.ndarray,  # of these
-    tokens_P_N: np.ndarray,  # of prompt and completion
-    generated_P_N: np.ndarray | None = None,  # True where there is one, if groups differ in size
-    masked_P_N: np.ndarray | bool = False,  # True where the host's loss leaves it out anyway
+    rewards_P_N: np.ndarray,
+    kept_P_N: np.ndarray,
+    advantages_P_N: np.ndarray,
+    tokens_P_N: np.ndarray,
+    generated_P_N: np.ndarray | None = None,
+    masked_P_N: np.ndarray | bool = False,
 ) -> dict[str, float]:
-    """What the update sees of the rollouts of a step."""
-    generated = np.ones_like(kept_P_N) if generated_P_N is None else generated_P_N
-    scored, dropped = ~np.isnan(rewards_P_N), generated & ~kept_P_N
-    counted = kept_P_N & scored
-    kept_rewards, dropped_rewards = rewards_P_N[counted], rewards_P_N[dropped & scored]
-    differs = kept_P_N & (np.abs(advantages_P_N) > 1e-9)
-    teaches = differs & ~np.asarray(masked_P_N)
+    """What the update sees of the rollouts of a step; all arrays have shape (P, N).
+
+    Args:
+        rewards_P_N: The rewards; NaN where a rollout could not be scored.
+        kept_P_N: True for the rollouts that the update sees.
+        advantages_P_N: The advantages of these.
+        tokens_P_N: The numbers of tokens of prompt and completion.
+        generated_P_N: True where there is a rollout, if groups differ in size.
+        masked_P_N: True where the host's loss leaves the rollout out anyway.
+    """
+    generated_P_N = np.ones_like(kept_P_N) if generated_P_N is None else generated_P_N
+    scored_P_N = ~np.isnan(rewards_P_N)
+    dropped_P_N = generated_P_N & ~kept_P_N
+    kept_rewards_K = rewards_P_N[kept_P_N & scored_P_N]
+    dropped_rewards = rewards_P_N[dropped_P_N & scored_P_N]
+
+    differs_P_N = kept_P_N & (np.abs(advantages_P_N) > _ROUNDING)
+    teaches_P_N = differs_P_N & ~np.asarray(masked_P_N)
+    has_kept_P = kept_P_N.any(axis=1)
+
     numbers = {
-        "rollouts": generated.sum(),
+        "rollouts": generated_P_N.sum(),
         "kept_rollouts": kept_P_N.sum(),
-        "kept_reward": kept_rewards.mean() if kept_rewards.size else math.nan,
+        "kept_reward": kept_rewards_K.mean() if kept_rewards_K.size else math.nan,
         "dropped_reward": dropped_rewards.mean() if dropped_rewards.size else math.nan,
-        "kept_reward_std": kept_rewards.std(ddof=1) if kept_rewards.size > 1 else math.nan,
+        "kept_reward_std": kept_rewards_K.std(ddof=1) if kept_rewards_K.size > 1 else math.nan,
         "kept_tokens": tokens_P_N[kept_P_N].sum(),
-        "dropped_tokens": tokens_P_N[dropped].sum(),
-        "zero_variance_groups": (kept_P_N.any(axis=1) & ~differs.any(axis=1)).sum(),
-        "zero_advantage_rows": (kept_P_N & ~teaches).sum(),
-        "unscorable": (generated & ~scored).sum(),
+        "dropped_tokens": tokens_P_N[dropped_P_N].sum(),
+        "zero_variance_groups": (has_kept_P & ~differs_P_N.any(axis=1)).sum(),
+        "zero_advantage_rows": (kept_P_N & ~teaches_P_N).sum(),
+        "unscorable": (generated_P_N & ~scored_P_N).sum(),
     }
     return {f"pods/{name}": float(number) for name, number in numbers.items()}
 
@@ -57,12 +72,23 @@ def part_correlations(
     {'pods/correlation/right': 1.0}
     """
     parts_F_P_N = np.moveaxis(np.asarray(parts_P_N_F, dtype=np.float64), -1, 0)
-    known = np.abs(parts_F_P_N) < _HUGE
-    kept = np.broadcast_to(np.asarray(kept_P_N, dtype=bool), known.shape)
-    part = group_advantages(np.where(known, parts_F_P_N, np.nan), kept, baseline, scale=False)
-    part = np.where(np.abs(part) <= 1e-9 * np.abs(parts_F_P_N), 0.0, part)  # rounding
-    advantage = np.where(kept & known, np.asarray(advantages_P_N, dtype=np.float64), 0.0)
-    together_F = (advantage * part).sum(axis=(1, 2))
-    size_F = np.sqrt((part**2).sum(axis=(1, 2)) * (advantage**2).sum(axis=(1, 2)))
-    found_F = (together_F / np.where(size_F > 0, size_F, 1.0)).clip(-1, 1)
-    return {f"pods/correlation/{name}": float(r) for name, r in zip(names_F, found_F, strict=True)}
+    known_F_P_N = np.abs(parts_F_P_N) < _HUGE
+    kept_F_P_N = np.broadcast_to(np.asarray(kept_P_N, dtype=bool), known_F_P_N.shape)
+
+    # Each part relative to its group's mean; what is left of equal parts is rounding.
+    known_parts_F_P_N = np.where(known_F_P_N, parts_F_P_N, np.nan)
+    away_F_P_N = group_advantages(known_parts_F_P_N, kept_F_P_N, baseline, scale=False)
+    is_rounding = np.abs(away_F_P_N) <= _ROUNDING * np.abs(parts_F_P_N)
+    away_F_P_N = np.where(is_rounding, 0.0, away_F_P_N)
+
+    advantages = np.asarray(advantages_P_N, dtype=np.float64)
+    advantages_F_P_N = np.where(kept_F_P_N & known_F_P_N, advantages, 0.0)
+
+    together_F = (advantages_F_P_N * away_F_P_N).sum(axis=(1, 2))
+    square_F = (away_F_P_N**2).sum(axis=(1, 2)) * (advantages_F_P_N**2).sum(axis=(1, 2))
+    size_F = np.sqrt(square_F)
+    correlation_F = (together_F / np.where(size_F > 0, size_F, 1.0)).clip(-1, 1)
+    return {
+        f"pods/correlation/{name}": float(correlation)
+        for name, correlation in zip(names_F, correlation_F, strict=True)
+    }

@@ -3,21 +3,16 @@
 import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from podsrl.advantages import BASELINES
-from podsrl.downsampling import Rule, downsample, group_rules, is_batch_rule, resolve_rule
-from podsrl.downsampling.doors import keep_rows, refuse_infinite
-from podsrl.errors import InvalidInputError
-
-#: What the user sets in the config of a host that has no config class of ours.
-OPTIONS = ("m", "rule", "baseline", "seed", "selection_weights")
-# Rules that keep a spread of rewards; where only one rollout is kept it would be a poor one.
-_KEEP_A_SPREAD = (group_rules.max_variance, group_rules.balanced, group_rules.percentile)
-_BY_ADVANTAGE = (*map(resolve_rule, ("top_advantage", "advantage_variance")),)  # often one alone
+from podsrl.errors import FieldError
+from podsrl.rewards import are_weights, refuse_infinite, score_of_parts
+from podsrl.rules import Rule, RuleName, downsample, resolve_rule
+from podsrl.rules.api import keep_rows
 
 
 @dataclass(frozen=True)
@@ -26,10 +21,10 @@ class Selection:
 
     Args:
         num_rollouts: The number n of rollouts that are generated for each prompt.
-        num_kept: The number m of rollouts of each prompt that the update sees, at least 2. It may
-            be 1 with max_reward and the baseline "group": the best rollout; and with a batch rule,
-            where it is a mean over prompts.
-        rule: A group rule or a batch rule: a name in `podsrl.RULES`, "module:function",
+        num_kept: The number m of rollouts of each prompt that the update sees; with a batch rule a
+            mean over prompts. It is at least what the rule says (`Rule.least_kept`), and 1 only
+            where a row that is kept alone has something to be compared with.
+        rule: A prompt rule or a batch rule: a name in `podsrl.RULES`, "module:function",
             "file.py:function", or a callable.
         baseline: The rewards that advantages are relative to: "kept" (the paper) or all of the
             "group".
@@ -37,11 +32,10 @@ class Selection:
             ties by rollout number; with selection_weights at random, anew in every run.
         selection_weights: What to select by, as weights of the reward's parts by their names
             ("score" is the reward itself); None: the reward.
-        names: What the user calls fields, where these are not their own names; for messages.
 
     Raises:
-        InvalidInputError: A size out of range, an unknown baseline, a rule or weights of a wrong
-            kind; the message says what is allowed.
+        FieldError: A size out of range, an unknown baseline, a rule or weights of a wrong kind; the
+            message says what is allowed.
         UnknownNameError: There is no such rule.
 
     >>> Selection(num_rollouts=4, num_kept=2).select([[0.0, 0.0, 1.0, 0.5], [1.0, 0.0]])
@@ -50,81 +44,29 @@ class Selection:
 
     num_rollouts: int
     num_kept: int
-    rule: str | Rule = "max_variance"
+    rule: RuleName = "max_variance"
     baseline: Literal["kept", "group"] = "kept"
     seed: int | None = None
     selection_weights: Mapping[str, float] | None = None
-    names: InitVar[Mapping[str, str] | None] = None
 
-    def __post_init__(self, names: Mapping[str, str] | None) -> None:
-        called = {field.name: field.name for field in fields(self)} | dict(names or {})
-        n, m = self.num_rollouts, self.num_kept
-        for field, value in (("num_rollouts", n), ("num_kept", m)):
-            if value is None:
-                raise InvalidInputError(f"{called[field]} is not set; set it to an integer")
-            if not _is_integer(value):
-                raise InvalidInputError(f"{called[field]} must be an integer; got {value!r}")
-        rule = resolve_rule(self.rule)
-        alone = self.baseline == "group" and rule not in _KEEP_A_SPREAD
-        alone |= is_batch_rule(rule) and rule not in _BY_ADVANTAGE
-        n_name, least = called["num_rollouts"], 1 if alone else 2
-        if n < 2:
-            raise InvalidInputError(f"{n_name}={n}; allowed: at least 2, to compare them")
-        allowed = f"allowed: {least} <= m <= {n} ({n_name}, rollouts generated per prompt)"
-        if m < least:
-            raise InvalidInputError(
-                f"{called['num_kept']}={m}; {allowed}. One kept rollout has no other to"
-                f" compare with; 1 is allowed with {called['baseline']}=group and"
-                f" {called['rule']}=max_reward, and with a rule across prompts, such as"
-                f" {called['rule']}=max_contrast, where m is a mean"
+    def __post_init__(self) -> None:
+        self._check_are_integers()
+        if self.baseline not in list(BASELINES):  # a list: the value may be one that has no hash
+            raise FieldError(
+                "$baseline=$given; allowed: $known",
+                given=repr(self.baseline),
+                known=_listed(BASELINES),
             )
-        if m > n:
-            raise InvalidInputError(
-                f"{called['num_kept']}={m} rollouts can't be kept of {n_name}={n}; {allowed}, or"
-                f" raise {n_name}"
-            )
-        if self.baseline not in [*BASELINES]:  # what can't be hashed, too
-            raise InvalidInputError(
-                f"{called['baseline']}={self.baseline!r}; allowed: {', '.join(BASELINES)}"
-            )
+        self._check_sizes(resolve_rule(self.rule))
         if self.seed is not None and (not _is_integer(self.seed) or self.seed < 0):
-            raise InvalidInputError(f"{called['seed']}={self.seed!r}; allowed: an integer >= 0")
-        weights: Any = self.selection_weights
-        named = isinstance(weights, Mapping)
-        if weights is not None and not (named and are_weights(weights.values())):
-            all_0 = " are all 0" if named and not any(weights.values()) else ""
-            raise InvalidInputError(
-                f"{called['selection_weights']}={weights!r}{all_0}; allowed: numbers by name of the"
-                " reward's part, not all 0, such as {acc: 1.0}; score is the reward itself"
-            )
-
-    @classmethod
-    def from_options(
-        cls, given: Mapping[str, Any], num_rollouts: int, where: str, n_name: str
-    ) -> "Selection":
-        """The selection that a mapping in a host's config asks for: m, and others of `OPTIONS`.
-
-        Messages name an option with `where` before it, and the number of rollouts as `n_name`.
-
-        Raises:
-            InvalidInputError, UnknownNameError: As `Selection`; or an option is unknown.
-
-        >>> Selection.from_options({"m": 4}, 8, where="pods.", n_name="n").num_kept
-        4
-        """
-        names = {name: where + name for name in OPTIONS}
-        if unknown := [where + name for name in sorted(set(given) - set(OPTIONS))]:
-            raise InvalidInputError(
-                f"unknown: {', '.join(unknown)}; allowed: {', '.join(names.values())}"
-            )
-        names |= {"num_kept": where + "m", "num_rollouts": n_name}
-        rest = {name: value for name, value in given.items() if name != "m"}
-        return cls(num_rollouts, given.get("m"), **rest, names=names)  # type: ignore[arg-type]
+            raise FieldError("$seed=$given; allowed: an integer >= 0", given=repr(self.seed))
+        if self.selection_weights is not None:
+            self._check_weights(self.selection_weights)
 
     @property
     def across_prompts(self) -> bool:
         """Whether the rule keeps rows across prompts."""
-        return is_batch_rule(resolve_rule(self.rule))
+        return resolve_rule(self.rule).across_prompts
 
     @property
     def in_words(self) -> str:
@@ -135,48 +77,43 @@ class Selection:
     def score(self, reward: float, parts: Mapping[str, Any]) -> float:
         """What a rollout is selected by: its reward, or the weighted sum of its parts.
 
-        A part that is NaN counts as 0 there, unless all of them are; a NaN reward stays NaN.
-
         Raises:
             InvalidInputError: A part is missing, or no number; or the reward is infinite.
         """
         refuse_infinite(np.asarray(reward))
-        if self.selection_weights is None or math.isnan(reward):
+        if self.selection_weights is None:
             return reward
-        parts = {"score": reward, **parts}
-        for name in self.selection_weights:
-            if name not in parts or not is_number(parts[name]):
-                numbers = ", ".join(n for n, v in parts.items() if is_number(v))
-                raise InvalidInputError(
-                    f"selection_weights names {name!r}, and the reward function gave no number of"
-                    f" that name; it gave: {numbers}"
-                )
-        values = np.array([as_number(parts[name]) for name in self.selection_weights])
-        weights = np.array(list(self.selection_weights.values()), dtype=np.float64)
-        return float(weighted_sums(values, weights))
+        return score_of_parts(reward, parts, self.selection_weights)
 
     def select(self, scores: Iterable[Any], *step: int) -> list[list[int]]:
         """Which rollouts of each group are kept, ascending.
 
         Args:
             scores: What the rollouts of each group are selected by; NaN where one could not be
-                scored. Groups may differ in size; with a group rule one of at most m is kept whole.
+                scored. Groups may differ in size; with a prompt rule one of at most m is kept
+                whole.
             step: Numbers of the step; with a seed each step draws anew.
 
         Raises:
             InvalidInputError: An infinite score, or a rule of the user's own that returns nonsense.
         """
-        seed = None if self.selection_weights is None else [secrets.randbits(32)]
-        if self.seed is not None:
-            seed = [self.seed, *step]
         groups = [np.asarray(group, dtype=np.float64) for group in scores]
         for group in groups:
             refuse_infinite(group)
+
+        seed = self._seed_of(step)
         if self.across_prompts:
-            rewards_P_N, there_P_N = padded(groups)
-            rows = self.num_kept * len(groups)
-            kept_P_N = keep_rows(rewards_P_N, there_P_N, rows, self.rule, seed)
-            return [np.flatnonzero(kept_N).tolist() for kept_N in kept_P_N]
+            return self._select_across(groups, seed)
+        return self._select_of_each(groups, seed)
+
+    def _select_across(self, groups: Sequence[np.ndarray], seed: Any) -> list[list[int]]:
+        scores_P_N, there_P_N = padded(groups)
+        rows = self.num_kept * len(groups)
+        kept_P_N = keep_rows(scores_P_N, there_P_N, rows, self.rule, seed)
+        return [np.flatnonzero(kept_N).tolist() for kept_N in kept_P_N]
+
+    def _select_of_each(self, groups: Sequence[np.ndarray], seed: Any) -> list[list[int]]:
+        """Groups of one size go through the rule together; small ones are kept whole."""
         kept = [list(range(len(group))) for group in groups]
         for size in {len(group) for group in groups if len(group) > self.num_kept}:
             places = [place for place, group in enumerate(groups) if len(group) == size]
@@ -184,6 +121,56 @@ class Selection:
             for place, kept_M in zip(places, chosen, strict=True):
                 kept[place] = kept_M
         return kept
+
+    def _seed_of(self, step: Sequence[int]) -> list[int] | None:
+        """The seed of a step, which every process of a run draws alike where `seed` is given."""
+        if self.seed is not None:
+            return [self.seed, *step]
+        if self.selection_weights is not None:
+            # A part of the reward, such as right or wrong, has many ties. By rollout number they
+            # would always be decided for the first ones, whatever the rest of the reward says.
+            return [secrets.randbits(32)]
+        return None
+
+    def _check_are_integers(self) -> None:
+        for field in ("num_rollouts", "num_kept"):
+            value = getattr(self, field)
+            if value is None:
+                raise FieldError(f"${field} is not set; set it to an integer")
+            if not _is_integer(value):
+                raise FieldError(f"${field} must be an integer; got $given", given=repr(value))
+
+    def _check_sizes(self, rule: Rule) -> None:
+        n, m = self.num_rollouts, self.num_kept
+        alone_is_compared = self.baseline == "group" or not rule.needs_group_baseline
+        least = max(rule.least_kept, 1 if alone_is_compared else 2)
+        allowed = f"allowed: {least} <= m <= {n} ($num_rollouts, rollouts generated per prompt)"
+
+        if n < 2:
+            raise FieldError(f"$num_rollouts={n}; allowed: at least 2, to compare them")
+        if m < least:
+            raise FieldError(
+                f"$num_kept={m}; {allowed}. One kept rollout has no other to compare with; 1 is"
+                " allowed with $baseline=group and $rule=max_reward, and with a rule across"
+                " prompts, such as $rule=max_contrast, where m is a mean"
+            )
+        if m > n:
+            raise FieldError(
+                f"$num_kept={m} rollouts can't be kept of $num_rollouts={n}; {allowed}, or raise"
+                " $num_rollouts"
+            )
+
+    @staticmethod
+    def _check_weights(weights: Any) -> None:
+        is_named = isinstance(weights, Mapping)
+        if is_named and are_weights(weights.values()):
+            return
+        raise FieldError(
+            "$selection_weights=$given$all_zero; allowed: numbers by name of the reward's part, not"
+            " all 0, such as {acc: 1.0}; score is the reward itself",
+            given=repr(weights),
+            all_zero=" are all 0" if is_named and not any(weights.values()) else "",
+        )
 
 
 def padded(groups: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -193,37 +180,17 @@ def padded(groups: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     [[True, True], [True, False]]
     """
     shape = (len(groups), max((len(group) for group in groups), default=0))
-    values_P_N, there_P_N = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+    values_P_N = np.full(shape, math.nan)
+    there_P_N = np.zeros(shape, dtype=bool)
     for place, group in enumerate(groups):
-        values_P_N[place, : len(group)], there_P_N[place, : len(group)] = group, True
+        values_P_N[place, : len(group)] = group
+        there_P_N[place, : len(group)] = True
     return values_P_N, there_P_N
-
-
-def are_weights(values: Iterable[Any]) -> bool:
-    """Whether values are finite numbers, and not all 0."""
-    values = list(values)
-    return all(is_number(value) and math.isfinite(value) for value in values) and any(values)
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a real number (or a boolean), NaN included."""
-    return isinstance(value, (bool, int, float, np.number, np.bool_))
-
-
-def as_number(value: Any) -> float:
-    """A value as a float, and NaN for what is no number or none that a float can hold."""
-    try:
-        return float(value) if is_number(value) else math.nan
-    except OverflowError:  # an integer of more than 308 digits, as a model may write one
-        return math.nan
-
-
-def weighted_sums(parts_F: np.ndarray, weights_F: np.ndarray) -> np.ndarray:
-    """Sums over the last axis; NaN where every part whose weight isn't 0 is NaN."""
-    parts_F, weights_F = parts_F[..., weights_F != 0], weights_F[weights_F != 0]
-    sums = np.nansum(parts_F * weights_F, axis=-1)
-    return np.where(np.isnan(parts_F).all(axis=-1), np.nan, sums)
 
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -2,35 +2,37 @@
 
 --rollout-sample-filter-path podsrl.slime.select_rollouts
 --custom-reward-post-process-path podsrl.slime.post_process_rewards
---custom-config-path pods.yaml        # pods: {m: 16}
+--custom-config-path pods.yaml        # pods: {method: pods, m: 16}
 --global-batch-size P*m/steps         # of P prompts; not --num-steps-per-rollout
 """
 
 import logging
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.methods import selection_from_options
 from podsrl.selection import Selection
 
 logger = logging.getLogger(__name__)
 
 _ADVANTAGE = "pods_advantage"  # where `select_rollouts` leaves it in Sample.metadata
 _EPS = 1e-6  # of slime's own normalisation
-_SCALED = ("grpo", "gspo", "cispo")  # estimators for which slime divides by the deviation
-_NORMALISED = (*_SCALED, "reinforce_plus_plus_baseline")  # all that it normalises for
-_GIVE = f"give --advantage-estimator {' or '.join(_NORMALISED)}, no --disable-rewards-normalization"
+#: Estimators for which slime divides by the deviation, and all that it normalises for.
+_SCALED = ("grpo", "gspo", "cispo")
+_NORMALISED = (*_SCALED, "reinforce_plus_plus_baseline")
 
 
 def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     """Leave the kept rollouts of every group, and note their advantages.
 
     Args:
-        args: slime's arguments; `args.pods` holds m, and rule, baseline, seed or selection_weights
-            (by key of a sample's reward, where that is a dictionary).
+        args: slime's arguments; `args.pods` holds method or m, rule, baseline, seed and
+            selection_weights (by key of a sample's reward, where that is a dictionary).
         data: Groups of `slime.utils.types.Sample`, changed in place. A sample without a reward
             (aborted), or with metadata["unscorable"], is one that could not be scored.
 
@@ -39,51 +41,36 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
             of which slime would cut off the rest.
         UnsupportedError: A rollout of several samples; or slime would move advantages of a "group".
     """
-    given, n = getattr(args, "pods", None), args.n_samples_per_prompt
-    if not isinstance(given, dict):
-        raise InvalidInputError(
-            f"slime's arguments hold no options of podsrl (pods={given!r}); give"
-            " --custom-config-path a YAML file with, for example, pods: {m: 16}"
+    selection = _read_selection(args)
+    _check_batch_size(args, selection)
+
+    rewards = []
+    scores = []
+    for group in data:
+        rewards_N = [_reward(args, sample) for sample in group]
+        rewards.append(rewards_N)
+        scores.append(
+            [
+                selection.score(reward, _parts(sample))
+                for reward, sample in zip(rewards_N, group, strict=True)
+            ]
         )
-    selection = Selection.from_options(given, n, where="pods.", n_name="--n-samples-per-prompt")
-    moved = getattr(args, "normalize_advantages", False) or not _normalises(args)
-    if selection.baseline == "group" and moved:  # it would push rows down that teach nothing
-        raise UnsupportedError(
-            f"pods.baseline=group needs --advantage-estimator {' or '.join(_SCALED)}, without"
-            " --disable-rewards-normalization and --normalize-advantages; or give baseline: kept"
-        )
-    m, size = selection.num_kept, args.global_batch_size
-    rows = args.rollout_batch_size * m
-    dynamic = getattr(args, "use_dynamic_global_batch_size", False)
-    if not dynamic and (not size or rows % size):
-        raise InvalidInputError(
-            f"--global-batch-size {size} does not divide the {rows} kept rows (--rollout-batch-size"
-            f" {args.rollout_batch_size} x m = {m}), and slime would cut off the rest; give"
-            f" --global-batch-size {rows} for one step per rollout, or {rows} divided by the number"
-            " of steps, and leave out --num-steps-per-rollout, which counts all n"
-        )
-    rewards = [[_reward(args, sample) for sample in group] for group in data]
-    parts = [[one.reward if isinstance(one.reward, dict) else {} for one in of] for of in data]
-    scores = [list(map(selection.score, *pair)) for pair in zip(rewards, parts, strict=True)]
-    chosen = selection.select(scores, data[0][0].group_index or 0)  # a number of this step's own
+
+    step = data[0][0].group_index or 0  # a number of this step's own
+    chosen = selection.select(scores, step)
+
     scale = args.advantage_estimator in _SCALED and args.grpo_std_normalization
-    key = getattr(args, "reward_key", None)
-    for place, (of_group, kept) in enumerate(zip(rewards, chosen, strict=True)):
-        group, rewards_N, kept_M = data[place], np.array(of_group), np.array(kept, dtype=int)
-        advantages = group_advantages(rewards_N, kept_M, selection.baseline, scale=scale, eps=_EPS)
-        data[place] = [group[one] for one in kept]
-        for sample, advantage in zip(data[place], advantages.tolist(), strict=True):
-            sample.metadata[_ADVANTAGE] = advantage
-            given = sample.reward if isinstance(sample.reward, dict) else {key: sample.reward}
-            if given.get(key) is None:  # of which slime's own metrics make an error
-                sample.metadata["unscorable"] = True
-                sample.reward = {**given, key: 0.0} if key else 0.0
-    scored = [one for of_group in rewards for one in of_group if not math.isnan(one)]
-    mean = np.mean(scored) if scored else math.nan
-    logger.info(
-        f"selected {selection.in_words} in {len(data)} groups; the update sees"
-        f" {sum(map(len, data))} rows; mean reward of all {sum(map(len, rewards))}: {mean:.4f}"
-    )
+    for place, kept in enumerate(chosen):
+        advantages = group_advantages(
+            np.array(rewards[place]),
+            np.array(kept, dtype=int),
+            selection.baseline,
+            scale=scale,
+            eps=_EPS,
+        )
+        data[place] = [data[place][rollout] for rollout in kept]
+        _note(args, data[place], advantages.tolist())
+    _tell(selection, data, rewards)
 
 
 def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], list[float]]:
@@ -101,10 +88,12 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
     if not _normalises(args):
         if any(map(math.isnan, rewards)):
             raise UnsupportedError(
-                "a kept rollout could not be scored, and only advantages can leave it out:"
-                f" {_GIVE}, or let the reward function return a number"
+                "a kept rollout could not be scored, and only advantages can leave it out: give"
+                f" --advantage-estimator {' or '.join(_NORMALISED)}, no"
+                " --disable-rewards-normalization, or let the reward function return a number"
             )
         return raw, raw
+
     if any(_ADVANTAGE not in sample.metadata for sample in samples):
         raise InvalidInputError(
             "these samples were not selected by podsrl; add --rollout-sample-filter-path"
@@ -113,11 +102,78 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
     return raw, [sample.metadata[_ADVANTAGE] for sample in samples]
 
 
+def _read_selection(args: Any) -> Selection:
+    """What slime's arguments ask for."""
+    options = getattr(args, "pods", None)
+    if not isinstance(options, dict):
+        raise InvalidInputError(
+            f"slime's arguments hold no options of podsrl (pods={options!r}); give"
+            " --custom-config-path a YAML file with, for example, pods: {m: 16}"
+        )
+    selection = selection_from_options(
+        options, args.n_samples_per_prompt, where="pods.", n_name="--n-samples-per-prompt"
+    )
+
+    # slime would subtract the mean of the kept advantages, which is not 0 with this baseline, and
+    # push rows down that teach nothing.
+    moves_advantages = getattr(args, "normalize_advantages", False) or not _normalises(args)
+    if selection.baseline == "group" and moves_advantages:
+        raise UnsupportedError(
+            f"pods.baseline=group needs --advantage-estimator {' or '.join(_SCALED)}, without"
+            " --disable-rewards-normalization and --normalize-advantages; or give baseline: kept"
+        )
+    return selection
+
+
+def _check_batch_size(args: Any, selection: Selection) -> None:
+    """Refuse a global batch that does not divide the kept rows."""
+    if getattr(args, "use_dynamic_global_batch_size", False):
+        return
+    m = selection.num_kept
+    size = args.global_batch_size
+    rows = args.rollout_batch_size * m
+    if not size or rows % size:
+        raise InvalidInputError(
+            f"--global-batch-size {size} does not divide the {rows} kept rows (--rollout-batch-size"
+            f" {args.rollout_batch_size} x m = {m}), and slime would cut off the rest; give"
+            f" --global-batch-size {rows} for one step per rollout, or {rows} divided by the number"
+            " of steps, and leave out --num-steps-per-rollout, which counts all n"
+        )
+
+
+def _note(args: Any, samples: Sequence[Any], advantages: Sequence[float]) -> None:
+    """Note the advantages of kept samples, and give a reward to those that have none."""
+    key = getattr(args, "reward_key", None)
+    for sample, advantage in zip(samples, advantages, strict=True):
+        sample.metadata[_ADVANTAGE] = advantage
+        reward = sample.reward if isinstance(sample.reward, dict) else {key: sample.reward}
+        if reward.get(key) is None:  # of which slime's own metrics make an error
+            sample.metadata["unscorable"] = True
+            sample.reward = {**reward, key: 0.0} if key else 0.0
+
+
+def _tell(
+    selection: Selection, kept: Sequence[Sequence[Any]], rewards: Sequence[Sequence[float]]
+) -> None:
+    of_all = [reward for of_group in rewards for reward in of_group]
+    scored = [reward for reward in of_all if not math.isnan(reward)]
+    mean = np.mean(scored) if scored else math.nan
+    logger.info(
+        f"selected {selection.in_words} in {len(kept)} groups; the update sees"
+        f" {sum(map(len, kept))} rows; mean reward of all {len(of_all)}: {mean:.4f}"
+    )
+
+
 def _normalises(args: Any) -> bool:
     return bool(args.rewards_normalization and args.advantage_estimator in _NORMALISED)
 
 
+def _parts(sample: Any) -> dict[str, Any]:
+    return sample.reward if isinstance(sample.reward, dict) else {}
+
+
 def _reward(args: Any, sample: Any) -> float:
+    """The reward of a sample; NaN if it could not be scored."""
     if isinstance(sample, list):
         raise UnsupportedError(
             "a custom generate function returned several samples for one rollout; podsrl can't tell"

@@ -18,10 +18,10 @@ from accelerate.commands.config.config_args import load_config_from_file
 
 from podslab.evaluation.records import evaluations
 from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.trl.rollouts import share_of_rows
+from podsrl.trl.exchange import share_of_places
 from support.torchrun import torchrun
 
-LAUNCH = Path(__file__).parents[2] / "configs" / "launch"
+LAUNCH = Path(__file__).parents[2] / "lab" / "src" / "podslab" / "configs" / "launch"
 WORKER = str(Path(__file__).parent / "worker.py")
 ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
 
@@ -29,24 +29,33 @@ ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "accumulation": {
-        "gradient_accumulation_steps": 2, "downsampling_rule": "pass_band", "max_steps": 2,
+        "gradient_accumulation_steps": 2,
+        "downsampling_rule": "dynamic_sampling",
+        "max_steps": 2,
     },
     "beta": {"beta": 0.1, "max_steps": 2, "downsampling_rule": "top_advantage"},
     "max_contrast": {
-        "downsampling_rule": "max_contrast", "num_generations": 1, "n": 3, "max_steps": 2,
+        "downsampling_rule": "max_contrast",
+        "num_generations": 1,
+        "n": 3,
+        "max_steps": 2,
     },
     "binary": {"binary": True, "max_steps": 12, "num_iterations": 2},
     "row by row": {  # two rows in a micro-batch of one process, one on each of two
-        "binary": True, "max_steps": 6, "gradient_accumulation_steps": ROWS // 2,
+        "binary": True,
+        "max_steps": 6,
+        "gradient_accumulation_steps": ROWS // 2,
     },
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
-    "history": {"prompt_selection": "thompson", "downsampling_rule": "advantage_variance"},
     "straight": {"num_iterations": 2, "downsampling_rule": "variance_top_p"},
     "stopped": {
-        "num_iterations": 2, "downsampling_rule": "variance_top_p",
-        "save_strategy": "steps", "save_steps": 1, "forget": ["checkpoint-2", "checkpoint-3"],
+        "num_iterations": 2,
+        "downsampling_rule": "variance_top_p",
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "forget": ["checkpoint-2", "checkpoint-3"],
     },
-}  # fmt: skip
+}
 
 # of rare tool images rank 1 of 2 generates one, and keeps none
 AGENTS = ("tools", "environment", "images", "rare tool images")
@@ -54,12 +63,20 @@ AGENTS = ("tools", "environment", "images", "rare tool images")
 
 def settings(name: str, out: Path, model: Path, world: int, **more: Any) -> dict[str, Any]:
     merged = {
-        "out": str(out / name), "model": str(model), "n": 7, "num_generations": 4, "max_steps": 3,
-        "max_completion_length": 48, "learning_rate": 1e-3, "save_strategy": "no", "seed": 3,
+        "out": str(out / name),
+        "model": str(model),
+        "n": 7,
+        "num_generations": 4,
+        "max_steps": 3,
+        "max_completion_length": 48,
+        "learning_rate": 1e-3,
+        "save_strategy": "no",
+        "seed": 3,
         # with Adam's usual 1e-8 a gradient of the size of rounding moves a weight like a real one
         "adam_epsilon": 1e-5,
-        **VARIANTS.get(name, {}), **more,
-    }  # fmt: skip
+        **VARIANTS.get(name, {}),
+        **more,
+    }
     rows = ROWS // (world * merged.get("gradient_accumulation_steps", 1))
     return {"per_device_train_batch_size": rows, "gradient_accumulation_steps": 1, **merged}
 
@@ -127,7 +144,7 @@ def generations(outcome: dict[str, Any]) -> list[list[tuple[str, float]]]:
 @pytest.mark.slow
 def test_selection_losses_and_weights_on_two_ranks_equal_those_on_one(on_ranks):
     one, two = on_ranks(1), on_ranks(2)
-    for name in ("plain", "accumulation", "beta", "max_contrast", "history", "straight"):
+    for name in ("plain", "accumulation", "beta", "max_contrast", "straight"):
         assert generations(result(one, name)) == generations(result(two, name)), name
         assert_same_training(one, two, name)
         assert result(two, name)["aligned"]
@@ -262,13 +279,22 @@ def test_fsdp2_on_two_ranks_trains_like_one_process_and_pods_train_on_them_is_on
     Calls of a sharded model are collective: each rank makes two of problems, not 2 and 1.
     """
     config = {
-        "task": "arithmetic", "task_options": {"min_columns": 2, "max_columns": 2},
-        "model_name_or_path": str(tiny_model), "output_dir": str(tmp_path / "run"),
-        "num_rollouts": 10, "num_generations": 4, "per_device_train_batch_size": 6,
-        "gradient_accumulation_steps": 1, "max_completion_length": 32, "max_steps": 2,
-        "evaluation_problems": 5, "evaluation_repeats": 2, "report_to": "none", "use_cpu": True,
+        "task": "arithmetic",
+        "task_options": {"min_columns": 2, "max_columns": 2},
+        "model_name_or_path": str(tiny_model),
+        "output_dir": str(tmp_path / "run"),
+        "num_rollouts": 10,
+        "num_generations": 4,
+        "per_device_train_batch_size": 6,
+        "gradient_accumulation_steps": 1,
+        "max_completion_length": 32,
+        "max_steps": 2,
+        "evaluation_problems": 5,
+        "evaluation_repeats": 2,
+        "report_to": "none",
+        "use_cpu": True,
         "bf16": False,
-    }  # fmt: skip
+    }
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config))
     runs: list[Any] = [settings(name, tmp_path, tiny_model, 2) for name in ("plain", "beta")]
@@ -290,7 +316,7 @@ def test_fsdp2_on_two_ranks_trains_like_one_process_and_pods_train_on_them_is_on
 
 def test_shares_cover_all_rows_once_and_are_equal():
     for total, world in itertools.product(range(1, 40), range(1, 9)):
-        shares = [share_of_rows(total, rank, world) for rank in range(world)]
+        shares = [share_of_places(total, rank, world) for rank in range(world)]
         rows = [row for share in shares for row in share]
         assert rows[:total] == list(range(total))
         assert len({len(share) for share in shares}) == 1

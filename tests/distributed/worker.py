@@ -112,9 +112,13 @@ def agents(scenario: str, out: Path, n: int, **fields: Any) -> None:
     share = -(-n * 3 // world)  # of 3 groups; the last rank's is padded
     told = SCENARIOS[scenario]
     trainer = agent_trainer(
-        n, out, lambda read, row: told["reply"](read, row + RANK * share), kind=RecordingTrainer,
-        **{name: value for name, value in told.items() if name != "reply"}, **fields,
-    )  # fmt: skip
+        n,
+        out,
+        lambda read, row: told["reply"](read, row + RANK * share),
+        kind=RecordingTrainer,
+        **{name: value for name, value in told.items() if name != "reply"},
+        **fields,
+    )
     trainer.train()
     write_result(trainer, trainer.processing_class, out)
 
@@ -130,15 +134,25 @@ def main(settings: dict[str, Any]) -> None:
     tokenizer = AutoTokenizer.from_pretrained(model_path)
     questions = [f"{10 + i}+{20 + i}" for i in range(24)]
     dataset = Dataset.from_dict({"prompt": [[{"role": "user", "content": q}] for q in questions]})
-    args = PODSConfig(output_dir=out, num_rollouts=n, report_to="none", bf16=False, logging_steps=1,
-                      use_cpu=True, lr_scheduler_type="constant", **settings)  # fmt: skip
+    args = PODSConfig(
+        output_dir=out,
+        num_rollouts=n,
+        report_to="none",
+        bf16=False,
+        logging_steps=1,
+        use_cpu=True,
+        lr_scheduler_type="constant",
+        **settings,
+    )
     allow_fsdp()
     trainer = RecordingTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
         reward_funcs=reward_function(options["fail"], options["binary"]),
-        args=args, train_dataset=dataset,
-        processing_class=tokenizer, rollout_func=rollout_function(tokenizer),
-    )  # fmt: skip
+        args=args,
+        train_dataset=dataset,
+        processing_class=tokenizer,
+        rollout_func=rollout_function(tokenizer),
+    )
     folder = checkpoint.last_complete(out) if options["resume"] else None
     trainer.train(resume_from_checkpoint=str(folder) if folder else None)
     write_result(trainer, tokenizer, Path(out))

@@ -66,7 +66,7 @@ def complaints(browser):
 def test_every_page_opens_without_complaint_sideways_scrolling_or_another_host(site, browser):
     folder, address = site
     pages = sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("index.html"))
-    assert len(pages) >= 15
+    assert len(pages) >= 10
     for page in pages:
         browser.open(address + ("" if page == "." else f"{page}/"))
         width = browser.run("document.documentElement.scrollWidth")
@@ -182,7 +182,7 @@ def test_formulas_are_mathml_and_examples_are_code(site, browser):
 
 def test_a_broken_link_reference_or_formula_fails_the_build(tmp_path):
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    for name in ("mkdocs.yml", "src", "lab", "examples", "configs"):
+    for name in ("mkdocs.yml", "src", "lab", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "mkdocs.yml", tmp_path / "own.yml")
     faq, api = tmp_path / "docs" / "faq.md", tmp_path / "docs" / "api.md"

@@ -18,7 +18,7 @@ import podsrl.trl
 from podsrl.errors import RewardError, UnsupportedError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
-from podsrl.trl.rollouts import refuse_mixed_images
+from podsrl.trl.images import refuse_mixed_images
 from support.agent_scenarios import SCENARIOS, Counter, length, reply_to_counter, turns
 from support.agents import agent_trainer, call, questions, square
 from support.trl_runs import equal, logged, weights
@@ -137,10 +137,14 @@ def test_the_model_sees_the_kept_rows_with_all_that_belongs_to_them(name, make, 
 @pytest.mark.parametrize("scenario", ["tools", "environments"])
 def test_rollouts_of_agents_are_chosen_across_the_batch_as_others_are(scenario, tmp_path):
     trainer = agent_trainer(
-        3, tmp_path, **SCENARIOS[scenario],
-        num_generations=1, downsampling_rule="max_contrast", per_device_train_batch_size=8,
+        3,
+        tmp_path,
+        **SCENARIOS[scenario],
+        num_generations=1,
+        downsampling_rule="max_contrast",
+        per_device_train_batch_size=8,
         max_steps=2,
-    )  # fmt: skip
+    )
     seen: list[int] = []
 
     def record(model: Any, args: Any, kwargs: Any) -> None:
@@ -176,9 +180,14 @@ def patches(out: dict[str, Any], count: int) -> list[int]:
 def test_environments_are_as_many_as_rollouts_after_10_steps(tmp_path):
     Counter.made = 0
     trainer = agent_trainer(
-        4, tmp_path, reply_to_counter, environment_factory=Counter, max_steps=10,
-        num_generations=2, per_device_train_batch_size=2,
-    )  # fmt: skip
+        4,
+        tmp_path,
+        reply_to_counter,
+        environment_factory=Counter,
+        max_steps=10,
+        num_generations=2,
+        per_device_train_batch_size=2,
+    )
     trainer.train()
     assert Counter.made == 4
     assert len(trainer._sync_tool_dicts) == 2
@@ -228,9 +237,17 @@ def test_a_tool_that_returns_very_much_or_is_interrupted_leaves_a_readable_run(t
         return "done" if turns(read) else call("tool", a=row % 4)
 
     trainer = agent_trainer(
-        2 * M, tmp_path, reply, tools=[tool], reward_funcs=[length], train_dataset=questions(),
-        save_strategy="steps", save_steps=1, max_steps=3, per_device_train_batch_size=M,
-    )  # fmt: skip
+        2 * M,
+        tmp_path,
+        reply,
+        tools=[tool],
+        reward_funcs=[length],
+        train_dataset=questions(),
+        save_strategy="steps",
+        save_steps=1,
+        max_steps=3,
+        per_device_train_batch_size=M,
+    )
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
     run = RunFolder(tmp_path)
@@ -256,9 +273,14 @@ def test_an_environment_that_raises_stops_training_and_loses_no_finished_step(
 
     monkeypatch.setattr(Counter, fails, failing)
     trainer = agent_trainer(
-        2 * M, tmp_path, reply_to_counter, environment_factory=Counter, max_steps=3,
-        save_strategy="steps", save_steps=1,
-    )  # fmt: skip
+        2 * M,
+        tmp_path,
+        reply_to_counter,
+        environment_factory=Counter,
+        max_steps=3,
+        save_strategy="steps",
+        save_steps=1,
+    )
     with pytest.raises(error, match="the browser is gone"):
         trainer.train()
     run = RunFolder(tmp_path)
@@ -269,9 +291,13 @@ def test_an_environment_that_raises_stops_training_and_loses_no_finished_step(
 
 
 def test_the_example_of_the_docs_plays_as_printed(tmp_path, monkeypatch):
-    """With a tiny model that guesses 1, 2, ..., 9, 1, ... in the rollouts of eight prompts."""
-    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
-    code = page.split("```python\n")[1].split("```")[0]
+    """With a tiny model that guesses 1, 2, ..., 9, 1, ... in the rollouts of two prompts."""
+    page = (Path(__file__).parents[2] / "docs" / "trl.md").read_text(encoding="utf-8")
+    (code,) = (
+        block.split("```")[0]
+        for block in page.split("```python\n")[1:]
+        if "environment_factory=" in block.split("```")[0]
+    )
 
     def trainer(model: str, args: dict[str, Any], **given: Any) -> Any:
         assert model == "Qwen/Qwen3-0.6B"
@@ -286,11 +312,11 @@ def test_the_example_of_the_docs_plays_as_printed(tmp_path, monkeypatch):
     monkeypatch.setattr(podsrl.trl, "PODSTrainer", trainer)
     exec(code, {"__name__": "page"})
     table = RunFolder(tmp_path).rollouts(1).to_pydict()
-    right = [row % 9 == row // 4 for row in range(32)]  # the secrets are 1, ..., 8
+    right = [row % 9 == row // 16 for row in range(32)]  # 16 rollouts each; the secrets are 1 and 2
     assert table["reward"] == [float(one) for one in right]
-    # five of the eight prompts have a right answer, which is kept
+    # two of the sixteen guesses of each prompt are right; they are kept, and two wrong ones
     assert sum(table["kept"]) == 8
-    assert sum(kept and one for kept, one in zip(table["kept"], right, strict=True)) == 5
+    assert sum(kept and one for kept, one in zip(table["kept"], right, strict=True)) == 4
     assert "Call guess until you are right." in table["prompt"][0]
     assert json.loads(table["turns"][1])[1] == {"role": "tool", "name": "guess", "text": "lower"}
 

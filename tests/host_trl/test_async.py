@@ -30,12 +30,12 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
-from podsrl.downsampling import register_rule
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS, RunFolder
+from podsrl.rules import register_rule
 from podsrl.trl import PODSRolloutWorker
-from podsrl.trl.rollout_loop import SCORED, SelectingLoop
-from podsrl.trl.rollout_worker import ScoredGroups
+from podsrl.trl.async_grpo.loop import SCORED, SelectingLoop
+from podsrl.trl.async_grpo.scored_groups import ScoredGroups
 from support.agents import questions, text_model
 from support.async_runs import down, letters, lower, on_cpu, short, text_of
 from support.vllm_stand_in import PolicyServer, serving
@@ -62,12 +62,22 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
 def args(tmp_path: Path) -> Any:
     def make(**fields: Any) -> AsyncGRPOConfig:
         given = {
-            "output_dir": str(tmp_path / "run"), "num_generations": M, "max_steps": 3, "seed": 5,
-            "per_device_train_batch_size": 1, "gradient_accumulation_steps": 2, "use_cpu": True,
-            "bf16": False, "learning_rate": 1e-2, "report_to": "none", "save_strategy": "no",
-            "max_completion_length": 12, "gradient_checkpointing": False, "token_budget": 200,
+            "output_dir": str(tmp_path / "run"),
+            "num_generations": M,
+            "max_steps": 3,
+            "seed": 5,
+            "per_device_train_batch_size": 1,
+            "gradient_accumulation_steps": 2,
+            "use_cpu": True,
+            "bf16": False,
+            "learning_rate": 1e-2,
+            "report_to": "none",
+            "save_strategy": "no",
+            "max_completion_length": 12,
+            "gradient_checkpointing": False,
+            "token_budget": 200,
             **fields,
-        }  # fmt: skip
+        }
         return AsyncGRPOConfig(**given)
 
     return make
@@ -113,11 +123,15 @@ def loop_of() -> Any:
         nothing = SimpleNamespace(value=1)
         made.append(
             kind(
-                **given, rollout_buffer=queue.Queue(), metrics_queue=queue.Queue(),
-                model_version_value=nothing, heartbeat_value=nothing, failed_event=None,
+                **given,
+                rollout_buffer=queue.Queue(),
+                metrics_queue=queue.Queue(),
+                model_version_value=nothing,
+                heartbeat_value=nothing,
+                failed_event=None,
                 exception_info_queue=None,
             )
-        )  # fmt: skip
+        )
         return made[-1]
 
     yield make
@@ -140,10 +154,14 @@ def group_of(texts: list[str], group_id: int = 3, **columns: list[Any]) -> Rollo
         reward_kwargs={"answer": [str(i) for i in range(n)], **columns},
         completions=[[{"role": "assistant", "content": text}] for text in texts],
         completions_ids=[list(range(10, 10 + len(text))) for text in texts],
-        completions_sequences=rows, tool_call_counts=[i % 2 for i in range(n)],
-        tool_failure_counts=[0] * n, model_version=1, group_id=group_id,
-        env_rewards=[], rollout_rewards=[None] * n,
-    )  # fmt: skip
+        completions_sequences=rows,
+        tool_call_counts=[i % 2 for i in range(n)],
+        tool_failure_counts=[0] * n,
+        model_version=1,
+        group_id=group_id,
+        env_rewards=[],
+        rollout_rewards=[None] * n,
+    )
 
 
 TEXTS = ["a", "b1", "c23", "dd", "e1234", "ff6f", "12", "g"]
@@ -272,7 +290,7 @@ def test_a_rule_of_ones_own_is_taken_along_to_the_other_process(worker, loop_of)
             ["1", "2", "3", "4"] if "lower" in rule else ["aa", "b1", "c2", "d22"]
         )
     register_rule("lowest_of_this_test", lower)
-    assert loop_of(worker(rule="lowest_of_this_test"))._selection.rule is lower
+    assert loop_of(worker(rule="lowest_of_this_test"))._selection.rule.function is lower
 
 
 def test_a_reward_function_that_fails_is_named_with_the_step(worker, loop_of):
@@ -428,10 +446,17 @@ def test_an_epoch_across_prompts_ends_and_its_checkpoint_says_where(saved, args,
     """Most prompts are dropped whole, and each of the eight counts as trained on."""
     with serving(PolicyServer(text_model()[0])) as server:
         config = args(
-            vllm_server_base_url=server.url, max_staleness=50, max_inflight_tasks=1,
-            num_generations=1, max_steps=-1, num_train_epochs=1, token_budget=0,
-            save_strategy="steps", per_device_train_batch_size=2, gradient_accumulation_steps=1,
-        )  # fmt: skip
+            vllm_server_base_url=server.url,
+            max_staleness=50,
+            max_inflight_tasks=1,
+            num_generations=1,
+            max_steps=-1,
+            num_train_epochs=1,
+            token_budget=0,
+            save_strategy="steps",
+            per_device_train_batch_size=2,
+            gradient_accumulation_steps=1,
+        )
         trainer = trainer_of(saved, letters, config, server)
         # of four rollouts under way at a time, those of a prompt are ready before the next one's
         in_a_fork(trainer, 4, rule="max_contrast", window=4)
@@ -455,9 +480,14 @@ def test_a_resumed_run_goes_on_in_its_log_from_the_checkpoint(saved, args, tmp_p
     for resume in (None, str(checkpoint)):
         with serving(PolicyServer(text_model()[0])) as server:
             config = args(
-                vllm_server_base_url=server.url, max_staleness=2, max_inflight_tasks=1,
-                max_steps=3, save_strategy="steps", save_steps=2, logging_steps=1,
-            )  # fmt: skip
+                vllm_server_base_url=server.url,
+                max_staleness=2,
+                max_inflight_tasks=1,
+                max_steps=3,
+                save_strategy="steps",
+                save_steps=2,
+                logging_steps=1,
+            )
             data = questions().to_iterable_dataset()
             trainer = trainer_of(saved, letters, config, server, data)
             in_a_fork(trainer)

@@ -36,20 +36,22 @@ from support.async_runs import letters
         ({"num_generations": 0}, InvalidInputError, r"m=0; allowed: 2 <= m <= 8"),
         ({"num_generations": 1}, InvalidInputError, r"m=1; allowed: .*rule=max_contrast"),
         ({"m": 4}, InvalidInputError, r"m=4 is num_generations of AsyncGRPOConfig; set that"),
-        ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: m, rule"),
+        ({"colour": 1}, InvalidInputError, r"unknown: colour; allowed: method, m, rule"),
         ({"rule": "best"}, PodsError, r"unknown rule 'best'"),
         ({"rule": "max_contrast", "window": 0}, InvalidInputError, r"window=0 with num_generat"),
         (
             {"rule": "max_contrast", "num_generations": 1, "gradient_accumulation_steps": 1},
-            InvalidInputError, r"window=1 with num_generations=1; .* at least 2 to compare",
+            InvalidInputError,
+            r"window=1 with num_generations=1; .* at least 2 to compare",
         ),
         (
-            {"selection_weights": {"acc": 1.0}}, InvalidInputError,
+            {"selection_weights": {"acc": 1.0}},
+            InvalidInputError,
             r"names 'acc', which is no reward function; allowed: letters",
         ),
         ({"reward_funcs": [letters, letters]}, InvalidInputError, "two reward functions are"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_supported_is_refused_at_construction(worker, given, kind, says):
     with pytest.raises(kind, match=says):
         worker(**given)

@@ -24,7 +24,7 @@ asks_by_argument = pytest.mark.skipif(
     Version(trl.__version__) < Version("1.15"),
     reason="before TRL 1.15 its engine is asked for self.num_generations; test_vllm shows it",
 )
-CHANGED = "TRL changed GRPOTrainer.{}: podsrl.trl relies on it, see docs/results/versions.md"
+CHANGED = "TRL changed GRPOTrainer.{}: podsrl.trl relies on it, see results/versions.md"
 
 
 def test_the_installed_trl_is_of_the_tested_range():
@@ -164,14 +164,19 @@ def test_what_trl_keeps_of_environments_tools_and_images(tmp_path, monkeypatch):
 
     monkeypatch.setattr(GRPOTrainer, "_generate", generate)
     monkeypatch.setattr(
-        GRPOTrainer, "_calculate_rewards",
+        GRPOTrainer,
+        "_calculate_rewards",
         lambda self, inputs, *args: torch.full((len(inputs), 1), 2.0),
-    )  # fmt: skip
+    )
     factory = {"one": Environment}
     trainer = agent_trainer(
-        None, tmp_path, lambda read, row: "done", environment_factory=factory, max_steps=1,
+        None,
+        tmp_path,
+        lambda read, row: "done",
+        environment_factory=factory,
+        max_steps=1,
         train_dataset=questions(environment=["one"] * 8),
-    )  # fmt: skip
+    )
     assert trainer.environment_factories == factory
     assert trainer.environments is None
     trainer.train()
@@ -183,11 +188,20 @@ def test_the_attributes_that_are_read_or_written_exist(make_trainer):
     trainer = make_trainer(None, max_steps=1)
     trainer.train()
     for name in (
-        "num_generations", "num_iterations", "scale_rewards", "reward_func_names",
-        "reward_weights", "_tokenizer", "_step", "_buffered_inputs", "_pending_extra_logs",
-        "mask_truncated_completions", "tools", "environment_factories",
+        "num_generations",
+        "num_iterations",
+        "scale_rewards",
+        "reward_func_names",
+        "reward_weights",
+        "_tokenizer",
+        "_step",
+        "_buffered_inputs",
+        "_pending_extra_logs",
+        "mask_truncated_completions",
+        "tools",
+        "environment_factories",
         "log_multimodal",
-    ):  # fmt: skip
+    ):
         assert hasattr(trainer, name), CHANGED.format(name)
     assert hasattr(trainer, "eos_token_ids") == (Version(trl.__version__) >= Version("1.15"))
     assert trainer._step == 1
@@ -245,7 +259,10 @@ def test_a_trainer_reads_where_to_place_the_model_while_it_is_constructed(make_t
 
     plain = make_trainer(None)
     GRPOTrainer(
-        plain.model, plain.reward_funcs, Watched(output_dir=plain.args.output_dir, use_cpu=True),
-        plain.train_dataset, processing_class=plain.processing_class,
-    )  # fmt: skip
+        plain.model,
+        plain.reward_funcs,
+        Watched(output_dir=plain.args.output_dir, use_cpu=True),
+        plain.train_dataset,
+        processing_class=plain.processing_class,
+    )
     assert reads == ["read"]

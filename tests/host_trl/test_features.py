@@ -15,7 +15,7 @@ from podslab.evaluation import sampling as runner
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig, PODSTrainer
-from podsrl.trl.config import check_arguments
+from podsrl.trl.check_arguments import check_arguments
 from support.trl_runs import equal, logged, weights
 
 
@@ -60,11 +60,16 @@ def test_evaluation_is_trls_own_and_leaves_training_alone(make_trainer, dataset)
 @pytest.mark.slow
 def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer, dataset):
     trainer = make_trainer(
-        8, max_steps=1, use_transformers_continuous_batching=True,
+        8,
+        max_steps=1,
+        use_transformers_continuous_batching=True,
         transformers_continuous_batching_config={"num_blocks": 64, "max_batch_tokens": 256},
-        eval_dataset=dataset.select(range(16)), eval_strategy="steps", eval_steps=1,
-        per_device_eval_batch_size=32, num_generations_eval=4,
-    )  # fmt: skip
+        eval_dataset=dataset.select(range(16)),
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=32,
+        num_generations_eval=4,
+    )
     scored = []
     calculate = trainer._calculate_rewards
 
@@ -76,7 +81,7 @@ def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer
     trainer._calculate_rewards = counted
     trainer.train()
     assert scored == [(8, 8), (32, 32), (32, 32)]  # the kept ones, and two evaluation batches
-    assert trainer.rollouts_generated == 16
+    assert trainer.run_state.rollouts_generated == 16
 
 
 def test_two_reward_functions_of_one_name_are_refused(make_trainer):
@@ -102,7 +107,7 @@ def test_several_optimiser_steps_per_generation_generate_once(make_trainer):
     generated = [entry["pods/rollouts_generated"] for entry in logged(trainer)]
     # 4 groups of 8, drawn once, then used for 2 slices x 2 passes (metrics carry over)
     assert generated == [32.0] * len(generated)
-    assert trainer.rollouts_trained == 16
+    assert trainer.run_state.rollouts_trained == 16
 
 
 def test_fewer_prompts_than_a_generation_takes_are_refused(make_trainer, dataset):
@@ -205,9 +210,13 @@ def test_the_runs_evaluations_sample_and_prompt_as_its_training_does(
 def test_a_stream_whose_prompts_trl_would_repeat_is_refused(tmp_path, monkeypatch):
     rows = [{"prompt": f"{i} + 1 =", "answer": "1"} for i in range(64)]
     args = PODSConfig(
-        str(tmp_path), per_device_train_batch_size=4, gradient_accumulation_steps=2, use_cpu=True,
-        num_generations=4, bf16=False,
-    )  # fmt: skip
+        str(tmp_path),
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=2,
+        use_cpu=True,
+        num_generations=4,
+        bf16=False,
+    )
     parts = Dataset.from_list(rows).to_iterable_dataset(num_shards=4)
     check_arguments(args, len, None, parts)  # one process reads all parts
     monkeypatch.setattr(PODSConfig, "world_size", 2)

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling import RULES
 from podsrl.errors import PodsError
+from podsrl.rules import RULES
 from podsrl.trl import PODSConfig
 
-RULES_GIVEN = [*RULES, "pass_band(low=0.2)", "variance_top_p(p=0.5)", "random"]
+RULES_GIVEN = [*RULES, "variance_top_p(p=0.5)", "random"]
 #: Values that are right for a field, but maybe not together with the others.
 RIGHT: dict[str, st.SearchStrategy[Any]] = {
     "num_generations": st.integers(1, 8),
@@ -22,7 +22,6 @@ RIGHT: dict[str, st.SearchStrategy[Any]] = {
     "downsampling_rule": st.sampled_from(RULES_GIVEN),
     "advantage_baseline": st.sampled_from(["kept", "group"]),
     "selection_weights": st.sampled_from([None, [1.0], [1, 0, -2.5]]),
-    "prompt_selection": st.sampled_from(["uniform", "thompson", "skip"]),
     "skip_zero_advantage": st.booleans(),
     "beta": st.sampled_from([0.0, 0.04]),
     "loss_type": st.sampled_from(["grpo", "dapo", "bnpo", "dr_grpo"]),
@@ -32,10 +31,24 @@ RIGHT: dict[str, st.SearchStrategy[Any]] = {
     "seed": st.integers(0, 9),
 }
 OURS = ("num_generations", "num_rollouts", "downsampling_rule", "advantage_baseline")
-OURS += ("selection_weights", "prompt_selection", "rollout_log_max_rows")
+OURS += ("selection_weights", "rollout_log_max_rows")
 #: What a user may also write there.
-NONSENSE = [None, "", "8", "max_varience", "no:rule", "no.py:rule", "math:floor", "pass_band("]
-NONSENSE += ["pass_band(lo=1)", 0, -1, 99, 1.5, math.nan, math.inf, True, [], {}, [1], ["a"], [0.0]]
+NONSENSE = [None, "", "8", "max_varience", "no:rule", "no.py:rule", "math:floor", "variance_top_p("]
+NONSENSE += [
+    "variance_top_p(q=1)",
+    0,
+    -1,
+    99,
+    1.5,
+    math.nan,
+    math.inf,
+    True,
+    [],
+    {},
+    [1],
+    ["a"],
+    [0.0],
+]
 WRONG = st.dictionaries(st.sampled_from(OURS), st.sampled_from(NONSENSE), max_size=2)
 ON_A_CPU = {"output_dir": "unused", "use_cpu": True, "bf16": False, "report_to": "none"}
 ROLLOUTS = st.lists(st.sampled_from([0.0, 0.5, 1.0, math.nan]), min_size=20, max_size=20)

@@ -10,7 +10,7 @@ from test_selection_in_training import assert_weights_moved_by_the_gradient, rec
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
-from podsrl.trl.rollouts import without_zero_advantage_rows
+from podsrl.trl.spare_passes import without_zero_advantage_rows
 from support.trl_runs import count_passed_rows, equal, logged, table_of, weights
 
 #: The update sees 12 rows of three prompts, or of twelve with `MEAN`.
@@ -53,9 +53,16 @@ def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes
     generations = record_generations(monkeypatch)
     trained = count_passed_rows(monkeypatch)
     trainer = make_trainer(
-        n, reward_funcs=by_place(right, n), scale_rewards=scale, optim="sgd", learning_rate=1.0,
-        max_grad_norm=0.0, temperature=1.0, **BATCH, **fields,
-    )  # fmt: skip
+        n,
+        reward_funcs=by_place(right, n),
+        scale_rewards=scale,
+        optim="sgd",
+        learning_rate=1.0,
+        max_grad_norm=0.0,
+        temperature=1.0,
+        **BATCH,
+        **fields,
+    )
     before = weights(trainer)
     trainer.train()
     table = table_of(trainer)
@@ -106,10 +113,15 @@ def test_with_a_mean_of_one_row_and_no_contrast_nothing_moves_and_evaluation_is_
 ):
     """Evaluation generates one completion of each prompt; its batch may be odd."""
     trainer = make_trainer(
-        3, reward_funcs=by_place({}, 3), eval_dataset=dataset.select(range(6)),
-        eval_strategy="steps", eval_steps=1, per_device_eval_batch_size=3, num_iterations=2,
+        3,
+        reward_funcs=by_place({}, 3),
+        eval_dataset=dataset.select(range(6)),
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=3,
+        num_iterations=2,
         **{**BATCH, **MEAN, "per_device_train_batch_size": 4},
-    )  # fmt: skip
+    )
     before = weights(trainer)
     trainer.train()
     assert equal(before, weights(trainer))

@@ -88,8 +88,10 @@ def test_a_folder_that_another_process_writes_to_is_refused_until_that_has_ended
     folder = Path(trainer.args.output_dir)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "locked\n"
     with pytest.raises(InvalidInputError) as caught:
@@ -137,16 +139,19 @@ def test_a_resume_with_another_selection_is_told_and_the_earlier_settings_stay(
     same.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
     assert "another selection" not in caplog.text
     other = make_trainer(
-        12, reward_funcs=[digits, odd], reward_weights=[1.0, 0.5], downsampling_rule="max_reward",
+        12,
+        reward_funcs=[digits, odd],
+        reward_weights=[1.0, 0.5],
+        downsampling_rule="max_reward",
         **fields,
-    )  # fmt: skip
+    )
     other.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
     (said,) = [r.message for r in caplog.records if "another selection" in r.message]
     for part in (
         "goes on after step 2",
         "num_rollouts 8 -> 12",
         "downsampling_rule 'max_variance' -> 'max_reward'",
-        "reward_weights None -> [1.0, 0.5]",
+        "reward_weights [1.0] -> [1.0, 0.5]",
         "reward_functions ['digits'] -> ['digits', 'odd']",
         "keeps the earlier config",
     ):

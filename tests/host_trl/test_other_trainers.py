@@ -78,26 +78,36 @@ def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
     section = named(named(plugin)().get_input_args())  # axolotl's check of the file
     assert section(pods=FILE["pods"]).pods == FILE["pods"]
     args = AxolotlGRPOConfig(
-        output_dir=str(tmp_path), per_device_train_batch_size=8, max_steps=1, use_cpu=True,
-        learning_rate=FILE["learning_rate"], lr_scheduler_type=FILE["lr_scheduler"], bf16=False,
-        num_generations=FILE["trl"]["num_generations"], report_to="none", sample_packing=True,
+        output_dir=str(tmp_path),
+        per_device_train_batch_size=8,
+        max_steps=1,
+        use_cpu=True,
+        learning_rate=FILE["learning_rate"],
+        lr_scheduler_type=FILE["lr_scheduler"],
+        bf16=False,
+        num_generations=FILE["trl"]["num_generations"],
+        report_to="none",
+        sample_packing=True,
         max_completion_length=8,
-    )  # fmt: skip
+    )
     rows = [{"prompt": [{"role": "user", "content": f"{i}+1"}], "answer": "1"} for i in range(9)]
     trainer = named(FILE["trainer_cls"])(
         AutoModelForCausalLM.from_pretrained(tiny_model),
         [named(name) for name in FILE["trl"]["reward_funcs"]],
-        args=args, train_dataset=Dataset.from_list(rows), callbacks=[],
+        args=args,
+        train_dataset=Dataset.from_list(rows),
+        callbacks=[],
         processing_class=AutoTokenizer.from_pretrained(tiny_model),
-    )  # fmt: skip
+    )
     trainer.train()
     assert trainer.optimizer_of_axolotl
     assert trainer.args.sample_packing
     assert trainer.args.learning_rate == FILE["learning_rate"]
-    assert (trainer.selection.rule, trainer.selection.baseline) == ("max_reward", "group")
+    selection = trainer.effective.selection
+    assert (selection.rule, selection.baseline) == ("max_variance", "kept")
     written = RunFolder(tmp_path).rollouts(1)
     assert written is not None
-    assert written.num_rows == 4 * 8  # of eight prompts, and eight of them kept
+    assert written.num_rows == 32  # of one prompt, and eight of them kept
     assert sum(written["kept"].to_pylist()) == 8
 
 

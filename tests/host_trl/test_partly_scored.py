@@ -3,10 +3,12 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from podsrl.trl.rollouts import Kept, Rollouts, weighted_sums
+from podsrl.rewards import Rewards
+from podsrl.trl.generation import Rollouts, Selected
 from support.trl_runs import equal, logged, table_of, weights
 
 
@@ -17,6 +19,18 @@ def easy(completions: list[Any], **kwargs: Any) -> list[float]:
 def judge(completions: list[Any], **kwargs: Any) -> list[float | None]:
     """Down for every third rollout; TRL's sum then counts 0, the lowest of all."""
     return [None if i % 3 == 0 else 5.0 + i % 4 for i in range(len(completions))]
+
+
+def first_kept(parts_P_N_F: Any, trained: Any, selected: Any) -> Selected:
+    """The first of four rollouts of a prompt is kept, relative to all of them."""
+    rewards = Rewards(
+        by_function_P_N_F=parts_P_N_F,
+        reward_weights_F=np.array(trained),
+        selection_weights_F=np.array(selected),
+        cut_off_P_N=np.zeros((1, 4), dtype=bool),
+    )
+    rollouts = Rollouts(0, 0, {}, torch.from_numpy(parts_P_N_F), rewards)
+    return Selected(rollouts, np.array([[True, False, False, False]]), baseline="group")
 
 
 def kept_of(trainer: Any) -> list[int]:
@@ -45,29 +59,25 @@ def test_a_rollout_that_one_function_could_not_score_is_kept_last_and_told_once(
     ],
 )
 def test_what_was_not_graded_is_no_0_in_the_mean_of_the_group(parts, weights, why):
-    parts_P_N_F = torch.tensor([[[math.nan if p is None else p for p in of] for of in parts]])
-    weights_F = torch.tensor(weights, dtype=torch.float32)
-    rewards_P_N = weighted_sums(parts_P_N_F, weights_F)
-    masked_P_N = torch.zeros(1, 4, dtype=torch.bool)
-    of = Rollouts(0, 0, {}, parts_P_N_F, rewards_P_N, weights_F, weights_F, masked_P_N)
-    assert of.scores().isnan().tolist() == [[False, False, True, True]]
-    kept = Kept(of, torch.tensor([[True, False, False, False]]), rank=0, world=1)
-    assert kept.advantages("group", "group").tolist() == [0.0], why
+    parts_P_N_F = np.array([[[math.nan if p is None else p for p in of] for of in parts]])
+    selected = first_kept(parts_P_N_F, trained=weights, selected=weights)
+    scores_P_N = selected.rollouts.rewards.scores_P_N
+    assert np.isnan(scores_P_N).tolist() == [[False, False, True, True]]
+    assert selected.advantages_K.tolist() == [0.0], why
 
 
 def test_advantages_compare_by_the_weights_of_training_whatever_selects():
     nan = math.nan
-    parts_P_N_F = torch.tensor([[[1.0, nan], [0.0, 5.0], [0.0, 5.0], [0.0, 5.0]]])  # judged late
-    first, both = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0])
-    masked_P_N = torch.zeros(1, 4, dtype=torch.bool)
-    of = Rollouts(0, 0, {}, parts_P_N_F, weighted_sums(parts_P_N_F, both), first, both, masked_P_N)
-    kept = Kept(of, torch.tensor([[True, False, False, False]]), rank=0, world=1)
-    assert of.scores().tolist() == [[1.0, 0.0, 0.0, 0.0]]
-    assert kept.advantages("group", "group").tolist() == [0.0]  # and not pushed down as 1 of 5
-    of = Rollouts(0, 0, {}, parts_P_N_F, weighted_sums(parts_P_N_F, first), both, first, masked_P_N)
-    kept = Kept(of, torch.tensor([[True, False, False, False]]), rank=0, world=1)
-    assert of.scores().isnan().tolist() == [[True, False, False, False]]
-    assert kept.advantages("group", "group").item() > 1  # what trains is known of all
+    parts_P_N_F = np.array([[[1.0, nan], [0.0, 5.0], [0.0, 5.0], [0.0, 5.0]]])  # judged late
+    first, both = (1.0, 0.0), (1.0, 1.0)
+    selected = first_kept(parts_P_N_F, trained=both, selected=first)
+    assert selected.rollouts.rewards.scores_P_N.tolist() == [[1.0, 0.0, 0.0, 0.0]]
+    assert selected.advantages_K.tolist() == [0.0]  # and not pushed down as 1 of 5
+
+    selected = first_kept(parts_P_N_F, trained=first, selected=both)
+    scores_P_N = selected.rollouts.rewards.scores_P_N
+    assert np.isnan(scores_P_N).tolist() == [[True, False, False, False]]
+    assert selected.advantages_K.item() > 1  # what trains is known of all
 
 
 def test_a_function_of_weight_0_is_only_logged(make_trainer, caplog):

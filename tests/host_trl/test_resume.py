@@ -21,7 +21,7 @@ from support.trl_runs import equal, straight_and_resumed, weights
 def test_resuming_between_two_generations_continues_exactly(make_trainer, fields):
     straight, second = straight_and_resumed(make_trainer, 8, **fields)
     assert equal(weights(straight), weights(second))
-    assert second.rollouts_generated == straight.rollouts_generated
+    assert second.run_state.rollouts_generated == straight.run_state.rollouts_generated
     assert second.clock.training_seconds > 0
 
 
@@ -58,7 +58,7 @@ def test_with_other_micro_batches_a_resumed_run_generates_before_each_step(make_
     again = make_trainer(8, max_steps=3, **halves)
     stopped = Path(first.args.output_dir) / "checkpoint-1"
     again.train(resume_from_checkpoint=str(stopped))
-    assert again.rollouts_generated == first.rollouts_generated
+    assert again.run_state.rollouts_generated == first.run_state.rollouts_generated
     assert again._step % again.args.steps_per_generation == 0
 
 
@@ -71,7 +71,7 @@ def test_a_checkpoint_of_another_buffer_generates_first(make_trainer):
     again = make_trainer(8, max_steps=2, num_iterations=2, steps_per_generation=2)
     again.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
     assert again.state.global_step == 2
-    assert again.rollouts_generated > first.rollouts_generated
+    assert again.run_state.rollouts_generated > first.run_state.rollouts_generated
 
 
 def test_a_run_that_went_back_is_resumed_from_its_own_newest_checkpoint(make_trainer):
@@ -122,6 +122,6 @@ def test_a_renamed_checkpoint_keeps_the_rollouts_before_it(make_trainer):
 def test_a_second_train_generates_anew_where_the_first_ended_within_a_generation(make_trainer):
     trainer = make_trainer(8, max_steps=1, steps_per_generation=2, gradient_accumulation_steps=1)
     trainer.train()
-    once = trainer.rollouts_generated
+    once = trainer.run_state.rollouts_generated
     trainer.train()
-    assert trainer.rollouts_generated == once > 0
+    assert trainer.run_state.rollouts_generated == once > 0

@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 
 from podsrl.errors import RewardError
 from podsrl.rollout_log.turns import text_of
-from podsrl.trl.rewards import checked
+from podsrl.trl.reward_functions import checked
 from support.trl_runs import equal, logged, table_of, weights
 
 

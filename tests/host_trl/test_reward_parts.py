@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import podsrl
 from podsrl.errors import InvalidInputError
+from podsrl.rewards import Rewards
 from podsrl.trl import PODSConfig
-from podsrl.trl.rollouts import Rollouts, weighted_sums
 from support.trl_runs import logged, table_of
 
 
@@ -22,19 +21,13 @@ def form(completions: list[Any], **kwargs: Any) -> list[float]:
     return [float(5 * i % 7) for i in range(len(completions))]
 
 
-def rollouts_of(parts_P_N_F: Any, weights_F: Sequence[float] = (1.0, 1.0)) -> Rollouts:
-    parts = torch.tensor(parts_P_N_F)
-    rewarded_F = torch.ones(parts.shape[-1])
-    rewards_P_N = weighted_sums(parts, rewarded_F)
-    return Rollouts(
-        step=0,
-        index=0,
-        columns={},
-        rewards_P_N_F=parts,
-        rewards_P_N=rewards_P_N,
-        weights_F=torch.tensor(weights_F),
-        rewarded_F=rewarded_F,
-        masked_P_N=torch.zeros_like(rewards_P_N, dtype=torch.bool),
+def rewards_of(parts_P_N_F: Any, weights_F: Sequence[float] = (1.0, 1.0)) -> Rewards:
+    parts = np.array(parts_P_N_F)
+    return Rewards(
+        by_function_P_N_F=parts,
+        reward_weights_F=np.ones(parts.shape[-1]),
+        selection_weights_F=np.array(weights_F),
+        cut_off_P_N=np.zeros(parts.shape[:2], dtype=bool),
     )
 
 
@@ -42,9 +35,12 @@ def test_what_is_kept_follows_the_selection_weights_and_what_is_trained_the_rewa
     make_trainer,
 ):
     trainer = make_trainer(
-        12, reward_funcs=[outcome, form], reward_weights=[1.0, 0.1], max_steps=1,
+        12,
+        reward_funcs=[outcome, form],
+        reward_weights=[1.0, 0.1],
+        max_steps=1,
         selection_weights=[1.0, 0.0],
-    )  # fmt: skip
+    )
     trainer.train()
     table = table_of(trainer)
     np.testing.assert_allclose(
@@ -70,7 +66,7 @@ def test_no_tie_is_decided_by_a_part_of_weight_0():
         masks = []
         for hidden in (shaping, shaping[::-1], np.full(16, np.nan)):
             parts = np.stack([right, hidden], axis=-1)[None]
-            chosen_by = rollouts_of(parts, [1.0, 0.0]).scores()
+            chosen_by = rewards_of(parts, [1.0, 0.0]).scores_P_N
             masks.append(podsrl.downsample(chosen_by, 4, seed=seed).tolist())
         assert masks[0] == masks[1] == masks[2]
         counts[masks[0][0]] += 1
@@ -80,24 +76,22 @@ def test_no_tie_is_decided_by_a_part_of_weight_0():
 
 def test_a_rollout_that_the_selecting_part_could_not_score_is_no_zero():
     parts = [[[1.0, 0.0], [0.0, 1.0], [float("nan"), 1.0], [1.0, float("nan")]]]
-    by_first = rollouts_of(parts, [2.0, 0.0]).scores()
-    torch.testing.assert_close(
-        by_first, torch.tensor([[2.0, 0.0, float("nan"), 2.0]]), equal_nan=True
-    )
-    by_both = rollouts_of(parts).scores()
-    torch.testing.assert_close(
-        by_both, torch.tensor([[1.0, 1.0, float("nan"), float("nan")]]), equal_nan=True
-    )
+    by_first = rewards_of(parts, [2.0, 0.0]).scores_P_N
+    np.testing.assert_array_equal(by_first, [[2.0, 0.0, np.nan, 2.0]])
+    by_both = rewards_of(parts).scores_P_N
+    np.testing.assert_array_equal(by_both, [[1.0, 1.0, np.nan, np.nan]])
 
 
 def test_only_a_function_that_scored_others_of_a_group_has_left_a_rollout_partly_scored():
     nan = float("nan")
     alone = [[1.0, nan], [0.0, nan]]  # for other prompts
     some = [[1.0, 0.5], [0.0, nan], [nan, nan]]  # the last one has no reward at all
-    assert rollouts_of([alone, alone]).partly.sum() == 0
-    assert rollouts_of([some]).partly.tolist() == [[[False, False], [False, True], [False, False]]]
-    assert rollouts_of([some], [1.0, 0.0]).partly.sum() == 0  # it is only logged
-    assert rollouts_of([some], [0.0, 1.0]).partly.sum() == 0
+    assert rewards_of([alone, alone]).partly_scored_P_N_F.sum() == 0
+    assert rewards_of([some]).partly_scored_P_N_F.tolist() == [
+        [[False, False], [False, True], [False, False]]
+    ]
+    assert rewards_of([some], [1.0, 0.0]).partly_scored_P_N_F.sum() == 0  # it is only logged
+    assert rewards_of([some], [0.0, 1.0]).partly_scored_P_N_F.sum() == 0
 
 
 def test_how_closely_the_update_follows_each_part_is_logged(make_trainer):
@@ -114,9 +108,12 @@ def test_how_closely_the_update_follows_each_part_is_logged(make_trainer):
 
 def test_each_part_normalised_by_itself_works_with_fewer_kept_than_generated(make_trainer):
     trainer = make_trainer(
-        12, reward_funcs=[outcome, form], reward_weights=[1.0, 0.5], max_steps=1,
+        12,
+        reward_funcs=[outcome, form],
+        reward_weights=[1.0, 0.5],
+        max_steps=1,
         multi_objective_aggregation="normalize_then_sum",
-    )  # fmt: skip
+    )
     trainer.train()
     table = table_of(trainer)
     parts = table[["rewards/outcome", "rewards/form"]].to_numpy().reshape(2, 12, 2)

@@ -104,7 +104,10 @@ def test_a_plain_script_sees_what_was_selected_once(make_trainer, monkeypatch, c
     make_trainer(8).train()
     said = [line for line in capsys.readouterr().err.splitlines() if "podsrl: " in line]
     assert len(said) == 1
-    assert said[0].endswith("podsrl: selected 4 of 8 in 2 groups; the update sees 8 rows")
+    assert said[0].endswith(
+        "podsrl: method pods: selected 4 of 8 in 2 groups; the update sees 8 rows; rows of"
+        " advantage 0 have no pass"
+    )
 
 
 def test_where_logging_is_configured_it_alone_decides(monkeypatch, capsys):

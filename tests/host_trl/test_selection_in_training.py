@@ -84,9 +84,14 @@ def test_the_first_step_is_the_gradient_of_the_papers_loss_on_the_kept_rollouts(
 ):
     generations = record_generations(monkeypatch)
     trainer = make_trainer(
-        12, max_steps=1, optim="sgd", learning_rate=1.0, max_grad_norm=0.0, temperature=1.0,
+        12,
+        max_steps=1,
+        optim="sgd",
+        learning_rate=1.0,
+        max_grad_norm=0.0,
+        temperature=1.0,
         advantage_baseline=baseline,
-    )  # fmt: skip
+    )
     before = weights(trainer)
     trainer.train()
     rows = generations[0]
@@ -226,9 +231,12 @@ def test_equal_rewards_give_advantages_of_exactly_0_and_their_rows_are_skipped(
     """In float32 the mean of eight rewards of 0.7 is another number than 0.7."""
     trained = count_passed_rows(monkeypatch)
     trainer = make_trainer(
-        16, num_generations=8, max_steps=1, scale_rewards=scale,
+        16,
+        num_generations=8,
+        max_steps=1,
+        scale_rewards=scale,
         reward_funcs=lambda completions, **kwargs: [0.7] * len(completions),
-    )  # fmt: skip
+    )
     trainer.train()
     (entry,) = logged(trainer)
     assert entry["pods/zero_advantage_rows"] == entry["pods/zero_variance_groups"] * 8 == 8
@@ -283,7 +291,7 @@ def test_a_rule_may_be_defined_anew_and_needs_a_name(tmp_path):
     other = FunctionType(first_ones.__code__, globals())
     try:
         assert given(first_ones) == given(other) == f"{__name__}:first_ones"
-        assert podsrl.RULES[f"{__name__}:first_ones"] is other
+        assert podsrl.RULES[f"{__name__}:first_ones"].function is other
     finally:
         podsrl.RULES.pop(f"{__name__}:first_ones")
     with pytest.raises(InvalidInputError, match="a function with a name"):

@@ -31,14 +31,25 @@ def main(model_path: str, out: Path, url: str, mode: str) -> None:
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
         reward_funcs=reward,
         args=PODSConfig(
-            output_dir=str(out / mode), num_rollouts=7, num_generations=4,
-            per_device_train_batch_size=6, gradient_accumulation_steps=1, use_cpu=True, bf16=False,
-            report_to="none", save_strategy="no", max_completion_length=16, logging_steps=1,
-            max_steps=1, use_vllm=True, vllm_mode=mode, vllm_server_base_url=url,
+            output_dir=str(out / mode),
+            num_rollouts=7,
+            num_generations=4,
+            per_device_train_batch_size=6,
+            gradient_accumulation_steps=1,
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            save_strategy="no",
+            max_completion_length=16,
+            logging_steps=1,
+            max_steps=1,
+            use_vllm=True,
+            vllm_mode=mode,
+            vllm_server_base_url=url,
         ),
         train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
         processing_class=AutoTokenizer.from_pretrained(model_path),
-    )  # fmt: skip
+    )
     trained = trained_rows(trainer)
     result = {"trained": [(str(list(ids)), logprob) for ids, logprob in trained]}
     if mode == "colocate":

@@ -14,7 +14,6 @@ from verl.trainer.ppo.v1 import PPOTrainer
 
 import podsrl
 from podsrl import group_advantages
-from podsrl.downsampling import is_batch_rule
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.verl.groups import parse_key
 
@@ -373,8 +372,8 @@ def test_a_batch_rule_of_ones_own_selects_across_prompts(make_trainer, put, tmp_
     file = tmp_path / "mine.py"
     file.write_text(
         "import numpy as np\n"
-        "from podsrl import batch_rule\n\n\n"
-        "@batch_rule\n"
+        "import podsrl\n\n\n"
+        "@podsrl.rule(scope='batch')\n"
         "def last_prompts(rewards_P_N, rows, seed):\n"
         "    places = np.arange(rewards_P_N.size).reshape(rewards_P_N.shape)\n"
         "    return places >= rewards_P_N.size - rows\n"
@@ -406,7 +405,7 @@ def test_every_rule_by_its_name_leaves_as_many_rows_as_it_should(make_trainer, p
     trainer = make_trainer(*SYNC, f"+trainer.v1.pods_sync.rule={rule}")
     kept = Counter(parse_key(key)[0] for key in trainer._balance_batch(put(rewards), {}).keys)
     assert kept.total() == PROMPTS * M
-    if is_batch_rule(podsrl.RULES[rule]):
+    if podsrl.RULES[rule].across_prompts:
         assert kept["0"] == 0
     else:
         assert set(kept.values()) == {M}

@@ -24,9 +24,9 @@ PODS = "trainer.v1.trainer_mode=pods_sync"
 
 
 RUNS = {
-    # the script has set m = 1 across the batch
-    "half": [PODS, f"++trainer.v1.pods_sync.m={M}", "++trainer.v1.pods_sync.rule=max_variance"],
-    "across": [PODS],  # as the script has it
+    # the scripts have m = 16 of 64, by the paper's rule
+    "half": [PODS, f"++trainer.v1.pods_sync.m={M}"],
+    "across": [PODS, "++trainer.v1.pods_sync.m=1", "++trainer.v1.pods_sync.rule=max_contrast"],
     "whole": [PODS, f"+trainer.v1.pods_sync.m={run.ROLLOUTS}"],
     "sync": ["trainer.v1.trainer_mode=sync"],
     "colocate": [

@@ -43,8 +43,8 @@ def test_verl_and_we_accept_the_config_of_the_script(script, tmp_path):
     assert config.trainer.total_epochs == 3
     n, prompts = config.actor_rollout_ref.rollout.n, config.data.train_batch_size
     selection = trainer.pods_selection
-    assert selection.across_prompts
-    said = f"selected {selection.num_kept} of {n} on average in {prompts} groups"
+    assert (selection.rule, selection.baseline) == ("max_variance", "kept")  # the paper's method
+    said = f"selected {selection.num_kept} of {n} in {prompts} groups"
     text = SAYING[script].read_text()
     assert said in text
     trainer.global_steps = 1
@@ -57,11 +57,9 @@ def test_verl_and_we_accept_the_config_of_the_script(script, tmp_path):
 @pytest.mark.filterwarnings("ignore:Disabled critic:UserWarning")
 def test_the_papers_sizes_are_those_of_the_comment(tmp_path):
     comment = SCRIPT.read_text().split("# The data and the reward")[0]
-    given = re.findall(
-        r"[a-z_0-9.]+=(?:\d+|max_variance|5e-6)(?= |$)", comment.replace(" \\\n", " "), re.M
-    )
-    m, rule, *others = given
-    assert (m, rule) == ("trainer.v1.pods_sync.m=32", "trainer.v1.pods_sync.rule=max_variance")
+    given = re.findall(r"[a-z_0-9.]+=(?:\d+|5e-6)(?= |$)", comment.replace(" \\\n", " "), re.M)
+    m, *others = given
+    assert m == "trainer.v1.pods_sync.m=32"
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
         config = hydra.compose("ppo_trainer", arguments(tmp_path, *given)[2:])
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)

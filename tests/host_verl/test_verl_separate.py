@@ -28,9 +28,13 @@ def test_the_separate_mode_selects_from_complete_groups_that_verl_finds_fresh_en
     rewards = random_rewards(prompts=6)
     put(rewards)
     prompts = {  # made for step, and how far it is; at step 5 threshold 2 allows steps 4 and 5
-        "uid0": (4, "finished"), "uid1": (1, "finished"), "uid2": (5, "finished"),
-        "uid3": (5, "failure"), "uid4": (4, "running"), "uid5": (5, "finished"),
-    }  # fmt: skip
+        "uid0": (4, "finished"),
+        "uid1": (1, "finished"),
+        "uid2": (5, "finished"),
+        "uid3": (5, "failure"),
+        "uid4": (4, "running"),
+        "uid5": (5, "finished"),
+    }
     for uid, (step, status) in prompts.items():
         tag = {"is_prompt": True, "status": status, "global_steps": step}
         transfer_queue.kv_put(key=uid, partition_id="train", tag=tag)

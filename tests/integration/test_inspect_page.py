@@ -177,8 +177,10 @@ def test_turns_are_told_apart_and_found_by_tool_and_by_text(browser):
     assert not browser.run(hidden)
     first = "#list > li:first-child .turns > *"
     assert browser.run(f"[...document.querySelectorAll('{first}')].map((e) => e.className)") == [
-        "thinks", "calls", "returns"
-    ]  # fmt: skip
+        "thinks",
+        "calls",
+        "returns",
+    ]
     assert texts(browser, f"{first} span") == [
         "the model thinks",
         "calls look",
@@ -209,8 +211,11 @@ def test_what_tools_are_called_with_and_return_is_shown_as_text_and_never_runs(b
     shown = texts(browser, "#list .turns pre")
     assert shown == [HOSTILE, HOSTILE, HOSTILE, "{}", HOSTILE, HOSTILE, "W" * 3000]
     assert texts(browser, "#list .turns span")[2:6] == [
-        f"calls {HOSTILE}", "calls look", f"{HOSTILE} returned", HOSTILE
-    ]  # fmt: skip
+        f"calls {HOSTILE}",
+        "calls look",
+        f"{HOSTILE} returned",
+        HOSTILE,
+    ]
     added = "img, script, svg:not(#past > svg), a, b > *"
     assert browser.run(f"document.querySelectorAll('#rollouts :is({added})').length") == 0
     assert_quiet(browser)

@@ -98,8 +98,7 @@ def test_any_other_verb_refuses_an_unknown_option_with_the_nearest_one(install, 
         ([], "pods: the following arguments are required: VERB (`pods --help` tells more)\n"),
         (
             ["selekt"],
-            "pods: argument VERB: unknown 'selekt'; did you mean 'select'? (`pods --help` tells"
-            " more)\n",
+            "pods: unknown verb 'selekt'; did you mean 'select'? (`pods --help` tells more)\n",
         ),
         (["inspect", "nowhere"], "pods inspect: no run in nowhere: "),
         (["select", "nowhere.jsonl", "--keep", "2"], "pods select: no file nowhere.jsonl\n"),

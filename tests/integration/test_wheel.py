@@ -89,7 +89,7 @@ def test_the_readme_renders_where_no_file_lies_beside_it(metadata):
     assert metadata["Description-Content-Type"] == "text/markdown"
     shown = readme_renderer.render(str(metadata.get_payload()))
     assert shown is not None
-    assert "podsrl: train on the rollouts that teach<" in shown
+    assert "podsrl: generate many rollouts, train on the few that teach<" in shown
     targets = re.findall(r'(?:href|src)="([^"]*)"', shown)
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []
     assert "](" not in re.sub("<[^>]*>", "", shown)  # no link that was left half-way

@@ -190,11 +190,13 @@ def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
         [10 + i, 11, *[20] * (i % 5), tokenizer.eos_token_id] for i in range(len(prompts))
     ]
     return {
-        "prompt_ids": ids["input_ids"], "completion_ids": completions,
+        "prompt_ids": ids["input_ids"],
+        "completion_ids": completions,
         "logprobs": [[-float(t) for t in range(len(c))] for c in completions],
         "env_mask": [[1, 0] + [1] * (len(c) - 2) for c in completions],
-        "place": list(range(len(prompts))), "constant": "same",
-    }  # fmt: skip
+        "place": list(range(len(prompts))),
+        "constant": "same",
+    }
 
 
 def places(place: list[int], constant: list[str], **kwargs: Any) -> list[float]:
@@ -204,39 +206,57 @@ def places(place: list[int], constant: list[str], **kwargs: Any) -> list[float]:
 
 SCENARIOS: dict[str, dict[str, Any]] = {
     "tools": {
-        "reply": reply_with_tools, "tools": [add, multiply], "reward_funcs": [length],
+        "reply": reply_with_tools,
+        "tools": [add, multiply],
+        "reward_funcs": [length],
         "train_dataset": questions(),
     },
     "environment": {"reply": reply_to_counter, "environment_factory": Counter},
     "environments": {
-        "reply": reply_to_either, "environment_factory": {"counter": Counter, "echo": Echo},
-        "train_dataset": questions(environment=["counter", "echo"] * 4), "tools": [add],
+        "reply": reply_to_either,
+        "environment_factory": {"counter": Counter, "echo": Echo},
+        "train_dataset": questions(environment=["counter", "echo"] * 4),
+        "tools": [add],
     },
     "environments with images": {
-        "reply": reply_about_pictures, "model": vision_model, "reward_funcs": [length],
+        "reply": reply_about_pictures,
+        "model": vision_model,
+        "reward_funcs": [length],
         "environment_factory": {"picture": Picture, "mirror": Mirror},
         "train_dataset": questions(environment=["picture", "mirror"] * 4, shade=list(range(8))),
     },
     "rollout_func": {
-        "reply": reply_about_pictures, "rollout_func": rollout, "reward_funcs": [places],
+        "reply": reply_about_pictures,
+        "rollout_func": rollout,
+        "reward_funcs": [places],
         "train_dataset": questions(image=[square(20 * i) for i in range(8)]),
         "model": vision_model,
     },
     "images": {
-        "reply": reply_about_pictures, "model": vision_model, "reward_funcs": [length],
+        "reply": reply_about_pictures,
+        "model": vision_model,
+        "reward_funcs": [length],
         "train_dataset": questions(image=[square(20 * i) for i in range(8)]),
     },
     "mixed images": {
-        "reply": reply_with_looks, "model": vision_model, "reward_funcs": [length],
+        "reply": reply_with_looks,
+        "model": vision_model,
+        "reward_funcs": [length],
         "tools": [look],
         "train_dataset": questions(images=[[square(i)] * (i % 3) for i in range(8)]),
     },
     "tool images": {
-        "reply": reply_with_looks, "model": vision_model, "reward_funcs": [length],
-        "tools": [look], "train_dataset": questions(),
+        "reply": reply_with_looks,
+        "model": vision_model,
+        "reward_funcs": [length],
+        "tools": [look],
+        "train_dataset": questions(),
     },
     "rare tool images": {
-        "reply": reply_with_rare_looks, "model": vision_model, "reward_funcs": [last_length],
-        "tools": [look], "train_dataset": questions(),
+        "reply": reply_with_rare_looks,
+        "model": vision_model,
+        "reward_funcs": [last_length],
+        "tools": [look],
+        "train_dataset": questions(),
     },
-}  # fmt: skip
+}

@@ -31,10 +31,15 @@ from support.trl_runs import COMMON
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
 VISION = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
 TEXT = {
-    "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
-    "num_key_value_heads": 1, "max_position_embeddings": 4096, "tie_word_embeddings": True,
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": True,
     "bos_token_id": None,
-}  # fmt: skip
+}
 
 # A token each, as every prompt with tools says them: attention to a thousand bytes is slow.
 OFTEN_SAID = (
@@ -43,10 +48,14 @@ OFTEN_SAID = (
     "\n</tools>\n\nFor each function call, return a json object with function name and arguments "
     "within <tool_call></tool_call> XML tags:\n",
     '{"name": <function-name>, "arguments": <args-json-object>}\n',
-    '{"type": "function", "function": {"name": "', '", "description": "', '"type": "integer',
-    '"type": "string', '"parameters": {"type": "object", "properties": {"', '}}, "required": ["',
+    '{"type": "function", "function": {"name": "',
+    '", "description": "',
+    '"type": "integer',
+    '"type": "string',
+    '"parameters": {"type": "object", "properties": {"',
+    '}}, "required": ["',
     '"]}, "return": {',
-)  # fmt: skip
+)
 
 Reply = Callable[[str, int], str]
 
@@ -61,9 +70,12 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     added = ("<tool_call>", "</tool_call>", *OFTEN_SAID)
     raw.add_tokens([AddedToken(t, normalized=False) for t in added])
     return PreTrainedTokenizerFast(
-        tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>",
-        padding_side="left", chat_template=(TEMPLATES / "qwen3_vl.jinja").read_text(),
-    )  # fmt: skip
+        tokenizer_object=raw,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        padding_side="left",
+        chat_template=(TEMPLATES / "qwen3_vl.jinja").read_text(),
+    )
 
 
 class ImageProcessor(Qwen2VLProcessor):
@@ -79,9 +91,11 @@ def text_model(**fields: Any) -> tuple[Any, Any]:
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
     config = Qwen2Config(
-        vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id, **{**TEXT, **fields},
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        **{**TEXT, **fields},
+    )
     return Qwen2ForCausalLM(config), tokenizer
 
 
@@ -95,18 +109,32 @@ def vision_model() -> tuple[Any, Any]:
     start, end, image, video = tokenizer.convert_tokens_to_ids(list(VISION))
     rope = {"rope_type": "default", "rope_theta": 100.0, "mrope_section": [1, 1, 2]}
     text = {
-        **TEXT, "vocab_size": len(tokenizer), "rope_parameters": rope,
-        "pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id,
-    }  # fmt: skip
+        **TEXT,
+        "vocab_size": len(tokenizer),
+        "rope_parameters": rope,
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+    }
     vision = {
-        "depth": 1, "embed_dim": 16, "hidden_size": 16, "num_heads": 2, "patch_size": 4,
-        "spatial_merge_size": 2, "temporal_patch_size": 1, "mlp_ratio": 2,
-    }  # fmt: skip
+        "depth": 1,
+        "embed_dim": 16,
+        "hidden_size": 16,
+        "num_heads": 2,
+        "patch_size": 4,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 1,
+        "mlp_ratio": 2,
+    }
     torch.manual_seed(0)
     config = Qwen2VLConfig(
-        text_config=text, vision_config=vision, image_token_id=image, video_token_id=video,
-        vision_start_token_id=start, vision_end_token_id=end, tie_word_embeddings=True,
-    )  # fmt: skip
+        text_config=text,
+        vision_config=vision,
+        image_token_id=image,
+        video_token_id=video,
+        vision_start_token_id=start,
+        vision_end_token_id=end,
+        tie_word_embeddings=True,
+    )
     return Qwen2VLForConditionalGeneration(config), processor
 
 
@@ -152,9 +180,13 @@ def agent_trainer(n: int | None, folder: Path, reply: Reply, **fields: Any) -> A
     model, processing = fields.pop("model", text_model)()
     kind = fields.pop("kind", PODSTrainer)
     options: dict[str, Any] = {
-        **COMMON, "max_completion_length": 512, "learning_rate": 1e-2, "output_dir": str(folder),
-        "shuffle_dataset": False, **fields,
-    }  # fmt: skip
+        **COMMON,
+        "max_completion_length": 512,
+        "learning_rate": 1e-2,
+        "output_dir": str(folder),
+        "shuffle_dataset": False,
+        **fields,
+    }
     if n is None:
         args, kind = GRPOConfig(**options), GRPOTrainer
     else:

@@ -9,9 +9,16 @@ from trl.experimental.async_grpo import async_grpo_trainer, async_rollout_worker
 
 
 def flash_attn_varlen_func(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_q: Any, cu_k: Any, *_: Any,
-    softmax_scale: float, causal: bool, window_size: tuple[int, int],
-) -> torch.Tensor:  # fmt: skip
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_q: Any,
+    cu_k: Any,
+    *_: Any,
+    softmax_scale: float,
+    causal: bool,
+    window_size: tuple[int, int],
+) -> torch.Tensor:
     """Attention of each segment's last places of a path to the path, in place of the GPU kernel."""
     assert causal
     assert window_size == (-1, -1)

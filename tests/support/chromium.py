@@ -10,11 +10,20 @@ from pathlib import Path
 
 BINARY = shutil.which("chromium") or shutil.which("chromium-browser")
 _FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage",
-    "--no-first-run", "--no-default-browser-check", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-default-apps",
-    "--disable-extensions", "--remote-debugging-pipe",
-]  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--remote-debugging-pipe",
+]
 
 # what no page may run, and the rollouts that `pods inspect` lists
 HOSTILE = (

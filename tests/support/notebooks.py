@@ -14,9 +14,11 @@ def execute(path: Path, folder: Path) -> Any:
     """The notebook with its outputs, run in `folder`."""
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(
-        notebook, coalesce_streams=True, record_timing=False,
+        notebook,
+        coalesce_streams=True,
+        record_timing=False,
         resources={"metadata": {"path": str(folder)}},
-    )  # fmt: skip
+    )
     client.execute()
     return notebook
 

@@ -55,13 +55,20 @@ def write_metrics(run, steps, n, m, seconds_per_step=1.0, **more):
     for step in range(1, steps + 1):
         run.append_metrics(
             {
-                "step": step, "reward": 0.25, "pods/kept_reward": 0.5,
+                "step": step,
+                "reward": 0.25,
+                "pods/kept_reward": 0.5,
                 "pods/dropped_reward": None if n == m else (0.25 * n - 0.5 * m) / (n - m),
-                "pods/zero_advantage_rows": 0.25 * m, "pods/seconds_generate": 0.4 * seconds_per_step,
-                "pods/seconds_score": 0.1 * seconds_per_step, "pods/seconds_select": 0.0,
+                "pods/zero_advantage_rows": 0.25 * m,
+                "pods/seconds_generate": 0.4 * seconds_per_step,
+                "pods/seconds_score": 0.1 * seconds_per_step,
+                "pods/seconds_select": 0.0,
                 "pods/seconds_update": 0.5 * seconds_per_step,
-                "pods/training_seconds": step * seconds_per_step, "pods/peak_memory": 2**30,
-                "pods/rollouts_generated": step * n, "pods/rollouts_trained": step * m,
-                "completions/mean_length": 100.0, **more,
+                "pods/training_seconds": step * seconds_per_step,
+                "pods/peak_memory": 2**30,
+                "pods/rollouts_generated": step * n,
+                "pods/rollouts_trained": step * m,
+                "completions/mean_length": 100.0,
+                **more,
             }
-        )  # fmt: skip
+        )

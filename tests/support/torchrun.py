@@ -19,9 +19,16 @@ class Ended(NamedTuple):
 def torchrun(world: int, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Ended:
     """`torchrun --nproc_per_node WORLD ARGUMENTS`; its output is in `out` and `err` of a folder."""
     config = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=world, run_id="tests", start_method="fork",
-        rdzv_backend="c10d", rdzv_endpoint="localhost:0", local_addr="localhost", max_restarts=0,
-    )  # fmt: skip
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=world,
+        run_id="tests",
+        start_method="fork",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        local_addr="localhost",
+        max_restarts=0,
+    )
     folder.mkdir(parents=True, exist_ok=True)
     out, err = folder / "out", folder / "err"
     silent = {"TRL_EXPERIMENTAL_SILENCE": "1", **(env or {})}

@@ -20,11 +20,22 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
 
 COMMON: dict[str, Any] = {
-    "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "num_generations": 4,
-    "max_completion_length": 32, "max_steps": 2, "learning_rate": 1e-3,
-    "lr_scheduler_type": "constant", "logging_steps": 1, "save_strategy": "no", "report_to": "none",
-    "use_cpu": True, "bf16": False, "beta": 0.0, "loss_type": "grpo", "seed": 7,
-}  # fmt: skip
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "num_generations": 4,
+    "max_completion_length": 32,
+    "max_steps": 2,
+    "learning_rate": 1e-3,
+    "lr_scheduler_type": "constant",
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "use_cpu": True,
+    "bf16": False,
+    "beta": 0.0,
+    "loss_type": "grpo",
+    "seed": 7,
+}
 
 
 @pytest.fixture(scope="session")

@@ -32,9 +32,15 @@ def tiny_model() -> tuple[Any, Any]:
         tokenizer_object=words, pad_token="<pad>", eos_token="<eos>", padding_side="left"
     )
     config = Qwen2Config(
-        vocab_size=len(tokens), hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=2, num_key_value_heads=1, pad_token_id=0, eos_token_id=1,
-    )  # fmt: skip
+        vocab_size=len(tokens),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        pad_token_id=0,
+        eos_token_id=1,
+    )
     return Qwen2ForCausalLM(config), tokenizer
 
 
@@ -51,10 +57,18 @@ def train() -> None:
 
     model, tokenizer = tiny_model()
     args = PODSConfig(
-        output_dir="out", num_generations=1, num_rollouts=4, downsampling_rule="max_contrast",
-        per_device_train_batch_size=8, max_completion_length=16, max_steps=2, save_strategy="no",
-        report_to="none", use_cpu=True, bf16=False,
-    )  # fmt: skip
+        output_dir="out",
+        num_generations=1,
+        num_rollouts=4,
+        downsampling_rule="max_contrast",
+        per_device_train_batch_size=8,
+        max_completion_length=16,
+        max_steps=2,
+        save_strategy="no",
+        report_to="none",
+        use_cpu=True,
+        bf16=False,
+    )
     dataset = Dataset.from_list([{"prompt": f"{a}+{b}="} for a in range(9) for b in range(9)])
     trainer = PODSTrainer(
         model, reward_funcs=digits, args=args, train_dataset=dataset, processing_class=tokenizer

@@ -142,14 +142,13 @@ def test_the_kind_of_array_is_kept_and_all_agree():
 @pytest.mark.parametrize("values", [2, 5, 1000])
 def test_large_batches_reach_the_bound_that_prices_give(values, count):
     # for any price c: sum of worths <= sum over groups of max_j(worth(j) - c j) + c rows
-    from podsrl.downsampling.batch_rules import _worths, share_rows
-    from podsrl.downsampling.ordering import sort_groups
+    from podsrl.rules.batch_rules import allocate_rows, contrast_of_best_sets
+    from podsrl.rules.ordering import sort_groups
 
     rng = np.random.default_rng(values)
     rewards = np.floor(rng.random((256, 32)) ** rng.uniform(0.2, 5, (256, 1)) * values)
-    ascending, _, scorable = sort_groups(rewards, None)
-    worth = _worths(ascending, scorable[:, 0])
-    shares = share_rows(worth, count)
+    worth = contrast_of_best_sets(sort_groups(rewards, None))
+    shares = allocate_rows(worth, count)
     assert shares.sum() == count
     reached = worth[np.arange(256), shares].sum()
     j = np.arange(33)
@@ -175,7 +174,7 @@ def test_bad_input_is_refused_with_what_is_allowed(rewards, rows, says):
         podsrl.downsample_batch(rewards, rows)
 
 
-@podsrl.batch_rule
+@podsrl.rule(scope="batch")
 def first_rows(rewards_P_N, rows, seed):
     """A rule of one's own: the first scorable rows of the batch."""
     places = np.flatnonzero(~np.isnan(rewards_P_N))[:rows]
@@ -191,8 +190,8 @@ def test_a_batch_rule_of_ones_own_goes_by_name_callable_and_file(tmp_path):
     del podsrl.RULES["first_rows"]
     file = tmp_path / "rules.py"
     file.write_text(
-        "import numpy as np\nfrom podsrl import batch_rule\n"
-        "@batch_rule\ndef last(rewards_P_N, rows, seed=None, skip=0):\n"
+        "import numpy as np\nfrom podsrl import rule\n"
+        "@rule(scope='batch')\ndef last(rewards_P_N, rows, seed=None, skip=0):\n"
         "    places = np.flatnonzero(~np.isnan(rewards_P_N))[::-1][skip:rows + skip]\n"
         "    return np.isin(np.arange(rewards_P_N.size), places).reshape(rewards_P_N.shape)\n"
     )
@@ -212,7 +211,7 @@ def test_a_batch_rule_of_ones_own_goes_by_name_callable_and_file(tmp_path):
     ],
 )
 def test_a_batch_rule_that_returns_nonsense_is_named(returned, says):
-    @podsrl.batch_rule
+    @podsrl.rule(scope="batch")
     def nonsense(rewards_P_N, rows, seed):
         return returned(rewards_P_N)
 

@@ -7,20 +7,23 @@ import re
 import runpy
 import shlex
 import tomllib
-from argparse import ArgumentParser, _SubParsersAction
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("podslab")
 
+import podsrl
 from podsrl.cli import find_verbs
+from podsrl.cli.parser import VerbParser
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PAGES += sorted((ROOT / "contrib").rglob("README.md"))
+PAGES += [ROOT / "results" / name for name in ("README.md", "log.md", "audit.md", "published.md")]
 PAGES.remove(ROOT / "CHANGELOG.md")  # history: it names what was
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
@@ -30,27 +33,28 @@ SESSIONS = set(
 VERBS = find_verbs()
 SOURCES = (ROOT / "src", ROOT / "lab" / "src")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-OURS = ("tests", "src", "lab", "benchmarks", "configs", "docs", "examples", "requirements")
+OURS = (
+    "tests",
+    "src",
+    "lab",
+    "benchmarks",
+    "docs",
+    "examples",
+    "requirements",
+    "results",
+)
 
 
 @cache
-def parser_of(verb: str) -> ArgumentParser:
-    parser = ArgumentParser(prog=f"pods {verb}")
+def parser_of(verb: str) -> VerbParser:
+    parser = VerbParser(prog=f"pods {verb}")
     importlib.import_module(VERBS[verb]).configure(parser)
     return parser
 
 
-def options_of(parser: ArgumentParser) -> list[str]:
-    """The flags of a parser and of the parsers below it, as for `pods tasks check`."""
-    below = [action.choices for action in parser._actions if isinstance(action, _SubParsersAction)]
-    parsers = [sub for choices in below for sub in choices.values()]
-    own = [flag for action in parser._actions for flag in action.option_strings]
-    return own + [flag for sub in parsers for flag in options_of(sub)]
-
-
 @cache
 def known_flags(verb: str) -> frozenset[str]:
-    flags = set(options_of(parser_of(verb)))
+    flags = {"--help", *parser_of(verb).options()}
     if getattr(importlib.import_module(VERBS[verb]), "TAKES_FIELDS", False):
         from trl import ModelConfig
 
@@ -72,7 +76,7 @@ def problems_of_pods(words: list[str]) -> list[str]:
     found = [f"no such flag of pods {verb}: {f}" for f in flags if f not in known_flags(verb)]
     for flag, value in itertools.pairwise(rest):
         if flag == "--config" and re.fullmatch(r"[a-z0-9/-]+", value):
-            shipped = ROOT / "configs" / f"{value}.yaml"
+            shipped = ROOT / "lab" / "src" / "podslab" / "configs" / f"{value}.yaml"
             found += [] if shipped.is_file() else [f"no such config: {value}"]
     return found
 
@@ -121,8 +125,12 @@ def problems_of_pytest(words: list[str]) -> list[str]:
             found += [] if (ROOT / word).exists() else [f"no such file: {word}"]
         if i and words[i - 1] == "-k":
             files = [f for f in words[:i] if f.startswith("tests") and (ROOT / f).exists()]
-            text = [p.read_text() for f in files for p in [ROOT / f, *(ROOT / f).rglob("*.py")]
-                    if p.is_file()]  # fmt: skip
+            text = [
+                p.read_text()
+                for f in files
+                for p in [ROOT / f, *(ROOT / f).rglob("*.py")]
+                if p.is_file()
+            ]
             known = re.search(rf"def test_\w*{word}", "\n".join(text))
             found += [] if known else [f"-k {word} finds no test"]
     return found
@@ -182,14 +190,22 @@ def commands_in(text: str) -> list[str]:
 
 def test_the_checks_find_what_does_not_exist():
     wrong = [
-        "pods plan runs/a", "pods train --config arithmetic --num_rollout 8",
-        "pods compare --config compare/arithmetik", "make tests", "make docs FOLDER=x",
-        "nox -s verl evidense", "python -m benchmarks.fast", "python -m benchmarks.speed --fast",
-        "pytest tests/unit/test_nothing.py", "pytest tests/unit -k nothing_like_this_is_there",
+        "pods plan runs/a",
+        "pods train --config arithmetic --num_rollout 8",
+        "pods compare --config compare/arithmetik",
+        "make tests",
+        "make docs FOLDER=x",
+        "nox -s verl evidense",
+        "python -m benchmarks.fast",
+        "python -m benchmarks.speed --fast",
+        "pytest tests/unit/test_nothing.py",
+        "pytest tests/unit -k nothing_like_this_is_there",
         "accelerate launch --num_processes 2 -m podsrl.cli training",
-        "python examples/gsm8k_2gpu.py", "bash examples/verl/gsm8k_8gpu.sh",
-        "pip install 'podsrl[trl,nothing]'", "pip install 'podsrl-lab[trl]'",
-    ]  # fmt: skip
+        "python examples/gsm8k_2gpu.py",
+        "bash examples/verl/gsm8k_8gpu.sh",
+        "pip install 'podsrl[trl,nothing]'",
+        "pip install 'podsrl-lab[trl]'",
+    ]
     assert [command for command in wrong if not problems_of(command)] == []
     right = [
         "pods train --config arithmetic --dry-run --learning_rate 1e-5",
@@ -287,3 +303,56 @@ def test_every_name_that_a_page_imports_from_us_is_there(page):
 def test_the_figure_of_the_idea_is_what_its_command_draws():
     drawn = runpy.run_path(str(ROOT / "docs" / "site" / "idea.py"))["draw"]()
     assert drawn == (ROOT / "docs" / "idea.svg").read_text(encoding="utf-8")
+
+
+def test_the_navigation_names_every_page():
+    in_nav = re.findall(r"^  - [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
+    assert set(in_nav) == {page.name for page in (ROOT / "docs").glob("*.md")}
+
+
+#: Pages that show how to begin.
+LEADING = (
+    "README.md",
+    "AGENTS.md",
+    "docs/README.md",
+    "docs/trl.md",
+    "docs/verl.md",
+    "docs/other-trainers.md",
+    "contrib/trl-docs/pods_integration.md",
+    "contrib/trl-docs/paper_index.md",
+)
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_the_first_settings_that_a_page_shows_are_the_papers_method(name):
+    blocks = [block for _, block in FENCE.findall((ROOT / name).read_text(encoding="utf-8"))]
+    settings = re.compile(r"PODSConfig\(|trainer_mode=pods_sync|pods: \{")
+    first = next(block for block in blocks if settings.search(block))
+    assert re.findall(r"method|rule|baseline|max_\w+(?=\")", first) == []  # the defaults are PODS
+
+
+GUIDES = [
+    "AGENTS.md",
+    "README.md",
+    *(f"docs/{name}.md" for name in ("trl", "verl", "other-trainers", "methods", "reading", "faq")),
+]
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_where_right_answers_alone_are_named_the_reports_against_it_are_too(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if all(paper in text for paper in ("2506.01347", "2504.11343", "2603.18756")):
+        return
+    named = re.findall(r"`rejection-sampling`(\]\(methods\.md#methods-by-name\))?", text)
+    assert all(named)  # or a link to where they are named
+
+
+def test_your_own_rules_of_the_methods_page_keep_what_their_text_says():
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    blocks = {code.split("\n")[0]: code for kind, code in FENCE.findall(text) if kind == "python"}
+    names: dict[str, Any] = {}
+    for file in ("# middle.py", "# widest.py"):
+        exec(compile(blocks[file], file, "exec"), names)
+    assert podsrl.downsample([[0, 5, 1, 9]], m=2, rule=names["middle"]) == [[1, 2]]
+    rewards = [[0.0, 0.1], [0.0, 0.9], [0.5, 0.5]]
+    assert podsrl.downsample_batch(rewards, rows=2, rule=names["widest"])[1] == [True, True]

@@ -12,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import podsrl
-from podsrl.downsampling import group_rules
 from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.rules import prompt_rules
 
 BUILT_IN = [
-    name
-    for name, rule in podsrl.downsampling.RULES.items()
-    if rule.__module__ == group_rules.__name__
+    name for name, rule in podsrl.rules.RULES.items() if rule.__module__ == prompt_rules.__name__
 ]
 
 
@@ -246,7 +244,7 @@ def test_a_rule_of_ones_own_is_a_callable_a_registered_name_or_a_path(tmp_path):
             podsrl.register_rule("lowest", lambda r, m, s: r)
         again = types.FunctionType(lowest.__code__, globals(), "lowest")
         podsrl.register_rule("lowest", again)  # a cell of a notebook that is run once more
-        assert podsrl.RULES["lowest"] is again is not lowest
+        assert podsrl.RULES["lowest"].function is again is not lowest
         wrapped = functools.wraps(lowest)(lambda r, m, s: r)
         best = functools.wraps(podsrl.RULES["max_variance"])(lambda r, m, s: r)
         for name, other in (

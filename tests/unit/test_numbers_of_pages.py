@@ -1,61 +1,102 @@
-"""Numbers in the README and the pages are those of docs/results, and the front page runs."""
+"""Numbers of the README and the evidence page are those of results/; the log has every run."""
 
 import json
 import re
-import runpy
+import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+pytest.importorskip("podslab")
+
+from benchmarks import pages
+from benchmarks.series import METHODS, all_series, read_run
+
 ROOT = Path(__file__).parents[2]
-film, included, rows = (
-    SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "site" / f"{name}.py")))
-    for name in ("film", "included", "rows")
-)
 FRONT = (ROOT / "README.md", ROOT / "docs" / "evidence.md")
-#: A number with a unit of results, without the name of a result behind it.
-UNNAMED = re.compile(r"\d(?:[\d.,]*\d)?(?: ?%|x| times as fast)(?!<!--)(?!\w)")
+#: Blocks that take most of the time of `python -m benchmarks.pages`.
+SLOW = ("every-series", "questions")
+#: A number with a unit of results.
+MEASURED = re.compile(r"\d(?:[\d.,]*\d)?(?: ?%|x\b| times as fast)")
 
 
-@pytest.mark.parametrize("page", included.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_has_the_numbers_of_todays_results(page):
-    text = page.read_text(encoding="utf-8")
-    assert included.rewritten(text) == text, "python docs/site/included.py writes them"
+def blocks_of(page):
+    return [match[2] for match in pages.BLOCK.finditer(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)
+def test_a_page_says_what_the_raw_files_say(page):
+    for match in pages.BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if match[2] not in SLOW:
+            said = match[0].removeprefix(match[1]).removesuffix(match[3])
+            assert said == pages.block(match[2]), "python -m benchmarks.pages writes it"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_a_block_that_takes_long_says_what_the_raw_files_say(name, monkeypatch):
+    pytest.importorskip("reasoning_gym")
+    monkeypatch.chdir(ROOT)
+    (page,) = [page for page in pages.PAGES if name in blocks_of(page)]
+    assert pages.block(name) in page.read_text(encoding="utf-8")
+
+
+def test_every_marker_of_a_page_is_closed_and_names_a_block_that_there_is():
+    for page in pages.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert text.count("<!-- generated: ") == text.count("<!-- end -->") == len(blocks_of(page))
+        assert set(blocks_of(page)) <= set(pages.BLOCKS)
+
+
+def test_a_block_that_is_no_longer_so_is_written_anew():
+    stale = "<!-- generated: published-range -->\n9.9 times as fast\n<!-- end -->\n"
+    right = pages.rewritten(stale)
+    assert "1.7 to 3.0 times as fast" in right
+    assert "9.9" not in right
+    assert pages.rewritten(right) == right
+    with pytest.raises(KeyError):
+        pages.rewritten("<!-- generated: no-such-block -->\n<!-- end -->")
+
+
+def test_the_evidence_page_states_no_measured_number_outside_its_blocks():
+    text = pages.BLOCK.sub("", (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"))
+    # the measure itself, its intervals, and what is withdrawn
+    assert set(MEASURED.findall(text)) <= {"99 %", "95 %", "2.63x"}
+
+
+def test_the_readme_states_no_measured_number_of_its_own():
+    """Beside its blocks it may say what the authors measured, in the words of the block."""
+    text = pages.BLOCK.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
+    text = re.sub(r"^```.*?^```|<[^>]*>", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert set(MEASURED.findall(text)) <= set(MEASURED.findall(pages.block("published-range")))
 
 
 @pytest.mark.parametrize("page", FRONT, ids=lambda page: page.name)
-def test_no_measured_number_of_the_front_pages_stands_without_its_source(page):
-    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"<img[^>]*>|(?<=times as fast\*)", "", text)
-    allowed = {"95 %", "99 %"}  # of an interval, and of the measure itself
-    assert set(UNNAMED.findall(text)) - allowed == set()
+def test_no_front_page_calls_a_result_certain(page):
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"\bcertain\b", text.replace('"2.63x, certain"', ""))
 
 
-def test_a_number_that_is_no_longer_so_is_found():
-    right = included.facts()["rows.median"]
-    stale = "the median is 9.99x<!--rows.median-->"
-    assert included.rewritten(stale) == f"the median is {right}x<!--rows.median-->"
-    with pytest.raises(KeyError):
-        included.rewritten("9.99<!--rows.no-such-result-->")
+def test_every_file_of_a_run_belongs_to_a_series_of_the_log():
+    log = (ROOT / "results" / "log.md").read_text(encoding="utf-8")
+    every = {f"{series.setting}/{series.name}": len(series.runs) for series in all_series()}
+    for file in METHODS.rglob("*.json"):
+        if "curve" in json.loads(file.read_text(encoding="utf-8")):
+            folder = str(file.parent.relative_to(METHODS))
+            assert folder in every, f"{file} is in no series' folder"
+            assert f"[{folder}](methods/{folder})" in log, folder
+    assert sum(every.values()) == sum(1 for _ in METHODS.glob("*/20*/*.json"))
 
 
-@pytest.mark.parametrize("drawing", [film, rows], ids=["film", "rows"])
-def test_a_figure_of_the_front_page_is_what_its_command_draws(drawing):
-    values = [json.loads(film.VALUES.read_text(encoding="utf-8"))] if drawing is film else []
-    assert drawing.draw(*values) == drawing.OUT.read_text(encoding="utf-8")
+def test_every_run_that_was_left_out_is_there_and_has_a_reason():
+    gone = tomllib.loads((METHODS / "left-out.toml").read_text(encoding="utf-8"))
+    for folder, one in gone.items():
+        assert one["why"]
+        missing = [run for run in one["runs"] if not (METHODS / folder / f"{run}.json").is_file()]
+        assert missing == [], folder
 
 
-def test_the_film_is_short_and_small():
-    text = film.OUT.read_text(encoding="utf-8")
-    assert max(map(int, re.findall(r"animation-duration:(\d+)s", text))) <= 20
-    assert len(text) < 2_000_000
-
-
-def test_the_script_of_the_readme_is_the_example_with_the_result_of_the_film():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = readme.split("```python\n")[1].split("```")[0]
-    *script, result = block.splitlines(keepends=True)
-    assert "".join(script) == (ROOT / "examples" / "sums.py").read_text(encoding="utf-8")
-    first, *_, last = json.loads(film.VALUES.read_text(encoding="utf-8"))["rewards"]
-    assert result.startswith(f"# right in the first step {first:.0%}, in the last {last:.0%}")
+def test_a_run_of_an_earlier_version_is_read_by_todays_names(tmp_path):
+    file = tmp_path / "grpo-2-0.json"
+    file.write_text(json.dumps({"arm": {"num_rollouts": 2, "skip_fillers": True}}))
+    assert read_run(file)["arm"] == {"num_rollouts": 2, "skip_zero_advantage": True}

@@ -12,9 +12,17 @@ import podsrl
 from podsrl.errors import InvalidInputError
 
 NAMES = {
-    "__version__", "batch_rule", "downsample", "downsample_batch", "group_advantages",
-    "register_rule", "PodsError", "RULES", "Selection",
-}  # fmt: skip
+    "__version__",
+    "downsample",
+    "downsample_batch",
+    "group_advantages",
+    "register_rule",
+    "rule",
+    "METHODS",
+    "PodsError",
+    "RULES",
+    "Selection",
+}
 NAMES_OF_TRL = {"PODSConfig", "PODSRolloutWorker", "PODSTrainer"}
 
 

@@ -8,8 +8,7 @@ import pytest
 import podsrl
 
 ROWS_ALONE = ["top_advantage", "advantage_variance"]
-WHOLE = ["pass_band", "pass_band(low=0.2, high=0.8)", "pass_band(kappa=0.7)", "variance_top_p"]
-WHOLE += ["variance_top_p(p=0.5)"]
+WHOLE = ["dynamic_sampling", "variance_top_p", "variance_top_p(p=0.5)"]
 
 
 def batches(number, prompts=4, n=4, seed=0):
@@ -77,17 +76,7 @@ def in_order(rule, rewards):
             g for g, before in zip(places, so_far, strict=True) if before < share * total - 1e-9
         }
     else:
-        low, high = (0.2, 0.8) if "low" in rule else (0.0, 1.0)
-        kappa = 0.7 if "kappa" in rule else 0.0
-
-        def passes(g):
-            n = len(unit[g])
-            if n < 2:
-                return False
-            largest = (n // 2) * (n - n // 2) / n**2
-            return low <= unit[g].mean() <= high and variance[g] >= kappa * largest - 1e-9
-
-        chosen = {g for g in places if passes(g)}
+        chosen = set(places)
     flat = {g for g in places if len(set(known[g])) < 2}
     return sorted(places, key=lambda g: 1 if g in flat else 0 if g in chosen else 2)
 
@@ -137,7 +126,7 @@ def test_the_order_of_prompts_and_rollouts_decides_only_between_equal_ones(rule)
     for _ in range(60):
         rewards = rng.normal(size=(6, 5))  # none is equal to another
         rows = 10
-        if rule.startswith("pass_band"):  # the groups inside are taken in their order: ask for all
+        if rule == "dynamic_sampling":  # the groups inside are taken in their order: ask for all
             whole = [len(rewards[g]) for g in in_order(rule, rewards)]
             rows = sum(whole)
         by_prompt, by_rollout = rng.permutation(6), rng.permutation(5)

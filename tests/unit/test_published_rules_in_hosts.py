@@ -13,11 +13,11 @@ from podsrl.slime import select_rollouts
 from podsrl.verl.groups import group_rows, kept_keys, select
 
 PROMPTS, N, M = 3, 8, 2
-RULES = ["top_advantage", "advantage_variance", "pass_band", "pass_band(low=0.2, high=0.6)"]
+RULES = ["top_advantage", "advantage_variance", "dynamic_sampling"]
 RULES += ["variance_top_p", "variance_top_p(p=0.5)", "max_contrast", f"{__file__}:last_prompts"]
 
 
-@podsrl.batch_rule
+@podsrl.rule(scope="batch")
 def last_prompts(rewards_P_N, rows, seed):
     """A rule of one's own."""
     places = np.arange(rewards_P_N.size).reshape(rewards_P_N.shape)

@@ -5,16 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from podsrl import RULES, batch_rule, downsample, register_rule
-from podsrl.downsampling import resolve_rule
-from podsrl.downsampling.group_rules import max_variance
+from podsrl import RULES, downsample, register_rule, rule
 from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.methods import selection_from_options
+from podsrl.rules import resolve_rule
+from podsrl.rules.prompt_rules import max_variance
 from podsrl.selection import Selection
 
 
 def read(n=64, **given):
     """As verl reads the options of its users."""
-    return Selection.from_options(given, n, where="trainer.v1.pods_sync.", n_name="rollout.n")
+    return selection_from_options(given, n, where="trainer.v1.pods_sync.", n_name="rollout.n")
 
 
 def test_only_m_has_to_be_given():
@@ -66,8 +67,7 @@ def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects(reward):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, r"trainer\.v1\.pods_sync\.m is not set"),
-        ({"m": None}, "m is not set"),
+        ({"n": 30}, r"trainer\.v1\.pods_sync\.m is not set, and rollout\.n=30 is no multiple of 4"),
         ({"m": 65}, r"m=65 rollouts can't be kept of rollout\.n=64; .* raise rollout\.n"),
         ({"m": 1}, r"m=1; allowed: 2 <= m <= 64 .* trainer\.v1\.pods_sync\.rule=max_contrast"),
         ({"m": 1, "baseline": "group"}, "baseline=group and .*rule=max_reward"),
@@ -102,7 +102,7 @@ def test_an_unknown_rule_is_refused_with_the_known_ones():
 
 
 def test_a_batch_rule_of_ones_own_is_told_by_its_mark():
-    @batch_rule
+    @rule(scope="batch")
     def first_rows(rewards_P_N, rows, seed):
         return np.arange(rewards_P_N.size).reshape(rewards_P_N.shape) < rows
 

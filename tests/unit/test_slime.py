@@ -230,7 +230,8 @@ def test_a_seed_draws_anew_in_every_rollout_and_the_same_once_more():
 def test_missing_or_unknown_options_are_refused():
     with pytest.raises(InvalidInputError, match="--custom-config-path"):
         select_rollouts(arguments(None), groups())
-    with pytest.raises(InvalidInputError, match=r"unknown: pods\.keep; allowed: pods\.m, "):
+    says = r"unknown: pods\.keep; allowed: pods\.method, pods\.m, "
+    with pytest.raises(InvalidInputError, match=says):
         select_rollouts(arguments({"m": M, "keep": 3}), groups())
     with pytest.raises(InvalidInputError, match=r"pods\.m=9 .* of --n-samples-per-prompt=8"):
         select_rollouts(arguments({"m": 9}), groups())

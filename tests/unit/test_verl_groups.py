@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from podsrl.advantages import group_advantages
-from podsrl.downsampling import downsample
 from podsrl.errors import InvalidInputError
 from podsrl.metrics import part_correlations
+from podsrl.rules import downsample
 from podsrl.selection import Selection
 from podsrl.verl.groups import (
     Row,

@@ -22,13 +22,18 @@ def test_the_section_of_the_mode_is_read():
 
 
 @pytest.mark.parametrize("given", [None, {}])
-def test_a_mode_without_its_section_says_what_to_add(given):
-    with pytest.raises(InvalidInputError, match=r"trainer\.v1\.pods_sync\.m is not set"):
-        read_selection(config(given), "pods_sync")
+def test_a_mode_without_its_section_is_the_papers_method_with_a_quarter_of_the_rollouts(given):
+    assert read_selection(config(given), "pods_sync") == Selection(64, 16, "max_variance", "kept")
+
+
+def test_a_method_goes_by_its_name():
+    selection = read_selection(config({"method": "max_contrast"}), "pods_sync")
+    assert selection == Selection(64, 16, "max_contrast", "group")
 
 
 def test_another_modes_section_does_not_count():
-    with pytest.raises(InvalidInputError, match=r"pods_colocate_async\.m is not set"):
+    says = r"in trainer\.v1\.pods_sync, and the trainer mode is pods_colocate_async: give them as"
+    with pytest.raises(InvalidInputError, match=says):
         read_selection(config({"m": 16}), "pods_colocate_async")
 
 

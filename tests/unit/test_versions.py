@@ -78,14 +78,14 @@ def test_lower_bounds_are_the_versions_that_are_tested():
     of_trl = PROJECT["optional-dependencies"]["trl"]
     for need in {*PROJECT["dependencies"], *of_trl, *LAB["dependencies"]}:
         name, bound = re.match(r"([\w-]+)(?:\[\w+\])?(?:>=([\d.]+))?", need).groups()
-        if name not in ("torch", "podsrl"):  # docs/results/versions.md tells why
+        if name not in ("torch", "podsrl"):  # results/versions.md tells why
             assert pinned[name].removesuffix(".0").removesuffix(".0") == (
                 bound.removesuffix(".0").removesuffix(".0")
             ), need
 
 
 def test_the_table_in_the_docs_has_a_row_for_each_environment_and_their_tests_exist():
-    page = (ROOT / "docs" / "results" / "versions.md").read_text(encoding="utf-8")
+    page = (ROOT / "results" / "versions.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
     assert named == [name for name in SPECS if not name.startswith("canary")]
     for spec in SPECS.values():

@@ -26,8 +26,11 @@ __all__ = ["arithmetic", "dataset", "make_trainer"]
 
 N, M = 10, 4
 COLOCATED: dict[str, Any] = {
-    "use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 128, "max_steps": 2,
-}  # fmt: skip
+    "use_vllm": True,
+    "vllm_mode": "colocate",
+    "vllm_max_model_length": 128,
+    "max_steps": 2,
+}
 
 
 @pytest.fixture

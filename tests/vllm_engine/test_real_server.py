@@ -69,14 +69,28 @@ def train(served: Any, run: Path, m: int, n: int, **options: Any) -> list[Any]:
     """
     model, url = served
     args = AsyncGRPOConfig(
-        output_dir=str(run), num_generations=m, max_steps=4, use_cpu=True, bf16=False,
-        per_device_train_batch_size=2, gradient_accumulation_steps=2, max_completion_length=12,
-        report_to="none", save_strategy="no", gradient_checkpointing=False, learning_rate=1e-3,
-        vllm_server_base_url=url, max_staleness=50, max_inflight_tasks=2 * m,
-    )  # fmt: skip
+        output_dir=str(run),
+        num_generations=m,
+        max_steps=4,
+        use_cpu=True,
+        bf16=False,
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=2,
+        max_completion_length=12,
+        report_to="none",
+        save_strategy="no",
+        gradient_checkpointing=False,
+        learning_rate=1e-3,
+        vllm_server_base_url=url,
+        max_staleness=50,
+        max_inflight_tasks=2 * m,
+    )
     given = {
-        "model": model, "reward_funcs": letters, "args": args, "train_dataset": questions(),
-    }  # fmt: skip
+        "model": model,
+        "reward_funcs": letters,
+        "args": args,
+        "train_dataset": questions(),
+    }
     trainer = AsyncGRPOTrainer(**given, weight_transfer=NoTransfer())
     PODSRolloutWorker(trainer, num_rollouts=n, **options)
     trainer.train()

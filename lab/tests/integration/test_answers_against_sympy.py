@@ -45,7 +45,7 @@ def test_400_pairs_have_no_false_positive_and_few_false_negatives():
     both = list(zip(pairs, verdicts, strict=True))
     assert [pair for pair, verdict in both if verdict and not pair.equal] == []
     missed = [pair for pair, verdict in both if pair.equal and not verdict]
-    assert len(missed) <= 0.01 * len(pairs), missed  # docs/results/grading.md lists their kinds
+    assert len(missed) <= 0.01 * len(pairs), missed  # results/grading.md lists their kinds
 
 
 @pytest.mark.parametrize("name", list(fuzz_graders.golds_of()))

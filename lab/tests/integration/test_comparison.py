@@ -88,7 +88,7 @@ def test_grpo_ga_may_spread_its_rollouts_over_more_prompts_but_not_be_fewer(comp
         (
             {"arms": {"x": {"like": "ppo"}}},
             UnknownNameError,
-            "is no arm; allowed: grpo, grpo_ga",
+            "like: .ppo. is no arm; did you mean .cppo.",
         ),
         ({"arms": {"../x": {}}}, InvalidInputError, "an arm's name is a folder's"),
         ({"arms": {"pods": {"num_generations": 1}}}, InvalidInputError, "arm 'pods': "),

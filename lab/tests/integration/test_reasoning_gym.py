@@ -11,7 +11,7 @@ from tests.support.arguable import answered
 
 pytest.importorskip("reasoning_gym", reason="the extra podsrl-lab[reasoning_gym] is not installed")
 
-#: Their own verifiers refuse their gold answers, or they give none (docs/results/grading.md).
+#: Their own verifiers refuse their gold answers, or they give none (results/grading.md).
 NO_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour", "composite"}
 
 

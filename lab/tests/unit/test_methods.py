@@ -1,19 +1,16 @@
-"""benchmarks/methods: every file can be run, and the page says what the published runs do."""
+"""benchmarks/methods: every file can be run, and runs are compared within their series."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 import yaml
-from datasets import Dataset
 
 from benchmarks.answers import by_kind
 from benchmarks.methods import page
-from benchmarks.methods.uneven import UnevenTrainer
+from benchmarks.methods.__main__ import series_of
+from benchmarks.series import all_series, read_series
 from podslab.tasks.answers import Answers
-from podslab.tasks.arithmetic import Arithmetic
-from podslab.training.run import with_prompts
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSConfig
 
@@ -33,30 +30,51 @@ def test_a_method_is_a_config_with_a_source_and_a_neighbour(name):
     assert method.get("neighbour", "grpo-8") in METHODS
 
 
-def test_the_published_page_is_made_of_the_published_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "render", lambda drawn, kind: b"a figure")  # most of the time
-    monkeypatch.setattr(page.costs, "figure", lambda *given: None)
-    monkeypatch.setattr(page.costs, "predicted", lambda *given: {})
-    results = ROOT / "docs" / "results"
-    shutil.copytree(results / "methods", tmp_path / "methods")
-    page.write_page(tmp_path / "methods")
-    for file in ("methods.md", "methods.json"):
-        assert (tmp_path / file).read_text() == (results / file).read_text()
+def write_run(folder, method, seed, arm, seconds, accuracy):
+    counts = list(range(len(seconds)))
+    curve = {"steps": counts, "seconds": seconds, "generated": counts, "trained": counts}
+    curve |= {"accuracy": accuracy, "answers": [256] * len(seconds)}
+    run = {"method": method, "name": method, "arm": arm, "setting": folder.parent.name}
+    run |= {"seed": seed, "learning_rate": 1e-5, "rows": 16, "cpu": "a CPU", "curve": curve}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{method}-{seed}.json").write_text(json.dumps(run))
 
 
-def test_a_row_without_a_pass_is_no_trained_row():
-    file = ROOT / "docs/results/methods/pretrained-16/grpo-filter-rest-0.json"
-    run = json.loads(file.read_text())
-    expected = run["rows_trained"] * (1 - run["filler_share"])
-    assert page.curves([run]).trained[0, -1] == pytest.approx(expected)
-    as_in_trl = {**run, "arm": {**run["arm"], "skip_zero_advantage": False}}
-    assert page.curves([as_in_trl]).trained[0, -1] == run["rows_trained"]
-    twice = {**run, "setting": "rare-16", "filler_share": 1.0}
-    # two passes of one row, and one that goes forward only
-    passes = (2 + 1 / 3) * run["curve"]["steps"][-1] / 2
-    assert page.curves([twice]).trained[0, -1] == pytest.approx(passes)
-    share = {**twice, "share_passed": 0.5}
-    assert page.passes(share) == pytest.approx(0.5 * (2 + 1 / 3))
+def test_the_runs_of_a_series_are_compared_at_the_time_that_all_of_them_lasted(tmp_path):
+    folder = tmp_path / "gpu-middle" / "2026-11-26-88e3def"
+    grpo, kept = ({"num_rollouts": 8, "num_generations": m} for m in (8, 2))
+    for seed in (0, 1):
+        write_run(folder, "grpo-8", seed, grpo, [0, 10, 20], [0.2, 0.4, 0.6])
+        write_run(folder, "best-4", seed, kept, [0, 20, 40], [0.2, 0.6, 0.8])
+    series = read_series(folder)
+    assert (series.seconds, series.evaluations) == (20, 2)
+    # after 10 s the second one is half way from 0.2 to 0.6, and after 20 s at 0.6
+    assert series.accuracies("best-4").tolist() == [pytest.approx([0.2, 0.4, 0.6])] * 2
+    assert page.best_grpo(series) == "grpo-8"
+    lines = list(page.table(series))
+    assert "| 50.0 % | 60.0 % | 60, 60 | 1.00x (1.00x to 1.00x) |" in "\n".join(lines)
+
+
+def test_a_series_without_grpo_says_nothing_of_speed(tmp_path):
+    folder = tmp_path / "gpu-middle" / "2026-11-26-88e3def"
+    kept = {"num_rollouts": 8, "num_generations": 2}
+    write_run(folder, "pods", 0, kept, [0, 10], [0.2, 0.4])
+    series = read_series(folder)
+    assert page.best_grpo(series) is None
+    assert "times as fast" not in "\n".join(page.table(series))
+
+
+def test_a_run_goes_into_the_folder_of_its_day_and_code():
+    made = {"started": "2026-11-26T03:07:50+00:00", "git": {"commit": "88e3def" + 33 * "0"}}
+    assert series_of("gpu-middle", made).parts[-2:] == ("gpu-middle", "2026-11-26-88e3def")
+
+
+def test_every_published_series_can_be_read():
+    found = list(all_series())
+    assert len(found) >= 50
+    for series in found:
+        for method in series.by_method:
+            assert 0 < series.over_run(method) < 1
 
 
 def test_what_a_run_learned_of_each_kind_is_read_off_its_rollouts(tmp_path):
@@ -77,47 +95,12 @@ def test_what_a_run_learned_of_each_kind_is_read_off_its_rollouts(tmp_path):
     assert found["sum"]["guess"] >= 0.1
 
 
-def test_an_evaluation_that_waited_for_its_step_is_read_at_its_own_time():
-    curve = {"seconds": [0, 90, 160, 240, 330], "accuracy": [0, 0.3, 0.4, 0.6, 0.9]}
-    right = page.at_equal_times({"setting": "pretrained-16", "curve": curve})
-    assert right.tolist() == pytest.approx([0, 0.25, 0.3 + 0.1 * 6 / 7, 0.5625, 0.8])
-
-
 def test_the_published_summary_of_the_pretrained_model_is_made_of_its_runs(tmp_path, monkeypatch):
-    """Its page and the README have their numbers from there."""
+    """Its figure is drawn from there."""
     from benchmarks import language_model
 
-    published = ROOT / "docs" / "results" / "language-model.json"
+    published = ROOT / "results" / "language-model.json"
     monkeypatch.setattr(language_model, "RESULTS", tmp_path)
     language_model.write_page(json.loads(published.read_text(encoding="utf-8"))["runs"])
     assert (tmp_path / published.name).read_text() == published.read_text()
     assert (tmp_path / "language-model.png").stat().st_size > 10_000
-
-
-@pytest.mark.slow
-def test_prompts_with_different_numbers_of_rollouts(tiny_model, tmp_path):
-    """What was not generated has no reward and is not counted."""
-    task, prompts = Arithmetic(2, 2), 8
-    trainer = UnevenTrainer(
-        str(tiny_model),
-        lambda completions, answer, **_: [
-            float(f">{a}<" in c[0]["content"]) for c, a in zip(completions, answer, strict=True)
-        ],
-        args=PODSConfig(
-            str(tmp_path), **METHODS["grpo-8-screen"]["arm"], per_device_train_batch_size=prompts,
-            gradient_accumulation_steps=1, max_completion_length=48, max_steps=2, report_to="none",
-            use_cpu=True, bf16=False,
-        ),
-        train_dataset=Dataset.from_list(with_prompts(task, task.load("train")[:64])),
-    )  # fmt: skip
-    trainer.train()
-    tables = [RunFolder(tmp_path).rollouts(step).to_pandas() for step in (1, 2)]
-    made = 0
-    for table in tables:
-        scored = table.groupby("group")["reward"].count()
-        assert len(scored) == prompts
-        assert table["kept"].sum() == prompts
-        assert set(scored) <= {0, 8}  # one group at most goes on, and counts whole
-        assert (scored > 0).sum() <= 1
-        made += 2 * prompts + 6 * (scored > 0).sum()
-    assert trainer.rollouts_generated == made

@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.published.kept_curves import keep, read_kept
 from benchmarks.published.result_files import EXPERIMENTS, read_published
+from podslab.report.statistics import speed_up
 from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
 from podsrl.errors import InvalidInputError
@@ -44,7 +46,7 @@ def only(folder):
 
 @paper
 def test_the_bundled_scaling_is_that_of_the_published_files():
-    """What the model is compared with in docs/results/foreseen.md; two of its settings are here."""
+    """What the model is compared with in results/foreseen.md; two of its settings are here."""
     from benchmarks.evidence.foreseen import PUBLISHED
 
     settings = json.loads(PUBLISHED.read_text())["settings"]
@@ -288,3 +290,23 @@ def test_exports_with_one_arm_only_are_refused(tmp_path):
     write_export(tmp_path / "x-length.csv", "eval/completions/mean_length", curves)
     with pytest.raises(InvalidInputError, match="must hold runs of two arms"):
         read_published(tmp_path)
+
+
+def test_curves_that_were_kept_give_the_same_speed_up(tmp_path):
+    (comparison, *_) = read_published(Path(__file__).parents[3] / "tests" / "data" / "published")
+    keep([comparison], tmp_path / "published.json")
+    kept = read_kept(tmp_path / "published.json")[comparison.title]
+    reference, pods = (arm.curves for arm in comparison.arms)
+    before, after = speed_up(reference, pods), speed_up(kept["grpo"], kept["pods"])
+    assert (after.ratio, after.low, after.high) == (before.ratio, before.low, before.high)
+    assert after.by_seed == before.by_seed
+
+
+def test_the_five_settings_of_the_authors_are_kept_with_every_run():
+    kept = read_kept(Path(__file__).parents[3] / "results" / "published.json")
+    runs = {
+        title: [len(arm.seeds) for arm in arms.values()]
+        for title, arms in kept.items()
+        if "pods" in arms
+    }
+    assert sorted(runs.values()) == [[4, 5], [5, 5], [10, 10], [10, 10], [10, 10]]

@@ -8,74 +8,136 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from podsrl.errors import InvalidInputError, needed
+from podsrl.errors import InvalidInputError, fields_named, needed
+from podsrl.rewards import as_number, is_number
 from podsrl.rollout_log.files import json_object, write_whole
-from podsrl.selection import Selection, as_number, is_number
+from podsrl.selection import Selection
 
 SUMMARY = "keep the rollouts in a file that a rule chooses"
+
+#: What the fields of a selection are called on this command line.
+_FIELD_NAMES = {
+    "num_rollouts": "of a group",
+    "num_kept": "--keep",
+    "rule": "--rule",
+    "seed": "--seed",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pods select`."""
-    what = "a JSONL or parquet file with one rollout per line or row, or a run's folder"
-    parser.add_argument("rollouts", type=Path, help=what)
-    number = "rollouts per group; with a rule across groups, on average"
-    parser.add_argument("--keep", type=int, required=True, metavar="M", help=number)
-    rule = "max_variance (default); across all groups of the file max_contrast; file.py:function"
-    parser.add_argument("--rule", default="max_variance", help=f"which to keep: {rule}")
-    group = "field that says which group a rollout is of (prompt; of a run its step and group)"
-    parser.add_argument("--group_by", metavar="FIELD", help=group)
-    reward = "field with the reward (reward); null of a rollout that could not be scored"
-    parser.add_argument("--reward", default="reward", metavar="FIELD", help=reward)
+    parser.add_argument(
+        "rollouts",
+        type=Path,
+        help="a JSONL or parquet file with one rollout per line or row, or a run's folder",
+    )
+    parser.add_argument(
+        "--keep",
+        type=int,
+        required=True,
+        metavar="M",
+        help="rollouts per group; with a rule across groups, on average",
+    )
+    parser.add_argument(
+        "--rule",
+        default="max_variance",
+        help="which to keep: max_variance (default); across all groups of the file max_contrast;"
+        " file.py:function",
+    )
+    parser.add_argument(
+        "--group_by",
+        metavar="FIELD",
+        help="field that says which group a rollout is of (prompt; of a run its step and group)",
+    )
+    parser.add_argument(
+        "--reward",
+        default="reward",
+        metavar="FIELD",
+        help="field with the reward (reward); null of a rollout that could not be scored",
+    )
     parser.add_argument("--seed", type=int, help="breaks ties at random; default: lowest index")
-    output = "file to write, of the kind that is read; must not exist (JSONL: stdout)"
-    parser.add_argument("--output", type=Path, help=output)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="file to write, of the kind that is read; must not exist (JSONL: stdout)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, select, write the kept rollouts as they were.
 
-    Groups may differ in size; a group rule keeps one of `--keep` rollouts or fewer whole.
+    Groups may differ in size; a prompt rule keeps one of `--keep` rollouts or fewer whole.
     """
-    path, output = args.rollouts, args.output
-    if output and output.exists():
-        raise InvalidInputError(f"{output} exists; choose another --output or remove it")
-    inside = sorted(path.glob("rollouts/*.parquet")) or sorted(path.glob("*.parquet"))
-    files = [path] if path.is_file() else inside
-    if not files:
-        raise InvalidInputError(f"no {'rollouts/*.parquet in' if path.is_dir() else 'file'} {path}")
-    of_parquet = (suffix := files[0].suffix) == ".parquet"
-    if output and output.suffix not in (suffix, ".parquet" if of_parquet else ".jsonl"):
-        raise InvalidInputError(f"{output} must end in {suffix or '.jsonl'}, as what is read")
+    files = _files(args.rollouts)
+    is_parquet = files[0].suffix == ".parquet"
+    _check_output(args.output, files[0].suffix)
+
     source: Any
     with needed("rollouts"):
-        rows, source = _read_parquet(files) if of_parquet else _read_lines(path)
-    if of_parquet and not output:
+        rows, source = _read_parquet(files) if is_parquet else _read_lines(files[0])
+    if is_parquet and not args.output:
         raise InvalidInputError("parquet can't be printed; say where to write with --output")
-    groups = _rewards_of_groups(rows, path, args.group_by, args.reward)
-    names = {"num_rollouts": "of a group", "num_kept": "--keep", "rule": "--rule", "seed": "--seed"}
-    n = max(2, args.keep, *map(len, groups))
-    given = {"rule": args.rule, "baseline": "group", "seed": args.seed, "names": names}
-    selection = Selection(n, args.keep, **given)
-    chosen = selection.select([list(group.values()) for group in groups])
-    kept = sorted(list(g)[i] for g, places in zip(groups, chosen, strict=True) for i in places)
-    if of_parquet:
-        import pyarrow.parquet as pq
 
-        output.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(source.take(kept), output, compression="zstd")
+    groups = _rewards_of_groups(rows, args.rollouts, args.group_by, args.reward)
+    kept = _select(groups, args)
+    if is_parquet:
+        _write_parquet(source, kept, args.output)
     else:
-        lines = b"".join(source[place] + b"\n" for place in kept)
-        write_whole(output, lines) if output else sys.stdout.buffer.write(lines)
+        _write_lines(source, kept, args.output)
     print(f"kept {len(kept)} of {len(rows)} rollouts in {len(groups)} groups", file=sys.stderr)
     return 0
 
 
+def _files(path: Path) -> list[Path]:
+    """The files with rollouts that a path means."""
+    if path.is_file():
+        return [path]
+    files = sorted(path.glob("rollouts/*.parquet")) or sorted(path.glob("*.parquet"))
+    if not files:
+        what = "rollouts/*.parquet in" if path.is_dir() else "file"
+        raise InvalidInputError(f"no {what} {path}")
+    return files
+
+
+def _check_output(output: Path | None, suffix: str) -> None:
+    """Refuse a file that exists, or of another kind than what is read."""
+    if output is None:
+        return
+    if output.exists():
+        raise InvalidInputError(f"{output} exists; choose another --output or remove it")
+    usual = ".parquet" if suffix == ".parquet" else ".jsonl"
+    if output.suffix not in (suffix, usual):
+        raise InvalidInputError(f"{output} must end in {suffix or '.jsonl'}, as what is read")
+
+
+def _select(groups: Sequence[dict[int, float]], args: argparse.Namespace) -> list[int]:
+    """The places of the rollouts that are kept, ascending."""
+    largest = max(2, args.keep, *map(len, groups))
+    with fields_named(_FIELD_NAMES):
+        # The baseline does not matter here: it lets a rule keep one rollout of each group.
+        selection = Selection(
+            num_rollouts=largest,
+            num_kept=args.keep,
+            rule=args.rule,
+            baseline="group",
+            seed=args.seed,
+        )
+    chosen = selection.select([list(group.values()) for group in groups])
+    return sorted(
+        list(group)[rollout] for group, kept in zip(groups, chosen, strict=True) for rollout in kept
+    )
+
+
 def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
     """The rollouts of a JSONL file, and its lines."""
-    numbered = enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
-    lines = [(f"{path}, line {i}", line) for i, line in numbered if line.strip()]
-    return [json_object(line, where) for where, line in lines], [line for _, line in lines]
+    text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    rows = []
+    lines = []
+    for number, line in enumerate(text.split(b"\n"), start=1):
+        if line.strip():
+            rows.append(json_object(line, f"{path}, line {number}"))
+            lines.append(line)
+    return rows, lines
 
 
 def _read_parquet(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:
@@ -83,16 +145,34 @@ def _read_parquet(files: Sequence[Path]) -> tuple[list[dict[str, Any]], Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    tables, schema = [], pa.schema([])
+    tables = []
+    schema = pa.schema([])
     for file in files:
         try:
-            tables.append(pq.read_table(file))
-            schema = pa.unify_schemas([schema, tables[-1].schema], promote_options="permissive")
+            table = pq.read_table(file)
+            schema = pa.unify_schemas([schema, table.schema], promote_options="permissive")
         except (pa.ArrowException, OSError) as error:
             raise InvalidInputError(f"{file} is damaged, or unlike the others: {error}") from error
+        tables.append(table)
+
     table = pa.concat_tables(tables, promote_options="permissive")
     cheap = [name for name in table.column_names if name != "completion"]
     return table.select(cheap).to_pylist(), table
+
+
+def _write_parquet(table: Any, kept: Sequence[int], output: Path) -> None:
+    import pyarrow.parquet as pq
+
+    output.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.take(kept), output, compression="zstd")
+
+
+def _write_lines(lines: Sequence[bytes], kept: Sequence[int], output: Path | None) -> None:
+    text = b"".join(lines[place] + b"\n" for place in kept)
+    if output is None:
+        sys.stdout.buffer.write(text)
+    else:
+        write_whole(output, text)
 
 
 def _rewards_of_groups(
@@ -101,8 +181,12 @@ def _rewards_of_groups(
     """The rewards of each group, by the place of the rollout in the file; refused if unusable."""
     if not rows:
         raise InvalidInputError(f"{path}: there are no rollouts in it")
-    ours = {"step", "group", "rollout"} <= set(rows[0])
-    fields = [group_by] if group_by else ["step", "group"] if ours else ["prompt"]
+
+    is_run = {"step", "group", "rollout"} <= set(rows[0])
+    fields = ["step", "group"] if is_run else ["prompt"]
+    if group_by:
+        fields = [group_by]
+
     groups: dict[str, dict[int, float]] = defaultdict(dict)
     for place, row in enumerate(rows):
         where = f"{path}, rollout {place + 1}"

@@ -22,11 +22,13 @@ def damage_as_notes(notes: list[str]) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DamagedFileWarning)
         yield
-    for one in caught:
-        if issubclass(one.category, DamagedFileWarning):
-            notes.append(str(one.message))
+    for warning in caught:
+        if issubclass(warning.category, DamagedFileWarning):
+            notes.append(str(warning.message))
         else:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -57,9 +59,10 @@ def append_line(path: Path, value: Mapping[str, Any]) -> None:
     with path.open("a+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
-        whole = file.read() in (b"", b"\n")
-    if not whole:
+        ends_whole = file.read() in (b"", b"\n")
+    if not ends_whole:
         keep_steps(path, last=math.inf)
+
     with path.open("ab") as file:
         file.write(_line(value))
 
@@ -72,18 +75,23 @@ def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
     """
     lines = path.read_bytes().split(b"\n") if path.is_file() else []
     values = []
-    for number, line in [(i, line) for i, line in enumerate(lines, start=1) if line.strip()]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         where = f"{path}, line {number}"
         try:
-            values.append(json_object(line, where))
+            value = json_object(line, where)
         except InvalidInputError:
-            if number < len(lines):
+            is_last = number == len(lines)
+            if not is_last:
                 raise
             if not quiet:
                 warnings.warn(f"{where} is half-written and was skipped", DamagedFileWarning, 2)
             break
-        if not isinstance(values[-1].get("step"), int):
+
+        if not isinstance(value.get("step"), int):
             raise InvalidInputError(f"{where} is damaged: no integer 'step'")
+        values.append(value)
     return values
 
 

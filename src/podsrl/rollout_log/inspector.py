@@ -44,34 +44,54 @@ def pack_rollouts(named_folders: Sequence[tuple[str, RunFolder]], limit: int) ->
 
     Steps whose file is damaged are left out with a `DamagedFileWarning`.
     """
-    packed = PackedRollouts()
-    runs = [run for _, run in named_folders]
-    counts = [{step: run.rollout_count(step) for step in run.rollout_steps()} for run in runs]
-    total, shown = sum(sum(of_run.values()) for of_run in counts), 0
+    counts = []  # of each run, the rollouts of its steps
+    for _, run in named_folders:
+        counts.append({step: run.rollout_count(step) for step in run.rollout_steps()})
+    total = sum(sum(of_steps.values()) for of_steps in counts)
     share = min(1.0, limit / total) if total else 0.0
-    for number, ((name, run), of_run) in enumerate(zip(named_folders, counts, strict=True)):
-        steps: list[dict[str, Any]] = []
-        past: dict[str, list[list[float | None]]] = {}
-        places = np.linspace(0, len(of_run) - 1, math.ceil(share * len(of_run))).round().astype(int)
-        for step in [list(of_run)[place] for place in dict.fromkeys(places.tolist())]:
-            table = run.rollouts(step)
-            if table is None or not table.num_rows:
-                continue
-            chunk = f"rollouts-{number}-{step}"
-            packed.chunks[chunk] = _pack(table)
-            steps.append({"step": step, "chunk": chunk})
-            shown += table.num_rows
-            of_prompts = table.group_by("prompt").aggregate([("reward", "mean")]).to_pydict()
-            means = zip(of_prompts["prompt"], _short(of_prompts["reward_mean"]), strict=True)
-            for prompt, mean in means:
-                past.setdefault(prompt, []).append([step, mean])
-        if steps:
-            past = {prompt: of for prompt, of in past.items() if len(of) > 1}
-            packed.index["runs"].append({"name": name, "steps": steps, "past": past})
+
+    packed = PackedRollouts()
+    shown = 0
+    for number, (name, run) in enumerate(named_folders):
+        steps = _evenly_spaced(list(counts[number]), share)
+        shown += _pack_run(packed, f"rollouts-{number}", name, run, steps)
     if shown < total:
         count = f"{shown:,} of {total:,} rollouts"
         packed.note = f"{count} are on this page, in evenly spaced steps; --rollouts allows more."
     return packed
+
+
+def _evenly_spaced(steps: Sequence[int], share: float) -> list[int]:
+    """About this share of the steps, the first and the last among them."""
+    places = np.linspace(0, len(steps) - 1, math.ceil(share * len(steps))).round().astype(int)
+    return [steps[place] for place in dict.fromkeys(places.tolist())]
+
+
+def _pack_run(
+    packed: PackedRollouts, prefix: str, name: str, run: RunFolder, steps: Sequence[int]
+) -> int:
+    """Add steps of a run; the number of their rollouts."""
+    shown = 0
+    entries: list[dict[str, Any]] = []
+    past: dict[str, list[list[float | None]]] = {}
+    for step in steps:
+        table = run.rollouts(step)
+        if table is None or not table.num_rows:
+            continue
+        chunk = f"{prefix}-{step}"
+        packed.chunks[chunk] = _pack(table)
+        entries.append({"step": step, "chunk": chunk})
+        shown += table.num_rows
+
+        by_prompt = table.group_by("prompt").aggregate([("reward", "mean")]).to_pydict()
+        means = _short(by_prompt["reward_mean"])
+        for prompt, mean in zip(by_prompt["prompt"], means, strict=True):
+            past.setdefault(prompt, []).append([step, mean])
+
+    if entries:
+        several = {prompt: of_prompt for prompt, of_prompt in past.items() if len(of_prompt) > 1}
+        packed.index["runs"].append({"name": name, "steps": entries, "past": several})
+    return shown
 
 
 def render_page(title: str, rollouts: PackedRollouts, notes: Sequence[str]) -> str:
@@ -115,11 +135,13 @@ def _template(name: str) -> Template:
 
 
 def _pack(table: Any) -> str:
+    """The rollouts of a step as gzip of JSON in base64; each prompt stands in it once."""
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
     prompts = dict(zip(columns["group"], columns["prompt"], strict=True))
     places = {group: place for place, group in enumerate(prompts)}
     answers = dict(zip(columns["group"], columns.get("answer", ()), strict=False))
     rewards = [name for name in columns if name.startswith(REWARD_PREFIX)]
+
     value = {
         "prompts": list(prompts.values()),
         "answers": [answers.get(group) for group in prompts],

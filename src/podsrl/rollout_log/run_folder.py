@@ -5,7 +5,6 @@
     metrics.jsonl       one object per logged step
     evaluations.jsonl   one evaluation per line, where the laboratory `podslab` evaluates
     rollouts/step_000001.parquet    one row per rollout, kept or not: see `ROLLOUT_COLUMNS`
-    prompts.parquet     what is known of each prompt, where `prompt_selection` chooses them
     finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
     previous-1/         the same, and the checkpoints, of an earlier run, where a later one began
                         anew in its folder
@@ -57,7 +56,7 @@ REWARD_PREFIX = "rewards/"
 
 logger = logging.getLogger("podsrl.rollout_log")
 _RESULTS = ("metrics.jsonl", "evaluations.jsonl", "rollouts", "finished.json", "checkpoint-*")
-_SETTINGS = ("config.yaml", "config-until-*.yaml", "environment.json", "prompts.parquet")
+_SETTINGS = ("config.yaml", "config-until-*.yaml", "environment.json")
 _PREVIOUS = "previous-"
 # libyaml's, where PyYAML was built with it: ten times as fast
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -96,6 +95,7 @@ class RunFolder:
             held = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise InvalidInputError(f"can't write to {self.path}: {error.strerror}") from error
+
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # lockf's ends when any reader closes
         except BlockingIOError as error:
@@ -107,6 +107,8 @@ class RunFolder:
             ) from error
         except OSError:  # the file system knows no locks
             pass
+
+        # Who has it, for the message above.
         os.truncate(held, 0)
         os.write(held, f"process {os.getpid()} on {platform.node()}".encode())
         self._lock = held
@@ -122,8 +124,8 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write config.yaml."""
-        given = files.plain(config)
-        text = yaml.dump(given, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
+        values = files.plain(config)
+        text = yaml.dump(values, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
         files.write_whole(self.path / "config.yaml", text.encode())
 
     def config(self) -> dict[str, Any]:
@@ -141,9 +143,14 @@ class RunFolder:
 
     def write_environment(self, run: str | None = None) -> None:
         """Write environment.json: what each start ran on, and the name of the run's checkpoints."""
-        value, now = self.environment(), describe_environment()
-        value = {**value, "resumed": [*value.get("resumed", []), now]} if value else now
-        value |= {} if run is None else {"run": run}
+        now = describe_environment()
+        value = self.environment()
+        if value:
+            value["resumed"] = [*value.get("resumed", []), now]
+        else:
+            value = now
+        if run is not None:
+            value["run"] = run
         files.write_json(self.path / "environment.json", value)
 
     def environment(self) -> dict[str, Any]:
@@ -174,13 +181,20 @@ class RunFolder:
             if later > step:
                 self.rollout_path(later).unlink()
         (self.path / "finished.json").unlink(missing_ok=True)
-        saved = {path: path.name.rpartition("-")[2] for path in self.path.glob("checkpoint-*")}
-        self._move([path for path, at in saved.items() if at.isdigit() and int(at) > step])
+
+        later_checkpoints = []
+        for path in self.path.glob("checkpoint-*"):
+            saved_at = path.name.rpartition("-")[2]
+            if saved_at.isdigit() and int(saved_at) > step:
+                later_checkpoints.append(path)
+        self._move(later_checkpoints)
 
     def set_aside(self) -> Path | None:
         """Move what an earlier run left to a folder of its own; None if it left nothing."""
-        found = [path for name in (*_SETTINGS, *_RESULTS) for path in self.path.glob(name)]
-        return self._move(found) if self.is_used else None
+        if not self.is_used:
+            return None
+        names = (*_SETTINGS, *_RESULTS)
+        return self._move([path for name in names for path in self.path.glob(name)])
 
     def _move(self, paths: Sequence[Path]) -> Path | None:
         if not paths:
@@ -195,8 +209,11 @@ class RunFolder:
     @property
     def is_used(self) -> bool:
         """Whether a run recorded or saved anything here."""
-        found = [path for name in _RESULTS for path in self.path.glob(name)]
-        return any(any(p.iterdir()) if p.is_dir() else p.stat().st_size > 0 for p in found)
+        for name in _RESULTS:
+            for path in self.path.glob(name):
+                if any(path.iterdir()) if path.is_dir() else path.stat().st_size > 0:
+                    return True
+        return False
 
     def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write the rollouts that were generated for an optimiser step, one row each.
@@ -208,14 +225,19 @@ class RunFolder:
         import pyarrow.parquet as pq
 
         columns = {"step": [step] * len(columns["group"]), **columns}
-        types = ROLLOUT_COLUMNS | {k: v for k, v in OPTIONAL_COLUMNS.items() if k in columns}
-        types |= {name: ("float64", "") for name in columns if name.startswith(REWARD_PREFIX)}
+        types = dict(ROLLOUT_COLUMNS)
+        for name in columns:
+            if name in OPTIONAL_COLUMNS:
+                types[name] = OPTIONAL_COLUMNS[name]
+            elif name.startswith(REWARD_PREFIX):
+                types[name] = ("float64", "")
+
         arrays = {
             name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
             for name, (kind, _) in types.items()
         }
         buffer = io.BytesIO()
-        # only prompts repeat; dictionaries of the other columns cost time and space
+        # Only prompts repeat; dictionaries of the other columns cost time and space.
         pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
         files.write_whole(self.rollout_path(step), buffer.getvalue())
 

@@ -6,7 +6,7 @@ from podsrl.trl.config import PODSConfig
 from podsrl.trl.trainer import PODSTrainer
 
 if TYPE_CHECKING:
-    from podsrl.trl.rollout_worker import PODSRolloutWorker
+    from podsrl.trl.async_grpo.worker import PODSRolloutWorker
 
 __all__ = ["PODSConfig", "PODSRolloutWorker", "PODSTrainer"]
 
@@ -14,6 +14,6 @@ __all__ = ["PODSConfig", "PODSRolloutWorker", "PODSTrainer"]
 def __getattr__(name: str) -> Any:
     if name != "PODSRolloutWorker":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from podsrl.trl.rollout_worker import PODSRolloutWorker  # TRL warns that it is experimental
+    from podsrl.trl.async_grpo.worker import PODSRolloutWorker  # TRL warns that it is experimental
 
     return PODSRolloutWorker

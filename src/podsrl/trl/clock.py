@@ -1,4 +1,4 @@
-"""Around an optimiser step: its seconds by phase, and its metrics."""
+"""The seconds of an optimiser step, by phase."""
 
 import resource
 import sys
@@ -12,9 +12,6 @@ import torch
 from transformers import TrainerCallback
 
 from podsrl.rollout_log.run_folder import PHASES
-
-#: What a trainer counts over all steps: rows in every pass; tokens of all rollouts, with prompts.
-TOTALS = ("rollouts_generated", "rollouts_trained", "rows_passed", "tokens_generated")
 
 
 class PhaseClock(TrainerCallback):
@@ -34,11 +31,12 @@ class PhaseClock(TrainerCallback):
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the block's seconds as phase `name` of the step; not those of phases inside."""
-        began, before = self.now(), sum(self.spent.values())
+        began = self.now()
+        spent_before = sum(self.spent.values())
         try:
             yield
         finally:
-            inside = sum(self.spent.values()) - before
+            inside = sum(self.spent.values()) - spent_before
             self.spent[name] += self.now() - began - inside
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -55,28 +53,13 @@ class PhaseClock(TrainerCallback):
         """Stop the step's clock and split it into phases."""
         if self._began is None:
             return
-        total, self._began = self.now() - self._began, None
+        total = self.now() - self._began
+        self._began = None
         self.training_seconds += total
-        self.last_step = {p: self.spent.get(p, 0.0) for p in PHASES[:-1]}
-        self.last_step["update"] = total - sum(self.last_step.values())
 
-
-class StepCallback(TrainerCallback):
-    """What a `PODSTrainer` logs of an optimiser step, after its clock."""
-
-    def __init__(self, trainer: Any) -> None:
-        self.trainer = trainer
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Log the step's seconds by phase and the totals so far."""
-        trainer, metrics = self.trainer, self.trainer._metrics["train"]
-        for phase, seconds in trainer.clock.last_step.items():
-            metrics[f"pods/seconds_{phase}"].append(seconds)
-        metrics["pods/peak_memory"] = [float(peak_memory())]
-        metrics["pods/training_seconds"] = [trainer.clock.training_seconds]
-        for name in TOTALS:
-            metrics[f"pods/{name}"] = [float(getattr(trainer, name))]
-        trainer.generations_of_step = 0
+        *timed, rest = PHASES
+        self.last_step = {phase: self.spent.get(phase, 0.0) for phase in timed}
+        self.last_step[rest] = total - sum(self.last_step.values())
 
 
 def now() -> float:
@@ -91,4 +74,4 @@ def peak_memory() -> int:
     if torch.cuda.is_initialized():
         return int(torch.cuda.max_memory_allocated())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)
+    return int(peak if sys.platform == "darwin" else peak * 1024)  # kilobytes on Linux

@@ -1,16 +1,19 @@
 """`PODSConfig`: TRL's `GRPOConfig` with how many rollouts to generate and which to keep."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from trl import GRPOConfig
 
-from podsrl.downsampling import register_rule
-from podsrl.errors import InvalidInputError
-from podsrl.prompts import resolve_prompt_rule
-from podsrl.selection import Selection, are_weights
+from podsrl.errors import InvalidInputError, fields_named
+from podsrl.methods import METHODS, complete_settings, resolve_method
+from podsrl.rewards import are_weights
+from podsrl.rules import register_rule
+from podsrl.selection import Selection
+from podsrl.trl.swapped import swapped
 
 
 def described(default: Any, meaning: str) -> Any:
@@ -18,48 +21,70 @@ def described(default: Any, meaning: str) -> Any:
     return field(default=default, metadata={"help": meaning})
 
 
-#: The `prompt_selection` that leaves the choice of prompts to TRL.
-UNIFORM = "uniform"
 #: What TRL's users call the fields of a selection.
-_NAMES = {
+FIELD_NAMES = {
     "num_kept": "num_generations",
     "rule": "downsampling_rule",
     "baseline": "advantage_baseline",
 }
+
+_in_pods_trainer: ContextVar[bool] = ContextVar("_in_pods_trainer", default=False)
+
+
+@contextmanager
+def constructing_pods_trainer() -> Iterator[None]:
+    """Inside, a `PODSConfig` may be read by the trainer that is constructed."""
+    token = _in_pods_trainer.set(True)
+    try:
+        yield
+    finally:
+        _in_pods_trainer.reset(token)
 
 
 @dataclass
 class PODSConfig(GRPOConfig):
     """Configuration of `PODSTrainer`: everything in TRL's `GRPOConfig`, and the fields below.
 
+    Without any of them it is the paper's method (arXiv 2504.13818): 32 rollouts are generated for
+    each prompt, and the 8 whose rewards have the largest variance are trained on.
+
     `num_generations` keeps TRL's meaning, completions per prompt *in the update* (m), so batch
     size, gradient accumulation and memory mean what they mean for `GRPOTrainer`. No default of
     TRL's is changed.
 
     Raises:
-        InvalidInputError: m > n, m < 2 (`Selection` says when 1 is allowed), an unknown baseline,
-            a combination that has no defined meaning.
-        UnknownNameError: There is no such rule.
+        InvalidInputError: m > n, m < 2 (`podsrl.Selection` says when 1 is allowed), an unknown
+            baseline, settings that contradict the method, a combination that has no defined
+            meaning.
+        UnknownNameError: There is no such method or rule.
     """
 
+    method: str | None = described(
+        None,
+        "A complete setting by its name; fields that are given win. Default: pods, the paper's."
+        f" Others: {', '.join(name for name in METHODS if name != 'pods')} (docs/methods.md).",
+    )
     num_rollouts: int | None = described(
         None,
         "n: completions per prompt that are generated and scored; n >= num_generations (m, what the"
-        " update sees). Default: 4 x num_generations.",
+        " update sees). Default: 4 x num_generations, or as the method says.",
     )
-    downsampling_rule: str = described(
-        "max_variance",
-        "Which rollouts to keep. To begin with: max_reward with num_generations=1, num_rollouts=4"
-        " and advantage_baseline='group' keeps the best of four, which learned most on a language"
-        " model (docs/methods.md). A group rule keeps m of each prompt: max_variance, max_reward,"
-        " random, percentile, balanced. A batch rule, such as max_contrast, keeps m per prompt on"
-        " average, any number of each. Your own: a name you registered, 'file.py:function',"
-        " 'module:function'.",
+    num_generations: int | None = described(  # type: ignore[assignment]
+        None,
+        "m: completions per prompt that the update sees, TRL's num_generations; with a batch rule a"
+        " mean over prompts. Default: 8, or as the method says.",
     )
-    advantage_baseline: str = described(
-        "kept",
+    downsampling_rule: str | None = described(
+        None,
+        "Which rollouts to keep. Default: max_variance, or as the method says. A prompt rule keeps"
+        " m of each prompt: max_variance, max_reward, random, percentile, balanced. A batch rule,"
+        " such as max_contrast, keeps m per prompt on average, any number of each. Your own: a name"
+        " you registered, 'file.py:function', 'module:function'.",
+    )
+    advantage_baseline: str | None = described(
+        None,
         "Rewards that advantages are normalised with: 'kept' (the m kept ones, as in the paper) or"
-        " 'group' (all n).",
+        " 'group' (all n). Default: kept, or as the method says.",
     )
     selection_weights: list[float] | None = described(  # noqa: RUF009 (it gives a field)
         None,
@@ -71,12 +96,6 @@ class PODSConfig(GRPOConfig):
         "Leave kept rows of advantage 0 out of the update's passes: the same gradient, sooner. It"
         " needs beta=0, no entropy option, no loss_type bnpo. Default: on, where so and n > m.",
     )
-    prompt_selection: str = described(
-        UNIFORM,
-        "Which prompts to generate for. 'uniform': TRL's own order. By the rewards of their earlier"
-        " rollouts: 'thompson' (the largest contrast that is likely), 'skip' (those that taught"
-        " nothing come more rarely). Your own: 'file.py:function', 'module:function'.",
-    )
     rollout_log: bool = described(
         True, "Write every rollout, kept or not, to parquet under output_dir/rollouts."
     )
@@ -86,29 +105,22 @@ class PODSConfig(GRPOConfig):
         " still spans the whole run.",
     )
 
-    _in_pods_trainer = False  # while `PODSTrainer` constructs TRL's
-
     def __post_init__(self) -> None:
-        rule: Any = self.downsampling_rule
-        if callable(rule):  # by name, so that the config can be saved and a run resumed
-            qualified = getattr(rule, "__qualname__", None)
-            if qualified is None:
-                raise InvalidInputError(f"a rule is a function with a name; got {rule!r}")
-            name = f"{rule.__module__}:{qualified}"
-            register_rule(name, rule)
-            self.downsampling_rule = name
-        if self.num_rollouts is None and isinstance(self.num_generations, int):
-            self.num_rollouts = 4 * self.num_generations
+        self._name_rule_of_ones_own()
+        self._complete_by_method()
         selection = self.selection()
-        if self.prompt_selection != UNIFORM:
-            resolve_prompt_rule(self.prompt_selection)
         self._check_as_grpo()
-        self._check_fields(selection.across_prompts)
+        self._check_fields_of_ours()
+        self._complete_skip_zero_advantage()
+        self._check_advantages(selection.across_prompts)
 
     @property
     def place_model_on_device(self) -> bool | None:
-        """TRL's; every trainer reads it while it is constructed, and only `PODSTrainer` may."""
-        if not self._in_pods_trainer:
+        """TRL's; every trainer reads it while it is constructed, and only `PODSTrainer` may.
+
+        Any other trainer would train on m rollouts of each prompt and drop none, in silence.
+        """
+        if not _in_pods_trainer.get():
             raise InvalidInputError(
                 "PODSConfig selects rollouts with PODSTrainer only, and another trainer was given"
                 " it: `from podsrl.trl import PODSTrainer`, or give TRL's own trainer a GRPOConfig"
@@ -117,39 +129,77 @@ class PODSConfig(GRPOConfig):
 
     def selection(self) -> Selection:
         """How this config selects rollouts; TRL's reward functions are weighted by the trainer."""
-        return Selection(
-            num_rollouts=self.num_rollouts,  # type: ignore[arg-type]
-            num_kept=self.num_generations,  # type: ignore[arg-type]
-            rule=self.downsampling_rule,
-            baseline=self.advantage_baseline,  # type: ignore[arg-type]
-            seed=self.seed,
-            names=_NAMES,
-        )
+        with fields_named(FIELD_NAMES):
+            return Selection(
+                num_rollouts=self.num_rollouts,  # type: ignore[arg-type]
+                num_kept=self.num_generations,  # type: ignore[arg-type]
+                rule=self.downsampling_rule,  # type: ignore[arg-type]
+                baseline=self.advantage_baseline,  # type: ignore[arg-type]
+                seed=self.seed,
+            )
 
     def settings(self) -> dict[str, Any]:
         """All fields as plain values, without those that are the library's own business."""
         return {name: value for name, value in self.to_dict().items() if not name.startswith("_")}
 
+    def _name_rule_of_ones_own(self) -> None:
+        """A function becomes a registered name, so that the config can be saved and resumed."""
+        rule: Any = self.downsampling_rule
+        if not callable(rule):
+            return
+        qualified = getattr(rule, "__qualname__", None)
+        if qualified is None:
+            raise InvalidInputError(f"a rule is a function with a name; got {rule!r}")
+        name = f"{rule.__module__}:{qualified}"
+        register_rule(name, rule)
+        self.downsampling_rule = name
+
+    def _complete_by_method(self) -> None:
+        """Fields that were not given become those of the method, as TRL completes its own.
+
+        Where the rollouts alone are given, the rows of a prompt stay what they are without them.
+        """
+        method = resolve_method(self.method or "pods")
+        if self.num_generations is None and self.num_rollouts is not None and not method.keeps_all:
+            self.num_generations = method.num_kept
+        with fields_named(FIELD_NAMES):
+            settings = complete_settings(
+                self.method,
+                num_rollouts=self.num_rollouts,
+                num_kept=self.num_generations,
+                rule=self.downsampling_rule,
+                baseline=self.advantage_baseline,
+            )
+        self.num_rollouts = settings.num_rollouts
+        self.num_generations = settings.num_kept
+        self.downsampling_rule = settings.rule  # type: ignore[assignment]
+        self.advantage_baseline = settings.baseline
+
     def _check_as_grpo(self) -> None:
-        """TRL's own checks. It wants two rows per prompt; with a batch rule one may be the mean."""
-        m, evaluated = int(self.num_generations or 0), self.num_generations_eval
-        self.num_generations, self.num_generations_eval = max(2, m), evaluated or m
+        """TRL's own checks and completions.
+
+        They want two rows of each prompt, and with a baseline over the group, or a batch rule, one
+        is enough. So where m is 1 they see a 2, and evaluation, whose default is m, is told apart.
+        """
+        m = int(self.num_generations or 0)
+        seen = max(2, m)
         try:
-            super().__post_init__()
+            with swapped(
+                self, num_generations=seen, num_generations_eval=self.num_generations_eval or m
+            ):
+                super().__post_init__()
         except ValueError as error:
-            rows, least = self.generation_batch_size or 0, self.num_generations
-            if rows % least == 0 or "divisible by num_generations" not in str(error):
+            rows = self.generation_batch_size or 0
+            if rows % seen == 0 or "divisible by num_generations" not in str(error):
                 raise
             pairs = ", as TRL's own check asks for two of a prompt" if m == 1 else ""
             raise InvalidInputError(
-                f"num_generations={m} needs a multiple of {least} rows per generation{pairs}; got"
+                f"num_generations={m} needs a multiple of {seen} rows per generation{pairs}; got"
                 f" {rows}. Rows are generation_batch_size, by default per_device_train_batch_size x"
                 " gradient_accumulation_steps x processes. Change one of these, or num_generations"
             ) from error
-        self.num_generations, self.num_generations_eval = m, evaluated
 
-    def _check_fields(self, across_prompts: bool) -> None:
-        """Our own, and what they mean together with TRL's."""
+    def _check_fields_of_ours(self) -> None:
         rows = self.rollout_log_max_rows
         if not isinstance(rows, int) or rows < 1:
             raise InvalidInputError(
@@ -162,61 +212,43 @@ class PODSConfig(GRPOConfig):
                 "selection_weights must be a list with one finite number per reward function, not"
                 f" all of them 0; got {weights!r}"
             )
-        needs_all = bool(self.beta) or self.loss_type == "bnpo" or self.top_entropy_quantile < 1
-        needs_all |= bool(vars(self).get("entropy_coef") or vars(self).get("use_adaptive_entropy"))
-        if self.skip_zero_advantage is None:
-            self.skip_zero_advantage = not needs_all and self.num_rollouts != self.num_generations
-        if self.skip_zero_advantage and needs_all:
+
+    def _complete_skip_zero_advantage(self) -> None:
+        """On by default where rollouts are dropped, or where the method says so."""
+        why_all_pass = why_all_rows_pass(self)
+        if self.skip_zero_advantage and why_all_pass:
             raise InvalidInputError(
-                "skip_zero_advantage leaves out rows without gradient: it needs beta=0, no entropy option,"
-                f" no loss_type='bnpo'; got beta={self.beta}, loss_type={self.loss_type!r}"
+                "skip_zero_advantage leaves out rows without gradient: it needs beta=0, no entropy"
+                f" option, no loss_type='bnpo'; got {why_all_pass}"
             )
+        if self.skip_zero_advantage is None:
+            asked = complete_settings(self.method).skip_zero_advantage
+            drops = self.num_rollouts != self.num_generations
+            self.skip_zero_advantage = not why_all_pass and (drops if asked is None else asked)
+
+    def _check_advantages(self, across_prompts: bool) -> None:
+        """Refuse what has no meaning for rows across prompts, or for a baseline over the group."""
         aggregation = self.multi_objective_aggregation
         by_group = self.advantage_baseline == "group"
         if (across_prompts or by_group) and aggregation != "sum_then_normalize":
-            field = "advantage_baseline" if by_group else "downsampling_rule"
+            name = "advantage_baseline" if by_group else "downsampling_rule"
             raise InvalidInputError(
-                f"{field}={getattr(self, field)!r} needs multi_objective_aggregation="
+                f"{name}={getattr(self, name)!r} needs multi_objective_aggregation="
                 f"'sum_then_normalize', got {aggregation!r}"
             )
         if by_group and self.scale_rewards == "batch":
             raise InvalidInputError("advantage_baseline='group' needs scale_rewards group or none")
 
 
-def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: Any) -> None:
-    """Check what `PODSTrainer` is given; environments may add reward functions of their own."""
-    if not isinstance(args, PODSConfig):
-        raise InvalidInputError(
-            f"PODSTrainer needs args=podsrl.trl.PODSConfig(...), got {type(args).__name__};"
-            " PODSConfig takes every field of GRPOConfig"
-        )
-    if isinstance(dataset, Mapping):
-        raise InvalidInputError(
-            f"train_dataset is a {type(dataset).__name__} of {', '.join(map(str, dataset))}; give"
-            " one of its datasets, such as train_dataset=dataset['train']"
-        )
-    prompts = int(args.generation_batch_size or 0) // int(args.num_generations or 1)
-    if hasattr(dataset, "__len__") and len(dataset) < prompts:
-        raise InvalidInputError(
-            f"train_dataset has {len(dataset)} prompts, and one generation takes {prompts} (rows /"
-            " num_generations): TRL would train on nothing. Give more prompts, lower"
-            " per_device_train_batch_size or gradient_accumulation_steps, or raise num_generations"
-        )
-    parts, steps = getattr(dataset, "num_shards", 0), int(args.steps_per_generation or 1)
-    if not hasattr(dataset, "__len__") and 1 < args.world_size <= parts:
-        # each process has parts of its own, and TRL repeats prompts as if they were divided
-        again = math.gcd(args.num_iterations * steps, args.world_size) > 1
-        cut = args.per_device_train_batch_size * steps % int(args.num_generations or 1)
-        if again or cut or parts % args.world_size:
-            raise InvalidInputError(
-                f"train_dataset is streamed in {parts} parts to {args.world_size} processes: TRL"
-                " would train on some of its prompts several times and never see others. Load it"
-                " whole, or stream it in fewer parts than processes"
-            )
-    functions = len(reward_funcs) if isinstance(reward_funcs, list) else 1
-    weights = args.selection_weights
-    if environments is None and weights is not None and len(weights) != functions:
-        raise InvalidInputError(
-            f"selection_weights has {len(weights)} numbers for {functions} reward functions;"
-            " give one for each, in their order, environments' own rewards last"
-        )
+def why_all_rows_pass(args: Any) -> str:
+    """The setting of TRL's that gives every row a gradient; "" if none does."""
+    if args.beta:
+        return f"beta={args.beta}, whose KL term has a gradient everywhere"
+    if args.loss_type == "bnpo":
+        return "loss_type='bnpo', which divides by the tokens of each micro-batch"
+    if args.top_entropy_quantile < 1:
+        return f"top_entropy_quantile={args.top_entropy_quantile}, which looks at all rows"
+    for name in ("entropy_coef", "use_adaptive_entropy"):  # not in every version of TRL
+        if getattr(args, name, None):
+            return f"{name}, whose term has a gradient everywhere"
+    return ""

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import torch
 from accelerate import PartialState
 from transformers import TrainerCallback
 
@@ -15,8 +14,9 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.turns import text_of, turns_of
 from podsrl.rollout_log.writer import RolloutLog
 from podsrl.trl.config import PODSConfig
+from podsrl.trl.effective import EffectiveSettings
+from podsrl.trl.generation import Selected
 from podsrl.trl.messages import logger
-from podsrl.trl.rollouts import Kept
 
 PAPER = {
     "title": "Not All Rollouts are Useful: Down-Sampling Rollouts in LLM Reinforcement Learning",
@@ -30,8 +30,15 @@ PAPER["citation"] = f"""@article{{xu2025rollouts,
 }}"""
 
 #: The settings whose change makes a resumed run another experiment.
-_SELECTS = "num_rollouts num_generations downsampling_rule advantage_baseline"
-_SELECTS += " selection_weights reward_weights reward_functions"
+_SELECTS = (
+    "num_rollouts",
+    "num_generations",
+    "downsampling_rule",
+    "advantage_baseline",
+    "selection_weights",
+    "reward_weights",
+    "reward_functions",
+)
 
 
 class RunRecorder(TrainerCallback):
@@ -41,16 +48,16 @@ class RunRecorder(TrainerCallback):
     folder deletes nothing: what an earlier one recorded and saved is moved to `previous-1`.
     """
 
-    def __init__(self, args: PODSConfig, model: str, names_F: Sequence[str]) -> None:
+    def __init__(self, args: PODSConfig, model: str, effective: EffectiveSettings) -> None:
         self.args = args
-        self.names = list(names_F)
+        self.effective = effective
         self.run = RunFolder(Path(str(args.output_dir)))
         self.config: Mapping[str, Any] = {  # `pods train` puts all its settings here
             "task": None,
-            "arm": "grpo" if args.num_rollouts == args.num_generations else "pods",
+            "arm": "grpo" if effective.keeps_all else "pods",
             "model_name_or_path": model,
-            "reward_functions": self.names,
             **args.settings(),
+            **effective.as_fields(),
         }
         self.run_id: str | None = None  # of the run, or of the checkpoint it is resumed from
         self._rollouts: RolloutLog | None = None
@@ -64,8 +71,11 @@ class RunRecorder(TrainerCallback):
             else:
                 self.run_id = uuid4().hex
                 if (moved := self.run.set_aside()) is not None:
-                    said = "%s was used before; what was recorded and saved there is now in %s"
-                    logger.warning(said, self.run.path, moved)
+                    logger.warning(
+                        "%s was used before; what was recorded and saved there is now in %s",
+                        self.run.path,
+                        moved,
+                    )
             self.run.write_config(self.config)
             self.run.write_environment(self.run_id)
             if self.args.rollout_log:
@@ -81,14 +91,25 @@ class RunRecorder(TrainerCallback):
                 " one of that run's, or train into another output_dir"
             )
         run.truncate_after(step)
+
         path = run.path / "config.yaml"
-        before, now = run.config() if path.is_file() else {}, plain(self.config)
-        names = [name for name in _SELECTS.split() if name in before and name in now]
-        changed = [f"{k} {before[k]!r} -> {now[k]!r}" for k in names if before[k] != now[k]]
+        if not path.is_file():
+            return
+        before = run.config()
+        now = plain(self.config)
+        changed = [
+            f"{name} {before[name]!r} -> {now[name]!r}"
+            for name in _SELECTS
+            if name in before and name in now and before[name] != now[name]
+        ]
         if changed:
             path.rename(path.with_name(f"config-until-{step}.yaml"))
-            said = f"{run.path} goes on after step {step} with another selection, and keeps the"
-            logger.warning(f"{said} earlier config: {'; '.join(changed)}")
+            logger.warning(
+                "%s goes on after step %d with another selection, and keeps the earlier config: %s",
+                run.path,
+                step,
+                "; ".join(changed),
+            )
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
@@ -97,11 +118,12 @@ class RunRecorder(TrainerCallback):
         if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
             self.run.append_metrics({"step": state.global_step, **logs})
 
-    def record(self, kept: Kept, advantages_K: torch.Tensor, tokenizer: Any) -> None:
+    def record(self, selected: Selected, advantages_K: Sequence[float], tokenizer: Any) -> None:
         """Write a generation's rollouts."""
         if self._rollouts is not None:
-            columns = rollout_columns(kept, advantages_K, tokenizer, self.names)
-            self._rollouts.write(kept.of.step + 1, columns)
+            names_F = self.effective.reward_functions
+            columns = rollout_columns(selected, advantages_K, tokenizer, names_F)
+            self._rollouts.write(selected.rollouts.step + 1, columns)
 
     def finish(self, steps: int, training_seconds: float) -> None:
         """Write that the run is complete."""
@@ -110,27 +132,33 @@ class RunRecorder(TrainerCallback):
 
 
 def rollout_columns(
-    kept: Kept, advantages_K: torch.Tensor, tokenizer: Any, names_F: Sequence[str]
+    selected: Selected, advantages_K: Sequence[float], tokenizer: Any, names_F: Sequence[str]
 ) -> dict[str, list[Any]]:
     """All rollouts of a generation as columns of the rollout log; prompts by the tokenizer."""
-    of, places, n = kept.of, range(kept.kept_P_N.numel()), kept.kept_P_N.shape[1]
-    advantages = dict(zip(kept.places, advantages_K.tolist(), strict=True))
-    prompts = [tuple(ids) for ids in of.columns["prompt_ids"] or ()]
-    distinct = list(dict.fromkeys(prompts))  # an environment may show another one to each rollout
-    texts = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
-    completions = of.columns["completion"] or ()
-    answers = [row.get("answer") for row in of.columns["row"] or ()]
-    by_function = of.rewards_P_N_F.flatten(0, 1).T.tolist()
+    rollouts = selected.rollouts
+    columns = rollouts.columns
+    n = selected.kept_P_N.shape[1]
+    places = range(selected.kept_P_N.size)
+    advantage_of = dict(zip(selected.places, map(float, advantages_K), strict=True))
+
+    # Each prompt is decoded once; an environment may show another one to each rollout.
+    prompts = [tuple(ids) for ids in columns["prompt_ids"] or ()]
+    distinct = list(dict.fromkeys(prompts))
+    text_of_prompt = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
+
+    completions = columns["completion"] or ()
+    answers = [row.get("answer") for row in columns["row"] or ()]
+    by_function_F = rollouts.by_function_P_N_F.flatten(0, 1).T.tolist()
     return {
         "group": [place // n for place in places],
         "rollout": [place % n for place in places],
-        "prompt": [texts[ids] for ids in prompts],
+        "prompt": [text_of_prompt[ids] for ids in prompts],
         "completion": [text_of(completion) for completion in completions],
         "answer": [None if answer is None else str(answer) for answer in answers],
         "turns": [turns_of(completion) for completion in completions],
-        "reward": of.rewards_P_N.flatten().tolist(),
-        "kept": [place in advantages for place in places],
-        "advantage": [advantages.get(place) for place in places],
-        "tokens": [len(ids) for ids in of.columns["completion_ids"] or ()],
-        **{f"rewards/{f}": r for f, r in zip(names_F, by_function, strict=True)},
+        "reward": rollouts.rewards.total_P_N.flatten().tolist(),
+        "kept": [place in advantage_of for place in places],
+        "advantage": [advantage_of.get(place) for place in places],
+        "tokens": [len(ids) for ids in columns["completion_ids"] or ()],
+        **{f"rewards/{f}": rewards for f, rewards in zip(names_F, by_function_F, strict=True)},
     }

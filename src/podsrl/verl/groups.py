@@ -9,9 +9,13 @@ import numpy as np
 
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.methods import selection_from_options
 from podsrl.metrics import part_correlations, selection_metrics
-from podsrl.selection import Selection, as_number, is_number, padded
+from podsrl.rewards import as_number, is_number
+from podsrl.selection import Selection, padded
 
+#: The trainer modes, each with a section of its own under trainer.v1.
+MODES = ("pods_sync", "pods_colocate_async", "pods_separate_async")
 EPS = 1e-6  # of verl's compute_grpo_outcome_advantage
 _NOT_PARTS = {"score", "unscorable"}  # numbers of a reward function beside the reward's parts
 
@@ -58,28 +62,60 @@ def group_rows(rows: Sequence[Row], order: Mapping[str, Any] | None = None) -> l
 
     Rows arrive as they end, and short ones must not win ties.
     """
-    found: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    rows_of: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in sorted(rows, key=lambda row: parse_key(row.key)):
         uid, session, _ = parse_key(row.key)
-        found[uid][session].append(row)
-    uids = sorted(found, key=lambda uid: str((order or {}).get(uid, "")))
-    return [tuple(_rollout(of_one) for of_one in found[uid].values()) for uid in uids]
+        rows_of[uid][session].append(row)
+
+    order = order or {}
+    groups: list[Group] = []
+    for uid in sorted(rows_of, key=lambda uid: str(order.get(uid, ""))):
+        groups.append(tuple(_rollout(of_session) for of_session in rows_of[uid].values()))
+    return groups
 
 
 def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
-    """The selection that verl's whole config asks for in the section of a trainer mode."""
+    """The selection that verl's whole config asks for in the section of a trainer mode.
+
+    Raises:
+        InvalidInputError, UnknownNameError: Options that are wrong by themselves.
+        UnsupportedError: Options that verl can't train with as it is configured.
+    """
     where = f"trainer.v1.{mode}."
-    n = config["actor_rollout_ref"]["rollout"]["n"]
-    given = dict(config["trainer"]["v1"].get(mode) or {})
-    selection = Selection.from_options(given, n, where, n_name="actor_rollout_ref.rollout.n")
+    sections = config["trainer"]["v1"]
+    misplaced = [name for name in MODES if name != mode and sections.get(name)]
+    if misplaced and not sections.get(mode):
+        raise InvalidInputError(
+            f"options of podsrl are in trainer.v1.{misplaced[0]}, and the trainer mode is {mode}:"
+            f" give them as +{where}m=... and so on"
+        )
+    selection = selection_from_options(
+        dict(sections.get(mode) or {}),
+        config["actor_rollout_ref"]["rollout"]["n"],
+        where=where,
+        n_name="actor_rollout_ref.rollout.n",
+    )
+    _check_reward_model(config, selection, where)
+    _check_estimator(config["algorithm"], selection, where)
+    return selection
+
+
+def _check_reward_model(config: Mapping[str, Any], selection: Selection, where: str) -> None:
+    """With a colocated reward model verl keeps what a reward function returned by batch only."""
     model = (config.get("reward") or {}).get("reward_model") or {}
-    if selection.selection_weights and model.get("enable") and not model["enable_resource_pool"]:
+    is_colocated = model.get("enable") and not model["enable_resource_pool"]
+    if selection.selection_weights and is_colocated:
         raise UnsupportedError(
             f"{where}selection_weights needs the reward function's dictionary, which verl keeps by"
             " rollout only where reward.reward_model.enable_resource_pool=True; set that"
         )
-    algorithm = config["algorithm"]
-    needs_grpo = "baseline=group" if selection.baseline == "group" else ""
+
+
+def _check_estimator(algorithm: Mapping[str, Any], selection: Selection, where: str) -> None:
+    """Only GRPO's advantages are podsrl's to compute, and only where no KL is in the reward."""
+    needs_grpo = ""
+    if selection.baseline == "group":
+        needs_grpo = "baseline=group"
     if selection.across_prompts:
         needs_grpo = f"rule={selection.rule} keeps rows across prompts, which"
     if needs_grpo and algorithm["adv_estimator"] != "grpo":
@@ -94,22 +130,27 @@ def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
             " rollouts have no reference log-probs. Use baseline=kept, or"
             " actor_rollout_ref.actor.use_kl_loss=True in place of KL in the reward"
         )
-    return selection
 
 
 def select(groups: Sequence[Group], selection: Selection, step: int) -> list[Group]:
     """The groups with the rollouts marked that the update sees in a step."""
-    scores = [[selection.score(one.reward, one.parts) for one in group] for group in groups]
-    kept = selection.select(scores, step)
-    return [
-        tuple(replace(rollout, kept=place in places) for place, rollout in enumerate(group))
-        for group, places in zip(groups, kept, strict=True)
-    ]
+    scores = []
+    for group in groups:
+        scores.append([selection.score(rollout.reward, rollout.parts) for rollout in group])
+
+    marked: list[Group] = []
+    for group, kept in zip(groups, selection.select(scores, step), strict=True):
+        marked.append(
+            tuple(replace(rollout, kept=place in kept) for place, rollout in enumerate(group))
+        )
+    return marked
 
 
 def kept_keys(groups: Sequence[Group]) -> set[str]:
     """The keys of every row of the kept rollouts."""
-    return {row.key for group in groups for one in group if one.kept for row in one.rows}
+    return {
+        row.key for group in groups for rollout in group if rollout.kept for row in rollout.rows
+    }
 
 
 def advantages(groups: Sequence[Group], baseline: Any, scale: bool) -> np.ndarray:
@@ -119,25 +160,48 @@ def advantages(groups: Sequence[Group], baseline: Any, scale: bool) -> np.ndarra
 
 
 def advantages_of_rows(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
-    """The advantage of every kept row, by its key."""
-    found = zip(groups, advantages(groups, baseline, scale), strict=True)
-    pairs = [pair for group, of_group in found for pair in zip(group, of_group, strict=False)]
-    return {row.key: float(one) for rollout, one in pairs if rollout.kept for row in rollout.rows}
+    """The advantage of every kept row, by its key; rows of one rollout share its advantage."""
+    advantage_of: dict[str, float] = {}
+    for group, advantages_N in zip(groups, advantages(groups, baseline, scale), strict=True):
+        for rollout, advantage in zip(group, advantages_N, strict=False):  # padded at the end
+            if rollout.kept:
+                advantage_of.update((row.key, float(advantage)) for row in rollout.rows)
+    return advantage_of
 
 
 def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
     """What the update sees of the groups, under the names that every host logs."""
-    kept_P_N, tokens_P_N = _numbers(groups, "kept") == 1, _numbers(groups, "tokens")
-    advantages_P_N, there = advantages(groups, baseline, scale), ~np.isnan(tokens_P_N)
     rewards_P_N = _numbers(groups, "reward")
-    found = selection_metrics(rewards_P_N, kept_P_N, advantages_P_N, tokens_P_N, there)
-    given = [rollout.parts for group in groups for rollout in group]
-    names = {name for parts in given for name, value in parts.items() if is_number(value)}
-    for name in sorted(names - _NOT_PARTS):
-        numbers = [[as_number(rollout.parts.get(name)) for rollout in group] for group in groups]
-        part_P_N_1 = np.where(np.isnan(rewards_P_N), np.nan, padded(numbers)[0])[..., None]
-        found |= part_correlations([name], part_P_N_1, advantages_P_N, kept_P_N, baseline)
-    return found
+    kept_P_N = _numbers(groups, "kept") == 1
+    tokens_P_N = _numbers(groups, "tokens")
+    advantages_P_N = advantages(groups, baseline, scale)
+    metrics = selection_metrics(
+        rewards_P_N,
+        kept_P_N,
+        advantages_P_N,
+        tokens_P_N,
+        generated_P_N=~np.isnan(tokens_P_N),
+    )
+
+    for name in _part_names(groups):
+        part_P_N, _ = padded(
+            [[as_number(rollout.parts.get(name)) for rollout in group] for group in groups]
+        )
+        known_P_N_1 = np.where(np.isnan(rewards_P_N), np.nan, part_P_N)[..., None]
+        metrics |= part_correlations([name], known_P_N_1, advantages_P_N, kept_P_N, baseline)
+    return metrics
+
+
+def _part_names(groups: Sequence[Group]) -> list[str]:
+    """The names of the numbers that the reward function gave beside the reward."""
+    names = {
+        name
+        for group in groups
+        for rollout in group
+        for name, value in rollout.parts.items()
+        if is_number(value)
+    }
+    return sorted(names - _NOT_PARTS)
 
 
 def _rollout(rows: Sequence[Row]) -> Rollout:

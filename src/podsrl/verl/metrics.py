@@ -42,16 +42,16 @@ def all_rollout_metrics(
 ) -> dict[str, float]:
     """verl's own metrics of rewards, lengths and turns, over all n rollouts of a step."""
     batch = summarise_rows(rows)
-    found = compute_data_metrics(batch=batch, use_critic=False)
-    metrics = {name: found[name] for name in found if name.startswith(_OF_ROLLOUTS)}
+    of_all = compute_data_metrics(batch=batch, use_critic=False)
+    metrics = {name: of_all[name] for name in of_all if name.startswith(_OF_ROLLOUTS)}
     for name in ("mean", "max", "min"):
         metrics[f"training/num_turns/{name}"] = metrics[f"num_turns/{name}"]
     scorable = ~batch.batch["token_level_scores"].isnan().any(dim=-1)
     if scorable.any():
-        found = compute_data_metrics(batch=batch.select_idxs(scorable), use_critic=False)
-        # a reward with the KL penalty is known of kept rows only
+        of_scored = compute_data_metrics(batch=batch.select_idxs(scorable), use_critic=False)
+        # A reward with the KL penalty is known of kept rows only.
         names = ("critic/score/",) if kl_in_reward else ("critic/score/", "critic/rewards/")
-        metrics |= {name: found[name] for name in found if name.startswith(names)}
+        metrics |= {name: of_scored[name] for name in of_scored if name.startswith(names)}
     per_token = "timing_per_token_ms/gen"
     timing = compute_timing_metrics(batch=batch, timing_raw=dict(timing_raw))
     return metrics | ({per_token: timing[per_token]} if per_token in timing else {})

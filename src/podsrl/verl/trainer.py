@@ -52,29 +52,37 @@ class _DownSampling(v1.PPOTrainer):
         self._pods_scale = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
 
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
+        """verl's, on the kept rows: the first thing that it does once the rewards are there."""
         start = time.perf_counter()
         groups = self._pods_select(batch)
         kept = self._pods_drop_rows(batch, by_prompt.kept_keys(groups))
         seconds = time.perf_counter() - start
+
         with self._pods_update_sees_m():
             balanced = super()._balance_batch(kept, metrics, *args, **kwargs)
+
         if self.local_trigger_step == 0:
             self._pods_step = []
-        self._pods_step.append(_MiniBatch(groups, seconds, len(balanced) - len(kept)))
+        padding = len(balanced) - len(kept)
+        self._pods_step.append(_MiniBatch(groups, seconds, padding))
         metrics.update(self._pods_metrics(self._pods_step[-1:]))
+        self._pods_announce(len(groups), len(kept))
+        return balanced
+
+    def _pods_announce(self, groups: int, rows: int) -> None:
+        """Say once what is selected."""
         if not self._pods_announced:
             self._pods_announced = True
-            what = f"{self.pods_selection.in_words} in {len(groups)} groups"
-            logger.info(f"{self.pods_mode}: selected {what}; the update sees {len(kept)} rows")
-        return balanced
+            what = f"{self.pods_selection.in_words} in {groups} groups"
+            logger.info(f"{self.pods_mode}: selected {what}; the update sees {rows} rows")
 
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
         with self._pods_update_sees_m():
             batch = super()._compute_advantage(batch, metrics)
         if groups := self._pods_groups_of_ours():
             baseline = self.pods_selection.baseline
-            found = by_prompt.advantages_of_rows(groups, baseline, self._pods_scale)
-            self._pods_overwrite(found, batch.partition_id)
+            advantages = by_prompt.advantages_of_rows(groups, baseline, self._pods_scale)
+            self._pods_overwrite(advantages, batch.partition_id)
         return batch
 
     def _update_critic(self, batch: Any, metrics: dict) -> Any:
@@ -87,11 +95,18 @@ class _DownSampling(v1.PPOTrainer):
 
     def _compute_metrics(self, batch: Any, metrics: dict, timing_raw: dict, **more: Any) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, **more)
+
         step, self._pods_step = self._pods_step, []
-        if len(step) > 1:  # verl has averaged what each of them reported
+        if len(step) > 1:  # verl has averaged what each mini-batch reported
             metrics.update(self._pods_metrics(step))
-        rollouts = [rollout for one in step for group in one.groups for rollout in group]
-        rows = [row for rollout in rollouts for row in rollout.rows]
+
+        rows = [
+            row
+            for mini_batch in step
+            for group in mini_batch.groups
+            for rollout in group
+            for row in rollout.rows
+        ]
         kl_in_reward = bool(self.config.algorithm.use_kl_in_reward)
         metrics.update(all_rollout_metrics(rows, timing_raw, kl_in_reward))
 
@@ -102,12 +117,15 @@ class _DownSampling(v1.PPOTrainer):
         """verl's; the file of a step has all n rollouts, and says which were kept."""
         if self._pods_to_mark is not None:  # else these are verl's validation
             uids = lists.pop("reward_extra_infos_dict")["uid"]
-            lists |= {"uid": uids, "kept": [key in self._pods_to_mark for key in uids]}
+            lists["uid"] = uids
+            lists["kept"] = [key in self._pods_to_mark for key in uids]
+
+            # verl writes one file per step, which may have several mini-batches.
             lists = {name: self._pods_dumped.get(name, []) + lists[name] for name in lists}
-            ends = self.local_trigger_step + 1 == self.parameter_sync_step
-            self._pods_dumped = {} if ends else dict(lists)
-            if not ends:  # verl writes one file per step
+            if self.local_trigger_step + 1 < self.parameter_sync_step:
+                self._pods_dumped = dict(lists)
                 return
+            self._pods_dumped = {}
             lists["reward_extra_infos_dict"] = {name: lists.pop(name) for name in ("uid", "kept")}
         super()._dump_generations(dump_path=dump_path, **lists)
 
@@ -115,7 +133,8 @@ class _DownSampling(v1.PPOTrainer):
     def _pods_update_sees_m(self) -> Iterator[None]:
         """verl sizes mini-batches by rollout.n and pads a batch that is no multiple of them."""
         rollout = self.config.actor_rollout_ref.rollout
-        n, rollout.n = rollout.n, self.pods_selection.num_kept
+        n = rollout.n
+        rollout.n = self.pods_selection.num_kept
         try:
             yield
         finally:
@@ -123,13 +142,18 @@ class _DownSampling(v1.PPOTrainer):
 
     def _pods_select(self, batch: Any) -> list[Group]:
         """The rollouts of the batch, marked where the update shall see them."""
-        seeded = self.pods_selection.seed is not None
-        names = ["rm_scores", "num_turns", "extra_fields", *(["index"] if seeded else [])]
-        data = tq.kv_batch_get(batch.keys, partition_id=batch.partition_id, select_fields=names)
+        is_seeded = self.pods_selection.seed is not None
+        fields = ["rm_scores", "num_turns", "extra_fields"]
+        if is_seeded:
+            fields.append("index")
+        data = tq.kv_batch_get(batch.keys, partition_id=batch.partition_id, select_fields=fields)
+
         order = None
-        if seeded:  # uids are drawn anew in every run, the dataset's numbers are not
-            numbers = zip(batch.keys, list(data["index"]), strict=True)
-            order = {by_prompt.parse_key(key)[0]: number for key, number in numbers}
+        if is_seeded:  # uids are drawn anew in every run, the dataset's numbers are not
+            order = {
+                by_prompt.parse_key(key)[0]: number
+                for key, number in zip(batch.keys, list(data["index"]), strict=True)
+            }
         groups = by_prompt.group_rows(_rows(batch, data), order)
         turn = self.global_steps * self.parameter_sync_step + self.local_trigger_step
         return by_prompt.select(groups, self.pods_selection, turn)
@@ -140,16 +164,17 @@ class _DownSampling(v1.PPOTrainer):
             self._pods_to_mark = keys
             super()._log_rollout_data(batch, self.timing_raw, folder)
             self._pods_to_mark = None
+
         if dropped := [key for key in batch.keys if key not in keys]:
             tq.kv_clear(keys=dropped, partition_id=batch.partition_id)
         return batch.select_keys([key for key in batch.keys if key in keys])
 
     def _pods_metrics(self, step: list[_MiniBatch]) -> dict[str, float]:
-        groups = [group for one in step for group in one.groups]
+        groups = [group for mini_batch in step for group in mini_batch.groups]
         return {
             **by_prompt.metrics_of(groups, self.pods_selection.baseline, self._pods_scale),
-            "pods/seconds_select": sum(one.seconds for one in step),
-            "pods/padding_rows": sum(one.padding for one in step),
+            "pods/seconds_select": sum(mini_batch.seconds for mini_batch in step),
+            "pods/padding_rows": sum(mini_batch.padding for mini_batch in step),
         }
 
     def _pods_groups_of_ours(self) -> list[Group]:
@@ -161,42 +186,50 @@ class _DownSampling(v1.PPOTrainer):
         groups = self._pods_step[-1].groups
         if self.pods_selection.baseline == "group":
             return groups
-        kept = [[rollout.reward for rollout in group if rollout.kept] for group in groups]
-        unscored = [any(map(math.isnan, rewards)) for rewards in kept]
+        kept_rewards = [[rollout.reward for rollout in group if rollout.kept] for group in groups]
+        keeps_unscored = [any(map(math.isnan, rewards)) for rewards in kept_rewards]
         estimator = self.config.algorithm.adv_estimator
-        if estimator != "grpo" and any(unscored):
+        if estimator != "grpo" and any(keeps_unscored):
             raise UnsupportedError(
-                f"fewer rollouts could be scored than are kept of {sum(unscored)} prompts (the"
-                " reward function returned NaN); only algorithm.adv_estimator=grpo can train on the"
-                f" others, got {estimator}. Let the reward function return a number"
+                f"fewer rollouts could be scored than are kept of {sum(keeps_unscored)} prompts"
+                " (the reward function returned NaN); only algorithm.adv_estimator=grpo can train"
+                f" on the others, got {estimator}. Let the reward function return a number"
             )
+        keeps_one = [estimator == "grpo" and len(rewards) == 1 for rewards in kept_rewards]
         return [
             group
-            for group, rewards, without in zip(groups, kept, unscored, strict=True)
-            if without or (estimator == "grpo" and len(rewards) == 1)
+            for group, unscored, alone in zip(groups, keeps_unscored, keeps_one, strict=True)
+            if unscored or alone
         ]
 
     def _pods_overwrite(self, advantages: dict[str, float], partition_id: str) -> None:
+        """Put these advantages, by the keys of rows, in the place of verl's, for every token."""
         where = {"keys": list(advantages), "partition_id": partition_id}
         masks = tq.kv_batch_get(**where, select_fields=["response_mask"])["response_mask"]
-        numbers = zip(masks.unbind(), advantages.values(), strict=True)
-        rows = torch.nested.as_nested_tensor(
-            [mask.float() * advantage for mask, advantage in numbers], layout=torch.jagged
-        )
+        by_token = [
+            mask.float() * advantage
+            for mask, advantage in zip(masks.unbind(), advantages.values(), strict=True)
+        ]
+        rows = torch.nested.as_nested_tensor(by_token, layout=torch.jagged)
         fields = {"advantages": rows, "returns": rows.clone()}
         tq.kv_batch_put(**where, fields=TensorDict(fields, batch_size=len(advantages)))
 
 
 def _rows(batch: Any, data: TensorDict) -> list[Row]:
     """The rows of a batch; unscorable too is one of which the reward function says so."""
-    given = list(data.get("extra_fields", [None] * len(batch.keys)))
+    extra_fields = list(data.get("extra_fields", [None] * len(batch.keys)))
     rows = []
     for i, scores in enumerate(data["rm_scores"].unbind()):
-        fields = getattr(given[i], "data", given[i])
+        fields = getattr(extra_fields[i], "data", extra_fields[i])
         parts = dict((fields or {}).get("reward_extra_info") or {})
-        reward = math.nan if parts.get("unscorable") else scores.sum().item()
-        turns = int(data["num_turns"][i])
-        rows.append(Row(batch.keys[i], reward, parts, turns=turns, tag=batch.tags[i]))
+        row = Row(
+            key=batch.keys[i],
+            reward=math.nan if parts.get("unscorable") else scores.sum().item(),
+            parts=parts,
+            turns=int(data["num_turns"][i]),
+            tag=batch.tags[i],
+        )
+        rows.append(row)
     return rows
 
 

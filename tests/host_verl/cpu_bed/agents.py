@@ -14,17 +14,21 @@ class Again(AgentLoopBase):
         rows, response, mask = [], [], []
         for turn in (0, 1):
             output = await self.server_manager.generate(
-                request_id=uuid4().hex, prompt_ids=prompt + response,
+                request_id=uuid4().hex,
+                prompt_ids=prompt + response,
                 sampling_params=sampling_params,
-            )  # fmt: skip
+            )
             response = response + output.token_ids
             mask = mask + [1] * len(output.token_ids)
             rows.append(
                 AgentLoopOutput(
-                    prompt_ids=prompt, response_ids=response, response_mask=mask,
-                    num_turns=2 * turn + 2, metrics={"num_preempted": -1},
+                    prompt_ids=prompt,
+                    response_ids=response,
+                    response_mask=mask,
+                    num_turns=2 * turn + 2,
+                    metrics={"num_preempted": -1},
                     extra_fields={**output.extra_fields, "turn_scores": [], "tool_rewards": []},
                 )
-            )  # fmt: skip
+            )
             response, mask = response + asked, mask + [0] * len(asked)
         return rows

@@ -5,10 +5,10 @@ set -euo pipefail
 
 DATA=${DATA:-$HOME/data/gsm8k}
 MODEL=${MODEL:-Qwen/Qwen2.5-3B-Instruct}
-PROMPTS=${PROMPTS:-512}
-N=${N:-4}
-M=${M:-1}
-RULE=${RULE:-max_contrast} # rows across prompts; max_variance keeps M of each prompt
+PROMPTS=${PROMPTS:-32}
+N=${N:-64}
+M=${M:-16}
+RULE=${RULE:-max_variance} # the M of each prompt whose rewards have the largest variance
 
 exec "${PYTHON:-python3}" -m verl.trainer.main_ppo \
     trainer.v1.trainer_mode=pods_sync \
@@ -22,7 +22,7 @@ exec "${PYTHON:-python3}" -m verl.trainer.main_ppo \
     data.max_prompt_length=512 \
     data.max_response_length=1024 \
     actor_rollout_ref.model.path="$MODEL" \
-    actor_rollout_ref.actor.optim.lr="${LR:-1.5e-6}" \
+    actor_rollout_ref.actor.optim.lr="${LR:-1e-6}" \
     actor_rollout_ref.actor.ppo_mini_batch_size="$PROMPTS" \
     actor_rollout_ref.actor.use_dynamic_bsz=True \
     actor_rollout_ref.actor.ppo_max_token_len_per_gpu=16384 \

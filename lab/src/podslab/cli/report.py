@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--measure", default="answer_accuracy", choices=ACCURACIES, help=measure)
     clock = (
         "replay the curves on modelled time, in seconds per rollout (also: score=S); update is paid"
-        " for each pass: twice where num_iterations is 2, and not for rows that skip_zero_advantage spared"
+        " for each pass: twice where num_iterations is 2, not for rows that have none"
     )
     parser.add_argument("--clock", metavar="generate=S,update=S", help=clock)
     partial = "leave out unfinished runs, and seeds that not every arm has"

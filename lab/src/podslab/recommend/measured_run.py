@@ -9,9 +9,9 @@ import numpy as np
 from podslab.recommend.costs import Batch, Costs, Sizes, Timing
 from podslab.recommend.populations import Population, measured
 from podslab.report.curves import share_passed
-from podsrl.downsampling import is_batch_rule, resolve_rule
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import PHASES, REWARD_PREFIX, RunFolder
+from podsrl.rules import is_batch_rule, resolve_rule
 from podsrl.selection import weighted_sums
 
 

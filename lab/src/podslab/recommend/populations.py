@@ -9,9 +9,9 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from podslab.recommend.signal import Floats, Signal, contrasts, pushes
-from podsrl.downsampling import Rule, downsample, resolve_rule
-from podsrl.downsampling.group_rules import max_variance
 from podsrl.errors import InvalidInputError
+from podsrl.rules import Rule, downsample, resolve_rule
+from podsrl.rules.prompt_rules import max_variance
 
 # The prior of a fitted Beta: log a and log b are normal around 0 with this deviation. Without it a
 # few groups that are all right or all wrong would send the fit to infinity.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from podsrl.downsampling import downsample
+from podsrl.rules import downsample
 
 Floats = npt.NDArray[np.float64]
 

@@ -109,7 +109,7 @@ class ArmCurves:
 
 
 def share_passed(config: Mapping[str, Any], metrics: Sequence[Any], before: Any = None) -> float:
-    """Of the rows that a run kept, the share that had a pass: `skip_zero_advantage` spares the others.
+    """Of the rows that a run kept, the share that had a pass: `skip_zero_advantage` spares some.
 
     before: the metrics before these. Earlier versions did not count passes: they shortened
     micro-batches to equally many rows.

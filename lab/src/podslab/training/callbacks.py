@@ -78,9 +78,9 @@ class Evaluator(TrainerCallback):
             Evaluation(
                 step=step,
                 training_seconds=trainer.clock.training_seconds,
-                rollouts_generated=trainer.rollouts_generated,
-                rollouts_trained=trainer.rollouts_trained,
-                tokens_generated=trainer.tokens_generated,
+                rollouts_generated=trainer.run_state.rollouts_generated,
+                rollouts_trained=trainer.run_state.rollouts_trained,
+                tokens_generated=trainer.run_state.tokens_generated,
                 task=run.task,
                 split=run.evaluation_split,
                 problems=len(self.rows),

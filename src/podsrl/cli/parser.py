@@ -1,0 +1,92 @@
+"""argparse's parser with one-line errors that suggest what was meant."""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+from podsrl.errors import InvalidInputError, suggestion
+
+
+class VerbParser(argparse.ArgumentParser):
+    """A parser that knows its options by name, and raises `InvalidInputError` for a mistake."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.own_options: list[str] = []
+        self.below: Any = None  # of verbs below this one, as of `pods tasks check`
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**{**settings, "allow_abbrev": False})
+
+    def add_argument(self, *names: Any, **settings: Any) -> Any:
+        """argparse's; remembers the names of options."""
+        self.own_options += [name for name in names if name.startswith("--")]
+        return super().add_argument(*names, **settings)
+
+    def add_subparsers(self, **settings: Any) -> Any:
+        """argparse's; remembers the parsers of the verbs below."""
+        self.below = super().add_subparsers(**settings)
+        return self.below
+
+    def options(self) -> Iterator[str]:
+        """The names of all options, with those of the verbs below."""
+        yield from self.own_options
+        if self.below is not None:
+            for parser in self.below.choices.values():
+                yield from parser.options()
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage and exiting."""
+        raise InvalidInputError(f"{message} (`{self.prog} --help` tells more)")
+
+
+def one_of(names: Iterable[str]) -> Callable[[str], str]:
+    """The type of an option that is one of these words; a wrong one is told the nearest.
+
+    >>> one_of(["tiny", "smollm2"])("smollm")
+    Traceback (most recent call last):
+    argparse.ArgumentTypeError: unknown 'smollm'; did you mean 'smollm2'?
+    """
+    known = list(names)
+
+    def check(word: str) -> str:
+        if word not in known:
+            raise argparse.ArgumentTypeError(f"unknown {word!r}; {suggestion(word, known)}")
+        return word
+
+    return check
+
+
+def list_of_verbs(summaries: dict[str, str], version: str) -> VerbParser:
+    """The parser of `pods` alone: what its verbs are for."""
+    parser = VerbParser(
+        prog="pods",
+        description="PODS: generate many rollouts, train on the few that teach.",
+        epilog="`pods VERB --help` tells more of each.",
+        formatter_class=partial(argparse.HelpFormatter, width=100, max_help_position=18),
+    )
+    parser.add_argument("--version", action="version", version=f"podsrl {version}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, summary in summaries.items():
+        verbs.add_parser(name, help=summary)
+    return parser
+
+
+def without_fields(words: Sequence[str], options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """A verb's own words, and every other --name with the words that follow it.
+
+    A field of a config may take several values, and a verb may take words of its own, so each word
+    goes to the option before it.
+
+    >>> without_fields(["RUN", "--rows", "8", "--betas", "-0.9", "0.99"], ["--rows"])
+    (['RUN', '--rows', '8'], ['--betas', '-0.9', '0.99'])
+    """
+    own: list[str] = []
+    fields: list[str] = []
+    target = own
+    for word in words:
+        if word.startswith("--"):
+            target = own if word.partition("=")[0] in options else fields
+        elif word.startswith("-") and not word[1:2].isdigit():  # -h, and not -0.9
+            target = own
+        target.append(word)
+    return own, fields

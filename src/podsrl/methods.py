@@ -1,0 +1,321 @@
+"""Methods: complete settings by name. `pods` is the paper's, and what is used where none is named.
+
+A method says which rule chooses, how many rollouts are generated and kept, what advantages are
+compared with, and whether passes of rows without gradient are spared. A setting that is given
+explicitly wins, unless it contradicts what the name stands for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from podsrl.errors import (
+    FieldError,
+    InvalidInputError,
+    UnknownNameError,
+    fields_named,
+    suggestion,
+)
+from podsrl.rules import RuleName
+from podsrl.selection import Selection
+
+#: What the user sets in the config of a host that has no config class of podsrl's.
+OPTIONS = ("method", "m", "rule", "baseline", "seed", "selection_weights")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A complete setting.
+
+    Args:
+        summary: What it trains on, for lists of methods.
+        source: The paper that it comes from.
+        num_rollouts, num_kept: The sizes n and m where neither is given. Where one is given, the
+            other follows by their ratio.
+        rule: The rule that chooses. It is part of what the name stands for.
+        baseline: The rewards that advantages are relative to, "kept" or "group".
+        keeps_all: Whether it trains on all rollouts, so that n = m.
+        fixed_sizes: Whether the sizes are part of what the name stands for.
+        skip_zero_advantage: Whether passes of zero-advantage rows are spared where they can be;
+            None: where rollouts are dropped.
+    """
+
+    summary: str
+    source: str
+    num_rollouts: int
+    num_kept: int
+    rule: str = "max_variance"
+    baseline: str = "kept"
+    keeps_all: bool = False
+    fixed_sizes: bool = False
+    skip_zero_advantage: bool | None = None
+
+    @property
+    def rollouts_per_kept(self) -> int:
+        """How many rollouts are generated for each that is kept."""
+        return self.num_rollouts // self.num_kept
+
+
+METHODS: dict[str, Method] = {
+    "pods": Method(
+        summary="of each prompt's rollouts those whose rewards have the largest variance",
+        source="PODS, arXiv 2504.13818",
+        num_rollouts=32,
+        num_kept=8,
+    ),
+    "grpo": Method(
+        summary="all rollouts: the host's own GRPO",
+        source="DeepSeekMath, arXiv 2402.03300",
+        num_rollouts=8,
+        num_kept=8,
+        keeps_all=True,
+        skip_zero_advantage=False,
+    ),
+    "2-grpo": Method(
+        summary="two rollouts of each prompt, without passes over pairs of equal reward",
+        source="2-GRPO, arXiv 2510.00977",
+        num_rollouts=2,
+        num_kept=2,
+        keeps_all=True,
+        fixed_sizes=True,
+        skip_zero_advantage=True,
+    ),
+    "max_contrast": Method(
+        summary="rows of the whole batch, with the largest sum of the prompts' contrasts",
+        source="podsrl, with the baseline of arXiv 2510.04996",
+        num_rollouts=4,
+        num_kept=1,
+        rule="max_contrast",
+        baseline="group",
+    ),
+    "rejection-sampling": Method(
+        summary="the best rollout of each prompt, so right answers alone",
+        source="RAFT, arXiv 2504.11343",
+        num_rollouts=4,
+        num_kept=1,
+        rule="max_reward",
+        baseline="group",
+    ),
+    "dynamic-sampling": Method(
+        summary="whole groups whose rewards are not all equal",
+        source="DAPO, arXiv 2503.14476",
+        num_rollouts=8,
+        num_kept=2,
+        rule="dynamic_sampling",
+    ),
+    "cppo": Method(
+        summary="rows of the whole batch, with the largest absolute advantages",
+        source="CPPO, arXiv 2503.22342",
+        num_rollouts=16,
+        num_kept=4,
+        rule="top_advantage",
+        baseline="group",
+    ),
+    "reinforce-ada": Method(
+        summary="as many right as wrong rollouts of each prompt, as far as there are",
+        source="Reinforce-Ada, arXiv 2510.04996",
+        num_rollouts=16,
+        num_kept=4,
+        rule="balanced",
+        baseline="group",
+    ),
+    "d3s": Method(
+        summary="rows of the whole batch whose advantages have the largest variance",
+        source="D3S, arXiv 2509.22115",
+        num_rollouts=8,
+        num_kept=2,
+        rule="advantage_variance",
+        baseline="group",
+    ),
+    "ragen-2": Method(
+        summary="whole groups with the largest variance of rewards",
+        source="RAGEN-2, arXiv 2604.06268",
+        num_rollouts=8,
+        num_kept=4,
+        rule="variance_top_p",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """What a method and explicit settings became.
+
+    Args:
+        name: The name of the method that these settings are, or "custom" if they are none's.
+        num_rollouts, num_kept, rule, baseline: As in `Selection`.
+        skip_zero_advantage: As in `Method`.
+    """
+
+    name: str
+    num_rollouts: int
+    num_kept: int
+    rule: RuleName
+    baseline: str
+    skip_zero_advantage: bool | None
+
+
+def resolve_method(name: str) -> Method:
+    """The method of a name; "-" and "_" are alike.
+
+    Raises:
+        UnknownNameError: There is no such method; the message lists them or suggests one.
+
+    >>> resolve_method("rejection_sampling").rule
+    'max_reward'
+    """
+    return METHODS[_known_name(name)]
+
+
+def complete_settings(
+    method: str | None = None,
+    *,
+    num_rollouts: int | None = None,
+    num_kept: int | None = None,
+    rule: RuleName | None = None,
+    baseline: str | None = None,
+    skip_zero_advantage: bool | None = None,
+) -> MethodSettings:
+    """Complete explicit settings by those of a method.
+
+    Args:
+        method: Its name. None: `pods`; or, with a rule, the paper's sizes and baseline with it.
+        num_rollouts, num_kept, rule, baseline, skip_zero_advantage: What is given explicitly; None
+            where it is not.
+
+    Raises:
+        UnknownNameError: There is no such method.
+        FieldError: A setting contradicts what the method's name stands for, or sizes that don't
+            follow from each other.
+
+    >>> settings = complete_settings("max_contrast", num_kept=2)
+    >>> settings.num_rollouts, settings.rule, settings.baseline
+    (8, 'max_contrast', 'group')
+    """
+    if method is None:
+        name = None
+        base = METHODS["pods"]
+    else:
+        name = _known_name(method)
+        base = METHODS[name]
+        _check_rule_of(name, base, rule)
+
+    n, m = _sizes(base, num_rollouts, num_kept)
+    if name is not None:
+        _check_sizes_of(name, base, n, m)
+
+    rule = base.rule if rule is None else rule
+    baseline = base.baseline if baseline is None else baseline
+    if skip_zero_advantage is None:
+        skip_zero_advantage = base.skip_zero_advantage
+    return MethodSettings(
+        name=name or _name_of(n, m, rule, baseline),
+        num_rollouts=n,
+        num_kept=m,
+        rule=rule,
+        baseline=baseline,
+        skip_zero_advantage=skip_zero_advantage,
+    )
+
+
+def selection_from_options(
+    options: Mapping[str, Any], num_rollouts: int, *, where: str, n_name: str
+) -> Selection:
+    """The selection that a mapping in a host's config asks for, by the keys of `OPTIONS`.
+
+    Messages name an option with `where` before it, and the number of rollouts as `n_name`.
+
+    Raises:
+        InvalidInputError, UnknownNameError: As `Selection` and `complete_settings`; or an option is
+            unknown.
+
+    >>> selection_from_options({"m": 4}, 8, where="pods.", n_name="n").num_kept
+    4
+    >>> selection_from_options({}, 64, where="pods.", n_name="n").num_kept
+    16
+    """
+    names = {name: where + name for name in OPTIONS}
+    if unknown := [where + name for name in sorted(set(options) - set(OPTIONS))]:
+        raise InvalidInputError(
+            f"unknown: {', '.join(unknown)}; allowed: {', '.join(names.values())}"
+        )
+
+    names |= {"num_kept": names["m"], "num_rollouts": n_name}
+    with fields_named(names):
+        settings = complete_settings(
+            options.get("method"),
+            num_rollouts=num_rollouts,
+            num_kept=options.get("m"),
+            rule=options.get("rule"),
+            baseline=options.get("baseline"),
+        )
+        return Selection(
+            num_rollouts=settings.num_rollouts,
+            num_kept=settings.num_kept,
+            rule=settings.rule,
+            baseline=settings.baseline,  # type: ignore[arg-type]
+            seed=options.get("seed"),
+            selection_weights=options.get("selection_weights"),
+        )
+
+
+def _known_name(name: Any) -> str:
+    for known in METHODS:
+        if known.replace("-", "_") == str(name).replace("-", "_"):
+            return known
+    every = f"the methods are {', '.join(METHODS)}"
+    raise UnknownNameError(f"unknown method {name!r}; {suggestion(name, METHODS, every)}")
+
+
+def _sizes(base: Method, n: Any, m: Any) -> tuple[Any, Any]:
+    """Both sizes: as they are given, or one by the other, or the method's own."""
+    ratio = base.rollouts_per_kept
+    if n is None and m is None:
+        return base.num_rollouts, base.num_kept
+    if n is None:
+        return (m * ratio if isinstance(m, int) else m), m
+    if m is None and isinstance(n, int) and n % ratio == 0:
+        return n, n // ratio
+    if m is None:
+        raise FieldError(
+            "$num_kept is not set, and $num_rollouts=$given is no multiple of"
+            f" {ratio}, the rollouts of the method for each that it keeps; set $num_kept",
+            given=n,
+        )
+    return n, m
+
+
+def _check_rule_of(name: str, method: Method, rule: RuleName | None) -> None:
+    if rule is None or rule == method.rule:
+        return
+    raise FieldError(
+        "$method=$name chooses by $rule=$own, and $rule=$given was given; leave out one of them",
+        name=repr(name),
+        own=repr(method.rule),
+        given=repr(rule),
+    )
+
+
+def _check_sizes_of(name: str, method: Method, n: Any, m: Any) -> None:
+    if method.keeps_all and n != m:
+        raise FieldError(
+            "$method=$name trains on all rollouts, so $num_rollouts and $num_kept are the same"
+            f" number; got {n} and {m}",
+            name=repr(name),
+        )
+    if method.fixed_sizes and n != method.num_rollouts:
+        raise FieldError(
+            f"$method=$name has {method.num_rollouts} rollouts of each prompt; got"
+            f" $num_rollouts={n}; $method='grpo' takes any number",
+            name=repr(name),
+        )
+
+
+def _name_of(n: Any, m: Any, rule: RuleName, baseline: str) -> str:
+    """The name of the method that settings are, where the user named none."""
+    if n == m:
+        return "grpo"
+    for name, method in METHODS.items():
+        if not method.keeps_all and (method.rule, method.baseline) == (rule, baseline):
+            return name
+    return "custom"

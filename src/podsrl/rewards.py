@@ -1,0 +1,153 @@
+"""Rewards that are no plain numbers: one table of policies, which every host follows.
+
+| what happened | what the rule sees | what advantages compare | where it is kept |
+|---|---|---|---|
+| no function that counts scored the rollout | NaN: it is kept last | leave it out | advantage 0 |
+| a function scored others of the prompt, but not this one ("partly scored") | NaN: it is kept \
+last | leave it out | advantage 0 |
+| a function scored no rollout of the prompt | the sum of the others | the sum of the others | as \
+any other |
+| a function has weight 0 | nothing of it | nothing of it | as any other |
+| the rollout was cut off, and the host's loss leaves it out | NaN: it is kept last | its reward | \
+no gradient, by the host |
+| a reward is infinite, or too large to be squared | an error that names function and step | | |
+
+None, in a list, is NaN. A function counts if its weight is not 0. A rollout that is partly scored
+is left out because the host's sum counts 0 for the missing part, though nobody judged it wrong.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from podsrl.errors import InvalidInputError
+
+Floats = npt.NDArray[np.floating[Any]]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, repr=False)
+class Rewards:
+    """The rewards of P prompts with N rollouts each, by F functions, as the table above says.
+
+    Args:
+        by_function_P_N_F: What each function gave, NaN where it gave none.
+        reward_weights_F: The weight of each function in the reward that is trained on.
+        selection_weights_F: The weight of each function in what the rule selects by.
+        cut_off_P_N: True where the host's loss leaves the rollout out because it was cut off.
+        given_total_P_N: The rewards that are trained on, where the host has summed them itself.
+    """
+
+    by_function_P_N_F: Floats
+    reward_weights_F: Floats
+    selection_weights_F: Floats
+    cut_off_P_N: Mask
+    given_total_P_N: Floats | None = None
+
+    @cached_property
+    def total_P_N(self) -> Floats:
+        """The rewards that are trained on: the weighted sums; NaN where no function counts."""
+        if self.given_total_P_N is not None:
+            return self.given_total_P_N
+        return weighted_sum(self.by_function_P_N_F, self.reward_weights_F)
+
+    @cached_property
+    def partly_scored_P_N_F(self) -> Mask:
+        """Where a function that is selected by gave none, though it scored others."""
+        return partly_scored(self.by_function_P_N_F, self.selection_weights_F)
+
+    @cached_property
+    def scores_P_N(self) -> Floats:
+        """What the rule sees; NaN for what is kept last."""
+        sums_P_N = weighted_sum(self.by_function_P_N_F, self.selection_weights_F)
+        last_P_N = self.cut_off_P_N | self.partly_scored_P_N_F.any(axis=-1)
+        return np.where(last_P_N, np.nan, sums_P_N)
+
+    @cached_property
+    def compared_P_N(self) -> Floats:
+        """What advantages compare; NaN for what they leave out."""
+        partly_P_N_F = partly_scored(self.by_function_P_N_F, self.reward_weights_F)
+        return np.where(partly_P_N_F.any(axis=-1), np.nan, self.total_P_N)
+
+
+def weighted_sum(parts_F: Floats, weights_F: Floats) -> Floats:
+    """Sums over the last axis, as precise as the parts; NaN where no part that counts is there.
+
+    >>> weighted_sum(np.array([[1.0, np.nan], [np.nan, np.nan]]), np.array([1.0, 0.5])).tolist()
+    [1.0, nan]
+    """
+    weights_F = np.asarray(weights_F, dtype=parts_F.dtype)
+    counts_F = weights_F != 0
+    missing = (np.isnan(parts_F) | ~counts_F).all(axis=-1)
+    sums = np.nansum(parts_F[..., counts_F] * weights_F[counts_F], axis=-1)
+    return np.where(missing, np.nan, sums)
+
+
+def partly_scored(parts_P_N_F: Floats, weights_F: Floats) -> Mask:
+    """Where a function that counts gave no reward to a rollout that another one scored.
+
+    Not of a function that scored none of the prompt's rollouts, nor of a rollout that none scored.
+    """
+    scored_P_N_F = ~np.isnan(parts_P_N_F) & (np.asarray(weights_F) != 0)
+    function_scored_others = scored_P_N_F.any(axis=1, keepdims=True)
+    rollout_has_others = scored_P_N_F.any(axis=2, keepdims=True)
+    return function_scored_others & rollout_has_others & ~scored_P_N_F
+
+
+def score_of_parts(reward: float, parts: Mapping[str, Any], weights: Mapping[str, float]) -> float:
+    """What a rule sees of one rollout whose reward has named parts: their weighted sum.
+
+    The name "score" stands for the reward itself. A rollout whose reward is NaN stays NaN.
+
+    Raises:
+        InvalidInputError: A weight names a part that is missing, or that is no number.
+
+    >>> score_of_parts(1.2, {"right": 1.0, "form": 0.2}, {"right": 2.0})
+    2.0
+    """
+    if math.isnan(reward):
+        return reward
+    parts = {"score": reward, **parts}
+    for name in weights:
+        if name not in parts or not is_number(parts[name]):
+            numbers = ", ".join(part for part, value in parts.items() if is_number(value))
+            raise InvalidInputError(
+                f"selection_weights names {name!r}, and the reward function gave no number of that"
+                f" name; it gave: {numbers}"
+            )
+    values_F = np.array([as_number(parts[name]) for name in weights])
+    weights_F = np.array(list(weights.values()), dtype=np.float64)
+    return float(weighted_sum(values_F, weights_F))
+
+
+def refuse_infinite(rewards: npt.NDArray[Any]) -> None:
+    """Raise `InvalidInputError` if a reward is infinite."""
+    if np.isinf(rewards).any():
+        raise InvalidInputError(
+            "rewards contain an infinite value; allowed are finite numbers, and NaN for a rollout"
+            " that could not be scored"
+        )
+
+
+def are_weights(values: Iterable[Any]) -> bool:
+    """Whether values are finite numbers, and not all of them 0."""
+    values = list(values)
+    return all(is_number(value) and math.isfinite(value) for value in values) and any(values)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number (or a boolean), NaN included."""
+    return isinstance(value, (bool, int, float, np.number, np.bool_))
+
+
+def as_number(value: Any) -> float:
+    """A value as a float, and NaN for what is no number or none that a float can hold."""
+    try:
+        return float(value) if is_number(value) else math.nan
+    except OverflowError:  # an integer of more than 308 digits, as a model may write one
+        return math.nan

@@ -1,0 +1,181 @@
+"""`downsample` and `downsample_batch`: the way to all rules, where what goes in is checked."""
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from podsrl.arrays import Array, as_rewards, like
+from podsrl.errors import InvalidInputError
+from podsrl.plugins import user_code
+from podsrl.rewards import refuse_infinite
+from podsrl.rules.ordering import Floats, Mask, Seed
+from podsrl.rules.registry import Rule, RuleName, resolve_rule, rule_name
+
+
+def downsample(rewards_P_N: Any, m: int, rule: RuleName = "max_variance", seed: Seed = None) -> Any:
+    """Indices of the m rollouts to keep in each group.
+
+    Args:
+        rewards_P_N: Rewards, shape (..., n): leading dimensions are batch, the last is the group.
+            A numpy array, a torch tensor on any device, or nested lists. NaN (or None in a list)
+            means "could not be scored": such a rollout is kept only when fewer than m others exist.
+        m: The number of rollouts to keep per group, 1 <= m <= n.
+        rule: A prompt rule: a name in `RULES`, "file.py:function", "module:function", or a callable
+            (rewards_P_N, m, seed) -> kept_P_M.
+        seed: Breaks ties at random and drives the rule "random"; None breaks ties by lowest index.
+
+    Returns:
+        Integer indices, shape (..., m), ascending along the last axis, of the same kind and on the
+        same device as `rewards_P_N`.
+
+    Raises:
+        InvalidInputError: Infinite rewards, m < 1, m > n, wrong rank, a batch rule; or a rule of
+            yours raised, takes other arguments, or returned something else than it should.
+        UnknownNameError: There is no such rule.
+
+    >>> downsample([[0.0, 0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.1, 0.9, 1.0, 0.5]], m=2)
+    [[0, 4], [0, 4]]
+    """
+    rewards = as_rewards(rewards_P_N)
+    *batch, n = rewards.shape
+    m = _check_count(m, "m", least=1, most=n, among=f"of n = {n} rollouts")
+
+    resolved = resolve_rule(rule)
+    if resolved.across_prompts:
+        raise InvalidInputError(
+            f"rule {rule_name(rule)} keeps rows across prompts; give it to downsample_batch, with"
+            " the number of rows"
+        )
+    refuse_infinite(rewards)
+
+    flat_P_N = rewards.reshape(math.prod(batch), n)
+    chosen_P_M = _apply(resolved, rule, flat_P_N, m, seed)
+
+    # Sorted by: chosen and scored, other scored ones, unscorable ones. So an unscorable rollout
+    # comes last whatever a rule of the user's own makes of NaN.
+    class_P_N = np.ones(flat_P_N.shape)
+    np.put_along_axis(class_P_N, chosen_P_M, 0, axis=-1)
+    class_P_N += 2 * np.isnan(flat_P_N)
+    kept_P_M = np.sort(np.argsort(class_P_N, axis=-1, kind="stable")[:, :m], axis=-1)
+    return like(rewards_P_N, kept_P_M.reshape(*batch, m))
+
+
+def downsample_batch(
+    rewards_P_N: Any, rows: int, rule: RuleName = "max_contrast", seed: Seed = None
+) -> Any:
+    """Mask of the rows to keep across the prompts of a batch, with exactly `rows` true.
+
+    A rollout that could not be scored is kept only when no other is left.
+
+    Args:
+        rewards_P_N: Rewards, shape (P, n), of the kinds that `downsample` takes.
+        rows: The number of rows to keep in all, 0 <= rows <= P n.
+        rule: A batch rule: a name in `RULES`, "file.py:function", "module:function", or a callable
+            (rewards_P_N, rows, seed) -> kept_P_N that is marked by `podsrl.rule(scope="batch")`.
+        seed: Breaks ties between rollouts and between prompts at random; None: by their order.
+
+    Returns:
+        kept_P_N, booleans, of the same kind and on the same device as `rewards_P_N`.
+
+    Raises:
+        InvalidInputError, UnknownNameError: As in `downsample`; a prompt rule is refused.
+
+    >>> downsample_batch([[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 1]], rows=4)[1]
+    [False, False, False, False]
+    """
+    rewards = as_rewards(rewards_P_N)
+    if rewards.ndim != 2:
+        raise InvalidInputError(f"rewards must have shape (P, n); got {rewards.shape}")
+    groups, n = rewards.shape
+    rows = _check_count(rows, "rows", least=0, most=groups * n, among=f"of {groups} x {n} rollouts")
+
+    all_there_P_N = np.ones((groups, n), dtype=bool)
+    return like(rewards_P_N, keep_rows(rewards, all_there_P_N, rows, rule, seed))
+
+
+def keep_rows(rewards_P_N: Floats, there_P_N: Mask, rows: int, rule: RuleName, seed: Seed) -> Mask:
+    """`downsample_batch` for groups of different sizes, where `there_P_N` says what exists.
+
+    If fewer rollouts than `rows` could be scored, all of them are kept, and then unscorable ones.
+    """
+    resolved = resolve_rule(rule)
+    if not resolved.across_prompts:
+        raise InvalidInputError(
+            f"rule {rule_name(rule)} keeps m of each prompt; give it to downsample, or mark a"
+            ' function of your own by @podsrl.rule(scope="batch")'
+        )
+    refuse_infinite(rewards_P_N)
+
+    scorable_P_N = ~np.isnan(rewards_P_N)
+    from_rule = min(rows, int(scorable_P_N.sum()))
+    if from_rule == scorable_P_N.sum():
+        kept_P_N = scorable_P_N.copy()
+    else:
+        kept_P_N = _apply(resolved, rule, rewards_P_N, from_rule, seed).copy()
+
+    unscorable = np.argwhere(there_P_N & ~scorable_P_N)[: rows - from_rule]
+    kept_P_N[tuple(unscorable.T)] = True
+    return kept_P_N
+
+
+def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Seed) -> Array:
+    """What a rule keeps; a user's own may raise, or return what it should not."""
+    with user_code(_file_of(rule, name), f"rule {rule_name(name)} failed"):
+        kept = np.asarray(rule(rewards_P_N, count, seed))
+
+    problem_of = _problem_of_mask if rule.across_prompts else _problem_of_indices
+    must, problem = problem_of(kept, rewards_P_N, count)
+    if problem:
+        raise InvalidInputError(f"rule {rule_name(name)} must return {must}; got {problem}")
+    return kept
+
+
+def _problem_of_mask(kept: Array, rewards_P_N: Floats, rows: int) -> tuple[str, str]:
+    """What a batch rule must return, and what is wrong with this, or nothing."""
+    shape = rewards_P_N.shape
+    must = f"booleans of shape {shape} with {rows} true, none of them where the reward is NaN"
+    if kept.shape != shape or kept.dtype.kind != "b":
+        return must, f"shape {kept.shape} of {kept.dtype}"
+    if np.isnan(rewards_P_N[kept]).any():
+        return must, "rollouts that could not be scored (NaN)"
+    if kept.sum() != rows:
+        return must, str(int(kept.sum()))
+    return must, ""
+
+
+def _problem_of_indices(kept: Array, rewards_P_N: Floats, m: int) -> tuple[str, str]:
+    """What a prompt rule must return, and what is wrong with this, or nothing."""
+    groups, n = rewards_P_N.shape
+    shape = (groups, m)
+    must = f"integers of shape {shape}, different within a group and in 0..{n - 1}"
+    if kept.shape != shape or kept.dtype.kind not in "iu":
+        return must, f"shape {kept.shape} of {kept.dtype}"
+    if groups and (kept.min() < 0 or kept.max() >= n):
+        return must, f"indices from {kept.min()} to {kept.max()}"
+    if (np.diff(np.sort(kept, axis=-1)) == 0).any():
+        return must, "the same index twice in a group"
+    return must, ""
+
+
+def _file_of(rule: Rule, name: RuleName) -> str:
+    """The file that a rule's errors are told to come from."""
+    stem, in_file, _ = str(name).partition(".py:")
+    if in_file:
+        return f"{stem}.py"
+    function = getattr(rule.function, "func", rule.function)  # of a partial
+    code = getattr(function, "__code__", None)
+    return str(getattr(code, "co_filename", "a function of C"))
+
+
+def _check_count(count: int, name: str, least: int, most: int, among: str) -> int:
+    try:
+        count = operator.index(count)
+    except TypeError as error:
+        raise InvalidInputError(f"{name} must be an integer; got {count!r}") from error
+    if not least <= count <= most:
+        raise InvalidInputError(
+            f"{name} = {count} can't be kept {among}; allowed is {least} <= {name} <= {most}"
+        )
+    return count

@@ -1,0 +1,1 @@
+"""Host: the asynchronous trainer of TRL."""

@@ -1,0 +1,109 @@
+"""Methods by name: complete settings, of which explicit ones win unless they contradict."""
+
+import pytest
+
+import podsrl
+from podsrl.errors import FieldError, InvalidInputError, UnknownNameError
+from podsrl.methods import complete_settings, resolve_method, selection_from_options
+from podsrl.rules import resolve_rule
+from podsrl.selection import Selection
+
+
+def test_without_a_name_it_is_the_method_of_the_paper():
+    settings = complete_settings()
+    assert (settings.name, settings.num_rollouts, settings.num_kept) == ("pods", 32, 8)
+    assert (settings.rule, settings.baseline) == ("max_variance", "kept")
+    assert complete_settings("pods") == settings
+
+
+@pytest.mark.parametrize("name", podsrl.METHODS)
+def test_every_method_is_a_selection_that_is_allowed(name):
+    settings = complete_settings(name)
+    selection = Selection(
+        settings.num_rollouts, settings.num_kept, settings.rule, settings.baseline
+    )
+    assert settings.name == name
+    rule, method = resolve_rule(selection.rule), podsrl.METHODS[name]
+    assert method.source
+    assert method.num_rollouts % method.num_kept == 0
+    assert (selection.num_rollouts == selection.num_kept) == method.keeps_all
+    # a rule that leaves rows alone in their group has something to compare them with
+    assert selection.baseline == "group" or not (rule.across_prompts and rule.needs_group_baseline)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "n", "m"),
+    [
+        ("pods", {"num_kept": 16}, 64, 16),
+        ("pods", {"num_rollouts": 64}, 64, 16),
+        ("pods", {"num_rollouts": 64, "num_kept": 2}, 64, 2),
+        (None, {"num_kept": 16}, 64, 16),
+        ("grpo", {"num_kept": 16}, 16, 16),
+        ("grpo", {"num_rollouts": 4}, 4, 4),
+        ("max_contrast", {"num_rollouts": 8}, 8, 2),
+        ("max_contrast", {"num_rollouts": 3, "num_kept": 1}, 3, 1),
+        ("dynamic_sampling", {"num_kept": 4}, 16, 4),
+    ],
+)
+def test_sizes_that_are_given_win_and_the_other_one_follows(method, given, n, m):
+    settings = complete_settings(method, **given)
+    assert (settings.num_rollouts, settings.num_kept) == (n, m)
+
+
+def test_an_explicit_baseline_and_explicit_sparing_win():
+    settings = complete_settings("max_contrast", baseline="kept", skip_zero_advantage=False)
+    assert (settings.baseline, settings.skip_zero_advantage) == ("kept", False)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "says"),
+    [
+        ("grpo", {"num_rollouts": 16, "num_kept": 8}, "the same number; got 16 and 8"),
+        ("2-grpo", {"num_kept": 4}, "has 2 rollouts of each prompt; got num_rollouts=4"),
+        (
+            "max_contrast",
+            {"rule": "max_variance"},
+            "rule='max_contrast', and rule='max_v",
+        ),
+        ("grpo", {"rule": "random"}, "chooses by rule='max_variance', and rule='random'"),
+        ("pods", {"num_rollouts": 30}, "num_rollouts=30 is no multiple of 4"),
+    ],
+)
+def test_a_contradiction_is_one_plain_error(method, given, says):
+    with pytest.raises(FieldError, match=says):
+        complete_settings(method, **given)
+    # the rule that the name stands for is no contradiction: a saved config can be read again
+    complete_settings(method, rule=resolve_method(method).rule)
+
+
+def test_settings_without_a_name_get_the_name_that_they_are_known_by():
+    raft = {"num_rollouts": 4, "num_kept": 1, "rule": "max_reward", "baseline": "group"}
+    assert complete_settings(**raft).name == "rejection-sampling"
+    assert complete_settings(num_rollouts=16, num_kept=16).name == "grpo"
+    assert complete_settings(rule="random").name == "custom"
+
+
+@pytest.mark.parametrize("given", ["rejection_sampling", "rejection-sampling"])
+def test_hyphens_and_underscores_are_alike(given):
+    assert complete_settings(given).name == "rejection-sampling"
+
+
+def test_an_unknown_method_is_refused_with_the_nearest_one_or_all():
+    with pytest.raises(UnknownNameError, match="did you mean 'dynamic-sampling'"):
+        complete_settings("dynamic-samplin")
+    with pytest.raises(UnknownNameError, match="the methods are pods, grpo, 2-grpo, "):
+        complete_settings("best")
+
+
+def test_a_host_names_fields_as_its_users_know_them():
+    def read(**options):
+        return selection_from_options(options, 64, where="trainer.pods.", n_name="rollout.n")
+
+    assert read() == Selection(64, 16)
+    assert read(method="max_contrast") == Selection(64, 16, "max_contrast", "group")
+    assert read(method="grpo") == Selection(64, 64)
+    says = r"trainer\.pods\.method='grpo' .* rollout\.n and trainer\.pods\.m are .* got 64 and 8"
+    with pytest.raises(InvalidInputError, match=says):
+        read(method="grpo", m=8)
+    with pytest.raises(InvalidInputError, match=r"trainer\.pods\.rule='max_contrast', and"):
+        read(method="max_contrast", rule="random")

@@ -90,7 +90,7 @@ def test_the_settings_that_the_page_for_verl_recipe_names_are_accepted(tmp_path)
 
 
 def test_verl_takes_a_reward_function_by_the_key_of_the_docs(tmp_path):
-    page = SCRIPT.parents[1] / "docs" / "tasks.md"
+    page = SCRIPT.parents[1] / "docs" / "laboratory.md"
     key = re.search(r"# verl: (\S+)=this_file.py", page.read_text(encoding="utf-8"))[1]
     file = tmp_path / "mine.py"
     file.write_text("def compute_score(data_source, solution_str, **_):\n    return 0.25\n")

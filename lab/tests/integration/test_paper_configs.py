@@ -1,4 +1,4 @@
-"""The paper's six settings: each loads, is sized as the paper says, and trains a tiny model."""
+"""The paper's experiments: each loads, is sized as the paper says, and trains a tiny model."""
 
 from typing import Any
 
@@ -42,8 +42,87 @@ def compare_spec(name: str) -> ComparisonSpec:
     return parse_comparison({**config, "settings": ON_A_CPU}, name)
 
 
-def test_every_shipped_paper_config_is_one_of_the_six():
-    assert sorted(path.stem for path in (CONFIGS / "paper").glob("*.yaml")) == sorted(SETTINGS)
+def sizes_of(spec: ComparisonSpec) -> dict[str, tuple[Any, ...]]:
+    """Of each arm: n, m, rows per micro-batch, accumulation and the rule."""
+    found = {}
+    for arm in spec.arms:
+        args = spec.run_spec(RunOf(arm, spec.seeds[0])).training
+        batch = args.per_device_train_batch_size, args.gradient_accumulation_steps
+        found[arm] = (args.num_rollouts, args.num_generations, *batch, args.downsampling_rule)
+    return found
+
+
+def test_every_shipped_paper_config_is_one_of_the_papers():
+    names = sorted(path.stem for path in (CONFIGS / "paper").glob("*.yaml"))
+    assert names == sorted([*SETTINGS, "v1-gsm8k"])
+
+
+def test_the_first_versions_figure_has_its_settings():
+    spec = load("v1-gsm8k")
+    args = spec.training
+    assert (spec.model.model_name_or_path, spec.run.task) == (QWEN, "gsm8k")
+    assert (spec.model.lora_r, spec.model.lora_alpha) == (64, 64)
+    assert (args.num_rollouts, args.num_generations, Preview.of(spec).prompts) == (32, 16, 1)
+    assert (args.learning_rate, args.weight_decay, args.max_grad_norm) == (5e-6, 0.1, 1.0)
+    assert args.lr_scheduler_type == "constant_with_warmup"
+    assert args.warmup_steps == 0.01 * args.max_steps
+    assert args.max_completion_length == 1024
+    assert args.max_steps / spec.run.evaluations == 100
+    assert spec.run.evaluation_repeats == 5
+
+
+def test_the_first_versions_comparison_is_grpo_against_pods_on_eight_seeds():
+    spec = compare_spec("v1-gsm8k")
+    assert (len(spec.seeds), spec.unit, spec.amount / spec.evaluations) == (8, "steps", 100)
+    assert sizes_of(spec) == {
+        "grpo": (16, 16, 16, 1, "max_variance"),
+        "pods": (32, 16, 16, 1, "max_variance"),
+    }
+
+
+def test_the_ablation_of_sizes_changes_n_and_m_at_one_prompt_per_step():
+    spec = compare_spec("sizes-gsm8k")
+    assert {(n, m) for n, m, *_ in sizes_of(spec).values()} == {
+        *((n, 16) for n in (16, 32, 64, 128, 256)),
+        *((64, m) for m in (2, 4, 8, 16)),
+    }
+    assert all(m == rows and steps == 1 for _, m, rows, steps, _ in sizes_of(spec).values())
+
+
+def test_the_ablation_of_rules_changes_nothing_else():
+    found = sizes_of(compare_spec("rules-gsm8k"))
+    assert {tuple(sizes) for *sizes, _ in found.values()} == {(64, 16, 16, 1)}
+    rules = {arm: rule for arm, (*_, rule) in found.items()}
+    names = ("max_reward", "random", "percentile")
+    assert rules == {"pods": "max_variance", **{name: name for name in names}}
+
+
+@pytest.mark.parametrize("name", ["small-v1", "small-settings", "small-sizes", "small-rules"])
+def test_a_small_version_has_the_arms_of_its_experiment(name):
+    found = sizes_of(parse_comparison(read_config(f"compare/{name}"), name))
+    own = {arm: (n, m, rule) for arm, (n, m, *_, rule) in found.items()}
+    grpo, ga, pods = ((n, m, "max_variance") for n, m in ((16, 16), (64, 64), (64, 16)))
+    rules = {rule: (64, 16, rule) for rule in ("max_reward", "random", "percentile")}
+    generated = {f"n{n}": (n, 16, "max_variance") for n in (128, 256)}
+    kept = {f"m{m}": (64, m, "max_variance") for m in (2, 4, 8)}
+    pods_32 = {"pods_32": (32, 16, "max_variance")}
+    assert (
+        own
+        == {
+            "small-v1": {"grpo": grpo, **pods_32},
+            "small-settings": {"grpo": grpo, "grpo_ga": ga, "pods": pods},
+            "small-sizes": {
+                "grpo": grpo,
+                "grpo_ga": ga,
+                "pods": pods,
+                **kept,
+                **generated,
+                **pods_32,
+            },
+            "small-rules": {"pods": pods, **rules},
+        }[name]
+    )
+    assert all(rows * steps == m for n, m, rows, steps, _ in found.values())  # one prompt per step
 
 
 FORM = "<think>so</think>\n<answer>{}</answer>"
@@ -54,6 +133,7 @@ WRONG, RIGHT = FORM.format("no number"), FORM.format("{gold}")
 @pytest.mark.parametrize(
     ("name", "form", "tag", "right_too"),
     [
+        ("v1-gsm8k", 0.1, 0.025, False),
         ("a-gsm8k", 0.1, 0.025, False),
         ("b-math", 0.0, 0.0, False),
         ("c-gsm8k-llama", 0.01, 0.0025, True),
@@ -135,7 +215,9 @@ def test_its_comparison_has_the_papers_arms(name):
 @pytest.mark.parametrize("name", sorted(p.stem for p in (CONFIGS / "compare").glob("*.yaml")))
 def test_every_shipped_comparison_has_a_dry_run_without_a_gpu(name, capsys):
     assert main(["compare", "--config", f"compare/{name}", "--dry-run"]) == 0
-    assert "of training time in all" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "of training time in all" in printed or "1000 steps each" in printed
+    assert f"in runs/{name}" in printed
 
 
 def test_settings_for_eight_processes_are_not_run_on_one_by_accident(capsys, tmp_path, tiny_model):

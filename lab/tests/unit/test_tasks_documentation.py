@@ -1,4 +1,4 @@
-"""docs/tasks.md says what is right and wrong, and shows a task of your own: both are tried here."""
+"""docs/laboratory.md says what is right and wrong and shows a task of one's own: both are tried."""
 
 import ast
 import json
@@ -13,7 +13,7 @@ from podslab.grading.math.answers import compare_quickly, equal_structures
 from podslab.tasks import TASKS
 from podsrl.cli import main
 
-PAGE = (Path(__file__).parents[3] / "docs" / "tasks.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "laboratory.md").read_text(encoding="utf-8")
 
 
 def claims():

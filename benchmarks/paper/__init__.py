@@ -1,0 +1,1 @@
+"""The paper's experiments in a small version, on one CPU thread."""

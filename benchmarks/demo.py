@@ -1,10 +1,12 @@
 """results/demo: what `pods demo` printed and drew, from the runs that it left.
 
-python -m benchmarks.demo runs/demo runs/demo-smollm2     # what is there is read and written anew
+    python -m benchmarks.demo --note "The two cores were free." runs/demo runs/demo-smollm2
+
+Without a folder it writes the page of results/demo anew.
 """
 
+import argparse
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -18,15 +20,15 @@ from podsrl.rollout_log.files import write_json, write_whole
 FOLDER = Path("results/demo")
 _TITLE = """# The demo, as it was run
 
-`pods demo --seeds 3` and `pods demo --model smollm2`; sizes, seeds and rates were fixed before the
-first run. `python -m benchmarks.demo` writes this page from the files beside it. Shares are of
+What `pods demo` printed. Sizes, seeds and rates were fixed before the first run.
+`python -m benchmarks.demo` writes this page from the files beside it. Shares are of
 right answers to held-out questions. The least and the most over seeds stand in brackets.
 """
 _PER_SEED = ("steps", "start", "early", "end", "generating", "updating")
 
 
-def condense(folder: Path) -> dict[str, Any]:
-    """The numbers of the demo that a folder holds."""
+def condense(folder: Path, note: str) -> dict[str, Any]:
+    """The numbers of the demo that a folder holds, and what there is to say of the machine."""
     from podslab.comparison.comparison import read_comparison
 
     spec = read_comparison(folder)
@@ -38,6 +40,7 @@ def condense(folder: Path) -> dict[str, Any]:
         "seeds": list(spec.seeds),
         "commit": (environment.get("git") or {}).get("commit"),
         "cpu": f"{environment.get('cpu')}, {environment.get('cores')} cores",
+        "note": note,
         "versions": environment.get("versions"),
         "arms": [asdict(arm) for arm in arms],
         "curves": _curves(comparison),
@@ -68,7 +71,7 @@ def page(name: str, found: Mapping[str, Any]) -> str:
         for arm in found["arms"]
     ]
     commit = str(found["commit"])[:12]
-    parts = [f"## {name}", "", f"{found['cpu']}; commit {commit}.", ""]
+    parts = [f"## {name}", "", f"{found['cpu']}; commit {commit}. {found['note']}", ""]
     parts += _block(arms, found["seconds"])
     if len(found["seeds"]) > 1:
         for place, seed in enumerate(found["seeds"]):
@@ -90,8 +93,13 @@ def _block(arms: list[ArmInWords], seconds: float) -> list[str]:
 
 def main() -> None:
     """Condense the folders that are named, and write the page of all that there is."""
-    for folder in map(Path, sys.argv[1:]):
-        write_json(FOLDER / f"{folder.name}.json", condense(folder))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--note", default="", help="what there is to say of the machine")
+    args = parser.parse_args()
+
+    for folder in args.folders:
+        write_json(FOLDER / f"{folder.name}.json", condense(folder, args.note))
     files = sorted(FOLDER.glob("*.json"))
     sections = [page(file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files]
     write_whole(FOLDER / "README.md", "\n".join([_TITLE, *sections]).encode())

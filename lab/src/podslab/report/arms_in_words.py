@@ -104,8 +104,8 @@ def _share(values: Sequence[float]) -> str:
 def verdict(arms: Sequence[ArmInWords], when: str, shares: Mapping[str, Sequence[float]]) -> str:
     """Who leads at one moment, and where PODS stands, computed from the numbers.
 
-    Of one seed, two arms are level if they differ by less than two standard errors of what was
-    counted. Of several seeds, if each is ahead of the other in one of them, or nowhere.
+    Two arms are level if they differ by less than two standard errors of what was counted, or if
+    not all seeds have them in the same order.
 
     Args:
         arms: all arms, among them one that is labelled PODS.
@@ -134,21 +134,21 @@ def verdict(arms: Sequence[ArmInWords], when: str, shares: Mapping[str, Sequence
 
 def level_in_words(arms: Sequence[ArmInWords]) -> str:
     """What `verdict` calls level."""
-    if len(arms[0].end) > 1:
-        return "Level: ahead in some seeds only."
-    return f"Level: closer than {arms[0].answers} answers can tell (two standard errors)."
+    seeds = len(arms[0].end)
+    said = f"Level: closer than {arms[0].answers * seeds} answers can tell (two standard errors)"
+    return f"{said}, or not in the same order in all seeds." if seeds > 1 else f"{said}."
 
 
 def _stands(pods: Sequence[float], others: Sequence[float], answers: int) -> str:
     """Where PODS stands to another arm: ahead of it, level with it, or behind it."""
     differences = [mine - theirs for mine, theirs in zip(pods, others, strict=True)]
-    least = 0.0
-    if len(differences) == 1:
-        variance = sum(share * (1.0 - share) / answers for share in (pods[0], others[0]))
-        least = _SURE * math.sqrt(variance)
-    if all(difference > least for difference in differences):
+    counted = answers * len(differences)
+    variance = sum(share * (1.0 - share) / counted for share in (fmean(pods), fmean(others)))
+    if abs(fmean(differences)) <= _SURE * math.sqrt(variance):
+        return "level with"
+    if all(difference > 0.0 for difference in differences):
         return "ahead of"
-    return "behind" if all(difference < -least for difference in differences) else "level with"
+    return "behind" if all(difference < 0.0 for difference in differences) else "level with"
 
 
 def _listed(names: Sequence[str]) -> str:

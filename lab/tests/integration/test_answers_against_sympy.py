@@ -1,21 +1,16 @@
 """Our grader of mathematical answers against sympy as judge, and under hostile completions."""
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podslab.grading.math.answers import compare_quickly, equal_structures
-from podslab.grading.math.structure import UnreadableError
-from podslab.grading.sandbox import why_no_sandbox
-from podslab.grading.unscorable import COUNTS
-from podsrl.plugins import import_module_or_file
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-answer_pairs = import_module_or_file(str(BENCHMARKS / "answer_pairs.py"))
-fuzz_graders = import_module_or_file(str(BENCHMARKS / "fuzz_graders.py"))
+from grading_checks import answer_pairs, fuzz_graders
+from podsgrading.math.answers import compare_quickly, equal_structures
+from podsgrading.math.structure import UnreadableError
+from podsgrading.sandbox import why_no_sandbox
+from podsgrading.unscorable import COUNTS
 
 
 @settings(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podslab.grading.sandbox import why_no_sandbox
+from podsgrading.sandbox import why_no_sandbox
 from podslab.tasks import get_task
 from podslab.tasks.code import extract_code
 

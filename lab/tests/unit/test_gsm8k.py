@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from podslab.grading.extract import possible_answers
+from podsgrading.extract import possible_answers
 from podslab.tasks import get_task
 from podslab.tasks.base import format_span
 from podsrl.errors import InvalidInputError

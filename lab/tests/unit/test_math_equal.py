@@ -3,9 +3,9 @@
 
 import pytest
 
-from podslab.grading.math.answers import compare_quickly, equal_structures, grade_answers
-from podslab.grading.math.structure import UnreadableError, read_structure
-from podslab.grading.pool import GradingPool
+from podsgrading.math.answers import compare_quickly, equal_structures, grade_answers
+from podsgrading.math.structure import UnreadableError, read_structure
+from podsgrading.pool import GradingPool
 from podslab.tasks import get_task
 from tests.support.arguable import read_table
 

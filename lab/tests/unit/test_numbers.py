@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from podslab.grading.math.numbers import MAX_NUMBER, Number, read_number, same_number
+from podsgrading.math.numbers import MAX_NUMBER, Number, read_number, same_number
 
 
 @pytest.mark.parametrize(

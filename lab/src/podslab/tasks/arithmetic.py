@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from podslab.grading.extract import MAX_TAIL, answer_tag
+from podsgrading.extract import MAX_TAIL, answer_tag
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.errors import InvalidInputError
 

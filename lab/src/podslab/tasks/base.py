@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from podslab.grading.unscorable import COUNTS, UnscorableWatch
+from podsgrading.unscorable import COUNTS, UnscorableWatch
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.turns import text_of
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from podslab.grading.extract import answer_tag
-from podslab.grading.pool import usable_cores
-from podslab.grading.sandbox import Limits, check_sandbox, run_in_sandbox
+from podsgrading.extract import answer_tag
+from podsgrading.pool import usable_cores
+from podsgrading.sandbox import Limits, check_sandbox, run_in_sandbox
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from podslab.grading.extract import answers_to_compare
-from podslab.grading.math.numbers import read_number, states_number
+from podsgrading.extract import answers_to_compare
+from podsgrading.math.numbers import read_number, states_number
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from podslab.grading.extract import answers_to_compare, last_boxes
-from podslab.grading.math.answers import grade_answers
-from podslab.grading.pool import shared_pool
+from podsgrading.extract import answers_to_compare, last_boxes
+from podsgrading.math.answers import grade_answers
+from podsgrading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError
@@ -73,7 +73,7 @@ class Math(Task):
         return [_row(row, f"{split}, row {number}") for number, row in enumerate(rows)]
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Compare the declared answer with the gold answer; see `podslab.grading.math.answers`."""
+        """Compare the declared answer with the gold answer; see `podsgrading.math.answers`."""
         return self.grade_batch([completion], [row])[0]
 
     def grade_batch(
@@ -86,7 +86,7 @@ class Math(Task):
             for texts, row in zip(candidates, rows, strict=True)
             for candidate in texts
         ]
-        pool = shared_pool(self.deadline, "podslab.grading.math.warm")
+        pool = shared_pool(self.deadline, "podsgrading.math.warm")
         verdicts = iter(grade_answers(pairs, pool))
         right = [_any(list(itertools.islice(verdicts, len(texts)))) for texts in candidates]
         formed = [in_format(completion, self.mode) for completion in completions]

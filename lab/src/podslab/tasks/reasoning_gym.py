@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from podslab.grading.extract import answer_tag, declared_answer, unwrapped
-from podslab.grading.pool import shared_pool
+from podsgrading.extract import answer_tag, declared_answer, unwrapped
+from podsgrading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError
 

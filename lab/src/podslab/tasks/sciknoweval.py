@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from podslab.grading.equations import NotAnEquationError, balances
-from podslab.grading.extract import declared_answer
-from podslab.grading.multiple_choice import read_choice
+from podsgrading.equations import NotAnEquationError, balances
+from podsgrading.extract import declared_answer
+from podsgrading.multiple_choice import read_choice
 from podslab.tasks.base import Grade, Messages, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError

@@ -8,20 +8,20 @@ process; it decides whenever the gold answer is a number or a word. Everything e
 import re
 from collections.abc import Sequence
 
-from podslab.grading.extract import MAX_ANSWER
-from podslab.grading.math.normalise import clean, statement, words
-from podslab.grading.math.numbers import read_number, same_number, states_number
-from podslab.grading.math.structure import (
+from podsgrading.extract import MAX_ANSWER
+from podsgrading.math.normalise import clean, statement, words
+from podsgrading.math.numbers import read_number, same_number, states_number
+from podsgrading.math.structure import (
     Node,
     UnreadableError,
     assigned_name,
     read_structure,
     stated_unit,
 )
-from podslab.grading.multiple_choice import read_choice
-from podslab.grading.pool import GradingPool
+from podsgrading.multiple_choice import read_choice
+from podsgrading.pool import GradingPool
 
-_FUNCTION = "podslab.grading.math.answers:equal_structures"
+_FUNCTION = "podsgrading.math.answers:equal_structures"
 _LETTER = re.compile(r"\(?([A-Z])\)?")
 
 
@@ -84,13 +84,13 @@ def equal_structures(gold: str, answer: str, question: str = "") -> bool:
     parts = [node.label for node in (value, other_value) if node.kind == "leaf"]
     if not (equal and question and len(parts) == 2) or any(map(read_number, parts)):
         return equal
-    from podslab.grading.math import repetition
+    from podsgrading.math import repetition
 
     return not repetition.repeats(parts[0], parts[1], question)
 
 
 def _check_readable(node: Node) -> None:
-    from podslab.grading.math import expressions
+    from podsgrading.math import expressions
 
     if node.kind == "leaf" and read_number(node.label) is None:
         expressions.parse(node.label)
@@ -111,7 +111,7 @@ def _unassigned(node: Node) -> tuple[str | None, Node]:
 
 
 def _equal(gold: Node, answer: Node) -> bool:
-    from podslab.grading.math import equality
+    from podsgrading.math import equality
 
     if gold.kind == answer.kind == "leaf":
         number, stated = read_number(gold.label), read_number(answer.label)

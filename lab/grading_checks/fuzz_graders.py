@@ -1,6 +1,6 @@
 """100,000 hostile completions through every grader: no crash, no hang, memory bounded.
 
-    python benchmarks/fuzz_graders.py --count 100000 --seed 0
+    cd lab && python -m grading_checks.fuzz_graders --count 100000 --seed 0
 
 Truncated, nested, huge, Unicode, control characters, a megabyte long, pathological expressions.
 The graders that need no sandbox and no process must never raise; what hangs or dies in a grading
@@ -181,8 +181,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="only the graders whose name begins so")
     arguments = parser.parse_args()
-    from podslab.grading.pool import shared_pool
-    from podslab.grading.unscorable import COUNTS
+    from podsgrading.pool import shared_pool
+    from podsgrading.unscorable import COUNTS
     from podsrl.errors import PodsError
 
     made: dict[str, Callable[[list[str], R], list[Any]]] = {}
@@ -216,7 +216,7 @@ def main() -> int:
             f" crashes, {COUNTS['errors']} errors)",
             flush=True,
         )
-    shared_pool(1.0, "podslab.grading.math.warm").close()  # so that its memory can be read
+    shared_pool(1.0, "podsgrading.math.warm").close()  # so that its memory can be read
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"memory: this process grew by {grown:.0f} MiB, largest child {children:.0f} MiB")

@@ -1,14 +1,14 @@
 r"""Parsing, second part: lists, tuples, intervals, sets, unions, matrices and relations.
 
 `read_structure` splits an answer into nodes whose leaves are single expressions in LaTeX, which
-`podslab.grading.math.expressions` parses.
+`podsgrading.math.expressions` parses.
 """
 
 import re
 from dataclasses import dataclass
 
-from podslab.grading.math.normalise import clean, words
-from podslab.grading.math.units import SUPERSCRIPTS, read_unit
+from podsgrading.math.normalise import clean, words
+from podsgrading.math.units import SUPERSCRIPTS, read_unit
 from podsrl.errors import InvalidInputError
 
 _MATRIX = re.compile(r"^\\begin\{([pb]?matrix)\}(.*)\\end\{\1\}$", re.DOTALL)

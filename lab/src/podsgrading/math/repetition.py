@@ -9,9 +9,9 @@ import re
 
 import sympy
 
-from podslab.grading.math.expressions import parse
-from podslab.grading.math.normalise import clean
-from podslab.grading.math.structure import UnreadableError
+from podsgrading.math.expressions import parse
+from podsgrading.math.normalise import clean
+from podsgrading.math.structure import UnreadableError
 
 _BETWEEN = re.compile(
     r"\$+|\\[\[\]()]|\\(?:begin|end)\{[a-z]+\*?\}|\\\\|&|[<>=]|\\(?:[lg]eq?|neq?)(?![a-zA-Z])"

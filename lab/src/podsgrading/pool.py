@@ -25,11 +25,11 @@ from typing import Any
 
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
-from podslab.grading.unscorable import COUNTS
+from podsgrading.unscorable import COUNTS
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.plugins import import_module_or_file
 
-_HELPER = "import sys; from podslab.grading.pool import serve; serve(int(sys.argv[1]))"
+_HELPER = "import sys; from podsgrading.pool import serve; serve(int(sys.argv[1]))"
 _SECONDS_TO_START = 120.0
 _MEMORY = 2 << 30  # bytes that grading one answer may take
 #: Seconds beyond the deadline in which pebble must have ended a worker, before all are killed.
@@ -44,7 +44,7 @@ class GradingPool:
     """Runs a grading function on many answers, in a few processes.
 
     A grading that takes too long, crashes or raises is counted in
-    `podslab.grading.unscorable.COUNTS` and gives None; the others are not touched. `run` may be
+    `podsgrading.unscorable.COUNTS` and gives None; the others are not touched. `run` may be
     called from any thread, inside a running event loop (which it blocks) and after a fork.
 
     Args:

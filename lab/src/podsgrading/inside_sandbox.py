@@ -22,7 +22,7 @@ def main() -> None:
     while length > 0:
         parts.append(read(0, length))
         length -= len(parts[-1])
-    job = eval(b"".join(parts), {"__builtins__": {}})  # made by podslab.grading.sandbox
+    job = eval(b"".join(parts), {"__builtins__": {}})  # made by podsgrading.sandbox
     if os.getuid() == 0:  # the kernel does not limit root's processes
         os.setgroups([])
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from podslab.grading.math.normalise import clean, words
+from podsgrading.math.normalise import clean, words
 
 _LEADS = (
     r"(?:the\s)?(?:(?:correct|right|final|best)\s)?(?:answer|option|choice|letter)?"

@@ -7,7 +7,7 @@ r"""Normalising: notation that means the same is brought to one form.
 
 import re
 
-from podslab.grading.extract import DELIMITERS
+from podsgrading.extract import DELIMITERS
 
 _SIGNS = "\u00d7\u22c5\u00b7\u03c0\u221e\u2264\u2265\u2260\u222a\u2205\u2208\u00b1\u00b0\u03b8"
 _SIGN_NAMES = r"\times \cdot \cdot \pi \infty \le \ge \ne \cup \emptyset \in \pm ^\circ \theta"

@@ -11,8 +11,8 @@ from functools import lru_cache
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 
-from podslab.grading.extract import closing_braces
-from podslab.grading.math.structure import UnreadableError
+from podsgrading.extract import closing_braces
+from podsgrading.math.structure import UnreadableError
 
 # Its defaults take R for r, and (2)(3), like 2 3, for the mixed number 2 + 3.
 _CONVERSION = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)

@@ -1,6 +1,6 @@
 """Answer pairs in many notations, judged by sympy, against our grader of mathematical answers.
 
-    python -m benchmarks.answer_pairs --pairs 4000 --seed 0
+    cd lab && python -m grading_checks.answer_pairs --pairs 4000 --seed 0
 
 Both answers of a pair are made from sympy objects, so whether they are equal is known without
 reading a notation: the judge never sees the text that the grader sees. It prints, for each kind,
@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.notations import KINDS, R
+from grading_checks.notations import KINDS, R
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def break_notation(text: str, r: R) -> str:
 
 def grade_pairs(pairs: list[Pair]) -> list[bool | None]:
     """What the grader says of each pair."""
-    from podslab.grading.math.answers import grade_answers
-    from podslab.grading.pool import shared_pool
+    from podsgrading.math.answers import grade_answers
+    from podsgrading.pool import shared_pool
 
-    pool = shared_pool(10.0, "podslab.grading.math.warm")
+    pool = shared_pool(10.0, "podsgrading.math.warm")
     return grade_answers([(pair.gold, pair.answer) for pair in pairs], pool)
 
 

@@ -8,8 +8,8 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from podslab.grading.math.normalise import clean, mark_text
-from podslab.grading.math.units import NUMBERS, SUPERSCRIPTS, read_unit
+from podsgrading.math.normalise import clean, mark_text
+from podsgrading.math.units import NUMBERS, SUPERSCRIPTS, read_unit
 
 #: A longer answer states no number: it is a text.
 MAX_NUMBER = 300

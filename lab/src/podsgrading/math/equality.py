@@ -6,9 +6,9 @@ this: it may take any time and any memory.
 
 import sympy
 
-from podslab.grading.math.expressions import parse
-from podslab.grading.math.numbers import read_number
-from podslab.grading.math.structure import Node, UnreadableError
+from podsgrading.math.expressions import parse
+from podsgrading.math.numbers import read_number
+from podsgrading.math.structure import Node, UnreadableError
 
 _POINTS = [sympy.Rational(*p) for p in ((17, 7), (-23, 11), (5, 13), (-2, 9), (31, 10), (7, 3))]
 #: Numeric agreement is never taken as a proof; a difference above this is one of inequality.

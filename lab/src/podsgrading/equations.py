@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from podslab.grading.extract import closing_braces
+from podsgrading.extract import closing_braces
 from podsrl.errors import InvalidInputError
 
 #: A longer text is no equation.

@@ -9,13 +9,17 @@ from podsrl.errors import InvalidInputError
 
 #: A longer text is no equation.
 MAX_EQUATION = 1_000
-_MAX_COUNT = 6  # digits of a coefficient or a subscript
+#: Digits of a coefficient or a subscript: more are no chemistry.
+_MAX_COUNT = 6
 
+# Unicode's small digits and signs, in ASCII.
 _SUBSCRIPTS = {0x2080 + digit: str(digit) for digit in range(10)}
-_SUPERSCRIPT = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]*[\u207a\u207b]")
-_PLAIN = str.maketrans(
+_SUPERSCRIPTS = str.maketrans(
     "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b", "0123456789+-"
 )
+_RAISED_CHARGE = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]*[\u207a\u207b]")
+
+# How an equation is written as a whole.
 _ARROW = re.compile(
     r"\\xrightarrow(?:\[[^\[\]]*\])?\{[^{}]*\}"
     r"|\\(?:longrightarrow|rightarrow|Rightarrow|to|rightleftharpoons|leftrightarrow)(?![a-zA-Z])"
@@ -26,13 +30,26 @@ _LEAD = re.compile(
     r"(?:equation|reaction|answer|balanced)(?: is)?\s?:?\s",
     re.IGNORECASE,
 )
+_MATHEMATICS = re.compile(r"\\[()\[\]]")
+_WRAPPER = re.compile(r"\\(?:ce|mathrm|text|mathbf|textbf)\s?\{")
+_SPACE = re.compile(r"\\[,;!: ]|\\(?:left|right|quad)(?![a-zA-Z])")
+
+# Marks on one substance.
 _STATE = re.compile(
     r"_?\{?\((?:aq|s|l|g|ppt|conc|dil|cr|liq|solid|gas)\.?\)\}?|[\u2191\u2193]|\\(?:up|down)arrow",
     re.IGNORECASE,
 )
-_WRAPPER = re.compile(r"\\(?:ce|mathrm|text|mathbf|textbf)\s?\{")
-_CHARGE = re.compile(r"\(?\{([0-9]{0,3})([+-])([0-9]{0,3})\}\)?$")
 _CARET = re.compile(r"\^\s?\{?\s?([0-9]{0,3})\s?([+-])\s?([0-9]{0,3})\s?\}?")
+_CHARGE = re.compile(r"\(?\{([0-9]{0,3})([+-])([0-9]{0,3})\}\)?$")
+_SUBSCRIPT = re.compile(r"_\{?([0-9]+)\}?")
+
+# A plus sign between spaces, or one that is in no charge's braces.
+_SPACED_PLUS = re.compile(r"\s\+\s")
+_PLUS = re.compile(r"\+(?![^{]*\})")
+# "2 H2O", but not "2/3 H2O" nor "0.5 O2".
+_COEFFICIENT = re.compile(rf"([0-9]{{1,{_MAX_COUNT}}})\s*(?![0-9/.])")
+
+# The parts of a formula.
 _TIMES = re.compile(rf"([0-9]{{0,{_MAX_COUNT}}})(.*)", re.DOTALL)
 _ELEMENT = re.compile(r"([A-Z][a-z]?)([0-9]*)")
 _FORMULA = re.compile(r"(?:[A-Z][a-z]?[0-9]*)+")
@@ -72,11 +89,13 @@ def read_equation(text: str) -> Equation:
     """
     if len(text) > MAX_EQUATION:
         raise NotAnEquationError("too long for an equation")
+
     sides = _ARROW.split(_plain(text))
     if len(sides) != 2 or not all(side.strip() for side in sides):
         raise NotAnEquationError("an equation has two sides with one '=' or arrow between them")
-    left, right = (tuple(_term(term) for term in _terms(side)) for side in sides)
-    return Equation(left, right)
+
+    left, right = sides
+    return Equation(_side(left), _side(right))
 
 
 def is_balanced(equation: Equation) -> bool:
@@ -85,14 +104,17 @@ def is_balanced(equation: Equation) -> bool:
     >>> is_balanced(read_equation("Ag{+} + Cl{-} = AgCl")), is_balanced(read_equation("H2 = H"))
     (True, False)
     """
-    total: Counter[str] = Counter()
-    charge = 0
+    # The left side less the right one.
+    excess_atoms: Counter[str] = Counter()
+    excess_charge = 0
+
     for sign, side in ((1, equation.left), (-1, equation.right)):
         for coefficient, species in side:
-            charge += sign * coefficient * species.charge
+            excess_charge += sign * coefficient * species.charge
             for element, count in species.atoms:
-                total[element] += sign * coefficient * count
-    return charge == 0 and not any(total.values())
+                excess_atoms[element] += sign * coefficient * count
+
+    return excess_charge == 0 and not any(excess_atoms.values())
 
 
 def balances(answer: str, gold: str) -> bool:
@@ -104,81 +126,129 @@ def balances(answer: str, gold: str) -> bool:
     Raises:
         NotAnEquationError: the gold text is no equation.
     """
-    wanted = read_equation(gold)
+    gold_equation = read_equation(gold)
     try:
-        given = read_equation(answer)
+        equation = read_equation(answer)
     except NotAnEquationError:
         return False
-    if not is_balanced(wanted):
-        return [sorted(side) for side in wanted] == [sorted(side) for side in given]
-    substances = [[sorted(one for _, one in side) for side in both] for both in (wanted, given)]
-    return is_balanced(given) and substances[0] == substances[1]
+
+    if not is_balanced(gold_equation):
+        return [sorted(side) for side in equation] == [sorted(side) for side in gold_equation]
+    return is_balanced(equation) and _substances(equation) == _substances(gold_equation)
+
+
+def _substances(equation: Equation) -> tuple[list[Species], list[Species]]:
+    """The substances of each side, without their coefficients and in one order."""
+    left = sorted(species for _, species in equation.left)
+    right = sorted(species for _, species in equation.right)
+    return left, right
 
 
 def _plain(text: str) -> str:
+    """The equation in ASCII, its charges in braces; without sentence, states and LaTeX."""
+    text = _without_wrappers(_without_sentence(text))
+
+    text = _RAISED_CHARGE.sub(lambda match: f"{{{match[0].translate(_SUPERSCRIPTS)}}}", text)
+    text = text.translate(_SUBSCRIPTS)
+    text = text.replace("\u00b7", "*").replace("\\cdot", "*")
+
+    text = _STATE.sub("", text)
+    text = _CARET.sub(lambda match: f"{{{match[1] or match[3]}{match[2]}}}", text)
+    text = _SUBSCRIPT.sub(r"\1", text)
+    return _SPACE.sub(" ", text)
+
+
+def _without_sentence(text: str) -> str:
+    """`text` without "The balanced equation is", signs of mathematics and full stops."""
     text = text.strip()
-    text = text[lead.end() :] if (lead := _LEAD.match(text)) else text
-    text = re.sub(r"\\[()\[\]]", "", text).strip().rstrip(".").strip("$`*").strip().rstrip(".")
+    lead = _LEAD.match(text)
+    if lead is not None:
+        text = text[lead.end() :]
+
+    text = _MATHEMATICS.sub("", text)
+    # A full stop may stand inside or outside the dollar signs, or both.
+    text = text.strip().rstrip(".").strip("$`*")
+    return text.strip().rstrip(".")
+
+
+def _without_wrappers(text: str) -> str:
+    r"""`text` with what a \ce{} or \mathrm{} holds in its place."""
     while match := _WRAPPER.search(text):
-        start = match.end() - 1
-        end = closing_braces(text, start).get(start, -1)
-        if end < 0:
+        brace = match.end() - 1
+        closed = closing_braces(text, brace)
+        if brace not in closed:
             break
-        text = text[: match.start()] + text[start + 1 : end] + text[end + 1 :]
-    text = _SUPERSCRIPT.sub(lambda m: "{" + m[0].translate(_PLAIN) + "}", text)
-    text = text.translate(_SUBSCRIPTS).replace("\u00b7", "*").replace("\\cdot", "*")
-    text = _CARET.sub(lambda m: f"{{{m[1] or m[3]}{m[2]}}}", _STATE.sub("", text))
-    text = re.sub(r"_\{?([0-9]+)\}?", r"\1", text)
-    return re.sub(r"\\[,;!: ]|\\(?:left|right|quad)(?![a-zA-Z])", " ", text)
+        end = closed[brace]
+        text = text[: match.start()] + text[brace + 1 : end] + text[end + 1 :]
+    return text
 
 
-def _terms(side: str) -> list[str]:
-    spaced = re.split(r"\s\+\s", side)
-    terms = spaced if len(spaced) > 1 else re.split(r"\+(?![^{]*\})", side)
-    return [term.strip() for term in terms]
+def _side(side: str) -> tuple[tuple[int, Species], ...]:
+    """The coefficient and the substance of each term."""
+    terms = _SPACED_PLUS.split(side)
+    if len(terms) == 1:
+        terms = _PLUS.split(side)
+    return tuple(_term(term.strip()) for term in terms)
 
 
 def _term(term: str) -> tuple[int, Species]:
-    match = re.match(rf"([0-9]{{1,{_MAX_COUNT}}})\s*(?![0-9/.])", term)
+    match = _COEFFICIENT.match(term)
     coefficient = int(match[1]) if match else 1
-    formula = re.sub(r"\s", "", term[match.end() :] if match else term)
+    formula = term[match.end() :] if match else term
+    formula = "".join(formula.split())
+
     if coefficient < 1 or not formula:
         raise NotAnEquationError(f"{term!r} is not a number of some substance")
     return coefficient, _species(formula)
 
 
 def _species(formula: str) -> Species:
-    if closing_braces(formula, pair="()").get(0) == len(formula) - 1:
+    """The substance of a formula without spaces, such as "(SO4{2-})"."""
+    in_brackets = closing_braces(formula, pair="()").get(0) == len(formula) - 1
+    if in_brackets:
         formula = formula[1:-1]
-    charge, body = 0, formula
+
+    charge = 0
     if match := _CHARGE.search(formula):
-        charge = int(f"{match[2]}{match[1] or match[3] or 1}")
-        body = formula[: match.start()]
-    if body == "e-":
-        body, charge = "e", -1
+        sign = match[2]
+        size = match[1] or match[3] or "1"
+        charge = int(sign + size)
+        formula = formula[: match.start()]
+
+    # An electron has a charge and no atoms.
+    if formula == "e-":
+        return Species("e", (), -1)
+    if formula == "e":
+        return Species("e", (), charge)
+
     atoms: Counter[str] = Counter()
-    for part in body.split("*") if body != "e" else ():
-        digits, rest = _TIMES.fullmatch(part).groups()  # type: ignore[union-attr] # always matches
-        for element, count in _atoms(rest).items():
+    for part in formula.split("*"):  # a salt, and its water
+        digits, part_formula = _TIMES.fullmatch(part).groups()  # type: ignore[union-attr] # always matches
+        for element, count in _atoms(part_formula).items():
             atoms[element] += int(digits or 1) * count
-    return Species(body, tuple(sorted(atoms.items())), charge)
+    return Species(formula, tuple(sorted(atoms.items())), charge)
 
 
 def _atoms(formula: str) -> Counter[str]:
     """Atoms of a formula without charge; brackets of both kinds may nest."""
+    # The innermost group is written out, Ca(OH)2 as CaO2H2, until none is left.
     while match := _GROUP.search(formula):
-        inside, times = _atoms(match[1]), _count(match[2])
-        flat = "".join(f"{element}{times * count}" for element, count in inside.items())
-        formula = f"{formula[: match.start()]}{flat}{formula[match.end() :]}"
+        times = _count(match[2])
+        group = "".join(f"{element}{times * count}" for element, count in _atoms(match[1]).items())
+        formula = f"{formula[: match.start()]}{group}{formula[match.end() :]}"
+
     if not _FORMULA.fullmatch(formula):
         raise NotAnEquationError(f"{formula!r} is not a formula")
-    total: Counter[str] = Counter()
+
+    atoms: Counter[str] = Counter()
     for element, digits in _ELEMENT.findall(formula):
-        total[element] += _count(digits)
-    return total
+        atoms[element] += _count(digits)
+    return atoms
 
 
 def _count(digits: str) -> int:
-    if digits and int(digits) < 1:
+    if not digits:
+        return 1
+    if int(digits) < 1:
         raise NotAnEquationError("a formula has no zero")
-    return int(digits or 1)
+    return int(digits)

@@ -3,42 +3,91 @@
 import re
 
 #: Each unit and its other spellings.
-_UNITS = """
-    dollar: dollars usd; cent: cents; euro: euros \u20ac; pound sterling: \xa3; yen: \xa5;
-    %: percent percentage pct; degree: degrees \xb0 deg; radian: radians rad;
-    millimeter: millimeters millimetre millimetres mm;
-    centimeter: centimeters centimetre centimetres cm; meter: meters metre metres m;
-    kilometer: kilometers kilometre kilometres km; inch: inches in; foot: feet ft;
-    yard: yards yd; mile: miles mi; milligram: milligrams mg; gram: grams g;
-    kilogram: kilograms kg; ounce: ounces oz; pound: pounds lb lbs; ton: tons tonne tonnes;
-    milliliter: milliliters ml mL; liter: liters litre litres l L; gallon: gallons gal;
-    second: seconds sec secs s; minute: minutes min mins; hour: hours hr hrs h; day: days;
-    week: weeks; month: months; year: years yr yrs; mph:; am: AM a.m; pm: PM p.m
-"""
-_CANONICAL = {
-    name: unit
-    for unit, names in (entry.strip().split(":") for entry in _UNITS.split(";"))
-    for name in (unit, *names.split())
+_SPELLINGS: dict[str, list[str]] = {
+    # money
+    "dollar": ["dollars", "usd"],
+    "cent": ["cents"],
+    "euro": ["euros", "\u20ac"],
+    "pound sterling": ["\u00a3"],
+    "yen": ["\u00a5"],
+    # shares and angles
+    "%": ["percent", "percentage", "pct"],
+    "degree": ["degrees", "\u00b0", "deg"],
+    "radian": ["radians", "rad"],
+    # lengths
+    "millimeter": ["millimeters", "millimetre", "millimetres", "mm"],
+    "centimeter": ["centimeters", "centimetre", "centimetres", "cm"],
+    "meter": ["meters", "metre", "metres", "m"],
+    "kilometer": ["kilometers", "kilometre", "kilometres", "km"],
+    "inch": ["inches", "in"],
+    "foot": ["feet", "ft"],
+    "yard": ["yards", "yd"],
+    "mile": ["miles", "mi"],
+    # masses
+    "milligram": ["milligrams", "mg"],
+    "gram": ["grams", "g"],
+    "kilogram": ["kilograms", "kg"],
+    "ounce": ["ounces", "oz"],
+    "pound": ["pounds", "lb", "lbs"],
+    "ton": ["tons", "tonne", "tonnes"],
+    # volumes
+    "milliliter": ["milliliters", "ml", "mL"],
+    "liter": ["liters", "litre", "litres", "l", "L"],
+    "gallon": ["gallons", "gal"],
+    # times
+    "second": ["seconds", "sec", "secs", "s"],
+    "minute": ["minutes", "min", "mins"],
+    "hour": ["hours", "hr", "hrs", "h"],
+    "day": ["days"],
+    "week": ["weeks"],
+    "month": ["months"],
+    "year": ["years", "yr", "yrs"],
+    "am": ["AM", "a.m"],
+    "pm": ["PM", "p.m"],
+    # speeds
+    "mph": [],
 }
-_FUNCTION_NAMES = """
-    pi sqrt sin cos tan cot csc log ln exp theta alpha beta gamma phi infty infinity inf oo arcsin
-    arccos arctan sinh cosh tanh mod max gcd lcm frac cdot binom circ
-"""
-_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
-_NUMBER_WORDS = """
-    zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
-    sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
-"""
-NUMBERS = frozenset(_NUMBER_WORDS.split())
-_PLAIN = frozenset(("an", "the", "is", "of", "or", "per", "sq", "cu", "by", "so", "for", "in"))
-#: A raw word, and one that \text{} marks as a word.
+#: Every word of every spelling to its unit.
+_CANONICAL: dict[str, str] = {}
+for _unit, _others in _SPELLINGS.items():
+    for _spelling in (_unit, *_others):
+        _CANONICAL[_spelling] = _unit
+
+#: Words that are mathematics, beside a number.
+_FUNCTIONS = frozenset(
+    [
+        *("sqrt", "exp", "log", "ln", "mod", "max", "gcd", "lcm", "frac", "binom"),
+        *("sin", "cos", "tan", "cot", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh"),
+        *("pi", "theta", "alpha", "beta", "gamma", "phi"),
+        *("infty", "infinity", "inf", "oo", "cdot", "circ"),
+    ]
+)
+#: Numbers in words, except "one", which is a pronoun, too.
+NUMBERS = frozenset(
+    [
+        *("zero", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+        *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"),
+        *("eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy"),
+        *("eighty", "ninety"),
+    ]
+)
+#: Short words that are no product of variables.
+_SHORT_WORDS = frozenset(
+    ["an", "the", "is", "of", "or", "per", "sq", "cu", "by", "so", "for", "in"]
+)
+
+#: Words that \\text{} marks as words, between guillemets; and a raw word.
 _WORD = re.compile(r"(?P<marked>\u00ab[^\u00bb]*\u00bb)|[^\W\d_]+(?:['.\-/][^\W\d_]+)*")
 #: How `read_number` hands over the power of a unit, so that it is not taken for a number.
 SUPERSCRIPTS = {"2": "\ue002", "3": "\ue003"}
-_POWER = re.compile("[\ue002\ue003]?")
-_RATE = re.compile(r"/|\bper\b")
-_LOOSE = re.compile(r"[\s.,:;!?*'\"()\[\]\u00b0$\u20ac\u00a3\u00a5%#]|\u201c|\u201d|`")
+_SUPERSCRIPT = re.compile("[\ue002\ue003]?")  # matches everywhere, perhaps nothing
+#: Words before a unit that say its power.
 _POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
+_RATE = re.compile(r"/|\bper\b")
+#: A hyphen at the end of a word ("5-"), and a slash before one ("/h"): both join no two words.
+_JOINTS = re.compile(r"(?<=[^\W\d_])-(?=\s|$)|(?:^|\s|\u00bb)/\s?(?=[^\W\d_\u00ab])")
+#: What may stand between words.
+_LOOSE = re.compile(r"[\s.,:;!?*'\"()\[\]\u00b0$\u20ac\u00a3\u00a5%#]|\u201c|\u201d|`")
 
 
 def read_unit(text: str, prose: bool = False) -> str | None:
@@ -51,45 +100,68 @@ def read_unit(text: str, prose: bool = False) -> str | None:
     >>> read_unit(" square cm"), read_unit(" apples"), read_unit("x"), read_unit(" + 1")
     ('centimeter^2', '', None, None)
     """
-    rate = _RATE.search(text)
-    text = re.sub(r"(?<=[^\W\d_])-(?=\s|$)|(?:^|\s|\u00bb)/\s?(?=[^\W\d_\u00ab])", " ", text)
-    found, power, rest, position = "", "", [], 0
+    is_rate = _RATE.search(text) is not None
+    text = _JOINTS.sub(" ", text)
+
+    unit = ""
+    power_before_unit = ""
+    between_words: list[str] = []
+    position = 0
+
     for match in _WORD.finditer(text):
-        raw = match["marked"] is None
-        if raw and not _harmless(match.group(), text[: match.start()], prose):
+        is_marked = match["marked"] is not None
+        if not is_marked and not _is_harmless(match.group(), text[: match.start()], prose):
             return None
-        squared = _POWER.match(text, match.end())
+
+        superscript = _SUPERSCRIPT.match(text, match.end())
+        assert superscript is not None
         for word in match.group().strip("\u00ab\u00bb").split() or [""]:
             name = word.strip(".,()")
-            unit = _CANONICAL.get(name) or _CANONICAL.get(name.lower(), "")
-            power = _POWERS.get(name.lower(), power)
-            if unit and not found:
-                superscript = squared.group() if squared else ""
-                found = unit + ("^2" if superscript == SUPERSCRIPTS["2"] or power == "2" else "")
-                found += "^3" if superscript == SUPERSCRIPTS["3"] or power == "3" else ""
-            elif len(name) == 1 and not raw and not unit:
-                return None
-        rest.append(text[position : match.start()])
-        position = squared.end() if squared and (found or "unit" in match.group()) else match.end()
-    rest.append(text[position:])
-    if not found and "%" in text:
-        found = "%"
-    if not found and "\u00b0" in text:
-        found = "degree"
-    if not all(_LOOSE.sub("", part) == "" for part in rest):
+            known_unit = _CANONICAL.get(name) or _CANONICAL.get(name.lower(), "")
+            power_before_unit = _POWERS.get(name.lower(), power_before_unit)
+            if known_unit and not unit:
+                unit = known_unit + _exponent(power_before_unit, superscript.group())
+            elif is_marked and not known_unit and len(name) == 1:
+                return None  # \text{x} is a variable
+
+        between_words.append(text[position : match.start()])
+        is_raised = unit or "unit" in match.group()
+        position = superscript.end() if is_raised else match.end()
+
+    between_words.append(text[position:])
+    if any(_LOOSE.sub("", part) for part in between_words):
         return None
-    return "" if rate else found  # a rate: compared by its number alone
+
+    if not unit and "%" in text:
+        unit = "%"
+    elif not unit and "\u00b0" in text:
+        unit = "degree"
+    return "" if is_rate else unit  # a rate is compared by its number alone
 
 
-def _harmless(word: str, before: str, prose: bool) -> bool:
+def _exponent(power: str, superscript: str) -> str:
+    """The exponent of a unit, as in "square cm" or with a superscript."""
+    exponent = ""
+    for digit, sign in SUPERSCRIPTS.items():
+        if digit == power or sign == superscript:
+            exponent += f"^{digit}"
+    return exponent
+
+
+def _is_harmless(word: str, before: str, prose: bool) -> bool:
     """Is a raw word a word, and not a product of variables or the name of a function?"""
     if word.lower() in _FUNCTIONS or before.endswith("\\"):
         return False
+
     if len(word) == 1:
         if before.strip():
             return word in ("a", "A", "I") or before[-1] in "'/"
         return prose and (word in _CANONICAL or word in "aAI") and before.endswith(" ")
-    if prose or word in _CANONICAL or word.lower() in _PLAIN:
+
+    if prose or word in _CANONICAL or word.lower() in _SHORT_WORDS:
         return True
-    spelled = word.lower() not in NUMBERS and re.search("[aeiouy]", word, re.IGNORECASE)
-    return len(word) > 3 and bool(spelled)
+    if word.lower() in NUMBERS:
+        return False
+    # Three letters or less may be variables, and so may be what has no vowel.
+    has_vowel = re.search("[aeiouy]", word, re.IGNORECASE) is not None
+    return len(word) > 3 and has_vowel

@@ -63,7 +63,7 @@ _MATHEMATICS = re.compile(r"(?<!\\)\\[()\[\]]")
 _SIZES = re.compile(
     r"\\(?:left|right|mleft|mright|[bB]igg?[lr]?|displaystyle|limits|mathstrut)(?![a-zA-Z])"
 )
-#: 10,\\!000: the space that is taken away after the comma of thousands.
+#: 10,\!000: the space that is taken away after the comma of thousands.
 _NARROW_THOUSANDS = re.compile(r"(?<=[0-9]),\\!\s*(?=[0-9]{3})")
 _SPACES = re.compile(
     r"(?<!\\)\\[,;:!> ]\s*|~|\\(?:quad|qquad|enspace|thinspace|hspace\*?\{[^{}]*\})"
@@ -72,10 +72,10 @@ _FONTS = re.compile(
     r"\\(?:mathrm|mathbf|mathit|mathsf|mathnormal|boldsymbol|bm|operatorname|ensuremath)\s?"
     r"\{([^{}]*)\}"
 )
-#: \\text{...}, whose content is words.
+#: \text{...}, whose content is words.
 _TEXT = re.compile(r"\\(?:text|mbox|hbox|textrm|textbf|textit|textnormal|emph)\s?\{([^{}]*)\}")
 
-#: Pattern to what is written in its place; the order counts, as "<=" is looked for after "\\leq".
+#: Pattern to what is written in its place; the order counts, as "<=" is looked for after "\leq".
 _SYNONYMS = {
     r"\\[dtc]frac(?![a-zA-Z])": r"\\frac",
     r"\\(?:leqslant|leq)(?![a-zA-Z])": r"\\le ",

@@ -76,7 +76,7 @@ _SHORT_WORDS = frozenset(
     ["an", "the", "is", "of", "or", "per", "sq", "cu", "by", "so", "for", "in"]
 )
 
-#: Words that \\text{} marks as words, between guillemets; and a raw word.
+#: Words that \text{} marks as words, between guillemets; and a raw word.
 _WORD = re.compile(r"(?P<marked>\u00ab[^\u00bb]*\u00bb)|[^\W\d_]+(?:['.\-/][^\W\d_]+)*")
 #: How `read_number` hands over the power of a unit, so that it is not taken for a number.
 SUPERSCRIPTS = {"2": "\ue002", "3": "\ue003"}

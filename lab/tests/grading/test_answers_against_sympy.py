@@ -43,7 +43,7 @@ def test_400_pairs_have_no_false_positive_and_few_false_negatives():
     assert len(missed) <= 0.01 * len(pairs), missed  # results/grading.md lists their kinds
 
 
-@pytest.mark.parametrize("name", list(fuzz_graders.golds_of()))
+@pytest.mark.parametrize("name", list(fuzz_graders.graders()))
 def test_hostile_completions_crash_no_grader(name):
     if name == "code" and (problem := why_no_sandbox()):
         pytest.skip(reason=f"code is graded in a sandbox: {problem}")
@@ -58,7 +58,7 @@ def test_pathological_answers_are_never_right_and_hang_nothing():
     grade = fuzz_graders.grader("math strict")
     texts = [f"<answer>{answer}</answer>" for answer in fuzz_graders.PATHOLOGICAL[:12]]
     before = COUNTS["crashes"]
-    assert True not in [one.answer for one in grade(texts, random.Random(2))]
+    assert True not in [verdict.answer for verdict in grade(texts, random.Random(2))]
     assert COUNTS["crashes"] == before
 
 

@@ -193,7 +193,7 @@ def test_a_speller_is_right_without_slips_and_wrong_with_one():
     pytest.importorskip("reasoning_gym")
     from benchmarks.evidence.rows import SETTINGS
     from benchmarks.evidence.spelling import build_speller_tokenizer, lesson
-    from podslab.grading.extract import answer_tag
+    from podsgrading.extract import answer_tag
     from podslab.models.tiny.settings import TinySettings
     from podslab.tasks.base import in_format
     from podslab.tasks.by_name import get_task

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-WATCHED = ("matplotlib", "podslab", "scipy", "torch", "transformers", "trl", "verl")
+WATCHED = ("matplotlib", "podsgrading", "podslab", "scipy", "torch", "transformers", "trl", "verl")
 
 
 def loaded() -> list[str]:

@@ -294,7 +294,7 @@ def test_every_name_that_a_page_imports_from_us_is_there(page):
     blocks = [block for kind, block in FENCE.findall(page.read_text("utf-8")) if kind == "python"]
     for node in [node for block in blocks for node in ast.walk(ast.parse(block))]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-            ("podsrl", "podslab")
+            ("podsrl", "podslab", "podsgrading")
         ):
             module = importlib.import_module(str(node.module))
             assert [name.name for name in node.names if not hasattr(module, name.name)] == []

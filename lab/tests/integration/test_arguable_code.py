@@ -2,7 +2,7 @@
 
 import pytest
 
-from podslab.grading.sandbox import why_no_sandbox
+from podsgrading.sandbox import why_no_sandbox
 from podslab.tasks import get_task
 from podslab.tasks.code import extract_code
 
@@ -16,24 +16,32 @@ def fenced(code, language="python"):
 
 
 RIGHT = [
-    fenced(ADD), fenced(ADD, "py"), fenced(ADD, "Python"), fenced(ADD, "python3"), fenced(ADD, ""),
-    f"<answer>\n{ADD}</answer>", f"<answer>{ADD}</answer>",
+    fenced(ADD),
+    fenced(ADD, "py"),
+    fenced(ADD, "Python"),
+    fenced(ADD, "python3"),
+    fenced(ADD, ""),
+    f"<answer>\n{ADD}</answer>",
+    f"<answer>{ADD}</answer>",
     f"<think>\n```python\ndef add(a,b): return 0\n```\n</think>\n```python\n{ADD}```",
     fenced(
         "def add(a: int, b: int) -> int:\n    '''Adds.\n\n    >>> add(1, 2)\n    3\n    '''\n"
         "    return a + b"
     ),
-    fenced("add = lambda a, b: a + b"), fenced("from operator import add"),
+    fenced("add = lambda a, b: a + b"),
+    fenced("from operator import add"),
     fenced("class Adder:\n    def __call__(self, a, b):\n        return a + b\nadd = Adder()"),
     fenced(ADD + "\nif __name__ == '__main__':\n    print(add(int(input()), 2))"),
     fenced(ADD + "\nif __name__ == '__main__':\n    import unittest\n    unittest.main()"),
-    fenced(ADD + "\nprint(add(1, 2))"), fenced(ADD + "\nassert add(2, 2) == 4"),
+    fenced(ADD + "\nprint(add(1, 2))"),
+    fenced(ADD + "\nassert add(2, 2) == 4"),
     fenced(ADD)[: -len("</answer>")] + "It runs in O(1).\n</answer>",
     f"<answer>First I import nothing.\n```python\n{ADD}```\n"
     "Example:\n```python\nprint(add(1, 2))\n```\n</answer>",
     f"<answer>\n```python\n{ADD}```\nOutput:\n```\n3\n```\n</answer>",
     f"<answer>\n```python\n{ADD.replace('+', '-')}```\nNo, wrong:\n```python\n{ADD}```\n</answer>",
-    fenced("def add(a, b):\r\n    return a + b\r\n"), fenced("def add(a, b):\n\treturn a + b"),
+    fenced("def add(a, b):\r\n    return a + b\r\n"),
+    fenced("def add(a, b):\n\treturn a + b"),
     fenced("def add(a, b):\n    '''Gives ```a + b```\n    '''\n    return a + b"),
     fenced(ADD).replace("\n", "\r\n"),
     "<answer>\n```python\ndef add(a, b):\n    return a + b```\n</answer>",
@@ -53,12 +61,13 @@ RIGHT = [
         "def add(a, b):\n    if b == 0:\n        return a\n"
         "    return add(a + 1, b - 1) if b > 0 else add(a - 1, b + 1)"
     ),
-    fenced("加 = 1\n" + ADD), fenced("# -*- coding: latin-1 -*-\n" + ADD),
+    fenced("加 = 1\n" + ADD),
+    fenced("# -*- coding: latin-1 -*-\n" + ADD),
     fenced("import warnings\nwarnings.warn('x')\n" + ADD),
     fenced("import sys\nsys.setrecursionlimit(100000)\n" + ADD),
     fenced("import sys\nsys.stdout.write('hello')\n" + ADD),
     fenced("import pickle\nclass P:\n    pass\npickle.loads(pickle.dumps(P()))\n" + ADD),
-]  # fmt: skip
+]
 WRONG = [
     fenced("def add(a, b):\n    print(a + b)"),
     fenced("def add(a, b):\n    return a - b"),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from podslab.grading.sandbox import run_in_sandbox, why_no_sandbox
+from podsgrading.sandbox import run_in_sandbox, why_no_sandbox
 from podslab.tasks import code as code_module
 from podslab.tasks import get_task
 from podsrl.errors import InvalidInputError

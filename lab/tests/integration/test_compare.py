@@ -14,14 +14,14 @@ import yaml
 
 pytest.importorskip("trl")
 
+from podsgrading.pool import GradingProcessError
+from podsgrading.unscorable import UnscorableError
 from podslab.comparison import comparison_process as worker
 from podslab.comparison.comparison import RunOf, Shard, open_comparison
 from podslab.comparison.comparison_config import parse_comparison
 from podslab.comparison.comparison_process import work
 from podslab.comparison.run_comparison import Outcome, compare
 from podslab.evaluation.records import evaluations
-from podslab.grading.pool import GradingProcessError
-from podslab.grading.unscorable import UnscorableError
 from podslab.report.load_runs import Choices, load_comparison
 from podslab.training import run as experiment
 from podslab.training.callbacks import Evaluator

@@ -33,19 +33,39 @@ def test_answers_that_a_user_would_argue_about(name):
     row = task.load("train")[0]
     gold = row["answer"]
     right = [
-        answered(gold), answered(f"  {gold}\t"), answered(f"\\boxed{{{gold}}}"),
-        answered(f"$\\boxed{{{gold}}}$"), answered(f"**{gold}**"), answered(f"`{gold}`"),
-        answered(f"${gold}$"), answered(f"$${gold}$$"), answered(f"\\({gold}\\)"),
-        answered(f"\\[{gold}\\]"), f"so \\boxed{{{gold}}}", f"<think>a</think>\n#### {gold}",
-        f"Hence the answer is: {gold}", f"<answer>no</answer><answer>{gold}</answer>",
-    ]  # fmt: skip
+        answered(gold),
+        answered(f"  {gold}\t"),
+        answered(f"\\boxed{{{gold}}}"),
+        answered(f"$\\boxed{{{gold}}}$"),
+        answered(f"**{gold}**"),
+        answered(f"`{gold}`"),
+        answered(f"${gold}$"),
+        answered(f"$${gold}$$"),
+        answered(f"\\({gold}\\)"),
+        answered(f"\\[{gold}\\]"),
+        f"so \\boxed{{{gold}}}",
+        f"<think>a</think>\n#### {gold}",
+        f"Hence the answer is: {gold}",
+        f"<answer>no</answer><answer>{gold}</answer>",
+    ]
     wrong = [
-        answered(f"{gold}0"), answered(f"7{gold}"), answered("banana"), answered(""),
-        answered(f"{gold} or 999"), answered(f"not {gold}"), answered(f"\\boxed{{{gold}0}}"),
-        answered(f"\\boxed{{{gold}}} \\boxed{{999}}"), f"<answer>{gold}", gold, "",
-        f"<think>\\boxed{{{gold}}}", f"<answer>{gold}</answer><answer>no</answer>",
-        answered("x" * 30_000), answered(gold + "\x00"), answered(f"**{gold}** **999**"),
-    ]  # fmt: skip
+        answered(f"{gold}0"),
+        answered(f"7{gold}"),
+        answered("banana"),
+        answered(""),
+        answered(f"{gold} or 999"),
+        answered(f"not {gold}"),
+        answered(f"\\boxed{{{gold}0}}"),
+        answered(f"\\boxed{{{gold}}} \\boxed{{999}}"),
+        f"<answer>{gold}",
+        gold,
+        "",
+        f"<think>\\boxed{{{gold}}}",
+        f"<answer>{gold}</answer><answer>no</answer>",
+        answered("x" * 30_000),
+        answered(gold + "\x00"),
+        answered(f"**{gold}** **999**"),
+    ]
     graded = task.grade_batch(right + wrong, [row] * (len(right) + len(wrong)))
     verdicts = dict(zip(right + wrong, [grade.answer for grade in graded], strict=True))
     assert [text for text in right if verdicts[text] is not True] == []

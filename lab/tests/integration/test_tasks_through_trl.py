@@ -2,7 +2,7 @@
 
 import pytest
 
-from podslab.grading.sandbox import why_no_sandbox
+from podsgrading.sandbox import why_no_sandbox
 from podslab.tasks import get_task
 
 pytestmark = [
@@ -31,10 +31,18 @@ def make_trainer(task, rows, folder, **fields):
     data = datasets.Dataset.from_list([{**row, "prompt": task.prompt(row)} for row in rows * 4])
     settings = {"gradient_accumulation_steps": 1, **fields}
     config = PODSConfig(
-        output_dir=str(folder), per_device_train_batch_size=4, num_rollouts=8, num_generations=4,
-        max_completion_length=16, logging_steps=1, report_to=[], use_cpu=True, bf16=False,
-        save_strategy="no", **settings,
-    )  # fmt: skip
+        output_dir=str(folder),
+        per_device_train_batch_size=4,
+        num_rollouts=8,
+        num_generations=4,
+        max_completion_length=16,
+        logging_steps=1,
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+        save_strategy="no",
+        **settings,
+    )
     return PODSTrainer(model, task.rewards(), config, data, processing_class=tokenizer)
 
 

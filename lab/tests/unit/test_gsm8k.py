@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from podslab.grading.extract import possible_answers
+from podsgrading.extract import possible_answers
 from podslab.tasks import get_task
 from podslab.tasks.base import format_span
 from podsrl.errors import InvalidInputError
@@ -132,11 +132,15 @@ FORMS = [
     "<think>The form is <think>, then </think>.</think>\n<answer>72</answer>",
     "<think>a</think><answer><answer>72</answer></answer>",
     "<think>a</think>\n<answer>72</answer> <answer>73</answer>",
-    "<think>a</think>\n<answer>72</answer> that is all", "<think>a</think>\n\n<answer>72</answer>",
+    "<think>a</think>\n<answer>72</answer> that is all",
+    "<think>a</think>\n\n<answer>72</answer>",
     "<think>a</think>\n<answer>48</answer> wait <answer>72",
-    "so: <think>a</think>\n<answer>72</answer>", "<answer>72</answer><think>a</think>",
-    "<think>a <answer>72</answer>", "72", "",
-]  # fmt: skip
+    "so: <think>a</think>\n<answer>72</answer>",
+    "<answer>72</answer><think>a</think>",
+    "<think>a <answer>72</answer>",
+    "72",
+    "",
+]
 
 
 @pytest.mark.parametrize("text", FORMS)

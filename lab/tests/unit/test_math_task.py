@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from podslab.grading.math.answers import compare_quickly, equal_structures
+from podsgrading.math.answers import compare_quickly, equal_structures
 from podslab.tasks import get_task
 from podsrl.errors import InvalidInputError
 from tests.support.data import COMPLETE, SAMPLE, sample_and_complete

@@ -1,8 +1,10 @@
 """A task file with a mistake in it: the user reads one line with the file, and the line in it."""
 
+import pickle
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from podslab.tasks import Grade, get_task
@@ -55,6 +57,11 @@ MISTAKES = {
         "line 10: load failed",
     ),
     "grade raises": (RETURN, "        return Grade(row['gold'], True)", "line 13: grade failed:"),
+    "half a point": (
+        RETURN,
+        "        return Grade(0.5, True)",
+        "line 13: grade failed: TypeError: the answer of a Grade is True, False, or None",
+    ),
     "no grade returned": (RETURN, "        return True", "must return Grade(answer, format)"),
     "gold raises": (
         '        return row["answer"]',
@@ -109,6 +116,22 @@ def test_a_grader_that_fails_in_training_names_its_file_and_line(tmp_path):
     correctness = get_task(str(file)).rewards()[0]
     with pytest.raises(InvalidInputError, match=r"line 13: grade failed:"):
         correctness(completions=["a b c"], answer=["a"])
+
+
+@pytest.mark.parametrize("answer", [0.5, -1, 2, float("nan"), "yes", "", [], np.float64(0.9)])
+def test_an_answer_that_is_neither_right_nor_wrong_nor_ungraded_is_no_grade(answer):
+    with pytest.raises(TypeError, match=r"got .*Override the task's `rewards`"):
+        Grade(answer, True)
+
+
+@pytest.mark.parametrize("answer", [True, 1, 1.0, np.bool_(True), np.float32(1)])
+def test_a_verifiers_one_is_right_and_its_zero_is_wrong(answer):
+    right = Grade(answer, True)
+    wrong = Grade(1 - float(answer), True)
+    assert right == (True, True)
+    assert wrong == (False, True)
+    assert type(right.answer) is type(wrong.answer) is bool
+    assert pickle.loads(pickle.dumps(right)) == right
 
 
 def test_rewards_that_are_asked_for_at_once_grade_once():

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from podslab.grading.equations import NotAnEquationError, balances, is_balanced, read_equation
+from podsgrading.equations import NotAnEquationError, balances, is_balanced, read_equation
 from podslab.tasks import get_task
 from podslab.tasks.sciknoweval import SUBTASKS
 from podsrl.errors import InvalidInputError

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from podslab.grading.unscorable import UnscorableError
+from podsgrading.unscorable import UnscorableError
 from podslab.tasks import get_task
 from podslab.tasks.shims import slime_reward, verl_compute_score
 

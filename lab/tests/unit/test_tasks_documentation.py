@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from podsgrading.extract import declared_answer
+from podsgrading.math.answers import compare_quickly, equal_structures
 from podslab import tasks
-from podslab.grading.extract import declared_answer
-from podslab.grading.math.answers import compare_quickly, equal_structures
 from podslab.tasks import TASKS
 from podsrl.cli import main
 

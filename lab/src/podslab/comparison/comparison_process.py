@@ -12,8 +12,8 @@ from pathlib import Path
 
 from filelock import Timeout
 
-from podslab.grading.pool import GradingProcessError
-from podslab.grading.unscorable import UnscorableError
+from podsgrading.pool import GradingProcessError
+from podsgrading.unscorable import UnscorableError
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 
 FAILED, USER_ERROR, PARENT_GONE = 1, 2, 3

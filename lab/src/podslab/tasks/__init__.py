@@ -4,7 +4,7 @@
 `Task` and `Grade`, `read_jsonl` for its data, `declared_answer` and `in_format` for its grader.
 """
 
-from podslab.grading.extract import declared_answer
+from podsgrading.extract import declared_answer
 from podslab.tasks.base import Grade, Task, in_format
 from podslab.tasks.by_name import TASKS, get_task
 from podslab.tasks.data_files import read_jsonl

@@ -37,29 +37,33 @@ class Answers(Task):
         train_size: int = 2048,
         test_size: int = 128,
     ) -> None:
-        self._sizes = {"train": train_size // len(kinds), "test": test_size // len(kinds)}
-        size = max(self._sizes["train"], 5 * self._sizes["test"])  # reasoning-gym tests on a fifth
-        self._tasks = {
-            kind: Numbers(seed, size, kind) if kind in KINDS else ReasoningGym(kind, size, seed)
-            for kind in kinds
-        }
         self._seed = seed
+        self._sizes = {"train": train_size // len(kinds), "test": test_size // len(kinds)}
+
+        size = max(self._sizes["train"], 5 * self._sizes["test"])  # reasoning-gym tests on a fifth
+        self._tasks: dict[str, Task] = {}
+        for kind in kinds:
+            if kind in KINDS:
+                self._tasks[kind] = Numbers(seed=seed, train_size=size, kind=kind)
+            else:
+                self._tasks[kind] = ReasoningGym(dataset=kind, size=size, seed=seed)
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question`, `answer` and the `kind` of question, the kinds mixed."""
         size = self._sizes[check_choice("split", split, self.splits)]
-        rows = [
-            {"question": row["question"], "answer": row["answer"], "kind": kind}
-            for kind, task in self._tasks.items()
-            for row in task.load(split, path)[:size]
-        ]
+
+        rows: list[Row] = []
+        for kind, task in self._tasks.items():
+            for row in task.load(split, path)[:size]:
+                rows.append({"question": row["question"], "answer": row["answer"], "kind": kind})
+
         random.Random(f"{self._seed} {split}").shuffle(rows)
         return rows
 
     def prompt(self, row: Mapping[str, Any]) -> Messages:
         """The question; an empty system prompt keeps a model's own long one out."""
-        said = f"{row['question']}\nGive the answer only."
-        return [{"role": "system", "content": ""}, {"role": "user", "content": said}]
+        request = f"{row['question']}\nGive the answer only."
+        return [{"role": "system", "content": ""}, {"role": "user", "content": request}]
 
     def gold_completion(self, row: Mapping[str, Any]) -> str:
         """The answer."""
@@ -68,6 +72,7 @@ class Answers(Task):
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Right is the answer alone; in the form is a single line."""
         text = completion.strip()
-        right = str(row["answer"]).strip()
-        same = bool(right) and right in (text, text.removesuffix("."))
-        return Grade(same, bool(text) and "\n" not in text)
+        gold = str(row["answer"]).strip()
+        is_right = bool(gold) and gold in (text, text.removesuffix("."))
+        is_one_line = bool(text) and "\n" not in text
+        return Grade(is_right, is_one_line)

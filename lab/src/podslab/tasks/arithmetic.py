@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from podslab.grading.extract import MAX_TAIL, answer_tag
+from podsgrading.extract import MAX_TAIL, answer_tag
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.errors import InvalidInputError
 
+# Possessive (++), so that a text of many digits or zeros takes linear time.
 _NUMBERS = re.compile(r"[+-]?[0-9]++")
-# sign, and digits without leading zeros; possessive, so that a text of many zeros takes linear time
+#: The sign, and the digits without leading zeros.
 _INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)")
 
 
@@ -69,9 +70,11 @@ class Arithmetic(Task):
         check_choice("split", split, self.splits)
         if path is not None:
             raise InvalidInputError(f"arithmetic is generated and reads no data; got path {path!r}")
+
         draw = random.Random(f"{self.seed}/{split}")
-        problems: dict[tuple[int, int], int] = {}  # each with its columns, in the order drawn
         size = self.sizes[split]
+        problems: dict[tuple[int, int], int] = {}  # each with its columns, in the order drawn
+        # Drawn twice, a problem counts once; after so many draws there are no others.
         for _ in range(10_000 + 100 * size):
             if len(problems) == size:
                 break
@@ -82,6 +85,7 @@ class Arithmetic(Task):
                 f"{size} rows are more {split} problems than {columns} columns have; ask for fewer"
                 f" ({split}_size) or for more columns"
             )
+
         return [
             {"question": f"{a}+{b}", "answer": str(a + b), "columns": columns}
             for (a, b), columns in problems.items()
@@ -89,11 +93,13 @@ class Arithmetic(Task):
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Right if the answer that is given is the integer `row["answer"]`, and nothing else."""
-        declared = answer_tag(completion)
-        if declared is None and self.mode == "lenient":
-            declared = next(iter(_NUMBERS.findall(completion[-MAX_TAIL:])[::-1]), None)
-        right = declared is not None and _canonical(declared) == _canonical(str(row["answer"]))
-        return Grade(right, in_format(completion))
+        answer = answer_tag(completion)
+        if answer is None and self.mode == "lenient":
+            numbers = _NUMBERS.findall(completion[-MAX_TAIL:])
+            answer = numbers[-1] if numbers else None
+
+        is_right = answer is not None and _canonical(answer) == _canonical(str(row["answer"]))
+        return Grade(is_right, in_format(completion))
 
     def gold_completion(self, row: Mapping[str, Any]) -> str:
         """The sum worked column by column, from the units up."""
@@ -102,24 +108,31 @@ class Arithmetic(Task):
 
 
 def _canonical(text: str) -> tuple[bool, str] | None:
-    # compared as text: Python refuses to read integers of more than 4300 digits
+    """Whether an integer is negative, and its digits without leading zeros; None for no integer.
+
+    It stays a text, as Python refuses to read integers of more than 4300 digits.
+    """
     match = _INTEGER.fullmatch(text)
     if match is None:
         return None
     sign, digits = match.groups()
-    return sign == "-" and digits != "", digits
+    is_negative = sign == "-" and digits != ""  # -0 is 0
+    return is_negative, digits
 
 
 def split_of(a: int, b: int) -> str:
     """The split that a problem belongs to: one in eight is for testing."""
-    return "test" if hashlib.sha256(f"{a}+{b}".encode()).digest()[0] % 8 == 0 else "train"
+    first_byte = hashlib.sha256(f"{a}+{b}".encode()).digest()[0]
+    return "test" if first_byte % 8 == 0 else "train"
 
 
 def draw_problem(draw: random.Random, columns: int, split: str) -> tuple[int, int]:
     """Two numbers of `columns` digits each, uniform over the problems of the split."""
-    low, high = 10 ** (columns - 1), 10**columns
+    low = 10 ** (columns - 1)
+    high = 10**columns
     while True:
-        a, b = draw.randrange(low, high), draw.randrange(low, high)
+        a = draw.randrange(low, high)
+        b = draw.randrange(low, high)
         if split_of(a, b) == split:
             return a, b
 
@@ -137,14 +150,20 @@ def worked_sum(a: int, b: int, slips: Sequence[int] = ()) -> str:
     '<think>7+5=11\\n4+8+1=13</think><answer>131</answer>'
     """
     width = len(str(max(a, b)))
-    slips = [*slips, *[0] * width]
-    lines, digits, carry = [], "", 0
-    for x, y, slip in zip(f"{a:0{width}}"[::-1], f"{b:0{width}}"[::-1], slips, strict=False):
+    columns_of_a = reversed(f"{a:0{width}}")
+    columns_of_b = reversed(f"{b:0{width}}")
+    slip_of_columns = [*slips, *[0] * width]
+
+    lines: list[str] = []
+    digits = ""
+    carry = 0
+    for x, y, slip in zip(columns_of_a, columns_of_b, slip_of_columns, strict=False):
         tens, digit = divmod(int(x) + int(y) + carry, 10)
         digit = (digit + slip) % 10
         lines.append(f"{x}+{y}{'+1' if carry else ''}={tens or ''}{digit}")
         digits = f"{digit}{digits}"
         carry = tens
+
     working = "\n".join(lines)
     answer = f"{carry or ''}{digits}"
     return f"<think>{working}</think><answer>{answer}</answer>"

@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from podslab.grading.unscorable import COUNTS, UnscorableWatch
+from podsgrading.unscorable import COUNTS, UnscorableWatch
 from podsrl.errors import InvalidInputError
+from podsrl.rewards import is_number
 from podsrl.rollout_log.turns import text_of
 
 Row = dict[str, Any]
@@ -29,15 +30,40 @@ FORMS = ("wrong", "every")
 _MIDDLE = re.compile(r"</think>[ \n]?<answer>")
 
 
-class Grade(NamedTuple):
+class _Grade(NamedTuple):
+    answer: bool | None
+    format: bool
+
+
+class Grade(_Grade):
     """What a grader says of one completion.
 
     answer: is the answer right? None means that it could not be graded (never count it as wrong).
     format: is the completion in the form that the prompt asks for?
+
+    Raises:
+        TypeError: the answer is anything else, such as a share of the points.
+
+    >>> Grade(True, format=False)
+    Grade(answer=True, format=False)
+    >>> Grade(0.5, True)
+    Traceback (most recent call last):
+    TypeError: the answer of a Grade is True, False, or None for one that could not be graded; got
+    0.5. Override the task's `rewards` to give a part of the points
     """
 
-    answer: bool | None
-    format: bool
+    __slots__ = ()
+
+    def __new__(cls, answer: bool | None, format: bool) -> "Grade":
+        if answer is None:
+            return super().__new__(cls, None, format)
+        # 0 and 1 may be what a verifier gives; a share would count as right, as it is not 0.
+        if not is_number(answer) or answer not in (0, 1):
+            raise TypeError(
+                "the answer of a Grade is True, False, or None for one that could not be graded;"
+                f" got {answer!r}. Override the task's `rewards` to give a part of the points"
+            )
+        return super().__new__(cls, bool(answer), format)
 
 
 class Task(ABC):
@@ -77,7 +103,9 @@ class Task(ABC):
         self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[Grade]:
         """Grade many completions, each against its own row."""
-        return [self.grade(c, row) for c, row in zip(completions, rows, strict=True)]
+        return [
+            self.grade(completion, row) for completion, row in zip(completions, rows, strict=True)
+        ]
 
     def prompt(self, row: Mapping[str, Any]) -> Messages:
         """The conversation that asks for `row`'s answer in the <think>/<answer> form."""
@@ -119,7 +147,8 @@ def format_span(completion: str) -> tuple[int, int] | None:
     The longest such stretch, which `<think>.*</think>[ \\n]?<answer>.*</answer>` would find too,
     but in linear time: on a text of many tags that regular expression takes hours.
     """
-    start, end = completion.find("<think>"), completion.rfind("</answer>")
+    start = completion.find("<think>")
+    end = completion.rfind("</answer>")
     if start < 0 or _MIDDLE.search(completion, start + len("<think>"), max(end, 0)) is None:
         return None
     return start, end + len("</answer>")
@@ -136,11 +165,15 @@ def in_format(completion: str, mode: str = "strict") -> bool:
     (True, False)
     """
     span = format_span(completion)
-    once = mode == "lenient" or all(completion.count(tag) == 1 for tag in TAGS)
-    if span is None or not once:
+    if span is None:
         return False
-    outside = completion[: span[0]], completion[span[1] :]
-    return all(text in ("", " ", "\n") for text in outside)
+    if mode != "lenient" and any(completion.count(tag) != 1 for tag in TAGS):
+        return False
+
+    start, end = span
+    before = completion[:start]
+    after = completion[end:]
+    return before in ("", " ", "\n") and after in ("", " ", "\n")
 
 
 def check_choice(what: str, given: str, allowed: Sequence[str]) -> str:
@@ -152,8 +185,14 @@ def check_choice(what: str, given: str, allowed: Sequence[str]) -> str:
 
 def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
     """TRL hands the dataset's columns to a reward function as lists; this makes rows of them."""
-    lists = {k: v for k, v in columns.items() if isinstance(v, list) and len(v) == count}
-    return [{k: v[i] for k, v in lists.items()} for i in range(count)]
+    lists = {
+        name: column
+        for name, column in columns.items()
+        if isinstance(column, list) and len(column) == count
+    }
+    if not lists:
+        return [{} for _ in range(count)]
+    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
 
 def spread(rows: Sequence[Row], most: int | None) -> list[Row]:
@@ -162,52 +201,89 @@ def spread(rows: Sequence[Row], most: int | None) -> list[Row]:
     return [rows[i * len(rows) // number] for i in range(number)]
 
 
-def paper_rewards(task: Task, form: str) -> list[RewardFunction]:
-    """The three reward functions of `Task.rewards`, which grade every batch once between them."""
-    every = check_choice("form", form, FORMS) == "every"
-    last: list[Any] = [None, None]  # the batch graded last, and its grades
-    watch = UnscorableWatch(task.max_unscorable)
-    one_at_a_time = threading.Lock()  # TRL's asynchronous worker calls all three at once
+class _BatchGrader:
+    """Grades each batch once, for all reward functions that ask for it."""
 
-    def grades(
-        completions: Sequence[Any], columns: Mapping[str, Any]
-    ) -> tuple[list[str], list[Grade]]:
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._watch = UnscorableWatch(task.max_unscorable)
+        self._one_at_a_time = threading.Lock()  # TRL's asynchronous worker calls all three at once
+        self._last_batch: tuple[list[str], list[Row]] | None = None
+        self._last_grades: list[Grade] = []
+
+    def grade(
+        self, completions: Sequence[Any], columns: Mapping[str, Any]
+    ) -> list[tuple[str, Grade]]:
+        """The text and the grade of each completion."""
         texts = [text_of(completion) for completion in completions]
         rows = rows_of(columns, len(texts))
-        with one_at_a_time:
-            if last[0] != (texts, rows):
-                started, timeouts = time.perf_counter(), COUNTS["timeouts"]
-                last[:] = [(texts, rows), task.grade_batch(texts, rows)]
-                failed = [grade.answer is None for grade in last[1]]
-                if log_metric := columns.get("log_metric"):
-                    log_metric("grading/unscorable", sum(failed) / max(1, len(failed)))
-                    log_metric("grading/timeouts", COUNTS["timeouts"] - timeouts)
-                    log_metric("grading/seconds", time.perf_counter() - started)
-                watch.record(failed)
-            return texts, last[1]
 
-    def reward(name: str, score: Callable[[str, Grade], float]) -> RewardFunction:
-        def function(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-            graded = zip(*grades(completions, columns), strict=True)
-            return [None if g.answer is None else score(text, g) for text, g in graded]
+        with self._one_at_a_time:
+            if self._last_batch != (texts, rows):
+                self._grade_batch(texts, rows, columns.get("log_metric"))
+            return list(zip(texts, self._last_grades, strict=True))
 
-        function.__name__ = name
-        return function
+    def _grade_batch(
+        self, texts: list[str], rows: list[Row], log_metric: Callable[[str, float], None] | None
+    ) -> None:
+        started = time.perf_counter()
+        timeouts_before = COUNTS["timeouts"]
+        self._last_grades = self._task.grade_batch(texts, rows)
+        self._last_batch = (texts, rows)
 
-    def shaped(score: Callable[[str], float]) -> Callable[[str, Grade], float]:
-        return lambda text, grade: score(text) if every or not grade.answer else 0.0
+        failed = [grade.answer is None for grade in self._last_grades]
+        if log_metric is not None:
+            log_metric("grading/unscorable", sum(failed) / max(1, len(failed)))
+            log_metric("grading/timeouts", COUNTS["timeouts"] - timeouts_before)
+            log_metric("grading/seconds", time.perf_counter() - started)
+        self._watch.record(failed)
 
-    return [
-        reward("correctness", lambda text, grade: float(bool(grade.answer))),
-        reward("format", shaped(_form_score)),
-        reward("tags", shaped(_tag_score)),
-    ]
+
+def paper_rewards(task: Task, form: str) -> list[RewardFunction]:
+    """The three reward functions of `Task.rewards`, which grade every batch once between them."""
+    check_choice("form", form, FORMS)
+    grader = _BatchGrader(task)
+
+    def gets_form_rewards(grade: Grade) -> bool:
+        return form == "every" or not grade.answer
+
+    def correctness(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        return [
+            None if grade.answer is None else float(grade.answer)
+            for _, grade in grader.grade(completions, columns)
+        ]
+
+    def format(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        return form_rewards(_form_score, completions, columns)
+
+    def tags(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        return form_rewards(_tag_score, completions, columns)
+
+    def form_rewards(
+        score: Callable[[str], float], completions: Sequence[Any], columns: Mapping[str, Any]
+    ) -> list[float | None]:
+        rewards: list[float | None] = []
+        for text, grade in grader.grade(completions, columns):
+            if grade.answer is None:
+                rewards.append(None)
+            else:
+                rewards.append(score(text) if gets_form_rewards(grade) else 0.0)
+        return rewards
+
+    # TRL logs each by its function's name.
+    return [correctness, format, tags]
 
 
 def _form_score(text: str) -> float:
+    """Up to 0.1, and 0.001 less for each character outside the form."""
     span = format_span(text)
-    return max(0.0, 0.1 - 0.001 * (len(text) - (span[1] - span[0]))) if span else 0.0
+    if span is None:
+        return 0.0
+    start, end = span
+    outside = len(text) - (end - start)
+    return max(0.0, 0.1 - 0.001 * outside)
 
 
 def _tag_score(text: str) -> float:
+    """0.025 for each of the four tags that occurs exactly once."""
     return 0.025 * sum(text.count(tag) == 1 for tag in TAGS)

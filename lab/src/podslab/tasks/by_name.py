@@ -34,9 +34,10 @@ def get_task(name: str, **options: Any) -> Task:
         InvalidInputError: options that the task does not have; a file of yours with a mistake.
     """
     cls = task_class(name)
+    signature = inspect.signature(cls)
     argument = name.partition(":")[2]
     positional = [argument] if argument and not name.endswith(".py") else []
-    signature = inspect.signature(cls)
+
     try:
         signature.bind(*positional, **options)
         return cls(*positional, **options)
@@ -56,6 +57,7 @@ def task_class(name: str) -> type[Task]:
             " './mytask.py'"
         )
         raise UnknownNameError(f"unknown task {name!r}; {suggestion(base, TASKS, all_of_them)}")
+
     module, _, attribute = TASKS[base].partition(":")
     cls: type[Task] = getattr(import_module_or_file(module), attribute)
     return cls
@@ -70,16 +72,20 @@ def _class_in(path: str) -> type[Task]:
             names the file, and the line if there is one.
     """
     module = import_module_or_file(path)
-    classes = [value for value in vars(module).values() if inspect.isclass(value)]
-    tasks: list[type[Task]] = [cls for cls in classes if issubclass(cls, Task)]
-    own = [cls for cls in tasks if cls.__module__ == module.__name__]
-    whole = [cls for cls in own if not inspect.isabstract(cls)]
+    whole: list[type[Task]] = []
+    for value in vars(module).values():
+        is_task = inspect.isclass(value) and issubclass(value, Task)
+        # Neither imported, nor the base of another.
+        if is_task and value.__module__ == module.__name__ and not inspect.isabstract(value):
+            whole.append(value)
+
     if len(whole) != 1 or not hasattr(whole[0], "name"):
         names = ", ".join(cls.__name__ for cls in whole) or "none"
         raise InvalidInputError(
             f"{path} must define exactly one subclass of podslab.tasks.Task, with name, load and"
             f" grade; it has {names}"
         )
+
     (cls,) = whole
     methods = ("load", "grade", "grade_batch", "prompt", "gold_completion", "examples")
     guarded = {name: _guarded(cls, name, path) for name in methods}

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from podslab.grading.extract import answer_tag
-from podslab.grading.pool import usable_cores
-from podslab.grading.sandbox import Limits, check_sandbox, run_in_sandbox
+from podsgrading.extract import answer_tag
+from podsgrading.pool import usable_cores
+from podsgrading.sandbox import Limits, check_sandbox, run_in_sandbox
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError
@@ -16,8 +16,9 @@ from podsrl.errors import InvalidInputError
 #: Longer code is no answer.
 MAX_CODE = 50_000
 _OPENED = r"^[ \t]{0,9}```[a-zA-Z0-9+{}.]{0,20}[ \t]{0,9}\n"
+#: A fenced block; and one whose last line of code ends with the fence.
 _FENCE = re.compile(_OPENED + r"(.*?)^[ \t]{0,9}```", re.S | re.M)
-_CLOSED_LATE = re.compile(_OPENED + r"(.*?)```[ \t]{0,9}$", re.S | re.M)  # at the end of a line
+_CLOSED_LATE = re.compile(_OPENED + r"(.*?)```[ \t]{0,9}$", re.S | re.M)
 _FUTURE = re.compile(r"^from __future__ import [\w, ]+$", re.M)
 _DEFINES = re.compile(r"^(?:async )?(?:def|class) |^\w+(?::[^=\n]*)? = lambda\b", re.M)
 #: The published split of MBPP's one file, by task_id (first, last).
@@ -54,6 +55,7 @@ class Code(Task):
                 raise InvalidInputError(f"{name} must be a whole number from 1; got {value!r}")
         if not seconds > 0:
             raise InvalidInputError(f"seconds must be above 0; got {seconds!r}")
+
         check_sandbox()
         self._limits = Limits(seconds=seconds, cpu=cpu_seconds, memory=memory_mb << 20)
 
@@ -80,28 +82,33 @@ class Code(Task):
         self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[Grade]:
         """As many sandboxes at a time as there are cores; equal programs run once."""
-        codes = [extract_code(text) for text in completions]
-        pairs = [
-            None if code is None else (_program(code, row), str(row["tests"]))
-            for code, row in zip(codes, rows, strict=True)
-        ]
-        different = list(dict.fromkeys(filter(None, pairs)))
+        jobs: list[tuple[str, str] | None] = []  # a program and its tests
+        for text, row in zip(completions, rows, strict=True):
+            code = extract_code(text)
+            jobs.append(None if code is None else (_program(code, row), str(row["tests"])))
+
+        different = list(dict.fromkeys(job for job in jobs if job is not None))
         with ThreadPoolExecutor(usable_cores()) as threads:
-            done = threads.map(lambda pair: self._run(*pair), different)
-            answers: dict[Any, bool | None] = dict(zip(different, done, strict=True))
+            verdicts = dict(zip(different, threads.map(self._passes, different), strict=True))
+
         return [
-            Grade(answers.get(pair, False), in_format(text))
-            for pair, text in zip(pairs, completions, strict=True)
+            Grade(False if job is None else verdicts[job], in_format(text))
+            for job, text in zip(jobs, completions, strict=True)
         ]
 
-    def _run(self, program: str, tests: str) -> bool | None:
+    def _passes(self, job: tuple[str, str]) -> bool | None:
+        """Does the program pass its tests? None if the sandbox itself failed."""
+        program, tests = job
         result = run_in_sandbox(program, tests, self._limits)
         return None if result.status == "broken" else result.status == "passed"
 
 
 def _program(code: str, row: Mapping[str, Any]) -> str:
-    first = "\n".join(_FUTURE.findall(code))  # Python wants these before all else
-    return f"{first}\n{row.get('setup') or ''}\n{_FUTURE.sub('', code)}"
+    """The code, after what its tests need."""
+    future_imports = "\n".join(_FUTURE.findall(code))  # Python wants these before all else
+    rest = _FUTURE.sub("", code)
+    setup = row.get("setup") or ""
+    return f"{future_imports}\n{setup}\n{rest}"
 
 
 def extract_code(completion: str) -> str | None:
@@ -117,19 +124,23 @@ def extract_code(completion: str) -> str | None:
     True
     """
     tag = answer_tag(completion)
-    rest = completion.rpartition("</think>")[2].partition("<think>")[0]
-    text = rest if tag is None else tag
+    after_thought = completion.rpartition("</think>")[2].partition("<think>")[0]
+    text = after_thought if tag is None else tag
     if len(text) > 4 * MAX_CODE:
         return None
+
     text = text.replace("\r\n", "\n") + "\n"
-    found = _FENCE.findall(text) or _CLOSED_LATE.findall(text)
-    blocks = [textwrap.dedent(block) if block[:1].isspace() else block for block in found]
+    fenced = _FENCE.findall(text) or _CLOSED_LATE.findall(text)
+    # A block in a list is indented as a whole.
+    blocks = [textwrap.dedent(block) if block[:1].isspace() else block for block in fenced]
     defining = [block for block in blocks if _DEFINES.search(block)]
+
     code = (defining or blocks)[-1] if blocks else tag
     return code if code and len(code) <= MAX_CODE else None
 
 
 def _from_file(split: str, path: str) -> list[Row]:
+    """The rows of a split, from a file of its own or from MBPP's one file."""
     file = find_file(path, [f"{split}.jsonl", "mbpp.jsonl"])
     rows: list[Row] = list(read_jsonl(file, required=("code", "test_list")))
     if file.name == "mbpp.jsonl":
@@ -144,6 +155,7 @@ def _row(row: Mapping[str, Any], where: str) -> Row:
     text = row.get("text") or row.get("prompt")
     if not text or not row.get("code") or not row.get("test_list"):
         raise InvalidInputError(f"{where}: no field 'text', 'code' or 'test_list'")
+
     tests = [str(test) for test in row["test_list"]]
     setup = row.get("test_setup_code") or "\n".join(row.get("test_imports") or ())
     return {

@@ -26,25 +26,38 @@ def read_jsonl(path: str | Path, required: Iterable[str] = ()) -> list[FileRow]:
     path = Path(path).expanduser()
     if not path.is_file():
         raise InvalidInputError(f"no file {path}")
+
     required = tuple(required)
-    rows = []
+    rows: list[FileRow] = []
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except ValueError as error:  # broken JSON, or bytes that are not UTF-8
-                raise InvalidInputError(f"{path}, line {number}: not JSON ({error})") from error
-            if not isinstance(row, dict):
-                raise InvalidInputError(f"{path}, line {number}: not a JSON object")
-            for field in required:
-                if row.get(field) in (None, ""):
-                    raise InvalidInputError(f"{path}, line {number}: no field {field!r}")
-            rows.append(FileRow(row, number))
+            if line.strip():
+                row = _parsed(line, is_first=number == 1, where=f"{path}, line {number}")
+                _check_fields(row, required, where=f"{path}, line {number}")
+                rows.append(FileRow(row, number))
+
     if not rows:
         raise InvalidInputError(f"{path}: the dataset is empty")
     return rows
+
+
+def _parsed(line: bytes, *, is_first: bool, where: str) -> dict[str, Any]:
+    """The object of one line; the first may begin with a byte-order mark."""
+    encoding = "utf-8-sig" if is_first else "utf-8"
+    try:
+        row = json.loads(line.decode(encoding))
+    except ValueError as error:  # broken JSON, or bytes that are not UTF-8
+        raise InvalidInputError(f"{where}: not JSON ({error})") from error
+
+    if not isinstance(row, dict):
+        raise InvalidInputError(f"{where}: not a JSON object")
+    return row
+
+
+def _check_fields(row: dict[str, Any], required: Iterable[str], *, where: str) -> None:
+    for field in required:
+        if row.get(field) in (None, ""):
+            raise InvalidInputError(f"{where}: no field {field!r}")
 
 
 def find_file(path: str | Path, names: Iterable[str]) -> Path:
@@ -56,6 +69,7 @@ def find_file(path: str | Path, names: Iterable[str]) -> Path:
     path = Path(path).expanduser()
     if path.is_file():
         return path
+
     names = list(names)
     for name in names:
         if (path / name).is_file():
@@ -80,6 +94,7 @@ def load_from_hub(name: str, split: str, config: str | None = None) -> Iterable[
             f" ({type(error).__name__}: {reason})"
             "; give a local copy with --data_path (path= in Python)"
         ) from error
+
     if len(rows) == 0:
         raise InvalidInputError(f"the dataset {name!r} ({split}) is empty")
     return rows

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from podslab.grading.extract import answers_to_compare
-from podslab.grading.math.numbers import read_number, states_number
+from podsgrading.extract import answers_to_compare
+from podsgrading.math.numbers import read_number, states_number
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError
@@ -40,27 +40,38 @@ class GSM8K(Task):
         """Rows with `question`, `answer` (the number, as written) and `solution`."""
         check_choice("split", split, self.splits)
         if path is None:
-            hub = enumerate(load_from_hub("openai/gsm8k", split, config="main"))
-            return [_row(row, f"openai/gsm8k, {split}, row {number}") for number, row in hub]
+            hub_rows = load_from_hub("openai/gsm8k", split, config="main")
+            return [
+                _row(row, f"openai/gsm8k, {split}, row {number}")
+                for number, row in enumerate(hub_rows)
+            ]
+
         file = find_file(path, [f"{split}.jsonl"])
         rows = read_jsonl(file, required=("question", "answer"))
         return [_row(row, f"{file}, line {row.line}") for row in rows]
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Compare numbers, exactly; a gold answer may still have its solution before "####"."""
-        gold = read_number(str(row["answer"]).rpartition("####")[2], prose=True)
+        is_formed = in_format(completion, self.mode)
+        gold = read_number(_after_hashes(str(row["answer"])), prose=True)
         if gold is None:
-            return Grade(None, in_format(completion, self.mode))
-        texts = answers_to_compare(completion, self.mode)
-        right = any(states_number(gold, text, prose=True) for text in texts)
-        return Grade(right, in_format(completion, self.mode))
+            return Grade(None, is_formed)
+
+        answers = answers_to_compare(completion, self.mode)
+        is_right = any(states_number(gold, answer, prose=True) for answer in answers)
+        return Grade(is_right, is_formed)
+
+
+def _after_hashes(solution: str) -> str:
+    return solution.rpartition("####")[2].strip()
 
 
 def _row(row: Mapping[str, Any], where: str) -> Row:
+    """The row of one problem; `where` says in a message where it stands."""
     solution = str(row["answer"])
     if "####" not in solution:
         raise InvalidInputError(f"{where}: the field 'answer' has no '#### <number>' at its end")
-    answer = solution.rpartition("####")[2].strip()
+    answer = _after_hashes(solution)
     if read_number(answer, prose=True) is None:
         raise InvalidInputError(f"{where}: the gold answer {answer!r} is not a number")
     return {"question": str(row["question"]), "answer": answer, "solution": solution}

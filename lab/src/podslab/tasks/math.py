@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from podslab.grading.extract import answers_to_compare, last_boxes
-from podslab.grading.math.answers import grade_answers
-from podslab.grading.pool import shared_pool
+from podsgrading.extract import answers_to_compare, last_boxes
+from podsgrading.math.answers import grade_answers
+from podsgrading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError
@@ -64,6 +64,7 @@ class Math(Task):
         if path is not None:
             file = _find(path, split)
             return [_row(row, f"{file}, line {row.line}") for row in read_jsonl(file)]
+
         if split in _HUB:
             rows = load_from_hub(*_HUB[split])
         else:
@@ -73,46 +74,60 @@ class Math(Task):
         return [_row(row, f"{split}, row {number}") for number, row in enumerate(rows)]
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Compare the declared answer with the gold answer; see `podslab.grading.math.answers`."""
+        """Compare the declared answer with the gold answer; see `podsgrading.math.answers`."""
         return self.grade_batch([completion], [row])[0]
 
     def grade_batch(
         self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[Grade]:
         """Grade a batch, in parallel and without repeating equal pairs."""
-        candidates = [answers_to_compare(text, self.mode) for text in completions]
-        pairs = [
-            (str(row["answer"]), candidate, str(row.get("question") or row.get("problem") or ""))
-            for texts, row in zip(candidates, rows, strict=True)
-            for candidate in texts
-        ]
-        pool = shared_pool(self.deadline, "podslab.grading.math.warm")
-        verdicts = iter(grade_answers(pairs, pool))
-        right = [_any(list(itertools.islice(verdicts, len(texts)))) for texts in candidates]
-        formed = [in_format(completion, self.mode) for completion in completions]
-        return [Grade(*both) for both in zip(right, formed, strict=True)]
+        answers_of_completions = [answers_to_compare(text, self.mode) for text in completions]
+
+        cases: list[tuple[str, str, str]] = []
+        for answers, row in zip(answers_of_completions, rows, strict=True):
+            gold = str(row["answer"])
+            question = str(row.get("question") or row.get("problem") or "")
+            cases += [(gold, answer, question) for answer in answers]
+        pool = shared_pool(self.deadline, "podsgrading.math.warm")
+        verdicts = iter(grade_answers(cases, pool))
+
+        grades: list[Grade] = []
+        for completion, answers in zip(completions, answers_of_completions, strict=True):
+            own_verdicts = list(itertools.islice(verdicts, len(answers)))
+            grades.append(Grade(_any(own_verdicts), in_format(completion, self.mode)))
+        return grades
 
 
 def _any(verdicts: list[bool | None]) -> bool | None:
     """True if one is right; None if none is and one could not be graded."""
-    return True if True in verdicts else None if None in verdicts else False
+    if True in verdicts:
+        return True
+    return None if None in verdicts else False
 
 
 def _find(path: str, split: str) -> Path:
-    # a folder with a file to train on holds MATH itself, whose test.jsonl is another set
-    own = split in _HUB and not (Path(path).expanduser() / "train.jsonl").is_file()
-    return find_file(path, [*_FILES[split], *["test.jsonl"] * own])
+    """The file of a split, in a folder as its authors publish it."""
+    names = list(_FILES[split])
+    # A folder with a file to train on holds MATH itself, whose test.jsonl is another set.
+    holds_math = (Path(path).expanduser() / "train.jsonl").is_file()
+    if split in _HUB and not holds_math:
+        names.append("test.jsonl")
+    return find_file(path, names)
 
 
 def _row(row: Mapping[str, Any], where: str) -> Row:
+    """The row of one problem; `where` says in a message where it stands."""
     question = row.get("problem") or row.get("question")
     answer = row.get("answer")
     if answer is None and row.get("solution"):
         answer = last_boxes(str(row["solution"]))
+    # AMC 2023 has its integers as floats, 27.0.
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
+
     for field, value in (("problem", question), ("answer", answer)):
         if value in (None, ""):
             raise InvalidInputError(f"{where}: no field {field!r}")
-    kept = {key: row[key] for key in ("solution", "subject", "level") if key in row}
-    return {"question": str(question), "answer": str(answer), **kept}
+
+    others = {key: row[key] for key in ("solution", "subject", "level") if key in row}
+    return {"question": str(question), "answer": str(answer), **others}

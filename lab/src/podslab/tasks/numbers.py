@@ -1,6 +1,5 @@
 """Questions whose answer is one small number: what a small pretrained model learns in minutes."""
 
-import itertools
 import random
 import re
 import zlib
@@ -36,7 +35,8 @@ class Numbers(Task):
     example_wrong = "7 x 8 is 56"
 
     def __init__(self, seed: int = 0, train_size: int = 4096, kind: str | None = None) -> None:
-        self.seed, self.kinds = seed, (check_choice("kind", kind, KINDS),) if kind else KINDS
+        self.seed = seed
+        self.kinds = (check_choice("kind", kind, KINDS),) if kind else KINDS
         self.sizes = {"train": train_size, "test": 512}
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
@@ -44,15 +44,19 @@ class Numbers(Task):
         check_choice("split", split, self.splits)
         if path is not None:
             raise InvalidInputError("numbers makes its questions up: leave --data_path out")
+
         rng = random.Random(f"{self.seed} {split}")
-        made = (question(rng, self.kinds) for _ in itertools.count())
-        in_split = (row for row in made if _held_out(row) == (split == "test"))
-        return list(itertools.islice(in_split, self.sizes[split]))
+        rows: list[Row] = []
+        while len(rows) < self.sizes[split]:
+            row = question(rng, self.kinds)
+            if _is_held_out(row) == (split == "test"):
+                rows.append(row)
+        return rows
 
     def prompt(self, row: Mapping[str, Any]) -> Messages:
         """The question; an empty system prompt keeps a model's own long one out."""
-        said = f"{row['question']} Answer with the number only."
-        return [{"role": "system", "content": ""}, {"role": "user", "content": said}]
+        request = f"{row['question']} Answer with the number only."
+        return [{"role": "system", "content": ""}, {"role": "user", "content": request}]
 
     def gold_completion(self, row: Mapping[str, Any]) -> str:
         """The number."""
@@ -61,10 +65,12 @@ class Numbers(Task):
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Right is exactly one number, the right one."""
         numbers = _NUMBER.findall(completion)
-        return Grade(numbers == [str(row["answer"])], bool(_FORM.fullmatch(completion)))
+        is_right = numbers == [str(row["answer"])]
+        is_formed = _FORM.fullmatch(completion) is not None
+        return Grade(is_right, is_formed)
 
 
-def _held_out(row: Row) -> bool:
+def _is_held_out(row: Row) -> bool:
     """One question in four, whatever the seed and the order of its numbers."""
     words = sorted(re.findall(r"\w+", row["question"]))
     return zlib.crc32(" ".join(words).encode()) % 4 == 0
@@ -73,16 +79,22 @@ def _held_out(row: Row) -> bool:
 def question(rng: random.Random, kinds: Sequence[str] = KINDS) -> Row:
     """A question of one of these kinds, and its answer."""
     kind = kinds[rng.randrange(len(kinds))]
-    a, b = rng.randint(2, 9), rng.randint(2, 9)
+    a = rng.randint(2, 9)
+    b = rng.randint(2, 9)
+
     if kind == "sum":
-        asked, answer = f"What is {a} + {b}?", a + b
+        text = f"What is {a} + {b}?"
+        answer = a + b
     elif kind == "product":
-        asked, answer = f"What is {a} x {b}?", a * b
+        text = f"What is {a} x {b}?"
+        answer = a * b
     elif kind == "larger":
         a, b = rng.sample(range(10, 100), 2)
-        asked, answer = f"Which number is larger, {a} or {b}?", max(a, b)
+        text = f"Which number is larger, {a} or {b}?"
+        answer = max(a, b)
     else:
         four = rng.sample(range(10, 100), 4)
-        asked = f"Which is the largest of these numbers: {', '.join(map(str, four))}?"
+        text = f"Which is the largest of these numbers: {', '.join(map(str, four))}?"
         answer = max(four)
-    return {"question": asked, "answer": str(answer)}
+
+    return {"question": text, "answer": str(answer)}

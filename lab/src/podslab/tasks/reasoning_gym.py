@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from podslab.grading.extract import answer_tag, declared_answer, unwrapped
-from podslab.grading.pool import shared_pool
+from podsgrading.extract import answer_tag, declared_answer, unwrapped
+from podsgrading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError
 
@@ -84,12 +84,16 @@ class ReasoningGym(Task):
     ) -> None:
         if size < 5:
             raise InvalidInputError(f"size must be at least 5; got {size}")
-        self._dataset, self._size, self._seed, self._deadline = dataset, size, seed, deadline
+        self._dataset = dataset
+        self._size = size
+        self._seed = seed
+        self._deadline = deadline
         try:
             options = json.loads(config) if isinstance(config, str) else dict(config)
             self._config = json.dumps(options, sort_keys=True)
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"config must be JSON; got {config!r} ({error})") from error
+
         _make(dataset, self._config, 1, seed)  # its name and options are right, or say so now
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
@@ -99,8 +103,9 @@ class ReasoningGym(Task):
             raise InvalidInputError("reasoning_gym generates its problems; leave --data_path out")
         if split == "train":
             return list(self._train)
-        trained = {row["question"] for row in self._train}
-        rows = [row for row in self._generate(split) if row["question"] not in trained]
+
+        trained_on = {row["question"] for row in self._train}
+        rows = [row for row in self._generate(split) if row["question"] not in trained_on]
         if not rows:
             raise InvalidInputError(
                 f"{self._dataset} has too few different problems for {self._size}: every test"
@@ -130,30 +135,45 @@ class ReasoningGym(Task):
         """
         answers = [answer_tag(text) or declared_answer(text) or "" for text in completions]
         scores = self._scores(answers, rows)
-        for place, (answer, score) in enumerate(zip(answers, scores, strict=True)):
-            plain = unwrapped(answer)
-            refused = score is not None and score < _RIGHT
-            answers[place] = plain if refused and plain != answer.strip() else ""
-        again = self._scores(answers, rows)
-        grades = []
-        for asked, new, old, text in zip(answers, again, scores, completions, strict=True):
-            score = new if asked else old
-            grades.append(Grade(None if score is None else score > _RIGHT, in_format(text)))
-        return grades
+
+        plain_answers = [unwrapped(answer) for answer in answers]
+        again: list[int] = []  # the places that are asked about again
+        for place, score in enumerate(scores):
+            is_refused = score is not None and score < _RIGHT
+            is_wrapped = plain_answers[place] not in ("", answers[place].strip())
+            if is_refused and is_wrapped:
+                again.append(place)
+
+        plain_scores = self._scores(
+            [plain_answers[place] for place in again], [rows[place] for place in again]
+        )
+        for place, score in zip(again, plain_scores, strict=True):
+            scores[place] = score
+
+        return [
+            Grade(None if score is None else score > _RIGHT, in_format(text))
+            for score, text in zip(scores, completions, strict=True)
+        ]
 
     def _scores(
         self, answers: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[float | None]:
         """The verifier's scores; no answer, and one that is too long, have 0."""
-        items = [
-            (row["dataset"], row["config"], row["problem"], answer)
-            for answer, row in zip(answers, rows, strict=True)
-            if 0 < len(answer) <= _MAX_VERIFIED
-        ]
-        found = iter(shared_pool(self._deadline, "reasoning_gym").run(_FUNCTION, items))
-        return [next(found) if 0 < len(answer) <= _MAX_VERIFIED else 0.0 for answer in answers]
+        verified: list[int] = []
+        calls: list[tuple[str, str, str, str]] = []
+        for place, (answer, row) in enumerate(zip(answers, rows, strict=True)):
+            if 0 < len(answer) <= _MAX_VERIFIED:
+                verified.append(place)
+                calls.append((row["dataset"], row["config"], row["problem"], answer))
+
+        scores: list[float | None] = [0.0] * len(answers)
+        pool = shared_pool(self._deadline, "reasoning_gym")
+        for place, score in zip(verified, pool.run(_FUNCTION, calls), strict=True):
+            scores[place] = score
+        return scores
 
     def _generate(self, split: str) -> list[Row]:
+        """The rows of a split, with some questions of the other one among them."""
         size = self._size if split == "train" else self._size // 5
         seed = self._seed + _SEED_OF_SPLIT[split]
         return [
@@ -170,31 +190,53 @@ class ReasoningGym(Task):
 
 def score(dataset: str, config: str, problem: str, answer: str) -> float:
     """The verifier's score of an answer to a problem that `ReasoningGym.load` made."""
-    entry = ast.literal_eval(problem)
-    if "index" in entry:
-        problems = _make(dataset, config, entry["index"] + 1, entry["seed"])
-        if problems[entry["index"]]["question"] != entry["question"]:
-            raise InvalidInputError(f"{dataset} makes another problem than when it was loaded")
-        entry = problems[entry["index"]]
+    entry = _entry(dataset, config, problem)
     if dataset in PARSED and not _FORMULA.fullmatch(answer):
         return 0.0
-    if dataset in EVALUATED:  # a module's own name stands before the built-in one
-        vars(sys.modules[_classes()[dataset][0].__module__])["eval"] = ast.literal_eval
+    if dataset in EVALUATED:
+        _forbid_eval(dataset)
+
     try:
-        found = float(_make(dataset, config, 1, 0).score_answer(answer, entry))
-        return found if dataset not in CHECKED or CHECKED[dataset](answer, entry) else 0.0
+        verifier_score = float(_make(dataset, config, 1, 0).score_answer(answer, entry))
+        is_answer = dataset not in CHECKED or CHECKED[dataset](answer, entry)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return 0.0  # it is no answer of the right kind
+    return verifier_score if is_answer else 0.0
+
+
+def _entry(dataset: str, config: str, problem: str) -> Any:
+    """reasoning-gym's own entry of a problem, from what `_as_text` made of it."""
+    entry = ast.literal_eval(problem)
+    if "index" not in entry:
+        return entry
+
+    made_again = _make(dataset, config, entry["index"] + 1, entry["seed"])[entry["index"]]
+    if made_again["question"] != entry["question"]:
+        raise InvalidInputError(f"{dataset} makes another problem than when it was loaded")
+    return made_again
+
+
+def _forbid_eval(dataset: str) -> None:
+    """Let a verifier read literals where it calls `eval`, in this process.
+
+    A module's own name stands before the built-in one.
+    """
+    cls, _ = _classes()[dataset]
+    vars(sys.modules[cls.__module__])["eval"] = ast.literal_eval
 
 
 def _makes_24(text: str, numbers: Sequence[int]) -> bool:
+    """Does it use each of the four numbers once, and is it worth 24?"""
     from sympy.parsing.sympy_parser import parse_expr
 
     used = sorted(map(int, re.findall("[0-9]+", text)))
-    return _arithmetic(text) and used == sorted(numbers) and bool(parse_expr(text.strip()) == 24)
+    if not _arithmetic(text) or used != sorted(numbers):
+        return False
+    return bool(parse_expr(text.strip()) == 24)
 
 
 def _arithmetic(text: str) -> bool:
+    """Numbers, brackets and the four operations: neither powers nor whole division."""
     return re.fullmatch(r"(?:(?!\*\*|//)[0-9\s+*/()-])+", text) is not None
 
 
@@ -214,14 +256,17 @@ def _as_text(entry: dict[str, Any], index: int, seed: int) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _make(dataset: str, config: str, size: int, seed: int) -> Any:
-    if dataset not in (names := _classes()):
+    names = _classes()
+    if dataset not in names:
         raise UnknownNameError(
             f"reasoning-gym has no dataset {dataset!r}; it has {', '.join(sorted(names))}"
         )
+
     from reasoning_gym.factory import create_dataset
 
+    options = {**json.loads(config), "size": size, "seed": seed}
     try:
-        return create_dataset(dataset, **{**json.loads(config), "size": size, "seed": seed})
+        return create_dataset(dataset, **options)
     except (AttributeError, TypeError, ValueError, AssertionError) as error:
         raise InvalidInputError(f"reasoning-gym's {dataset} with {config}: {error}") from error
 

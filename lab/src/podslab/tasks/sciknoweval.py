@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from podslab.grading.equations import NotAnEquationError, balances
-from podslab.grading.extract import declared_answer
-from podslab.grading.multiple_choice import read_choice
+from podsgrading.equations import NotAnEquationError, balances
+from podsgrading.extract import declared_answer
+from podsgrading.multiple_choice import read_choice
 from podslab.tasks.base import Grade, Messages, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError
@@ -54,29 +54,29 @@ class SciKnowEval(Task):
     example_wrong = "<think>\n2 N\n</think>\n<answer>\nBa(NO3)2 + H2SO4 = BaSO4 + HNO3\n</answer>"
 
     def __init__(self, subtask: str = "all") -> None:
-        self.subtasks = (
-            SUBTASKS if subtask == "all" else (check_choice("subtask", subtask, SUBTASKS),)
-        )
+        self.subtasks: tuple[str, ...] = SUBTASKS
+        if subtask != "all":
+            self.subtasks = (check_choice("subtask", subtask, SUBTASKS),)
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
         """Rows with `question`, `answer` (a letter or an equation), `choices` and `subtask`."""
         check_choice("split", split, self.splits)
-        rows = list(self._from_hub() if path is None else self._from_files(Path(path).expanduser()))
-        kept = [row for row in rows if _is_for_testing(row) == (split == "test")]
-        if not kept:
+        all_rows = self._from_hub() if path is None else self._from_files(Path(path).expanduser())
+        rows = [row for row in all_rows if _is_for_testing(row) == (split == "test")]
+        if not rows:
             raise InvalidInputError(f"no row of {path or 'the dataset'} is in the split {split!r}")
-        return kept
+        return rows
 
     def prompt(self, row: Mapping[str, Any]) -> Messages:
         """Asks for a letter, or for an equation."""
-        end = _CHOICE_PROMPT if row.get("choices") else _EQUATION_PROMPT
-        return super().prompt({"question": f"{row['question']}{end}"})
+        request = _CHOICE_PROMPT if row.get("choices") else _EQUATION_PROMPT
+        return super().prompt({"question": f"{row['question']}{request}"})
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """A letter (or its option's text), or an equation that balances atoms and charge."""
         answer = declared_answer(completion)
-        right = False if answer is None else _is_right(answer, row)
-        return Grade(right, in_format(completion))
+        is_right = False if answer is None else _is_right(answer, row)
+        return Grade(is_right, in_format(completion))
 
     def _from_files(self, path: Path) -> Iterable[Row]:
         files = [path] if path.is_file() else [path / f"{name}.jsonl" for name in self.subtasks]
@@ -85,40 +85,53 @@ class SciKnowEval(Task):
             raise InvalidInputError(
                 f"{path} is no file, and no folder with {' or '.join(self.subtasks)} (.jsonl)"
             )
+
         for file in files:
             for row in read_jsonl(file, required=("question",)):
                 yield _row(row, f"{file}, line {row.line}")
 
     def _from_hub(self) -> Iterable[Row]:
         for number, row in enumerate(load_from_hub("hicai-zju/SciKnowEval", "test")):
-            details = row.get("details") or {}
-            if row.get("domain") != "Chemistry" or details.get("level") != "L3":
+            level = (row.get("details") or {}).get("level")
+            if row.get("domain") != "Chemistry" or level != "L3":
                 continue
-            made = _row(row, f"hicai-zju/SciKnowEval, row {number}")
-            if made["subtask"] in self.subtasks:
-                yield made
+            own_row = _row(row, f"hicai-zju/SciKnowEval, row {number}")
+            if own_row["subtask"] in self.subtasks:
+                yield own_row
 
 
 def _row(row: Mapping[str, Any], where: str) -> Row:
+    """The row of one question, with its options; `where` says in a message where it stands."""
     choices = row.get("choices") or {}
-    texts, labels = list(choices.get("text", ())), list(choices.get("label", ()))
+    texts = list(choices.get("text", ()))
+    labels = list(choices.get("label", ()))
     answer = row.get("answerKey") or row.get("answer")
     if not answer:
         raise InvalidInputError(f"{where}: no field 'answer' or 'answerKey'")
     if texts and (answer not in labels or len(labels) != len(texts)):
         raise InvalidInputError(f"{where}: the answer {answer!r} is no label of {labels}")
+
     options = "".join(f"\n{label}) {text}" for label, text in zip(labels, texts, strict=False))
     subtask = (row.get("details") or {}).get("task", "")
     if subtask == "molecular_property_prediction":  # the published rows' name is not the file's
         subtask = "molecular_property_calculation"
-    question = f"{row['question']}{options}"
-    return {"question": question, "answer": str(answer), "choices": texts, "subtask": subtask}
+
+    return {
+        "question": f"{row['question']}{options}",
+        "answer": str(answer),
+        "choices": texts,
+        "subtask": subtask,
+    }
 
 
 def _is_right(answer: str, row: Mapping[str, Any]) -> bool | None:
-    gold, choices = str(row["answer"]), row.get("choices")
+    """Is the answer the right option, or a balanced equation of the same reaction?"""
+    gold = str(row["answer"])
+    choices = row.get("choices")
     if choices:
-        return read_choice(answer, "ABCDEFGHIJ"[: len(choices)], choices) == gold
+        labels = "ABCDEFGHIJ"[: len(choices)]
+        return read_choice(answer, labels, choices) == gold
+
     if "".join(answer.split()) == "".join(gold.split()):
         return True
     try:
@@ -128,4 +141,5 @@ def _is_right(answer: str, row: Mapping[str, Any]) -> bool | None:
 
 
 def _is_for_testing(row: Row) -> bool:
-    return hashlib.sha256(row["question"].encode()).digest()[0] % 5 == 0
+    first_byte = hashlib.sha256(row["question"].encode()).digest()[0]
+    return first_byte % 5 == 0

@@ -21,15 +21,19 @@ def verl_compute_score(task: str, **options: Any) -> Callable[..., dict[str, flo
     >>> verl_compute_score("gsm8k")("openai/gsm8k", "<answer>72</answer>", "72", None)["score"]
     1.0
     """
-    found = get_task(task, **options)
+    grader = get_task(task, **options)
 
     def compute_score(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **_: Any
     ) -> dict[str, float]:
-        grade = found.grade(solution_str, _row(ground_truth, extra_info))
-        right, unscorable = float(bool(grade.answer)), float(grade.answer is None)
-        form = float(grade.format)
-        return {"score": right, "acc": right, "format": form, "unscorable": unscorable}
+        grade = grader.grade(solution_str, _row(ground_truth, extra_info))
+        right = float(grade.answer is True)
+        return {
+            "score": right,
+            "acc": right,
+            "format": float(grade.format),
+            "unscorable": float(grade.answer is None),
+        }
 
     return compute_score
 
@@ -40,25 +44,31 @@ def slime_reward(task: str, **options: Any) -> Callable[..., Any]:
     The sample's `label` is the gold answer (or the row), its `metadata` is merged into the row. An
     unscorable sample gets 0.0 and metadata["unscorable"] = True.
     """
-    found = get_task(task, **options)
+    grader = get_task(task, **options)
 
     async def reward(args: Any, sample: Any, **_: Any) -> Any:
-        samples = sample if isinstance(sample, list) else [sample]
-        rows = [_row(one.label, one.metadata) for one in samples]
-        texts = [one.response for one in samples]
-        grades = await asyncio.to_thread(found.grade_batch, texts, rows)
-        for one, grade in zip(samples, grades, strict=True):
-            if grade.answer is None and isinstance(one.metadata, dict):
-                one.metadata["unscorable"] = True
-        rewards = [float(bool(grade.answer)) for grade in grades]
+        batch = sample if isinstance(sample, list) else [sample]
+        texts = [member.response for member in batch]
+        rows = [_row(member.label, member.metadata) for member in batch]
+        # In a thread: slime's event loop generates meanwhile.
+        grades = await asyncio.to_thread(grader.grade_batch, texts, rows)
+
+        for member, grade in zip(batch, grades, strict=True):
+            if grade.answer is None and isinstance(member.metadata, dict):
+                member.metadata["unscorable"] = True
+
+        rewards = [float(grade.answer is True) for grade in grades]
         return rewards if isinstance(sample, list) else rewards[0]
 
     return reward
 
 
 def _row(gold: Any, extra: Any) -> Row:
+    """A row of the extra columns and of the gold answer, or of the row that stands in its place."""
     row = dict(extra) if isinstance(extra, Mapping) else {}
     if isinstance(gold, str) and gold.startswith("{") and gold != "{}":
         with contextlib.suppress(ValueError):  # a gold answer may begin with a brace: a set
             gold = json.loads(gold)
-    return row | (dict(gold) if isinstance(gold, Mapping) else {"answer": gold})
+    if isinstance(gold, Mapping):
+        return {**row, **gold}
+    return {**row, "answer": gold}

@@ -21,17 +21,21 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
-from podslab.grading.unscorable import COUNTS
+from podsgrading.unscorable import COUNTS
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.plugins import import_module_or_file
 
-_HELPER = "import sys; from podslab.grading.pool import serve; serve(int(sys.argv[1]))"
+_HELPER = "import sys; from podsgrading.pool import serve; serve(int(sys.argv[1]))"
+#: A busy machine may take long to import sympy and to fill the parser's tables.
 _SECONDS_TO_START = 120.0
-_MEMORY = 2 << 30  # bytes that grading one answer may take
+#: Bytes that grading one answer may take.
+_MEMORY = 2 << 30
+#: A pool takes no more processes than this, however many cores there are.
+_MAX_WORKERS = 8
 #: Seconds beyond the deadline in which pebble must have ended a worker, before all are killed.
 GRACE = 30.0
 
@@ -40,11 +44,22 @@ class GradingProcessError(PodsError, RuntimeError):
     """The grading processes can't be started."""
 
 
+class Outcome(NamedTuple):
+    """What became of one call.
+
+    result: what the function returned; None where it returned nothing.
+    failure: a key of `podsgrading.unscorable.COUNTS` that says why not, or "".
+    """
+
+    result: Any
+    failure: str
+
+
 class GradingPool:
     """Runs a grading function on many answers, in a few processes.
 
     A grading that takes too long, crashes or raises is counted in
-    `podslab.grading.unscorable.COUNTS` and gives None; the others are not touched. `run` may be
+    `podsgrading.unscorable.COUNTS` and gives None; the others are not touched. `run` may be
     called from any thread, inside a running event loop (which it blocks) and after a fork.
 
     Args:
@@ -60,8 +75,10 @@ class GradingPool:
             raise InvalidInputError(f"workers must be at least 1; got {workers}")
         if not deadline > 0:
             raise InvalidInputError(f"the deadline must be positive seconds; got {deadline}")
-        self._deadline, self._preload = deadline, tuple(preload)
-        self._workers = workers or min(8, usable_cores())
+
+        self._deadline = deadline
+        self._preload = tuple(preload)
+        self._workers = workers or min(_MAX_WORKERS, usable_cores())
         self._process: subprocess.Popen[bytes] | None = None
         self.forget()
         _POOLS.add(self)
@@ -79,12 +96,14 @@ class GradingPool:
         calls = list(dict.fromkeys(items))
         if not calls:
             return []
+
         with self._lock:
             outcomes = self._ask(function, calls)
             COUNTS["graded"] += len(calls)
-            COUNTS.update(failure for _, failure in outcomes if failure)
-        answers = dict(zip(calls, outcomes, strict=True))
-        return [answers[item][0] for item in items]
+            COUNTS.update(outcome.failure for outcome in outcomes if outcome.failure)
+
+        outcome_of_call = dict(zip(calls, outcomes, strict=True))
+        return [outcome_of_call[item].result for item in items]
 
     @property
     def pid(self) -> int | None:
@@ -93,31 +112,38 @@ class GradingPool:
 
     def close(self) -> None:
         """End the processes; a later `run` starts new ones."""
-        if self._process:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._connection.close()
-            self._process = None
+        if self._process is None:
+            return
+
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._connection.close()
+        self._process = None
 
     def forget(self) -> None:
         """Begin anew without touching the processes: in a forked child they are the parent's."""
+        # The lock may have been held by a thread that the child does not have.
         self._lock = threading.Lock()
-        if self._process:
-            self._connection.close()
-            self._process.returncode = 0  # no wait for another's child
-            self._process = None
+        if self._process is None:
+            return
 
-    def _ask(self, function: str, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, str]]:
-        """The result of each call, and why there is none ("" if there is one)."""
+        self._connection.close()
+        self._process.returncode = 0  # so that Popen does not wait for another's child
+        self._process = None
+
+    def _ask(self, function: str, calls: Sequence[tuple[Any, ...]]) -> list[Outcome]:
+        """The outcome of each call."""
         rounds = math.ceil(len(calls) / self._workers)
+        patience = rounds * (self._deadline + GRACE)
+
         for _ in range(2):  # a helper that was killed from outside is replaced once
             try:
                 if self._process is None:
                     self._start()
                 self._connection.send((function, calls, self._deadline))
-                if self._connection.poll(rounds * (self._deadline + GRACE)):
-                    outcomes: list[tuple[Any, str]] = self._connection.recv()
+                if self._connection.poll(patience):
+                    outcomes: list[Outcome] = self._connection.recv()
                     return outcomes
             except (EOFError, ConnectionError):
                 pass
@@ -125,28 +151,34 @@ class GradingPool:
                 self.close()
                 raise
             self.close()
-        return [(None, "crashes")] * len(calls)
+
+        return [Outcome(None, "crashes")] * len(calls)
 
     def _start(self) -> None:
+        """Start the helper, and wait until it has imported the graders."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        # What this process can import, the helper can, too; "" is the folder one is in.
         environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        self._connection, theirs = multiprocessing.Pipe()
-        with theirs:
+
+        self._connection, helper_end = multiprocessing.Pipe()
+        with helper_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _HELPER, str(theirs.fileno())],
+                [sys.executable, "-c", _HELPER, str(helper_end.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=environment,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
+                pass_fds=(helper_end.fileno(),),
+                start_new_session=True,  # so that `close` ends its workers with it
             )
+
         problem = f"no answer after {_SECONDS_TO_START:.0f} s"
         try:
             self._connection.send((self._workers, self._preload))
             if self._connection.poll(_SECONDS_TO_START):
-                problem = self._connection.recv()
+                problem = self._connection.recv()  # "" if there is none
         except (EOFError, ConnectionError):
             problem = f"exit status {self._process.wait()}"
+
         if problem:
             raise GradingProcessError(
                 f"the grading processes can't be started: {problem}. They run {sys.executable};"
@@ -158,21 +190,24 @@ def serve(descriptor: int) -> None:
     """Answer requests until the connection is closed: the main function of the helper process."""
     connection = Connection(descriptor)
     workers, preload = connection.recv()
+
     try:
         for module in preload:
             import_module_or_file(module)
     except Exception as error:  # noqa: BLE001 (an import may raise anything; the pool reports it)
         connection.send(f"{type(error).__name__}: {error}")
         return
+
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # what graders print
-    gc.freeze()
+    gc.freeze()  # a collection in a worker would copy all of the memory that it shares
     pool = ProcessPool(
         max_workers=workers,
         initializer=_begin_worker,
         initargs=(descriptor,),
         context=multiprocessing.get_context("fork"),
     )
-    connection.send("")
+    connection.send("")  # no problem
+
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             function, calls, deadline = connection.recv()
@@ -180,37 +215,50 @@ def serve(descriptor: int) -> None:
                 pool.schedule(_call, args=(function, call), timeout=deadline) for call in calls
             ]
             connection.send([_outcome(future) for future in futures])
+
     os.killpg(0, signal.SIGKILL)  # this process and its workers
 
 
 def _begin_worker(descriptor: int) -> None:
+    """What each worker does first: it lets go of the connection, and limits itself."""
     os.close(descriptor)  # so that the end of the helper closes the connection
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # pebble's handler waits for Python's turn
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":  # macOS refuses to limit memory
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
         memory = _MEMORY if hard == resource.RLIM_INFINITY else min(_MEMORY, hard)
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 def _call(function: str, arguments: tuple[Any, ...]) -> Any:
+    """In a worker: the function of that name, called."""
     where, _, name = function.rpartition(":")
-    return getattr(import_module_or_file(where), name)(*arguments)
+    module = import_module_or_file(where)
+    return getattr(module, name)(*arguments)
 
 
-def _outcome(future: ProcessFuture) -> tuple[Any, str]:
+def _outcome(future: ProcessFuture) -> Outcome:
     error = future.exception()
     if error is None:
-        return future.result(), ""
+        return Outcome(future.result(), "")
     if isinstance(error, TimeoutError):
-        return None, "timeouts"
-    return None, "crashes" if isinstance(error, ProcessExpired) else "errors"
+        return Outcome(None, "timeouts")
+    if isinstance(error, ProcessExpired):
+        return Outcome(None, "crashes")
+    return Outcome(None, "errors")
 
 
 def usable_cores() -> int:
     """How many cores are this process's: of its job's share, as torchrun's ranks divide it."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, (there or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+    # A container may have fewer cores than the machine; macOS has no way to ask.
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+
+    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return max(1, cores // ranks)
 
 
 @functools.cache
@@ -219,6 +267,7 @@ def shared_pool(deadline: float, preload: str) -> GradingPool:
     return GradingPool(deadline, (preload,))
 
 
+#: The pools of this process, to be closed at its end and forgotten by its children.
 _POOLS: weakref.WeakSet[GradingPool] = weakref.WeakSet()
 
 

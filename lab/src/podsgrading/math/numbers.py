@@ -8,11 +8,12 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from podslab.grading.math.normalise import clean, mark_text
-from podslab.grading.math.units import NUMBERS, SUPERSCRIPTS, read_unit
+from podsgrading.math.normalise import clean, mark_text
+from podsgrading.math.units import NUMBERS, SUPERSCRIPTS, read_unit
 
 #: A longer answer states no number: it is a text.
 MAX_NUMBER = 300
+_BRACKETS = ("()", "{}", "[]")
 
 
 class Number(NamedTuple):
@@ -32,17 +33,25 @@ class Number(NamedTuple):
     name: str = ""
 
 
-_GROUPS = "|".join(f"[0-9]{{1,3}}(?:{s}[0-9]{{3}})+(?![0-9])" for s in (",", " "))
-_NUMBER = re.compile(
-    rf"(?P<sign>(?<![\w)\]}}.\u00bb])[-+]\s?)?(?:(?P<currency>[$\u20ac\u00a3\u00a5])\s?(?P<sign2>-)?)?"
-    rf"(?:(?P<whole>{_GROUPS}|[0-9]+)(?P<decimals>\.[0-9]+)?"
-    rf"|(?<![0-9])(?P<bare>\.[0-9]+))(?:\.?\\overline\{{(?P<repeated>[0-9]{{1,20}})\}})?"
-    r"(?:_\{?(?P<base>[0-9]{1,2})\}?"
-    r"|\s?(?:\\times|\\cdot|[*x])\s?10\s?\^\s?\{?\s?(?P<power>-?[0-9]{1,3})\}?(?![0-9])"
-    r"|[eE](?P<exponent>[-+]?[0-9]{1,3})(?![0-9])"
-    r"|\s?/\s?(?P<denominator>[0-9]+(?![0-9.]))"
-    r"|\s+(?P<top>[0-9]+)\s?/\s?(?P<bottom>[0-9]+))?"
+# One number with all that may belong to it, from its sign to the power of ten after it.
+_GROUPS = r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,3}(?: [0-9]{3})+(?![0-9])"
+_SIGN = r"(?P<sign>(?<![\w)\]}.\u00bb])[-+]\s?)?"
+_CURRENCY = r"(?:(?P<currency>[$\u20ac\u00a3\u00a5])\s?(?P<sign2>-)?)?"
+_DIGITS = (
+    rf"(?:(?P<whole>{_GROUPS}|[0-9]+)(?P<decimals>\.[0-9]+)?|(?<![0-9])(?P<bare>\.[0-9]+))"
+    r"(?:\.?\\overline\{(?P<repeated>[0-9]{1,20})\})?"
 )
+_BASE = r"_\{?(?P<base>[0-9]{1,2})\}?"
+_TIMES_TEN_TO = r"\s?(?:\\times|\\cdot|[*x])\s?10\s?\^\s?\{?\s?(?P<power>-?[0-9]{1,3})\}?(?![0-9])"
+_EXPONENT = r"[eE](?P<exponent>[-+]?[0-9]{1,3})(?![0-9])"
+_DENOMINATOR = r"\s?/\s?(?P<denominator>[0-9]+(?![0-9.]))"
+_MIXED = r"\s+(?P<top>[0-9]+)\s?/\s?(?P<bottom>[0-9]+)"
+_NUMBER = re.compile(
+    rf"{_SIGN}{_CURRENCY}{_DIGITS}"
+    rf"(?:{_BASE}|{_TIMES_TEN_TO}|{_EXPONENT}|{_DENOMINATOR}|{_MIXED})?"
+)
+
+# Notation that is rewritten before numbers are looked for.
 _FRACTION = re.compile(r"\\frac\s?\{\s?(-?[0-9]+)\s?\}\s?\{\s?([0-9]+)\s?\}")
 _MINUS_BELOW = re.compile(r"\\frac\s?\{\s?([0-9]+)\s?\}\s?\{\s?-\s?([0-9]+)\s?\}")
 _TEN_TO = re.compile(
@@ -50,14 +59,26 @@ _TEN_TO = re.compile(
     r"(?<![0-9])10\s?\^\s?(?:\{\s?(-?[0-9]{1,3})\s?\}|(-?[0-9]{1,3}))(?![0-9])"
 )
 _UNIT_POWER = re.compile(r"(?<=[a-zA-Z\u00bb])\s?\^\s?(?:\{\s?([23])\s?\}|([23])(?![0-9]))")
-_MAGNITUDES = {"k": 10**3, "dozen": 12, "hundred": 10**2, "thousand": 10**3}
-_MAGNITUDES |= {"million": 10**6, "billion": 10**9, "trillion": 10**12}
+_TEMPERATURE = re.compile("\u00b0\\s?[CF](?![a-zA-Z])")
+
+_MAGNITUDES = {
+    "k": 10**3,
+    "dozen": 12,
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
 _MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})s?(?![a-zA-Z])", re.IGNORECASE)
+
+# The two sides of "x = 5".
 _EQUALS = re.compile(r"(?<![<>!~:=\\])=(?!=)")
 _NAME = re.compile(r"(?:m?\\angle\s?)?\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")
 _VARIABLE = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
 _OTHER_RELATION = re.compile(r"[<>~\u2248]|\\(?:le|ge|ne|approx|sim|equiv|in)(?![a-zA-Z])")
 _SEVERAL = re.compile(r",(?![0-9]{3})|;|\b(?:and|or)\b")
+
 _SPELLED = rf"(?:one|hundred|thousand|million|{'|'.join(NUMBERS)})"
 #: Words around the number (@) with which it is another number, or none.
 _CHANGES_IT = re.compile(
@@ -96,29 +117,55 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     if len(text) > MAX_NUMBER:
         return None
     name, side = _equation(mark_text(clean(text)), prose)
-    if side is None or any(side.count(a) != side.count(b) for a, b in ("()", "[]", "{}")):
+    if side is None or not _brackets_match(side):
         return None
-    text = _FRACTION.sub(r" \1/\2 ", _MINUS_BELOW.sub(r"\\frac{-\1}{\2}", side))
-    text = _TEN_TO.sub(lambda m: m[0] if m["factor"] else f"1e{m[2] or m[3]}", text)
-    text = _UNIT_POWER.sub(lambda m: SUPERSCRIPTS[m[1] or m[2]], text)
-    text = _without_brackets(re.sub("\u00b0\\s?[CF](?![a-zA-Z])", "\u00b0", text))
-    numbers, rest, position = [], [], 0
+
+    text = _rewritten(side)
+    numbers: list[Number] = []
+    beside: list[str] = []  # what stands before, between and after the numbers
+    position = 0
     for match in _NUMBER.finditer(text):
         number, end = _number(match, text, prose)
         if number is None:
             return None
         numbers.append(number)
-        rest.append(text[position : match.start()])
+        beside.append(text[position : match.start()])
         position = end
-    rest.append(text[position:])
-    if len(numbers) != 1 or _CHANGES_IT.search("@".join(rest)):
+    beside.append(text[position:])
+
+    if len(numbers) != 1 or _CHANGES_IT.search("@".join(beside)):
         return None
-    units = [read_unit(part, prose) for part in (f" {rest[0]}", *rest[1:])]
+    (number,) = numbers
+    before, after = beside
+
+    units = [read_unit(f" {before}", prose), read_unit(after, prose)]
     if None in units:
         return None
-    unit = numbers[0].unit or next((unit for unit in units if unit), "")
-    percent = unit == "%"
-    return numbers[0]._replace(percent=percent, unit="" if percent else unit, name=name)
+    unit = number.unit or units[0] or units[1] or ""
+    if unit == "%":
+        return number._replace(percent=True, unit="", name=name)
+    return number._replace(unit=unit, name=name)
+
+
+def _brackets_match(text: str) -> bool:
+    """Are there as many closing brackets of each kind as opening ones?"""
+    return all(text.count(opening) == text.count(closing) for opening, closing in _BRACKETS)
+
+
+def _rewritten(text: str) -> str:
+    """`text` with fractions as 1/2, powers of ten as 1e3, and units' powers as superscripts."""
+    text = _MINUS_BELOW.sub(r"\\frac{-\1}{\2}", text)
+    text = _FRACTION.sub(r" \1/\2 ", text)
+    # 10^3 alone; after a factor, 2 x 10^3, it belongs to the number.
+    text = _TEN_TO.sub(lambda m: m[0] if m["factor"] else f"1e{m[2] or m[3]}", text)
+    text = _UNIT_POWER.sub(lambda m: SUPERSCRIPTS[m[1] or m[2]], text)
+    text = _TEMPERATURE.sub("\u00b0", text)
+
+    for opening, closing in _BRACKETS:
+        inside = text[1:-1]
+        if text.startswith(opening) and text.endswith(closing) and "," not in inside:
+            text = inside.strip()
+    return text
 
 
 def states_number(gold: Number, answer: str, prose: bool = False) -> bool:
@@ -145,19 +192,28 @@ def same_number(gold: Number, answer: Number) -> bool:
         return False
     if gold.name and answer.name and gold.name != answer.name:
         return False
-    if answer.base not in (None, gold.base, 10 if gold.base is None else gold.base):
+
+    gold_base = 10 if gold.base is None else gold.base
+    if answer.base not in (None, gold.base, gold_base):
         return False
+
     if gold.percent == answer.percent:
         return gold.value == answer.value
-    ratio, other = (gold, answer) if gold.percent else (answer, gold)
-    return ratio.value / 100 == other.value or (ratio.value == other.value and abs(other.value) > 1)
+    share, plain = (gold, answer) if gold.percent else (answer, gold)
+    if share.value / 100 == plain.value:
+        return True
+    return share.value == plain.value and abs(plain.value) > 1
 
 
 def _equation(text: str, prose: bool) -> tuple[str, str | None]:
     """The name on the left of "=", if there is one, and the right side; None if it is no number."""
     *left, right = _EQUALS.split(text)
-    if len(left) == 1 and re.fullmatch(r"\s?[a-zA-Z]", right) and re.search("[0-9]", left[0]):
-        left, right = [right], left[0]  # 5 = x
+    is_turned_round = (
+        len(left) == 1 and re.fullmatch(r"\s?[a-zA-Z]", right) and re.search("[0-9]", left[0])
+    )
+    if is_turned_round:  # 5 = x
+        left, right = [right], left[0]
+
     if _OTHER_RELATION.search(text) or any(_SEVERAL.search(side) for side in left):
         return "", None
     if left and _NAME.fullmatch(left[0].strip()):
@@ -167,48 +223,61 @@ def _equation(text: str, prose: bool) -> tuple[str, str | None]:
     return "", right.strip()
 
 
-def _without_brackets(text: str) -> str:
-    for opening, closing in ("()", "{}", "[]"):
-        inside = text[1:-1]
-        if text.startswith(opening) and text.endswith(closing) and "," not in inside:
-            text = inside.strip()
-    return text
-
-
 def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None, int]:
     """The number of a match and where it ends, magnitude word included."""
-    before, end = text[match.start() - 1 : match.start()] if match.start() else "", match.end()
+    start = match.start()
+    end = match.end()
+    before = text[start - 1 : start] if start else ""
     after = text[end : end + 1]
+
     value = _value(match)
     if value is None or before.isalnum() or after in ("^", "_", "\\"):
         return None, end
     if not prose and after in ("!", "'"):
         return None, end  # a factorial, a derivative
-    if before and (before in "_^.\\}!" or (before in "([{" and "," in match.group())):
-        return None, end  # part of an expression; or a pair, not thousands
+    if before and before in "_^.\\}!":
+        return None, end  # part of an expression
+    if before and before in "([{" and "," in match.group():
+        return None, end  # a pair, not thousands
+
     magnitude = _MAGNITUDE.match(text, end)
     if magnitude and (prose or len(magnitude[1]) > 1):  # in mathematics 2k is twice k
-        value *= _MAGNITUDES[magnitude.group(1).lower()]
+        value *= _MAGNITUDES[magnitude[1].lower()]
         end = magnitude.end()
-    unit = "dollar" if (match["currency"] or "").strip() == "$" else ""
-    return Number(value, unit=unit, base=int(match["base"]) if match["base"] else None), end
+
+    unit = "dollar" if match["currency"] == "$" else ""
+    base = int(match["base"]) if match["base"] else None
+    return Number(value, unit=unit, base=base), end
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
+    """What a match of `_NUMBER` is worth; None for a denominator of 0, or "1.5 1/2"."""
     whole = re.sub(r"[^0-9]", "", match["whole"] or "0")
     decimals = match["decimals"] or match["bare"] or ""
     value = Fraction(whole + decimals)
-    if match["repeated"]:
-        places = 10 ** (len(decimals) - 1 if decimals else 0)
-        value += Fraction(int(match["repeated"]), (10 ** len(match["repeated"]) - 1) * places)
+
+    # 0.1(6) is 1/10 + 6/9 of 1/10.
+    repeated = match["repeated"]
+    if repeated:
         if "." not in match.group():
             return None
-    top, bottom = match["top"], match["bottom"] or match["denominator"]
-    if bottom is not None:
-        if int(bottom) == 0 or (decimals and top):
+        places = len(decimals) - 1 if decimals else 0
+        value += Fraction(int(repeated), (10 ** len(repeated) - 1) * 10**places)
+
+    numerator = match["top"]
+    denominator = match["bottom"] or match["denominator"]
+    if denominator is not None:
+        if int(denominator) == 0 or (decimals and numerator):
             return None
-        value = value + Fraction(int(top), int(bottom)) if top else value / int(bottom)
-    if power := match["power"] or match["exponent"]:
+        if numerator:
+            value += Fraction(int(numerator), int(denominator))
+        else:
+            value /= int(denominator)
+
+    power = match["power"] or match["exponent"]
+    if power:
         value *= Fraction(10) ** int(power)
-    negative = ((match["sign"] or "").strip() == "-") != (match["sign2"] is not None)
-    return -value if negative else value
+
+    is_minus_before = (match["sign"] or "").strip() == "-"
+    is_minus_after_currency = match["sign2"] is not None
+    return -value if is_minus_before != is_minus_after_currency else value

@@ -3,9 +3,9 @@
 
 import pytest
 
-from podslab.grading.math.answers import compare_quickly, equal_structures, grade_answers
-from podslab.grading.math.structure import UnreadableError, read_structure
-from podslab.grading.pool import GradingPool
+from podsgrading.math.answers import compare_quickly, equal_structures, grade_answers
+from podsgrading.math.structure import UnreadableError, read_structure
+from podsgrading.pool import GradingPool
 from podslab.tasks import get_task
 from tests.support.arguable import read_table
 
@@ -372,10 +372,21 @@ def test_a_gold_answer_that_cannot_be_read_is_unscorable_unless_the_answer_is_th
 @pytest.mark.parametrize(
     "answer",
     [
-        "", " ", "}", "{", "\\", "(((", "[" * 500, r"\frac{1}", "1,,2", r"\begin{pmatrix}",
-        "\x00", "=", ",",
+        "",
+        " ",
+        "}",
+        "{",
+        "\\",
+        "(((",
+        "[" * 500,
+        r"\frac{1}",
+        "1,,2",
+        r"\begin{pmatrix}",
+        "\x00",
+        "=",
+        ",",
     ],
-)  # fmt: skip
+)
 def test_a_malformed_answer_is_wrong_and_raises_nothing(answer):
     assert decide(r"\frac{\sqrt{2}}{2}", answer) is False
     assert decide("(1,2]", answer) is False

@@ -7,28 +7,64 @@ r"""Normalising: notation that means the same is brought to one form.
 
 import re
 
-from podslab.grading.extract import DELIMITERS
+from podsgrading.extract import DELIMITERS
 
-_SIGNS = "\u00d7\u22c5\u00b7\u03c0\u221e\u2264\u2265\u2260\u222a\u2205\u2208\u00b1\u00b0\u03b8"
-_SIGN_NAMES = r"\times \cdot \cdot \pi \infty \le \ge \ne \cup \emptyset \in \pm ^\circ \theta"
-#: Signs, full-width characters, minus signs and dashes, the commonest one-character fractions.
-_CHARACTERS = {ord(s): f"{name} " for s, name in zip(_SIGNS, _SIGN_NAMES.split(), strict=True)}
-_CHARACTERS |= {0xFF01 + i: chr(0x21 + i) for i in range(94)}
-_CHARACTERS |= {0xBD: " 1/2", 0xBC: " 1/4", 0xBE: " 3/4", 0x2153: " 1/3", 0x2154: " 2/3"}
-_CHARACTERS |= {0xB2: "^2", 0xB3: "^3", 0x221A: "\\sqrt"}
-_CHARACTERS |= dict.fromkeys([0x200B, 0x2060, 0xFEFF], "")  # without a width
-_CHARACTERS |= dict.fromkeys([0xA0, 0x202F, 0x2009], " ")
-_CHARACTERS |= dict.fromkeys([0x2212, 0x2013, 0x2014, 0xFE63], "-")
-_CHARACTERS |= dict.fromkeys([0x2044, 0x2215, 0xF7], "/")
-_CHARACTERS |= dict.fromkeys([0x2032, 0x2019], "'")
+#: Signs that LaTeX has a name for.
+_SIGNS = {
+    "\u00d7": r"\times",
+    "\u22c5": r"\cdot",
+    "\u00b7": r"\cdot",
+    "\u03c0": r"\pi",
+    "\u221e": r"\infty",
+    "\u2264": r"\le",
+    "\u2265": r"\ge",
+    "\u2260": r"\ne",
+    "\u222a": r"\cup",
+    "\u2205": r"\emptyset",
+    "\u2208": r"\in",
+    "\u00b1": r"\pm",
+    "\u00b0": r"^\circ",
+    "\u03b8": r"\theta",
+}
+#: Fractions and powers of one character; the root, whose argument follows.
+_SHORT_FORMS = {
+    "\u00bd": " 1/2",
+    "\u00bc": " 1/4",
+    "\u00be": " 3/4",
+    "\u2153": " 1/3",
+    "\u2154": " 2/3",
+    "\u00b2": "^2",
+    "\u00b3": "^3",
+    "\u221a": r"\sqrt",
+}
+_WITHOUT_A_WIDTH = ["\u200b", "\u2060", "\ufeff"]
+_SPACES_OF_A_WIDTH = ["\u00a0", "\u202f", "\u2009"]
+_MINUS_AND_DASHES = ["\u2212", "\u2013", "\u2014", "\ufe63"]
+_DIVISIONS = ["\u2044", "\u2215", "\u00f7"]
+_PRIMES = ["\u2032", "\u2019"]
+
+#: One character to what it is written as; the 94 of full width to ASCII's.
+_CHARACTERS = str.maketrans(
+    {
+        **{sign: f"{name} " for sign, name in _SIGNS.items()},
+        **_SHORT_FORMS,
+        **{chr(0xFF01 + i): chr(0x21 + i) for i in range(94)},
+        **dict.fromkeys(_WITHOUT_A_WIDTH, ""),
+        **dict.fromkeys(_SPACES_OF_A_WIDTH, " "),
+        **dict.fromkeys(_MINUS_AND_DASHES, "-"),
+        **dict.fromkeys(_DIVISIONS, "/"),
+        **dict.fromkeys(_PRIMES, "'"),
+    }
+)
+
 #: $...$ within a text, but not "$5 and $6"; the other signs of LaTeX's mathematics.
 _DOLLARS = re.compile(r"(?<!\\)(\$\$?)(?=\S)((?:\\\$|[^$])*)(?<=[^\s\\])\1")
 _MATHEMATICS = re.compile(r"(?<!\\)\\[()\[\]]")
-#: A longer text is no short sentence around a value.
-_MAX_STATEMENT = 200
 _SIZES = re.compile(
     r"\\(?:left|right|mleft|mright|[bB]igg?[lr]?|displaystyle|limits|mathstrut)(?![a-zA-Z])"
 )
+#: 10,\!000: the space that is taken away after the comma of thousands.
+_NARROW_THOUSANDS = re.compile(r"(?<=[0-9]),\\!\s*(?=[0-9]{3})")
 _SPACES = re.compile(
     r"(?<!\\)\\[,;:!> ]\s*|~|\\(?:quad|qquad|enspace|thinspace|hspace\*?\{[^{}]*\})"
 )
@@ -36,7 +72,10 @@ _FONTS = re.compile(
     r"\\(?:mathrm|mathbf|mathit|mathsf|mathnormal|boldsymbol|bm|operatorname|ensuremath)\s?"
     r"\{([^{}]*)\}"
 )
+#: \text{...}, whose content is words.
 _TEXT = re.compile(r"\\(?:text|mbox|hbox|textrm|textbf|textit|textnormal|emph)\s?\{([^{}]*)\}")
+
+#: Pattern to what is written in its place; the order counts, as "<=" is looked for after "\leq".
 _SYNONYMS = {
     r"\\[dtc]frac(?![a-zA-Z])": r"\\frac",
     r"\\(?:leqslant|leq)(?![a-zA-Z])": r"\\le ",
@@ -57,7 +96,9 @@ _SYNONYMS = {
     r">=": r"\\ge ",
     r"!=": r"\\ne ",
 }
-_SYNONYM = [(re.compile(pattern), new) for pattern, new in _SYNONYMS.items()]
+_COMPILED_SYNONYMS = [(re.compile(pattern), new) for pattern, new in _SYNONYMS.items()]
+
+# LaTeX takes arguments without braces: \frac12, \frac a b, \frac{1}2, \sqrt2.
 _FRACTION_ARGUMENTS = re.compile(r"\\frac\s*(?![a-zA-Z{\s])(\w)")
 _LETTER_ARGUMENT = re.compile(r"\\frac\s+([a-zA-Z])(?=\s*[{0-9a-zA-Z\\])")
 _SECOND_ARGUMENT = re.compile(r"(\\frac\s*\{[^{}]*\})\s*(?![\s{])([0-9a-zA-Z])")
@@ -70,18 +111,24 @@ def clean(text: str) -> str:
     >>> clean(r"$\left(\dfrac12,\ 10{,}000\right)$.")
     '(\\frac{1}{2}, 10,000)'
     """
-    text = text.translate(_CHARACTERS).strip().rstrip(".").strip()
+    text = _without_full_stop(text.translate(_CHARACTERS))
     for opening, closing in DELIMITERS:
         inside = text[len(opening) : -len(closing)]
-        only = inside and opening not in inside.replace("\\$", "")
-        if only and text.startswith(opening) and text.endswith(closing):
-            text = inside.strip().rstrip(".").strip()
-    text = _SIZES.sub("", _DOLLARS.sub(r"\2", _MATHEMATICS.sub("", text)))
-    text = re.sub(r"(?<=[0-9]),\\!\s*(?=[0-9]{3})", ",", text).replace("\\!", "")
+        is_one_pair = inside and opening not in inside.replace("\\$", "")
+        if is_one_pair and text.startswith(opening) and text.endswith(closing):
+            text = _without_full_stop(inside)
+
+    text = _MATHEMATICS.sub("", text)
+    text = _DOLLARS.sub(r"\2", text)
+    text = _SIZES.sub("", text)
+    text = _NARROW_THOUSANDS.sub(",", text)
+    text = text.replace("\\!", "")
     text = _SPACES.sub(" ", text)
-    for pattern, new in _SYNONYM:
+
+    for pattern, new in _COMPILED_SYNONYMS:
         text = pattern.sub(new, text)
     text = _FONTS.sub(r"\1", text)
+
     text = _FRACTION_ARGUMENTS.sub(r"\\frac{\1}", text)
     text = _LETTER_ARGUMENT.sub(r"\\frac{\1}", text)
     text = _SECOND_ARGUMENT.sub(r"\1{\2}", text)
@@ -89,6 +136,14 @@ def clean(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
+def _without_full_stop(text: str) -> str:
+    return text.strip().rstrip(".").strip()
+
+
+#: A longer text is no short sentence around a value.
+_MAX_STATEMENT = 200
+# A statement is "SUBJECT is VALUE" or "SUBJECT: VALUE", and the subject a word or two with names:
+# "the value of f(x)".
 _NAME = r"\\?[a-zA-Z][a-zA-Z'\u2019-]*(?:_\{?\w\}?)?(?:\([^()]{1,12}\))?"
 _VERB = r"(?:is|are|equals?)\b"
 _SUBJECT = rf"(?:the|there|its?|all|this|these|both|final|answer)(?:,? (?!{_VERB}){_NAME}){{0,20}}"
@@ -104,7 +159,10 @@ _DOUBTS = re.compile(
     r"|guess|opposite|negative|minus|half|twice)\b",
     re.IGNORECASE,
 )
+#: A variable in a subject; "a" and "A" are words.
 _LETTER = re.compile(r"(?<![\w\\])[b-zB-HJ-Z](?:\([a-z]\))?(?![\w'])")
+#: What a value is not made of that one name can have.
+_SEVERAL_VALUES = re.compile(r"[=<>,;]|\b(?:and|or)\b")
 
 
 def statement(text: str) -> str | None:
@@ -118,12 +176,21 @@ def statement(text: str) -> str | None:
     (None, 'not given', None)
     """
     plain = words(clean(text))
-    match = _STATEMENT.fullmatch(plain) if len(plain) <= _MAX_STATEMENT else None
-    if match is None or match["value"] == plain or _DOUBTS.search(match["subject"] or ""):
+    if len(plain) > _MAX_STATEMENT:
         return None
-    value, names = match["value"], _LETTER.findall(match["subject"] or "")
-    of_one = len(names) == 1 and not re.search(r"[=<>,;]|\b(?:and|or)\b", value)
-    return f"{names[0]} = {value}" if of_one else value
+    match = _STATEMENT.fullmatch(plain)
+    if match is None:
+        return None
+
+    value = match["value"]
+    subject = match["subject"] or ""
+    if value == plain or _DOUBTS.search(subject):
+        return None
+
+    names = _LETTER.findall(subject)
+    if len(names) == 1 and not _SEVERAL_VALUES.search(value):
+        return f"{names[0]} = {value}"
+    return value
 
 
 def words(text: str) -> str:
@@ -140,6 +207,10 @@ def mark_text(text: str) -> str:
 
     One that holds digits is taken as if it were no text.
     """
-    return _TEXT.sub(
-        lambda m: f" {m[1]} " if any(c.isdigit() for c in m[1]) else f" \u00ab{m[1]}\u00bb", text
-    )
+
+    def marked(match: re.Match[str]) -> str:
+        content = match[1]
+        holds_digits = any(character.isdigit() for character in content)
+        return f" {content} " if holds_digits else f" \u00ab{content}\u00bb"
+
+    return _TEXT.sub(marked, text)

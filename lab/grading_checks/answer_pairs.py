@@ -1,6 +1,6 @@
 """Answer pairs in many notations, judged by sympy, against our grader of mathematical answers.
 
-    python -m benchmarks.answer_pairs --pairs 4000 --seed 0
+    cd lab && python -m grading_checks.answer_pairs --pairs 4000 --seed 0
 
 Both answers of a pair are made from sympy objects, so whether they are equal is known without
 reading a notation: the judge never sees the text that the grader sees. It prints, for each kind,
@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.notations import KINDS, R
+from grading_checks.notations import KINDS, R
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,12 @@ def make_pair(r: R) -> Pair:
     make, write, change, same = KINDS[kind]
     value = make(r)
     gold = write(value, r)
-    fate = r.random()
-    if fate < 0.5:
+
+    # Half are equal, 38% probably differ, 12% are no mathematics.
+    draw = r.random()
+    if draw < 0.5:
         return Pair(kind, gold, write(value, r), True)
-    if fate < 0.88:
+    if draw < 0.88:
         other = change(value, r)
         return Pair(kind, gold, write(other, r), same(value, other))
     return Pair(f"{kind}, malformed", gold, break_notation(write(value, r), r), False)
@@ -60,10 +62,10 @@ def break_notation(text: str, r: R) -> str:
 
 def grade_pairs(pairs: list[Pair]) -> list[bool | None]:
     """What the grader says of each pair."""
-    from podslab.grading.math.answers import grade_answers
-    from podslab.grading.pool import shared_pool
+    from podsgrading.math.answers import grade_answers
+    from podsgrading.pool import shared_pool
 
-    pool = shared_pool(10.0, "podslab.grading.math.warm")
+    pool = shared_pool(10.0, "podsgrading.math.warm")
     return grade_answers([(pair.gold, pair.answer) for pair in pairs], pool)
 
 
@@ -88,19 +90,28 @@ def outcome(pair: Pair, verdict: bool | None) -> str:
 
 
 def markdown(pairs: list[Pair], verdicts: dict[str, list[bool | None]]) -> str:
-    """A table of each grader's errors by kind; those that are malformed are one kind."""
-    kinds = [pair.kind if "malformed" not in pair.kind else "malformed" for pair in pairs]
-    lines = ["| answers | pairs (equal) |", "|---|---|"]
+    """A table of each grader's errors by kind; those that are malformed are one kind.
+
+    Args:
+        pairs: all pairs.
+        verdicts: the name of each grader, and what it says of each pair.
+    """
+    kinds = ["malformed" if "malformed" in pair.kind else pair.kind for pair in pairs]
+    heading = "| answers | pairs (equal) |"
+    rule = "|---|---|"
     for name in verdicts:
-        lines[0] += f" {name}: missed | accepted wrongly |"
-        lines[1] += "---|---|"
+        heading += f" {name}: missed | accepted wrongly |"
+        rule += "---|---|"
+
+    lines = [heading, rule]
     for kind in [*sorted(set(kinds)), "all"]:
-        chosen = [i for i, one in enumerate(kinds) if kind in (one, "all")]
-        line = f"| {kind} | {len(chosen)} ({sum(pairs[i].equal for i in chosen)}) |"
-        for said in verdicts.values():
-            found = Counter(outcome(pairs[i], said[i]) for i in chosen)
-            missed = found["false negative"] + sum(said[i] is None for i in chosen)
-            line += f" {missed} | {found['false positive']} |"
+        chosen = [place for place, other in enumerate(kinds) if kind in (other, "all")]
+        equal = sum(pairs[place].equal for place in chosen)
+        line = f"| {kind} | {len(chosen)} ({equal}) |"
+        for of_grader in verdicts.values():
+            outcomes = Counter(outcome(pairs[place], of_grader[place]) for place in chosen)
+            missed = outcomes["false negative"] + outcomes["unscorable"]
+            line += f" {missed} | {outcomes['false positive']} |"
         lines.append(line)
     return "\n".join(lines)
 
@@ -111,24 +122,28 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--math_verify", action="store_true", help="beside math-verify")
     arguments = parser.parse_args()
+
     r = random.Random(arguments.seed)
     pairs = [make_pair(r) for _ in range(arguments.pairs)]
     started = time.perf_counter()
     verdicts = grade_pairs(pairs)
     seconds = time.perf_counter() - started
-    found: dict[str, list[Pair]] = defaultdict(list)
+
+    pairs_of_outcome: dict[str, list[Pair]] = defaultdict(list)
     for pair, verdict in zip(pairs, verdicts, strict=True):
-        found[outcome(pair, verdict)].append(pair)
-    print(f"{len(pairs)} pairs, {sum(p.equal for p in pairs)} equal, {seconds:.1f} s")
+        pairs_of_outcome[outcome(pair, verdict)].append(pair)
+
+    print(f"{len(pairs)} pairs, {sum(pair.equal for pair in pairs)} equal, {seconds:.1f} s")
     for name in ("false positive", "unscorable", "false negative"):
-        print(f"\n{name}: {len(found[name])}")
-        for pair in found[name][:60]:
+        print(f"\n{name}: {len(pairs_of_outcome[name])}")
+        for pair in pairs_of_outcome[name][:60]:
             print(f"  {pair.kind}: gold {pair.gold!r}, answer {pair.answer!r}")
+
     graders = {"podsrl": verdicts}
     if arguments.math_verify:
         graders["math-verify"] = math_verify_pairs(pairs)
     print(f"\n{markdown(pairs, graders)}")
-    return 1 if found["false positive"] else 0
+    return 1 if pairs_of_outcome["false positive"] else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ The parser (latex2sympy2_extended, made by ANTLR) builds its tables as it meets 
 With them a typical answer takes a tenth of the time. Children inherit them by fork.
 """
 
-from podslab.grading.math.answers import equal_structures
+from podsgrading.math.answers import equal_structures
 
 _TYPICAL = (
     (r"\frac{3\sqrt{3}}{4}", r"\frac{3}{4}\cdot\sqrt{3}"),

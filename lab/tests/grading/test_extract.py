@@ -1,6 +1,6 @@
 import pytest
 
-from podslab.grading.extract import (
+from podsgrading.extract import (
     MAX_ANSWER,
     answer_phrase,
     answer_tag,

@@ -23,6 +23,9 @@ _PROGRAM = Path(__file__).with_name("inside_sandbox.py").read_text(encoding="utf
 _TOOLS = ("/bin", "/lib", "/lib32", "/lib64", "/sbin")
 _DEVICES = ("/dev/null", "/dev/urandom")  # bwrap's --dev has more, and costs seven mounts
 _SCRATCH = "/scratch"
+_NOBODY = "65534"
+#: Bytes that are written or read at once.
+_CHUNK = 65_536
 _HOW_TO = (
     "Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install"
     " bubblewrap) on Linux, with unprivileged user namespaces allowed or as a full root"
@@ -77,13 +80,16 @@ def why_no_sandbox() -> str:
     result = run_in_sandbox("", "", Limits())
     if result.status == "passed":
         return ""
-    last = (result.output.strip().splitlines() or ["no reason given"])[-1]
-    return f"bwrap is installed but can't run ({last})"
+
+    lines = result.output.strip().splitlines() or ["no reason given"]
+    return f"bwrap is installed but can't run ({lines[-1]})"
 
 
 def run_in_sandbox(code: str, tests: str, limits: Limits) -> Result:
     """Run `code`, then `tests` in the same namespace, in a new sandbox."""
-    token = secrets.token_hex(16)
+    token = secrets.token_hex(16)  # printed when every test has passed
+    job = _job(code, tests, limits, token)
+
     try:
         process = subprocess.Popen(
             _command(limits),
@@ -95,11 +101,13 @@ def run_in_sandbox(code: str, tests: str, limits: Limits) -> Result:
         )
     except OSError as error:
         return Result("broken", str(error))
+
     with process:
         try:
-            output, ended = _exchange(process, _standard_input(code, tests, limits, token), limits)
+            output, ended = _exchange(process, job, limits)
         finally:
             process.kill()  # the end of bwrap is the end of every process inside
+
     text = output[-4_000:].decode(errors="replace").lstrip("\n")
     if output.endswith(token.encode()):
         return Result("passed", text.removesuffix(token))
@@ -109,38 +117,65 @@ def run_in_sandbox(code: str, tests: str, limits: Limits) -> Result:
 
 
 def _command(limits: Limits) -> list[str]:
-    command = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session", "--clearenv"]
-    command += ["--cap-drop", "ALL", "--hostname", "sandbox"]
-    if os.geteuid():
-        command += ["--unshare-all", "--uid", "65534", "--gid", "65534"]
-    else:  # in a user namespace root's processes stay root's, whose number the kernel never limits
-        spaces = ("ipc", "pid", "net", "uts", "cgroup-try")
-        command += [f"--unshare-{space}" for space in spaces]
-        command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    for folder in dict.fromkeys(("/usr", sys.base_prefix, *_packages())):
-        command += [*_open_parents(folder), "--ro-bind", folder, folder]
-    for folder in _TOOLS:
-        if os.path.islink(folder):
-            command += ["--symlink", os.readlink(folder), folder]
-        elif os.path.isdir(folder):
-            command += ["--ro-bind", folder, folder]
-    for device in _DEVICES:
-        command += [*_open_parents(device), "--dev-bind", device, device]
-    command += ["--proc", "/proc", "--perms", "0777", "--size", str(limits.disk)]
-    # The new root is a file system in memory, too: nothing may be written there.
-    command += ["--tmpfs", _SCRATCH, "--remount-ro", "/", "--chdir", _SCRATCH]
+    bwrap = shutil.which("bwrap") or "bwrap"
     environment = {"HOME": _SCRATCH, "TMPDIR": _SCRATCH, "PATH": "/usr/bin", "OMP_NUM_THREADS": "1"}
+
+    command = [bwrap, "--die-with-parent", "--new-session", "--clearenv"]
+    command += ["--cap-drop", "ALL", "--hostname", "sandbox"]
+    command += _namespaces()
+    command += _file_system(limits)
     for name, value in environment.items():
         command += ["--setenv", name, value]
-    return [*command, os.path.realpath(sys.executable), "-I", "-S", "-B", "-u", "-c", _PROGRAM]
+
+    # Isolated, without `site`, without bytecode, with unbuffered output.
+    interpreter = [os.path.realpath(sys.executable), "-I", "-S", "-B", "-u"]
+    return [*command, *interpreter, "-c", _PROGRAM]
+
+
+def _namespaces() -> list[str]:
+    if os.geteuid() != 0:
+        return ["--unshare-all", "--uid", _NOBODY, "--gid", _NOBODY]
+
+    # In a user namespace root's processes stay root's, whose number the kernel never limits. So
+    # there is none, and the program inside becomes nobody.
+    spaces = ["ipc", "pid", "net", "uts", "cgroup-try"]
+    options = [f"--unshare-{space}" for space in spaces]
+    options += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    return options
+
+
+def _file_system(limits: Limits) -> list[str]:
+    """The interpreter and its packages to read, a few devices, and a scratch folder."""
+    options = []
+    for folder in dict.fromkeys(("/usr", sys.base_prefix, *_packages())):
+        options += [*_open_parents(folder), "--ro-bind", folder, folder]
+
+    for folder in _TOOLS:
+        if os.path.islink(folder):
+            options += ["--symlink", os.readlink(folder), folder]
+        elif os.path.isdir(folder):
+            options += ["--ro-bind", folder, folder]
+
+    for device in _DEVICES:
+        options += [*_open_parents(device), "--dev-bind", device, device]
+    options += ["--proc", "/proc"]
+
+    # The new root is a file system in memory, too: nothing may be written there.
+    options += ["--perms", "0777", "--size", str(limits.disk), "--tmpfs", _SCRATCH]
+    options += ["--remount-ro", "/", "--chdir", _SCRATCH]
+    return options
 
 
 def _open_parents(path: str) -> list[str]:
     """Make the folders above a path, which bwrap itself would close to all but root."""
-    return [word for parent in list(Path(path).parents)[-2::-1] for word in ("--dir", str(parent))]
+    from_the_root = list(reversed(Path(path).parents))
+    options = []
+    for parent in from_the_root[1:]:  # the root itself is there
+        options += ["--dir", str(parent)]
+    return options
 
 
-def _standard_input(code: str, tests: str, limits: Limits, token: str) -> bytes:
+def _job(code: str, tests: str, limits: Limits, token: str) -> bytes:
     """What the program inside reads from its standard input."""
     job = {
         "code": code,
@@ -155,6 +190,7 @@ def _standard_input(code: str, tests: str, limits: Limits, token: str) -> bytes:
             "RLIMIT_CORE": 0,
         },
     }
+    # A Python literal: the program inside reads it without importing json.
     text = ascii(job)
     return f"{len(text):010d}{text}{token}".encode()
 
@@ -165,28 +201,38 @@ def _packages() -> list[str]:
     return list(dict.fromkeys((paths["purelib"], paths["platlib"])))
 
 
-def _exchange(process: subprocess.Popen[bytes], text: bytes, limits: Limits) -> tuple[bytes, bool]:
-    """Write the job, collect the output; (output, whether the process ended in time)."""
+def _exchange(process: subprocess.Popen[bytes], job: bytes, limits: Limits) -> tuple[bytes, bool]:
+    """Write the job while collecting the output; (output, whether the process ended in time).
+
+    A process that prints more than it may has ended, too.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
+    reading = process.stdout.fileno()
+    writing = process.stdin.fileno()
+    os.set_blocking(writing, False)
+
+    output = bytearray()
+    sent = 0
     end = time.monotonic() + limits.seconds
-    os.set_blocking(process.stdin.fileno(), False)
-    output, sent = bytearray(), 0
-    reading, writing = process.stdout.fileno(), process.stdin.fileno()
-    while (left := end - time.monotonic()) > 0:
+
+    while (seconds_left := end - time.monotonic()) > 0:
         poll = select.poll()
         poll.register(reading, select.POLLIN)
-        if sent < len(text):
+        if sent < len(job):
             poll.register(writing, select.POLLOUT)
-        for descriptor, _ in poll.poll(left * 1000):
+
+        for descriptor, _ in poll.poll(seconds_left * 1000):
             if descriptor == writing:
                 try:
-                    sent += os.write(writing, text[sent : sent + 65_536])
-                except BrokenPipeError:
-                    sent = len(text)
+                    sent += os.write(writing, job[sent : sent + _CHUNK])
+                except BrokenPipeError:  # it reads no more; what it printed is still to be read
+                    sent = len(job)
                 continue
-            chunk = os.read(reading, 65_536)
+
+            chunk = os.read(reading, _CHUNK)
             output += chunk
             if not chunk or len(output) > limits.output:
                 return bytes(output), True
+
     return bytes(output), False

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podslab.grading.math.answers import equal_structures
+from podsgrading.math.answers import equal_structures
 from podslab.tasks import get_task
 
 #: question, gold, and answers that repeat the question, or stop on the way

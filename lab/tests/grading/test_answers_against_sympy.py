@@ -1,21 +1,16 @@
 """Our grader of mathematical answers against sympy as judge, and under hostile completions."""
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podslab.grading.math.answers import compare_quickly, equal_structures
-from podslab.grading.math.structure import UnreadableError
-from podslab.grading.sandbox import why_no_sandbox
-from podslab.grading.unscorable import COUNTS
-from podsrl.plugins import import_module_or_file
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-answer_pairs = import_module_or_file(str(BENCHMARKS / "answer_pairs.py"))
-fuzz_graders = import_module_or_file(str(BENCHMARKS / "fuzz_graders.py"))
+from grading_checks import answer_pairs, fuzz_graders
+from podsgrading.math.answers import compare_quickly, equal_structures
+from podsgrading.math.structure import UnreadableError
+from podsgrading.sandbox import why_no_sandbox
+from podsgrading.unscorable import COUNTS
 
 
 @settings(
@@ -48,7 +43,7 @@ def test_400_pairs_have_no_false_positive_and_few_false_negatives():
     assert len(missed) <= 0.01 * len(pairs), missed  # results/grading.md lists their kinds
 
 
-@pytest.mark.parametrize("name", list(fuzz_graders.golds_of()))
+@pytest.mark.parametrize("name", list(fuzz_graders.graders()))
 def test_hostile_completions_crash_no_grader(name):
     if name == "code" and (problem := why_no_sandbox()):
         pytest.skip(reason=f"code is graded in a sandbox: {problem}")
@@ -63,7 +58,7 @@ def test_pathological_answers_are_never_right_and_hang_nothing():
     grade = fuzz_graders.grader("math strict")
     texts = [f"<answer>{answer}</answer>" for answer in fuzz_graders.PATHOLOGICAL[:12]]
     before = COUNTS["crashes"]
-    assert True not in [one.answer for one in grade(texts, random.Random(2))]
+    assert True not in [verdict.answer for verdict in grade(texts, random.Random(2))]
     assert COUNTS["crashes"] == before
 
 

@@ -7,8 +7,10 @@ from podsrl.errors import InvalidInputError, PodsError
 
 #: What happened to gradings in this process: "graded", "timeouts", "crashes", "errors".
 COUNTS: Counter[str] = Counter()
-#: How many gradings are looked back on, and how many there must be before anything is said.
-WINDOW, AT_LEAST = 1024, 64
+#: How many gradings are looked back on ...
+WINDOW = 1024
+#: ... and how many there must be before anything is said.
+AT_LEAST = 64
 
 
 class UnscorableError(PodsError, RuntimeError):
@@ -30,14 +32,17 @@ class UnscorableWatch:
     def record(self, unscorable: Iterable[bool]) -> None:
         """Note gradings, True for one that could not be made; raise if the share is passed."""
         self._recent.extend(unscorable)
-        count, failed = len(self._recent), sum(self._recent)
-        if count >= AT_LEAST and failed > self.share * count:
-            self._recent.clear()
-            counts = ", ".join(f"{times} {what}" for what, times in COUNTS.items())
-            raise UnscorableError(
-                f"{failed} of the last {count} answers could not be graded"
-                f" ({failed / count:.0%}, the limit is max_unscorable = {self.share:.0%})."
-                f" The grading processes so far: {counts or 'not used'}."
-                " Look at those completions and at the gold answers (`pods tasks check`); the"
-                " task's max_unscorable sets the share that is tolerated"
-            )
+        count = len(self._recent)
+        failed = sum(self._recent)
+        if count < AT_LEAST or failed <= self.share * count:
+            return
+
+        self._recent.clear()  # who catches the error and goes on is told again, but not each time
+        counts = ", ".join(f"{times} {what}" for what, times in COUNTS.items())
+        raise UnscorableError(
+            f"{failed} of the last {count} answers could not be graded"
+            f" ({failed / count:.0%}, the limit is max_unscorable = {self.share:.0%})."
+            f" The grading processes so far: {counts or 'not used'}."
+            " Look at those completions and at the gold answers (`pods tasks check`); the"
+            " task's max_unscorable sets the share that is tolerated"
+        )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from podslab.grading.math.normalise import clean, words
+from podsgrading.math.normalise import clean, words
 
 _LEADS = (
     r"(?:the\s)?(?:(?:correct|right|final|best)\s)?(?:answer|option|choice|letter)?"
@@ -25,10 +25,14 @@ def read_choice(answer: str, labels: str = "ABCDEFGHIJ", texts: Sequence[str] = 
     >>> read_choice("B) 4.2", "ABCD", ["1", "4.2", "4", "2"]), read_choice("B) 1", "AB", ["1", "2"])
     ('B', None)
     """
-    text = words(clean(answer)).strip(" \"'\u201c\u201d")
-    quoted = [label for label, option in zip(labels, texts, strict=False) if _same(option, answer)]
+    options = dict(zip(labels, texts, strict=False))
+
+    # An answer that quotes one option. "A" is a label, even where an option's text is "A".
+    quoted = [label for label, option in options.items() if _same(option, answer)]
     if len(quoted) == 1 and answer.strip().upper() not in ("", *labels):
         return quoted[0]
+
+    text = words(clean(answer)).strip(" \"'\u201c\u201d")
     match = re.fullmatch(
         rf"{_LEADS}\s*[(\[]?\s?\**(?P<label>[{labels}{labels.lower()}])\**\s?[)\].:]?\**"
         r"(?:(?:[\s.:,)]|-(?=\s))+(?P<rest>.*))?",  # a minus belongs to what follows
@@ -37,14 +41,20 @@ def read_choice(answer: str, labels: str = "ABCDEFGHIJ", texts: Sequence[str] = 
     )
     if match is None:
         return None
-    label, rest = match["label"].upper(), (match["rest"] or "").strip()
+
+    label = match["label"].upper()
+    rest = (match["rest"] or "").strip()
     if not rest:
         return label
-    index = labels.index(label)
-    return label if index < len(texts) and _same(texts[index], rest) else None
+    is_consistent = label in options and _same(options[label], rest)
+    return label if is_consistent else None
 
 
 def _same(option: str, text: str) -> bool:
-    # no more is cut off: an option may be a molecule's SMILES
-    first, second = (" ".join(one.split()).strip(" .\"'`$") for one in (option, text))
-    return first == second
+    """Whether the two are one text, except for white space and what stands around it."""
+    return _trimmed(option) == _trimmed(text)
+
+
+def _trimmed(text: str) -> str:
+    # Brackets and other signs stay: an option may be a molecule's SMILES.
+    return " ".join(text.split()).strip(" .\"'`$")

@@ -9,9 +9,9 @@ import re
 
 import sympy
 
-from podslab.grading.math.expressions import parse
-from podslab.grading.math.normalise import clean
-from podslab.grading.math.structure import UnreadableError
+from podsgrading.math.expressions import parse
+from podsgrading.math.normalise import clean
+from podsgrading.math.structure import UnreadableError
 
 _BETWEEN = re.compile(
     r"\$+|\\[\[\]()]|\\(?:begin|end)\{[a-z]+\*?\}|\\\\|&|[<>=]|\\(?:[lg]eq?|neq?)(?![a-zA-Z])"
@@ -33,38 +33,64 @@ def repeats(gold: str, answer: str, question: str) -> bool:
     >>> repeats("(x-2)(x+2)", "-4+x^2", "Factor $x^2-4$."), repeats("x+x", "2x", "Find $f(x)$.")
     (True, False)
     """
-    a, b = parse(gold), parse(answer)
-    unfactored = _FACTOR.search(question) and _factors(b) < _factors(a)
-    if unfactored or (_EXPAND.search(question) and _has_bracket(b) and not _has_bracket(a)):
+    gold_expression = parse(gold)
+    answer_expression = parse(answer)
+    if _FACTOR.search(question) and _factors(answer_expression) < _factors(gold_expression):
         return True
-    wanted, given, terms = _parts(gold), _parts(answer), _evaluated(b)
-    letters = set(filter(str.isalpha, given)) if _evaluated(a) != terms else set()
+    if (
+        _EXPAND.search(question)
+        and _has_bracket(answer_expression)
+        and not _has_bracket(gold_expression)
+    ):
+        return True
+
+    gold_parts = _parts(gold)
+    answer_parts = _parts(answer)
+    answer_terms = _evaluated(answer_expression)
+    # Terms are compared only where the gold answer has others, and with formulas of the same
+    # letters: to parse one takes long.
+    letters = _letters(answer_parts) if _evaluated(gold_expression) != answer_terms else set()
+
     for formula in map(clean, _BETWEEN.split(question)):
         parts = _parts(formula)
-        if len(parts) > 1 and given == parts != wanted:
+        if len(parts) > 1 and parts == answer_parts and parts != gold_parts:
             return True
-        if letters and letters == set(filter(str.isalpha, parts)):
+        if letters and letters == _letters(parts):
             with contextlib.suppress(UnreadableError):  # a text between formulas
-                if _evaluated(parse(formula.rstrip(" ,.;:?"))) == terms:
+                if _evaluated(parse(formula.rstrip(" ,.;:?"))) == answer_terms:
                     return True
     return False
 
 
 def _parts(formula: str) -> list[str]:
+    """The letters, names and numbers of a formula, in one order."""
     return sorted(part for part in _PART.findall(clean(formula)) if part not in _NEUTRAL)
+
+
+def _letters(parts: list[str]) -> set[str]:
+    return {part for part in parts if part.isalpha()}
 
 
 def _has_bracket(expression: sympy.Expr) -> bool:
     """Is a sum with letters multiplied, or raised to a power?"""
-    inside = (arg for part in expression.atoms(sympy.Mul, sympy.Pow) for arg in part.args)
-    return any(arg.is_Add and arg.free_symbols for arg in inside)
+    for product in expression.atoms(sympy.Mul, sympy.Pow):
+        if any(part.is_Add and part.free_symbols for part in product.args):
+            return True
+    return False
 
 
 def _factors(expression: sympy.Expr) -> int:
-    parts = [part.as_base_exp() for part in sympy.Mul.make_args(_evaluated(expression))]
-    return sum(abs(int(e)) if e.is_Integer else 1 for base, e in parts if base.free_symbols)
+    """How many factors with letters a product has; (x + 1)^2 has two."""
+    count = 0
+    for factor in sympy.Mul.make_args(_evaluated(expression)):
+        base, exponent = factor.as_base_exp()
+        if base.free_symbols:
+            count += abs(int(exponent)) if exponent.is_Integer else 1
+    return count
 
 
 def _evaluated(expression: sympy.Basic) -> sympy.Basic:
     """With sums and products in sympy's order, which the parser leaves as they were written."""
-    return expression.func(*map(_evaluated, expression.args)) if expression.args else expression
+    if not expression.args:
+        return expression
+    return expression.func(*map(_evaluated, expression.args))

@@ -2,24 +2,38 @@ from fractions import Fraction
 
 import pytest
 
-from podslab.grading.math.numbers import MAX_NUMBER, Number, read_number, same_number
+from podsgrading.math.numbers import MAX_NUMBER, Number, read_number, same_number
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1,080", 1080), ("1 080", 1080), (r"11,\! 111,\! 111,\! 100", 11111111100),
-        (".0000672", Fraction(672, 10**7)), (r"6.72\times 10^{-5}", Fraction(672, 10**7)),
-        ("3.5 x 10^4", 35000), ("1e5", 10**5), (r"0.\overline{3}", Fraction(1, 3)),
+        ("1,080", 1080),
+        ("1 080", 1080),
+        (r"11,\! 111,\! 111,\! 100", 11111111100),
+        (".0000672", Fraction(672, 10**7)),
+        (r"6.72\times 10^{-5}", Fraction(672, 10**7)),
+        ("3.5 x 10^4", 35000),
+        ("1e5", 10**5),
+        (r"0.\overline{3}", Fraction(1, 3)),
         # 1.2 + 34/990
-        (r"1.2\overline{34}", Fraction(611, 495)), (r"\frac12", Fraction(1, 2)),
-        (r"\frac9{19}", Fraction(9, 19)), (r"1\frac{4}{5}", Fraction(9, 5)),
-        ("137 1/2", Fraction(275, 2)), ("\u00bd", Fraction(1, 2)), ("\uff17\uff12", 72),
-        ("\u22125", -5), ("-$5", -5), ("$-5", -5), (r"-\frac{1}{2}", Fraction(-1, 2)),
-        ("2 million", 2 * 10**6), ("16 - 3 = 13", 13), (r"\$18.90", Fraction(189, 10)),
+        (r"1.2\overline{34}", Fraction(611, 495)),
+        (r"\frac12", Fraction(1, 2)),
+        (r"\frac9{19}", Fraction(9, 19)),
+        (r"1\frac{4}{5}", Fraction(9, 5)),
+        ("137 1/2", Fraction(275, 2)),
+        ("\u00bd", Fraction(1, 2)),
+        ("\uff17\uff12", 72),
+        ("\u22125", -5),
+        ("-$5", -5),
+        ("$-5", -5),
+        (r"-\frac{1}{2}", Fraction(-1, 2)),
+        ("2 million", 2 * 10**6),
+        ("16 - 3 = 13", 13),
+        (r"\$18.90", Fraction(189, 10)),
         ("The total is 72 clips.", 72),
     ],
-)  # fmt: skip
+)
 def test_a_number_is_read_in_every_notation(text, value):
     number = read_number(text, prose=True)
     assert number is not None
@@ -29,13 +43,45 @@ def test_a_number_is_read_in_every_notation(text, value):
 @pytest.mark.parametrize(
     "text",
     [
-        "5-3", "5x", "5 or 6", "2^5", "7\u00b2", "not 5", "at least 5", "more than 5", "5 + x",
-        "5i", r"2\pi", r"\sqrt{5}", "1.2.3", "12:30", "5 feet 3 inches", "10,08", "72 and a half",
-        "5/0", "x >= 5", r"x \ge 5", "x=5, y=3", "--5", "9^9^9^9", "2/3x", "5 a b", "(1,234)",
-        "5!x", "--", "\u0663", "1" * (MAX_NUMBER + 1), "", "  ", "$", "e5", "1e5000", "10^{9999}",
+        "5-3",
+        "5x",
+        "5 or 6",
+        "2^5",
+        "7\u00b2",
+        "not 5",
+        "at least 5",
+        "more than 5",
+        "5 + x",
+        "5i",
+        r"2\pi",
+        r"\sqrt{5}",
+        "1.2.3",
+        "12:30",
+        "5 feet 3 inches",
+        "10,08",
+        "72 and a half",
+        "5/0",
+        "x >= 5",
+        r"x \ge 5",
+        "x=5, y=3",
+        "--5",
+        "9^9^9^9",
+        "2/3x",
+        "5 a b",
+        "(1,234)",
+        "5!x",
+        "--",
+        "\u0663",
+        "1" * (MAX_NUMBER + 1),
+        "",
+        "  ",
+        "$",
+        "e5",
+        "1e5000",
+        "10^{9999}",
         "5 5",
     ],
-)  # fmt: skip
+)
 def test_what_is_not_one_number_worked_out_is_none(text):
     assert read_number(text) is None
 

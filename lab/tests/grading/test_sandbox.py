@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from podslab.grading import sandbox
-from podslab.grading.sandbox import Limits, check_sandbox, run_in_sandbox, why_no_sandbox
+from podsgrading import sandbox
+from podsgrading.sandbox import Limits, check_sandbox, run_in_sandbox, why_no_sandbox
 from podslab.tasks import get_task
 from podsrl.errors import MissingDependencyError
 

@@ -1,22 +1,42 @@
 """Where in a completion its answer stands. Every function here takes time linear in the text."""
 
 import re
+from typing import NamedTuple
 
 #: An answer longer than this is not read: no gold answer comes near it.
 MAX_ANSWER = 2_000
 #: What is read of a completion without tags: its end.
 MAX_TAIL = 20_000
+#: What may stand around an answer: mathematics signs, bold type, code.
+DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
 
+#: Boxes that are farther apart are separate answers, whatever stands between them.
+_MAX_BETWEEN_BOXES = 40
+
+# Repetitions are bounded ("\s{0,9}", not "\s*"), so that no text makes a pattern quadratic.
 _BOX = re.compile(r"\\f?box(?:ed)?\s{0,9}\{")
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)  # cut off or not
 _BETWEEN_BOXES = re.compile(r"\b(?:and|or)\b|\\text|\\quad|\b[a-zA-Z]\s*=|[\s,;$&{}()\\]")
+_OR = re.compile(r"\bor\b")
+
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)  # cut off or not
 _HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
+
+_ANSWER = re.compile(r"\banswer\b", re.IGNORECASE)
 _PHRASE = re.compile(
     r"\banswer\b(?:\s{1,9}is\b\s{0,9}:?|\s{0,9}\**[:=])[\s*]{0,9}(.*)", re.IGNORECASE
 )
 _HEADING = re.compile(r"[\s#*]*(?:(?:so|thus|therefore|the|my|final|correct),?\s)*", re.IGNORECASE)
-_LAST_NUMBER = re.compile(r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,50})(?:\.[0-9]{1,50})?")
 _SENTENCE_END = re.compile(r"[.!?](?:\s(?!\s?=)|$)")  # but not in "5! = 120"
+
+_LAST_NUMBER = re.compile(r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,50})(?:\.[0-9]{1,50})?")
+
+
+class Box(NamedTuple):
+    r"""A \boxed{...}: where it starts and ends in its text, and what it holds."""
+
+    start: int
+    end: int
+    content: str
 
 
 def answer_tag(text: str) -> str | None:
@@ -30,8 +50,11 @@ def answer_tag(text: str) -> str | None:
     ('1', None)
     """
     text = _THOUGHT.sub("", text)
-    start = text.rfind("<answer>", 0, max(0, text.rfind("</answer>")))
-    return text[start + len("<answer>") :].partition("</answer>")[0].strip() if start >= 0 else None
+    last_closing = max(0, text.rfind("</answer>"))
+    start = text.rfind("<answer>", 0, last_closing)
+    if start < 0:
+        return None
+    return text[start + len("<answer>") :].partition("</answer>")[0].strip()
 
 
 def closing_braces(text: str, start: int = 0, pair: str = "{}") -> dict[int, int]:
@@ -42,33 +65,43 @@ def closing_braces(text: str, start: int = 0, pair: str = "{}") -> dict[int, int
     >>> closing_braces("{a{b}} {")
     {2: 4, 0: 5}
     """
-    opened, closed = [], {}
+    opening, closing = pair
+    open_places: list[int] = []
+    closed: dict[int, int] = {}
+
     for match in re.compile(rf"\\.|[{pair}]", re.DOTALL).finditer(text, start):
-        if match[0] == pair[0]:
-            opened.append(match.start())
-        elif match[0] == pair[1] and opened:
-            closed[opened.pop()] = match.start()
+        if match[0] == opening:
+            open_places.append(match.start())
+        elif match[0] == closing and open_places:
+            closed[open_places.pop()] = match.start()
+
     return closed
 
 
-def boxes(text: str) -> list[tuple[int, int, str]]:
-    r"""Each closed \boxed{...} that is in no other: its start, its end and what it holds.
+def boxes(text: str) -> list[Box]:
+    r"""Each closed \boxed{...} that is in no other.
 
     Only the last `MAX_TAIL` characters are read.
 
-    >>> [box for _, _, box in boxes(r"so \boxed{\frac{1}{2}} or \fbox{3}")]
+    >>> [box.content for box in boxes(r"so \boxed{\frac{1}{2}} or \fbox{3}")]
     ['\\frac{1}{2}', '3']
     """
-    offset = max(0, len(text) - MAX_TAIL)
-    found: list[tuple[int, int, str]] = []
-    closed, position = closing_braces(text, offset), offset
+    tail = max(0, len(text) - MAX_TAIL)
+    closed = closing_braces(text, tail)
+
+    outer_boxes: list[Box] = []
+    position = tail
     while match := _BOX.search(text, position):
         position = match.end()
-        end = closed.get(position - 1)
-        if end is not None and end - position <= MAX_ANSWER:
-            found.append((match.start(), end + 1, text[position:end].strip()))
-            position = end + 1
-    return found
+        brace = position - 1
+        if brace not in closed or closed[brace] - position > MAX_ANSWER:
+            continue
+
+        end = closed[brace]
+        outer_boxes.append(Box(match.start(), end + 1, text[position:end].strip()))
+        position = end + 1  # boxes inside this one are passed over
+
+    return outer_boxes
 
 
 def last_boxes(text: str) -> str | None:
@@ -77,20 +110,26 @@ def last_boxes(text: str) -> str | None:
     >>> last_boxes(r"first \boxed{1}, no: $x = \boxed{2}$ and $\boxed{3}$.")
     '2, 3'
     """
-    found = boxes(text)
-    if not found:
+    all_boxes = boxes(text)
+    if not all_boxes:
         return None
-    answer, said = (last := unwrapped(found[-1][2])), {found[-1][2]}
-    for (_, end, content), (start, _, _) in zip(found[-2::-1], found[:0:-1], strict=True):
-        if start - end > 40 or _BETWEEN_BOXES.sub("", text[end:start]):
+
+    last = all_boxes[-1]
+    answer = unwrapped(last.content)
+    contents = {last.content}
+    later = last
+
+    for box in reversed(all_boxes[:-1]):
+        between = text[box.end : later.start]
+        if len(between) > _MAX_BETWEEN_BOXES or _BETWEEN_BOXES.sub("", between):
             break
-        joint = " or " if re.search(r"\bor\b", text[end:start]) else ", "
-        answer, said = f"{content}{joint}{answer}", said | {content}
-    return answer if len(said) > 1 else last  # the same one several times
+        joint = " or " if _OR.search(between) else ", "
+        answer = f"{box.content}{joint}{answer}"
+        contents.add(box.content)
+        later = box
 
-
-#: What may stand around an answer: mathematics signs, bold type, code.
-DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
+    # The same box several times is one answer, not a list.
+    return answer if len(contents) > 1 else unwrapped(last.content)
 
 
 def unwrapped(text: str) -> str:
@@ -104,14 +143,17 @@ def unwrapped(text: str) -> str:
         inside = text[len(opening) : -len(closing)]
         if text.startswith(opening) and text.endswith(closing) and opening not in inside:
             text = inside.strip()
-    found = boxes(text)
-    return found[0][2] if len(found) == 1 and found[0][:2] == (0, len(text)) else text
+
+    all_boxes = boxes(text)
+    if len(all_boxes) == 1 and (all_boxes[0].start, all_boxes[0].end) == (0, len(text)):
+        return all_boxes[0].content
+    return text
 
 
 def hashes(text: str) -> str | None:
     """What follows the last "####" that begins a line, as in GSM8K's own solutions."""
-    found = _HASHES.findall(text[-MAX_TAIL:])
-    return found[-1].strip() if found else None
+    answers = _HASHES.findall(text[-MAX_TAIL:])
+    return answers[-1].strip() if answers else None
 
 
 def answer_phrase(text: str) -> str | None:
@@ -122,16 +164,21 @@ def answer_phrase(text: str) -> str | None:
     >>> answer_phrase("The answer is 7? No. So the final answer is: **8.5 cm**. Done.")
     '8.5 cm'
     """
-    found = ""
+    answer = ""
     lines = [line for line in text[-MAX_TAIL:].splitlines() if line.strip(" $\\[")]
-    for line, after in zip(lines, [*lines[1:], ""], strict=False):
-        starts = [match.start() for match in re.finditer(r"\banswer\b", line, re.IGNORECASE)]
-        if not starts or not (match := _PHRASE.match(line, starts[-1])):
+
+    for line, next_line in zip(lines, [*lines[1:], ""], strict=False):
+        starts = [match.start() for match in _ANSWER.finditer(line)]
+        phrase = _PHRASE.match(line, starts[-1]) if starts else None
+        if phrase is None:
             continue
-        heading = not match[1] and _HEADING.fullmatch(line, 0, starts[-1])
-        if rest := after if heading else match[1]:
-            found = _SENTENCE_END.split(rest, maxsplit=1)[0].strip(" *")
-    return found or None
+
+        is_heading = not phrase[1] and _HEADING.fullmatch(line, 0, starts[-1])
+        statement = next_line if is_heading else phrase[1]
+        if statement:
+            answer = _SENTENCE_END.split(statement, maxsplit=1)[0].strip(" *")
+
+    return answer or None
 
 
 def declared_answer(text: str) -> str | None:
@@ -146,12 +193,18 @@ def declared_answer(text: str) -> str | None:
     >>> declared_answer("I count 3 apples") is None
     True
     """
+    answer: str | None
     tag = answer_tag(text)
-    if tag is not None:
-        answer: str | None = tag if len(tag) > MAX_ANSWER else last_boxes(tag) or tag
+
+    if tag is None:
+        # A prompt may have opened the <think> that the completion closes.
+        after_thought = text.rpartition("</think>")[2].partition("<think>")[0]
+        answer = last_boxes(after_thought) or hashes(after_thought) or answer_phrase(after_thought)
+    elif len(tag) > MAX_ANSWER:
+        answer = None
     else:
-        rest = text.rpartition("</think>")[2].partition("<think>")[0]  # a prompt may have opened it
-        answer = last_boxes(rest) or hashes(rest) or answer_phrase(rest)
+        answer = last_boxes(tag) or tag
+
     return answer if answer and len(answer) <= MAX_ANSWER else None
 
 
@@ -165,13 +218,17 @@ def possible_answers(text: str) -> list[str]:
     """
     tail = text[-MAX_TAIL:]
     tag = tail.rpartition("<answer>")[2].partition("</answer>")[0].strip()
-    texts = [last_boxes(tag) or tag, tail.strip(), *_LAST_NUMBER.findall(tail)[-1:]]
-    return [text for text in dict.fromkeys(texts) if len(text) <= MAX_ANSWER]
+    last_number = _LAST_NUMBER.findall(tail)[-1:]
+
+    candidates = [last_boxes(tag) or tag, tail.strip(), *last_number]
+    different = dict.fromkeys(candidates)
+    return [candidate for candidate in different if len(candidate) <= MAX_ANSWER]
 
 
 def answers_to_compare(text: str, mode: str) -> list[str]:
     """The `possible_answers` of a completion in "lenient" mode, else the declared one if any."""
     if mode == "lenient":
         return possible_answers(text)
+
     answer = declared_answer(text)
     return [] if answer is None else [answer]

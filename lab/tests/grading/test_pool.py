@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from podslab.grading import pool as grading_pool
-from podslab.grading.pool import GradingPool, GradingProcessError, usable_cores
-from podslab.grading.unscorable import COUNTS, UnscorableError, UnscorableWatch
+from podsgrading import pool as grading_pool
+from podsgrading.pool import GradingPool, GradingProcessError, usable_cores
+from podsgrading.unscorable import COUNTS, UnscorableError, UnscorableWatch
 from podsrl.errors import InvalidInputError, PodsError
 
 GRADERS = str(Path(__file__).with_name("graders_for_tests.py"))
@@ -153,7 +153,7 @@ def test_it_works_after_a_fork_in_child_and_parent(pool):
 def test_the_main_script_is_not_run_again_and_no_process_is_left_behind(tmp_path):
     script = tmp_path / "main.py"
     script.write_text(
-        "from podslab.grading.pool import GradingPool\n"
+        "from podsgrading.pool import GradingPool\n"
         "open('started', 'a').write('once ')\n"
         "pool = GradingPool(workers=2)\n"
         f"print(*pool.run({GRADERS + ':process_id'!r}, [(1,), (2,)]), pool.pid)\n"
@@ -169,7 +169,7 @@ def test_the_main_script_is_not_run_again_and_no_process_is_left_behind(tmp_path
 
 def test_no_process_outlives_a_parent_that_was_killed():
     script = (
-        "from podslab.grading.pool import GradingPool\n"
+        "from podsgrading.pool import GradingPool\n"
         "pool = GradingPool(deadline=1.0, workers=1)\n"
         f"print(*pool.run({GRADERS + ':process_id'!r}, [(1,)]), pool.pid, flush=True)\n"
         f"pool.run({GRADERS + ':count_for_ever'!r}, [(9,)])\n"
@@ -191,11 +191,11 @@ def test_workers_import_no_torch(pool):
 
 
 def test_what_is_imported_before_the_first_answer_is_there_in_a_worker_that_was_replaced():
-    pool = GradingPool(deadline=1.0, preload=("podslab.grading.math.warm",), workers=1)
+    pool = GradingPool(deadline=1.0, preload=("podsgrading.math.warm",), workers=1)
     assert run(pool, "kill_itself", (1,)) == [None]
     (modules,) = run(pool, "modules", ())
     pool.close()
-    assert {"podslab.grading.math.warm", "sympy"} <= set(modules)
+    assert {"podsgrading.math.warm", "sympy"} <= set(modules)
 
 
 def test_what_a_grader_prints_disturbs_nothing(pool, capfd):

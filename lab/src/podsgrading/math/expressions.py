@@ -11,26 +11,38 @@ from functools import lru_cache
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 
-from podslab.grading.extract import closing_braces
-from podslab.grading.math.structure import UnreadableError
+from podsgrading.extract import closing_braces
+from podsgrading.math.structure import UnreadableError
 
 # Its defaults take R for r, and (2)(3), like 2 3, for the mixed number 2 + 3.
 _CONVERSION = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)
-_LATEX_NAMES = """
-    pi theta alpha beta phi cdot sin cos tan cot sec csc log ln exp arcsin arccos arctan sinh cosh
-    tanh
-"""
-_WORDS = dict.fromkeys(("infinity", "inf", "oo"), r"\infty ")
-_WORDS |= {name: rf"\{name} " for name in _LATEX_NAMES.split()}
+_LATEX_NAMES = [
+    *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan"),
+    *("sinh", "cosh", "tanh", "log", "ln", "exp"),
+    *("pi", "theta", "alpha", "beta", "phi", "cdot"),
+]
+#: Words in plain notation, and their LaTeX.
+_WORDS = {
+    **dict.fromkeys(["infinity", "inf", "oo"], r"\infty "),
+    **{name: rf"\{name} " for name in _LATEX_NAMES},
+}
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{2,}(?![a-zA-Z}])")
 _DECIMAL = re.compile(r"(?<![0-9.])([0-9]*)\.([0-9]+)(?![0-9.])")
+_PLAIN_ROOT = re.compile(r"(?<!\\)sqrt\s?(?=[({])")
+#: x^-1 and x^10, of which LaTeX would raise one character.
+_LONG_POWER = re.compile(r"\^\s?(-\s?[0-9a-zA-Z]+|[0-9]{2,})")
 _NAMES = r"(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|ln|exp"
-#: 1/2x, sin x/2, 3 1/2 x: people disagree on what these are.
+#: What follows a denominator and may belong to it: a letter, a bracket, a function or a sign.
+_FACTOR = r"(?:[a-zA-Z(]|\\(?!cdot|times|pm|le|ge))"
+#: A letter or a sign of one, which is no function.
+_LETTER = rf"(?:[a-zA-Z]|\\(?!{_NAMES}|sqrt|frac)[a-z]+(?![a-z]))"
+#: What people disagree on.
 _AMBIGUOUS = re.compile(
-    r"/\s?[0-9]+\s?(?:[a-zA-Z(]|\\(?!cdot|times|pm|le|ge))"
-    rf"|/\s?(?:[a-zA-Z]|\\(?!{_NAMES}|sqrt|frac)[a-z]+(?![a-z]))\s?(?:[a-zA-Z(]|\\(?!cdot|times|pm|le|ge))"
-    rf"|\\(?:{_NAMES})(?![a-zA-Z])\s?(?:[0-9]+|\\?[a-zA-Z]+)\s?/"
-    r"|[0-9]\s*\\frac\s?\{[0-9]+\}\s?\{[0-9]+\}|(?<![_^0-9])[0-9]+\s+[0-9]"
+    rf"/\s?[0-9]+\s?{_FACTOR}"  # 1/2x
+    rf"|/\s?{_LETTER}\s?{_FACTOR}"  # 1/ab
+    rf"|\\(?:{_NAMES})(?![a-zA-Z])\s?(?:[0-9]+|\\?[a-zA-Z]+)\s?/"  # \sin x/2
+    r"|[0-9]\s*\\frac\s?\{[0-9]+\}\s?\{[0-9]+\}"  # 3\frac{1}{2} x
+    r"|(?<![_^0-9])[0-9]+\s+[0-9]"  # 3 1/2 x
 )
 _FUNCTION_ARGUMENT = re.compile(
     rf"\\(?:{_NAMES})(?![a-zA-Z])\s?(?:[_^]\s?(?:\{{[^{{}}]*\}}|\w)\s?){{0,2}}(?=\{{)"
@@ -45,9 +57,11 @@ def parse(latex: str) -> sympy.Basic:
         UnreadableError: the parser does not understand it, or it can be read in two ways.
     """
     text = _plain_to_latex(latex)
+    # A prime is a derivative or feet, \Gamma a function or a letter.
     if "'" in text or '"' in text or "\\Gamma" in text or _AMBIGUOUS.search(text):
         raise UnreadableError(f"{latex!r} can be read in more than one way")
-    text = _DECIMAL.sub(lambda m: rf"\frac{{{int(m[1] + m[2])}}}{{{10 ** len(m[2])}}}", text)
+    text = _DECIMAL.sub(_fraction, text)
+
     try:
         parsed = latex2sympy(
             text,
@@ -58,21 +72,33 @@ def parse(latex: str) -> sympy.Basic:
         )
     except Exception as error:  # the parser raises bare Exception for every syntax error
         raise UnreadableError(f"{latex!r} is not an expression") from error
+
     if not isinstance(parsed, sympy.Expr) or parsed.has(sympy.nan, sympy.zoo):
         raise UnreadableError(f"{latex!r} is not one expression")
+
+    # The parser takes i for a real symbol, as all others.
     i = sympy.Symbol("i", real=True)
     return parsed.subs(i, sympy.I) if parsed.has(i) else parsed
 
 
+def _fraction(decimal: re.Match[str]) -> str:
+    """0.25 as \\frac{25}{100}."""
+    whole, decimals = decimal.groups()
+    return rf"\frac{{{int(whole + decimals)}}}{{{10 ** len(decimals)}}}"
+
+
 def _plain_to_latex(text: str) -> str:
     """Plain notation (sqrt(2), pi/3, x**2) as LaTeX."""
-    text = text.replace("**", "^").replace("\\operatorname", "")
-    text = re.sub(r"(?<!\\)sqrt\s?(?=[({])", r"\\sqrt", text)
-    for opener in ("\\sqrt", "^"):
-        text = _braced(text, opener)
-    text = re.sub(r"\^\s?(-\s?[0-9a-zA-Z]+|[0-9]{2,})", r"^{\1}", text)
+    text = text.replace("**", "^")
+    text = text.replace("\\operatorname", "")
+
+    text = _PLAIN_ROOT.sub(r"\\sqrt", text)
+    text = _braced(text, "\\sqrt")
+    text = _braced(text, "^")
+    text = _LONG_POWER.sub(r"^{\1}", text)
     text = _parenthesised(text)
-    text = _WORD.sub(lambda m: _WORDS.get(m[0], m[0]), text)
+
+    text = _WORD.sub(lambda match: _WORDS.get(match[0], match[0]), text)
     if re.search(r"(?<![\\a-zA-Z])[a-zA-Z]{4,}", text):
         raise UnreadableError("words where an expression should be")
     return text.replace("*", r" \cdot ")
@@ -82,20 +108,24 @@ def _parenthesised(text: str) -> str:
     r"""\log{x} as \log(x): the parser would take what follows into the argument, too."""
     position = 0
     while match := _FUNCTION_ARGUMENT.search(text, position):
-        start = match.end()
-        end = closing_braces(text, start).get(start, -1)
-        if end < 0:
+        brace = match.end()
+        closed = closing_braces(text, brace)
+        if brace not in closed:
             raise UnreadableError("a brace that is not closed")
-        text = f"{text[:start]}({text[start + 1 : end]}){text[end + 1 :]}"
-        position = start
+        end = closed[brace]
+        text = f"{text[:brace]}({text[brace + 1 : end]}){text[end + 1 :]}"
+        position = brace
     return text
 
 
 def _braced(text: str, opener: str) -> str:
     """`opener`(...) as `opener`{...}."""
     position = 0
-    while (found := text.find(opener + "(", position)) >= 0:
-        position = start = found + len(opener)
-        if end := closing_braces(text, start, "()").get(start):
-            text = f"{text[:start]}{{{text[start + 1 : end]}}}{text[end + 1 :]}"
+    while (start := text.find(opener + "(", position)) >= 0:
+        bracket = start + len(opener)
+        closed = closing_braces(text, bracket, "()")
+        if bracket in closed:
+            end = closed[bracket]
+            text = f"{text[:bracket]}{{{text[bracket + 1 : end]}}}{text[end + 1 :]}"
+        position = bracket
     return text

@@ -1,6 +1,6 @@
 """100,000 hostile completions through every grader: no crash, no hang, memory bounded.
 
-    python benchmarks/fuzz_graders.py --count 100000 --seed 0
+    cd lab && python -m grading_checks.fuzz_graders --count 100000 --seed 0
 
 Truncated, nested, huge, Unicode, control characters, a megabyte long, pathological expressions.
 The graders that need no sandbox and no process must never raise; what hangs or dies in a grading
@@ -16,11 +16,23 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 R = Any  # random.Random
-GOLD_MATH = [r"\frac{\sqrt{3}}{2}", "(1,2]", r"x^2+1", "1,-2", "42", r"\text{even}"]
-GOLD_MATH += [r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\{1,2\}", "y = 2x", r"x < 3", r"3 \pm i"]
+GOLD_MATH = [
+    r"\frac{\sqrt{3}}{2}",
+    "(1,2]",
+    r"x^2+1",
+    "1,-2",
+    "42",
+    r"\text{even}",
+    r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}",
+    r"\{1,2\}",
+    "y = 2x",
+    r"x < 3",
+    r"3 \pm i",
+]
+#: Answers that take for ever, or all memory, to evaluate.
 PATHOLOGICAL = [
     "9^9^9^9",
     "9^{9^{9^{9}}}",
@@ -49,11 +61,12 @@ PATHOLOGICAL = [
     "__import__('os').system('touch /tmp/pwned')",
 ]
 REASONING_GYM = [
-    f"reasoning_gym:{name}"
-    for name in (
-        *("chain_sum", "gcd", "polynomial_equations", "countdown", "knights_knaves"),
-        "word_sorting",
-    )
+    "reasoning_gym:chain_sum",
+    "reasoning_gym:gcd",
+    "reasoning_gym:polynomial_equations",
+    "reasoning_gym:countdown",
+    "reasoning_gym:knights_knaves",
+    "reasoning_gym:word_sorting",
 ]
 #: Programs that harm, hang, lie or die; the sandbox must not let any of them matter.
 PROGRAMS = [
@@ -87,6 +100,7 @@ CANDIDATES = [
     "class add(int):\n    def __new__(cls, a, b):\n        return a + b\n",
     "add = lambda *numbers: sum(numbers)\n",
 ]
+#: What hostile completions are made of.
 PIECES = [
     *("<think>", "</think>", "<answer>", "</answer>", "\\boxed{", "}", "{", "(", ")", "[", "]"),
     *("####", "answer is", "\n", " ", "```python\n", "```", "$", "$$", "\\(", "\\)", "\\frac{"),
@@ -99,23 +113,24 @@ PIECES = [
 
 def hostile(r: R) -> str:
     """One hostile completion."""
-    kind = r.random()
-    if kind < 0.30:
+    draw = r.random()
+    if draw < 0.30:
         text = "".join(r.choice(PIECES) for _ in range(r.randint(0, 60)))
-    elif kind < 0.50:
-        text = f"<think>so</think><answer>{''.join(r.choices(PIECES, k=r.randint(0, 25)))}</answer>"
-    elif kind < 0.70:
+    elif draw < 0.50:
+        answer = "".join(r.choices(PIECES, k=r.randint(0, 25)))
+        text = f"<think>so</think><answer>{answer}</answer>"
+    elif draw < 0.70:
         text = f"<answer>{mutated(r.choice(GOLD_MATH), r)}</answer>"
-    elif kind < 0.90:
+    elif draw < 0.90:
         text = "".join(chr(r.randint(0, 0x24FF)) for _ in range(r.randint(0, 200)))
         text = f"<answer>{text}</answer>" if r.random() < 0.5 else text
-    elif kind < 0.9985:
+    elif draw < 0.9985:
         text = f"<answer>{r.choice(PIECES) * r.randint(1, 300)}</answer>"
     else:
         text = r.choice(PIECES) * r.randint(1, 200_000)
-    if r.random() < 0.2:
-        text = text[: r.randint(0, len(text))]
-    return text
+
+    is_cut_off = r.random() < 0.2
+    return text[: r.randint(0, len(text))] if is_cut_off else text
 
 
 def pathological(r: R) -> str:
@@ -134,43 +149,57 @@ def program(r: R) -> str:
 
 
 def mutated(text: str, r: R) -> str:
+    """`text` with up to four pieces put in, each in the place of up to two characters."""
     for _ in range(r.randint(0, 4)):
-        at = r.randint(0, len(text))
-        text = text[:at] + r.choice(["", r.choice(PIECES)]) + text[at + r.randint(0, 2) :]
+        place = r.randint(0, len(text))
+        piece = r.choice(["", r.choice(PIECES)])
+        text = text[:place] + piece + text[place + r.randint(0, 2) :]
     return text
 
 
-def golds_of() -> dict[str, tuple[str, dict[str, Any], Any]]:
-    """name of a grader -> its task, the task's options, and rows (None: of its training split)."""
-    math = [{"answer": gold} for gold in GOLD_MATH]
-    science = [
+class GraderOfTask(NamedTuple):
+    """A grader: its task, the task's options, and its rows (None: of its training split)."""
+
+    task: str
+    options: dict[str, Any]
+    rows: list[dict[str, Any]] | None
+
+
+def graders() -> dict[str, GraderOfTask]:
+    """All graders that are tried, by their names."""
+    math_rows = [{"answer": gold} for gold in GOLD_MATH]
+    science_rows = [
         {"answer": "2H2 + O2 = 2H2O", "choices": []},
         {"answer": "B", "choices": ["1", "2"]},
     ]
-    made: dict[str, Any] = {}
+
+    by_name: dict[str, GraderOfTask] = {}
     for mode in ("strict", "lenient"):
-        made[f"gsm8k {mode}"] = ("gsm8k", {"mode": mode}, [{"answer": "42"}])
-        made[f"math {mode}"] = ("math", {"mode": mode, "deadline": 1.0}, math)
-    made["sciknoweval"] = ("sciknoweval", {}, science)
-    made["arithmetic"] = ("arithmetic", {}, None)
-    made |= {name: (name, {"size": 20}, None) for name in REASONING_GYM}
-    made["code"] = ("code", {}, None)
-    return made
+        by_name[f"gsm8k {mode}"] = GraderOfTask("gsm8k", {"mode": mode}, [{"answer": "42"}])
+        math_options = {"mode": mode, "deadline": 1.0}
+        by_name[f"math {mode}"] = GraderOfTask("math", math_options, math_rows)
+    by_name["sciknoweval"] = GraderOfTask("sciknoweval", {}, science_rows)
+    by_name["arithmetic"] = GraderOfTask("arithmetic", {}, None)
+    for name in REASONING_GYM:
+        by_name[name] = GraderOfTask(name, {"size": 20}, None)
+    by_name["code"] = GraderOfTask("code", {}, None)
+    return by_name
 
 
 def grader(name: str) -> Callable[[list[str], R], list[Any]]:
     """Grade a list of completions, each against one of the grader's rows."""
     from podslab.tasks import get_task
 
-    task_name, options, rows = golds_of()[name]
+    task_name, options, rows = graders()[name]
     task = get_task(task_name, **options)
-    golds = rows or ([task.example] if ":" not in task_name else task.load("train")[:8])
+    if rows is None:
+        is_generated = ":" in task_name
+        rows = task.load("train")[:8] if is_generated else [task.example]
 
     def grade(texts: list[str], r: R) -> list[Any]:
-        mixed = [
-            program(r) if task_name == "code" and r.random() < 0.03 else text for text in texts
-        ]
-        return task.grade_batch(mixed, [r.choice(golds) for _ in texts])
+        if task_name == "code":
+            texts = [program(r) if r.random() < 0.03 else text for text in texts]
+        return task.grade_batch(texts, [r.choice(rows) for _ in texts])
 
     return grade
 
@@ -181,46 +210,56 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="only the graders whose name begins so")
     arguments = parser.parse_args()
-    from podslab.grading.pool import shared_pool
-    from podslab.grading.unscorable import COUNTS
+    from podsgrading.pool import shared_pool
     from podsrl.errors import PodsError
 
-    made: dict[str, Callable[[list[str], R], list[Any]]] = {}
-    for name in golds_of():
+    usable: dict[str, Callable[[list[str], R], list[Any]]] = {}
+    for name in graders():
         if not name.startswith(arguments.only or ""):
             continue
         try:
-            made[name] = grader(name)
+            usable[name] = grader(name)
         except PodsError as error:
             print(f"{name:34} left out: {error}")
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for name, grade in made.items():
-        r = random.Random(arguments.seed)
-        COUNTS.clear()
-        verdicts: Counter[Any] = Counter()
-        slowest, started = 0.0, time.perf_counter()
-        left = arguments.count
-        while left > 0:
-            size = min(512, left)
-            # One in a thousand: each that gets to sympy costs its whole deadline.
-            texts = [pathological(r) if r.random() < 0.001 else hostile(r) for _ in range(size)]
-            batch_started = time.perf_counter()
-            verdicts.update(grade.answer for grade in grade(texts, r))
-            slowest = max(slowest, time.perf_counter() - batch_started)
-            left -= size
-        seconds = time.perf_counter() - started
-        print(
-            f"{name:34} {arguments.count} completions, {arguments.count / seconds:,.0f} per second,"
-            f" slowest batch {slowest:.2f} s; right {verdicts[True]}, wrong {verdicts[False]},"
-            f" unscorable {verdicts[None]} ({COUNTS['timeouts']} timeouts, {COUNTS['crashes']}"
-            f" crashes, {COUNTS['errors']} errors)",
-            flush=True,
-        )
-    shared_pool(1.0, "podslab.grading.math.warm").close()  # so that its memory can be read
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
+
+    memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for name, grade in usable.items():
+        report = fuzz(grade, count=arguments.count, seed=arguments.seed)
+        print(f"{name:34} {report}", flush=True)
+
+    shared_pool(1.0, "podsgrading.math.warm").close()  # so that its memory can be read
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before) / 1024
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"memory: this process grew by {grown:.0f} MiB, largest child {children:.0f} MiB")
     return 0
+
+
+def fuzz(grade: Callable[[list[str], R], list[Any]], *, count: int, seed: int) -> str:
+    """Grade so many hostile completions in batches; what came of it, in one line."""
+    from podsgrading.unscorable import COUNTS
+
+    r = random.Random(seed)
+    COUNTS.clear()
+    verdicts: Counter[Any] = Counter()
+    slowest = 0.0
+    started = time.perf_counter()
+
+    left = count
+    while left > 0:
+        size = min(512, left)
+        # One in a thousand: each that gets to sympy costs its whole deadline.
+        texts = [pathological(r) if r.random() < 0.001 else hostile(r) for _ in range(size)]
+        batch_started = time.perf_counter()
+        verdicts.update(verdict.answer for verdict in grade(texts, r))
+        slowest = max(slowest, time.perf_counter() - batch_started)
+        left -= size
+
+    seconds = time.perf_counter() - started
+    return (
+        f"{count} completions, {count / seconds:,.0f} per second, slowest batch {slowest:.2f} s;"
+        f" right {verdicts[True]}, wrong {verdicts[False]}, unscorable {verdicts[None]}"
+        f" ({COUNTS['timeouts']} timeouts, {COUNTS['crashes']} crashes, {COUNTS['errors']} errors)"
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,235 @@
+r"""Comparing, second part: does an answer say what the gold answer says?
+
+Two steps. `compare_quickly` reads numbers, words and identical notation in linear time, in this
+process; it decides whenever the gold answer is a number or a word. Everything else is for
+`equal_structures`, which calls sympy and belongs into a grading process.
+"""
+
+import re
+from collections.abc import Sequence
+
+from podsgrading.extract import MAX_ANSWER
+from podsgrading.math.normalise import clean, statement, words
+from podsgrading.math.numbers import read_number, same_number, states_number
+from podsgrading.math.structure import (
+    Node,
+    UnreadableError,
+    assigned_name,
+    read_structure,
+    stated_unit,
+)
+from podsgrading.multiple_choice import read_choice
+from podsgrading.pool import GradingPool
+
+_FUNCTION = "podsgrading.math.answers:equal_structures"
+_LETTER = re.compile(r"\(?([A-Z])\)?")
+_ALL_TEXT = re.compile(r"\\(?:text|mbox|textbf)\s?\{[^{}]*\}")
+_PLAIN_WORDS = re.compile(r"(?:[A-Za-z]{4,}|(?i:yes|no|odd))(?:[ -][A-Za-z]+)*(?: [0-9]+)?")
+_PUNCTUATION = re.compile(r"[\s.,!\"'()*-]+")
+_ARTICLE = re.compile(r"^(?:the|an?) (?=.)")
+
+
+def compare_quickly(gold: str, answer: str) -> bool | None:
+    r"""True or False where that can be said in linear time, else None.
+
+    >>> compare_quickly("1,000", r"\$1000.00"), compare_quickly("4", "2 + 2")
+    (True, False)
+    >>> compare_quickly(r"\text{Evelyn}", "evelyn"), compare_quickly(r"\sqrt{8}", r"2\sqrt{2}")
+    (True, None)
+    """
+    verdict = _compare_as_it_stands(gold, answer)
+    if verdict:
+        return True
+
+    # "The area is 12" may be right where its text, as it stands, is wrong.
+    value = statement(answer)
+    return verdict if value is None else _compare_as_it_stands(gold, value)
+
+
+def _compare_as_it_stands(gold: str, answer: str) -> bool | None:
+    if not answer.strip() or len(answer) > MAX_ANSWER:
+        return False
+
+    number = read_number(gold)
+    text = _as_words(gold)
+    begins_with_a_word = text is not None and text[:1].isalpha()
+    if number is not None and not begins_with_a_word:  # "June 20" is not 20
+        return states_number(number, answer)
+
+    if text is not None:
+        letter = _LETTER.fullmatch(text)
+        if letter is not None:
+            return read_choice(answer) == letter[1]
+        return _folded(words(clean(answer))) == _folded(text)
+
+    return True if _spaceless(gold) == _spaceless(answer) else None
+
+
+def grade_answers(pairs: Sequence[tuple[str, ...]], pool: GradingPool) -> list[bool | None]:
+    """Grade (gold, answer[, question]): quick ones here, others in the pool; None: unscorable."""
+    verdicts = [compare_quickly(pair[0], pair[1]) for pair in pairs]
+
+    undecided = [place for place, verdict in enumerate(verdicts) if verdict is None]
+    found_in_pool = pool.run(_FUNCTION, [pairs[place] for place in undecided])
+    for place, verdict in zip(undecided, found_in_pool, strict=True):
+        verdicts[place] = verdict
+    return verdicts
+
+
+def equal_structures(gold: str, answer: str, question: str = "") -> bool:
+    """Are the two equal, part by part? An answer that can't be read, or repeats, is wrong.
+
+    Raises:
+        UnreadableError: the gold answer can't be read (then nothing can be right or wrong).
+    """
+    gold_node = read_structure(gold)
+    _check_readable(gold_node)
+    try:
+        answer = statement(answer) or answer
+        answer_node = read_structure(answer)
+
+        units = {stated_unit(gold), stated_unit(answer)} - {""}
+        if len(units) > 1:
+            return False
+
+        gold_name, gold_value = _without_name(gold_node)
+        answer_name, answer_value = _without_name(answer_node)
+        if gold_name and answer_name and gold_name != answer_name:
+            return _equal(gold_node, answer_node)
+        # "y = x + 1" is a value with a name; as a relation it is "y - x = 1", too.
+        equal = _equal(gold_value, answer_value) or _equal(gold_node, answer_node)
+    except UnreadableError:
+        return False
+
+    if not equal:
+        return False
+    if answer_node.kind == "relation" and _spaceless(answer) in _spaceless(question):
+        # What the question says is no answer, unless it says the gold answer, too.
+        return _spaceless(gold) in _spaceless(question)
+    return not _repeats_question(gold_value, answer_value, question)
+
+
+def _repeats_question(gold: Node, answer: Node, question: str) -> bool:
+    """Is an answer that is equal to the gold answer no more than what the question gives?
+
+    Only single expressions can be; a number is worked out, whatever the question says.
+    """
+    if not question or gold.kind != "leaf" or answer.kind != "leaf":
+        return False
+    if read_number(gold.label) or read_number(answer.label):
+        return False
+
+    from podsgrading.math import repetition
+
+    return repetition.repeats(gold.label, answer.label, question)
+
+
+def _check_readable(node: Node) -> None:
+    """Raise `UnreadableError` if a leaf is no expression."""
+    from podsgrading.math import expressions
+
+    if node.kind == "leaf" and read_number(node.label) is None:
+        expressions.parse(node.label)
+    for child in node.children:
+        _check_readable(child)
+
+
+def _without_name(node: Node) -> tuple[str | None, Node]:
+    """x and 5 of "x = 5"; also of a list, "x = 5, 6", that names no other variable than x."""
+    name = assigned_name(node)
+    if name is not None:
+        return name, node.children[-1]
+    if node.kind != "list":
+        return None, node
+
+    values: list[Node] = []
+    names: set[str] = set()
+    for child in node.children:
+        child_name = assigned_name(child)
+        values.append(child.children[-1] if child_name else child)
+        if child_name:
+            names.add(child_name)
+    return (names.pop(), Node("list", tuple(values))) if len(names) == 1 else (None, node)
+
+
+def _equal(gold: Node, answer: Node) -> bool:
+    """Are two nodes equal, each by the rule of its kind?"""
+    from podsgrading.math import equality
+
+    if gold.kind == answer.kind == "leaf":
+        return _equal_leaves(gold.label, answer.label)
+
+    kinds = {gold.kind, answer.kind}
+    if kinds == {"set"}:
+        return _same_items(_distinct(gold.children), _distinct(answer.children))
+    if kinds <= {"list", "set"} or kinds == {"union"}:
+        return _same_items(gold.children, answer.children)
+
+    if gold.kind == answer.kind:
+        same_form = gold.label == answer.label and len(gold.children) == len(answer.children)
+        if same_form and all(map(_equal, gold.children, answer.children)):
+            return True
+        return gold.kind == "relation" and equality.same_relation(gold, answer)
+
+    # x < 3 and (-\infty, 3) may be the same set.
+    if "relation" in kinds and kinds & {"tuple", "union"}:
+        return equality.same_real_set(gold, answer)
+    return False
+
+
+def _equal_leaves(gold: str, answer: str) -> bool:
+    from podsgrading.math import equality
+
+    gold_number = read_number(gold)
+    answer_number = read_number(answer)
+    if gold_number is not None and answer_number is not None:
+        return same_number(gold_number, answer_number)
+
+    if answer_number is not None:  # "1.5" or "150%", as the parser reads it
+        value = answer_number.value
+        if answer_number.percent:
+            value /= 100
+        answer = rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+    return equality.equal_expressions(gold, answer)
+
+
+def _same_items(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+    """Equal except for the order."""
+    if len(gold) != len(answer):
+        return False
+
+    unmatched = list(answer)
+    for item in gold:
+        match = next((other for other in unmatched if _equal(item, other)), None)
+        if match is None:
+            return False
+        unmatched.remove(match)
+    return True
+
+
+def _distinct(items: Sequence[Node]) -> list[Node]:
+    """The items of a set, equal ones once."""
+    kept: list[Node] = []
+    for item in items:
+        if not any(_equal(item, other) for other in kept):
+            kept.append(item)
+    return kept
+
+
+def _as_words(text: str) -> str | None:
+    r"""The words of a gold answer that is all \text{}, or plain words of four letters or more."""
+    cleaned = clean(text)
+    plain = words(cleaned)
+    if _ALL_TEXT.fullmatch(cleaned):
+        return plain.strip()
+    return plain if _PLAIN_WORDS.fullmatch(plain) else None
+
+
+def _folded(text: str) -> str:
+    """Words without case, punctuation and a leading article."""
+    plain = _PUNCTUATION.sub(" ", text).strip().casefold()
+    return _ARTICLE.sub("", plain)
+
+
+def _spaceless(text: str) -> str:
+    return re.sub(r"\s", "", clean(text))

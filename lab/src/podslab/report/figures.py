@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from podslab.durations import time_unit
 from podslab.report.curves import ArmCurves, Floats
 from podslab.report.drawing import COLOURS, Look, looks, style, wrapped
-from podslab.report.durations import time_unit
 from podslab.report.load_runs import Arm, Comparison
 from podslab.report.statistics import error_over_seeds, mean_over_seeds
 from podslab.report.summary import MEASURES, ArmSummary, digits

@@ -290,7 +290,7 @@ def _rounded(share: float) -> str:
     """For a headline: 18 %."""
     if math.isnan(share):
         return UNKNOWN
-    # Two digits at least, so that 9.95 % and more have none after the point.
+    # Two digits: 9.9 %, 18 %.
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
 
 

@@ -143,7 +143,7 @@ def _batch(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Input ids and labels, padded; pieces that are not learned have labels that are ignored."""
     examples = [lesson(draw) for _ in range(size)]
-    # The tokenizer takes all pieces at once, which is several times as fast.
+    # One call of the tokenizer for all pieces.
     texts = [text for pieces in examples for text, _ in pieces]
     ids_of_pieces = iter(tokenizer(texts)["input_ids"])
 

@@ -175,7 +175,7 @@ def _may_spare(config: dict[str, Any]) -> bool:
     if "skip_zero_advantage" not in config:  # another host's run
         return False
 
-    # These have a gradient in every row.
+    # With these every row counts in the loss, whatever its advantage.
     has_other_losses = any(
         config.get(name) for name in ("beta", "entropy_coef", "use_adaptive_entropy")
     )

@@ -65,6 +65,7 @@ class Advice:
             "prompts    n    m   seconds  generate    update     std   equal  learned",
         ]
         lines += [self._row(cell) for cell in self.cells]
+
         lines += ["", f"recommended: {self.reason}."]
         if self._is_largest_n():
             lines.append(
@@ -75,6 +76,7 @@ class Advice:
                 f"generation was timed at one size, {self.costs.timed_at:g} rollouts: larger sizes"
                 " may be better than shown. `pods recommend --config FILE` times several"
             )
+
         settings = self.settings()
         if settings:
             lines.append("\nthe settings of TRL and podsrl for it:")

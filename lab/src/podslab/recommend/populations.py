@@ -122,7 +122,8 @@ class MeasuredRates(_Counted):
             if n <= rollouts:
                 of_group = stats.hypergeom.pmf(np.arange(n + 1), rollouts, right, n)
             else:
-                a, b = self.fitted.a + right, self.fitted.b + rollouts - right
+                a = self.fitted.a + right
+                b = self.fitted.b + rollouts - right
                 of_group = stats.betabinom.pmf(np.arange(n + 1) - right, n - rollouts, a, b)
             total += weight * of_group
         return total / len(pairs)

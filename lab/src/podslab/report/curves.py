@@ -215,7 +215,7 @@ def _check_numbers_of_points(runs: Mapping[str, Sequence[Evaluation]]) -> None:
 
 def _refuse_farthest(names: Sequence[str], seconds_R_T: Floats, middle_T: Floats) -> NoReturn:
     off_R_T = np.abs(seconds_R_T - middle_T)
-    run, point = np.unravel_index(np.argmax(off_R_T), off_R_T.shape)
+    run, point = divmod(int(np.argmax(off_R_T)), len(middle_T))
     raise InvalidInputError(
         f"unequal evaluation points: {names[run]} made evaluation {point + 1} after"
         f" {seconds_R_T[run, point]:.4g} s of training, most runs after {middle_T[point]:.4g} s;"

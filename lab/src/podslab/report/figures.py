@@ -35,6 +35,7 @@ def draw(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, F
         for name, speedup in summaries[0].speedups.items()
         if speedup.learned
     }
+
     figures = {}
     with style():
         figures["accuracy"] = _lines(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from benchmarks.speed.numbers import Limit, ratio, spread, table, time_in_turns
-from podslab.report.durations import duration
+from podslab.durations import duration
 from podsrl import downsample, downsample_batch
 
 #: Seconds that `max_contrast` may take for 1,024 prompts of 8 rollouts.

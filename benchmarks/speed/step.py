@@ -8,9 +8,9 @@ from benchmarks.speed.numbers import Limit, Spread, ratio, spread, table
 from benchmarks.speed.probe import BOOKKEEPING, PHASES
 from benchmarks.speed.trainers import VARIANTS, Setting
 from benchmarks.speed.turns import measure_in_turns
+from podslab.durations import duration
 from podslab.models.tiny import TinySettings
 from podslab.models.tiny.settings import SMALL
-from podslab.report.durations import duration
 
 #: The update of PODS over that of GRPO-GA and of GRPO; its peak memory over that of GRPO.
 UPDATE_OF_GA, UPDATE_OF_GRPO, MEMORY = 0.30, 1.10, 1.10

@@ -17,7 +17,8 @@ def number(kind: type[int] | type[float], least: float = 0) -> Any:
         try:
             value = kind(text)
         except ValueError:
-            value = float("nan")
+            value = math.nan  # refused below
+
         if not least <= value < math.inf:
             raise argparse.ArgumentTypeError(f"must be {what} of at least {least}; got {text!r}")
         return value
@@ -27,8 +28,9 @@ def number(kind: type[int] | type[float], least: float = 0) -> Any:
 
 def refuse_unwritable(path: Path) -> None:
     """Raise `InvalidInputError` if a folder can't be made and written to; leave nothing behind."""
-    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    path_and_parents = (path.absolute(), *path.absolute().parents)
+    nearest = next(folder for folder in path_and_parents if folder.exists())
     try:
-        tempfile.TemporaryDirectory(prefix=".podsrl-", dir=there).cleanup()
+        tempfile.TemporaryDirectory(prefix=".podsrl-", dir=nearest).cleanup()
     except OSError as error:
-        raise InvalidInputError(f"can't write to {path}: {there}: {error.strerror}") from error
+        raise InvalidInputError(f"can't write to {path}: {nearest}: {error.strerror}") from error

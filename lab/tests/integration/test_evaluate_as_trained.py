@@ -26,9 +26,13 @@ def test_length_and_sampling_are_those_of_the_run_unless_given(
         return original(*args)
 
     path = config(
-        max_steps=1, max_completion_length=24, temperature=0.9, top_k=7,
-        evaluation_temperature=0.5, seed=3,
-    )  # fmt: skip
+        max_steps=1,
+        max_completion_length=24,
+        temperature=0.9,
+        top_k=7,
+        evaluation_temperature=0.5,
+        seed=3,
+    )
     assert main(["train", "--config", path]) == 0
     checkpoint = str(tmp_path / "run" / "checkpoint-1")
     monkeypatch.setattr(sampling, "sample_and_grade", remember)

@@ -128,11 +128,17 @@ def test_ended_rows_leave_the_batch(model, tokenizer, config):
 @pytest.mark.parametrize(
     "setting",
     [
-        {"num_beams": 2}, {"num_return_sequences": 2}, {"min_new_tokens": 5},
-        {"stop_strings": ["x"]}, {"use_cache": False}, {"cache_implementation": "static"},
-        {"return_dict_in_generate": True}, {"eos_token_id": None}, {"max_new_tokens": None},
+        {"num_beams": 2},
+        {"num_return_sequences": 2},
+        {"min_new_tokens": 5},
+        {"stop_strings": ["x"]},
+        {"use_cache": False},
+        {"cache_implementation": "static"},
+        {"return_dict_in_generate": True},
+        {"eos_token_id": None},
+        {"max_new_tokens": None},
     ],
-)  # fmt: skip
+)
 def test_what_would_mean_something_else_is_left_to_generate(model, config, setting):
     assert can_share(model, config)
     config.update(**setting)
@@ -191,10 +197,18 @@ def make_lab_trainer(tiny_model, tokenizer, tmp_path):
     def make(name, **fields):
         task = get_task("arithmetic", min_columns=2, max_columns=2, train_size=16)
         config = PODSConfig(
-            output_dir=str(tmp_path / name), num_rollouts=16, num_generations=4,
-            per_device_train_batch_size=8, max_steps=1, learning_rate=1e-3, report_to="none",
-            save_strategy="no", use_cpu=True, bf16=False, **{"max_completion_length": 32, **fields},
-        )  # fmt: skip
+            output_dir=str(tmp_path / name),
+            num_rollouts=16,
+            num_generations=4,
+            per_device_train_batch_size=8,
+            max_steps=1,
+            learning_rate=1e-3,
+            report_to="none",
+            save_strategy="no",
+            use_cpu=True,
+            bf16=False,
+            **{"max_completion_length": 32, **fields},
+        )
         return LabTrainer(
             model=AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32),
             reward_funcs=task.rewards(),

@@ -49,8 +49,12 @@ def test_given_costs_and_pass_rates_give_a_table_and_a_recommendation(capsys, tm
     assert "  per_device_train_batch_size: 16\n  gradient_accumulation_steps: 1\n" in printed
     plan = recommendation_of(out)
     assert [(c["prompts"], c["n"], c["m"]) for c in plan["cells"]] == [
-        (2, 8, 8), (2, 16, 8), (2, 64, 8), (1, 16, 16), (1, 64, 16),
-    ]  # fmt: skip
+        (2, 8, 8),
+        (2, 16, 8),
+        (2, 64, 8),
+        (1, 16, 16),
+        (1, 64, 16),
+    ]
     cells = {(c["n"], c["m"]): c for c in plan["cells"]}
     differ = cells[64, 8]["chance"]
     passed = 16 * differ + (1 - differ) ** 2  # one row at least

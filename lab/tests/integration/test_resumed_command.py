@@ -19,12 +19,18 @@ from support.trl_runs import COMMON, equal
 @pytest.fixture
 def config_file(tiny_model: Path, tmp_path: Path) -> Path:
     config: dict[str, Any] = {
-        **COMMON, "task": "arithmetic",
+        **COMMON,
+        "task": "arithmetic",
         "task_options": {"min_columns": 2, "max_columns": 2, "train_size": 32, "test_size": 8},
-        "model_name_or_path": str(tiny_model), "num_rollouts": 8, "max_steps": 6,
-        "save_strategy": "steps", "save_steps": 3, "evaluation_problems": 4, "evaluation_steps": 2,
+        "model_name_or_path": str(tiny_model),
+        "num_rollouts": 8,
+        "max_steps": 6,
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "evaluation_problems": 4,
+        "evaluation_steps": 2,
         "weight_decay": 0.1,
-    }  # fmt: skip
+    }
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config))
     return path

@@ -59,10 +59,18 @@ def test_one_step_of_training_changes_the_weights(tmp_path):
         ]
 
     config = PODSConfig(
-        output_dir=str(tmp_path), num_rollouts=4, num_generations=2, per_device_train_batch_size=2,
-        max_completion_length=4, max_steps=1, learning_rate=1e-4, use_cpu=True, bf16=False,
-        save_strategy="no", report_to="none",
-    )  # fmt: skip
+        output_dir=str(tmp_path),
+        num_rollouts=4,
+        num_generations=2,
+        per_device_train_batch_size=2,
+        max_completion_length=4,
+        max_steps=1,
+        learning_rate=1e-4,
+        use_cpu=True,
+        bf16=False,
+        save_strategy="no",
+        report_to="none",
+    )
     trainer = PODSTrainer(
         model=resolve("smollm2"),
         reward_funcs=digits,

@@ -11,11 +11,19 @@ from podsrl.rollout_log.run_folder import RunFolder
 
 def evaluation(step, accuracy=(0.5, 0.7), split="test"):
     return Evaluation(
-        step=step, training_seconds=float(step), rollouts_generated=64 * step,
-        rollouts_trained=16 * step, task="arithmetic", split=split, problems=10,
-        repeats=len(accuracy), answer_accuracy=tuple(accuracy), format_accuracy=tuple(accuracy),
-        both_accuracy=tuple(accuracy), mean_length=(9.0,) * len(accuracy),
-    )  # fmt: skip
+        step=step,
+        training_seconds=float(step),
+        rollouts_generated=64 * step,
+        rollouts_trained=16 * step,
+        task="arithmetic",
+        split=split,
+        problems=10,
+        repeats=len(accuracy),
+        answer_accuracy=tuple(accuracy),
+        format_accuracy=tuple(accuracy),
+        both_accuracy=tuple(accuracy),
+        mean_length=(9.0,) * len(accuracy),
+    )
 
 
 def test_evaluations_read_back_as_they_were_written(tmp_path):

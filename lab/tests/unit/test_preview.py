@@ -12,10 +12,16 @@ from podslab.training.run import load_data
 from podslab.training.spec import Spec, parse
 
 SETTINGS: dict[str, Any] = {
-    "model_name_or_path": "Qwen/Qwen2.5-3B-Instruct", "num_rollouts": 64, "num_generations": 16,
-    "per_device_train_batch_size": 16, "gradient_accumulation_steps": 2,
-    "max_completion_length": 512, "report_to": "none", "use_cpu": True, "bf16": False,
-}  # fmt: skip
+    "model_name_or_path": "Qwen/Qwen2.5-3B-Instruct",
+    "num_rollouts": 64,
+    "num_generations": 16,
+    "per_device_train_batch_size": 16,
+    "gradient_accumulation_steps": 2,
+    "max_completion_length": 512,
+    "report_to": "none",
+    "use_cpu": True,
+    "bf16": False,
+}
 
 
 def spec(**fields: Any) -> Spec:
@@ -25,12 +31,8 @@ def spec(**fields: Any) -> Spec:
 def test_a_preview_counts_prompts_rollouts_rows_and_micro_batches():
     preview = Preview.of(spec(), dataset_rows=100)
     # 2 micro-batches x 16 rows = 32 rows = 2 prompts x 16 kept, of 2 x 64 generated
-    assert (preview.prompts, preview.rollouts, preview.rows, preview.micro_batches) == (
-        2,
-        128,
-        32,
-        2,
-    )
+    assert (preview.prompts, preview.rollouts, preview.rows) == (2, 128, 32)
+    assert preview.micro_batches == 2
     assert preview.steps == 150  # 100 prompts, 2 a step, 3 epochs
 
 

@@ -42,10 +42,12 @@ def timing(rollouts: int, generate: float, update: float = 1.0, tokens: float = 
 def test_slow_first_calls_count_little_and_length_is_accounted_for():
     costs = Costs.of_timings(
         [
-            timing(64, 99.0, 99.0), timing(64, 4.0, 4.0, tokens=20.0),
-            timing(16, 9.0, 3.0), timing(16, 1.0, 1.0),
+            timing(64, 99.0, 99.0),
+            timing(64, 4.0, 4.0, tokens=20.0),
+            timing(16, 9.0, 3.0),
+            timing(16, 1.0, 1.0),
         ]
-    )  # fmt: skip
+    )
     # a rollout has (10 + 20 + 10 + 10) / 4 = 12.5 tokens
     assert costs.generate(64) == pytest.approx(4.0 * 12.5 / 20)
     assert costs.generate(16) == pytest.approx(1.0 * 12.5 / 10)
@@ -86,9 +88,12 @@ def test_the_ways_to_spend_rows_are_all_that_divide_them():
     assert all(one.rows == 12 and one.n / one.m in (1, 2, 4, 8, 16) for one in ways)
     assert min(one.n for one in ways) == 2
     assert [str(one) for one in splits(16, n=[8, 32], m=[4, 16])] == [
-        "4 prompts, 4 -> 4", "4 prompts, 8 -> 4", "4 prompts, 32 -> 4",
-        "1 prompt, 16 -> 16", "1 prompt, 32 -> 16",
-    ]  # fmt: skip
+        "4 prompts, 4 -> 4",
+        "4 prompts, 8 -> 4",
+        "4 prompts, 32 -> 4",
+        "1 prompt, 16 -> 16",
+        "1 prompt, 32 -> 16",
+    ]
     with pytest.raises(InvalidInputError, match="m must divide the 16 rows per step; got 5"):
         splits(16, m=[4, 5])
 
@@ -296,10 +301,10 @@ def test_what_pays_depends_on_the_cost_of_generating():
     assert pays.drop == pytest.approx(1.28, abs=0.01)
     assert pays.choose == pytest.approx(1.42, abs=0.01)
     assert pays.both == pytest.approx(1.68, abs=0.01)
-    # from there on generation is so dear that only history saves any
+    # from there on generation is so expensive that only history saves any
     assert 0.5 < pays.turns_at < 5
-    dear = replace(LONG_STEPS, generate=Line(2.0, (1.1 * pays.turns_at * 7.72 - 2.0) / 16))
-    late = advise(BetaRates(0.5, 0.5), dear, NOW).pays
+    expensive = replace(LONG_STEPS, generate=Line(2.0, (1.1 * pays.turns_at * 7.72 - 2.0) / 16))
+    late = advise(BetaRates(0.5, 0.5), expensive, NOW).pays
     assert (late.way, late.both / late.choose) == ("choose prompts", pytest.approx(1.0, abs=0.05))
     said = "the best GRPO with skip_zero_advantage, predicted: drop rows 1.28"
     assert said in str(pays)

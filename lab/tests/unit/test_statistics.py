@@ -26,10 +26,16 @@ def curves(accuracy, hours=None, arm="arm", seeds=None, answers=1e9):
     hours = np.arange(accuracy.shape[1]) if hours is None else np.array(hours, dtype=float)
     seconds = np.where(np.isnan(accuracy), np.nan, np.broadcast_to(3600.0 * hours, accuracy.shape))
     return ArmCurves(
-        arm=arm, seeds=tuple(seeds or range(len(accuracy))), steps=seconds / 10, seconds=seconds,
-        generated=seconds * 64, trained=seconds * 16, accuracy=accuracy,
-        length=np.full(accuracy.shape, 100.0), answers=np.full(accuracy.shape, answers),
-    )  # fmt: skip
+        arm=arm,
+        seeds=tuple(seeds or range(len(accuracy))),
+        steps=seconds / 10,
+        seconds=seconds,
+        generated=seconds * 64,
+        trained=seconds * 16,
+        accuracy=accuracy,
+        length=np.full(accuracy.shape, 100.0),
+        answers=np.full(accuracy.shape, answers),
+    )
 
 
 def test_an_estimate_is_the_mean_and_196_standard_errors():
@@ -225,9 +231,18 @@ def test_a_clock_replays_the_same_curve_at_modelled_costs():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "generate", "generate=-1", "generate=x", "write=1", "update=1,update=2", "update=0",
-     "update=nan", "update=inf"],
-)  # fmt: skip
+    [
+        "",
+        "generate",
+        "generate=-1",
+        "generate=x",
+        "write=1",
+        "update=1,update=2",
+        "update=0",
+        "update=nan",
+        "update=inf",
+    ],
+)
 def test_a_clock_that_is_not_understood_is_refused_with_an_example(text):
     with pytest.raises(InvalidInputError, match=r"clock"):
         Clock.parse(text)

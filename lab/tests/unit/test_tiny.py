@@ -26,9 +26,16 @@ from podslab.tasks.base import in_format
 from podsrl.errors import InvalidInputError
 
 SMALL = TinySettings(
-    min_columns=1, max_columns=2, steps=3, batch_size=4, hidden_size=16, intermediate_size=16,
-    layers=1, heads=2, key_value_heads=1,
-)  # fmt: skip
+    min_columns=1,
+    max_columns=2,
+    steps=3,
+    batch_size=4,
+    hidden_size=16,
+    intermediate_size=16,
+    layers=1,
+    heads=2,
+    key_value_heads=1,
+)
 TOKENIZER = build_tokenizer()
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from podslab.report.durations import duration
+from podslab.durations import duration
 from podsrl.errors import needed
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from filelock import Timeout
 
 from podslab.comparison.comparison import ComparisonSpec, RunOf, Shard, lock_of
 from podslab.comparison.comparison_process import PARENT_GONE, USER_ERROR
+from podslab.durations import duration
 from podslab.evaluation.records import evaluations
-from podslab.report.durations import duration
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint

@@ -20,12 +20,26 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 LEAVING_SHARE = 0.125
 
 #: Settings whose meaning depends on where a call of `generate` began, or that return more.
-_WHOLE_CALLS_ONLY = """
-    min_length min_new_tokens stop_strings max_time cache_implementation return_dict_in_generate
-    prompt_lookup_num_tokens begin_suppress_tokens forced_bos_token_id forced_eos_token_id
-    exponential_decay_length_penalty watermarking_config guidance_scale penalty_alpha dola_layers
-    assistant_early_exit encoder_no_repeat_ngram_size encoder_repetition_penalty
-""".split()  # noqa: SIM905 (one name a line would be twenty)
+_WHOLE_CALLS_ONLY = (
+    "assistant_early_exit",
+    "begin_suppress_tokens",
+    "cache_implementation",
+    "dola_layers",
+    "encoder_no_repeat_ngram_size",
+    "encoder_repetition_penalty",
+    "exponential_decay_length_penalty",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "guidance_scale",
+    "max_time",
+    "min_length",
+    "min_new_tokens",
+    "penalty_alpha",
+    "prompt_lookup_num_tokens",
+    "return_dict_in_generate",
+    "stop_strings",
+    "watermarking_config",
+)
 #: Architectures that keep a state, or whose caches can't be copied between rows.
 _NO_COPIES = ("rwkv", "mpt", "openai-gpt")
 
@@ -41,11 +55,11 @@ def generate(
     """`model.generate` for rows of which many are equal; itself where `can_share` does not hold.
 
     Args:
-        model: a causal language model.
-        input_ids: prompts, padded on the left; shape (rows, prompt length).
+        model: A causal language model.
+        input_ids: Prompts, padded on the left; shape (rows, prompt length).
         attention_mask: 0 where padding is; the same shape.
-        generation_config: how to sample.
-        original: the model's own `generate`, where another stands in its place.
+        generation_config: How to sample.
+        original: The model's own `generate`, where another stands in its place.
 
     Returns:
         Prompts and completions; shape (rows, prompt length + longest completion), the rest of a row
@@ -58,16 +72,21 @@ def generate(
         )
     config = copy.deepcopy(generation_config)
     ends = torch.tensor(config.eos_token_id, device=input_ids.device).reshape(-1)
+    padding = int(ends[0]) if config.pad_token_id is None else config.pad_token_id
     cache = DynamicCache(config=model.config)
-    _fill(cache, original, input_ids, attention_mask, config)
+    _read_prompts(cache, original, input_ids, attention_mask, config)
+
     rows, length = input_ids.shape
-    padding = config.pad_token_id if config.pad_token_id is not None else int(ends[0])
-    whole = input_ids.new_full((rows, length + config.max_new_tokens), padding)
+    longest = length + config.max_new_tokens
+    whole = input_ids.new_full((rows, longest), padding)
     whole[:, :length] = input_ids
+
+    # The rows that have not ended, with their tokens and mask so far; the cache has as many rows.
     going = torch.arange(rows, device=input_ids.device)
-    ids, mask, longest = input_ids, attention_mask, length
-    while len(going) and longest < whole.shape[1]:
-        config.max_new_tokens = whole.shape[1] - longest
+    ids = input_ids
+    mask = attention_mask
+    while len(going) and length < longest:
+        config.max_new_tokens = longest - length
         ids = original(
             input_ids=ids,
             attention_mask=mask,
@@ -76,13 +95,17 @@ def generate(
             stopping_criteria=StoppingCriteriaList([_EnoughEnded(ends)]),
         )
         whole[going, : ids.shape[1]] = ids
-        new = ids[:, longest:]
-        longest = ids.shape[1]
-        stay = (~torch.isin(new, ends).any(dim=1)).nonzero()[:, 0]
+        new = ids[:, length:]
+        length = ids.shape[1]
+
+        # Rows that have ended leave the batch.
+        has_ended = torch.isin(new, ends).any(dim=1)
+        stay = (~has_ended).nonzero()[:, 0]
         mask = torch.cat([mask, mask.new_ones(new.shape)], dim=1)[stay]
-        going, ids = going[stay], ids[stay]
+        ids = ids[stay]
+        going = going[stay]
         cache.batch_select_indices(stay)
-    return whole[:, :longest]
+    return whole[:, :length]
 
 
 def can_share(model: Any, generation_config: GenerationConfig) -> bool:
@@ -92,29 +115,60 @@ def can_share(model: Any, generation_config: GenerationConfig) -> bool:
     Models whose weights are spread over processes are left to `model.generate`, since every
     process must take the same number of steps.
     """
-    config = generation_config
-
-    def setting(name: str) -> Any:  # transformers takes what is not given from the model's own
-        given = getattr(config, name, None)
-        return getattr(model.generation_config, name, None) if given is None else given
-
-    sampling_only = all((setting(name) or 1) == 1 for name in ("num_beams", "num_return_sequences"))
-    whole = any(map(setting, _WHOLE_CALLS_ONLY))
-    ends = config.max_new_tokens is not None and config.eos_token_id is not None
-    if not sampling_only or whole or not ends or setting("use_cache") is False:
+    settings = _Settings(generation_config, model.generation_config)
+    if not settings.draw_token_by_token or not settings.end_by_themselves:
         return False
-    if model.config.model_type in _NO_COPIES:
+    return _attends_to_everything(model) and not _is_spread(model)
+
+
+class _Settings:
+    """The settings of a call: what it does not give is the model's own, as in transformers."""
+
+    def __init__(self, given: GenerationConfig, of_model: GenerationConfig) -> None:
+        self.given = given
+        self.of_model = of_model
+
+    def __getitem__(self, name: str) -> Any:
+        value = getattr(self.given, name, None)
+        return getattr(self.of_model, name, None) if value is None else value
+
+    @property
+    def draw_token_by_token(self) -> bool:
+        """Whether they ask for sampling or greedy decoding, and for nothing of a whole call."""
+        one_of_each = all((self[name] or 1) == 1 for name in ("num_beams", "num_return_sequences"))
+        return (
+            one_of_each
+            and not any(self[name] for name in _WHOLE_CALLS_ONLY)
+            and self["use_cache"] is not False
+        )
+
+    @property
+    def end_by_themselves(self) -> bool:
+        """Whether the call itself says when a row ends."""
+        return self.given.max_new_tokens is not None and self.given.eos_token_id is not None
+
+
+def _attends_to_everything(model: Any) -> bool:
+    """Whether it is a decoder of text whose cache is what all tokens before left there."""
+    config = model.config
+    if config.model_type in _NO_COPIES or config.is_encoder_decoder:
         return False
-    if model.config.get_text_config() is not model.config:
+    if config.get_text_config() is not config:
         return False  # images too: their tokens' positions are not those of their places
-    if model.config.is_encoder_decoder or is_deepspeed_zero3_enabled():
-        return False
-    if any(isinstance(module, FullyShardedDataParallel) for module in model.modules()):
-        return False
-    if any(hasattr(parameter, "device_mesh") for parameter in model.parameters()):
-        return False  # a DTensor, of FSDP2 or tensor parallelism
-    layers = DynamicCache(config=model.config).layers
+    layers = DynamicCache(config=config).layers
     return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+
+
+def _is_spread(model: Any) -> bool:
+    """Whether the weights are spread over processes: by ZeRO-3, FSDP, FSDP2 or tensor parallelism.
+
+    The last two hold them as DTensors.
+    """
+    return (
+        is_deepspeed_zero3_enabled()
+        or any(isinstance(module, FullyShardedDataParallel) for module in model.modules())
+        or any(hasattr(parameter, "device_mesh") for parameter in model.parameters())
+    )
 
 
 @contextmanager
@@ -152,7 +206,7 @@ class _EnoughEnded(StoppingCriteria):
         return enough.expand(len(self.ended))
 
 
-def _fill(
+def _read_prompts(
     cache: DynamicCache,
     original: Callable[..., torch.Tensor],
     input_ids: torch.Tensor,
@@ -164,11 +218,15 @@ def _fill(
     `generate` reads them, so that positions and masks are those of the model's own; the token that
     it must make of them is thrown away.
     """
-    both = torch.cat([input_ids, attention_mask], dim=1)
-    prompts, row_of = torch.unique(both, dim=0, return_inverse=True)
-    ids, mask = prompts.tensor_split(2, dim=1)
-    once = copy.deepcopy(config)
-    once.update(max_new_tokens=1, do_sample=False, temperature=None, top_p=None, top_k=None)
-    original(input_ids=ids, attention_mask=mask, past_key_values=cache, generation_config=once)
-    cache.crop(-1)  # generate takes up where the cache ends, and needs a token to go on from
-    cache.batch_select_indices(row_of)
+    # Prompts are equal if their padding is, too.
+    ids_and_mask = torch.cat([input_ids, attention_mask], dim=1)
+    different, row_of_each = torch.unique(ids_and_mask, dim=0, return_inverse=True)
+    ids, mask = different.tensor_split(2, dim=1)
+
+    one_token = copy.deepcopy(config)
+    one_token.update(max_new_tokens=1, do_sample=False, temperature=None, top_p=None, top_k=None)
+    original(input_ids=ids, attention_mask=mask, past_key_values=cache, generation_config=one_token)
+
+    # `generate` takes up where the cache ends, and needs a token to go on from.
+    cache.crop(-1)
+    cache.batch_select_indices(row_of_each)

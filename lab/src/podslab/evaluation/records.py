@@ -18,12 +18,18 @@ _FILE = "evaluations.jsonl"
 class Evaluation:
     """One evaluation of a model: k repeats over the same held-out problems.
 
-    step: The number of optimiser steps done.
-    training_seconds: The training time so far, in seconds; evaluation is left out.
-    rollouts_generated, rollouts_trained: The numbers of rollouts so far.
-    tokens_generated: The tokens of all rollouts and their prompts so far; 0 where it is not known.
-    answer_accuracy, format_accuracy, both_accuracy: The shares of problems, one per repeat.
-    mean_length: The mean completion length in tokens, one per repeat.
+    Args:
+        step: The number of optimiser steps done.
+        training_seconds: The training time so far, in seconds; evaluation is left out.
+        rollouts_generated, rollouts_trained: The numbers of rollouts so far.
+        task: The name of the task.
+        split: The split that the problems are of.
+        problems: The number of problems.
+        repeats: The completions of each problem.
+        answer_accuracy, format_accuracy, both_accuracy: The shares of problems, one per repeat.
+        mean_length: The mean completion length in tokens, one per repeat.
+        tokens_generated: The tokens of all rollouts and their prompts so far; 0 where it is not
+            known.
     """
 
     step: int
@@ -58,11 +64,13 @@ def evaluations(run: RunFolder) -> list[Evaluation]:
             half-written last one is skipped with a warning).
     """
     path = run.path / _FILE
-    found = []
+    read = []
     for row in files.read_lines(path):
-        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in row.items()
+        }
         try:
-            found.append(Evaluation(**plain))
+            read.append(Evaluation(**values))
         except TypeError as error:  # a field is missing, or there is another one
             raise InvalidInputError(f"{path}: a line is damaged: {error}") from error
-    return found
+    return read

@@ -4,8 +4,6 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +13,33 @@ from podslab.evaluation import fast_generation as generation
 from podslab.tasks import Task
 from podsrl.errors import InvalidInputError
 
-Progress = Callable[[Iterable[Any]], Iterable[Any]]  # such as tqdm
+#: Wraps an iterable and shows how far it is, such as tqdm.
+Progress = Callable[[Iterable[Any]], Iterable[Any]]
+
+#: What an evaluation takes over from a run's settings under the same name.
+_AS_IN_TRAINING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "seed",
+    "chat_template_kwargs",
+)
 
 
 @dataclass(frozen=True)
 class Sampling:
     """How completions are sampled for an evaluation.
 
-    temperature 0 is greedy decoding; max_new_tokens and batch_size are per completion and per call.
-    top_k 0 and min_p None leave all tokens. chat_template_kwargs: for the tokenizer's template.
+    Args:
+        temperature: 0 is greedy decoding.
+        top_p, top_k, min_p: Which tokens are left to draw from; 1, 0 and None leave all.
+        max_new_tokens: The tokens of a completion at most.
+        batch_size: The completions that are generated at once.
+        seed: Of the random numbers.
+        repetition_penalty: As in transformers; 1 is none.
+        chat_template_kwargs: For the tokenizer's template.
     """
 
     temperature: float = 1.0
@@ -39,8 +55,7 @@ class Sampling:
     @classmethod
     def as_in(cls, config: Mapping[str, Any]) -> "Sampling":
         """As a run with these settings trains, unless they say otherwise; what is None is left."""
-        same = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed")
-        given = {name: config.get(name) for name in (*same, "chat_template_kwargs")}
+        given = {name: config.get(name) for name in _AS_IN_TRAINING}
         given["max_new_tokens"] = config.get("max_completion_length")
         given["batch_size"] = config.get("evaluation_batch_size")
         if config.get("evaluation_temperature") is not None:
@@ -49,7 +64,7 @@ class Sampling:
 
 
 class Graded(NamedTuple):
-    """One completion's grade, and its length in tokens."""
+    """One completion's grade (None: it could not be graded), and its length in tokens."""
 
     answer: bool | None
     format: bool
@@ -60,9 +75,14 @@ class Graded(NamedTuple):
 class Scores:
     """Shares of problems and mean completion length in tokens, one entry per repeat.
 
-    standard_error: of the mean answer accuracy, over problems (repeats of one problem are not
-    independent): the standard deviation of the problems' means over the root of their number, and
-    at least half of Wilson's interval, since all of a few being equal proves little.
+    Args:
+        answer_accuracy: The share with a right answer.
+        format_accuracy: The share in the asked form.
+        both_accuracy: The share of right answers in the asked form.
+        mean_length: In tokens.
+        standard_error: Of the mean answer accuracy, over problems, since repeats of one problem are
+            not independent.
+        unscorable: How many completions could not be graded.
     """
 
     answer_accuracy: list[float]
@@ -88,71 +108,104 @@ def sample_and_grade(
     evaluation in the middle of a training run does not change the run.
 
     Args:
-        model: a causal language model of transformers.
-        tokenizer: its tokenizer, with a chat template.
-        task: gives the prompts and grades.
-        rows: from `task.load`, or a process's share of them.
-        repeats: completions per row, k >= 1.
-        sampling: how to sample.
-        progress: wraps the batches, such as tqdm.
+        model: A causal language model of transformers.
+        tokenizer: Its tokenizer, with a chat template.
+        task: It gives the prompts and grades.
+        rows: From `task.load`, or a process's share of them.
+        repeats: Completions per row, k >= 1.
+        sampling: How to sample.
+        progress: It wraps the batches, such as tqdm.
 
     Raises:
-        InvalidInputError: no rows, or repeats < 1.
+        InvalidInputError: There are no rows, or repeats < 1.
     """
     if not rows or repeats < 1:
         raise InvalidInputError(
             f"an evaluation needs at least one row and one repeat; got {len(rows)} and {repeats}"
         )
-    ids = _prompt_ids(tokenizer, [task.prompt(row) for row in rows], sampling)
-    jobs = [(i, k) for i in range(len(rows)) for k in range(repeats)]
-    # longest prompts first: less padding, and a full memory fails early
-    queue = sorted(jobs, key=lambda job: -len(ids[job[0]]))
-    batches = [queue[i : i + sampling.batch_size] for i in range(0, len(jobs), sampling.batch_size)]
-    completions: dict[tuple[int, int], list[int]] = {}
+    prompt_ids = _prompt_ids(tokenizer, [task.prompt(row) for row in rows], sampling)
+
+    # Rollouts are numbered row by row; the longest prompts are generated for first, which is less
+    # padding, and a memory that is too small is full early.
+    row_of_rollout = [row for row in range(len(rows)) for _ in range(repeats)]
+    queue = sorted(
+        range(len(row_of_rollout)),
+        key=lambda rollout: -len(prompt_ids[row_of_rollout[rollout]]),
+    )
+    size = sampling.batch_size
+    batches = [queue[start : start + size] for start in range(0, len(queue), size)]
+
+    completions: list[list[int]] = [[] for _ in row_of_rollout]
     with _evaluating(model, sampling.seed):
         for batch in progress(batches):
-            done = generate(model, tokenizer, [ids[i] for i, _ in batch], sampling)
-            completions.update(zip(batch, done, strict=True))
-    tokens = [completions[job] for job in jobs]
-    texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
-    grades = task.grade_batch(texts, [rows[i] for i, _ in jobs])
-    graded = [Graded(*grade, len(own)) for grade, own in zip(grades, tokens, strict=True)]
-    return [graded[i : i + repeats] for i in range(0, len(jobs), repeats)]
+            prompts = [prompt_ids[row_of_rollout[rollout]] for rollout in batch]
+            generated = generate(model, tokenizer, prompts, sampling)
+            for rollout, completion in zip(batch, generated, strict=True):
+                completions[rollout] = completion
+
+    texts = tokenizer.batch_decode(completions, skip_special_tokens=True)
+    grades = task.grade_batch(texts, [rows[row] for row in row_of_rollout])
+    graded = [
+        Graded(grade.answer, grade.format, len(completion))
+        for grade, completion in zip(grades, completions, strict=True)
+    ]
+    return [graded[start : start + repeats] for start in range(0, len(graded), repeats)]
 
 
 def score(graded_P_K: Sequence[Sequence[Graded]]) -> Scores:
     """Count the grades of P problems, k completions each; one that is None is not right."""
-    by_repeat = list(zip(*graded_P_K, strict=True))
-    right_P_K = np.array([[bool(g.answer) for g in row] for row in graded_P_K], dtype=float)
-    problems, share = len(graded_P_K), right_P_K.mean()
-    spread = right_P_K.mean(axis=1).std(ddof=1) if problems > 1 else 0.0
-    trials = right_P_K.size if spread else problems
-    wilson = (share * (1 - share) / trials + 1 / (4 * trials**2)) ** 0.5 / (1 + 1 / trials)
+    right_P_K = np.array([[bool(graded.answer) for graded in row] for row in graded_P_K])
+    in_form_P_K = np.array([[bool(graded.format) for graded in row] for row in graded_P_K])
+    length_P_K = np.array([[graded.length for graded in row] for row in graded_P_K])
     return Scores(
         answer_accuracy=right_P_K.mean(axis=0).tolist(),
-        format_accuracy=[fmean(g.format for g in grades) for grades in by_repeat],
-        both_accuracy=[fmean(bool(g.answer) and g.format for g in gs) for gs in by_repeat],
-        mean_length=[sum(g.length for g in grades) / problems for grades in by_repeat],
-        standard_error=float(max(spread / problems**0.5, wilson)),
-        unscorable=sum(g.answer is None for grades in by_repeat for g in grades),
+        format_accuracy=in_form_P_K.mean(axis=0).tolist(),
+        both_accuracy=(right_P_K & in_form_P_K).mean(axis=0).tolist(),
+        mean_length=length_P_K.mean(axis=0).tolist(),
+        standard_error=_standard_error(right_P_K),
+        unscorable=sum(graded.answer is None for row in graded_P_K for graded in row),
     )
+
+
+def _standard_error(right_P_K: np.ndarray) -> float:
+    """The standard error of the share of right answers, over problems.
+
+    It is the standard deviation of the problems' means over the root of their number. It is at
+    least half of Wilson's interval for one standard deviation,
+
+        sqrt(p (1 - p) / t + 1 / (4 t^2)) / (1 + 1 / t),
+
+    for a share p of t trials, since all of a few being equal proves little. Repeats count as trials
+    where problems differ.
+    """
+    problems = len(right_P_K)
+    deviation = right_P_K.mean(axis=1).std(ddof=1) if problems > 1 else 0.0
+    share = right_P_K.mean()
+    trials = right_P_K.size if deviation else problems
+    wilson = (share * (1 - share) / trials + 1 / (4 * trials**2)) ** 0.5 / (1 + 1 / trials)
+    return float(max(deviation / problems**0.5, wilson))
 
 
 def complete(model: Any, tokenizer: Any, prompts: Sequence[Any], sampling: Sampling) -> list[str]:
     """One completion of each conversation, as text."""
-    ids = _prompt_ids(tokenizer, prompts, sampling)
+    prompt_ids = _prompt_ids(tokenizer, prompts, sampling)
     with _evaluating(model, sampling.seed):
-        done = generate(model, tokenizer, ids, sampling)
-    texts: list[str] = tokenizer.batch_decode(done, skip_special_tokens=True)
+        completions = generate(model, tokenizer, prompt_ids, sampling)
+    texts: list[str] = tokenizer.batch_decode(completions, skip_special_tokens=True)
     return texts
 
 
 def _prompt_ids(tokenizer: Any, prompts: Sequence[Any], sampling: Sampling) -> list[list[int]]:
     if tokenizer.chat_template is None:
         raise InvalidInputError("the tokenizer has no chat template; instruction-tuned models do")
-    render = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
-    texts = [render(prompt, **sampling.chat_template_kwargs) for prompt in prompts]
-    return [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+
+    ids = []
+    for prompt in prompts:
+        text = tokenizer.apply_chat_template(
+            prompt, tokenize=False, add_generation_prompt=True, **sampling.chat_template_kwargs
+        )
+        ids.append(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return ids
 
 
 @torch.no_grad()
@@ -160,34 +213,54 @@ def generate(
     model: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], sampling: Sampling
 ) -> list[list[int]]:
     """One completion of each prompt, as token ids, without what follows the end token."""
-    padded = tokenizer.pad(
+    batch = tokenizer.pad(
         {"input_ids": [list(ids) for ids in prompts]}, padding_side="left", return_tensors="pt"
     ).to(model.device)
+    ends = _end_tokens(model, tokenizer)
+    config = _generation_config(model, tokenizer, sampling, ends)
+    rows = generation.generate(model, batch["input_ids"], batch["attention_mask"], config)
+
+    prompt_length = batch["input_ids"].shape[1]
+    completions = []
+    for ids in rows[:, prompt_length:].tolist():
+        end = next((place for place, token in enumerate(ids) if token in ends), len(ids))
+        completions.append(ids[: end + 1])
+    return completions
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """The tokens that end a completion: the model's, which may be several, and the tokenizer's."""
+    declared: Any = model.generation_config.eos_token_id
+    if not isinstance(declared, list):
+        declared = [declared]
+    return [token for token in (*declared, tokenizer.eos_token_id) if token is not None]
+
+
+def _generation_config(model: Any, tokenizer: Any, sampling: Sampling, ends: list[int]) -> Any:
+    """The model's own config, with all that decides which tokens are drawn as in training."""
     config = copy.deepcopy(model.generation_config)
-    own: Any = config.eos_token_id
-    declared = own if isinstance(own, list) else [own]
-    ends = [i for i in (*declared, tokenizer.eos_token_id) if i is not None]
     config.update(
         max_new_tokens=sampling.max_new_tokens,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=ends,
         do_sample=sampling.temperature > 0,
-        repetition_penalty=sampling.repetition_penalty,  # the model's own is not what training has
+        repetition_penalty=sampling.repetition_penalty,
     )
-    for name in ("temperature", "top_p", "top_k", "min_p"):
-        config.update(**{name: getattr(sampling, name) if sampling.temperature else None})
-    out = generation.generate(model, padded["input_ids"], padded["attention_mask"], config)
-    new = out[:, padded["input_ids"].shape[1] :].tolist()
-    done = []
-    for ids in new:
-        end = next((place for place, token in enumerate(ids) if token in ends), len(ids))
-        done.append(ids[: end + 1])
-    return done
+    # Greedy decoding reads none of these, and transformers warns of those that are set.
+    is_sampled = sampling.temperature > 0
+    config.update(
+        temperature=sampling.temperature if is_sampled else None,
+        top_p=sampling.top_p if is_sampled else None,
+        top_k=sampling.top_k if is_sampled else None,
+        min_p=sampling.min_p if is_sampled else None,
+    )
+    return config
 
 
 @contextmanager
 def _evaluating(model: Any, seed: int) -> Iterator[None]:
-    training = model.training
+    """The model in evaluation mode, with random numbers of its own; both are put back."""
+    was_training = model.training
     devices = [model.device] if model.device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
@@ -195,4 +268,4 @@ def _evaluating(model: Any, seed: int) -> Iterator[None]:
         try:
             yield
         finally:
-            model.train(training)
+            model.train(was_training)

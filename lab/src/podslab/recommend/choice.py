@@ -35,30 +35,36 @@ class Cell:
         return self.worth / self.seconds
 
 
-def splits(rows: int, n: Iterable[int] = (), m: Collection[int] = ()) -> list[Sizes]:
+def splits(rows: int, n: Collection[int] = (), m: Collection[int] = ()) -> list[Sizes]:
     """The ways to spend `rows` of the update per step: every m that divides them, every n >= m.
 
     Args:
-        rows: prompts x m.
-        n: to compare; default: m to 16m by doubling. n = m, plain GRPO, is always in.
-        m: to compare; default: 1 (the best one; of even rows), all even ones, and `rows` itself.
+        rows: Prompts x m.
+        n: To compare; default: m to 16m by doubling. n = m, plain GRPO, is always in.
+        m: To compare; default: 1 (the best one; of even rows), all even ones, and `rows` itself.
 
     Raises:
-        InvalidInputError: an m that does not divide the rows.
+        InvalidInputError: An m that does not divide the rows.
 
     >>> [str(sizes) for sizes in splits(4, n=[8])]  # doctest: +NORMALIZE_WHITESPACE
     ['4 prompts, 8 -> 1 (the best)', '2 prompts, 2 -> 2', '2 prompts, 8 -> 2',
      '1 prompt, 4 -> 4', '1 prompt, 8 -> 4']
     """
-    if wrong := [one for one in m if rows % one]:
-        raise InvalidInputError(f"m must divide the {rows} rows per step; got {wrong[0]}")
-    even = [one for one in range(2, rows, 2) if rows % one == 0]
-    return [
-        Sizes(rows // one, size, one)
-        for one in sorted({*(m or (*([] if rows % 2 else [1]), *even, rows))})
-        for size in sorted({one, *(n or (one * times for times in _TIMES))})
-        if size >= max(2, one)
-    ]
+    for kept in m:
+        if rows % kept:
+            raise InvalidInputError(f"m must divide the {rows} rows per step; got {kept}")
+    if not m:
+        m = {rows, *(kept for kept in range(2, rows, 2) if rows % kept == 0)}
+        if rows % 2 == 0:
+            m.add(1)
+
+    ways = []
+    for kept in sorted(set(m)):
+        generated = set(n) if n else {kept * times for times in _TIMES}
+        for size in sorted(generated | {kept}):
+            if size >= max(2, kept):
+                ways.append(Sizes(rows // kept, size, kept))
+    return ways
 
 
 def grid(
@@ -70,11 +76,18 @@ def grid(
 ) -> list[Cell]:
     """What the sizes cost, and teach of such prompts. batch: by default all rows at once."""
     cells = []
-    for one in sizes:
-        signal = population.signal(one.n, one.m)
-        worth = signal.worth(one.prompts, variances)
-        passed = (batch or Batch(one.rows)).passed(one, signal.chance)
-        cells.append(Cell(one, passed, costs.phases(one, passed), signal, worth))
+    for size in sizes:
+        signal = population.signal(size.n, size.m)
+        passed = (batch or Batch(size.rows)).passed(size, signal.chance)
+        cells.append(
+            Cell(
+                sizes=size,
+                passed=passed,
+                phases=costs.phases(size, passed),
+                signal=signal,
+                worth=signal.worth(size.prompts, variances),
+            )
+        )
     return cells
 
 
@@ -96,9 +109,12 @@ def why(cells: Sequence[Cell], choice: Cell, plain: Cell, grpo: str) -> str:
         return f"{choice.sizes}, {grpo} as it is: nothing else pays here"
     if not plain.worth:
         return f"{choice.sizes}: of these it learns most per second"
-    itself = ", and is GRPO itself: more rollouts don't pay here"
+
+    itself = ""
+    if choice.sizes.n == choice.sizes.m:
+        itself = ", and is GRPO itself: more rollouts don't pay here"
     return (
         f"{choice.sizes} learns {choice.per_second / plain.per_second:.2f} times as much per second"
-        f" as {grpo} with {plain.sizes}{itself if choice.sizes.n == choice.sizes.m else ''}."
+        f" as {grpo} with {plain.sizes}{itself}."
         f" A step takes {choice.seconds / plain.seconds:.2f} times as long"
     )

@@ -58,20 +58,32 @@ class Batch(NamedTuple):
 
     def of_rows(self, rows: int) -> "Batch":
         """Rows per step on the same processes, at most as many at once; the rest accumulates."""
-        own = rows // self.processes
-        at_once = max(one for one in range(1, self.rows + 1) if own % one == 0)
-        return self._replace(rows=at_once, accumulation=own // at_once)
+        of_process = rows // self.processes
+        at_once = max(size for size in range(1, self.rows + 1) if of_process % size == 0)
+        return self._replace(rows=at_once, accumulation=of_process // at_once)
 
     def passed(self, sizes: Sizes, chance: float) -> float:
-        """Mean rows with a pass, where each prompt teaches by chance."""
+        """Mean rows with a pass, where each prompt teaches by chance.
+
+        Of K rows with a gradient on D devices with A micro-batches each, every device passes as
+        many: they are filled up to L = DA ceil(K / DA) rows, at least one in each micro-batch. A
+        micro-batch of which all rows are filled up has no pass, except the last.
+        """
         if not self.spares:
             return float(sizes.rows)
-        batch, teaching = self.of_rows(sizes.rows), np.arange(sizes.prompts + 1)
-        taught, parts = teaching * sizes.m, batch.accumulation * batch.processes
-        left = parts * np.maximum(1, -(-taught // parts))
-        idle = stats.hypergeom.pmf(0, left, taught, left // batch.accumulation)
-        rows = left / batch.accumulation * (1 + (batch.accumulation - 1) * (1 - idle))
-        return float(stats.binom.pmf(teaching, sizes.prompts, min(1.0, chance)) @ rows)
+        batch = self.of_rows(sizes.rows)
+        micro_batches = batch.accumulation * batch.processes
+
+        # For every number of prompts that may teach.
+        teaching_T = np.arange(sizes.prompts + 1)
+        taught_T = teaching_T * sizes.m
+        left_T = micro_batches * np.maximum(1, -(-taught_T // micro_batches))
+        in_micro_batch_T = left_T // batch.accumulation
+        idle_T = stats.hypergeom.pmf(0, left_T, taught_T, in_micro_batch_T)
+        with_pass_T = 1 + (batch.accumulation - 1) * (1 - idle_T)
+        rows_T = left_T / batch.accumulation * with_pass_T
+        probability_T = stats.binom.pmf(teaching_T, sizes.prompts, min(1.0, chance))
+        return float(probability_T @ rows_T)
 
     @property
     def grpo(self) -> str:
@@ -120,10 +132,12 @@ class Line:
             raise InvalidInputError(f"a cost needs seconds >= 0 at one size or more; got {by_size}")
         if sizes.max() < 1.5 * sizes.min() or not seconds.any():
             return cls(0.0, float(np.median(seconds / sizes)))
+
+        # Least squares of relative errors, with both parts at least 0.
         weights = np.sqrt([len(values) for values in by_size.values()])
         weights = weights / np.maximum(seconds, 1e-3 * seconds.max())
-        sides = np.stack([weights, weights * sizes], axis=1)
-        fixed, each = optimize.nnls(sides, weights * seconds)[0]
+        coefficients = np.stack([weights, weights * sizes], axis=1)
+        fixed, each = optimize.nnls(coefficients, weights * seconds)[0]
         return cls(float(fixed), float(each))
 
     def __call__(self, size: float) -> float:
@@ -152,8 +166,11 @@ class Costs:
         """
         if not generate + score + update > 0:
             raise InvalidInputError("at least one phase must take time")
-        generating, updating, scoring = (Line.through([(1, s)]) for s in (generate, update, score))
-        return cls(generating, updating, scoring)
+        return cls(
+            generate=Line.through([(1, generate)]),
+            update=Line.through([(1, update)]),
+            score=Line.through([(1, score)]),
+        )
 
     @classmethod
     def of_timings(cls, timings: Sequence[Timing]) -> "Costs":
@@ -167,14 +184,19 @@ class Costs:
         """
         if not timings:
             raise InvalidInputError("no step was measured")
-        mean = float(np.mean([timing.tokens for timing in timings]))
-        longer = [mean / timing.tokens if timing.tokens > 0 else 1.0 for timing in timings]
-        both = [*zip(timings, longer, strict=True)]
-        sizes = {t.rollouts for t in timings}
+        mean_tokens = float(np.mean([timing.tokens for timing in timings]))
+        generate = []
+        update = []
+        for timing in timings:
+            longer = mean_tokens / timing.tokens if timing.tokens > 0 else 1.0
+            generate.append((timing.rollouts, timing.generate * longer))
+            update.append((timing.passed, timing.update * longer))
+
+        sizes = {timing.rollouts for timing in timings}
         costs = cls(
-            generate=Line.through((t.rollouts, t.generate * times) for t, times in both),
-            update=Line.through((t.passed, t.update * times) for t, times in both),
-            score=Line.through((t.rollouts, t.score) for t in timings),
+            generate=Line.through(generate),
+            update=Line.through(update),
+            score=Line.through((timing.rollouts, timing.score) for timing in timings),
             timed_at=sizes.pop() if len(sizes) == 1 else None,
         )
         if not any(line(1) for line in (costs.generate, costs.update, costs.score)):

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special, stats
@@ -35,9 +36,13 @@ class _Counted(ABC):
         counts = self.counts(n)
         if m == 1:
             return Signal.of_best(*pushes(n), counts)
-        of_count = contrasts(n, m)
-        differ, square = counts @ (of_count > 0), counts @ of_count**2
-        return Signal(float(counts @ of_count), float(differ), m, float(square))
+        contrast_K = contrasts(n, m)
+        return Signal(
+            contrast=float(counts @ contrast_K),
+            chance=float(counts @ (contrast_K > 0)),
+            m=m,
+            square=float(counts @ contrast_K**2),
+        )
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,9 @@ class KnownRates(_Counted):
 
     def counts(self, n: int) -> Floats:
         """A mixture of binomials."""
-        rates, right = np.array(self.rates)[:, None], np.arange(n + 1)
+        rates = np.array(self.rates)[:, None]
         rates = np.where(rates < 1e-15, 0.0, rates)  # scipy overflows at rates such as 1e-300
+        right = np.arange(n + 1)
         return np.asarray(stats.binom.pmf(right, n, rates).mean(axis=0))
 
 
@@ -77,7 +83,8 @@ class BetaRates(_Counted):
     @classmethod
     def fit(cls, right_G: Sequence[int], rollouts_G: Sequence[int]) -> "BetaRates":
         """The likeliest Beta for groups with these numbers right and in all, under a weak prior."""
-        right, wrong = np.asarray(right_G), np.asarray(rollouts_G) - np.asarray(right_G)
+        right = np.asarray(right_G)
+        wrong = np.asarray(rollouts_G) - right
 
         def loss(log_ab: Floats) -> float:
             a, b = np.exp(log_ab)
@@ -115,7 +122,8 @@ class MeasuredRates(_Counted):
             if n <= rollouts:
                 of_group = stats.hypergeom.pmf(np.arange(n + 1), rollouts, right, n)
             else:
-                a, b = self.fitted.a + right, self.fitted.b + rollouts - right
+                a = self.fitted.a + right
+                b = self.fitted.b + rollouts - right
                 of_group = stats.betabinom.pmf(np.arange(n + 1) - right, n - rollouts, a, b)
             total += weight * of_group
         return total / len(pairs)
@@ -135,30 +143,43 @@ class ResampledRewards:
         step = -(-len(rewards_G) // _MOST_GROUPS)
         groups = [np.asarray(rewards, float) for rewards in rewards_G[::step]]
         seen = np.concatenate(groups)
-        # as rewards of 0 and 1: advantages have no unit, and the model's variances are of these
+        # As rewards of 0 and 1: advantages have no unit, and the model's variances are of these.
         range_ = np.fmax.reduce(seen) - np.fmin.reduce(seen)
         self.rewards_G = [rewards / (range_ if range_ > 0 else 1.0) for rewards in groups]
         self.rule = rule
 
     def signal(self, n: int, m: int) -> Signal:
         """What an update on m of n rollouts per prompt sees."""
-        random = np.random.default_rng([0, n])
-        draws = max(8, _DRAWS // len(self.rewards_G))
-        drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
-        rewards_D_N = np.ma.masked_invalid(np.concatenate(drawn))
+        rewards_D_N = self._drawn(n)
         least = 1e-9 * np.abs(rewards_D_N).max()  # what counts as a difference
         if m == 1:
-            above_D = (rewards_D_N.max(axis=-1) - rewards_D_N.mean(axis=-1)).filled(0.0)
-            deviation_D = rewards_D_N.std(axis=-1).filled(0.0)
-            differ_D = deviation_D > least
-            advantages_D = np.divide(above_D, deviation_D, np.zeros_like(above_D), where=differ_D)
-            return Signal.of_best(advantages_D, advantages_D * above_D)
+            return self._signal_of_best(rewards_D_N, least)
+
         known_D_N = rewards_D_N.filled(np.nan)
         kept_D_M = downsample(known_D_N, m, self.rule, seed=[0, n, m])
         kept_rewards = np.ma.masked_invalid(np.take_along_axis(known_D_N, kept_D_M, axis=-1))
-        deviation = kept_rewards.std(axis=-1).filled(0.0)
-        contrast, square = float(deviation.mean()), float((deviation**2).mean())
-        return Signal(contrast, float((deviation > least).mean()), m, square)
+        deviation_D = kept_rewards.std(axis=-1).filled(0.0)
+        return Signal(
+            contrast=float(deviation_D.mean()),
+            chance=float((deviation_D > least).mean()),
+            m=m,
+            square=float((deviation_D**2).mean()),
+        )
+
+    def _drawn(self, n: int) -> Any:
+        """Rewards of n rollouts, by draw; masked where one could not be scored."""
+        random = np.random.default_rng([0, n])
+        draws = max(8, _DRAWS // len(self.rewards_G))
+        drawn = [_draw(random, rewards, n, draws) for rewards in self.rewards_G]
+        return np.ma.masked_invalid(np.concatenate(drawn))
+
+    @staticmethod
+    def _signal_of_best(rewards_D_N: Any, least: float) -> Signal:
+        above_D = (rewards_D_N.max(axis=-1) - rewards_D_N.mean(axis=-1)).filled(0.0)
+        deviation_D = rewards_D_N.std(axis=-1).filled(0.0)
+        differ_D = deviation_D > least
+        advantages_D = np.divide(above_D, deviation_D, np.zeros_like(above_D), where=differ_D)
+        return Signal.of_best(advantages_D, advantages_D * above_D)
 
 
 #: A distribution of prompts.
@@ -166,6 +187,7 @@ Population = _Counted | ResampledRewards
 
 
 def _draw(random: np.random.Generator, rewards: Floats, n: int, draws: int) -> Floats:
+    """So many groups of n, of one measured group."""
     drawn = np.broadcast_to(rewards, (draws, len(rewards)))
     if n < len(rewards):
         return random.permuted(drawn, axis=-1)[:, :n]
@@ -184,18 +206,24 @@ def measured(
     Raises:
         InvalidInputError: no reward at all.
     """
-    groups = [np.asarray(rewards, float) for rewards in rewards_G]
-    groups = [rewards[~np.isnan(rewards)] for rewards in groups]
-    groups = [rewards for rewards in groups if len(rewards)]
+    groups = []
+    for rewards in rewards_G:
+        all_of_group = np.asarray(rewards, float)
+        scored = all_of_group[~np.isnan(all_of_group)]
+        if len(scored):
+            groups.append(scored)
     if not groups:
         raise InvalidInputError("no rollout has a reward: there is nothing to choose n and m by")
+
     values = np.unique(np.concatenate(groups))
     if resolve_rule(rule) is not max_variance or len(values) > 2:
-        return ResampledRewards([rewards.tolist() for rewards in groups], rule)
-    # one value only: whether it means right or wrong makes no difference to the contrast
+        return ResampledRewards([scored.tolist() for scored in groups], rule)
+
+    # Of one value only it makes no difference to the contrast whether it means right or wrong.
     high = values[-1] if len(values) == 2 else np.inf
-    right = tuple(int((rewards == high).sum()) for rewards in groups)
-    return MeasuredRates(right, tuple(len(rewards) for rewards in groups))
+    right_G = tuple(int((scored == high).sum()) for scored in groups)
+    rollouts_G = tuple(len(scored) for scored in groups)
+    return MeasuredRates(right_G, rollouts_G)
 
 
 def parse_pass_rates(text: str) -> KnownRates | BetaRates:

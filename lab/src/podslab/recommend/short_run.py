@@ -21,12 +21,16 @@ class _VaryRollouts(TrainerCallback):
     """Gives each generation the next one of several n."""
 
     def __init__(self, trainer: Any, sizes: Sequence[int], updates: int) -> None:
-        self.trainer, self.sizes, self.updates = trainer, sizes, updates
+        self.trainer = trainer
+        self.sizes = sizes
+        self.updates = updates
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Set n for the generation that the step begins or goes on with."""
         n = self.sizes[state.global_step // self.updates % len(self.sizes)]
-        self.trainer.selection = replace(self.trainer.selection, num_rollouts=n)
+        effective = self.trainer.effective
+        selection = replace(effective.selection, num_rollouts=n)
+        self.trainer.effective = replace(effective, selection=selection)
 
 
 def short_run(
@@ -45,24 +49,33 @@ def short_run(
     m = int(checked_spec(config, flags).training.num_generations or 0)
     sizes = tuple(m * times for times in (8, 2, 4, 1) if m * times > 1)
     fixed = {
-        "num_rollouts": max(sizes), "learning_rate": 0, "evaluation_problems": 0,
-        "save_strategy": "no", "report_to": "none", "rollout_log": True, "logging_steps": 1,
-        "arm": "measured", "output_dir": folder, "prompt_selection": "uniform",
-    }  # fmt: skip
+        "num_rollouts": max(sizes),
+        "learning_rate": 0,
+        "evaluation_problems": 0,
+        "save_strategy": "no",
+        "report_to": "none",
+        "rollout_log": True,
+        "logging_steps": 1,
+        "arm": "measured",
+        "output_dir": folder,
+    }
     flags = [*flags, *(f"--{name}={value}" for name, value in fixed.items())]
+
+    # Every size twice at least, and at most six times.
     preview = Preview.of(parse(config, flags))
-    least, most = 2 * len(sizes), 6 * len(sizes)
-    generations = max(least, min(most, -(-GROUPS // preview.prompts)))
+    generations = -(-GROUPS // preview.prompts)  # rounded up
+    generations = max(2 * len(sizes), min(6 * len(sizes), generations))
     steps = generations * preview.updates_per_generation
     say(
         f"measuring   {steps} training steps at learning rate 0, which leave the model as it is\n"
         f"            of {preview.prompts} prompts x {', '.join(map(str, sizes))} rollouts\n"
         f"output      {folder}"
     )
+
     spec = parse(config, [*flags, f"--max_steps={steps}"])
-    written = spec.flat()
+    recorded = spec.flat()  # building the trainer changes the settings
     trainer = build_trainer(spec, load_data(spec), progress)
-    trainer.recorder.config = written
+    trainer.recorder.config = recorded
     for callback in (_VaryRollouts(trainer, sizes, preview.updates_per_generation), *callbacks):
         trainer.add_callback(callback)
     trainer.train()

@@ -41,8 +41,9 @@ def pushes(n: int) -> tuple[Floats, Floats]:
 class Variances:
     """What a prompt's gradient has beside the direction that all prompts share, in units of it.
 
-    between: variance between prompts, tau^2. within: variance between a prompt's right rollouts,
-        and between its wrong ones, sigma^2.
+    Args:
+        between: The variance between prompts, tau^2.
+        within: The variance between a prompt's right rollouts, and between its wrong ones, sigma^2.
     """
 
     between: float
@@ -57,12 +58,14 @@ MEASURED = Variances(between=18.0, within=23.0)
 class Signal:
     """What an update on m of n rollouts of each prompt sees, on average over prompts.
 
-    contrast: expected standard deviation of the kept rewards: the length of the expected policy
-        gradient in units of (mean score of right rollouts - mean score of wrong ones). With m = 1
-        the expected push of the best one, where the mean square of advantages is 1.
-    chance: share of groups whose rewards, kept or with m = 1 all, differ; only those move weights.
-    m: rollouts kept.
-    square: the mean square of that of which contrast is the mean.
+    Args:
+        contrast: The expected standard deviation of the kept rewards: the length of the expected
+            policy gradient in units of (mean score of right rollouts - mean score of wrong ones).
+            With m = 1 the expected push of the best one, where the mean square of advantages is 1.
+        chance: The share of groups whose rewards, kept or with m = 1 all, differ; only those move
+            weights.
+        m: The rollouts kept.
+        square: The mean square of that of which contrast is the mean.
     """
 
     contrast: float
@@ -75,8 +78,9 @@ class Signal:
         """With m = 1, of groups with these advantages and pushes of their best rollout."""
         chance = float(np.average(advantages > 0, weights=weights))
         unit = np.average(advantages**2, weights=weights) / (chance or 1.0) or 1.0
-        contrast, square = (np.average(pushes**k, weights=weights) for k in (1, 2))
-        return cls(float(contrast / np.sqrt(unit)), chance, 1, float(square / unit))
+        contrast = np.average(pushes, weights=weights) / np.sqrt(unit)
+        square = np.average(pushes**2, weights=weights) / unit
+        return cls(contrast=float(contrast), chance=chance, m=1, square=float(square))
 
     def worth(self, prompts: float, variances: Variances = MEASURED) -> float:
         r"""The share of a step's expected squared gradient that all prompts share, 0..1.

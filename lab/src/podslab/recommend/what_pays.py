@@ -9,8 +9,10 @@ from podslab.recommend.choice import WITHIN, Cell, grid
 from podslab.recommend.costs import Batch, Costs, Line
 from podslab.recommend.populations import BetaRates, KnownRates, MeasuredRates, Population
 
-#: A choice by history generates for this share of the prompts, and one time in eight for any.
-_SHARE, _RATES = 4, 100
+#: A choice by history generates for one in so many prompts, and one time in eight for any.
+_SHARE = 4
+#: How many pass rates stand for a Beta distribution.
+_RATES = 100
 #: What may turn the advice: seconds that a rollout adds over those that a row adds.
 _RATIOS = np.geomspace(0.02, 20, 31)
 
@@ -19,9 +21,14 @@ _RATIOS = np.geomspace(0.02, 20, 31)
 class WhatPays:
     """Times as much learned per second as the best GRPO, in the way of `over`, of random prompts.
 
-    ratio: g/u. drop, choose, both: rows dropped, prompts chosen by history, both; of these two NaN
-        where rewards are graded. turns_at: the g/u from which on dropping adds nothing to choosing,
-        were each rollout dearer or cheaper; None if that does not turn.
+    Args:
+        over: The GRPO that it is compared with, in words.
+        ratio: g/u, the time of generating a rollout over that of updating on a row.
+        drop: What dropping rows gains.
+        choose, both: What choosing prompts by their history gains, and both; NaN where rewards are
+            graded.
+        turns_at: The g/u from which on dropping adds nothing to choosing, were each rollout more or
+            less expensive; None if that does not turn.
     """
 
     over: str
@@ -34,22 +41,27 @@ class WhatPays:
     @property
     def way(self) -> str:
         """The simplest of those that are nearly the best."""
-        ways = {"neither": 1.0, "choose prompts": self.choose, "drop rows": self.drop}
-        ways["drop rows and choose prompts"] = self.both
+        ways = {
+            "neither": 1.0,
+            "choose prompts": self.choose,
+            "drop rows": self.drop,
+            "drop rows and choose prompts": self.both,
+        }
         most = np.nanmax(list(ways.values()))
         return next(way for way, gain in ways.items() if gain >= (1 - WITHIN) * most)
 
     def __str__(self) -> str:
         """For people, the most important first."""
-        known = f"choose prompts by their history {self.choose:.2f}, both {self.both:.2f}"
+        history = f"choose prompts by their history {self.choose:.2f}, both {self.both:.2f}"
         if np.isnan(self.both):
-            known = "choosing prompts is not predicted for graded rewards"
-        turn = f" Dropping adds nothing to choosing from g/u = {self.turns_at or 0:.2g} on."
+            history = "choosing prompts is not predicted for graded rewards"
+        turn = ""
+        if self.turns_at:
+            turn = f" Dropping adds nothing to choosing from g/u = {self.turns_at:.2g} on."
         return (
             f"g/u = {self.ratio:.2g}: the time of generating a rollout over that of updating on a"
-            f" row.\nTimes the best {self.over}, predicted: drop rows"
-            f" {self.drop:.2f}, {known}.\nBest by this: {self.way}.{turn if self.turns_at else ''}"
-            "\nprompt_selection='thompson' chooses them, from a second visit on. Below: random."
+            f" row.\nTimes the best {self.over}, predicted: drop rows {self.drop:.2f}, {history}.\n"
+            f"Best by this: {self.way}.{turn}\nBelow: prompts drawn at random."
         )
 
 
@@ -58,24 +70,44 @@ def what_pays(population: Population, costs: Costs, cells: list[Cell], batch: Ba
     known = by_history(population)
     chosen = [] if known is None else grid(known, costs, [cell.sizes for cell in cells], batch)
 
-    def gains(at: Costs) -> list[float]:
-        """Of dropping, of choosing, of both, over the best GRPO of random prompts."""
-        whole = [[c for c in of if c.sizes.n == c.sizes.m] or of for of in (cells, chosen)]
-        best = [
-            max((c.worth / sum(at.phases(c.sizes, c.passed).values()) for c in of), default=np.nan)
-            for of in (whole[0], cells, whole[1], chosen)
-        ]
-        return [one / (best[0] or np.nan) for one in best[1:]]
+    def best_of(cells: list[Cell], at: Costs) -> float:
+        learned = [cell.worth / sum(at.phases(cell.sizes, cell.passed).values()) for cell in cells]
+        return max(learned, default=np.nan)
 
-    rows, turns = cells[0].sizes.rows, None
-    for one in _RATIOS if chosen else ():
-        each = Line(costs.generate.fixed, float(one) * costs.update.each)
-        _, choose, both = gains(dearer := replace(costs, generate=each))
+    def gains(at: Costs) -> tuple[float, float, float]:
+        """Of dropping, of choosing, of both, over the best GRPO of random prompts."""
+        grpo = best_of(_keeping_all(cells), at) or np.nan
+        return (
+            best_of(cells, at) / grpo,
+            best_of(_keeping_all(chosen), at) / grpo,
+            best_of(chosen, at) / grpo,
+        )
+
+    rows = cells[0].sizes.rows
+    turns_at = None
+    for ratio in _RATIOS if chosen else ():
+        generate = Line(costs.generate.fixed, float(ratio) * costs.update.each)
+        at_ratio = replace(costs, generate=generate)
+        _, choose, both = gains(at_ratio)
         if both <= choose * (1 + WITHIN):
-            turns = dearer.ratio(rows) if one > _RATIOS[0] else None  # it never adds anything
+            if ratio > _RATIOS[0]:  # else it never adds anything
+                turns_at = at_ratio.ratio(rows)
             break
+
     drop, choose, both = gains(costs)
-    return WhatPays(batch.grpo, costs.ratio(rows), drop, choose, both, turns)
+    return WhatPays(
+        over=batch.grpo,
+        ratio=costs.ratio(rows),
+        drop=drop,
+        choose=choose,
+        both=both,
+        turns_at=turns_at,
+    )
+
+
+def _keeping_all(cells: list[Cell]) -> list[Cell]:
+    """Those with n = m, which are GRPO; all, if there is none such."""
+    return [cell for cell in cells if cell.sizes.n == cell.sizes.m] or cells
 
 
 def by_history(population: Population) -> KnownRates | None:
@@ -92,6 +124,11 @@ def by_history(population: Population) -> KnownRates | None:
         rates = np.array(population.rates)
     else:
         return None
-    most = rates[np.argsort(-rates * (1 - rates), kind="stable")][: -(-len(rates) // _SHARE)]
-    both = np.repeat(most, 7 * len(rates)), np.repeat(rates, len(most))
-    return KnownRates(tuple(np.concatenate(both).tolist()))
+
+    by_contrast = rates[np.argsort(-rates * (1 - rates), kind="stable")]
+    chosen = by_contrast[: -(-len(rates) // _SHARE)]  # rounded up
+
+    # Repeated so that there are seven of the chosen ones for one of all.
+    seven_of_eight = np.repeat(chosen, 7 * len(rates))
+    one_of_eight = np.repeat(rates, len(chosen))
+    return KnownRates(tuple(np.concatenate([seven_of_eight, one_of_eight]).tolist()))

@@ -11,7 +11,9 @@ import matplotlib as mpl
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-INK, SOFT, GRID = "#1f2933", "#5f6b76", "#e3e6e8"
+INK = "#1f2933"
+SOFT = "#5f6b76"
+GRID = "#e3e6e8"
 #: Colours that the colour-blind can tell apart: Okabe and Ito's, then Tol's.
 OKABE_ITO = ("#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#8B5A2B")
 TOL = ("#332288", "#999933", "#882255", "#44AA99", "#6F6F6F")
@@ -46,7 +48,7 @@ _STYLE = {
 
 
 class Look(NamedTuple):
-    """How one arm is drawn, apart from others in colour, dashes and marker."""
+    """How one arm is drawn, so that it differs from others in colour, dashes and marker."""
 
     color: str
     dashes: object
@@ -60,9 +62,10 @@ def style() -> AbstractContextManager[None]:
 
 def render(figure: Figure, kind: str) -> bytes:
     """A figure as "png" or "svg"; the same figure always gives the same bytes."""
+    # What matplotlib writes of itself would change with the time or the version.
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
     buffer = io.BytesIO()
     with style():
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(buffer, format=kind, dpi=200, metadata=metadata)
     return buffer.getvalue()
 
@@ -71,16 +74,22 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     """A look for each arm: its own in every figure, unless another arm beside it has it already."""
     names = list(names)
     slots = {name: _FIXED.index(name) for name in names if name in _FIXED}
-    first = [*range(len(_FIXED), len(COLOURS)), *range(len(_FIXED))]
+    own_slots = range(len(_FIXED))  # of the arms with a fixed look, taken only where all are
+    other_slots = range(len(_FIXED), len(COLOURS))
     for name in sorted(set(names) - set(slots)):
-        free = [slot for slot in first if slot not in slots.values()]
-        spare = [slot for slot in free if slot >= len(_FIXED)] or free
-        slots[name] = spare[zlib.crc32(name.encode()) % len(spare)] if free else len(slots)
+        taken = set(slots.values())
+        free = [slot for slot in other_slots if slot not in taken]
+        if not free:
+            free = [slot for slot in own_slots if slot not in taken]
+
+        # By the name, so that another figure with other arms gives it the same.
+        digest = zlib.crc32(name.encode())
+        slots[name] = free[digest % len(free)] if free else len(slots)
     return {name: look(slots[name]) for name in names}
 
 
 def look(slot: int) -> Look:
-    """One of the looks, by number."""
+    """One of the looks, by number; after all colours they come again, darker each time."""
     colour = COLOURS[slot % len(COLOURS)]
     for _ in range(slot // len(COLOURS)):
         red, green, blue = to_rgb(colour)

@@ -18,17 +18,25 @@ from podsrl.rollout_log.run_folder import PHASES, RunFolder, find_runs
 
 #: Arms that others are measured against, if no reference is asked for.
 REFERENCES = ("grpo", "grpo_ga")
-#: What runs have to be evaluated with alike, and what holds where it is not given.
-_ALIKE = {"data_path": "", "evaluation_temperature": "temperature", "max_completion_length": ""}
-_APART = "Accuracies on different problems can't be compared: report the folders apart"
+#: Settings that decide what an accuracy means, and the one that holds where such a one is None.
+_SETTINGS_OF_ACCURACY = {
+    "data_path": None,
+    "evaluation_temperature": "temperature",
+    "max_completion_length": None,
+}
+_REPORT_APART = "Accuracies on different problems can't be compared: report the folders apart"
 
 
 @dataclass(frozen=True)
 class Arm:
     """What a report shows of one arm.
 
-    phases: measured seconds per step, by phase; {} where the results don't hold them, or times are
-        modelled. peak_memory: in bytes, None where it is not known.
+    Args:
+        curves: The evaluations of its seeds.
+        config: The settings of its runs; where seeds differ, all their values.
+        phases: The measured seconds per step, by phase; {} where the results don't hold them, or
+            times are modelled.
+        peak_memory: In bytes; None where it is not known.
     """
 
     curves: ArmCurves
@@ -46,11 +54,17 @@ class Arm:
 class Comparison:
     """Arms measured on the same problems at the same points.
 
-    title: what was compared, details: on what. measure: one of `ACCURACIES`.
-    clock: None for measured time. references: names of arms.
-    base: the first points are of the untrained model, measured by each run on its "own", or once
-    and "shared" by all; or "unknown". runs: where the rollouts lie. notes: what the reader must
-    know of the data.
+    Args:
+        title: What was compared.
+        measure: One of `ACCURACIES` in podslab.evaluation.records.
+        arms: The arms, in the order in which they are shown.
+        references: The names of the arms that others are measured against.
+        clock: What modelled times are computed by; None for measured time.
+        base: The first points are of the untrained model, measured by each run on its "own", or
+            once and "shared" by all; or that is "unknown".
+        runs: Where the rollouts lie.
+        notes: What the reader must know of the data.
+        details: On what it was compared, in words.
     """
 
     title: str
@@ -69,7 +83,7 @@ class Comparison:
 
 
 class Run(NamedTuple):
-    """A run folder, read."""
+    """A run folder, read. Its environments are that of its start and those of its resumptions."""
 
     arm: str
     seed: int
@@ -89,9 +103,11 @@ class Run(NamedTuple):
 class Choices:
     """What of the runs to report, as asked for on the command line.
 
-    references: arms to measure against; () takes those of `REFERENCES` that there are.
-    measure: one of `ACCURACIES` in podslab.evaluation.records.
-    partial: leave out unfinished runs and seeds that not every arm has, with a note.
+    Args:
+        references: The arms to measure against; () takes those of `REFERENCES` that there are.
+        measure: One of `ACCURACIES` in podslab.evaluation.records.
+        clock: What to model times by; None for measured time.
+        partial: Whether to leave out unfinished runs and seeds that not every arm has, with a note.
     """
 
     references: Sequence[str] = ()
@@ -104,48 +120,63 @@ def load_comparison(folders: Iterable[str | Path], choices: Choices) -> Comparis
     """Read the runs in folders and below, and check that their arms may be compared.
 
     Raises:
-        InvalidInputError: damaged files, mixed tasks, missing arms or seeds, unequal evaluation
-            points, two runs of one arm and seed; the message says what to do.
-        UnknownNameError: a reference that is no arm.
+        InvalidInputError: Damaged files, mixed tasks, missing arms or seeds, unequal evaluation
+            points, or two runs of one arm and seed; the message says what to do.
+        UnknownNameError: A reference that is no arm.
     """
     roots = [Path(folder) for folder in folders]
     notes: list[str] = []
-    paths = {run.path.resolve(): run for root in roots for run in find_runs(root)}
-    with damage_as_notes(notes):
-        read = (_read(run) for run in paths.values())
-        runs = sorted(read, key=lambda run: (_arm_order(run.arm), run.seed))
-    compared = [read_comparison(root) for root in roots if (root / "comparison.yaml").is_file()]
-    expected = [run for comparison in compared for run in comparison.runs()]
-    what, details = _on_one_task(runs)
-    runs = _paired(runs, expected, notes, choices.partial)
+    runs = _read_runs(roots, notes)
+    expected = _expected_runs(roots)
+    title, details = _on_one_task(runs)
+    runs = _one_of_each(runs, expected, notes, choices.partial)
     check_points({run.name: run.evaluations for run in runs})
-    by_arm: dict[str, list[Run]] = defaultdict(list)
+
+    runs_by_arm: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        by_arm[run.arm].append(run)
+        runs_by_arm[run.arm].append(run)
+
     notes += [f"{run.name} is not finished" for run in runs if run.folder.finished() is None]
-    notes += _hardware(runs) if choices.clock is None else []
-    own = all(run.evaluations[0].step == 0 for run in runs)
+    if choices.clock is None:
+        notes += _hardware(runs)
+
+    all_began_untrained = all(run.evaluations[0].step == 0 for run in runs)
     return Comparison(
-        title=what,
+        title=title,
         details=details,
         measure=choices.measure,
-        arms=tuple(_arm(of_arm, choices.measure, choices.clock) for of_arm in by_arm.values()),
-        references=_references(choices.references, list(by_arm)),
+        arms=tuple(_arm(of_arm, choices.measure, choices.clock) for of_arm in runs_by_arm.values()),
+        references=_references(choices.references, list(runs_by_arm)),
         clock=choices.clock,
-        base="own" if own else "unknown",
+        base="own" if all_began_untrained else "unknown",
         runs=tuple(runs),
         notes=tuple(notes),
     )
 
 
+def _read_runs(roots: Iterable[Path], notes: list[str]) -> list[Run]:
+    """The runs below the roots, each once, in the order in which they are shown."""
+    # One folder may be given twice, or lie below another.
+    folders = {run.path.resolve(): run for root in roots for run in find_runs(root)}
+    with damage_as_notes(notes):
+        runs = [_read(folder) for folder in folders.values()]
+    return sorted(runs, key=lambda run: (_arm_order(run.arm), run.seed))
+
+
+def _expected_runs(roots: Iterable[Path]) -> list[RunOf]:
+    """The runs that the comparisons in these folders consist of, begun or not."""
+    comparisons = [read_comparison(root) for root in roots if (root / "comparison.yaml").is_file()]
+    return [run for comparison in comparisons for run in comparison.runs()]
+
+
 def _arm_order(name: str) -> tuple[int, list[tuple[int, str]]]:
     """The three usual arms first, then by name, with numbers in it by their size."""
     usual = (*REFERENCES, "pods")
+    rank = usual.index(name) if name in usual else len(usual)
+
+    # Every part has the same form, so that a number and a word can be compared.
     parts = re.split(r"(\d+)", name)
-    return (
-        usual.index(name) if name in usual else len(usual),
-        [(int(part), "") if part.isdigit() else (-1, part) for part in parts],
-    )
+    return rank, [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 def _read(folder: RunFolder) -> Run:
@@ -155,13 +186,15 @@ def _read(folder: RunFolder) -> Run:
             raise InvalidInputError(
                 f"{folder.path / 'config.yaml'} must say the run's {key}; got {config.get(key)!r}"
             )
-    started = folder.environment()
+
+    at_start = folder.environment()
+    resumed = at_start.pop("resumed", [])
     return Run(
         arm=str(config["arm"]),
         seed=int(config["seed"]),
         folder=folder,
         config=config,
-        environments=[started, *started.pop("resumed", [])],
+        environments=[at_start, *resumed],
         evaluations=evaluations(folder),
         metrics=folder.metrics(),
     )
@@ -169,36 +202,60 @@ def _read(folder: RunFolder) -> Run:
 
 def _on_one_task(runs: list[Run]) -> tuple[str, str]:
     """The task that all runs were evaluated on, and its details, in words."""
-    found = {_problems(run, e): run.name for run in runs for e in run.evaluations}
-    if not found:
+    run_by_problems = {}
+    for run in runs:
+        for evaluation in run.evaluations:
+            run_by_problems[_problems(run, evaluation)] = run.name
+
+    if not run_by_problems:
         raise InvalidInputError(
             f"no evaluation in {', '.join(run.name for run in runs)}; `pods inspect` shows the"
             " rollouts of a run without evaluations"
         )
-    if len(found) > 1:
-        lines = "; ".join(f"{', '.join(key)} (as in {found[key]})" for key in sorted(found))
-        raise InvalidInputError(f"mixed problems: {lines}. {_APART}")
-    for key, default in _ALIKE.items():
-        of = {run.name: run.config for run in runs if key in run.config}
-        own = {c.get(key if c[key] is not None else default): name for name, c in of.items()}
-        if len(own) > 1:
-            lines = "; ".join(f"{value} (as in {name})" for value, name in own.items())
-            raise InvalidInputError(f"mixed problems: {key} {lines}. {_APART}")
-    return next(iter(found))
+    if len(run_by_problems) > 1:
+        kinds = "; ".join(
+            f"{', '.join(problems)} (as in {run_by_problems[problems]})"
+            for problems in sorted(run_by_problems)
+        )
+        raise InvalidInputError(f"mixed problems: {kinds}. {_REPORT_APART}")
+
+    for key, otherwise in _SETTINGS_OF_ACCURACY.items():
+        _refuse_mixed_setting(runs, key, otherwise)
+    return next(iter(run_by_problems))
 
 
 def _problems(run: Run, evaluation: Evaluation) -> tuple[str, str]:
     """What an evaluation is of, in words: the task, and its problems and options."""
-    name = evaluation.task + ("" if evaluation.split == "test" else f" {evaluation.split}")
-    repeats = f", {evaluation.repeats} answers to each" if evaluation.repeats > 1 else ""
-    words = f"{evaluation.problems:,} {evaluation.split} problems{repeats}"
-    options = run.config.get("task_options") if evaluation.task == run.config.get("task") else None
-    for key, value in parse_options(options).items():
-        words += f"; {key.replace('_', ' ')} {value}"
+    name = evaluation.task
+    if evaluation.split != "test":
+        name += f" {evaluation.split}"
+
+    words = f"{evaluation.problems:,} {evaluation.split} problems"
+    if evaluation.repeats > 1:
+        words += f", {evaluation.repeats} answers to each"
+    if evaluation.task == run.config.get("task"):
+        for key, value in parse_options(run.config.get("task_options")).items():
+            words += f"; {key.replace('_', ' ')} {value}"
     return name, words
 
 
-def _paired(
+def _refuse_mixed_setting(runs: Iterable[Run], key: str, otherwise: str | None) -> None:
+    """Refuse runs of which a setting differs; those of earlier versions may not say it."""
+    run_by_value = {}
+    for run in runs:
+        if key not in run.config:
+            continue
+        value = run.config[key]
+        if value is None and otherwise is not None:
+            value = run.config.get(otherwise)
+        run_by_value[value] = run.name
+
+    if len(run_by_value) > 1:
+        values = "; ".join(f"{value} (as in {name})" for value, name in run_by_value.items())
+        raise InvalidInputError(f"mixed problems: {key} {values}. {_REPORT_APART}")
+
+
+def _one_of_each(
     runs: list[Run], expected: Sequence[RunOf], notes: list[str], partial: bool
 ) -> list[Run]:
     """The runs, checked to be one for every arm and seed."""
@@ -210,35 +267,41 @@ def _paired(
                 f"{other.name} and {run.name} are both arm {run.arm!r} with seed {run.seed}; report"
                 " them apart"
             )
+
+    begun = set(there)
     if partial:
-        most = max(len(run.evaluations) for run in runs)
+        longest = max(len(run.evaluations) for run in runs)
         for run in runs:
-            if len(run.evaluations) < most:
+            if len(run.evaluations) < longest:
                 del there[run.arm, run.seed]
                 notes.append(f"{run.name} is not finished and was left out")
-    begun = {(run.arm, run.seed) for run in runs}
+
     arms = {arm for arm, _ in [*begun, *expected]}
     seeds = {seed for _, seed in [*begun, *expected]}
-    missing = [(arm, seed) for arm in arms for seed in seeds if (arm, seed) not in there]
+    missing = sorted((arm, seed) for arm in arms for seed in seeds if (arm, seed) not in there)
     if not missing:
         return list(there.values())
-    words = "missing runs: " + ", ".join(
-        f"{arm} seed {seed}" + " (unfinished)" * ((arm, seed) in begun)
-        for arm, seed in sorted(missing)
+
+    listed = ", ".join(
+        f"{arm} seed {seed} (unfinished)" if (arm, seed) in begun else f"{arm} seed {seed}"
+        for arm, seed in missing
     )
-    kept = [run for run in there.values() if run.seed not in {seed for _, seed in missing}]
-    if not partial or not kept:
-        less = "; even with --partial no seed is left"
-        way = less if partial else ", or report the seeds that every arm has with --partial"
+    incomplete_seeds = {seed for _, seed in missing}
+    of_whole_seeds = [run for run in there.values() if run.seed not in incomplete_seeds]
+    if not partial or not of_whole_seeds:
+        what_else = ", or report the seeds that every arm has with --partial"
+        if partial:
+            what_else = "; even with --partial no seed is left"
         raise InvalidInputError(
-            f"{words}. Arms are compared over the same seeds: run them (`pods compare` continues"
-            f" where it was stopped){way}"
+            f"missing runs: {listed}. Arms are compared over the same seeds: run them"
+            f" (`pods compare` continues where it was stopped){what_else}"
         )
-    notes.append(f"{words}; only seeds that every arm has are reported")
-    return kept
+    notes.append(f"missing runs: {listed}; only seeds that every arm has are reported")
+    return of_whole_seeds
 
 
 def _references(asked: Sequence[str], arms: Sequence[str]) -> tuple[str, ...]:
+    """The arms to measure against: those that were asked for, each once, or the usual ones."""
     for name in asked:
         if name not in arms:
             raise UnknownNameError(f"no arm {name!r} to compare with; there are {', '.join(arms)}")
@@ -246,6 +309,7 @@ def _references(asked: Sequence[str], arms: Sequence[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(asked))
     if len(arms) == 1:
         return ()
+
     usual = tuple(name for name in REFERENCES if name in arms)
     if not usual:
         raise InvalidInputError(
@@ -256,57 +320,73 @@ def _references(asked: Sequence[str], arms: Sequence[str]) -> tuple[str, ...]:
 
 def _hardware(runs: Sequence[Run]) -> list[str]:
     """A note if the runs had different processors or GPUs, else none."""
-    kinds = {
-        f"{e.get('cpu')}, {e.get('cores')} cores, {', '.join(e.get('gpus') or ()) or 'no GPU'}"
-        for run in runs
-        for e in run.environments
-    }
-    if len(kinds) <= 1:
+    machines = set()
+    for run in runs:
+        for environment in run.environments:
+            gpus = ", ".join(environment.get("gpus") or ()) or "no GPU"
+            machines.add(f"{environment.get('cpu')}, {environment.get('cores')} cores, {gpus}")
+
+    if len(machines) <= 1:
         return []
-    machines = "; ".join(sorted(kinds))
-    return [f"the runs were made on different hardware, so times don't compare well: {machines}"]
+    listed = "; ".join(sorted(machines))
+    return [f"the runs were made on different hardware, so times don't compare well: {listed}"]
 
 
 def _arm(runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
-    name, metrics = runs[0].arm, [run.metrics for run in runs]
-    if clock is not None:
-        passes = {run.config.get("num_iterations") or 1 for run in runs}
-        if len(passes) > 1:
-            raise InvalidInputError(
-                f"arm {name!r} can't be replayed on another clock: num_iterations must be the same"
-                f" for all its runs; got {sorted(passes)}. Report the folders apart"
-            )
-        clock = replace(clock, update=clock.update * passes.pop())
+    """The arm that these runs are, one for each seed."""
+    name = runs[0].arm
     curves = ArmCurves.stack(name, {run.seed: run.evaluations for run in runs}, measure)
-    curves = curves.replay(clock, [_shares_passed(run) for run in runs]) if clock else curves
-    logged = [row.get("pods/peak_memory") for rows in metrics for row in rows]
-    memory = [used for used in logged if isinstance(used, (int, float))]
+    if clock is not None:
+        shares_S_T = [_shares_passed(run) for run in runs]
+        curves = curves.replay(_clock_of_passes(clock, runs), shares_S_T)
+
     config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
+    config["seed"] = ", ".join(str(seed) for seed in curves.seeds)
+
+    rows = [row for run in runs for row in run.metrics]
+    logged = [row.get("pods/peak_memory") for row in rows]
     return Arm(
         curves=curves,
-        config={**config, "seed": ", ".join(str(seed) for seed in curves.seeds)},
-        phases={} if clock else _phases(metrics),
-        peak_memory=max(memory, default=None),
+        config=config,
+        phases=_seconds_by_phase(rows) if clock is None else {},
+        peak_memory=max((used for used in logged if isinstance(used, (int, float))), default=None),
     )
+
+
+def _clock_of_passes(clock: Clock, runs: Sequence[Run]) -> Clock:
+    """The clock for runs that make several passes over what they train on (num_iterations)."""
+    passes = {run.config.get("num_iterations") or 1 for run in runs}
+    if len(passes) > 1:
+        raise InvalidInputError(
+            f"arm {runs[0].arm!r} can't be replayed on another clock: num_iterations must be the"
+            f" same for all its runs; got {sorted(passes)}. Report the folders apart"
+        )
+    return replace(clock, update=clock.update * passes.pop())
 
 
 def _shares_passed(run: Run) -> list[float]:
     """Of the rows kept up to each evaluation, the share that had a pass."""
-    done = ([row for row in run.metrics if row["step"] <= e.step] for e in run.evaluations)
-    return [share_passed(run.config, rows) for rows in done]
+    shares_T = []
+    for evaluation in run.evaluations:
+        rows = [row for row in run.metrics if row["step"] <= evaluation.step]
+        shares_T.append(share_passed(run.config, rows))
+    return shares_T
 
 
-def _phases(metrics: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:
+def _seconds_by_phase(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Mean seconds per step over the logged steps of all seeds, by phase; {} if none is known."""
-    logged = {
-        phase: [row.get(f"pods/seconds_{phase}") for rows in metrics for row in rows]
-        for phase in PHASES
-    }
-    known = {phase: [s for s in seconds if s is not None] for phase, seconds in logged.items()}
-    return {p: fmean(s or [0.0]) for p, s in known.items()} if any(known.values()) else {}
+    means = {}
+    any_known = False
+    for phase in PHASES:
+        logged = [row.get(f"pods/seconds_{phase}") for row in rows]
+        known = [seconds for seconds in logged if seconds is not None]
+        means[phase] = fmean(known) if known else 0.0
+        any_known = any_known or bool(known)
+    return means if any_known else {}
 
 
 def _common(values: Iterable[Any]) -> Any:
     """The value if all seeds share it, else all of them."""
-    different = list(dict.fromkeys(map(str, seen := list(values))))
-    return seen[0] if len(different) == 1 else " | ".join(different)
+    every = list(values)
+    different = list(dict.fromkeys(map(str, every)))
+    return every[0] if len(different) == 1 else " | ".join(different)

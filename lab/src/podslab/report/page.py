@@ -19,7 +19,7 @@ _HERE = Path(__file__).parent
 
 
 def render_page(title: str, sections: Sequence[Mapping[str, Any]], rollouts: PackedRollouts) -> str:
-    """The page, as HTML, with the `section` of each comparison.
+    """The page, as HTML, with the `section` of each comparison, and the inspector of rollouts.
 
     Everything that comes from runs is escaped, or is data that the script shows as text only.
     """
@@ -33,8 +33,9 @@ def render_page(title: str, sections: Sequence[Mapping[str, Any]], rollouts: Pac
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    template = environment.get_template("page.html.j2")
     style = inspector.STYLE + (_HERE / "page.css").read_text(encoding="utf-8")
-    return environment.get_template("page.html.j2").render(
+    return template.render(
         title=title,
         sections=sections,
         rollouts=rollouts,
@@ -48,9 +49,7 @@ def section(
     comparison: Comparison, summaries: Sequence[ArmSummary], figures: Mapping[str, bytes]
 ) -> dict[str, Any]:
     """A comparison as the page shows it; figures are SVG, by name."""
-    configs = {arm.name: arm.config for arm in comparison.arms}
-    keys = list(dict.fromkeys(key for config in configs.values() for key in config))
-    rows = [(key, [_text(config.get(key)) for config in configs.values()]) for key in keys]
+    settings = _settings_side_by_side(comparison)
     return {
         "heading": heading(comparison),
         "headline": headline(comparison, summaries),
@@ -64,23 +63,38 @@ def section(
         ],
         "arms": [summary.arm for summary in summaries],
         "table": table_rows(comparison, summaries),
-        "different": [row for row in rows if len(set(row[1])) > 1],
-        "same": [(key, values[0]) for key, values in rows if len(set(values)) == 1],
+        "different": [(key, values) for key, values in settings if len(set(values)) > 1],
+        "same": [(key, values[0]) for key, values in settings if len(set(values)) == 1],
         "environments": _environments(comparison),
     }
 
 
+def _settings_side_by_side(comparison: Comparison) -> list[tuple[str, list[str]]]:
+    """Every setting that an arm has, with its value in each arm."""
+    configs = [arm.config for arm in comparison.arms]
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return [(key, [_text(config.get(key)) for config in configs]) for key in keys]
+
+
 def _environments(comparison: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What the runs ran on, where they agree once for all."""
-    found: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    """What the runs ran on, with their names; where they agree once for all."""
+    runs_by_facts: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in comparison.runs:
-        for start, environment in enumerate(run.environments):
-            facts = {k: v for k, v in environment.items() if k not in ("started", "command")}
-            facts |= facts.pop("versions", None) or {}
-            key = tuple((name, _text(value)) for name, value in facts.items())
-            resumed = " (resumed)" if start else ""
-            found.setdefault(key, []).append(f"{run.arm} seed {run.seed}{resumed}")
-    return [(", ".join(names), list(facts)) for facts, names in found.items() if facts]
+        name = f"{run.arm} seed {run.seed}"
+        at_start, *resumed = run.environments
+        runs_by_facts.setdefault(_facts(at_start), []).append(name)
+        for environment in resumed:
+            runs_by_facts.setdefault(_facts(environment), []).append(f"{name} (resumed)")
+    return [(", ".join(names), list(facts)) for facts, names in runs_by_facts.items() if facts]
+
+
+def _facts(environment: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """An environment as names and texts, without what differs from run to run on one machine."""
+    facts = dict(environment)
+    facts.pop("started", None)
+    facts.pop("command", None)
+    facts |= facts.pop("versions", None) or {}
+    return tuple((name, _text(value)) for name, value in facts.items())
 
 
 def _text(value: Any) -> str:

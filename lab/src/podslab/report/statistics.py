@@ -15,7 +15,7 @@ FALSE_ALARMS = 0.05
 
 
 class Estimate(NamedTuple):
-    """A mean over this many seeds; error is 1.96 standard errors, None for a single seed."""
+    """A mean over this many seeds; the error is 1.96 standard errors, None for a single seed."""
 
     mean: float
     error: float | None
@@ -38,17 +38,19 @@ class Rise(NamedTuple):
 class Speedup:
     """How much sooner an arm reaches 99 % of the reference's best mean accuracy.
 
-    learned: the reference learned (`rise`). If it did not, there is nothing to reach: no time, no
-        ratio and no interval is given.
-    threshold: 0.99 x the best mean accuracy of the reference.
-    reference_seconds, seconds: the first evaluation at or above it; None: not reached.
-    ratio: reference_seconds / seconds; None: not reached.
-    low, high: 95 % bootstrap interval over seeds, in which a resample that does not reach the
-        threshold counts as ratio 0; None for a single seed.
-    reached: share of the resamples that reach it; None for a single seed.
-    paired: seeds were resampled in pairs (both arms have the same ones).
-    by_seed: the same ratio for each seed alone, against that seed's own reference run; None where
-        not reached, () where seeds are not paired.
+    Args:
+        learned: Whether the reference learned (`rise`). If it did not, there is nothing to reach:
+            no time, no ratio and no interval is given.
+        threshold: 0.99 x the best mean accuracy of the reference.
+        paired: Whether seeds were resampled in pairs (both arms have the same ones).
+        reference_seconds, seconds: The time of the first evaluation at or above the threshold;
+            None: not reached.
+        ratio: reference_seconds / seconds; None: not reached.
+        low, high: The 95 % bootstrap interval over seeds, in which a resample that does not reach
+            the threshold counts as ratio 0; None for a single seed.
+        reached: The share of the resamples that reach it; None for a single seed.
+        by_seed: The same ratio for each seed alone, against that seed's own reference run; None
+            where not reached, () where seeds are not paired.
     """
 
     learned: bool
@@ -65,7 +67,9 @@ class Speedup:
     @property
     def median(self) -> float | None:
         """The median of `by_seed`, where a run that doesn't get there counts as 0."""
-        return float(np.median([ratio or 0.0 for ratio in self.by_seed])) if self.by_seed else None
+        if not self.by_seed:
+            return None
+        return float(np.median([ratio or 0.0 for ratio in self.by_seed]))
 
 
 def mean_over_seeds(values: Floats) -> Floats:
@@ -74,9 +78,9 @@ def mean_over_seeds(values: Floats) -> Floats:
     >>> mean_over_seeds(np.array([[1.0, 2.0], [3.0, np.nan]])).tolist()
     [2.0, 2.0]
     """
-    there = ~np.isnan(values)
-    count = there.sum(axis=-2)
-    total = np.where(there, values, 0.0).sum(axis=-2)
+    is_there = ~np.isnan(values)
+    count = is_there.sum(axis=-2)
+    total = np.where(is_there, values, 0.0).sum(axis=-2)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
@@ -95,47 +99,87 @@ def error_over_seeds(values_S_T: Floats) -> Floats:
 
 def estimate_at(values_S_T: Floats, point: int) -> Estimate:
     """Mean and 1.96 standard errors over seeds at one evaluation point."""
-    column = values_S_T[:, [point]]
-    error = float(error_over_seeds(column)[0])
-    count = int((~np.isnan(column)).sum())
-    return Estimate(float(mean_over_seeds(column)[0]), None if np.isnan(error) else error, count)
+    column_S_1 = values_S_T[:, [point]]
+    error = float(error_over_seeds(column_S_1)[0])
+    return Estimate(
+        mean=float(mean_over_seeds(column_S_1)[0]),
+        error=None if np.isnan(error) else error,
+        seeds=int((~np.isnan(column_S_1)).sum()),
+    )
 
 
 def best_point(curves: ArmCurves) -> int:
     """The evaluation point with the best mean accuracy; the untrained model does not count."""
-    trained = mean_over_seeds(curves.seconds) > 0
-    return int(np.nanargmax(np.where(trained, mean_over_seeds(curves.accuracy), -np.inf)))
+    is_trained_T = mean_over_seeds(curves.seconds) > 0
+    accuracy_T = mean_over_seeds(curves.accuracy)
+    return int(np.nanargmax(np.where(is_trained_T, accuracy_T, -np.inf)))
 
 
 def rise(curves: ArmCurves) -> Rise:
     """From the first evaluation, the untrained model's, to the best of the T later ones.
 
     Noise is what the best of T gets by chance in at most `FALSE_ALARMS` of all cases (Bonferroni),
-    the larger of two: of grading these answers (two equal proportions), and between seeds. The
-    latter is Student's t of their rises: at the best evaluation, or with a variance pooled over all
-    evaluations and half their degrees of freedom, as those of a run resemble each other; the lower
-    one counts, as seeds that learn at different speeds differ much on the way.
+    the larger of two: of grading these answers, and between seeds.
     """
-    from scipy.special import ndtri, stdtrit
-
     accuracy_T = mean_over_seeds(curves.accuracy)
     start, *later = np.flatnonzero(~np.isnan(accuracy_T)).tolist()
     if not later:
         return Rise(0.0, 0.0)
+
     best = max(later, key=lambda point: float(accuracy_T[point]))
     level = 1.0 - FALSE_ALARMS / len(later)
-    # the one start that all runs share counts once
-    starts_S, shared = curves.answers[:, start], np.ptp(curves.accuracy[:, start]) == 0
-    graded = starts_S[0] if shared else np.nansum(starts_S)
-    mean = (accuracy_T[start] + accuracy_T[best]) / 2
-    per_answer = 1.0 / np.nansum(curves.answers[:, best]) + 1.0 / graded if graded > 0 else 0.0
-    noise = ndtri(level) * np.sqrt(mean * (1.0 - mean) * per_answer)
+    noise = max(
+        _noise_of_grading(curves, start, best, level),
+        _noise_between_seeds(curves, start, later, best, level),
+    )
+    return Rise(float(accuracy_T[best] - accuracy_T[start]), noise)
+
+
+def _noise_of_grading(curves: ArmCurves, start: int, best: int, level: float) -> float:
+    """How far the accuracies of two equally good models may lie apart, for so many answers.
+
+    They are two equal proportions, of p right answers. Their difference has the deviation
+
+        sqrt(p (1 - p) (1 / answers at the best + 1 / answers at the start)).
+    """
+    from scipy.special import ndtri
+
+    # The one start that all runs share counts once.
+    answers_S = curves.answers[:, start]
+    start_is_shared = np.ptp(curves.accuracy[:, start]) == 0
+    answers_at_start = answers_S[0] if start_is_shared else np.nansum(answers_S)
+    if not answers_at_start > 0:
+        return 0.0
+    answers_at_best = np.nansum(curves.answers[:, best])
+
+    accuracy_T = mean_over_seeds(curves.accuracy)
+    p = (accuracy_T[start] + accuracy_T[best]) / 2
+    deviation = np.sqrt(p * (1.0 - p) * (1.0 / answers_at_best + 1.0 / answers_at_start))
+    return float(ndtri(level) * deviation)
+
+
+def _noise_between_seeds(
+    curves: ArmCurves, start: int, later: Sequence[int], best: int, level: float
+) -> float:
+    """How far a mean rise over these seeds may lie above 0 by chance: Student's t.
+
+    The variance between seeds is that of their rises at the best evaluation, or one pooled over all
+    evaluations. Those of a run resemble each other, so the pooled one has half their degrees of
+    freedom. The lower noise counts: seeds that learn at different speeds differ much on the way.
+    """
+    from scipy.special import stdtrit
+
+    rises_S_T = curves.accuracy[:, later] - curves.accuracy[:, [start]]
+    error_T = error_over_seeds(rises_S_T) / 1.96
+    if np.isnan(error_T).all():  # no two seeds have a rise
+        return 0.0
+
     free = len(curves.seeds) - 1
-    error_T = error_over_seeds(curves.accuracy[:, later] - curves.accuracy[:, [start]]) / 1.96
-    if not np.isnan(error_T).all():  # two seeds have a rise
-        pooled = np.sqrt(np.nanmean(error_T**2)) * stdtrit(max(free * len(later) / 2, 1.0), level)
-        noise = max(noise, min(pooled, error_T[later.index(best)] * stdtrit(free, level)))
-    return Rise(float(accuracy_T[best] - accuracy_T[start]), float(noise))
+    pooled_free = max(free * len(later) / 2, 1.0)
+    pooled = np.sqrt(np.nanmean(error_T**2)) * stdtrit(pooled_free, level)
+    at_best = error_T[later.index(best)] * stdtrit(free, level)
+    # NaN at the best evaluation, where one seed alone was measured: the pooled one.
+    return float(min(pooled, at_best))
 
 
 def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
@@ -146,32 +190,33 @@ def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
     is the definition in the authors' scripts/plot.py (github.com/YixuanEvenXu/pods). The interval
     is the percentile one of `scipy.stats.bootstrap`, with a fixed seed.
     """
-
-    def times(reference_seeds: Any, arm_seeds: Any) -> tuple[Floats, Floats, Floats, Floats]:
-        """Of B samples of seeds: the threshold, both times to it (inf: never), and their ratio."""
-        seconds, accuracy = _means(reference, reference_seeds)
-        threshold_B = CAUGHT_UP * np.nanmax(np.where(seconds > 0, accuracy, -np.inf), axis=-1)
-        reference_B = _first(seconds, accuracy, threshold_B)
-        arm_B = _first(*_means(arm, arm_seeds), threshold_B)
-        ratio_B = np.where(np.isfinite(arm_B), reference_B / arm_B, 0.0)
-        return threshold_B, reference_B, arm_B, ratio_B
-
-    every = [np.arange(len(curves.seeds)) for curves in (reference, arm)]
-    threshold, reference_seconds, seconds, _ = (float(values[0]) for values in times(*every))
+    reference_seeds = np.arange(len(reference.seeds))
+    arm_seeds = np.arange(len(arm.seeds))
+    of_all = _times_to_reach(reference, arm, reference_seeds, arm_seeds)
+    threshold = float(of_all.threshold_B[0])
     paired = reference.seeds == arm.seeds
     if not rise(reference).learned:
-        return Speedup(False, threshold, paired)
-    low, high, reached = _interval(every, lambda *seeds: times(*seeds)[-1], paired)
+        return Speedup(learned=False, threshold=threshold, paired=paired)
+
+    def ratio_of(reference_seeds: Any, arm_seeds: Any) -> Floats:
+        return _times_to_reach(reference, arm, reference_seeds, arm_seeds).ratio_B
+
+    low, high, reached = _interval(reference_seeds, arm_seeds, ratio_of, paired)
     by_seed: list[float | None] = []
     if paired:
-        by_seed = [ratio or None for ratio in times(*(seeds[:, None] for seeds in every))[-1]]
-    there = np.isfinite(seconds)
+        # Samples of one seed each; a ratio of 0 is one that was not reached.
+        ratio_S = ratio_of(reference_seeds[:, None], arm_seeds[:, None])
+        by_seed = [ratio or None for ratio in ratio_S]
+
+    seconds = float(of_all.arm_B[0])
+    reference_seconds = float(of_all.reference_B[0])
+    is_reached = np.isfinite(seconds)
     return Speedup(
         learned=True,
         threshold=threshold,
         reference_seconds=reference_seconds,
-        seconds=seconds if there else None,
-        ratio=reference_seconds / seconds if there else None,
+        seconds=seconds if is_reached else None,
+        ratio=reference_seconds / seconds if is_reached else None,
         low=low,
         high=high,
         reached=reached,
@@ -180,19 +225,56 @@ def speed_up(reference: ArmCurves, arm: ArmCurves) -> Speedup:
     )
 
 
+class _Times(NamedTuple):
+    """Of B samples of seeds: the threshold, both times to it (inf: never), and their ratio."""
+
+    threshold_B: Floats
+    reference_B: Floats
+    arm_B: Floats
+    ratio_B: Floats
+
+
+def _times_to_reach(
+    reference: ArmCurves, arm: ArmCurves, reference_seeds: Any, arm_seeds: Any
+) -> _Times:
+    """The times of samples of seeds, given by their places, shape (B, S); (S,) for one sample."""
+    seconds_B_T, accuracy_B_T = _means(reference, reference_seeds)
+    trained_B_T = np.where(seconds_B_T > 0, accuracy_B_T, -np.inf)
+    threshold_B = CAUGHT_UP * np.nanmax(trained_B_T, axis=-1)
+
+    reference_B = _first(seconds_B_T, accuracy_B_T, threshold_B)
+    arm_B = _first(*_means(arm, arm_seeds), threshold_B)
+    ratio_B = np.where(np.isfinite(arm_B), reference_B / arm_B, 0.0)
+    return _Times(threshold_B, reference_B, arm_B, ratio_B)
+
+
+def _means(curves: ArmCurves, index: Any) -> tuple[Floats, Floats]:
+    """Mean times and accuracies, shape (B, T), of samples of seeds; one sample needs no axis B."""
+    index = np.atleast_2d(index).astype(np.intp)
+    return mean_over_seeds(curves.seconds[index]), mean_over_seeds(curves.accuracy[index])
+
+
+def _first(seconds_B_T: Floats, accuracy_B_T: Floats, threshold_B: Floats) -> Floats:
+    """The time of the first evaluation at the threshold, the untrained model's left out."""
+    is_there_B_T = (accuracy_B_T >= threshold_B[:, None]) & (seconds_B_T > 0)
+    return np.where(is_there_B_T, seconds_B_T, np.inf).min(axis=-1)
+
+
 def _interval(
-    every: Sequence[Any], ratio_of: Callable[..., Floats], paired: bool
+    reference_seeds: Any, arm_seeds: Any, ratio_of: Callable[..., Floats], paired: bool
 ) -> tuple[float | None, float | None, float | None]:
+    """The ends of the interval, and the share of resamples with a ratio; None for one seed."""
     from scipy.stats import bootstrap
 
-    if min(map(len, every)) < 2:
+    if min(len(reference_seeds), len(arm_seeds)) < 2:
         return None, None, None
 
     def ratio(reference_index: Any, arm_index: Any, axis: int = -1) -> Floats:
+        # scipy asks for axes before that of the seeds, of which `ratio_of` knows one.
         return ratio_of(reference_index, arm_index).reshape(reference_index.shape[:-1])
 
     result = bootstrap(
-        every,
+        (reference_seeds, arm_seeds),
         ratio,
         paired=paired,
         vectorized=True,
@@ -202,15 +284,3 @@ def _interval(
     )
     low, high = result.confidence_interval
     return float(low), float(high), float(np.mean(result.bootstrap_distribution > 0))
-
-
-def _means(curves: ArmCurves, index: Any) -> tuple[Floats, Floats]:
-    """Mean times and accuracies, shape (B, T), of samples of seeds; one sample needs no axis B."""
-    index = np.atleast_2d(index).astype(np.intp)
-    return mean_over_seeds(curves.seconds[index]), mean_over_seeds(curves.accuracy[index])
-
-
-def _first(seconds: Floats, accuracy: Floats, threshold_B: Floats) -> Floats:
-    """The time of the first evaluation at the threshold, the untrained model's left out."""
-    there = (accuracy >= threshold_B[:, None]) & (seconds > 0)
-    return np.where(there, seconds, np.inf).min(axis=-1)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from podslab.report.durations import duration
+from podslab.durations import duration
+from podslab.report.curves import Floats
 from podslab.report.load_runs import Arm, Comparison
 from podslab.report.statistics import (
     Estimate,
@@ -30,6 +31,8 @@ MEASURES = {
 }
 #: How often a bootstrap interval of a mean over so few seeds covers the truth, in %; simulated.
 COVERED = {2: 50, 3: 75, 4: 80}
+
+#: A row of the table: what it is, and its text for an arm.
 Row = tuple[str, Callable[["ArmSummary"], str]]
 
 
@@ -37,9 +40,18 @@ Row = tuple[str, Callable[["ArmSummary"], str]]
 class ArmSummary:
     """The numbers of one arm. Times are in seconds; None where the results don't tell.
 
-    base, peak, final: mean accuracy over seeds, untrained, at the best point and at the end.
-    rise: from the first evaluation to the best one, and what of it may be noise.
-    speedups: by reference, of which the arm itself may be one.
+    Args:
+        arm: The arm's name.
+        seeds: The seeds of its runs.
+        base, peak, final: The mean accuracy over seeds, untrained, at the best point and at the
+            end.
+        peak_seconds: The training time until the best point.
+        rise: From the first evaluation to the best one, and what of it may be noise.
+        training_seconds, steps: The training time and the optimiser steps until the end.
+        seconds_per_step: The mean training time of a step.
+        peak_memory: In bytes.
+        generated, trained: The numbers of rollouts until the end.
+        speedups: By reference, of which the arm itself may be one.
     """
 
     arm: str
@@ -65,32 +77,47 @@ def summarise(comparison: Comparison) -> list[ArmSummary]:
 
 def _arm_summary(arm: Arm, comparison: Comparison) -> ArmSummary:
     curves = arm.curves
-    base, peak = estimate_at(curves.accuracy, 0), best_point(curves)
-    if comparison.base == "shared":  # one measurement in every row has no spread over seeds
-        base = Estimate(base.mean, None, 1)
+    best = best_point(curves)
     end = int(np.flatnonzero(~np.isnan(mean_over_seeds(curves.accuracy)))[-1])
-    seconds, steps, generated, trained = (
-        float(mean_over_seeds(values)[end])
-        for values in (curves.seconds, curves.steps, curves.generated, curves.trained)
-    )
+
+    def mean_at(values_S_T: Floats, point: int) -> float:
+        return float(mean_over_seeds(values_S_T)[point])
+
+    training_seconds = mean_at(curves.seconds, end)
+    steps = mean_at(curves.steps, end)
     return ArmSummary(
         arm=arm.name,
         seeds=curves.seeds,
-        base=None if comparison.base == "unknown" else base,
-        peak=estimate_at(curves.accuracy, peak),
-        peak_seconds=float(mean_over_seeds(curves.seconds)[peak]),
+        base=_untrained(arm, comparison),
+        peak=estimate_at(curves.accuracy, best),
+        peak_seconds=mean_at(curves.seconds, best),
         final=estimate_at(curves.accuracy, end),
         rise=rise(curves),
-        training_seconds=seconds,
+        training_seconds=training_seconds,
         steps=steps,
-        seconds_per_step=seconds / steps,
+        seconds_per_step=training_seconds / steps,
         peak_memory=arm.peak_memory,
-        generated=_none_if_nan(generated),
-        trained=_none_if_nan(trained),
+        generated=_none_if_nan(mean_at(curves.generated, end)),
+        trained=_none_if_nan(mean_at(curves.trained, end)),
         speedups={
             name: speed_up(comparison.arm(name).curves, curves) for name in comparison.references
         },
     )
+
+
+def _untrained(arm: Arm, comparison: Comparison) -> Estimate | None:
+    """The accuracy of the untrained model; None where it was not evaluated."""
+    if comparison.base == "unknown":
+        return None
+    base = estimate_at(arm.curves.accuracy, 0)
+    if comparison.base == "shared":
+        # The one measurement stands in the row of every seed, so it has no spread over seeds.
+        return Estimate(base.mean, error=None, seeds=1)
+    return base
+
+
+def _none_if_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def few_seeds(comparison: Comparison) -> list[str]:
@@ -98,12 +125,13 @@ def few_seeds(comparison: Comparison) -> list[str]:
     seeds = min(len(arm.curves.seeds) for arm in comparison.arms)
     if not comparison.references or seeds not in COVERED:
         return []
-    of_mean = f"one of a mean covers the truth in about {COVERED[seeds]} % of cases"
-    return [f"with {seeds} seeds a 95 % interval is too narrow: {of_mean}"]
+    return [
+        f"with {seeds} seeds a 95 % interval is too narrow: one of a mean covers the truth in about"
+        f" {COVERED[seeds]} % of cases"
+    ]
 
 
-def _none_if_nan(value: float) -> float | None:
-    return None if math.isnan(value) else value
+# ---- the table
 
 
 def table_rows(
@@ -126,23 +154,26 @@ def table_rows(
     ]
     for reference in comparison.references:
         rows += _speedup_rows(reference, time)
-    return [(name, [text(s) for s in summaries]) for name, text in rows]
+    return [(name, [text(summary) for summary in summaries]) for name, text in rows]
 
 
 def _speedup_rows(reference: str, time: str) -> list[Row]:
-    def cell(s: ArmSummary, text: Callable[[Speedup], str]) -> str:
-        found = s.speedups[reference]
-        return text(found) if found.learned else NOT_LEARNED
+    def cell(summary: ArmSummary, text: Callable[[Speedup], str]) -> str:
+        speedup = summary.speedups[reference]
+        return text(speedup) if speedup.learned else NOT_LEARNED
 
     def against(text: Callable[[Speedup], str]) -> Callable[[ArmSummary], str]:
         return lambda s: "reference" if s.arm == reference else cell(s, text)
 
     return [
-        (f"{time}time to 99 % of {reference}'s best", lambda s: cell(s, _seconds)),
+        (f"{time}time to 99 % of {reference}'s best", lambda s: cell(s, _time_to_reach)),
         (f"{time}speed-up over {reference}", against(speed)),
         ("  95 % interval over seeds", against(interval)),
         ("  median over seeds", against(median)),
     ]
+
+
+# ---- in words
 
 
 def headline(comparison: Comparison, summaries: Sequence[ArmSummary]) -> tuple[str, str]:
@@ -150,38 +181,57 @@ def headline(comparison: Comparison, summaries: Sequence[ArmSummary]) -> tuple[s
 
     That is `pods`, or else the best of the arms that are no reference.
     """
-    others = [s for s in summaries if s.arm not in comparison.references] or summaries
-    s = max(others, key=lambda s: (s.arm == "pods", s.peak.mean))
-    shown = [_rounded(x.mean) for x in (s.base, s.final) if x is not None]
+    others = [summary for summary in summaries if summary.arm not in comparison.references]
+    shown = max(others or summaries, key=lambda s: (s.arm == "pods", s.peak.mean))
+
+    ends = [_rounded(shown.final.mean)]
+    if shown.base is not None:
+        ends.insert(0, _rounded(shown.base.mean))
+
     clock = "modelled training time" if comparison.clock else "training time"
-    words = f"{s.arm}: {MEASURES[comparison.measure]}, in {s.steps:,.0f} steps"
-    words += f" ({duration(s.training_seconds)} of {clock})"
-    if s.base is None:
+    words = (
+        f"{shown.arm}: {MEASURES[comparison.measure]}, in {shown.steps:,.0f} steps"
+        f" ({duration(shown.training_seconds)} of {clock})"
+    )
+    if shown.base is None:
         words += "; the untrained model was not evaluated"
-    if not s.rise.learned:
-        words += f". {_not_learned(s)}"
-    return " → ".join(shown), f"{words}."
+    if not shown.rise.learned:
+        words += f". {_not_learned(shown)}"
+    return " → ".join(ends), f"{words}."
 
 
-def _not_learned(s: ArmSummary) -> str:
+def _not_learned(summary: ArmSummary) -> str:
     return (
-        f"{s.arm} did not learn: its best is {100 * s.rise.size:.3g} points above its start, and up"
-        f" to {100 * s.rise.noise:.3g} points may be noise"
+        f"{summary.arm} did not learn: its best is {100 * summary.rise.size:.3g} points above its"
+        f" start, and up to {100 * summary.rise.noise:.3g} points may be noise"
     )
 
 
 def verdicts(comparison: Comparison, summaries: Sequence[ArmSummary]) -> list[tuple[str, str]]:
     """The references that did not learn, then the speed-up of each arm over the others."""
-    lost = [s for s in summaries if s.arm in comparison.references and not s.rise.learned]
-    found = [(NOT_LEARNED, f"{_not_learned(s)}: there is nothing to reach.") for s in lost]
+    pairs = [
+        (NOT_LEARNED, f"{_not_learned(summary)}: there is nothing to reach.")
+        for summary in summaries
+        if summary.arm in comparison.references and not summary.rise.learned
+    ]
+
     time = "modelled, " if comparison.clock else ""
-    for s in sorted(summaries, key=lambda s: s.arm in comparison.references):
-        found += [
-            (speed(speedup), f"{s.arm} over {name} ({time}95 % interval: {interval(speedup)}).")
-            for name, speedup in s.speedups.items()
-            if name != s.arm and speedup.learned
-        ]
-    return found
+    references_last = sorted(summaries, key=lambda s: s.arm in comparison.references)
+    for summary in references_last:
+        for name, speedup in summary.speedups.items():
+            if name != summary.arm and speedup.learned:
+                how_sure = f"{time}95 % interval: {interval(speedup)}"
+                pairs.append((speed(speedup), f"{summary.arm} over {name} ({how_sure})."))
+    return pairs
+
+
+def heading(comparison: Comparison) -> str:
+    """The title, the measure, and a warning if times are modelled."""
+    text = f"{comparison.title}: {MEASURES[comparison.measure]}"
+    return f"{text} — modelled time" if comparison.clock else text
+
+
+# ---- as files
 
 
 def as_json(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str, Any]:
@@ -193,52 +243,55 @@ def as_json(comparison: Comparison, summaries: Sequence[ArmSummary]) -> dict[str
         "time": "measured" if comparison.clock is None else "modelled",
         "clock": None if comparison.clock is None else asdict(comparison.clock),
         "notes": list(comparison.notes),
-        "arms": [
-            asdict(summary)
-            | {
-                "base": summary.base and summary.base._asdict(),
-                "peak": summary.peak._asdict(),
-                "final": summary.final._asdict(),
-                "rise": summary.rise._asdict() | {"learned": summary.rise.learned},
-                "speedups": {
-                    name: asdict(found) | {"median": found.median}
-                    for name, found in summary.speedups.items()
-                },
-            }
-            for summary in summaries
-        ],
+        "arms": [_arm_as_json(summary) for summary in summaries],
     }
+
+
+def _arm_as_json(summary: ArmSummary) -> dict[str, Any]:
+    # `asdict` leaves named tuples as they are, which JSON would write as lists, and properties out.
+    numbers = asdict(summary)
+    numbers["base"] = None if summary.base is None else summary.base._asdict()
+    numbers["peak"] = summary.peak._asdict()
+    numbers["final"] = summary.final._asdict()
+    numbers["rise"] = summary.rise._asdict() | {"learned": summary.rise.learned}
+    for name, speedup in summary.speedups.items():
+        numbers["speedups"][name]["median"] = speedup.median
+    return numbers
 
 
 def as_markdown(comparison: Comparison, summaries: Sequence[ArmSummary]) -> str:
     """The title, the verdicts and the table in Markdown."""
-    big, words = headline(comparison, summaries)
-    lines = [f"## {heading(comparison)}", "", f"**{big}** {words}", ""]
-    lines += [comparison.details, ""] if comparison.details else []
+    from_to, words = headline(comparison, summaries)
+    lines = [f"## {heading(comparison)}", "", f"**{from_to}** {words}", ""]
+    if comparison.details:
+        lines += [comparison.details, ""]
     if comparison.clock is not None:
         lines.append(f"* Modelled time, not measured: {comparison.clock} per rollout.")
     lines += [f"* **{ratio}**: {text}" for ratio, text in verdicts(comparison, summaries)]
     lines += [f"* Note: {note}." for note in comparison.notes]
-    heads = ["", *(s.arm for s in summaries)]
-    rows = [[name, *values] for name, values in table_rows(comparison, summaries)]
     lines.append("")
-    for row in (heads, ["---"] * len(heads), *rows):
-        cells = [" ".join(text.split()).replace("|", r"\|") for text in row]
-        lines.append(f"| {' | '.join(cells)} |")
+
+    heads = ["", *(summary.arm for summary in summaries)]
+    lines += [_markdown_row(heads), _markdown_row(["---"] * len(heads))]
+    for name, texts in table_rows(comparison, summaries):
+        lines.append(_markdown_row([name, *texts]))
     return "\n".join([*lines, ""])
 
 
-def heading(comparison: Comparison) -> str:
-    """The title, the measure, and a warning if times are modelled."""
-    text = f"{comparison.title}: {MEASURES[comparison.measure]}"
-    return f"{text} — modelled time" if comparison.clock else text
+def _markdown_row(texts: Sequence[str]) -> str:
+    cells = [" ".join(text.split()).replace("|", r"\|") for text in texts]
+    return f"| {' | '.join(cells)} |"
 
 
-def _rounded(value: float) -> str:
+# ---- numbers as text
+
+
+def _rounded(share: float) -> str:
     """For a headline: 18 %."""
-    if math.isnan(value):
+    if math.isnan(share):
         return UNKNOWN
-    return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.1f} %"
+    # Two digits: 9.9 %, 18 %.
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
 
 
 def digits(value: float) -> str:
@@ -262,10 +315,6 @@ def percent(estimate: Estimate | None) -> str:
     return f"{100 * estimate.mean:.2f}{error} %"
 
 
-def _seconds(found: Speedup) -> str:
-    return NOT_REACHED if found.seconds is None else duration(found.seconds)
-
-
 def memory(size: float | None) -> str:
     """Bytes in GiB."""
     return UNKNOWN if size is None else f"{size / 2**30:.2f} GiB"
@@ -285,21 +334,25 @@ def times(value: float | None) -> str:
     return f"{value:.2f}x" if value else NOT_REACHED
 
 
-def speed(found: Speedup) -> str:
+def _time_to_reach(speedup: Speedup) -> str:
+    return NOT_REACHED if speedup.seconds is None else duration(speedup.seconds)
+
+
+def speed(speedup: Speedup) -> str:
     """A speed-up: a ratio, or that it was not reached, or that the reference learned nothing.
 
     >>> speed(Speedup(False, 0.06, True)), speed(Speedup(True, 0.5, True, 9.0, 3.0, 3.0))
     ('nothing learned', '3.00x')
     """
-    return times(found.ratio) if found.learned else NOT_LEARNED
+    return times(speedup.ratio) if speedup.learned else NOT_LEARNED
 
 
-def median(found: Speedup) -> str:
+def median(speedup: Speedup) -> str:
     """The median of the speed-ups of single seeds; unknown where seeds are not paired."""
-    return times(found.median) if found.by_seed else UNKNOWN
+    return times(speedup.median) if speedup.by_seed else UNKNOWN
 
 
-def interval(found: Speedup) -> str:
+def interval(speedup: Speedup) -> str:
     """The interval of a speed-up, with the share of resamples in which it was not reached.
 
     >>> interval(Speedup(True, 0.5, True, low=0.0, high=1.5, reached=0.9))
@@ -307,17 +360,18 @@ def interval(found: Speedup) -> str:
     >>> interval(Speedup(True, 0.5, True, low=0.0, high=0.0, reached=0.001))
     'not reached in > 99 % of resamples'
     """
-    if found.low is None or found.high is None or found.reached is None:
-        return f"{UNKNOWN} (one seed)" if found.learned else UNKNOWN
-    if found.reached == 0:
+    if speedup.low is None or speedup.high is None or speedup.reached is None:
+        return f"{UNKNOWN} (one seed)" if speedup.learned else UNKNOWN
+    if speedup.reached == 0:
         return NOT_REACHED
+
     parts = []
-    if found.high:
-        parts.append(f"{times(found.low)} to {times(found.high)}")
-    if found.reached < 1:
-        share = f"{100 * (1 - found.reached):.0f}"
-        share = {"0": "< 1", "100": "> 99"}.get(share, share)  # some, and not all
-        parts.append(f"{NOT_REACHED} in {share} % of resamples")
-    if not found.paired:
+    if speedup.high:
+        parts.append(f"{times(speedup.low)} to {times(speedup.high)}")
+    if speedup.reached < 1:
+        missed = f"{100 * (1 - speedup.reached):.0f}"
+        missed = {"0": "< 1", "100": "> 99"}.get(missed, missed)  # it is some, and not all
+        parts.append(f"{NOT_REACHED} in {missed} % of resamples")
+    if not speedup.paired:
         parts.append("seeds not paired")
     return "; ".join(parts)

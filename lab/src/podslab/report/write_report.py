@@ -1,9 +1,11 @@
 """Writing a report: one page, its figures as files, and its numbers as JSON and Markdown."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from matplotlib.figure import Figure
 
 from podslab.report.drawing import render
 from podslab.report.figures import draw
@@ -12,6 +14,7 @@ from podslab.report.page import render_page, section
 from podslab.report.summary import as_json, as_markdown, few_seeds, summarise
 from podsrl.rollout_log.files import damage_as_notes, write_json, write_whole
 from podsrl.rollout_log.inspector import pack_rollouts
+from podsrl.rollout_log.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -31,36 +34,60 @@ def write_report(
     side by side in one folder.
 
     Args:
-        comparisons: one or more, all on the same clock.
-        folder: is made if it does not exist.
-        title: of the page.
-        max_rollouts: how many rollouts the page holds at most; 0 leaves the inspector out.
+        comparisons: One or more, all on the same clock.
+        folder: It is made if it does not exist.
+        title: Of the page.
+        max_rollouts: How many rollouts the page holds at most; 0 leaves the inspector out.
     """
     folder = Path(folder)
     suffix = "-modelled" if comparisons[0].clock else ""
-    runs = [run for comparison in comparisons for run in comparison.runs]
     notes: list[str] = []
     with damage_as_notes(notes):
-        named = [(f"{run.arm}, seed {run.seed}", run.folder) for run in runs]
-        rollouts = pack_rollouts(named, max_rollouts)
-    comparisons = [replace(c, notes=(*c.notes, *few_seeds(c), *notes)) for c in comparisons]
-    pairs = [(comparison, summarise(comparison)) for comparison in comparisons]
+        rollouts = pack_rollouts(_named_folders(comparisons), max_rollouts)
+    comparisons = [
+        replace(comparison, notes=(*comparison.notes, *few_seeds(comparison), *notes))
+        for comparison in comparisons
+    ]
 
     sections = []
-    for comparison, summaries in pairs:
-        slug = re.sub("[^a-z0-9]+", "-", comparison.title.lower()).strip("-")
-        prefix = f"{slug}-" if len(comparisons) > 1 else ""
-        drawn = draw(comparison, summaries)
-        svgs = {name: render(figure, "svg") for name, figure in drawn.items()}
-        for name, figure in drawn.items():
-            stem = folder / "figures" / f"{prefix}{name}{suffix}"
-            write_whole(stem.with_name(f"{stem.name}.png"), render(figure, "png"))
-            write_whole(stem.with_name(f"{stem.name}.svg"), svgs[name])
+    numbers = []
+    texts = []
+    for comparison in comparisons:
+        summaries = summarise(comparison)
+        numbers.append(as_json(comparison, summaries))
+        texts.append(as_markdown(comparison, summaries))
+
+        figures = draw(comparison, summaries)
+        prefix = f"{_slug(comparison.title)}-" if len(comparisons) > 1 else ""
+        svgs = _write_figures(figures, folder / "figures", prefix, suffix)
         sections.append(section(comparison, summaries, svgs))
-    numbers = {"title": title, "comparisons": [as_json(c, s) for c, s in pairs]}
-    write_json(folder / f"summary{suffix}.json", numbers)
-    text = "\n".join(as_markdown(c, s) for c, s in pairs)
-    write_whole(folder / f"summary{suffix}.md", f"# {title}\n\n{text}".encode())
+
+    text = "\n".join(texts)
     page = folder / f"report{suffix}.html"
+    write_json(folder / f"summary{suffix}.json", {"title": title, "comparisons": numbers})
+    write_whole(folder / f"summary{suffix}.md", f"# {title}\n\n{text}".encode())
     write_whole(page, render_page(title, sections, rollouts).encode())
     return Report(page, text)
+
+
+def _named_folders(comparisons: Sequence[Comparison]) -> list[tuple[str, RunFolder]]:
+    """The folders of all runs, with the names by which the inspector lists them."""
+    runs = [run for comparison in comparisons for run in comparison.runs]
+    return [(f"{run.arm}, seed {run.seed}", run.folder) for run in runs]
+
+
+def _write_figures(
+    figures: Mapping[str, Figure], folder: Path, prefix: str, suffix: str
+) -> dict[str, bytes]:
+    """Write each figure as PNG and as SVG; return the SVG by the figure's name."""
+    svgs = {}
+    for name, figure in figures.items():
+        svgs[name] = render(figure, "svg")
+        write_whole(folder / f"{prefix}{name}{suffix}.svg", svgs[name])
+        write_whole(folder / f"{prefix}{name}{suffix}.png", render(figure, "png"))
+    return svgs
+
+
+def _slug(title: str) -> str:
+    """A title as a part of a file's name."""
+    return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-")

@@ -12,7 +12,12 @@ NO_LIMIT = 10_000_000
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run has spent so far: optimiser steps, and seconds of training time."""
+    """What a run has spent so far.
+
+    Args:
+        steps: Optimiser steps.
+        training_seconds: Seconds of training time.
+    """
 
     steps: int
     training_seconds: float
@@ -31,19 +36,23 @@ class Budget:
 
     @classmethod
     def of(cls, spec: "Spec", steps: int | None = None) -> "Budget":
-        """The limits that the settings name, and the number of steps that follows from them."""
-        given = spec.training.max_steps
-        return cls(steps or (given if given > 0 else None), spec.run.max_training_seconds)
+        """The limits that the settings name; `steps`: those that TRL made of epochs, once it has.
+
+        Steps of 0 or less are no limit, as in TRL's settings.
+        """
+        if not steps and spec.training.max_steps > 0:
+            steps = spec.training.max_steps
+        return cls(steps or None, spec.run.max_training_seconds)
 
     def points(self, spent: Spent, number: int) -> int:
         """How many of `number` evenly spaced points are behind what was spent, at most `number`."""
-        passed = [
-            int(getattr(spent, unit) * number // limit)
-            for unit, limit in vars(self).items()
-            if limit is not None
-        ]
-        return min(max(passed, default=0), number)
+        passed = [0]
+        if self.steps is not None:
+            passed.append(spent.steps * number // self.steps)
+        if self.training_seconds is not None:
+            passed.append(int(spent.training_seconds * number // self.training_seconds))
+        return min(max(passed), number)
 
     def is_spent(self, spent: Spent) -> bool:
-        """Has any limit been reached?"""
+        """Whether any limit has been reached."""
         return self.points(spent, 1) == 1

@@ -6,8 +6,8 @@ from typing import Any
 from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerCallback
 
-from podslab.evaluation.records import ACCURACIES, Evaluation, append_evaluation, evaluations
-from podslab.evaluation.sampling import Progress, Scores, sample_and_grade, score
+from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
+from podslab.evaluation.sampling import Progress, Sampling, Scores, sample_and_grade, score
 from podslab.tasks import Task
 from podslab.tasks.base import Row
 from podslab.training.budget import Budget, Spent
@@ -21,16 +21,20 @@ class Evaluator(TrainerCallback):
     def __init__(
         self, trainer: LabTrainer, spec: Spec, task: Task, rows: list[Row], progress: Progress
     ) -> None:
-        self.trainer, self.run, self.spec = trainer, trainer.recorder.run, spec
-        self.task, self.rows, self.progress = task, rows, progress
+        self.trainer = trainer
+        self.run = trainer.recorder.run
+        self.spec = spec
+        self.task = task
+        self.rows = rows
+        self.progress = progress
         self.scores: dict[int, Scores] = {}  # by optimiser step
-        self._evaluated: set[int] = set()
+        self._evaluated_steps: set[int] = set()
         self._budget = Budget()
         self._last_point = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the model before the first step."""
-        self._evaluated = {evaluation.step for evaluation in evaluations(self.run)}
+        self._evaluated_steps = {evaluation.step for evaluation in evaluations(self.run)}
         self._budget = Budget.of(self.spec, state.max_steps)
         self._last_point = self._point(self.spent())
         if state.global_step == 0:
@@ -39,14 +43,18 @@ class Evaluator(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Evaluate when a step, a time or a point of the budget is due; stop when it is spent."""
         spent = self.spent()
-        point, every = self._point(spent), self.spec.run.evaluation_steps
-        ends = self._budget.is_spent(spent)
-        due = ends or point > self._last_point
-        due |= every is not None and state.global_step % every == 0
+        is_spent = self._budget.is_spent(spent)
+        point = self._point(spent)
+        passed_point = point > self._last_point
         self._last_point = point
-        if due:  # before the step's checkpoint is saved, so that none lacks its evaluation
+
+        # Before the step's checkpoint is saved, so that none lacks its evaluation.
+        every = self.spec.run.evaluation_steps
+        step_is_due = every is not None and state.global_step % every == 0
+        if is_spent or passed_point or step_is_due:
             self._evaluate(state.global_step)
-        if ends:
+
+        if is_spent:
             control.should_training_stop = True
             control.should_save = args.save_strategy != "no"
 
@@ -57,56 +65,69 @@ class Evaluator(TrainerCallback):
     def spent(self) -> Spent:
         """The same on every process, whose clocks differ a little, so that all stop together."""
         trainer = self.trainer
-        mine = [Spent(trainer.state.global_step, trainer.clock.training_seconds)]
-        broadcast_object_list(mine)
-        return mine[0]
+        spent = [Spent(trainer.state.global_step, trainer.clock.training_seconds)]
+        broadcast_object_list(spent)  # in place, of the first process
+        return spent[0]
 
     def _point(self, spent: Spent) -> int:
         """How many of the evaluations over the budget are due."""
         return self._budget.points(spent, self.spec.run.evaluations or 0)
 
     def _evaluate(self, step: int) -> None:
-        run, trainer = self.spec.run, self.trainer
-        if step in self._evaluated or not self.rows:
+        """Measure the model after a step, unless that was done before; the main process records."""
+        if step in self._evaluated_steps or not self.rows:
             return
-        self.scores[step] = scores = self._measure()
-        self._evaluated.add(step)
-        if not trainer.accelerator.is_main_process:
-            return
-        append_evaluation(
-            self.run,
-            Evaluation(
-                step=step,
-                training_seconds=trainer.clock.training_seconds,
-                rollouts_generated=trainer.run_state.rollouts_generated,
-                rollouts_trained=trainer.run_state.rollouts_trained,
-                tokens_generated=trainer.run_state.tokens_generated,
-                task=run.task,
-                split=run.evaluation_split,
-                problems=len(self.rows),
-                repeats=run.evaluation_repeats,
-                **{name: getattr(scores, name) for name in (*ACCURACIES, "mean_length")},
-            ),
+        scores = self._measure()
+        self.scores[step] = scores
+        self._evaluated_steps.add(step)
+        if self.trainer.accelerator.is_main_process:
+            append_evaluation(self.run, self._as_record(step, scores))
+
+    def _as_record(self, step: int, scores: Scores) -> Evaluation:
+        run_state = self.trainer.run_state
+        run = self.spec.run
+        return Evaluation(
+            step=step,
+            training_seconds=run_state.clock.training_seconds,
+            rollouts_generated=run_state.rollouts_generated,
+            rollouts_trained=run_state.rollouts_trained,
+            tokens_generated=run_state.tokens_generated,
+            task=run.task,
+            split=run.evaluation_split,
+            problems=len(self.rows),
+            repeats=run.evaluation_repeats,
+            answer_accuracy=scores.answer_accuracy,
+            format_accuracy=scores.format_accuracy,
+            both_accuracy=scores.both_accuracy,
+            mean_length=scores.mean_length,
         )
 
     def _measure(self) -> Scores:
         """Every process samples and grades its share of the problems."""
         trainer = self.trainer
-        rank, world = trainer.accelerator.process_index, trainer.accelerator.num_processes
-        sampling = self.spec.evaluation_sampling
+        rank = trainer.accelerator.process_index
+        world = trainer.accelerator.num_processes
         share = self.rows[rank::world]
-        # with sharded weights generation is collective: every process makes as many calls
-        padded = share + self.rows[:1] * (len(self.rows[::world]) - len(share))
-        # in the precision of training, which may be mixed
+
+        # With sharded weights generation is collective: every process makes as many calls as the
+        # one with the largest share, which is the first.
+        largest = len(self.rows[::world])
+        padded_share = share + self.rows[:1] * (largest - len(share))
+
+        # In the precision of training, which may be mixed.
         with trainer.model_for_generation() as model, trainer.accelerator.autocast():
-            mine = sample_and_grade(
-                model,
-                trainer.processing_class,
-                self.task,
-                padded,
-                self.spec.run.evaluation_repeats,
-                replace(sampling, seed=sampling.seed + rank),
-                self.progress if rank == 0 else iter,
+            graded = sample_and_grade(
+                model=model,
+                tokenizer=trainer.processing_class,
+                task=self.task,
+                rows=padded_share,
+                repeats=self.spec.run.evaluation_repeats,
+                sampling=self._sampling_of(rank),
+                progress=self.progress if rank == 0 else iter,
             )
-        everyone = gather_object(mine[: len(share)])
-        return score(everyone)
+        return score(gather_object(graded[: len(share)]))
+
+    def _sampling_of(self, rank: int) -> Sampling:
+        """How a process samples: with other random numbers than the others."""
+        sampling = self.spec.evaluation_sampling
+        return replace(sampling, seed=sampling.seed + rank)

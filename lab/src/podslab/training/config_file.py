@@ -15,14 +15,16 @@ class _Loader(yaml.SafeLoader):
     """YAML as usual, except that a key may not stand twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set()
+        keys = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen and key != "<<":
+            if not isinstance(key, Hashable):
+                continue  # SafeLoader refuses it below
+            if key in keys and key != "<<":  # a mapping may be merged from several others
                 raise yaml.constructor.ConstructorError(
                     problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark
                 )
-            seen.add(key) if isinstance(key, Hashable) else None
+            keys.add(key)
         return super().construct_mapping(node, deep)
 
 
@@ -30,7 +32,7 @@ def read_yaml(text: str, where: str) -> Any:
     """What a YAML text holds.
 
     Raises:
-        InvalidInputError: it is not YAML, or a key stands twice; the message begins with `where`.
+        InvalidInputError: It is not YAML, or a key stands twice; the message begins with `where`.
     """
     try:
         return yaml.load(text, _Loader)
@@ -42,27 +44,35 @@ def read_config(name: str | Path) -> dict[str, Any]:
     """A YAML mapping from a file, or from one of the shipped configs by its name.
 
     Args:
-        name: a path, or a name such as "arithmetic" or "paper/a-gsm8k".
+        name: A path, or a name such as "arithmetic" or "paper/a-gsm8k".
 
     Raises:
-        InvalidInputError: no such file or config, or no YAML mapping in it.
+        InvalidInputError: No such file or config, or no YAML mapping in it.
     """
     path = Path(name).expanduser()
     if not path.is_file():
-        shipped = CONFIGS / f"{str(name).removesuffix('.yaml')}.yaml"
-        if not shipped.is_file():
-            names = sorted(str(file.relative_to(CONFIGS))[:-5] for file in CONFIGS.rglob("*.yaml"))
-            near = suggestion(str(name).removesuffix(".yaml"), names)
-            raise InvalidInputError(f"no config file {path}, and no shipped config; {near}")
-        path = shipped
+        path = _shipped_config(str(name).removesuffix(".yaml"), path)
+
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"{path} is not YAML: {error}") from error
+
     config = read_yaml(text, str(path))
     if not isinstance(config, dict):
         raise InvalidInputError(f"{path} must hold a YAML mapping, such as 'task: gsm8k'")
     return config
+
+
+def _shipped_config(name: str, path: Path) -> Path:
+    """The file of a shipped config; the path is the one that was asked for and is not there."""
+    shipped = CONFIGS / f"{name}.yaml"
+    if not shipped.is_file():
+        files = CONFIGS.rglob("*.yaml")
+        names = sorted(str(file.relative_to(CONFIGS).with_suffix("")) for file in files)
+        near = suggestion(name, names)
+        raise InvalidInputError(f"no config file {path}, and no shipped config; {near}")
+    return shipped
 
 
 def parse_options(value: str | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import ctypes
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,8 +15,10 @@ from podslab.evaluation.fast_generation import generating_fast
 from podsrl.trl import PODSTrainer
 from podsrl.trl.swapped import swapped
 
-#: For glibc's `mallopt`: no memory of its own for large blocks, and none is given back.
-_M_MMAP_MAX, _M_TRIM_THRESHOLD = -4, -1
+# Parameters of glibc's `mallopt`, from malloc.h: how many blocks may have memory of their own, and
+# how much free memory at the end of the heap is kept.
+_M_MMAP_MAX = -4
+_M_TRIM_THRESHOLD = -1
 
 
 def keep_memory() -> None:
@@ -24,7 +26,9 @@ def keep_memory() -> None:
 
     Otherwise it goes back to the kernel, which clears it again: half of a step's time on a CPU.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if sys.platform != "linux":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
@@ -32,8 +36,9 @@ def keep_memory() -> None:
 
 def has_bfloat16() -> bool:
     """Whether this processor computes in bfloat16, so that mixed precision is twice as fast."""
-    found: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
+    get_capabilities = getattr(torch.cpu, "get_capabilities", dict)  # older versions lack it
+    capabilities: dict[str, Any] = get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 @contextmanager
@@ -42,8 +47,10 @@ def completions_only() -> Iterator[None]:
 
     TRL 1.16 predicts those of prompts, too, where Triton does not run, and throws them away.
     """
-    has_choice = hasattr(utils, "_use_triton")
-    with swapped(utils, _use_triton=lambda device: True) if has_choice else nullcontext():
+    if not hasattr(utils, "_use_triton"):  # before TRL 1.16
+        yield
+        return
+    with swapped(utils, _use_triton=lambda device: True):
         yield
 
 
@@ -55,7 +62,7 @@ class LabTrainer(PODSTrainer):
     update predicts the tokens of completions only.
 
     Args:
-        clock: what training time is measured in: "wall", or "cpu", the seconds that this process
+        clock: What training time is measured in: "wall", or "cpu", the seconds that this process
             computed.
     """
 
@@ -66,10 +73,11 @@ class LabTrainer(PODSTrainer):
             self.clock.now = time.process_time
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        by_transformers = not (self.use_vllm or self.use_transformers_continuous_batching)
         on_cpu = self.accelerator.device.type == "cpu"
-        model = self.accelerator.unwrap_model(self.model_wrapped)
-        with generating_fast(model) if by_transformers and on_cpu else nullcontext():
+        if self.use_vllm or self.use_transformers_continuous_batching or not on_cpu:
+            return super()._generate_single_turn(*args, **kwargs)
+
+        with generating_fast(self.accelerator.unwrap_model(self.model_wrapped)):
             return super()._generate_single_turn(*args, **kwargs)
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:

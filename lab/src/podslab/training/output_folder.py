@@ -11,8 +11,21 @@ from podsrl.trl import checkpoint
 
 #: Beginnings of keys that may differ between a run and its resumption.
 MAY_CHANGE = (
-    "resume output_dir logging_ run_name max_steps num_train_epochs max_training_seconds report_to"
-    " disable_tqdm evaluations evaluation_steps processes save_ use_cpu data_path"
+    "data_path",
+    "disable_tqdm",
+    "evaluation_steps",
+    "evaluations",
+    "logging_",
+    "max_steps",
+    "max_training_seconds",
+    "num_train_epochs",
+    "output_dir",
+    "processes",
+    "report_to",
+    "resume",
+    "run_name",
+    "save_",
+    "use_cpu",
 )
 
 
@@ -25,6 +38,7 @@ def refuse_taken(folder: Path, resume: bool) -> None:
     holds_run = (folder / "config.yaml").is_file()
     if holds_run and (resume or not RunFolder(folder).metrics()):
         return
+
     if folder.exists() and any(folder.iterdir()):
         what = "another run" if holds_run else "files that are not a run's"
         way = "--resume to go on with it, or " if holds_run else ""
@@ -35,24 +49,12 @@ def where_to_resume(run: RunFolder, config: Mapping[str, Any]) -> Path | None:
     """The last complete checkpoint of a run; None if it ended before it logged a step.
 
     Raises:
-        InvalidInputError: it has other settings than `config`, or steps and no checkpoint.
+        InvalidInputError: It has other settings than `config`, or steps and no checkpoint.
     """
     if not (run.path / "config.yaml").is_file():
         return None
-    before = run.config()
-    changed = [
-        f"{key}: {before[key]!r} -> {config[key]!r}"
-        for key in before
-        if key in config
-        and not key.startswith(tuple(MAY_CHANGE.split()))
-        and before[key] != config[key]
-    ]
-    if changed:
-        raise InvalidInputError(
-            f"the run in {run.path} has other settings, and can't be resumed with these:"
-            f" {'; '.join(changed)}. Give it those that it had (after an upgrade: the versions in"
-            " its environment.json), or delete the folder to start again"
-        )
+    _refuse_other_settings(run, config)
+
     last = checkpoint.last_complete(run.path)
     if last is None and run.metrics():
         raise InvalidInputError(
@@ -60,3 +62,18 @@ def where_to_resume(run: RunFolder, config: Mapping[str, Any]) -> Path | None:
             " start again"
         )
     return last
+
+
+def _refuse_other_settings(run: RunFolder, config: Mapping[str, Any]) -> None:
+    before = run.config()
+    changed = [
+        f"{key}: {before[key]!r} -> {config[key]!r}"
+        for key in before
+        if key in config and not key.startswith(MAY_CHANGE) and before[key] != config[key]
+    ]
+    if changed:
+        raise InvalidInputError(
+            f"the run in {run.path} has other settings, and can't be resumed with these:"
+            f" {'; '.join(changed)}. Give it those that it had (after an upgrade: the versions in"
+            " its environment.json), or delete the folder to start again"
+        )

@@ -18,22 +18,30 @@ _MODEL_FILES = ("config.json", "adapter_config.json")
 def checked_spec(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
     """The settings of a run; a `PodsError` says what is wrong with them, or with what it reads."""
     spec = parse(config, flags)
-    run, weights = spec.run, spec.training.reward_weights
-    check_data_path("data_path", run.data_path)
+    check_data_path("data_path", spec.run.data_path)
     check_model(str(spec.model.model_name_or_path))
-    for name in spec.training.report_to or ():
+    _check_reporting(spec.training.report_to or ())
+    _check_reward_weights(spec)
+    return spec
+
+
+def _check_reporting(names: Sequence[str]) -> None:
+    for name in names:
         if name not in get_available_reporting_integrations():
             raise MissingDependencyError(
                 f"report_to {name} needs a package that is not installed: install it if the name is"
                 " right, or set --report_to none"
             )
-    rewards = reward_functions(task_of(spec), run.form_reward)
-    if weights is not None and len(weights) != len(rewards):
+
+
+def _check_reward_weights(spec: Spec) -> None:
+    functions = reward_functions(task_of(spec), spec.run.form_reward)
+    weights = spec.training.reward_weights
+    if weights is not None and len(weights) != len(functions):
         raise InvalidInputError(
-            f"reward_weights has {len(weights)} numbers, and the task {run.task!r} has"
-            f" {len(rewards)} reward functions: give one number for each"
+            f"reward_weights has {len(weights)} numbers, and the task {spec.run.task!r} has"
+            f" {len(functions)} reward functions: give one number for each"
         )
-    return spec
 
 
 def task_of(spec: Spec) -> Task:
@@ -74,13 +82,12 @@ def check_data_path(name: str, path: str | None) -> None:
 
 def check_model(name: str) -> None:
     """Raise `InvalidInputError` for a path without a model; a name may be one of the hub's."""
-    folder = Path(name).expanduser()
     if name in ("tiny", "smollm2"):
         return
+    folder = Path(name).expanduser()
     if folder.exists() or name.startswith(("/", "./", "../", "~")):
         if not folder.is_dir():
             raise InvalidInputError(f"can't load the model {name!r}: there is no such folder")
         if not any((folder / file).is_file() for file in _MODEL_FILES):
-            raise InvalidInputError(
-                f"{folder} holds no model: neither {' nor '.join(_MODEL_FILES)} is there"
-            )
+            neither = " nor ".join(_MODEL_FILES)
+            raise InvalidInputError(f"{folder} holds no model: neither {neither} is there")

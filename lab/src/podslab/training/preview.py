@@ -12,8 +12,12 @@ from podslab.training.spec import Spec
 class Preview:
     """The sizes of a run; a row is one completion.
 
-    prompts, rollouts, rows: per generation.
-    updates_per_generation: optimiser steps until new rollouts are generated.
+    Args:
+        prompts, rollouts, rows: Those of one generation.
+        micro_batches: How many the rows of a generation are split into.
+        updates_per_generation: The optimiser steps until new rollouts are generated.
+        steps: All optimiser steps; None where they are not known.
+        processes: The processes that train.
     """
 
     prompts: int
@@ -29,18 +33,23 @@ class Preview:
         """Derive the sizes from the settings.
 
         Args:
-            spec: the run's settings.
-            dataset_rows: prompts in the training split, for the number of steps; None: unknown.
+            spec: The run's settings.
+            dataset_rows: Prompts in the training split, for the number of steps; None: unknown.
         """
         args = spec.training
         processes = spec.run.processes or args.world_size
+        # TRL counts the rows for the processes that run now, of which a dry run has one.
         rows = int(args.generation_batch_size or 0) * processes // args.world_size
         prompts = rows // int(args.num_generations or 1)
         micro_batches = int(args.steps_per_generation or 1)
         updates = micro_batches * args.num_iterations / args.gradient_accumulation_steps
-        steps: int | None = args.max_steps if args.max_steps > 0 else None
-        if steps is None and dataset_rows is not None:
+
+        steps: int | None = None
+        if args.max_steps > 0:
+            steps = args.max_steps
+        elif dataset_rows is not None:
             steps = int((dataset_rows // prompts) * args.num_train_epochs * updates)
+
         return cls(
             prompts=prompts,
             rollouts=prompts * int(args.num_rollouts or 0),
@@ -67,9 +76,11 @@ class Preview:
 
     def describe(self, spec: Spec) -> str:
         """The run as a few lines of text."""
-        args, run = spec.training, spec.run
+        args = spec.training
+        run = spec.run
         passes = f", {args.num_iterations} passes each" if args.num_iterations > 1 else ""
         options = f" {run.task_options}" if run.task_options else ""
+
         lines = [
             f"task        {run.task}{options}",
             f"model       {spec.model.model_name_or_path}",
@@ -90,8 +101,10 @@ class Preview:
         if selection.num_rollouts == selection.num_kept:
             return f"all {self.rollouts} rollouts (n = m: plain GRPO)"
         if selection.across_prompts:
-            how = ", those with most contrast" if selection.rule == "max_contrast" else ""
-            return f"{self.rows} of all {self.rollouts} rollouts{how or f' by {selection.rule}'}"
+            how = f" by {selection.rule}"
+            if selection.rule == "max_contrast":
+                how = ", those with most contrast"
+            return f"{self.rows} of all {self.rollouts} rollouts{how}"
         return f"{selection.in_words} per prompt by {selection.rule}"
 
     def _length(self, spec: Spec) -> str:
@@ -99,19 +112,22 @@ class Preview:
         limit = f"{seconds:g} s of training time" if seconds else ""
         if limit and (self.steps or 0) >= NO_LIMIT:
             return limit
-        epochs = f"{spec.training.num_train_epochs:g} epoch(s)"
-        budget = f"{self.steps} optimiser steps" if self.steps else epochs
-        return f"{budget}, at most {limit}" if limit else budget
+
+        length = f"{spec.training.num_train_epochs:g} epoch(s)"
+        if self.steps:
+            length = f"{self.steps} optimiser steps"
+        return f"{length}, at most {limit}" if limit else length
 
 
 def _evaluations(spec: Spec) -> str:
     run = spec.run
     if not run.evaluation_problems:
         return "none"
-    often = "before and after"
+
+    what = f"{run.evaluation_problems} problems x {run.evaluation_repeats}"
+    when = "before and after"
     if run.evaluations:
-        often += f", at {run.evaluations} points of the budget"
+        when += f", at {run.evaluations} points of the budget"
     if run.evaluation_steps:
-        often += f", every {run.evaluation_steps} steps"
-    problems, repeats = run.evaluation_problems, run.evaluation_repeats
-    return f"{problems} problems x {repeats} on {run.evaluation_split!r}, {often}"
+        when += f", every {run.evaluation_steps} steps"
+    return f"{what} on {run.evaluation_split!r}, {when}"

@@ -69,17 +69,21 @@ class RunArguments:
     resume: bool = described(False, "Go on with the run in output_dir from its last checkpoint.")
 
     def __post_init__(self) -> None:
-        for name in (*_FROM_ZERO, *_ABOVE_ZERO):
+        for name in _ZERO_OR_MORE:
             value = getattr(self, name)
-            if value is not None and not (value > 0 or (value == 0 and name in _FROM_ZERO)):
-                least = "0 or more" if name in _FROM_ZERO else "above 0"
-                raise InvalidInputError(f"{name} must be {least}; got {value}")
-        for name, words in (("form_reward", FORMS), ("training_clock", ("wall", "cpu"))):
-            if (value := getattr(self, name)) not in words:
+            if value is not None and not value >= 0:  # NaN is neither
+                raise InvalidInputError(f"{name} must be 0 or more; got {value}")
+        for name in _ABOVE_ZERO:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidInputError(f"{name} must be above 0; got {value}")
+        for name, words in _WORDS.items():
+            value = getattr(self, name)
+            if value not in words:
                 raise InvalidInputError(f"unknown {name} {value!r}; {suggestion(value, words)}")
 
 
-_FROM_ZERO = ("evaluation_problems", "evaluation_temperature")
+_ZERO_OR_MORE = ("evaluation_problems", "evaluation_temperature")
 _ABOVE_ZERO = (
     "max_training_seconds",
     "processes",
@@ -88,3 +92,4 @@ _ABOVE_ZERO = (
     "evaluation_repeats",
     "evaluation_batch_size",
 )
+_WORDS = {"form_reward": FORMS, "training_clock": ("wall", "cpu")}

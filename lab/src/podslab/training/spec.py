@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NoReturn
 
 from trl import ModelConfig, TrlParser
@@ -42,56 +42,57 @@ class Spec:
         return {**asdict(self.run), **asdict(self.model), **self.training.settings()}
 
 
+_PARTS = (RunArguments, PODSConfig, ModelConfig)
+_FIELDS = [field for part in _PARTS for field in fields(part)]
+
+#: The names of all fields, which are the keys of a config and, after "--", flags.
+NAMES = frozenset(field.name for field in _FIELDS)
+#: A field that is on by default is turned off by a flag of its own, too.
+_FLAGS = NAMES | {f"no_{field.name}" for field in _FIELDS if field.default is True}
+
+
 class _Parser(TrlParser):
-    def __init__(self) -> None:
-        super().__init__((RunArguments, PODSConfig, ModelConfig))  # type: ignore[arg-type]
-        options = (word for word in self._option_string_actions if word.startswith("--"))
-        self.names = {word[2:].replace("-", "_") for word in options}
+    """TRL's parser, whose errors are one line each instead of a usage of several hundred."""
 
     def error(self, message: str) -> NoReturn:
-        """One line instead of TRL's usage of several hundred."""
         raise InvalidInputError(re.sub(r"^argument --(\w+)(/\S+)?: ", r"\1: ", message))
-
-    def refuse_unknown(self, name: str, what: str) -> None:
-        """Refuse a name that no field has, with the nearest one that there is."""
-        if name.replace("-", "_") not in self.names:
-            near = suggestion(name, self.names, "`pods train --help` tells where they are listed")
-            raise InvalidInputError(f"unknown {what} {name!r}; {near}")
 
 
 def parse(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
     """Settings from a config mapping and flags, which win.
 
     Args:
-        config: fields of `RunArguments`, `PODSConfig` and TRL's `ModelConfig`.
-        flags: the same as `--field value`.
+        config: The fields of `RunArguments`, `PODSConfig` and TRL's `ModelConfig`.
+        flags: The same as `--field value`.
 
     Raises:
-        InvalidInputError: an unknown key (with the nearest known one), or a value that is not
+        InvalidInputError: An unknown key (with the nearest known one), or a value that is not
             allowed.
     """
-    parser = _Parser()
+    _refuse_unknown(config, flags)
     config = {"logging_steps": 1, **config}  # unlike TRL's default, so that no step is missing
-    for name in config:
-        parser.refuse_unknown(name, "config key")
-    for word in flags:
-        if word.startswith("--"):
-            parser.refuse_unknown(word[2:].partition("=")[0], "flag")
     for name in ("task_options", "tiny_options"):
         if isinstance(config.get(name), dict):
             config[name] = json.dumps(config[name])
-    given = {name: value for name, value in config.items() if not _is_text(value)}
-    parser.set_defaults(**given)
+
+    # What a command line can hold is checked by the parser; the rest, such as a mapping, is a
+    # default, which it takes as it is.
+    parser = _Parser(_PARTS)  # type: ignore[arg-type]
+    parser.set_defaults(**{name: value for name, value in config.items() if not _is_text(value)})
     try:
-        run, training, model, left = parser.parse_args_into_dataclasses(
-            [*_words(config), *flags], return_remaining_strings=True, look_for_args_file=False
+        run, training, model, unread = parser.parse_args_into_dataclasses(
+            [*_as_flags(config), *flags],
+            return_remaining_strings=True,
+            look_for_args_file=False,
         )
     except InvalidInputError:
         raise
     except (ValueError, TypeError) as error:
         raise InvalidInputError(" ".join(str(error).split())) from error
-    if left:
-        raise InvalidInputError(f"{' '.join(left)}: only a field that is a list takes many values")
+
+    if unread:
+        words = " ".join(unread)
+        raise InvalidInputError(f"{words}: only a field that is a list takes many values")
     if model.model_name_or_path is None:
         raise InvalidInputError(
             "model_name_or_path is missing: a folder, a name on the hub, or 'tiny'"
@@ -99,15 +100,33 @@ def parse(config: Mapping[str, Any], flags: Sequence[str] = ()) -> Spec:
     return Spec(run, training, model)
 
 
+def _refuse_unknown(config: Mapping[str, Any], flags: Sequence[str]) -> None:
+    """Refuse names that no field has, with the nearest one that there is."""
+    for name in config:
+        if name.replace("-", "_") not in NAMES:
+            raise _unknown(name, "config key", NAMES)
+    for word in flags:
+        if word.startswith("--"):
+            name = word[2:].partition("=")[0]
+            if name.replace("-", "_") not in _FLAGS:
+                raise _unknown(name, "flag", _FLAGS)
+
+
+def _unknown(name: str, what: str, known: Iterable[str]) -> InvalidInputError:
+    near = suggestion(name, known, "`pods train --help` tells where they are listed")
+    return InvalidInputError(f"unknown {what} {name!r}; {near}")
+
+
 def _is_text(value: Any) -> bool:
-    """Can it be given on a command line: a number, a word, or a list of such?"""
+    """Whether it can be given on a command line: a number, a word, or a list of such."""
     return isinstance(value, (str, int, float)) or (isinstance(value, list) and bool(value))
 
 
-def _words(config: Mapping[str, Any]) -> Iterator[str]:
+def _as_flags(config: Mapping[str, Any]) -> Iterator[str]:
     """A config as flags, so that the parser checks its values as it checks those."""
     for name, value in config.items():
         if isinstance(value, list) and value:
-            yield from (f"--{name}", *map(str, value))
+            yield f"--{name}"
+            yield from map(str, value)
         elif _is_text(value):
             yield f"--{name}={value}"

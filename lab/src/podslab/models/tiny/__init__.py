@@ -13,6 +13,7 @@ from podslab.tasks import arithmetic
 __all__ = ["TinySettings", "get_model"]
 
 _HERE = Path(__file__).parent
+#: What decides the weights beside the settings: a model of other sources is another model.
 _SOURCES = (arithmetic.__file__, _HERE / "build.py", _HERE / "tokenizer.py")
 
 
@@ -26,10 +27,10 @@ def get_model(
     `AutoModelForCausalLM.from_pretrained` and `AutoTokenizer.from_pretrained` load the folder.
 
     Args:
-        settings: what to build; the default is the model of the config `arithmetic`.
-        cache_dir: where models are kept; by default $PODSRL_CACHE, else podsrl in $XDG_CACHE_HOME
+        settings: What to build; the default is the model of the config `arithmetic`.
+        cache_dir: Where models are kept; by default $PODSRL_CACHE, else podsrl in $XDG_CACHE_HOME
             or ~/.cache.
-        progress: wraps the range of warm-start steps, as `tqdm` does; not called if nothing is
+        progress: It wraps the range of warm-start steps, as `tqdm` does; not called if nothing is
             built.
     """
     chosen = settings or TinySettings()

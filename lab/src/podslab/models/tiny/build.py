@@ -14,7 +14,8 @@ from podslab.tasks.base import TAGS
 Progress = Callable[[Iterable[int]], Iterable[int]]
 #: Draws an example as pieces of text, each with whether the model learns to write it.
 Lesson = Callable[[random.Random], Sequence[tuple[str, bool]]]
-_IGNORED = -100  # the label that the cross-entropy of torch and transformers leaves out
+#: The label that the cross-entropy of torch and transformers leaves out.
+_IGNORED = -100
 
 
 def build(
@@ -27,20 +28,22 @@ def build(
     """A new model, warm-started on a device, and its tokenizer.
 
     Args:
-        settings: size and warm start; on a CPU the same give the same weights on one machine with
+        settings: Size and warm start; on a CPU the same give the same weights on one machine with
             one number of threads.
-        progress: wraps the range of steps, as `tqdm` does; it may end them early.
-        device: where the warm start runs and the model stays; on a GPU forward and backward are in
+        progress: It wraps the range of steps, as `tqdm` does; it may end them early.
+        device: Where the warm start runs and the model stays; on a GPU forward and backward are in
             bfloat16, over weights in float32.
         tokenizer: `build_tokenizer()` unless given.
-        lesson: what the model learns to write; the sloppy working of sums unless given.
+        lesson: What the model learns to write; the sloppy working of sums unless given.
     """
     tokenizer = tokenizer or build_tokenizer()
+    lesson = lesson or _sums(tokenizer, settings)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = Qwen2ForCausalLM(_config(settings, tokenizer))
+
     model.to(device)  # type: ignore[arg-type] # transformers wraps torch's method without its types
-    _warm_start(model, tokenizer, settings, progress, lesson or _sums(tokenizer, settings))
+    _warm_start(model, tokenizer, settings, progress, lesson)
     return model.eval(), tokenizer
 
 
@@ -56,6 +59,7 @@ def sloppy_example(
     a, b = draw_problem(draw, columns, "train")
     slips = [draw.randint(1, 9) if draw.random() < noise else 0 for _ in range(columns)]
     working = worked_sum(a, b, slips)
+
     if form_noise:  # else no number is drawn: the weights without it stay what they were
         for tag in TAGS:
             if draw.random() < form_noise:
@@ -64,14 +68,18 @@ def sloppy_example(
 
 
 def _sums(tokenizer: Qwen2Tokenizer, settings: TinySettings) -> Lesson:
-    # the template once, not for each of many thousand sums
-    asked = [{"role": "user", "content": "0+0"}]
-    before, after = str(tokenizer.apply_chat_template(asked, tokenize=False)).split("0+0")
+    """Sums with their sloppy working, of which the working is learned."""
+    # The template is applied once, not for each of many thousand sums.
+    conversation = [{"role": "user", "content": "0+0"}]
+    text = str(tokenizer.apply_chat_template(conversation, tokenize=False))
+    before, after = text.split("0+0")
 
     def lesson(draw: random.Random) -> list[tuple[str, bool]]:
         columns = draw.randint(settings.min_columns, settings.max_columns)
         question, working = sloppy_example(draw, columns, settings.noise, settings.form_noise)
-        return [(before + question + after, False), (working + tokenizer.eos_token, True)]
+        prompt = before + question + after
+        completion = working + tokenizer.eos_token
+        return [(prompt, False), (completion, True)]
 
     return lesson
 
@@ -103,25 +111,26 @@ def _warm_start(
     progress: Progress,
     lesson: Lesson,
 ) -> None:
+    """Train on lessons: the learning rate rises linearly over the warm-up and then falls to 0."""
     draw = random.Random(settings.seed)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), weight_decay=0.0
     )
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: min(
-            (step + 1) / (settings.warmup_steps + 1),
-            (settings.steps - step) / max(1, settings.steps - settings.warmup_steps),
-        ),
-    )
+
+    def share_of_peak(step: int) -> float:
+        rising = (step + 1) / (settings.warmup_steps + 1)
+        falling = (settings.steps - step) / max(1, settings.steps - settings.warmup_steps)
+        return min(rising, falling)
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share_of_peak)
     model.train()
     device = model.device
     mixed = torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type != "cpu")
     for _ in progress(range(settings.steps)):
-        batch = _batch(tokenizer, draw, settings.batch_size, lesson)
-        input_ids, labels = (part.to(device) for part in batch)
+        input_ids, labels = _batch(tokenizer, draw, settings.batch_size, lesson)
         with mixed:
-            loss = model(input_ids=input_ids, labels=labels).loss
+            loss = model(input_ids=input_ids.to(device), labels=labels.to(device)).loss
+
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -132,16 +141,28 @@ def _warm_start(
 def _batch(
     tokenizer: Qwen2Tokenizer, draw: random.Random, size: int, lesson: Lesson
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Input ids and labels, padded; pieces that are not learned have labels that are ignored."""
     examples = [lesson(draw) for _ in range(size)]
-    ids = iter(tokenizer([text for pieces in examples for text, _ in pieces])["input_ids"])
-    inputs, labels = [], []
+    # One call of the tokenizer for all pieces.
+    texts = [text for pieces in examples for text, _ in pieces]
+    ids_of_pieces = iter(tokenizer(texts)["input_ids"])
+
+    inputs = []
+    labels = []
     for pieces in examples:
-        learned = [(next(ids), learns) for _, learns in pieces]
-        inputs.append(torch.tensor([i for part, _ in learned for i in part]))
-        labels.append(torch.tensor([i if yes else _IGNORED for part, yes in learned for i in part]))
-    # padded on the right, where causal attention sees none of it, so that no mask is needed
+        input_ids: list[int] = []
+        own_labels: list[int] = []
+        for _, is_learned in pieces:
+            ids = next(ids_of_pieces)
+            input_ids += ids
+            own_labels += ids if is_learned else [_IGNORED] * len(ids)
+        inputs.append(torch.tensor(input_ids))
+        labels.append(torch.tensor(own_labels))
+
+    # Padded on the right, where causal attention sees none of it, so that no mask is needed.
     pad = torch.nn.utils.rnn.pad_sequence
+    padding = float(tokenizer.pad_token_id or 0)
     return (
-        pad(inputs, batch_first=True, padding_value=float(tokenizer.pad_token_id or 0)),
+        pad(inputs, batch_first=True, padding_value=padding),
         pad(labels, batch_first=True, padding_value=_IGNORED),
     )

@@ -13,16 +13,16 @@ class TinySettings:
     A sampled answer is right about (1 - noise) ** columns of the time: no slip in any column.
 
     Args:
-        min_columns, max_columns: digits of the sums that it is warm-started on.
-        noise: probability that a column's result is wrong.
-        form_noise: probability that each of the four tags is left out. The share of samples in the
-            asked form is then about (1 - form_noise) ** 4.
-        steps, batch_size: optimiser steps, and sums in each.
-        learning_rate: its peak, after `warmup_steps`; it then falls linearly to 0.
-        hidden_size, intermediate_size, layers, heads, key_value_heads: of the Qwen2 architecture.
-        initializer_range: standard deviation of the first weights. At this size the usual 0.02
+        min_columns, max_columns: The digits of the sums that it is warm-started on.
+        noise: The probability that a column's result is wrong.
+        form_noise: The probability that each of the four tags is left out. The share of samples in
+            the asked form is then about (1 - form_noise) ** 4.
+        steps, batch_size: The optimiser steps, and the sums in each.
+        learning_rate: Its peak, after `warmup_steps`; it then falls linearly to 0.
+        hidden_size, intermediate_size, layers, heads, key_value_heads: Of the Qwen2 architecture.
+        initializer_range: The standard deviation of the first weights. At this size the usual 0.02
             takes several times as many steps to learn to copy digits; a wider model needs fewer.
-        seed: of the weights and of the sums.
+        seed: Of the weights and of the sums.
     """
 
     min_columns: int = 4
@@ -54,9 +54,9 @@ class TinySettings:
         }
         for rule, holds in rules.items():
             if not holds:
-                named = [word for word in re.findall(r"[a-z_]+", rule) if hasattr(self, word)]
-                given = [f"{name} = {getattr(self, name)}" for name in named]
-                raise InvalidInputError(f"{', '.join(given)}; allowed is {rule}")
+                names = [word for word in re.findall(r"[a-z_]+", rule) if hasattr(self, word)]
+                given = ", ".join(f"{name} = {getattr(self, name)}" for name in names)
+                raise InvalidInputError(f"{given}; allowed is {rule}")
 
 
 #: A tenth of the usual size, for sums of two columns: built in about 5 s, for tests and trials.

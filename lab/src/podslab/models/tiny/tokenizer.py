@@ -5,7 +5,8 @@ from transformers import Qwen2Tokenizer
 
 from podslab.tasks.base import TAGS
 
-PAD, EOS = "<pad>", "<eos>"
+PAD = "<pad>"
+EOS = "<eos>"
 
 # The system prompt is left out: at one token per byte it would be most of every sequence, and this
 # model knows no other form of answer than the one that it asks for.
@@ -34,6 +35,6 @@ def build_tokenizer() -> Qwen2Tokenizer:
         clean_up_tokenization_spaces=False,
         chat_template=CHAT_TEMPLATE,
     )
-    # the tags are no special tokens, so that skip_special_tokens leaves them in what is graded
+    # The tags are no special tokens, so that skip_special_tokens leaves them in what is graded.
     tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
     return tokenizer

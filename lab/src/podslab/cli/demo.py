@@ -34,14 +34,14 @@ DEMOS = {
     "tiny": Demo(
         "demo",
         "A model of 0.8 million parameters adds two numbers of 2 to 7 digits, and slips in every"
-        " second digit. Answers are short, and updating costs more than generating.",
+        " second digit. Answers are short; updating on a row takes longer than generating it.",
         minutes=3,
     ),
     "smollm2": Demo(
         "demo-smollm2",
         "SmolLM2-135M-Instruct is asked for a number, and talks. Right is an answer with one number"
         " in it, the right one. One learning rate for all, tuned for none of them.",
-        minutes=15,
+        minutes=20,
     ),
 }
 #: Where the order of the arms is known to be another one.
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "It may be stopped at any time: started again, it goes on. The same by hand:\n"
         "  pods compare --config demo            (or demo-smollm2)"
     )
-    which = "tiny, made here (default), or smollm2: 15 minutes, needs two packages, which it names"
+    which = "tiny, made here (default), or smollm2: 20 minutes, needs two packages, which it names"
     parser.add_argument("--model", choices=DEMOS, default="tiny", help=which)
     seeds = "how often, with other random numbers each time (1)"
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help=seeds)

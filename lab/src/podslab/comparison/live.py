@@ -10,7 +10,7 @@ from typing import TextIO
 
 from podslab.comparison.comparison import ComparisonSpec, RunOf
 from podslab.evaluation.records import Evaluation, evaluations
-from podslab.report.durations import duration
+from podslab.durations import duration
 from podsrl.rollout_log.files import DamagedFileWarning
 from podsrl.rollout_log.run_folder import RunFolder
 

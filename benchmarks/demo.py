@@ -84,7 +84,8 @@ def page(name: str, found: Mapping[str, Any]) -> str:
 
 
 def _of_seed(arm: ArmInWords, place: int) -> ArmInWords:
-    return replace(arm, **{name: [getattr(arm, name)[place]] for name in _PER_SEED})
+    of_seed: dict[str, Any] = {name: [getattr(arm, name)[place]] for name in _PER_SEED}
+    return replace(arm, **of_seed)
 
 
 def _block(arms: list[ArmInWords], seconds: float) -> list[str]:

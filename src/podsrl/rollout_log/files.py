@@ -4,7 +4,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,8 @@ def write_whole(path: Path, data: bytes) -> None:
     os.replace(part, path)
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a mapping as an indented JSON file."""
+def write_json(path: Path, value: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Write a mapping or a list as an indented JSON file."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
     write_whole(path, text.encode() + b"\n")
 

@@ -20,7 +20,7 @@ for _rule in (
     batch_rules.dynamic_sampling,
     batch_rules.variance_top_p,
 ):
-    register_rule(_rule.__name__, _rule)
+    register_rule(_rule.name, _rule)
 
 __all__ = [
     "RULES",

@@ -50,10 +50,16 @@ class Rule:
     def __reduce__(self) -> Any:
         # A process that receives a rule imports it by its name, as it would a plain function. One
         # that was made of a plain function is made of it again.
-        if getattr(sys.modules.get(self.__module__), self.__qualname__, None) is self:
-            return self.__qualname__
+        qualified = str(getattr(self, "__qualname__", ""))
+        if getattr(sys.modules.get(self.__module__), qualified, None) is self:
+            return qualified
         declared = (self.scope, self.least_kept, self.needs_group_baseline, self.source)
         return Rule, (self.function, *declared)
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return str(getattr(self, "__name__", "a rule"))
 
     @property
     def across_prompts(self) -> bool:

@@ -69,7 +69,7 @@ class PODSConfig(GRPOConfig):
         "n: completions per prompt that are generated and scored; n >= num_generations (m, what the"
         " update sees). Default: 4 x num_generations, or as the method says.",
     )
-    num_generations: int | None = described(  # type: ignore[assignment]
+    num_generations: int | None = described(
         None,
         "m: completions per prompt that the update sees, TRL's num_generations; with a batch rule a"
         " mean over prompts. Default: 8, or as the method says.",

@@ -149,7 +149,7 @@ def read_number(text: str, prose: bool = False) -> Number | None:
 
 def _brackets_match(text: str) -> bool:
     """Are there as many closing brackets of each kind as opening ones?"""
-    return all(text.count(opening) == text.count(closing) for opening, closing in _BRACKETS)
+    return all(text.count(pair[0]) == text.count(pair[1]) for pair in _BRACKETS)
 
 
 def _rewritten(text: str) -> str:
@@ -161,7 +161,9 @@ def _rewritten(text: str) -> str:
     text = _UNIT_POWER.sub(lambda m: SUPERSCRIPTS[m[1] or m[2]], text)
     text = _TEMPERATURE.sub("\u00b0", text)
 
-    for opening, closing in _BRACKETS:
+    for pair in _BRACKETS:
+        opening = pair[0]
+        closing = pair[1]
         inside = text[1:-1]
         if text.startswith(opening) and text.endswith(closing) and "," not in inside:
             text = inside.strip()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from podslab.comparison.comparison import ComparisonSpec, RunOf
-from podslab.evaluation.records import Evaluation, evaluations
 from podslab.durations import duration
+from podslab.evaluation.records import Evaluation, evaluations
 from podsrl.rollout_log.files import DamagedFileWarning
 from podsrl.rollout_log.run_folder import RunFolder
 

@@ -1,7 +1,8 @@
 """Tasks: a dataset with its prompt and its graders.
 
 `get_task` gives those that come with podsrl. The rest is for a task of your own
-(docs/laboratory.md): `Task` and `Grade`, `read_jsonl` for its data, `declared_answer` and `in_format` for its grader.
+(docs/laboratory.md): `Task` and `Grade`, `read_jsonl` for its data, `declared_answer` and
+`in_format` for its grader.
 """
 
 from podsgrading.extract import declared_answer

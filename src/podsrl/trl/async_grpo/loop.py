@@ -95,7 +95,7 @@ class SelectingLoop(_AsyncRolloutLoop):
 
         for record, kept_N, advantages_N in zip(records, kept_P_N, advantages_P_N, strict=True):
             record |= {"kept": kept_N.tolist(), "advantages": advantages_N.tolist()}
-        self._push_metrics({SCORED: records})
+        self._push_metrics({SCORED: records})  # type: ignore[dict-item]
 
         sent = [row for place in np.flatnonzero(kept_P_N) for row in rows_R[place]]
         _number_anew(sent, [scored.group.group_id for scored in window])

@@ -1,6 +1,7 @@
 """Tasks: a dataset with its prompt and its graders.
 
-`get_task` gives those that come with podsrl. The rest is for a task of your own (docs/laboratory.md):
+`get_task` gives those that come with podsrl. The rest is for a task of your own, for which see
+docs/laboratory.md:
 `Task` and `Grade`, `read_jsonl` for its data, `declared_answer` and `in_format` for its grader.
 """
 

@@ -65,7 +65,8 @@ def closing_braces(text: str, start: int = 0, pair: str = "{}") -> dict[int, int
     >>> closing_braces("{a{b}} {")
     {2: 4, 0: 5}
     """
-    opening, closing = pair
+    opening = pair[0]
+    closing = pair[1]
     open_places: list[int] = []
     closed: dict[int, int] = {}
 

@@ -13,7 +13,7 @@ from podsgrading.math.units import NUMBERS, SUPERSCRIPTS, read_unit
 
 #: A longer answer states no number: it is a text.
 MAX_NUMBER = 300
-_BRACKETS = ("()", "{}", "[]")
+_BRACKETS = (("(", ")"), ("{", "}"), ("[", "]"))
 
 
 class Number(NamedTuple):

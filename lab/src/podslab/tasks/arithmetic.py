@@ -47,6 +47,7 @@ class Arithmetic(Task):
         mode: str = "strict",
     ) -> None:
         self.mode = check_choice("mode", mode, ("strict", "lenient"))
+
         if not 1 <= min_columns <= max_columns:
             raise InvalidInputError(
                 f"min_columns = {min_columns}, max_columns = {max_columns}; allowed is"
@@ -57,6 +58,7 @@ class Arithmetic(Task):
             raise InvalidInputError(
                 f"train_size = {train_size}, test_size = {test_size}; both must be at least 1"
             )
+
         self.columns = range(min_columns, max_columns + 1)
         self.sizes = sizes
         self.seed = seed

@@ -1,4 +1,8 @@
-"""reasoning-gym: about a hundred generators with verifiers (arXiv 2505.24760)."""
+"""reasoning-gym: about a hundred generators with verifiers (arXiv 2505.24760).
+
+A problem of its dataset chain_sum: "State the final answer to the following arithmetic problem:
+1663 - 5242 - 9376 - 8961 + 7634 =", with the answer "-14282".
+"""
 
 import ast
 import functools

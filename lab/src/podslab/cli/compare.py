@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from podslab.durations import duration
 from podsrl.errors import needed
@@ -19,8 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "It may be stopped at any time: started again, it goes on, and finished runs stay as they"
         " are."
     )
-    config = "a YAML file, or the name of a shipped comparison"
-    parser.add_argument("--config", required=True, help=config)
+    parser.add_argument(
+        "--config", required=True, help="a YAML file, or the name of a shipped comparison"
+    )
     parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
     parser.add_argument("--output_dir", help="another folder than the config's")
     parser.add_argument("--shard", default="1/1", metavar="i/k", help="run only part i of k (1/1)")
@@ -37,17 +38,13 @@ def run(args: argparse.Namespace) -> int:
 
     shard = Shard.parse(args.shard)
     config = read_config(args.config)
-    if args.output_dir:
-        config["output_dir"] = args.output_dir
-    if isinstance(given := config.get("settings") or {}, dict):
-        more = {"model_name_or_path": args.model} if args.model else {}
-        more |= {"use_cpu": True} if args.dry_run else {}  # it must not need the runs' GPUs
-        config["settings"] = {**given, **more}
+    _put_options(config, args)
     spec = parse_comparison(config, args.config.rpartition("/")[2].removesuffix(".yaml"))
     if args.dry_run:
         print(_preview(spec))
         refuse_foreign(spec.folder)  # a start does so, too
         return 0
+
     spec = open_comparison(spec)
     print(_heading(spec), flush=True)
     outcome = compare(spec, shard, lambda line: print(line, file=sys.stderr, flush=True))
@@ -63,10 +60,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _put_options(config: dict[str, Any], args: argparse.Namespace) -> None:
+    """Put the command's options into the mapping of the file; wrong ones are told when parsed."""
+    if args.output_dir:
+        config["output_dir"] = args.output_dir
+    settings = config.get("settings") or {}
+    if not isinstance(settings, dict):
+        return
+    if args.model:
+        settings = {**settings, "model_name_or_path": args.model}
+    if args.dry_run:  # it must not need the runs' GPUs
+        settings = {**settings, "use_cpu": True}
+    config["settings"] = settings
+
+
 def _heading(spec: "ComparisonSpec") -> str:
-    arms, seeds = ", ".join(spec.arms), len(spec.seeds)
     return (
-        f"{arms} x {seeds} seeds, {spec.amount:g} {spec.unit} each,"
+        f"{', '.join(spec.arms)} x {len(spec.seeds)} seeds, {spec.amount:g} {spec.unit} each,"
         f" {spec.evaluations} evaluations, in {spec.folder}"
     )
 

@@ -36,21 +36,17 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
             f"unknown key {unknown[0]!r} in a comparison, where settings of runs belong under"
             f" settings (for all arms) or under an arm; {suggestion(unknown[0], _KEYS)}"
         )
+
     unit, amount = _budget(config.get("budget"))
-    evaluations = config.get("evaluations", 8)
-    if not isinstance(evaluations, int) or isinstance(evaluations, bool) or evaluations < 1:
-        raise InvalidInputError(f"evaluations must be 1 or more; got {evaluations!r}")
-    if unit == "steps" and amount < evaluations:
-        raise InvalidInputError(
-            f"a budget of {amount:g} steps has no room for {evaluations} evaluations, one after"
-            " each step at most: ask for fewer evaluations or more steps"
-        )
+    evaluations = _evaluations(config.get("evaluations", 8), unit, amount)
+    seeds = _seeds(config.get("seeds"))
     launch = config.get("launch") or []
     if not isinstance(launch, list):
         raise InvalidInputError(f"launch must be a list of words; got {launch!r}")
-    seeds = _seeds(config.get("seeds"))
+
     folder = Path(str(config.get("output_dir") or f"runs/{name}")).expanduser()
     refuse_unwritable(folder)
+
     base = _base(config, unit, amount, evaluations)
     return ComparisonSpec(
         folder=folder,
@@ -64,8 +60,10 @@ def parse_comparison(config: Mapping[str, Any], name: str) -> ComparisonSpec:
 
 
 def _budget(value: Any) -> tuple[str, float]:
+    """What each run may spend: the unit, and how much of it."""
     entries = list(value.items()) if isinstance(value, dict) else []
     unit, amount = entries[0] if len(entries) == 1 else ("", 0)
+
     kinds = int if unit == "steps" else (int, float)
     if unit not in UNITS or not isinstance(amount, kinds) or not amount > 0:
         raise InvalidInputError(
@@ -75,19 +73,35 @@ def _budget(value: Any) -> tuple[str, float]:
     return unit, amount
 
 
+def _evaluations(value: Any, unit: str, amount: float) -> int:
+    """At how many points of the budget runs are evaluated."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidInputError(f"evaluations must be 1 or more; got {value!r}")
+    if unit == "steps" and amount < value:
+        raise InvalidInputError(
+            f"a budget of {amount:g} steps has no room for {value} evaluations, one after"
+            " each step at most: ask for fewer evaluations or more steps"
+        )
+    return value
+
+
 def _base(config: Mapping[str, Any], unit: str, amount: float, evaluations: int) -> Settings:
-    given = config.get("settings") or {}
-    if not isinstance(given, dict):
-        raise InvalidInputError(f"settings must be a mapping; got {given!r}")
-    if decided := sorted(DECIDED & set(given)):
+    """The settings of the arm `pods`, of which all arms begin."""
+    settings = config.get("settings") or {}
+    if not isinstance(settings, dict):
+        raise InvalidInputError(f"settings must be a mapping; got {settings!r}")
+    if decided := sorted(DECIDED & set(settings)):
         raise InvalidInputError(
             f"settings name {', '.join(decided)}, which follow from the comparison's seeds, budget,"
             " evaluations and output_dir"
         )
-    base = read_config(str(config["config"])) if config.get("config") else {}
-    base = {k: v for k, v in base.items() if k not in DECIDED}
-    base = {**base, **given, "evaluations": evaluations, "max_steps": NO_LIMIT}
-    return {**base, UNITS[unit]: amount}
+
+    of_file = read_config(str(config["config"])) if config.get("config") else {}
+    base = {name: value for name, value in of_file.items() if name not in DECIDED}
+    base |= settings
+    base |= {"evaluations": evaluations, "max_steps": NO_LIMIT}
+    base[UNITS[unit]] = amount  # which may be the number of steps
+    return base
 
 
 def _check_schedule(arm: str, training: PODSConfig, unit: str) -> None:
@@ -114,6 +128,7 @@ def _arms(value: Any, base: Settings, unit: str) -> dict[str, Settings]:
         raise InvalidInputError("evaluation_problems is 0: a comparison needs evaluations")
     if pods.training.logging_steps != 1:
         raise InvalidInputError("logging_steps must be 1, so that no step is missing in the record")
+
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         value = dict.fromkeys(value)
     if not isinstance(value, dict) or not value:
@@ -121,6 +136,7 @@ def _arms(value: Any, base: Settings, unit: str) -> dict[str, Settings]:
             "arms are missing: name them with their own settings, such as"
             f" {{grpo: {{}}, pods: {{}}}}; got {value!r}"
         )
+
     arms = {}
     for name, own in value.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -136,13 +152,12 @@ def _arms(value: Any, base: Settings, unit: str) -> dict[str, Settings]:
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
+    """The seeds: a list, or as many as a number says, from 0."""
     seeds = list(range(value)) if isinstance(value, int) else value
-    if (
-        not isinstance(seeds, list)
-        or not seeds
-        or not all(isinstance(seed, int) and seed >= 0 for seed in seeds)
-        or len(set(seeds)) != len(seeds)
-    ):
+    are_seeds = isinstance(seeds, list) and all(
+        isinstance(seed, int) and seed >= 0 for seed in seeds
+    )
+    if not are_seeds or not seeds or len(set(seeds)) != len(seeds):
         raise InvalidInputError(
             f"seeds must be how many there are, or a list of different ones; got {value!r}"
         )

@@ -73,17 +73,19 @@ def compare(
                 say(f"[{done}/{len(runs)}]  {run.arm} seed {run.seed}{left_in_words}")
                 training.append(_Training.start(spec, run))
 
-            watch([one.run for one in training])
+            watch([running.run for running in training])
             _wait_for_any(training)
 
-            for one in [one for one in training if one.process.poll() is not None]:
-                training.remove(one)
-                problems[one.run] = problem = one.problem()
-                took += [] if problem else [time.monotonic() - one.began]
+            for ended in [running for running in training if not running.is_alive]:
+                training.remove(ended)
+                problem = ended.problem()
+                problems[ended.run] = problem
+                if problem is None:
+                    took.append(time.monotonic() - ended.began)
         watch([])
     finally:
-        for one in training:
-            one.stop()
+        for running in training:
+            running.stop()
 
     for run in runs:
         if problem := problems.get(run) or _points_problem(spec, run):
@@ -125,6 +127,11 @@ class _Training:
             )
         return cls(run, process, log, time.monotonic())
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.process.poll() is None
+
     def stop(self) -> None:
         """End the process, if it still runs."""
         if self.process.stdin:
@@ -138,21 +145,22 @@ class _Training:
         if status == 0:
             return None
         text = self.log.read_text(encoding="utf-8", errors="replace")
-        said = (text.strip().splitlines() or [""])[-1]
+        last_line = (text.strip().splitlines() or [""])[-1]
         if status == USER_ERROR:
-            raise PodsError(f"{self.run.arm} seed {self.run.seed}: {said}")
+            raise PodsError(f"{self.run.arm} seed {self.run.seed}: {last_line}")
+
         how = f"exit status {status}"
         if status < 0:
             how = f"killed by signal {-status}"
         elif status == PARENT_GONE:
             how = "its standard input was closed"
-        return f"{how}; the end of {self.log}: {said}"
+        return f"{how}; the end of {self.log}: {last_line}"
 
 
 def _wait_for_any(training: Sequence[_Training]) -> None:
     """Wait until a process ends, at most for a moment."""
     until = time.monotonic() + _LOOK_EVERY
-    while time.monotonic() < until and all(one.process.poll() is None for one in training):
+    while time.monotonic() < until and all(running.is_alive for running in training):
         time.sleep(0.02)
 
 
@@ -175,7 +183,8 @@ def _prepare(folder: RunFolder) -> bool:
 def _points_problem(spec: ComparisonSpec, run: RunOf) -> str | None:
     """A step that is longer than the way between two evaluations makes one of the two."""
     folder = spec.run_folder(run)
-    made, wanted = len(evaluations(folder)), spec.evaluations + 1
+    made = len(evaluations(folder))
+    wanted = spec.evaluations + 1  # one before training
     if made == wanted:
         return None
     return (

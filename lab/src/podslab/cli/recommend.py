@@ -109,8 +109,6 @@ def _measured(args: argparse.Namespace, rates: "Population | None") -> "tuple[Me
 
     runs = [run for folder in args.runs for run in find_runs(folder)] or [_measure(args)]
     where = str(runs[0].path) if len(runs) == 1 else f"{len(runs)} runs"
-    if any(run.config().get("prompt_selection", "uniform") != "uniform" for run in runs):
-        where += " (prompts chosen by history: random ones may have other rewards)"
     return read_measured(*runs, population=rates), where
 
 

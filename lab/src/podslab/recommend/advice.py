@@ -48,7 +48,7 @@ class Advice:
         others = [size for size in splits(self.now.rows) if size.n == size.m]
         others = [size for size in others if size not in compared]
         cells = self.cells + grid(self.population, self.costs, others, self.batch)
-        return what_pays(self.population, self.costs, cells, self.batch)
+        return what_pays(self.costs, cells, self.batch)
 
     def relative(self, cell: Cell) -> float:
         """What is learned per second over that GRPO's, the predicted speed-up; NaN if it is 0."""

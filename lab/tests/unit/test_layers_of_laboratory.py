@@ -16,7 +16,6 @@ LAYERS = [
     ["models"],
     ["evaluation"],
     ["tasks"],
-    ["grading"],
     ["checks", "durations"],
 ]
 

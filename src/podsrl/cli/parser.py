@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, NoReturn
 
 from podsrl.errors import InvalidInputError, suggestion
@@ -58,16 +57,16 @@ def one_of(names: Iterable[str]) -> Callable[[str], str]:
 
 def list_of_verbs(summaries: dict[str, str], version: str) -> VerbParser:
     """The parser of `pods` alone: what its verbs are for."""
+    width = max(map(len, summaries)) + 2
+    verbs = "\n".join(f"    {name:{width}}{summary}" for name, summary in summaries.items())
     parser = VerbParser(
         prog="pods",
-        description="PODS: generate many rollouts, train on the few that teach.",
+        usage="pods VERB ...",
+        description=f"PODS: generate many rollouts, train on the few that teach.\n\n{verbs}",
         epilog="`pods VERB --help` tells more of each.",
-        formatter_class=partial(argparse.HelpFormatter, width=100, max_help_position=18),
     )
+    parser.add_argument("verb", metavar="VERB", help="one of these")
     parser.add_argument("--version", action="version", version=f"podsrl {version}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, summary in summaries.items():
-        verbs.add_parser(name, help=summary)
     return parser
 
 

@@ -70,7 +70,9 @@ def _shipped_config(name: str, path: Path) -> Path:
     if not shipped.is_file():
         files = CONFIGS.rglob("*.yaml")
         names = sorted(str(file.relative_to(CONFIGS).with_suffix("")) for file in files)
-        near = suggestion(name, names)
+        at_the_top = [name for name in names if "/" not in name]
+        otherwise = f"allowed: {', '.join(at_the_top)}, and those of {CONFIGS}"
+        near = suggestion(name, names, otherwise)
         raise InvalidInputError(f"no config file {path}, and no shipped config; {near}")
     return shipped
 

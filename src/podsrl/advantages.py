@@ -1,6 +1,7 @@
-"""Group-relative advantages of the kept rollouts: the one place where they are computed."""
+"""Group-relative advantages of the kept rollouts: the one formula, which every host calls."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -8,11 +9,28 @@ import numpy as np
 from podsrl.arrays import Array, as_array, as_rewards, like
 from podsrl.errors import InvalidInputError
 
-#: Which rewards of each group the kept ones are compared to, from the mask of the kept rollouts:
-#: these (arXiv 2504.13818, algorithm 1), or all n (Reinforce-Ada, arXiv 2510.04996).
-BASELINES: dict[str, Callable[[Any], Any]] = {
-    "kept": lambda kept_P_N: kept_P_N,
-    "group": lambda kept_P_N: kept_P_N | True,
+
+@dataclass(frozen=True)
+class Baseline:
+    """Which rewards of a group the kept ones are compared with, and what follows for a host.
+
+    Args:
+        counted: The mask of these rewards, from the mask of the kept rollouts. Their mean is
+            subtracted, and by their deviation is divided.
+        sums_to_zero: Whether the advantages that are kept of a group sum to 0. If not, a row may be
+            kept alone, a host must not subtract their mean once more, and it can't compute them
+            itself from the kept rows.
+    """
+
+    counted: Callable[[Any], Any]
+    sums_to_zero: bool
+
+
+#: The kept rewards (arXiv 2504.13818, algorithm 1), or all n (Reinforce-Ada, arXiv 2510.04996).
+#: Another mask is a line here; another formula is a change of `group_advantages`.
+BASELINES: dict[str, Baseline] = {
+    "kept": Baseline(counted=lambda kept_P_N: kept_P_N, sums_to_zero=True),
+    "group": Baseline(counted=lambda kept_P_N: kept_P_N | True, sums_to_zero=False),
 }
 
 
@@ -57,7 +75,7 @@ def group_advantages(
         raise InvalidInputError(f"unknown baseline {baseline!r}; allowed: {', '.join(BASELINES)}")
     kept_P_N = _mask_of(chosen, given_P_N.shape)
 
-    counted_P_N = BASELINES[baseline](kept_P_N) & ~np.isnan(given_P_N)
+    counted_P_N = BASELINES[baseline].counted(kept_P_N) & ~np.isnan(given_P_N)
     count_P_1 = counted_P_N.sum(axis=-1, keepdims=True)
     total_P_1 = np.where(counted_P_N, given_P_N, 0.0).sum(axis=-1, keepdims=True)
     away_P_N = given_P_N - total_P_1 / np.maximum(count_P_1, 1)

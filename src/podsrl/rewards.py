@@ -1,5 +1,9 @@
 """Rewards that are no plain numbers: one table of policies, which every host follows.
 
+TRL has rewards by function, and follows it by `Rewards`. slime and verl have one reward of a
+rollout, perhaps with named parts: it is NaN or a number, and `score_of_parts` is what the rule
+sees.
+
 | what happened | what the rule sees | what advantages compare | where it is kept |
 |---|---|---|---|
 | no function that counts scored the rollout | NaN: it is kept last | leave it out | advantage 0 |
@@ -12,8 +16,11 @@ any other |
 no gradient, by the host |
 | a reward is infinite, or too large to be squared | an error that names function and step | | |
 
-None, in a list, is NaN. A function counts if its weight is not 0. A rollout that is partly scored
-is left out because the host's sum counts 0 for the missing part, though nobody judged it wrong.
+None, in a list, is NaN. A function counts if its weight is not 0: for what the rule sees its weight
+in the selection, for what advantages compare its weight in the reward. Where nothing is dropped (n
+= m) advantages are the host's own, which counts 0 for a missing part. A rollout that is partly
+scored is left out because the host's sum counts 0 for the missing part, though nobody judged it
+wrong.
 """
 
 import math

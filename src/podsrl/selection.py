@@ -69,6 +69,11 @@ class Selection:
         return resolve_rule(self.rule).across_prompts
 
     @property
+    def advantages_sum_to_zero(self) -> bool:
+        """Whether the advantages that are kept of a group sum to 0 (`Baseline.sums_to_zero`)."""
+        return BASELINES[self.baseline].sums_to_zero
+
+    @property
     def in_words(self) -> str:
         """What is kept of a prompt's rollouts, for messages: "4 of 8", "1 of 3 on average"."""
         mean = " on average" if self.across_prompts else ""
@@ -142,12 +147,18 @@ class Selection:
 
     def _check_sizes(self, rule: Rule) -> None:
         n, m = self.num_rollouts, self.num_kept
-        alone_is_compared = self.baseline == "group" or not rule.needs_group_baseline
+        alone_is_compared = not self.advantages_sum_to_zero or not rule.needs_group_baseline
         least = max(rule.least_kept, 1 if alone_is_compared else 2)
         allowed = f"allowed: {least} <= m <= {n} ($num_rollouts, rollouts generated per prompt)"
 
         if n < 2:
             raise FieldError(f"$num_rollouts={n}; allowed: at least 2, to compare them")
+        if m < least and rule.across_prompts and m == 1:
+            raise FieldError(
+                f"$num_kept={m} with $rule=$given needs $baseline=group: the rule may keep a row"
+                f" alone, which has no other kept one to compare with; {allowed}",
+                given=rule.name,
+            )
         if m < least:
             raise FieldError(
                 f"$num_kept={m}; {allowed}. One kept rollout has no other to compare with; 1 is"

@@ -117,9 +117,10 @@ def _read_selection(args: Any) -> Selection:
     # slime would subtract the mean of the kept advantages, which is not 0 with this baseline, and
     # push rows down that teach nothing.
     moves_advantages = getattr(args, "normalize_advantages", False) or not _normalises(args)
-    if selection.baseline == "group" and moves_advantages:
+    if not selection.advantages_sum_to_zero and moves_advantages:
         raise UnsupportedError(
-            f"pods.baseline=group needs --advantage-estimator {' or '.join(_SCALED)}, without"
+            f"pods.baseline={selection.baseline} needs --advantage-estimator"
+            f" {' or '.join(_SCALED)}, without"
             " --disable-rewards-normalization and --normalize-advantages; or give baseline: kept"
         )
     return selection

@@ -22,8 +22,12 @@ def imports_that_go_up(package: Path, layers: Sequence[Sequence[str]]) -> list[s
         place = file.parts[0].removesuffix(".py")
         if place == "__init__":
             continue
+        if place not in depth_of:
+            wrong.append(f"{file} is in no layer: give {place!r} its place in LAYERS")
+            continue
         for imported in sorted(set(_imported_places(path, package.name))):
-            if imported != place and depth_of[imported] <= depth_of[place]:
+            depth = depth_of.get(imported, -1)
+            if imported != place and depth <= depth_of[place]:
                 wrong.append(f"{file} imports {imported}")
     return wrong
 

@@ -3,7 +3,7 @@ import random
 import re
 import unicodedata
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podslab.models.cache import default_cache_dir
-from podslab.models.tiny import TinySettings, get_model
+from podslab.models.tiny import SHIPPED, TinySettings, folder_name, get_model
 from podslab.models.tiny.build import build, sloppy_example
 from podslab.models.tiny.tokenizer import build_tokenizer
 from podslab.tasks import get_task
 from podslab.tasks.arithmetic import split_of, worked_sum
 from podslab.tasks.base import in_format
+from podslab.training.shipped_models import COMPARISONS, settings_of
 from podsrl.errors import InvalidInputError
 
 SMALL = TinySettings(
@@ -270,3 +271,13 @@ def test_the_default_model_has_about_a_million_parameters():
 def test_settings_that_make_no_model_are_refused(change, message):
     with pytest.raises(InvalidInputError, match=re.escape(message)):
         TinySettings(**change)
+
+
+def test_the_model_of_the_demo_comes_with_the_package():
+    """Of today's sources: `python -m podslab.training.shipped_models` makes it anew."""
+    for comparison in COMPARISONS:
+        settings = settings_of(comparison)
+        assert get_model(settings) == SHIPPED / folder_name(settings)
+        assert json.loads((get_model(settings) / "podsrl.json").read_text())["settings"] == asdict(
+            settings
+        )

@@ -229,7 +229,7 @@ class PODSConfig(GRPOConfig):
     def _check_advantages(self, across_prompts: bool) -> None:
         """Refuse what has no meaning for rows across prompts, or for a baseline over the group."""
         aggregation = self.multi_objective_aggregation
-        by_group = self.advantage_baseline == "group"
+        by_group = not self.selection().advantages_sum_to_zero
         if (across_prompts or by_group) and aggregation != "sum_then_normalize":
             name = "advantage_baseline" if by_group else "downsampling_rule"
             raise InvalidInputError(
@@ -237,7 +237,9 @@ class PODSConfig(GRPOConfig):
                 f"'sum_then_normalize', got {aggregation!r}"
             )
         if by_group and self.scale_rewards == "batch":
-            raise InvalidInputError("advantage_baseline='group' needs scale_rewards group or none")
+            raise InvalidInputError(
+                f"advantage_baseline={self.advantage_baseline!r} needs scale_rewards group or none"
+            )
 
 
 def why_all_rows_pass(args: Any) -> str:

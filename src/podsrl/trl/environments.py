@@ -31,8 +31,8 @@ def keep_environments(trainer: Any, selected: Selected, rows: list[Any]) -> None
         live: Sequence[Any] | None = getattr(trainer, name, None)
         if live is not None:
             setattr(trainer, name, [None if i is None else live[i] for i in of_kept])
-    trainer._batch_environments = selected.columns["environment"]
-    rows[:] = selected.columns["row"] or ()
+    trainer._batch_environments = selected.columns["environment_name"]
+    rows[:] = selected.columns["row"] or ()  # TRL holds this very list
 
 
 def same_tools_for_all(trainer: Any, rows: int) -> dict[str, list[Any]]:

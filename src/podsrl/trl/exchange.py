@@ -19,7 +19,9 @@ def n_of_each(pairs: Sequence[Pair], *, m: int, n: int, rank: int, world: int) -
     """Of TRL's m rows of each prompt: this process's share of n of each.
 
     TRL lays a prompt's m rows out one after the other over all processes, so the first of them may
-    lie on another process than the last.
+    lie on another process than the last. With m = 4 and two processes of 6 rows each, the prompts
+    are AAAA BB | BB CCCC: process 0 has the first rows of A and B, process 1 that of C (first = 2).
+    With n = 6 each process makes 9 of 18 rollouts.
 
     Args:
         pairs: The dataset rows and prompts of this process, m of each prompt.

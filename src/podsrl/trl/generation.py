@@ -26,7 +26,8 @@ class Asked:
     """What TRL's method was given.
 
     Args:
-        rows: The dataset rows of this process; with environments n of each prompt, else m.
+        rows: The dataset rows of this process; with environments n of each prompt, else m. It is
+            the list that TRL's method iterates over, and `keep_environments` shortens it.
         num_prompts: The prompts of all processes.
         began: The reading of the clock when TRL's method began.
     """
@@ -122,8 +123,8 @@ class Selected:
 
     @cached_property
     def advantages_K(self) -> np.ndarray:
-        """The advantages of all kept rollouts, for groups of any size: the only place for them."""
-        # Where all are kept TRL computes them, of partly scored rollouts, too.
+        """The advantages of all kept rollouts, for groups of any size, where TRL's are not used."""
+        # With n = m the result must be TRL's, which counts a missing part of a reward as 0.
         rewards = self.rollouts.rewards
         compared_P_N = rewards.total_P_N if self.kept_P_N.all() else rewards.compared_P_N
         compared_P_N = compared_P_N.astype(np.float64)

@@ -5,7 +5,8 @@ from typing import Any
 
 from podsrl.trl.clock import PhaseClock
 
-#: What is counted over all steps, logged as pods/<name>, and kept in checkpoints.
+#: What is counted over all steps, logged as pods/<name>, and kept in checkpoints. A counter that is
+#: not named here is neither.
 TOTALS = ("rollouts_generated", "rollouts_trained", "rows_passed", "tokens_generated")
 
 
@@ -13,14 +14,18 @@ TOTALS = ("rollouts_generated", "rollouts_trained", "rows_passed", "tokens_gener
 class RunState:
     """Counters, flags and clock of a run of `PODSTrainer`, on this process.
 
+    `PODSTrainer._count` raises the counters at the end of a generation, except `rows_passed`, which
+    `PassSparing.compute_loss` does.
+
     Args:
         rollouts_generated: The rollouts of all processes that were generated so far.
         rollouts_trained: Those of them that the update saw.
         rows_passed: Rows of all processes that had a pass, counted in every pass.
         tokens_generated: The tokens of all rollouts, with those of their prompts.
-        generations_of_step: The generations for the optimiser step that is not yet done.
+        generations_of_step: The generations for the optimiser step that is not yet done; 0 again at
+            its end.
         batch_is_scored: Whether the rows in TRL's buffer rest on any rollout that was scored.
-        gradients_are_scored: Whether the gradients that are summed so far do.
+        gradients_are_scored: Whether the gradients that are summed so far do; see `StepSafety`.
         clock: The seconds of training, by phase.
     """
 

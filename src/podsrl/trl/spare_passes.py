@@ -1,5 +1,13 @@
 """The passes of rows without gradient are spared: the same gradient, in fewer passes.
 
+| where | what is spared | not |
+|---|---|---|
+| `_get_per_token_logps_and_entropies`, before the update | the pass for old log-probs | with \
+vLLM, with images, where TRL computes the advantages |
+| `without_zero_advantage_rows`, at the end of a generation | rows of the batch | with images |
+| `compute_loss`, in the update | whole micro-batches | the last one of a step, with DeepSpeed or \
+FSDP |
+
 A *pass* is forward and backward over a row. A zero-advantage row has no gradient, and a row whose
 answer was cut off and masked has none either. Every process must make as many passes, and at least
 one a micro-batch, so some of these rows may stay.
@@ -26,7 +34,7 @@ class PassSparing(GRPOTrainer):
 
     run_state: RunState
     effective: EffectiveSettings
-    _generation: Generation | None = None
+    _generation: Generation | None
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         """TRL's; before the update not of rows that will be left out of it, whose values are 0."""
@@ -104,7 +112,10 @@ def without_zero_advantage_rows(
 
 
 def rows_to_pass(is_idle_K: torch.Tensor, parts: int = 1) -> torch.Tensor:
-    """The rows that are not idle, and as many idle ones as make parts and processes equal."""
+    """The rows that are not idle, and as many idle ones as make parts and processes equal.
+
+    All processes must call it together: they ask which of them has the most rows that are not idle.
+    """
     most = int(gather((~is_idle_K).sum()).max())
     per_part = max(1, -(-most // parts))
     idle_last = is_idle_K.int().argsort(stable=True)

@@ -53,6 +53,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
 
     num_generations: int
     model: torch.nn.Module
+    _generation: Generation | None = None  # while TRL's method generates for the update
     _logs: dict[str, Any]
 
     def __init__(
@@ -203,7 +204,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
     ) -> Rollouts:
         """The rollouts of all processes, without the padding of the last shares."""
         if self.environment_factories is not None:
-            columns["environment"] = self._batch_environments
+            columns["environment_name"] = self._batch_environments
         columns |= take_extra_logs(self._pending_extra_logs, len(columns["row"] or ()))
 
         n = self.effective.selection.num_rollouts
@@ -246,12 +247,14 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
                 f" {self.effective.passes_in_words}"
             )
 
-        kept = [selection.select(scores_P_N, rollouts.step, rollouts.index)]
+        chosen = selection.select(scores_P_N, rollouts.step, rollouts.index)
         if world > 1:  # a rule of the user's may draw other random numbers on each process
-            broadcast_object_list(kept)
+            from_first = [chosen]
+            broadcast_object_list(from_first)
+            chosen = from_first[0]
         kept_P_N = np.zeros(scores_P_N.shape, dtype=bool)
-        for kept_N, places in zip(kept_P_N, kept[0], strict=True):
-            kept_N[places] = True
+        for kept_N, kept in zip(kept_P_N, chosen, strict=True):
+            kept_N[kept] = True
         return Selected(
             rollouts=rollouts,
             kept_P_N=kept_P_N,
@@ -269,7 +272,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         assert selected is not None
         self._pending_extra_logs.update(selected.extra_logs())
         # TRL goes on with its own list of prompts: it prepares images with it, logs it, and slices
-        # the advantages by its length.
+        # the advantages by its length. What the dataset had is asked before its rows are shortened.
         images_in_dataset = dataset_images(generation.asked.rows) is not None
         prompts[:] = selected.columns["prompt"] or ()
         if self.environment_factories is not None:

@@ -114,8 +114,8 @@ def _check_reward_model(config: Mapping[str, Any], selection: Selection, where: 
 def _check_estimator(algorithm: Mapping[str, Any], selection: Selection, where: str) -> None:
     """Only GRPO's advantages are podsrl's to compute, and only where no KL is in the reward."""
     needs_grpo = ""
-    if selection.baseline == "group":
-        needs_grpo = "baseline=group"
+    if not selection.advantages_sum_to_zero:
+        needs_grpo = f"baseline={selection.baseline}"
     if selection.across_prompts:
         needs_grpo = f"rule={selection.rule} keeps rows across prompts, which"
     if needs_grpo and algorithm["adv_estimator"] != "grpo":
@@ -124,10 +124,11 @@ def _check_estimator(algorithm: Mapping[str, Any], selection: Selection, where: 
             f" {algorithm['adv_estimator']}. Every estimator works with baseline=kept and a rule"
             " within prompts, such as max_variance"
         )
-    if selection.baseline == "group" and algorithm.get("use_kl_in_reward"):
+    if not selection.advantages_sum_to_zero and algorithm.get("use_kl_in_reward"):
         raise UnsupportedError(
-            f"{where}baseline=group can't be used with algorithm.use_kl_in_reward=True: dropped"
-            " rollouts have no reference log-probs. Use baseline=kept, or"
+            f"{where}baseline={selection.baseline} can't be used with"
+            " algorithm.use_kl_in_reward=True: dropped rollouts have no reference log-probs. Use"
+            " baseline=kept, or"
             " actor_rollout_ref.actor.use_kl_loss=True in place of KL in the reward"
         )
 

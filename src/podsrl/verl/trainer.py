@@ -184,7 +184,7 @@ class _DownSampling(v1.PPOTrainer):
         verl would make NaN, and those of one kept rollout, whose reward GRPO would take.
         """
         groups = self._pods_step[-1].groups
-        if self.pods_selection.baseline == "group":
+        if not self.pods_selection.advantages_sum_to_zero:
             return groups
         kept_rewards = [[rollout.reward for rollout in group if rollout.kept] for group in groups]
         keeps_unscored = [any(map(math.isnan, rewards)) for rewards in kept_rewards]

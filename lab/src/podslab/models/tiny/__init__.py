@@ -15,6 +15,9 @@ __all__ = ["TinySettings", "get_model"]
 _HERE = Path(__file__).parent
 #: What decides the weights beside the settings: a model of other sources is another model.
 _SOURCES = (arithmetic.__file__, _HERE / "build.py", _HERE / "tokenizer.py")
+#: Models that come with the package, so that `pods demo` begins at once. Where a source has
+#: changed, `python -m podslab.training.shipped_models` makes them anew.
+SHIPPED = _HERE / "made"
 
 
 def get_model(
@@ -22,7 +25,7 @@ def get_model(
     cache_dir: str | Path | None = None,
     progress: Progress = iter,
 ) -> Path:
-    """The folder of the embedded model, built now if it is not in the cache.
+    """The folder of the embedded model, built now if it is neither shipped nor in the cache.
 
     `AutoModelForCausalLM.from_pretrained` and `AutoTokenizer.from_pretrained` load the folder.
 
@@ -39,8 +42,15 @@ def get_model(
         for part in build(chosen, progress):
             part.save_pretrained(folder)
 
-    digest = hashlib.sha256(json.dumps(asdict(chosen), sort_keys=True).encode())
+    name = folder_name(chosen)
+    if (SHIPPED / name).is_dir() and cache_dir is None:
+        return SHIPPED / name
+    return cached(name, make, {"settings": asdict(chosen)}, cache_dir)
+
+
+def folder_name(settings: TinySettings) -> str:
+    """The name of a model's folder: another one for other settings, or other sources."""
+    digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
     for source in _SOURCES:
         digest.update(Path(source).read_bytes())
-    name = f"tiny-{digest.hexdigest()[:16]}"
-    return cached(name, make, {"settings": asdict(chosen)}, cache_dir)
+    return f"tiny-{digest.hexdigest()[:16]}"

@@ -260,9 +260,17 @@ def selection_from_options(
 
 
 def _known_name(name: Any) -> str:
-    for known in METHODS:
-        if known.replace("-", "_") == str(name).replace("-", "_"):
+    asked = str(name).lower().replace("_", "-")
+    for known, method in METHODS.items():
+        if known.replace("_", "-") == asked:
             return known
+        if method.source.lower().startswith(f"{asked},"):  # such as "DAPO, arXiv 2503.14476"
+            raise UnknownNameError(f"unknown method {name!r}; did you mean {known!r}?")
+    if asked == "grpo-ga":
+        raise UnknownNameError(
+            f"unknown method {name!r}; GRPO-GA is method 'grpo' with as many rollouts as PODS"
+            " generates, and more gradient_accumulation_steps"
+        )
     every = f"the methods are {', '.join(METHODS)}"
     raise UnknownNameError(f"unknown method {name!r}; {suggestion(name, METHODS, every)}")
 
@@ -305,8 +313,8 @@ def _check_sizes_of(name: str, method: Method, n: Any, m: Any) -> None:
         )
     if method.fixed_sizes and n != method.num_rollouts:
         raise FieldError(
-            f"$method=$name has {method.num_rollouts} rollouts of each prompt; got"
-            f" $num_rollouts={n}; $method='grpo' takes any number",
+            f"$method=$name has {method.num_rollouts} rollouts of each prompt; got {n} by"
+            " $num_rollouts or $num_kept; $method='grpo' takes any number",
             name=repr(name),
         )
 

@@ -59,7 +59,11 @@ def test_an_explicit_baseline_and_explicit_sparing_win():
     ("method", "given", "says"),
     [
         ("grpo", {"num_rollouts": 16, "num_kept": 8}, "the same number; got 16 and 8"),
-        ("2-grpo", {"num_kept": 4}, "has 2 rollouts of each prompt; got num_rollouts=4"),
+        (
+            "2-grpo",
+            {"num_kept": 4},
+            "has 2 rollouts of each prompt; got 4 by num_rollouts or num_kept",
+        ),
         (
             "max_contrast",
             {"rule": "max_variance"},
@@ -83,9 +87,24 @@ def test_settings_without_a_name_get_the_name_that_they_are_known_by():
     assert complete_settings(rule="random").name == "custom"
 
 
-@pytest.mark.parametrize("given", ["rejection_sampling", "rejection-sampling"])
-def test_hyphens_and_underscores_are_alike(given):
+@pytest.mark.parametrize(
+    "given", ["rejection_sampling", "rejection-sampling", "Rejection-Sampling"]
+)
+def test_hyphens_and_underscores_are_alike_and_capitals_do_not_matter(given):
     assert complete_settings(given).name == "rejection-sampling"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("DAPO", "did you mean 'dynamic-sampling'"),
+        ("raft", "did you mean 'rejection-sampling'"),
+        ("grpo-ga", "GRPO-GA is method 'grpo' with as many rollouts"),
+    ],
+)
+def test_the_name_of_a_paper_leads_to_its_method(given, says):
+    with pytest.raises(UnknownNameError, match=says):
+        complete_settings(given)
 
 
 def test_an_unknown_method_is_refused_with_the_nearest_one_or_all():

@@ -222,7 +222,7 @@ class PODSConfig(GRPOConfig):
                 f" option, no loss_type='bnpo'; got {why_all_pass}"
             )
         if self.skip_zero_advantage is None:
-            asked = complete_settings(self.method).skip_zero_advantage
+            asked = resolve_method(self.method or "pods").skip_zero_advantage
             drops = self.num_rollouts != self.num_generations
             self.skip_zero_advantage = not why_all_pass and (drops if asked is None else asked)
 

@@ -98,9 +98,8 @@ def _why_of_model(trainer: Any) -> str:
 
 
 def _method_name(args: PODSConfig) -> str:
-    if args.method is not None:
-        return complete_settings(args.method).name
     return complete_settings(
+        args.method,
         num_rollouts=args.num_rollouts,
         num_kept=args.num_generations,
         rule=args.downsampling_rule,

@@ -39,9 +39,9 @@ DEMOS = {
     ),
     "smollm2": Demo(
         "demo-smollm2",
-        "SmolLM2-135M-Instruct is asked for a number, and talks. Right is an answer with one number"
-        " in it, the right one. One learning rate for all, tuned for none of them.",
-        minutes=10,
+        "SmolLM2-135M-Instruct is asked which of two numbers is larger, and talks. Right is an answer"
+        " with one number in it, the right one. One learning rate for all, tuned for none of them.",
+        minutes=25,
     ),
 }
 #: Where the order of the arms is known to be another one.
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "It may be stopped at any time: started again, it goes on. The same by hand:\n"
         "  pods compare --config demo            (or demo-smollm2)"
     )
-    which = "tiny, made here (default), or smollm2: 10 minutes, needs two packages, which it names"
+    which = "tiny, made here (default), or smollm2: about 25 minutes, needs two packages, which it names"
     parser.add_argument("--model", choices=DEMOS, default="tiny", help=which)
     seeds = "how often, with other random numbers each time (1)"
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help=seeds)

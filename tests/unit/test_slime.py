@@ -289,7 +289,7 @@ def test_with_a_mean_of_one_row_prompts_with_contrast_get_two(caplog):
     with caplog.at_level("INFO", logger="podsrl.slime"):
         select_rollouts(args, data)
     assert (
-        "method max_contrast: selected 1 of 8 on average in 2 groups; the update sees 2 rows"
+        "method custom: selected 1 of 8 on average in 2 groups; the update sees 2 rows"
         in caplog.text
     )
     assert [len(group) for group in data] == [0, 2]

@@ -1,12 +1,14 @@
 """Comparing, first part: two expressions, two relations, or two sets of real numbers, in sympy.
 
-Two are equal only if that is proved: no tolerance, no floats. Only the grading processes import
-this: it may take any time and any memory.
+Two are equal only if that is proved: no tolerance, no floats. What is too large to be worked out is
+compared as `large` says. Only the grading processes import this: it may take any time and any
+memory.
 """
 
 import sympy
 
 from podsgrading.math.expressions import parse
+from podsgrading.math.large import is_large, same_remainders
 from podsgrading.math.numbers import read_number
 from podsgrading.math.structure import Node, UnreadableError
 
@@ -58,6 +60,8 @@ def provably_equal(a: sympy.Expr, b: sympy.Expr) -> bool:
     """Is a - b zero? Tested with numbers first, proved with `simplify`; not provable is False."""
     if a == b:
         return True
+    if is_large(a) or is_large(b):
+        return same_remainders(a, b)
     if _differ_somewhere(a, b):
         return False
 
@@ -186,7 +190,11 @@ def _leaf(node: Node) -> sympy.Expr:
     """The expression of a leaf."""
     if node.kind != "leaf":
         raise UnreadableError("a relation between something else than expressions")
-    return parse(node.label)
+
+    expression = parse(node.label)
+    if is_large(expression):
+        raise UnreadableError("too large for a relation or a set; its parts were compared before")
+    return expression
 
 
 def _real_set(node: Node) -> tuple[sympy.Set, sympy.Symbol | None]:

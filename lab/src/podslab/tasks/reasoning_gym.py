@@ -38,7 +38,7 @@ PARSED = (
 CHECKED: dict[str, Callable[[str, Mapping[str, Any]], bool]] = {
     "coin_flip": lambda text, entry: abs(Fraction(text) - Fraction(entry["answer"])) <= 1e-4,
     "complex_arithmetic": lambda text, entry: "nan" not in text.lower(),
-    "countdown": lambda text, entry: _arithmetic(text),
+    "countdown": lambda text, entry: _is_worth(text, entry["metadata"]["target"]),
     "game_of_life_halting": lambda text, entry: (
         text.strip(" \n.'\"").lower() == str(entry["answer"]).lower()
     ),
@@ -231,12 +231,15 @@ def _forbid_eval(dataset: str) -> None:
 
 def _makes_24(text: str, numbers: Sequence[int]) -> bool:
     """Does it use each of the four numbers once, and is it worth 24?"""
+    used = sorted(map(int, re.findall("[0-9]+", text)))
+    return used == sorted(numbers) and _is_worth(text, 24)
+
+
+def _is_worth(text: str, target: int) -> bool:
+    """Is it arithmetic that makes exactly `target`? (A verifier may take what comes near.)"""
     from sympy.parsing.sympy_parser import parse_expr
 
-    used = sorted(map(int, re.findall("[0-9]+", text)))
-    if not _arithmetic(text) or used != sorted(numbers):
-        return False
-    return bool(parse_expr(text.strip()) == 24)
+    return _arithmetic(text) and bool(parse_expr(text.strip()) == target)
 
 
 def _arithmetic(text: str) -> bool:

@@ -203,15 +203,24 @@ def _equal(gold: Node, answer: Node) -> bool:
         return _same_items(gold.children, answer.children)
 
     if gold.kind == answer.kind:
-        same_form = gold.label == answer.label and len(gold.children) == len(answer.children)
-        if same_form and all(map(_equal, gold.children, answer.children)):
+        if _same_parts(gold, answer):
             return True
-        return gold.kind == "relation" and equality.same_relation(gold, answer)
+        if gold.kind != "relation":
+            return False
+        return _same_parts(gold, equality.turned_round(answer)) or equality.same_relation(
+            gold, answer
+        )
 
     # x < 3 and (-\infty, 3) may be the same set.
     if "relation" in kinds and kinds & {"tuple", "union"}:
         return equality.same_real_set(gold, answer)
     return False
+
+
+def _same_parts(gold: Node, answer: Node) -> bool:
+    """Two of one form, whose parts are equal in their order."""
+    same_form = gold.label == answer.label and len(gold.children) == len(answer.children)
+    return same_form and all(map(_equal, gold.children, answer.children))
 
 
 def _equal_leaves(gold: str, answer: str) -> bool:
@@ -226,8 +235,10 @@ def _equal_leaves(gold: str, answer: str) -> bool:
     answer, answer_modulus = split_modulus(answer)
     if gold_modulus and answer_modulus and gold_modulus != answer_modulus:
         return False
-    if answer_modulus and answer_number is None and not _VARIABLE.search(answer):
-        return False  # "2^{10} (mod 7)" is a number that is not worked out
+    if answer_modulus and answer_number is None:
+        letters = _VARIABLE.findall(answer)
+        if not letters or answer_modulus[0] in letters:
+            return False  # "2^{10} (mod 7)" and "n + 1 (mod n)" are not worked out
 
     if answer_number is not None:  # "1.5" or "150%", as the parser reads it
         value = answer_number.value

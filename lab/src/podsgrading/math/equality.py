@@ -114,6 +114,12 @@ def _undone_operations(expression: sympy.Expr) -> set[type]:
     return undone
 
 
+def turned_round(node: Node) -> Node:
+    """A relation read from right to left: 3 > x for x < 3."""
+    operators = [_FLIPPED[operator] for operator in reversed(node.label.split())]
+    return Node("relation", node.children[::-1], " ".join(operators))
+
+
 def same_relation(gold: Node, answer: Node) -> bool:
     """Do two relations say the same? One equation may be a multiple of the other.
 

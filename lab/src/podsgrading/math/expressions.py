@@ -29,9 +29,17 @@ _WORDS = {
 }
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{2,}(?![a-zA-Z}])")
 _DECIMAL = re.compile(r"(?<![0-9.])([0-9]*)\.([0-9]+)(?![0-9.])")
-_BINOMIAL = re.compile(r"\\[dt]?binom\s?\{\s?([0-9]{1,30})\s?\}\s?\{\s?([0-9]{1,30})\s?\}")
+_BINOMIAL = re.compile(
+    r"(?:\\[dt]?binom\s?\{\s?(?P<n>[0-9]{1,30})\s?\}\s?\{\s?(?P<k>[0-9]{1,30})\s?\}"
+    r"|\{\s?(?P<n2>[0-9]{1,30})\s?\\choose\s?(?P<k2>[0-9]{1,30})\s?\})"
+)
 #: From how many on a binomial is a quotient of factorials, which nobody works out.
 _MOST_OF_BINOMIAL = 1_000
+#: What the parser works out, however large it is: divisors, indices of roots, binomials.
+_WORKED_OUT = re.compile(
+    r"\\(?:gcd|lcm)(?![a-zA-Z])[^!^]{0,40}[!^]|\\sqrt\s?\[[^\]!^]{0,40}[!^]"
+    r"|\\[dt]?binom\s?\{[^{}]{0,20}(?:\{[^{}]{0,20}\})?[^{}]{0,20}\}\s?\{\s?[0-9]{4,}"
+)
 _PLAIN_ROOT = re.compile(r"(?<!\\)sqrt\s?(?=[({])")
 #: x^-1 and x^10, of which LaTeX would raise one character.
 _LONG_POWER = re.compile(r"\^\s?(-\s?[0-9a-zA-Z]+|[0-9]{2,})")
@@ -66,6 +74,8 @@ def parse(latex: str) -> sympy.Basic:
         raise UnreadableError(f"{latex!r} can be read in more than one way")
     text = _DECIMAL.sub(_fraction, text)
     text = _BINOMIAL.sub(_quotient_of_factorials, text)
+    if _WORKED_OUT.search(text):
+        raise UnreadableError(f"{latex!r} has large numbers that the parser would work out")
 
     try:
         parsed = latex2sympy(
@@ -94,7 +104,8 @@ def _fraction(decimal: re.Match[str]) -> str:
 
 def _quotient_of_factorials(binomial: re.Match[str]) -> str:
     r"""\binom{10000}{5000} as \frac{10000!}{5000! 5000!}: the parser would work it out."""
-    n, k = map(int, binomial.groups())
+    n = int(binomial["n"] or binomial["n2"])
+    k = int(binomial["k"] or binomial["k2"])
     if n <= _MOST_OF_BINOMIAL or k > n:
         return binomial[0]
     return rf"\frac{{{n}!}}{{{k}! \cdot {n - k}!}}"

@@ -2,10 +2,10 @@ r"""Comparing numbers that are too large to be written out: 2004!, 9^{9^9}, \bin
 
 Exact arithmetic on them takes seconds, or for ever. They are compared by their remainders modulo
 three primes of 62 bits instead, for which a power needs no more than its exponent modulo p - 1, and
-a tower of powers the same again (Euler). Letters stand for random remainders, and so does what has
-no remainder (a root, a sine, pi), by its name and those of its arguments.
+a tower of powers the same again (Euler). Roots are powers, too. Letters stand for random remainders,
+and so does what has none (a sine, pi), by its name and those of its arguments.
 
-Different remainders say that two numbers differ, or, where there are roots and the like, that they
+Different remainders say that two numbers differ or, where there are roots and the like, that they
 are not shown to be equal: both are "no". Equal remainders are taken for a proof. That two different
 numbers have the same three is as likely as to guess 186 bits (of polynomials: Schwartz and Zippel).
 """
@@ -24,9 +24,12 @@ _MOST_BITS_OF_EXPONENT = 64
 _MOST_TERMS = 1_000
 #: The factors of a factorial that are multiplied one by one.
 _MOST_FACTORS = 500_000
-#: The largest primes below 2^62 for which (p - 1) / 2 is prime, too: powers of small numbers repeat
-#: late modulo such a prime. Modulo 2^61 - 1, powers of 2 would repeat after 61.
-_PRIMES = (4611686018427377339, 4611686018427376319, 4611686018427375743)
+#: The largest primes p below 2^62 for which (p - 1) / 2 is prime, too, so that the powers of a small
+#: number repeat late: modulo 2^61 - 1, those of 2 would after 61. And of which 2, 3, 5, ..., 19 are
+#: squares, so that the root of 8 is twice that of 2.
+_PRIMES = (4611686018427179639, 4611686018427079679, 4611686018427065399)
+#: What grows faster than what it is given.
+_GROWING = (sympy.factorial, sympy.binomial, sympy.Product, sympy.Sum)
 
 
 class _NoRemainderError(ArithmeticError):
@@ -47,7 +50,8 @@ def same_remainders(a: sympy.Basic, b: sympy.Basic) -> bool:
 
 
 def _is_large(part: sympy.Basic) -> bool:
-    if part.is_Rational or (isinstance(part, sympy.factorial) and not part.free_symbols):
+    is_constant = not part.free_symbols
+    if part.is_Rational or (isinstance(part, _GROWING) and is_constant):
         return _bits(part) > _MOST_BITS
     if not part.is_Pow:
         return False
@@ -55,7 +59,7 @@ def _is_large(part: sympy.Basic) -> bool:
     base, exponent = part.args
     if exponent.free_symbols:
         return False
-    if not base.free_symbols:
+    if is_constant:
         return _bits(part) > _MOST_BITS
 
     power = _small_integer(exponent)
@@ -82,10 +86,26 @@ def _bits(constant: sympy.Basic) -> float:
         is_work = power is not None or _bits(exponent) > _MOST_BITS_OF_EXPONENT
         return growth * max(1.0, bits_of_base) if is_work else 0.0
 
-    if isinstance(constant, sympy.factorial):
-        argument = _small_integer(constant.args[0])
-        return math.inf if argument is None else argument * math.log2(max(argument, 2))
+    if isinstance(constant, _GROWING):
+        factors, largest = _factors(constant)
+        return factors * max(1.0, largest)
     return 0.0
+
+
+def _factors(growing: sympy.Basic) -> tuple[float, float]:
+    """At most how many parts a factorial, binomial, product or sum of numbers has, and their bits.
+
+    0 for infinitely many: a series is not added up term by term.
+    """
+    if isinstance(growing, (sympy.Product, sympy.Sum)):
+        _, lower, upper = growing.args[1]
+        if lower.is_infinite or upper.is_infinite:
+            return 0.0, 0.0
+        count = _small_integer(upper - lower)
+        return (math.inf if count is None else abs(count), max(1.0, _bits(upper)))
+
+    argument = _small_integer(growing.args[0])
+    return (math.inf, 0.0) if argument is None else (abs(argument), math.log2(abs(argument) + 1))
 
 
 def _small_integer(constant: sympy.Basic) -> int | None:
@@ -115,6 +135,8 @@ def _remainder(part: sympy.Basic, prime: int) -> int:
             return pow(_inverse(remainder, prime) if power < 0 else remainder, abs(power), prime)
         if _is_natural(exponent):
             return pow(remainder, _exponent(exponent, prime - 1) + prime - 1, prime)
+        if exponent.is_Rational and _is_positive(base):
+            return _root(remainder, int(exponent.p), int(exponent.q), prime)
 
     if isinstance(part, sympy.factorial):
         argument = _small_integer(part.args[0])
@@ -139,6 +161,29 @@ def _inverse(number: int, modulus: int) -> int:
         return pow(number, -1, modulus)
     except ValueError as error:
         raise _NoRemainderError from error
+
+
+def _is_positive(base: sympy.Basic) -> bool:
+    """Is it made of positive numbers, by what keeps them so? Then its root is, too."""
+    if base.is_Rational:
+        return bool(base > 0)
+    if base.is_Pow and base.args[1].is_Rational:
+        return _is_positive(base.args[0])
+    if base.is_Add or base.is_Mul:
+        return all(map(_is_positive, base.args))
+    return _is_natural(base)
+
+
+def _root(remainder: int, power: int, degree: int, prime: int) -> int:
+    """The remainder to the power / degree.
+
+    Of square roots, the one that is a square itself: so a product's root is that of its factors.
+    """
+    while degree % 2 == 0:
+        remainder = pow(remainder, (prime + 1) // 4, prime)
+        degree //= 2
+    exponent = power * _inverse(degree, prime - 1) % (prime - 1)
+    return pow(remainder, exponent, prime)
 
 
 def _is_natural(exponent: sympy.Basic) -> bool:

@@ -111,7 +111,7 @@ _MARKED_SUFFIX = (
 )
 _PLAIN_SUFFIX = rf"\^\s?\{{\s?{_SUFFIX}\s?\}}|{_SUFFIX}(?![a-zA-Z])"
 _NO_PART = r"(?!\s?(?:\\text\s?\{)?\s?(?:of|roots?|power)\b)"
-_ORDINAL = re.compile(rf"([0-9]+)(?:{_MARKED_SUFFIX}|{_PLAIN_SUFFIX}){_NO_PART}")
+_ORDINAL = re.compile(rf"([0-9]{{1,2}})(?:{_MARKED_SUFFIX}|{_PLAIN_SUFFIX}){_NO_PART}")
 _ORDINAL_OF_LETTERS = re.compile(rf"(?<=[a-zA-Z)]){_MARKED_SUFFIX}{_NO_PART}")
 _RAISED_SUFFIXES = {
     "\u02e2\u1d57": "st",
@@ -286,6 +286,9 @@ _CLAUSE_START = re.compile(r",|\(|(?<![a-zA-Z])(?:for|where|with)(?![a-zA-Z])|\\
 _NOT_ONE_VALUE = re.compile(
     r"[<>]|\\(?:le|ge|ne)(?![a-zA-Z])|(?<![a-zA-Z])(?:for|where|when|if|otherwise|not)(?![a-zA-Z])"
 )
+#: An interval, or a point.
+_BRACKETED_PAIR = re.compile(r"^[\[(].*,.*[\])]$")
+_VARIABLE = re.compile(r"(?<![a-zA-Z\\{])[a-zA-Z](?![a-zA-Z])")
 #: The set of numbers that a clause names.
 _NUMBER_SETS = {
     "natural": r"natural|positive integer|\\math(?:bb|bf) ?\{?(?:N|Z\}? ?\^ ?\{?\+)",
@@ -328,8 +331,14 @@ def without_clause(text: str) -> Claim:
             clause = clause[1:-1].strip()
             clause = clause.removeprefix(",").strip()
         if value and _CLAUSE.fullmatch(clause) and not _NOT_ONE_VALUE.search(value):
-            return Claim(value, _domain(clause))
+            # "(2, \\infty), x \\in \\mathbb{Z}" are the integers of the interval.
+            is_of_a_set = _BRACKETED_PAIR.search(value) and not _shared_letters(value, clause)
+            return Claim(text, "") if is_of_a_set else Claim(value, _domain(clause))
     return Claim(text, "")
+
+
+def _shared_letters(value: str, clause: str) -> set[str]:
+    return set(_VARIABLE.findall(value)) & set(_VARIABLE.findall(clause))
 
 
 def _domain(clause: str) -> str:

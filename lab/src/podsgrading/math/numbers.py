@@ -74,7 +74,8 @@ _MAGNITUDES = {
 }
 _MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})s?(?![a-zA-Z])", re.IGNORECASE)
 
-_MODULUS = re.compile(r"\s?\\pmod\{([^{}]+)\}$")
+#: A number, a letter or a power of one; a polynomial is none, as what stands before is then divided.
+_MODULUS = re.compile(r"\s?\\pmod\{([0-9]+|[a-zA-Z](?:\^[0-9a-zA-Z])?)\}$")
 #: "5 12ths" is a fraction, and not 12.
 _PARTS = re.compile(r"\s?\u00ab?\s?(?:st|nd|rd|th)s(?![a-zA-Z])")
 

@@ -138,13 +138,11 @@ def last_boxes(text: str) -> str | None:
 
 def _start_of_cut_off_box(text: str) -> int | None:
     """Where the last box that is opened starts, if it is not closed or too long; else None."""
-    tail = max(0, len(text) - MAX_TAIL)
-    last = None
-    for last in _BOX.finditer(text, tail):
-        pass
-    if last is None:
+    openings = list(_BOX.finditer(text, max(0, len(text) - MAX_TAIL)))
+    if not openings:
         return None
 
+    last = openings[-1]
     brace = last.end() - 1
     end = closing_braces(text, brace).get(brace)
     is_whole = end is not None and end - last.end() <= MAX_ANSWER

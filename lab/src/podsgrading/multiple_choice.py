@@ -26,8 +26,10 @@ def declared_choice(
     A box that names no option is passed over, for "Answer: D" beside it. One that names several,
     or denies one, is not: it is the answer, and a wrong one.
 
-    >>> declared_choice(r"\boxed{E < 0}. **Answer: D**"), declared_choice(r"\boxed{A or D}. Answer: D")
-    ('D', 'A or D')
+    >>> declared_choice(r"\boxed{E < 0}. **Answer: D**")
+    'D'
+    >>> declared_choice(r"\boxed{A or D}. **Answer: D**")
+    'A or D'
     """
     answers = declarations(completion)
     for answer in answers:

@@ -2,8 +2,8 @@ r"""Comparing numbers that are too large to be written out: 2004!, 9^{9^9}, \bin
 
 Exact arithmetic on them takes seconds, or for ever. They are compared by their remainders modulo
 three primes of 62 bits instead, for which a power needs no more than its exponent modulo p - 1, and
-a tower of powers the same again (Euler). Roots are powers, too. Letters stand for random remainders,
-and so does what has none (a sine, pi), by its name and those of its arguments.
+a tower of powers the same again (Euler). Roots are powers, too. A letter stands for a random
+remainder, and so does what has none, a sine or pi, by its name and those of its arguments.
 
 Different remainders say that two numbers differ or, where there are roots and the like, that they
 are not shown to be equal: both are "no". Equal remainders are taken for a proof. That two different
@@ -24,9 +24,9 @@ _MOST_BITS_OF_EXPONENT = 64
 _MOST_TERMS = 1_000
 #: The factors of a factorial that are multiplied one by one.
 _MOST_FACTORS = 500_000
-#: The largest primes p below 2^62 for which (p - 1) / 2 is prime, too, so that the powers of a small
-#: number repeat late: modulo 2^61 - 1, those of 2 would after 61. And of which 2, 3, 5, ..., 19 are
-#: squares, so that the root of 8 is twice that of 2.
+#: The largest primes p below 2^62 for which (p - 1) / 2 is prime, too, so that the powers of a
+#: number repeat late: modulo 2^61 - 1, those of 2 would after 61. And modulo which 2, 3, 5, ..., 19
+#: are squares, so that the root of 8 is twice that of 2.
 _PRIMES = (4611686018427179639, 4611686018427079679, 4611686018427065399)
 #: What grows faster than what it is given.
 _GROWING = (sympy.factorial, sympy.binomial, sympy.Product, sympy.Sum)

@@ -101,8 +101,8 @@ _SYNONYMS = {
 }
 _COMPILED_SYNONYMS = [(re.compile(pattern), new) for pattern, new in _SYNONYMS.items()]
 
-# 12^{\text{th}}, 12\text{th}, 12^{th} and 12th. Behind letters, (n+1)^{\text{th}}, the ordinal must be
-# marked as text: n^{th} may be a power. "12th of" and "12th root" are other numbers.
+# 12^{\text{th}}, 12\text{th}, 12^{th} and 12th. Behind letters, (n+1)^{\text{th}}, the ordinal must
+# be marked as text: n^{th} may be a power. "12th of" and "12th root" are other numbers.
 _MARK = r"\\(?:text|mathrm|textrm|mbox|rm|textsuperscript|operatorname)"
 _SUFFIX = r"(st|nd|rd|th)"
 _MARKED_SUFFIX = (
@@ -121,14 +121,16 @@ _RAISED_SUFFIXES = {
 }
 _ENDING_OF_DIGIT = {"1": "st", "2": "nd", "3": "rd"}
 
-# A modulus is written as \pmod{7}. Without brackets it must stand behind a number, and at the end of
-# a part: "a \bmod b" is an operation.
+# A modulus is written as \pmod{7}. Without brackets it must stand behind a number, and at the end
+# of a part: "a \bmod b" is an operation.
 _MODULUS_IN_TEXT = re.compile(
     r"\\(?:text|mathrm|textrm|mbox|operatorname)\s?\{(\s?\(?\s?mod(?:ulo)?(?![a-zA-Z])[^{}]*)\}"
 )
 _MOD = r"(?:\\b?mod|(?<![a-zA-Z\\])mod(?:ulo)?)(?![a-zA-Z])"
 _BARE_MODULUS = r"(?:\{(?P<braced>[^{}]{1,20})\}|(?P<bare>[0-9]+|[a-zA-Z](?![a-zA-Z])))"
-_CONGRUENCE = re.compile(rf"\s?\(\s?{_MOD}\s?(?P<inside>[^()]{{1,40}}?)\s?\)|\s?\\p(?:mod|od)\s?{_BARE_MODULUS}")
+_CONGRUENCE = re.compile(
+    rf"\s?\(\s?{_MOD}\s?(?P<inside>[^()]{{1,40}}?)\s?\)|\s?\\p(?:mod|od)\s?{_BARE_MODULUS}"
+)
 _REMAINDER = re.compile(rf"(?<=[0-9])\s?{_MOD}\s?{_BARE_MODULUS}(?=\s?(?:$|[,;.)]|and\b|\\text))")
 _EQUIVALENT = re.compile(r"(?<!\\not)(?<!\\not )\\equiv(?![a-zA-Z])")
 
@@ -276,7 +278,8 @@ _KINDS = (
 _RANGE = rf"(?:{_MEMBERSHIP}|{_BOUND}|{_KINDS}(?:{_MEMBERSHIP}|{_BOUND}|{_NAMES})?|{_NAMES})"
 _CLAUSE = re.compile(
     rf"(?:(?:for (?:all|any|every|each|arbitrary)|\\forall) ?{_RANGE}"
-    rf"|(?:where|with|for) (?:{_MEMBERSHIP}|{_INDEX_BOUND}|{_EXCLUSION}|(?:an? )?(?:integers?|real|constant) [a-zA-Z])"
+    rf"|(?:where|with|for) (?:{_MEMBERSHIP}|{_INDEX_BOUND}|{_EXCLUSION}"
+    r"|(?:an? )?(?:integers?|real|constant) [a-zA-Z])"
     rf"|(?:where|with) {_NAMES} (?:is|are) {_KINDS}"
     rf"|{_MEMBERSHIP}|{_EXCLUSION})"
 )

@@ -74,7 +74,7 @@ _MAGNITUDES = {
 }
 _MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})s?(?![a-zA-Z])", re.IGNORECASE)
 
-#: A number, a letter or a power of one; a polynomial is none, as what stands before is then divided.
+#: A number, a letter or a power of one; by a polynomial, what stands before would be divided.
 _MODULUS = re.compile(r"\s?\\pmod\{([0-9]+|[a-zA-Z](?:\^[0-9a-zA-Z])?)\}$")
 #: "5 12ths" is a fraction, and not 12.
 _PARTS = re.compile(r"\s?\u00ab?\s?(?:st|nd|rd|th)s(?![a-zA-Z])")
@@ -111,8 +111,9 @@ def read_number(text: str, prose: bool = False) -> Number | None:
 
     It reads thousands separators, decimals (repeating ones too), fractions, mixed numbers, powers
     of ten, currency, percent signs, magnitude words ("2 million"), bases (52_8), LaTeX, and units;
-    of an equation or a congruence it takes what follows the last "=". None when the text states no number, several
-    different ones, or something that is no number worked out (an expression, "at least 5").
+    of an equation or a congruence it takes what follows the last "=". None when the text states no
+    number, several different ones, or something that is no number worked out (an expression, "at
+    least 5").
 
     Args:
         text: the answer.

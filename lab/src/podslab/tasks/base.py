@@ -29,7 +29,9 @@ TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 #: Who gets the rewards for the form: wrong answers only, or every rollout.
 FORMS = ("wrong", "every")
 #: White space, visible or not, and the signs of boxes, mathematics, bold type and code.
-_AROUND_NOTHING = re.compile(r"[\s\u200b\u2060\ufeff$*`{}]|\\f?box(?:ed)?(?![a-z])|\\[()\[\]]|\\text(?![a-z])")
+_AROUND_NOTHING = re.compile(
+    r"[\s\u200b\u2060\ufeff$*`{}]|\\f?box(?:ed)?(?![a-z])|\\[()\[\]]|\\text(?![a-z])"
+)
 _MIDDLE = re.compile(r"</think>[ \n]?<answer>")
 
 

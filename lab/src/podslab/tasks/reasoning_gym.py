@@ -208,7 +208,9 @@ def score(dataset: str, config: str, problem: str, answer: str) -> float:
 
     try:
         verifier_score = float(_make(dataset, config, 1, 0).score_answer(answer, entry))
-        is_answer = dataset not in CHECKED or CHECKED[dataset](answer, entry)
+        if verifier_score <= _RIGHT or dataset not in CHECKED:
+            return verifier_score
+        is_answer = CHECKED[dataset](answer, entry)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return 0.0  # it is no answer of the right kind
     return verifier_score if is_answer else 0.0

@@ -106,7 +106,10 @@ def test_select_names_what_is_wrong_in_its_file(capsys, tmp_path):
     assert "rollout 2: 'reward' must be a number" in fails(command, capsys)
     write_rollouts(path, {"a": [0, 1]})
     assert "unknown rule" in fails([*command, "--rule", "x"], capsys)
-    assert "no field 'question'" in fails([*command, "--group_by", "question"], capsys)
+    no_question = fails([*command, "--group_by", "question"], capsys)
+    assert "no field 'question'; it has 'prompt', " in no_question
+    no_score = fails([*command, "--reward", "score"], capsys)
+    assert "rollout 1: no field 'score'; it has 'prompt', " in no_score
     path.write_text('{"prompt": "a", "reward": 1}\n{broken\n')
     assert "line 2" in fails(command, capsys)
 

@@ -137,6 +137,16 @@ def balances(answer: str, gold: str) -> bool:
     return is_balanced(equation) and _substances(equation) == _substances(gold_equation)
 
 
+def same_text(answer: str, gold: str) -> bool:
+    """Are two equations the same text, whatever their arrows, spaces and signs of LaTeX?
+
+    >>> same_text("KBr0 -> K", "KBr0 = K"), same_text("KBrO = K", "KBr0 = K")
+    (True, False)
+    """
+    first, second = ("".join(_ARROW.sub("=", _plain(text)).split()) for text in (answer, gold))
+    return first == second
+
+
 def _substances(equation: Equation) -> tuple[list[Species], list[Species]]:
     """The substances of each side, without their coefficients and in one order."""
     left = sorted(species for _, species in equation.left)

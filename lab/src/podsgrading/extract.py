@@ -22,9 +22,8 @@ _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)  # cut off or not
 _HASHES = re.compile(r"^\s{0,9}####\s?(.*)$", re.MULTILINE)
 
 _ANSWER = re.compile(r"\banswer\b", re.IGNORECASE)
-_PHRASE = re.compile(
-    r"\banswer\b(?:\s{1,9}is\b\s{0,9}:?|\s{0,9}\**[:=])[\s*]{0,9}(.*)", re.IGNORECASE
-)
+_CHOICE = re.compile(r"\b(?:answer|option|choice)\b(?!\s?\(?[A-Z]\b)", re.IGNORECASE)
+_DECLARES = re.compile(r"(?:\s{1,9}is\b\s{0,9}:?|\s{0,9}\**[:=])[\s*]{0,9}(.*)", re.IGNORECASE)
 _HEADING = re.compile(r"[\s#*]*(?:(?:so|thus|therefore|the|my|final|correct),?\s)*", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?](?:\s(?!\s?=)|$)")  # but not in "5! = 120"
 
@@ -108,11 +107,15 @@ def boxes(text: str) -> list[Box]:
 def last_boxes(text: str) -> str | None:
     r"""The last box; several with only ",", "and" or "or" between them are one list.
 
+    None if the last box that is opened is cut off, or longer than `MAX_ANSWER`: the answer that it
+    was to hold is not known, and an earlier box is what the completion thought before. (So does
+    `last_boxed_only_string` of MATH's official grader.)
+
     >>> last_boxes(r"first \boxed{1}, no: $x = \boxed{2}$ and $\boxed{3}$.")
     '2, 3'
     """
     all_boxes = boxes(text)
-    if not all_boxes:
+    if not all_boxes or _start_of_cut_off_box(text) is not None:
         return None
 
     last = all_boxes[-1]
@@ -131,6 +134,19 @@ def last_boxes(text: str) -> str | None:
 
     # The same box several times is one answer, not a list.
     return answer if len(contents) > 1 else unwrapped(last.content)
+
+
+def _start_of_cut_off_box(text: str) -> int | None:
+    """Where the last box that is opened starts, if it is not closed or too long; else None."""
+    openings = list(_BOX.finditer(text, max(0, len(text) - MAX_TAIL)))
+    if not openings:
+        return None
+
+    last = openings[-1]
+    brace = last.end() - 1
+    end = closing_braces(text, brace).get(brace)
+    is_whole = end is not None and end - last.end() <= MAX_ANSWER
+    return None if is_whole else last.start()
 
 
 def unwrapped(text: str) -> str:
@@ -157,10 +173,14 @@ def hashes(text: str) -> str | None:
     return answers[-1].strip() if answers else None
 
 
-def answer_phrase(text: str) -> str | None:
+def answer_phrase(text: str, noun: re.Pattern[str] = _ANSWER) -> str | None:
     """What follows the last "answer is" or "answer:", to the end of its sentence or line.
 
     Where a heading says no more than "Answer:", it is the next line.
+
+    Args:
+        text: a completion, or its end.
+        noun: what may stand in the place of "answer".
 
     >>> answer_phrase("The answer is 7? No. So the final answer is: **8.5 cm**. Done.")
     '8.5 cm'
@@ -169,12 +189,12 @@ def answer_phrase(text: str) -> str | None:
     lines = [line for line in text[-MAX_TAIL:].splitlines() if line.strip(" $\\[")]
 
     for line, next_line in zip(lines, [*lines[1:], ""], strict=False):
-        starts = [match.start() for match in _ANSWER.finditer(line)]
-        phrase = _PHRASE.match(line, starts[-1]) if starts else None
+        nouns = list(noun.finditer(line))
+        phrase = _DECLARES.match(line, nouns[-1].end()) if nouns else None
         if phrase is None:
             continue
 
-        is_heading = not phrase[1] and _HEADING.fullmatch(line, 0, starts[-1])
+        is_heading = not phrase[1] and _HEADING.fullmatch(line, 0, nouns[-1].start())
         statement = next_line if is_heading else phrase[1]
         if statement:
             answer = _SENTENCE_END.split(statement, maxsplit=1)[0].strip(" *")
@@ -186,8 +206,8 @@ def declared_answer(text: str) -> str | None:
     r"""The answer that a completion declares; None if it declares none.
 
     In this order, and nothing between <think> tags: the <answer> tag; else, after the reasoning,
-    the last \boxed{}, the last "#### ...", the last "answer is ...". An answer longer than
-    `MAX_ANSWER` is none.
+    the last \boxed{}, the last "#### ...", the last "answer is ...". If the last box is cut off,
+    only what follows its start counts. An answer longer than `MAX_ANSWER` is none.
 
     >>> declared_answer(r"<think>\boxed{1}</think><answer>\boxed{2}</answer>")
     '2'
@@ -198,15 +218,41 @@ def declared_answer(text: str) -> str | None:
     tag = answer_tag(text)
 
     if tag is None:
-        # A prompt may have opened the <think> that the completion closes.
-        after_thought = text.rpartition("</think>")[2].partition("<think>")[0]
-        answer = last_boxes(after_thought) or hashes(after_thought) or answer_phrase(after_thought)
+        after_thought = _after_thought(text)
+        cut_off = _start_of_cut_off_box(after_thought)
+        rest = after_thought if cut_off is None else after_thought[cut_off:]
+        answer = last_boxes(rest) or hashes(rest) or answer_phrase(rest)
     elif len(tag) > MAX_ANSWER:
         answer = None
     else:
         answer = last_boxes(tag) or tag
 
     return answer if answer and len(answer) <= MAX_ANSWER else None
+
+
+def declarations(text: str) -> list[str]:
+    r"""Everything that a completion declares to be its answer, what counts first at the beginning.
+
+    First `declared_answer`; then, in the tag or after the reasoning, the last "#### ...", the last
+    "answer is ..." or "option is ...", and the boxes from the last one.
+
+    >>> declarations(r"\boxed{E < 0}. **Answer: D**"), declarations("The right option is D.")
+    (['E < 0', 'D'], ['D'])
+    """
+    tag = answer_tag(text)
+    stretch = _after_thought(text) if tag is None else tag
+    cut_off = _start_of_cut_off_box(stretch)
+    rest = stretch if cut_off is None else stretch[cut_off:]
+
+    found = [declared_answer(text), hashes(rest), answer_phrase(rest, _CHOICE)]
+    if cut_off is None:
+        found += [box.content for box in reversed(boxes(rest))]
+    return list(dict.fromkeys(answer for answer in found if answer and len(answer) <= MAX_ANSWER))
+
+
+def _after_thought(text: str) -> str:
+    """What follows the reasoning; a prompt may have opened the <think> that `text` closes."""
+    return text.rpartition("</think>")[2].partition("<think>")[0]
 
 
 def possible_answers(text: str) -> list[str]:

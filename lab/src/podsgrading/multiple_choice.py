@@ -3,12 +3,58 @@
 import re
 from collections.abc import Sequence
 
+from podsgrading.extract import declarations
 from podsgrading.math.normalise import clean, words
 
 _LEADS = (
     r"(?:the\s)?(?:(?:correct|right|final|best)\s)?(?:answer|option|choice|letter)?"
     r"(?:\s?(?:is|:))?(?:\s(?:option|choice|letter))?"
 )
+
+#: What stands between the labels of an answer that names several, or denies one.
+_BETWEEN_LABELS = re.compile(
+    r"[\s().,;:/&*]|\b(?:and|or|both|either|n[eo]ither|nor|not|only|options?|choices?|the|is|isn't)\b",
+    re.IGNORECASE,
+)
+
+
+def declared_choice(
+    completion: str, labels: str = "ABCDEFGHIJ", texts: Sequence[str] = ()
+) -> str | None:
+    r"""What a completion declares to be its choice, as it stands; None if it declares nothing.
+
+    A box that names no option is passed over, for "Answer: D" beside it. One that names several,
+    or denies one, is not: it is the answer, and a wrong one.
+
+    >>> declared_choice(r"\boxed{E < 0}. **Answer: D**")
+    'D'
+    >>> declared_choice(r"\boxed{A or D}. **Answer: D**")
+    'A or D'
+    """
+    answers = declarations(completion)
+    for answer in answers:
+        if read_choice(answer, labels, texts) or _names_options(answer, labels):
+            return answer
+    return answers[0] if answers else None
+
+
+def _names_options(answer: str, labels: str) -> bool:
+    """Is the answer about options by their labels, whatever it says of them?"""
+    text = words(clean(answer))
+    if re.match(rf"\(?[{labels}][).:]", text):
+        return True  # "B) 4.2", whose text is another option's
+
+    without_labels = re.sub(rf"(?<![a-zA-Z])[{labels}](?![a-zA-Z])", "", text)
+    return without_labels != text and not _BETWEEN_LABELS.sub("", without_labels)
+
+
+def is_letter(gold: str) -> bool:
+    r"""Is a gold answer one letter, as that of an option?
+
+    >>> is_letter(r"\text{(C)}"), is_letter("C"), is_letter("x")
+    (True, True, False)
+    """
+    return re.fullmatch(r"\(?[A-J]\)?", words(clean(gold)).strip()) is not None
 
 
 def read_choice(answer: str, labels: str = "ABCDEFGHIJ", texts: Sequence[str] = ()) -> str | None:

@@ -32,6 +32,13 @@ def test_an_unclosed_box_around_a_closed_one_hides_nothing():
     assert declared_answer(r"\boxed{\boxed{x}" * 3) == "x"
 
 
+def test_a_last_box_that_is_cut_off_or_too_long_is_the_answer_that_nobody_knows():
+    assert last_boxes(r"\boxed{1} and \boxed{2") is None
+    assert declared_answer(r"The answer is 1, \boxed{1}, no: \boxed{\frac{1}{") is None
+    assert declared_answer(r"\boxed{1} or \boxed{2. So the answer is 3.") == "3"
+    assert declared_answer(rf"\boxed{{1}} or \boxed{{{'2' * (MAX_ANSWER + 1)}}}") is None
+
+
 def test_neighbouring_boxes_are_one_list_and_others_are_not():
     assert last_boxes(r"$x=\boxed{1}$, $y=\boxed{2}$ and $\boxed{3}$") == "1, 2, 3"
     assert last_boxes(r"\boxed{\frac12}, or $\boxed{0.5}$ inches") == r"\frac12 or 0.5"

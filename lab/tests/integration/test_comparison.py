@@ -151,6 +151,10 @@ def test_a_folder_with_another_comparison_is_refused_and_may_only_grow(compariso
         with pytest.raises(InvalidInputError, match="holds another comparison"):
             open_comparison(parse_comparison(other, "x"))
     assert (tmp_path / "runs" / "comparison.yaml").read_bytes() == before
+    with pytest.raises(
+        InvalidInputError, match=r"learning_rate: .* -> 0\.0001 \(of grpo, grpo_ga, pods\)\)"
+    ):
+        open_comparison(parse_comparison(comparison({"learning_rate": 1e-4}), "x"))
     refuse_foreign(tmp_path / "runs")
     (tmp_path / "other").mkdir()
     refuse_foreign(tmp_path / "other")

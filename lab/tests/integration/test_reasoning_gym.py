@@ -7,7 +7,7 @@ import pytest
 from podslab.tasks import get_task
 from podslab.tasks.reasoning_gym import EVALUATED, PARSED
 from podsrl.errors import InvalidInputError, UnknownNameError
-from tests.support.arguable import answered
+from tests.support.arguable import answered, read_table
 
 pytest.importorskip("reasoning_gym", reason="the extra podsrl-lab[reasoning_gym] is not installed")
 
@@ -110,6 +110,48 @@ def test_what_is_no_answer_is_wrong_for_every_problem(name, answers):
         assert sum(map(bool, found)) <= 3  # of a few problems it is the answer
     golds = task.grade_batch([task.gold_completion(row) for row in rows], rows)
     assert [grade.answer for grade in golds] == [True] * 10
+
+
+COUNTDOWN = r"""
+3+4+5 :: 5+4+3 // (3+4)+5 // 3-(-4)-(-5) // \boxed{3+4+5} // (3)+(4)+(5)
+"""
+NO_COUNTDOWN = """
+3+4+5 :: 6*2 // 12 // 3*4 // 8+4 // 12*1 // 3+4+5+0 // 3*4*5/5 // 3+4+5-3+3 // 34-22 // 3+45-36 //
+    3+4+(10/2) // 3+4+5 = 12 // 3+4+5.0 // 3+4 // (20 // + // --- // ((((3+4+5 // )3+4+5( // 3+4+5/0
+"""
+
+
+@pytest.mark.parametrize(("table", "is_right"), [(COUNTDOWN, True), (NO_COUNTDOWN, False)])
+def test_countdown_takes_each_number_that_is_given_once_and_no_other(table, is_right):
+    task = get_task("reasoning_gym:countdown", size=5)
+    entry = {"question": "", "answer": "3+4+5", "metadata": {"numbers": [3, 4, 5], "target": 12}}
+    row = {**task.load("train")[0], "problem": repr(entry)}
+    answers = [answer for _, answer in read_table(table)]
+    grades = task.grade_batch([answered(answer) for answer in answers], [row] * len(answers))
+    others = [a for a, g in zip(answers, grades, strict=True) if g.answer is not is_right]
+    assert others == []
+
+
+def test_countdown_takes_the_target_and_not_what_comes_near():
+    # 1000 + 1/100 is within 1e-5 of 1000, as numpy's isclose has it.
+    task = get_task("reasoning_gym:countdown", size=5)
+    numbers = {"numbers": [1000, 1, 100], "target": 1000}
+    entry = {"question": "", "answer": "", "metadata": numbers}
+    row = {**task.load("train")[0], "problem": repr(entry)}
+    assert task.grade(answered("1000 + 1/100"), row).answer is False
+
+
+@pytest.mark.parametrize(
+    "name", ["spell_backward", "gsm_symbolic", "fraction_simplification", "time_intervals"]
+)
+def test_an_answer_inside_another_word_or_sentence_is_wrong(name):
+    task = get_task(f"reasoning_gym:{name}", size=10)
+    rows = task.load("train")
+    golds = task.grade_batch([task.gold_completion(row) for row in rows], rows)
+    assert [grade.answer for grade in golds] == [True] * 10
+    for around in ("{}x", "un{}", "{} is wrong", "It is not {}", "{} or 999"):
+        texts = [answered(around.format(row["answer"])) for row in rows]
+        assert [grade.answer for grade in task.grade_batch(texts, rows)] == [False] * 10, around
 
 
 def test_training_and_testing_problems_are_disjoint_and_seeded():

@@ -48,8 +48,10 @@ def test_strict_mode_wants_a_declared_answer_and_lenient_mode_the_last_number():
     assert strict.grade("<answer>72", row).answer is False
 
 
-def test_a_row_whose_gold_answer_is_no_number_is_unscorable_not_wrong():
-    assert get_task("gsm8k").grade(answered("72"), {"answer": "seventy"}).answer is None
+def test_a_gold_answer_that_is_no_number_is_compared_as_a_text():
+    task = get_task("gsm8k")
+    assert task.grade(answered("72"), {"answer": "seventy"}).answer is False
+    assert task.grade(answered("seventy"), {"answer": "seventy"}).answer is True
 
 
 def test_the_untouched_answer_field_of_the_dataset_is_a_gold_answer_too():

@@ -74,11 +74,31 @@ def test_where_the_gold_equation_is_unbalanced_only_its_own_coefficients_are_rig
     assert not balances(WATER, "H2 + O2 = H2O")
 
 
-def test_a_gold_answer_that_is_no_equation_is_unscorable_unless_repeated():
+def test_a_gold_answer_that_is_no_equation_is_compared_as_a_text():
     task = get_task("sciknoweval")
     row = {"question": "", "answer": "K + Br0 = KBr0", "choices": []}
     assert task.grade(answered("K+Br0=KBr0"), row).answer is True
-    assert task.grade(answered(WATER), row).answer is None
+    assert task.grade(answered(r"$K + Br0 \to KBr0$"), row).answer is True
+    assert task.grade(answered(WATER), row).answer is False
+    assert task.grade(answered("K + Br0 = 2KBr0"), row).answer is False
+
+
+@pytest.mark.parametrize(
+    ("completion", "is_right"),
+    [
+        (r"\boxed{\Delta E > 0} so **Answer: B**", True),
+        (r"\boxed{\Delta E > 0}. The correct option is B.", True),
+        (r"\boxed{C=CC=C}", True),  # the text of B
+        (r"\boxed{\Delta E > 0} so **Answer: C**", False),
+        (r"\boxed{B or C} so **Answer: B**", False),
+        (r"\boxed{B) CC} so **Answer: B**", False),  # another option's text
+        (r"\boxed{CC} so **Answer: B**", False),  # the text of C
+        (r"\boxed{\Delta E > 0}", False),
+    ],
+)
+def test_a_box_that_is_no_option_is_passed_over(completion, is_right):
+    row = {"question": "", "answer": "B", "choices": ["CCO", "C=CC=C", "CC", "N"]}
+    assert get_task("sciknoweval").grade(completion, row).answer is is_right
 
 
 def test_an_option_is_picked_by_its_letter_or_its_text():

@@ -192,8 +192,15 @@ def _rewards_of_groups(
         where = f"{path}, rollout {place + 1}"
         for field in fields:
             if row.get(field) in (None, ""):
-                raise InvalidInputError(f"{where}: no field {field!r}")
-        value = row.get(reward, "missing")
+                raise InvalidInputError(
+                    f"{where}: no field {field!r}; it has {', '.join(map(repr, row))}"
+                )
+        if reward not in row:
+            raise InvalidInputError(
+                f"{where}: no field {reward!r}; it has {', '.join(map(repr, row))}. Name the"
+                " field of the reward with --reward"
+            )
+        value = row[reward]
         if value is not None and not is_number(value):
             raise InvalidInputError(f"{where}: {reward!r} must be a number or null; got {value!r}")
         key = json.dumps([row[field] for field in fields], sort_keys=True, default=str)

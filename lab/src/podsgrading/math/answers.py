@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 
 from podsgrading.extract import MAX_ANSWER
-from podsgrading.math.normalise import clean, statement, words
-from podsgrading.math.numbers import read_number, same_number, states_number
+from podsgrading.math.normalise import clean, statement, without_clause, words
+from podsgrading.math.numbers import read_number, same_number, split_modulus, states_number
 from podsgrading.math.structure import (
     Node,
     UnreadableError,
@@ -27,6 +27,12 @@ _ALL_TEXT = re.compile(r"\\(?:text|mbox|textbf)\s?\{[^{}]*\}")
 _PLAIN_WORDS = re.compile(r"(?:[A-Za-z]{4,}|(?i:yes|no|odd))(?:[ -][A-Za-z]+)*(?: [0-9]+)?")
 _PUNCTUATION = re.compile(r"[\s.,!\"'()*-]+")
 _ARTICLE = re.compile(r"^(?:the|an?) (?=.)")
+_VARIABLE = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
+
+# Two spellings of one sign, where an answer is compared as a text.
+_DOTS = re.compile(r"\\(?:[lc]?dots|dots[cb])(?![a-zA-Z])|\u2026|\.{3}")
+_BAR = re.compile(r"\\(?:mid|vert|lvert|rvert)(?![a-zA-Z])")
+_BRACES_OF_ONE = re.compile(r"(?<!\\)\{(\w)\}")
 
 
 def compare_quickly(gold: str, answer: str) -> bool | None:
@@ -40,6 +46,13 @@ def compare_quickly(gold: str, answer: str) -> bool | None:
     verdict = _compare_as_it_stands(gold, answer)
     if verdict:
         return True
+
+    gold_claim = without_clause(gold)
+    answer_claim = without_clause(answer)
+    if gold_claim.domain and answer_claim.domain and gold_claim.domain != answer_claim.domain:
+        return False  # all integers are not all real numbers
+    if (gold, answer) != (gold_claim.value, answer_claim.value):
+        return compare_quickly(gold_claim.value, answer_claim.value)
 
     # "The area is 12" may be right where its text, as it stands, is wrong.
     value = statement(answer)
@@ -76,14 +89,37 @@ def grade_answers(pairs: Sequence[tuple[str, ...]], pool: GradingPool) -> list[b
     return verdicts
 
 
+def same_text(gold: str, answer: str) -> bool:
+    r"""Are two answers the same text, once their notation is brought to one form?
+
+    So an answer is judged where the gold answer can't be read: the same is right, others are wrong.
+
+    >>> same_text(r"1, 2, \ldots, n", "1,2,...,n"), same_text(r"1, 2, \ldots, n", "1, 3, ..., n")
+    (True, False)
+    """
+    gold_text = _as_text(gold)
+    return gold_text in (_as_text(answer), _as_text(statement(answer) or answer))
+
+
+def _as_text(text: str) -> str:
+    text = _DOTS.sub(r"\\ldots", text)  # before `clean`, which takes full stops away
+    text = _BAR.sub("|", clean(text))
+    return _spaceless(_BRACES_OF_ONE.sub(r"\1", text))
+
+
 def equal_structures(gold: str, answer: str, question: str = "") -> bool:
     """Are the two equal, part by part? An answer that can't be read, or repeats, is wrong.
 
-    Raises:
-        UnreadableError: the gold answer can't be read (then nothing can be right or wrong).
+    A gold answer that can't be read is compared as a text.
     """
-    gold_node = read_structure(gold)
-    _check_readable(gold_node)
+    gold = without_clause(gold).value
+    answer = without_clause(answer).value
+    try:
+        gold_node = read_structure(gold)
+        _check_readable(gold_node)
+    except UnreadableError:
+        return same_text(gold, answer)
+
     try:
         answer = statement(answer) or answer
         answer_node = read_structure(answer)
@@ -129,7 +165,8 @@ def _check_readable(node: Node) -> None:
     from podsgrading.math import expressions
 
     if node.kind == "leaf" and read_number(node.label) is None:
-        expressions.parse(node.label)
+        expression, _ = split_modulus(node.label)
+        expressions.parse(expression)
     for child in node.children:
         _check_readable(child)
 
@@ -166,15 +203,24 @@ def _equal(gold: Node, answer: Node) -> bool:
         return _same_items(gold.children, answer.children)
 
     if gold.kind == answer.kind:
-        same_form = gold.label == answer.label and len(gold.children) == len(answer.children)
-        if same_form and all(map(_equal, gold.children, answer.children)):
+        if _same_parts(gold, answer):
             return True
-        return gold.kind == "relation" and equality.same_relation(gold, answer)
+        if gold.kind != "relation":
+            return False
+        return _same_parts(gold, equality.turned_round(answer)) or equality.same_relation(
+            gold, answer
+        )
 
     # x < 3 and (-\infty, 3) may be the same set.
     if "relation" in kinds and kinds & {"tuple", "union"}:
         return equality.same_real_set(gold, answer)
     return False
+
+
+def _same_parts(gold: Node, answer: Node) -> bool:
+    """Two of one form, whose parts are equal in their order."""
+    same_form = gold.label == answer.label and len(gold.children) == len(answer.children)
+    return same_form and all(map(_equal, gold.children, answer.children))
 
 
 def _equal_leaves(gold: str, answer: str) -> bool:
@@ -184,6 +230,15 @@ def _equal_leaves(gold: str, answer: str) -> bool:
     answer_number = read_number(answer)
     if gold_number is not None and answer_number is not None:
         return same_number(gold_number, answer_number)
+
+    gold, gold_modulus = split_modulus(gold)
+    answer, answer_modulus = split_modulus(answer)
+    if gold_modulus and answer_modulus and gold_modulus != answer_modulus:
+        return False
+    if answer_modulus and answer_number is None:
+        letters = _VARIABLE.findall(answer)
+        if not letters or answer_modulus[0] in letters:
+            return False  # "2^{10} (mod 7)" and "n + 1 (mod n)" are not worked out
 
     if answer_number is not None:  # "1.5" or "150%", as the parser reads it
         value = answer_number.value

@@ -1,12 +1,14 @@
 """Comparing, first part: two expressions, two relations, or two sets of real numbers, in sympy.
 
-Two are equal only if that is proved: no tolerance, no floats. Only the grading processes import
-this: it may take any time and any memory.
+Two are equal only if that is proved: no tolerance, no floats. What is too large to be worked out is
+compared as `large` says. Only the grading processes import this: it may take any time and any
+memory.
 """
 
 import sympy
 
 from podsgrading.math.expressions import parse
+from podsgrading.math.large import is_large, same_remainders
 from podsgrading.math.numbers import read_number
 from podsgrading.math.structure import Node, UnreadableError
 
@@ -58,6 +60,8 @@ def provably_equal(a: sympy.Expr, b: sympy.Expr) -> bool:
     """Is a - b zero? Tested with numbers first, proved with `simplify`; not provable is False."""
     if a == b:
         return True
+    if is_large(a) or is_large(b):
+        return same_remainders(a, b)
     if _differ_somewhere(a, b):
         return False
 
@@ -108,6 +112,12 @@ def _undone_operations(expression: sympy.Expr) -> set[type]:
         if not is_function_of_symbols and part.func is not sympy.exp:
             undone.add(type(part))
     return undone
+
+
+def turned_round(node: Node) -> Node:
+    """A relation read from right to left: 3 > x for x < 3."""
+    operators = [_FLIPPED[operator] for operator in reversed(node.label.split())]
+    return Node("relation", node.children[::-1], " ".join(operators))
 
 
 def same_relation(gold: Node, answer: Node) -> bool:
@@ -186,7 +196,11 @@ def _leaf(node: Node) -> sympy.Expr:
     """The expression of a leaf."""
     if node.kind != "leaf":
         raise UnreadableError("a relation between something else than expressions")
-    return parse(node.label)
+
+    expression = parse(node.label)
+    if is_large(expression):
+        raise UnreadableError("too large for a relation or a set; its parts were compared before")
+    return expression
 
 
 def _real_set(node: Node) -> tuple[sympy.Set, sympy.Symbol | None]:

@@ -12,6 +12,7 @@ import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 
 from podsgrading.extract import closing_braces
+from podsgrading.math.large import is_large
 from podsgrading.math.structure import UnreadableError
 
 # Its defaults take R for r, and (2)(3), like 2 3, for the mixed number 2 + 3.
@@ -28,6 +29,17 @@ _WORDS = {
 }
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{2,}(?![a-zA-Z}])")
 _DECIMAL = re.compile(r"(?<![0-9.])([0-9]*)\.([0-9]+)(?![0-9.])")
+_BINOMIAL = re.compile(
+    r"(?:\\[dt]?binom\s?\{\s?(?P<n>[0-9]{1,30})\s?\}\s?\{\s?(?P<k>[0-9]{1,30})\s?\}"
+    r"|\{\s?(?P<n2>[0-9]{1,30})\s?\\choose\s?(?P<k2>[0-9]{1,30})\s?\})"
+)
+#: From how many on a binomial is a quotient of factorials, which nobody works out.
+_MOST_OF_BINOMIAL = 1_000
+#: What the parser works out, however large it is: divisors, indices of roots, binomials.
+_WORKED_OUT = re.compile(
+    r"\\(?:gcd|lcm)(?![a-zA-Z])[^!^]{0,40}[!^]|\\sqrt\s?\[[^\]!^]{0,40}[!^]"
+    r"|\\[dt]?binom\s?\{[^{}]{0,20}(?:\{[^{}]{0,20}\})?[^{}]{0,20}\}\s?\{\s?[0-9]{4,}"
+)
 _PLAIN_ROOT = re.compile(r"(?<!\\)sqrt\s?(?=[({])")
 #: x^-1 and x^10, of which LaTeX would raise one character.
 _LONG_POWER = re.compile(r"\^\s?(-\s?[0-9a-zA-Z]+|[0-9]{2,})")
@@ -61,6 +73,9 @@ def parse(latex: str) -> sympy.Basic:
     if "'" in text or '"' in text or "\\Gamma" in text or _AMBIGUOUS.search(text):
         raise UnreadableError(f"{latex!r} can be read in more than one way")
     text = _DECIMAL.sub(_fraction, text)
+    text = _BINOMIAL.sub(_quotient_of_factorials, text)
+    if _WORKED_OUT.search(text):
+        raise UnreadableError(f"{latex!r} has large numbers that the parser would work out")
 
     try:
         parsed = latex2sympy(
@@ -76,15 +91,24 @@ def parse(latex: str) -> sympy.Basic:
     if not isinstance(parsed, sympy.Expr) or parsed.has(sympy.nan, sympy.zoo):
         raise UnreadableError(f"{latex!r} is not one expression")
 
-    # The parser takes i for a real symbol, as all others.
+    # The parser takes i for a real symbol, as all others. To put another in works numbers out.
     i = sympy.Symbol("i", real=True)
-    return parsed.subs(i, sympy.I) if parsed.has(i) else parsed
+    return parsed.subs(i, sympy.I) if parsed.has(i) and not is_large(parsed) else parsed
 
 
 def _fraction(decimal: re.Match[str]) -> str:
     """0.25 as \\frac{25}{100}."""
     whole, decimals = decimal.groups()
     return rf"\frac{{{int(whole + decimals)}}}{{{10 ** len(decimals)}}}"
+
+
+def _quotient_of_factorials(binomial: re.Match[str]) -> str:
+    r"""\binom{10000}{5000} as \frac{10000!}{5000! 5000!}: the parser would work it out."""
+    n = int(binomial["n"] or binomial["n2"])
+    k = int(binomial["k"] or binomial["k2"])
+    if n <= _MOST_OF_BINOMIAL or k > n:
+        return binomial[0]
+    return rf"\frac{{{n}!}}{{{k}! \cdot {n - k}!}}"
 
 
 def _plain_to_latex(text: str) -> str:

@@ -24,6 +24,7 @@ class Number(NamedTuple):
     unit: a known unit in its canonical spelling, or "".
     base: of a number such as 52_8; `value` is then made of its digits as they stand.
     name: the variable that it was said to be ("x = 5"), or "".
+    modulus: 7 or p of "2 (mod 7)", "2 (mod p)"; "" without one.
     """
 
     value: Fraction
@@ -31,6 +32,7 @@ class Number(NamedTuple):
     unit: str = ""
     base: int | None = None
     name: str = ""
+    modulus: str = ""
 
 
 # One number with all that may belong to it, from its sign to the power of ten after it.
@@ -72,6 +74,11 @@ _MAGNITUDES = {
 }
 _MAGNITUDE = re.compile(rf"\s?\u00ab?\s?({'|'.join(_MAGNITUDES)})s?(?![a-zA-Z])", re.IGNORECASE)
 
+#: A number, a letter or a power of one; by a polynomial, what stands before would be divided.
+_MODULUS = re.compile(r"\s?\\pmod\{([0-9]+|[a-zA-Z](?:\^[0-9a-zA-Z])?)\}$")
+#: "5 12ths" is a fraction, and not 12.
+_PARTS = re.compile(r"\s?\u00ab?\s?(?:st|nd|rd|th)s(?![a-zA-Z])")
+
 # The two sides of "x = 5".
 _EQUALS = re.compile(r"(?<![<>!~:=\\])=(?!=)")
 _NAME = re.compile(r"(?:m?\\angle\s?)?\\?[a-zA-Z]+(?:_\{?\w+\}?)?(?:\([^()]{1,20}\))?'*")
@@ -80,6 +87,8 @@ _OTHER_RELATION = re.compile(r"[<>~\u2248]|\\(?:le|ge|ne|approx|sim|equiv|in)(?!
 _SEVERAL = re.compile(r",(?![0-9]{3})|;|\b(?:and|or)\b")
 
 _SPELLED = rf"(?:one|hundred|thousand|million|{'|'.join(NUMBERS)})"
+#: Words from \\text{} change a number as others do.
+_WITHOUT_MARKS = str.maketrans("\u00ab\u00bb", "  ")
 #: Words around the number (@) with which it is another number, or none.
 _CHANGES_IT = re.compile(
     r"\b(?:not|never|wrong|incorrect|false|minus|negative|cannot|n[eo]ither|nor|[a-z]+n't|half|halves"
@@ -102,21 +111,23 @@ def read_number(text: str, prose: bool = False) -> Number | None:
 
     It reads thousands separators, decimals (repeating ones too), fractions, mixed numbers, powers
     of ten, currency, percent signs, magnitude words ("2 million"), bases (52_8), LaTeX, and units;
-    of an equation it takes what follows the last "=". None when the text states no number, several
-    different ones, or something that is no number worked out (an expression, "at least 5").
+    of an equation or a congruence it takes what follows the last "=". None when the text states no
+    number, several different ones, or something that is no number worked out (an expression, "at
+    least 5").
 
     Args:
         text: the answer.
         prose: a single letter after a space is a unit ("5 m"), not a variable.
 
     >>> read_number(r"x = 1\frac{1}{2}\text{ cm}")
-    Number(value=Fraction(3, 2), percent=False, unit='centimeter', base=None, name='x')
+    Number(value=Fraction(3, 2), percent=False, unit='centimeter', base=None, name='x', modulus='')
     >>> read_number("5 or 6"), read_number("2^5"), read_number("5 + x"), read_number(r"2\pi")
     (None, None, None, None)
     """
     if len(text) > MAX_NUMBER:
         return None
-    name, side = _equation(mark_text(clean(text)), prose)
+    text, modulus = split_modulus(clean(text))
+    name, side = _equation(mark_text(text), prose)
     if side is None or not _brackets_match(side):
         return None
 
@@ -133,7 +144,8 @@ def read_number(text: str, prose: bool = False) -> Number | None:
         position = end
     beside.append(text[position:])
 
-    if len(numbers) != 1 or _CHANGES_IT.search("@".join(beside)):
+    around = "@".join(beside).translate(_WITHOUT_MARKS)
+    if len(numbers) != 1 or _CHANGES_IT.search(around):
         return None
     (number,) = numbers
     before, after = beside
@@ -142,9 +154,20 @@ def read_number(text: str, prose: bool = False) -> Number | None:
     if None in units:
         return None
     unit = number.unit or units[0] or units[1] or ""
+    number = number._replace(name=name, modulus=modulus)
     if unit == "%":
-        return number._replace(percent=True, unit="", name=name)
-    return number._replace(unit=unit, name=name)
+        return number._replace(percent=True, unit="")
+    return number._replace(unit=unit)
+
+
+def split_modulus(text: str) -> tuple[str, str]:
+    r"""A cleaned text without the modulus at its end, and the modulus; "" without one.
+
+    >>> split_modulus(r"2 \pmod{7}"), split_modulus("2")
+    (('2', '7'), ('2', ''))
+    """
+    match = _MODULUS.search(text)
+    return (text, "") if match is None else (text[: match.start()], match[1])
 
 
 def _brackets_match(text: str) -> bool:
@@ -184,11 +207,12 @@ def states_number(gold: Number, answer: str, prose: bool = False) -> bool:
 
 
 def same_number(gold: Number, answer: Number) -> bool:
-    """Is it the same number, if a unit, a percent sign or a base may be left out?
+    """Is it the same number, if a unit, a percent sign, a base or a modulus may be left out?
 
     Stated units, and the names in "x = 5", must agree. 50% is 50 with its sign left out, and 1/2;
     where the two readings could be confused (0.5% and 0.5), only the second holds. The base may be
-    left out of an answer.
+    left out of an answer. Of a residue class the gold answer's number is right, and the class's
+    least one, 6 (mod 7) for -1 (mod 7).
     """
     if gold.unit and answer.unit and gold.unit != answer.unit:
         return False
@@ -199,12 +223,36 @@ def same_number(gold: Number, answer: Number) -> bool:
     if answer.base not in (None, gold.base, gold_base):
         return False
 
+    if answer.modulus and not _is_residue(gold, answer):
+        return False
+    if gold.modulus and gold.modulus == answer.modulus and _is_least_residue(gold, answer):
+        return True
+
     if gold.percent == answer.percent:
         return gold.value == answer.value
     share, plain = (gold, answer) if gold.percent else (answer, gold)
     if share.value / 100 == plain.value:
         return True
     return share.value == plain.value and abs(plain.value) > 1
+
+
+def _is_residue(gold: Number, answer: Number) -> bool:
+    """May the answer's modulus stand there, and is the answer reduced by it?
+
+    "9 (mod 7)" is 2, not worked out: it may be the question, so it is neither 9 nor 2. Unless the
+    gold answer itself stands so.
+    """
+    if gold.modulus:
+        return gold.modulus == answer.modulus
+    return not answer.modulus.isdecimal() or abs(answer.value) < int(answer.modulus)
+
+
+def _is_least_residue(gold: Number, answer: Number) -> bool:
+    """Is the answer the smallest number of the gold answer's class that is not negative?"""
+    if not gold.modulus.isdecimal() or gold.modulus.strip("0") == "":
+        return False
+    modulus = int(gold.modulus)
+    return 0 <= answer.value < modulus and answer.value == gold.value % modulus
 
 
 def _equation(text: str, prose: bool) -> tuple[str, str | None]:
@@ -237,6 +285,8 @@ def _number(match: re.Match[str], text: str, prose: bool) -> tuple[Number | None
         return None, end
     if not prose and after in ("!", "'"):
         return None, end  # a factorial, a derivative
+    if match["denominator"] is None and _PARTS.match(text, end):
+        return None, end
     if before and before in "_^.\\}!":
         return None, end  # part of an expression
     if before and before in "([{" and "," in match.group():

@@ -10,6 +10,7 @@ import re
 import sympy
 
 from podsgrading.math.expressions import parse
+from podsgrading.math.large import is_large
 from podsgrading.math.normalise import clean
 from podsgrading.math.structure import UnreadableError
 
@@ -90,7 +91,12 @@ def _factors(expression: sympy.Expr) -> int:
 
 
 def _evaluated(expression: sympy.Basic) -> sympy.Basic:
-    """With sums and products in sympy's order, which the parser leaves as they were written."""
+    """With sums and products in sympy's order, which the parser leaves as they were written.
+
+    What is too large to be worked out stays as it was written.
+    """
+    if is_large(expression):
+        return expression
     if not expression.args:
         return expression
     return expression.func(*map(_evaluated, expression.args))

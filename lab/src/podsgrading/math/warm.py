@@ -23,6 +23,7 @@ _TYPICAL = (
     (r"-\frac{3 \pi}{4} |x|", r"-\frac{3 \pi |x|}{4}"),
     (r"n! + \binom{n}{k}", r"\binom{n}{k} + n!"),
     (r"k_1 x_{2}", r"x_2 k_{1}"),
+    (r"3^{3^{3^{3}}}", r"\binom{2000}{9} + 2000!"),  # the totients of large.py
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 from filelock import FileLock
 
+from podslab.checks import listed
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
@@ -159,22 +160,29 @@ def refuse_foreign(folder: Path) -> None:
         )
 
 
+def _changes_of_arms(there: Mapping[str, Settings], new: Mapping[str, Settings]) -> list[str]:
+    """What changed in the arms that are in both; the same change of several arms is one."""
+    arms_of_change: dict[str, list[str]] = {}
+    for arm, before in there.items():
+        after = new.get(arm, before)
+        for key in sorted(before.keys() | after.keys()):
+            if before.get(key) != after.get(key):
+                change = f"{key}: {before.get(key)!r} -> {after.get(key)!r}"
+                arms_of_change.setdefault(change, []).append(arm)
+
+    return [f"{change} (of {', '.join(arms)})" for change, arms in arms_of_change.items()]
+
+
 def _joined(there: ComparisonSpec, new: ComparisonSpec) -> ComparisonSpec:
     changed = [
         f"{what}: {getattr(there, what)!r} -> {getattr(new, what)!r}"
         for what in ("unit", "amount", "evaluations")
         if getattr(there, what) != getattr(new, what)
     ]
-    for arm in there.arms.keys() & new.arms.keys():
-        before, after = there.arms[arm], new.arms[arm]
-        changed += [
-            f"{arm}'s {key}: {before.get(key)!r} -> {after.get(key)!r}"
-            for key in sorted(before.keys() | after.keys())
-            if before.get(key) != after.get(key)
-        ]
+    changed += _changes_of_arms(there.arms, new.arms)
     if changed:
         raise InvalidInputError(
-            f"{new.folder} holds another comparison ({'; '.join(changed)}): choose another"
+            f"{new.folder} holds another comparison ({listed(changed)}): choose another"
             " output_dir, or delete that folder. Only arms and seeds may be added to it"
         )
     return replace(

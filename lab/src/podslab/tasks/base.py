@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from podsgrading.extract import answer_tag
 from podsgrading.unscorable import COUNTS, UnscorableWatch
 from podsrl.errors import InvalidInputError
 from podsrl.rewards import is_number
@@ -27,6 +28,10 @@ your final answer, nothing else
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 #: Who gets the rewards for the form: wrong answers only, or every rollout.
 FORMS = ("wrong", "every")
+#: White space, visible or not, and the signs of boxes, mathematics, bold type and code.
+_AROUND_NOTHING = re.compile(
+    r"[\s\u200b\u2060\ufeff$*`{}]|\\f?box(?:ed)?(?![a-z])|\\[()\[\]]|\\text(?![a-z])"
+)
 _MIDDLE = re.compile(r"</think>[ \n]?<answer>")
 
 
@@ -127,7 +132,8 @@ class Task(ABC):
 
         Correctness is 1 for a right answer, else 0. The form gives up to 0.1 (0.001 less for each
         character outside it), each of the four tags that occurs exactly once 0.025. Scale them with
-        `reward_weights`; each completion that can't be graded gets None from all three.
+        `reward_weights`; each completion that can't be graded gets None from all three. One whose
+        <answer> is empty gets 0 from all three, where the authors' code pays for its form.
 
         Args:
             form: who gets the rewards for form and tags. "wrong": wrong answers only, as in the
@@ -159,13 +165,16 @@ def in_format(completion: str, mode: str = "strict") -> bool:
 
     A space or a line break is allowed between the two parts, before and after them. In "lenient"
     mode a tag may stand there more than once, as in the authors' `format_correct`
-    (github.com/YixuanEvenXu/pods, utils/data.py).
+    (github.com/YixuanEvenXu/pods, utils/data.py). In both, a form without an answer in it is none:
+    theirs takes it.
 
     >>> in_format("<think>1 + 1</think>\\n<answer>2</answer>"), in_format("<answer>2</answer>")
     (True, False)
+    >>> in_format("<think></think><answer></answer>")
+    False
     """
     span = format_span(completion)
-    if span is None:
+    if span is None or has_empty_answer(completion):
         return False
     if mode != "lenient" and any(completion.count(tag) != 1 for tag in TAGS):
         return False
@@ -174,6 +183,19 @@ def in_format(completion: str, mode: str = "strict") -> bool:
     before = completion[:start]
     after = completion[end:]
     return before in ("", " ", "\n") and after in ("", " ", "\n")
+
+
+def has_empty_answer(completion: str) -> bool:
+    r"""Does the answer's tag hold nothing, or only signs around nothing?
+
+    Such a completion says nothing, so it earns nothing, not even for its form: else a model that
+    gets no answer right learns to write the four tags and to stop.
+
+    >>> has_empty_answer(r"<answer> $\boxed{}$ </answer>"), has_empty_answer("<answer>0</answer>")
+    (True, False)
+    """
+    answer = answer_tag(completion)
+    return answer is not None and not _AROUND_NOTHING.sub("", answer)
 
 
 def check_choice(what: str, given: str, allowed: Sequence[str]) -> str:
@@ -275,9 +297,9 @@ def paper_rewards(task: Task, form: str) -> list[RewardFunction]:
 
 
 def _form_score(text: str) -> float:
-    """Up to 0.1, and 0.001 less for each character outside the form."""
+    """Up to 0.1, and 0.001 less for each character outside the form; 0 for an empty answer."""
     span = format_span(text)
-    if span is None:
+    if span is None or has_empty_answer(text):
         return 0.0
     start, end = span
     outside = len(text) - (end - start)
@@ -285,5 +307,7 @@ def _form_score(text: str) -> float:
 
 
 def _tag_score(text: str) -> float:
-    """0.025 for each of the four tags that occurs exactly once."""
+    """0.025 for each of the four tags that occurs exactly once; 0 for an empty answer."""
+    if has_empty_answer(text):
+        return 0.0
     return 0.025 * sum(text.count(tag) == 1 for tag in TAGS)

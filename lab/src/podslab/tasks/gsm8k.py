@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podsgrading.extract import answers_to_compare
+from podsgrading.math.answers import same_text
 from podsgrading.math.numbers import read_number, states_number
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
@@ -51,14 +52,19 @@ class GSM8K(Task):
         return [_row(row, f"{file}, line {row.line}") for row in rows]
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Compare numbers, exactly; a gold answer may still have its solution before "####"."""
-        is_formed = in_format(completion, self.mode)
-        gold = read_number(_after_hashes(str(row["answer"])), prose=True)
-        if gold is None:
-            return Grade(None, is_formed)
+        """Compare numbers, exactly; a gold answer may still have its solution before "####".
 
+        One that is no number is compared as a text.
+        """
+        is_formed = in_format(completion, self.mode)
         answers = answers_to_compare(completion, self.mode)
-        is_right = any(states_number(gold, answer, prose=True) for answer in answers)
+        gold_text = _after_hashes(str(row["answer"]))
+        gold = read_number(gold_text, prose=True)
+
+        if gold is None:
+            is_right = any(same_text(gold_text, answer) for answer in answers)
+        else:
+            is_right = any(states_number(gold, answer, prose=True) for answer in answers)
         return Grade(is_right, is_formed)
 
 

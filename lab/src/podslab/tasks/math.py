@@ -7,6 +7,7 @@ from typing import Any
 
 from podsgrading.extract import answers_to_compare, last_boxes
 from podsgrading.math.answers import grade_answers
+from podsgrading.multiple_choice import declared_choice, is_letter, read_choice
 from podsgrading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import find_file, load_from_hub, read_jsonl
@@ -81,11 +82,14 @@ class Math(Task):
         self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
     ) -> list[Grade]:
         """Grade a batch, in parallel and without repeating equal pairs."""
-        answers_of_completions = [answers_to_compare(text, self.mode) for text in completions]
+        golds = [str(row["answer"]) for row in rows]
+        answers_of_completions = [
+            self._answers(completion, gold)
+            for completion, gold in zip(completions, golds, strict=True)
+        ]
 
         cases: list[tuple[str, str, str]] = []
-        for answers, row in zip(answers_of_completions, rows, strict=True):
-            gold = str(row["answer"])
+        for answers, gold, row in zip(answers_of_completions, golds, rows, strict=True):
             question = str(row.get("question") or row.get("problem") or "")
             cases += [(gold, answer, question) for answer in answers]
         pool = shared_pool(self.deadline, "podsgrading.math.warm")
@@ -96,6 +100,17 @@ class Math(Task):
             own_verdicts = list(itertools.islice(verdicts, len(answers)))
             grades.append(Grade(_any(own_verdicts), in_format(completion, self.mode)))
         return grades
+
+    def _answers(self, completion: str, gold: str) -> list[str]:
+        """What is compared with the gold answer; of a letter, the choice that is declared."""
+        if self.mode == "strict" and is_letter(gold):
+            choice = declared_choice(completion)
+            if choice is None:
+                return []
+            label = read_choice(choice)
+            # "Option D" is D; "d" may be another variable.
+            return [label if label and label in choice else choice]
+        return answers_to_compare(completion, self.mode)
 
 
 def _any(verdicts: list[bool | None]) -> bool | None:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from podsgrading.extract import answer_tag, declared_answer, unwrapped
+from podsgrading.math.numbers import read_number, states_number
 from podsgrading.pool import shared_pool
 from podslab.tasks.base import Grade, Row, Task, check_choice, in_format
 from podsrl.errors import InvalidInputError, MissingDependencyError, UnknownNameError
@@ -34,14 +35,17 @@ PARSED = (
     "puzzle24",
     "simple_integration",
 )
-#: Datasets whose verifiers accept what is no answer ("nan", any text), and what must hold, too.
+#: Datasets whose verifiers accept what is no answer ("nan", any text, a longer word), and what must
+#: hold, too.
 CHECKED: dict[str, Callable[[str, Mapping[str, Any]], bool]] = {
     "coin_flip": lambda text, entry: abs(Fraction(text) - Fraction(entry["answer"])) <= 1e-4,
     "complex_arithmetic": lambda text, entry: "nan" not in text.lower(),
-    "countdown": lambda text, entry: _arithmetic(text),
+    "countdown": lambda text, entry: _is_worth(text, entry["metadata"]["target"]),
+    "fraction_simplification": lambda text, entry: _states(text, entry["answer"]),
     "game_of_life_halting": lambda text, entry: (
         text.strip(" \n.'\"").lower() == str(entry["answer"]).lower()
     ),
+    "gsm_symbolic": lambda text, entry: _states(text, entry["answer"]),
     "intermediate_integration": lambda text, entry: (
         "Integral" not in text or "Integral" in entry["answer"]
     ),
@@ -49,6 +53,8 @@ CHECKED: dict[str, Callable[[str, Mapping[str, Any]], bool]] = {
     "number_sorting": lambda text, entry: "nan" not in text.lower(),
     "puzzle24": lambda text, entry: _makes_24(text, entry["metadata"]["numbers"]),
     "simple_integration": lambda text, entry: "Integral" not in text,
+    "spell_backward": lambda text, entry: text.lower() == entry["answer"].lower(),
+    "time_intervals": lambda text, entry: re.fullmatch(r"(?:[0-9:., ]|days?\b)+", text) is not None,
 }
 #: A formula without attributes, text or names from which anything else could be reached.
 _FORMULA = re.compile(
@@ -202,7 +208,9 @@ def score(dataset: str, config: str, problem: str, answer: str) -> float:
 
     try:
         verifier_score = float(_make(dataset, config, 1, 0).score_answer(answer, entry))
-        is_answer = dataset not in CHECKED or CHECKED[dataset](answer, entry)
+        if verifier_score <= _RIGHT or dataset not in CHECKED:
+            return verifier_score
+        is_answer = CHECKED[dataset](answer, entry)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return 0.0  # it is no answer of the right kind
     return verifier_score if is_answer else 0.0
@@ -231,12 +239,21 @@ def _forbid_eval(dataset: str) -> None:
 
 def _makes_24(text: str, numbers: Sequence[int]) -> bool:
     """Does it use each of the four numbers once, and is it worth 24?"""
+    used = sorted(map(int, re.findall("[0-9]+", text)))
+    return used == sorted(numbers) and _is_worth(text, 24)
+
+
+def _states(text: str, gold: str) -> bool:
+    """Does it state the gold number, and not somewhere in another sentence?"""
+    number = read_number(gold, prose=True)
+    return number is not None and states_number(number, text, prose=True)
+
+
+def _is_worth(text: str, target: int) -> bool:
+    """Is it arithmetic that makes exactly `target`? (A verifier may take what comes near.)"""
     from sympy.parsing.sympy_parser import parse_expr
 
-    used = sorted(map(int, re.findall("[0-9]+", text)))
-    if not _arithmetic(text) or used != sorted(numbers):
-        return False
-    return bool(parse_expr(text.strip()) == 24)
+    return _arithmetic(text) and bool(parse_expr(text.strip()) == target)
 
 
 def _arithmetic(text: str) -> bool:

@@ -1,13 +1,13 @@
 """SciKnowEval, chemistry L3: multiple choice, and balancing equations (arXiv 2406.09098)."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from podsgrading.equations import NotAnEquationError, balances
+from podsgrading.equations import NotAnEquationError, balances, same_text
 from podsgrading.extract import declared_answer
-from podsgrading.multiple_choice import read_choice
+from podsgrading.multiple_choice import declared_choice, read_choice
 from podslab.tasks.base import Grade, Messages, Row, Task, check_choice, in_format
 from podslab.tasks.data_files import load_from_hub, read_jsonl
 from podsrl.errors import InvalidInputError
@@ -74,7 +74,11 @@ class SciKnowEval(Task):
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """A letter (or its option's text), or an equation that balances atoms and charge."""
-        answer = declared_answer(completion)
+        choices = row.get("choices")
+        if choices:
+            answer = declared_choice(completion, _labels(choices), choices)
+        else:
+            answer = declared_answer(completion)
         is_right = False if answer is None else _is_right(answer, row)
         return Grade(is_right, in_format(completion))
 
@@ -124,20 +128,23 @@ def _row(row: Mapping[str, Any], where: str) -> Row:
     }
 
 
-def _is_right(answer: str, row: Mapping[str, Any]) -> bool | None:
+def _is_right(answer: str, row: Mapping[str, Any]) -> bool:
     """Is the answer the right option, or a balanced equation of the same reaction?"""
     gold = str(row["answer"])
     choices = row.get("choices")
     if choices:
-        labels = "ABCDEFGHIJ"[: len(choices)]
-        return read_choice(answer, labels, choices) == gold
+        return read_choice(answer, _labels(choices), choices) == gold
 
     if "".join(answer.split()) == "".join(gold.split()):
         return True
     try:
         return balances(answer, gold)
-    except NotAnEquationError:
-        return None  # the gold equation can't be read, so no other can be judged
+    except NotAnEquationError:  # the gold equation can't be read: only the same text is right
+        return same_text(answer, gold)
+
+
+def _labels(choices: Sequence[str]) -> str:
+    return "ABCDEFGHIJ"[: len(choices)]
 
 
 def _is_for_testing(row: Row) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from podslab.checks import refuse_unwritable
+from podslab.checks import listed, refuse_unwritable
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
@@ -74,6 +74,6 @@ def _refuse_other_settings(run: RunFolder, config: Mapping[str, Any]) -> None:
     if changed:
         raise InvalidInputError(
             f"the run in {run.path} has other settings, and can't be resumed with these:"
-            f" {'; '.join(changed)}. Give it those that it had (after an upgrade: the versions in"
-            " its environment.json), or delete the folder to start again"
+            f" {listed(changed)}. Give it those that it had, in its config.yaml (after an upgrade:"
+            " the versions in its environment.json), or delete the folder to start again"
         )

@@ -1,0 +1,298 @@
+"""Kinds of answers that users of other graders reported, each with answers that must stay wrong.
+
+A line of a table is a gold answer and answers to it, in a box where they have none.
+"""
+
+import pytest
+
+from podsgrading.unscorable import COUNTS
+from podslab.tasks import get_task
+from tests.support.arguable import answered, read_table
+
+ORDINALS_RIGHT = r"""
+12 :: 12^{\text{th}} // 12^{th} // 12\text{th} // 12th // 12\mathrm{th} // 12^{\rm th} //
+    12^{\textrm{th}} // 12-\text{th} // 12\textsuperscript{th} // 12ᵗʰ //
+    12^{\text{th}} \text{ term} // \text{the } 12^{\text{th}} \text{ day}
+3 :: 3^{\text{rd}}
+21 :: 21^{\mathrm{st}} // 21^\text{st}
+11 :: 11^{th}
+101 :: 101^{\text{st}}
+12^{\text{th}} :: 12
+n+1 :: (n+1)^{\text{th}}
+1/12 :: 1/12^{\text{th}}
+\text{June 20th} :: June 20
+"""
+ORDINALS_WRONG = r"""
+12 :: 13^{\text{th}} // 12^{t} // 12^{h} // 12^{2} // \frac{1}{12^{\text{th}}} // 12\text{ths} //
+    12^{\text{th}} \text{ root of } 2 // \text{one } 12^{\text{th}} // \text{at least } 12
+11 :: 11^{st}
+2 :: n^{\text{nd}} // 2^{n d} // 2^{st}
+12^{t} :: 12
+e^{th} :: e
+(n+1)^{th} :: n+1
+"""
+
+# A residue must be reduced: "9 (mod 7)" may be what the question asks about.
+MODULI_RIGHT = r"""
+2 :: 2 \pmod{7} // 2 \mod 7 // 2 (mod 7) // 2 \bmod 7 // 2 \pmod 7 // 2 \; (\text{mod } 7) //
+    2 \text{ mod } 7 // 2\ (\mathrm{mod}\ 7) // 2 modulo 7 // 2 \operatorname{mod} 7 //
+    2 \pmod{p} // x \equiv 2 \pmod{7} // x ≡ 2 (mod 7) // 3^{100} \equiv 2 \pmod 7 // 9 \mod 7 = 2
+-1 :: -1 \pmod{7}
+2, 5 :: x \equiv 2, 5 \pmod{7} // 2 \pmod 7, 5 \pmod 7
+n+1 :: n+1 \pmod{p}
+2 \pmod{7} :: 2 // 2 \mod 7 // x \equiv 2 \pmod 7
+-1 \pmod{7} :: 6 \pmod{7} // -1
+x \equiv 5 \pmod{4} :: x \equiv 1 \pmod{4}
+x \equiv 1 \pmod 4 \text{ or } x \equiv 3 \pmod 4 :: x \equiv 1, 3 \pmod 4
+"""
+MODULI_WRONG = r"""
+2 :: 3 \pmod{7} // 9 \pmod{7} // 2 \pmod{2} // 2 \pmod{0} // 2 \text{ or } 3 \pmod 7 //
+    2^{10} \pmod{7} // x \not\equiv 2 \pmod 7
+9 :: 9 \pmod{7}
+7 :: 2 \pmod{7}
+2 \pmod{7} :: 3 \pmod{7} // 2 \pmod{5} // 9 // 9 \pmod{7} // 7
+a \bmod b :: a
+\frac{\pi}{3} :: \frac{\pi}{3} \pmod{2\pi}
+x^2 :: x^2 \pmod{x-1}
+n+1 :: n+1 \pmod{n}
+x \equiv 3 \pmod{4} :: y \equiv 3 \pmod{4}
+2k+1 \pmod{n} :: 2k+1 \pmod{m} // 2k+2 \pmod{n}
+"""
+
+CLAUSES_RIGHT = r"""
+2x+1 :: 2x+1 \text{ for all } x // f(x) = 2x+1 \text{ for all real } x //
+    2x+1, \text{ where } x \in \mathbb{R} // 2x+1 \quad \forall x \in \mathbb{R}
+2 :: 2 \text{ for all } n \ge 1 // The answer is $2$ for all n
+5 :: 5 \text{ for every positive integer } n // 5, \text{ for all } x
+f(x) = \frac{1}{x} :: f(x) = \frac{1}{x} \text{ for all } x > 0
+k\pi :: k\pi, \quad k \in \mathbb{Z} // k\pi \text{ where } k \text{ is an integer}
+k\pi, k \in \mathbb{Z} :: k\pi // k\pi \text{ for any integer } k // x = k\pi \; (k \in \mathbb{Z})
+ce^{x} :: ce^{x} \text{, where } c \text{ is a constant}
+2^n-1 :: 2^n - 1 \text{ for } n \ge 1
+x+1 :: x + 1, \quad x \neq 2 // x + 1 \text{ for } x \ne 2
+f(x) = x \text{ for all } x \in \mathbb{R} :: f(x) = x // x
+(t, 2t) :: (t, 2t), t \in \mathbb{R}
+\text{true} :: \text{true for all } n
+"""
+CLAUSES_WRONG = r"""
+2x+1 :: 2x+2 \text{ for all } x
+x^2 :: x^2 \text{ where } x = 3
+9 :: x^2 \text{ where } x = 9
+2 :: 7 \text{ where } x = 2
+x<3 :: x<3 \text{ where } x > 0 // x<3, x > 0
+y = 2x :: y = 2x, x > 0
+x :: x \text{ for } x > 0, -x \text{ for } x < 0 // \text{not } x \text{ for all } x
+k\pi, k \in \mathbb{Z} :: k\pi, k \in \mathbb{R} // 2k\pi, k \in \mathbb{Z}
+5 :: 5 \text{ if } n \text{ is even} // 5 \text{ where } n \text{ is even} // 5 \text{ for some } n
+5 :: 5 \text{ for all } n, 6 \text{ otherwise}
+12 :: 12 \text{ for } x = 3
+(2, \infty) :: (2, \infty), x \in \mathbb{Z}
+\text{true} :: \text{true for some } n
+"""
+
+# These are compared as texts.
+UNREADABLE_RIGHT = r"""
+1, 2, \ldots, n :: 1,2,\dots,n // 1,2,...,n // The answer is $1, 2, \ldots, n$.
+\{x \mid x > 2\} :: \{ x | x > 2 \}
+a_1 + a_2 + \cdots + a_n :: a_1+a_2+\dots+a_{n}
+f'(x) :: f'\left(x\right)
+1/2x :: 1/2 x
+"""
+UNREADABLE_WRONG = r"""
+1, 2, \ldots, n :: 1, 3, 5, \ldots, 2n-1 // n // 5 // not 1, 2, \ldots, n
+f'(x) :: g'(x)
+\triangle ABC \sim \triangle DEF :: \triangle ABC \sim \triangle DFE
+\{x \mid x > 2\} :: \{x \mid x > 3\}
+a_1 + a_2 + \cdots + a_n :: a_1+a_2+\dots+a_{n-1}
+\vec{a} \perp \vec{b} :: \vec{a} \parallel \vec{b}
+1/2x :: \frac{x}{2}
+(1, :: (2,
+5'6'' :: 5'7''
+"""
+
+LARGE_RIGHT = r"""
+2^{1000000} :: 4^{500000}
+2006! :: 2006 \cdot 2005!
+\frac{1}{2006!} :: \frac{1}{2006 \cdot 2005 \cdot 2004!}
+\frac{1}{2^{20040}} :: 2^{-20040}
+\binom{1000000}{400000} :: \binom{1000000}{600000}
+{10000 \choose 5000} :: \binom{10000}{5000}
+10^{10^{10}} :: 10^{10000000000}
+9^{9^{9^{9}}} :: 3^{2 \cdot 9^{9^{9}}}
+(x+1)^{1000000} :: (1+x)^{1000000}
+x^{3000}-1 :: (x^{1500}-1)(x^{1500}+1)
+5^{3000} \sqrt{8} :: 2 \cdot 5^{3000} \sqrt{2}
+\sqrt[3]{2^{9000}} :: 2^{3000}
+(\sqrt{3}-\sqrt{2})^{4000} :: (5-2\sqrt{6})^{2000}
+x < 10^{100000} :: 10^{100000} > x
+"""
+LARGE_WRONG = r"""
+\frac{1}{2004!} :: \frac{1}{2006!}
+2^{1000000} :: 2^{1000001} // 2^{1000061}
+5000! - 1 :: 5000!
+\binom{10000}{5000} :: \binom{10000}{4999}
+\binom{10^7}{5 \cdot 10^6} :: \binom{10^7}{5 \cdot 10^6 - 1}
+\frac{2^{100000}-1}{3} :: \frac{2^{100000}+1}{3}
+9^{9^{9}} :: 9^{9^{9}}+1
+7^{7^{7^{7}}} :: 7^{7^{7^{8}}}
+2^{10^{100}-1} :: 2^{10^{100}+1}
+(x+1)^{1000000} :: (x-1)^{1000000}
+(x+y+z)^{200} :: (x+y-z)^{200}
+(\sqrt{-4})^{3001} :: 2^{3001}
+5^{3000} \sqrt{2} :: -5^{3000} \sqrt{2}
+\sqrt{2^{3000}-1} :: \sqrt{2^{3000}+1}
+\sum_{k=1}^{100000} 2^k :: \sum_{k=1}^{100001} 2^k
+(0, 10^{100000}) :: 0 < x < 10^{100001}
+\sqrt{2} :: 9^{9^{9^{9}}} // (10^{10})! // \gcd(9^{9^9}, 3) // i^{9^{9^{9}}} // \sqrt[9^{9^9}]{2}
+x^2 :: x^{10^{10^{10}}} // (x+1)^{10000000}
+"""
+
+WORDS_RIGHT = r"""
+\text{valid} :: The sequence is valid // It is valid. // Valid
+\text{even} :: Even // The function is even
+"""
+WORDS_WRONG = r"""
+\text{valid} :: The sequence is invalid // The sequence is not valid // validity
+\text{even} :: \text{seven} // The number is uneven
+\text{true} :: untrue
+\text{possible} :: It is impossible
+\text{rational} :: The number is irrational
+\text{finite} :: infinite
+yes :: yesterday
+no :: I know
+"""
+
+# Here completions are written out; a sign of a paragraph is a line break.
+CHOICES_RIGHT = r"""
+\text{(D)} :: \boxed{\langle H\rangle \ll \Delta E} ¶ **Answer: D** // \boxed{} ¶ Answer: D //
+    \boxed{\frac{1}{2}mv^2} ¶ The answer is (D). // \boxed{x>3} ¶ #### D //
+    \boxed{\text{the largest energy}} ¶ The correct option is D. //
+    \boxed{D}, because \boxed{x>3} // <answer>\boxed{x>3} Answer: D</answer> //
+    \boxed{x>3} ¶ The correct answer is option D
+D :: \boxed{\langle H\rangle \ll \Delta E} ¶ **Answer: D** // So $\boxed{4.2}$. ¶ Answer: (D)
+\textbf{(B)} :: \boxed{12} ¶ Final answer: B // \boxed{A^2} ¶ The best choice is (B).
+"""
+CHOICES_WRONG = r"""
+\text{(D)} :: \boxed{x>3} ¶ Answer: C // \boxed{A or D} ¶ Answer: D // \boxed{C} ¶ Answer: D //
+    \boxed{x>3} ¶ The answer is not D. // \boxed{x>3} ¶ Answer: C or D // \boxed{x>3} //
+    \boxed{A, D} ¶ Answer: D // \boxed{\text{not D}} ¶ Answer: D //
+    <answer>\boxed{x>3}</answer> Answer: D
+\text{(B)} :: Option A is wrong. Option C is wrong. \boxed{x}
+C :: \boxed{c} // \boxed{x + C}
+"""
+
+# The answer that was to stand in a box that is cut off is not known; an earlier one was given up.
+CUT_OFF_RIGHT = r"""
+12 :: \boxed{1 is what I had. The answer is 12. // in \boxed{ we write: \boxed{12} //
+    \boxed{1 was wrong. ¶ #### 12 // \boxed{\frac{24}{2} = \boxed{12}
+"""
+CUT_OFF_WRONG = r"""
+12 :: \boxed{12} wait: \boxed{1 // \boxed{12}. Checking again, \boxed{12 //
+    so \boxed{12}, \fbox{1 // The answer is 12. \boxed{\frac{ // #### 12 ¶ so \boxed{1 //
+    <answer>\boxed{12} \boxed{1</answer>
+\frac{1}{2} :: \boxed{\frac{1}{2}} no, \boxed{\frac{1}{
+"""
+
+
+def refused(table, expected):
+    """The pairs of a table that the task `math` grades otherwise, with its grade.
+
+    The deadline is long, for a busy machine: what is not decided at once is not in a minute.
+    """
+    pairs = [(gold, answer.replace(" ¶ ", "\n")) for gold, answer in read_table(table)]
+    completions = [text if declares(text) else rf"\boxed{{{text}}}" for _, text in pairs]
+    rows = [{"answer": gold} for gold, _ in pairs]
+    grades = get_task("math", deadline=60.0).grade_batch(completions, rows)
+    return [
+        (gold, text, grade.answer)
+        for (gold, text), grade in zip(pairs, grades, strict=True)
+        if grade.answer is not expected
+    ]
+
+
+def declares(text):
+    return any(sign in text for sign in ("box", "nswer", "####", "Option"))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        pytest.param(ORDINALS_RIGHT, ORDINALS_WRONG, id="ordinals"),
+        pytest.param(MODULI_RIGHT, MODULI_WRONG, id="moduli"),
+        pytest.param(CLAUSES_RIGHT, CLAUSES_WRONG, id="clauses"),
+        pytest.param(UNREADABLE_RIGHT, UNREADABLE_WRONG, id="gold answers that cannot be read"),
+        pytest.param(LARGE_RIGHT, LARGE_WRONG, id="large numbers"),
+        pytest.param(WORDS_RIGHT, WORDS_WRONG, id="words"),
+        pytest.param(CHOICES_RIGHT, CHOICES_WRONG, id="choices"),
+        pytest.param(CUT_OFF_RIGHT, CUT_OFF_WRONG, id="boxes that are cut off"),
+    ],
+)
+def test_what_was_reported_of_graders_is_right_here_and_what_looks_like_it_is_wrong(right, wrong):
+    assert refused(right, True) == []
+    assert refused(wrong, False) == []
+
+
+@pytest.mark.parametrize("name", ["math", "gsm8k"])
+def test_a_batch_with_empty_completions_has_a_score_for_each_in_order(name):
+    task = get_task(name)
+    completions = [
+        answered("7"),
+        "",
+        "no answer here",
+        r"\boxed{7}",
+        "<answer></answer>",
+        r"\boxed{",
+        " ",
+        answered("8"),
+        "",
+    ]
+    right = [True, False, False, True, False, False, False, False, False]
+    rows = [{"question": "", "answer": "7"}] * len(completions)
+    assert [grade.answer for grade in task.grade_batch(completions, rows)] == right
+
+    correctness, form, tags = task.rewards("every")
+    columns = {"answer": ["7"] * len(completions)}
+    assert correctness(completions=completions, **columns) == [float(grade) for grade in right]
+    assert form(completions=completions, **columns) == [0.1, 0, 0, 0, 0, 0, 0, 0.1, 0]
+    assert tags(completions=completions, **columns) == [0.1, 0, 0, 0, 0, 0, 0, 0.1, 0]
+
+
+def test_a_batch_that_goes_through_the_grading_processes_comes_back_in_order():
+    before = COUNTS["graded"]
+    golds = [r"\sqrt{8}", r"\sqrt{8}", "x+1", "x+1", r"\sqrt{8}", "(1,2]", "x+1"]
+    completions = [
+        r"\boxed{2\sqrt{2}}",
+        "",
+        r"\boxed{1+x}",
+        "nothing",
+        r"\boxed{3\sqrt{2}}",
+        r"1 < x \le 2",
+        r"\boxed{}",
+    ]
+    grades = get_task("math").grade_batch(completions, [{"answer": gold} for gold in golds])
+    assert [grade.answer for grade in grades] == [True, False, True, False, False, False, False]
+    assert COUNTS["graded"] - before == 3
+
+
+EMPTY = ["", " ", "\n\n", r"\boxed{}", "$$", "$ $", "****", "``", "\u200b", r"\(\)", r"$\boxed{ }$"]
+
+
+@pytest.mark.parametrize("mode", ["strict", "lenient"])
+@pytest.mark.parametrize("content", EMPTY)
+def test_an_empty_answer_earns_nothing_not_even_for_its_form(content, mode):
+    task = get_task("math", mode=mode)
+    for text in (
+        f"<think></think><answer>{content}</answer>",
+        f"<think>\nfour words of thought\n</think>\n<answer>{content}</answer>",
+    ):
+        assert task.grade(text, {"answer": "7"}) == (False, False)
+        for form in ("wrong", "every"):
+            earned = [reward(completions=[text], answer=["7"]) for reward in task.rewards(form)]
+            assert earned == [[0.0], [0.0], [0.0]]
+
+
+@pytest.mark.parametrize("content", ["0", "x", "no", r"\emptyset", r"\boxed{0}", "-", r"\text{a}"])
+def test_a_wrong_answer_earns_its_form_however_short_it_is(content):
+    text = f"<think></think><answer>{content}</answer>"
+    earned = [reward(completions=[text], answer=["7"]) for reward in get_task("math").rewards()]
+    assert earned == [[0.0], [0.1], [0.1]]

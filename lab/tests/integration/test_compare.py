@@ -259,10 +259,10 @@ def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
     open_comparison(parse_comparison(config, "x"))
     parts = [started(path, log, "--shard", f"{i}/2") for i in (1, 2)]
     assert [part.wait() for part in parts] == [0, 0], log.read_text()
+
     runs = find_runs(folder)
-    assert [str(run.path.relative_to(folder)) for run in runs] == [
-        "grpo/seed-0", "grpo/seed-1", "pods/seed-0", "pods/seed-1"
-    ]  # fmt: skip
+    names = [str(run.path.relative_to(folder)) for run in runs]
+    assert names == ["grpo/seed-0", "grpo/seed-1", "pods/seed-0", "pods/seed-1"]
     assert all(run.finished() and "resumed" not in run.environment() for run in runs)
     before = contents(folder)
     assert main(["compare", "--config", path]) == 0

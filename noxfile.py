@@ -110,7 +110,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def evidence(session: nox.Session) -> None:
-    """What is measured on small models anew: the variances, and the paper's experiments: an hour."""
+    """The variances and the paper's experiments, measured on small models: about an hour."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     here(session, "-m", "benchmarks.evidence.variances")
     here(session, "-m", "benchmarks.evidence.foreseen")

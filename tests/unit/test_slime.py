@@ -103,11 +103,12 @@ def test_rewards_become_the_advantages_within_each_group(baseline, scale, estima
 
 def test_without_normalisation_rewards_are_left_as_they_are():
     for changed in ({"rewards_normalization": False}, {"advantage_estimator": "ppo"}):
-        data, args = groups(), arguments({"m": M}, **changed)
+        data = groups()
+        args = arguments({"m": M}, **changed)
         select_rollouts(args, data)
         samples = flat(data)
-        raw, processed = post_process_rewards(args, flat)
-        assert processed == raw == [sample.reward for sample in flat]
+        raw, processed = post_process_rewards(args, samples)
+        assert processed == raw == [sample.reward for sample in samples]
 
 
 def test_reinforce_plus_plus_baseline_is_centred_but_not_scaled():

@@ -70,8 +70,8 @@ def comparisons() -> list[dict[str, Any]]:
 
     found = []
     for names, seeds in seeds_of_arms.items():
-        arms = {arm: settings_of_arm[arm] for arm in names}
-        found.append({**shared, "seeds": seeds, "arms": arms})
+        settings = {arm: settings_of_arm[arm] for arm in names}
+        found.append({**shared, "seeds": seeds, "arms": settings})
     return found
 
 

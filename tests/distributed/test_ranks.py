@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("trl")
 
-import pyarrow.parquet as pq
 import torch
 import worker
 import yaml
@@ -18,7 +17,6 @@ from accelerate.commands.config.config_args import load_config_from_file
 
 from podslab.evaluation.records import evaluations
 from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.trl.exchange import share_of_places
 from support.torchrun import torchrun
 
 LAUNCH = Path(__file__).parents[2] / "lab" / "src" / "podslab" / "configs" / "launch"
@@ -194,8 +192,7 @@ def test_agents_on_two_ranks_are_selected_and_trained_as_on_one(on_ranks, scenar
 @pytest.mark.slow
 def test_the_kept_set_on_two_ranks_is_the_brute_force_choice(on_ranks):
     for step in (1, 2, 3):
-        path = on_ranks(2) / "plain" / "rollouts" / f"step_{step:06d}.parquet"
-        table = pq.read_table(path).to_pandas()
+        table = RunFolder(on_ranks(2) / "plain").rollouts(step).to_pandas()
         assert len(table) == 21
         for _, group in table.groupby("group"):
             assert group["prompt"].nunique() == 1
@@ -312,15 +309,6 @@ def test_fsdp2_on_two_ranks_trains_like_one_process_and_pods_train_on_them_is_on
     assert table is not None
     assert table.num_rows == 30
     assert run.finished() is not None
-
-
-def test_shares_cover_all_rows_once_and_are_equal():
-    for total, world in itertools.product(range(1, 40), range(1, 9)):
-        shares = [share_of_places(total, rank, world) for rank in range(world)]
-        rows = [row for share in shares for row in share]
-        assert rows[:total] == list(range(total))
-        assert len({len(share) for share in shares}) == 1
-        assert len(rows) - total < world
 
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp2", "zero2", "zero3"])

@@ -26,6 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from podsrl import cli
 from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
+from podsrl.trl.exchange import share_of
 from support.agent_scenarios import SCENARIOS
 from support.agents import agent_trainer
 
@@ -40,6 +41,7 @@ def loose(rewards_P_N: np.ndarray, m: int, seed: Any) -> np.ndarray:
 
 
 RANK = int(os.environ.get("RANK", 0))
+WORLD = int(os.environ.get("WORLD_SIZE", 1))
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func
 
 
@@ -48,12 +50,12 @@ def rollout_function(tokenizer: Any) -> Any:
     vocabulary = [i for i in range(6, 60) if i != tokenizer.eos_token_id]
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        first, n = RANK * len(prompts), trainer.args.num_rollouts
+        n = trainer.args.num_rollouts
         prompts_of_all = trainer.args.generation_batch_size // trainer.args.num_generations
-        last = prompts_of_all * n - 1  # the last rank's share is padded
+        share = share_of(prompts_of_all * n, RANK, WORLD)
         completions = []
         for i, prompt in enumerate(prompts):
-            place = min(first + i, last) % n
+            place = share[min(i, len(share) - 1)] % n  # a share may be padded with its last one
             rng = draw(trainer.state.global_step, prompt[-1]["content"], place)
             length = 1 + int(40 * rng.random() ** 4)
             completions.append([*rng.choices(vocabulary, k=length), tokenizer.eos_token_id])
@@ -108,13 +110,12 @@ def allow_fsdp() -> None:
 
 def agents(scenario: str, out: Path, n: int, **fields: Any) -> None:
     """An agent's run: the model is told what to say by the place in the global batch."""
-    world = int(os.environ.get("WORLD_SIZE", 1))
-    share = -(-n * 3 // world)  # of 3 groups; the last rank's is padded
+    first = share_of(3 * n, RANK, WORLD).start  # of 3 groups
     told = SCENARIOS[scenario]
     trainer = agent_trainer(
         n,
         out,
-        lambda read, row: told["reply"](read, row + RANK * share),
+        lambda read, row: told["reply"](read, row + first),
         kind=RecordingTrainer,
         **{name: value for name, value in told.items() if name != "reply"},
         **fields,

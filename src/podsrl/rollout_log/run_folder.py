@@ -108,6 +108,10 @@ class Part(NamedTuple):
         return found and cls(int(found[1]), int(found[2]), int(found[3] or 1) - 1)
 
 
+#: The part of a process that is alone, and generates once for a step.
+WHOLE = Part()
+
+
 class RunFolder:
     """The files of one run. Writing creates the folder; reading never changes it."""
 
@@ -245,7 +249,7 @@ class RunFolder:
         return False
 
     def write_rollouts(
-        self, step: int, columns: Mapping[str, Sequence[Any]], part: Part = Part()
+        self, step: int, columns: Mapping[str, Sequence[Any]], part: Part = WHOLE
     ) -> None:
         """Write rollouts that were generated for an optimiser step, one row each.
 

@@ -21,8 +21,13 @@ GENERATED = (
     "images",
     "tool_images",
 )
-#: The columns whose value is a list with a number for each token.
-OF_EACH_TOKEN = frozenset({"prompt_ids", "completion_ids", "tool_mask", "logps"})
+#: The columns whose value is a list with a number for each token, and what kind of number.
+OF_EACH_TOKEN: dict[str, type[np.number]] = {
+    "prompt_ids": np.int32,
+    "completion_ids": np.int32,
+    "tool_mask": np.int32,
+    "logps": np.float32,
+}
 EXTRA = "extra/"  # before the names of columns that reward functions gave to `log_extra`
 
 

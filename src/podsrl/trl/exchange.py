@@ -330,27 +330,31 @@ def _packed(value_of: Mapping[str, Mapping[int, Any]], places: Sequence[int]) ->
     packed = {}
     for name, of_place in value_of.items():
         values = [of_place[place] for place in places]
-        packed[name] = list(map(_as_array, values)) if name in OF_EACH_TOKEN else values
+        if (kind := OF_EACH_TOKEN.get(name)) is not None:
+            values = [_as_array(of_rollout, kind) for of_rollout in values]
+        packed[name] = values
     return pickle.dumps(packed, protocol=5)
 
 
 def _unpacked(data: bytes) -> dict[str, list[Any]]:
     """What `_packed` was given, a list for each column."""
     columns = pickle.loads(data)  # of another process of this very run
-    for name in OF_EACH_TOKEN & columns.keys():
+    for name in OF_EACH_TOKEN.keys() & columns.keys():
         columns[name] = [None if values is None else values.tolist() for values in columns[name]]
     return columns
 
 
-def _as_array(values: Any) -> np.ndarray | None:
-    """Token ids, masks or log-probs in 4 bytes each: as precise as the tensors TRL makes of them.
+def _as_array(values: Any, kind: type[np.number]) -> np.ndarray | None:
+    """Numbers of tokens in 4 bytes each: as precise as the tensors that TRL makes of them.
 
     A log-prob of None, which vLLM gives for NaN, becomes NaN.
     """
     if values is None:
         return None
-    array = np.asarray(values)
-    return array.astype(np.int32 if array.dtype.kind in "iub" else np.float32)
+    try:
+        return np.fromiter(values, kind, len(values))  # in half the time of the other
+    except TypeError:
+        return np.array(values, dtype=kind)
 
 
 def _unmovable(columns: Columns, every: int) -> str:

@@ -281,9 +281,9 @@ def table(size: Size, measured: list[Measured]) -> str:
         f" {measured[0].rows_moved} rows move;"
         f" {measured[0].on_the_wire / 1e6:.1f} MB over the loopback device in all",
         "",
-        f"| process | {' | '.join(f'{phase}, s' for phase in PHASES)} | processor, s | numbers, MB | moved, MB"
-        " | memory, MB |",
-        "|---" * (len(PHASES) + 4) + "|",
+        f"| process | {' | '.join(f'{phase}, s' for phase in PHASES)} | processor, s"
+        " | numbers, MB | moved, MB | memory, MB |",
+        "|---" * (len(PHASES) + 5) + "|",
     ]
     for process, of in enumerate(measured):
         seconds = " | ".join(f"{of.seconds[phase]:.3f}" for phase in PHASES)

@@ -257,25 +257,8 @@ class RunFolder:
         "rewards/<function>" per reward function; None or NaN is no value. Without a part they are
         all of the step.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        columns = {"step": [step] * len(columns["group"]), **columns}
-        types = dict(ROLLOUT_COLUMNS)
-        for name in columns:
-            if name in OPTIONAL_COLUMNS:
-                types[name] = OPTIONAL_COLUMNS[name]
-            elif name.startswith(REWARD_PREFIX):
-                types[name] = ("float64", "")
-
-        arrays = {
-            name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
-            for name, (kind, _) in types.items()
-        }
-        buffer = io.BytesIO()
-        # Only prompts repeat; dictionaries of the other columns cost time and space.
-        pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
-        files.write_whole(self.rollout_folder(step) / part.file_name, buffer.getvalue())
+        data = as_parquet(step, columns)
+        files.write_whole(self.rollout_folder(step) / part.file_name, data)
 
     def rollout_steps(self) -> list[int]:
         """The steps of which rollouts were written, ascending."""
@@ -364,6 +347,29 @@ class RunFolder:
     def rollout_folder(self, step: int) -> Path:
         """Where the rollouts of a step are."""
         return self.path / "rollouts" / f"step_{step:06d}"
+
+
+def as_parquet(step: int, columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """The rollouts of a step as a parquet file, from what `RunFolder.write_rollouts` takes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"step": [step] * len(columns["group"]), **columns}
+    types = dict(ROLLOUT_COLUMNS)
+    for name in columns:
+        if name in OPTIONAL_COLUMNS:
+            types[name] = OPTIONAL_COLUMNS[name]
+        elif name.startswith(REWARD_PREFIX):
+            types[name] = ("float64", "")
+
+    arrays = {
+        name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
+        for name, (kind, _) in types.items()
+    }
+    buffer = io.BytesIO()
+    # Only prompts repeat; dictionaries of the other columns cost time and space.
+    pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
+    return buffer.getvalue()
 
 
 def find_runs(folder: str | Path) -> list[RunFolder]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from podsrl.errors import RecordError, needed
 from podsrl.rollout_log import files
-from podsrl.rollout_log.run_folder import Part, RunFolder
+from podsrl.rollout_log.run_folder import ROLLOUT_COLUMNS, Part, RunFolder, as_parquet
 
 RolloutColumns = Mapping[str, Sequence[Any]]
 
@@ -85,8 +85,11 @@ class RolloutLog:
         world: int = 1,
         logged: LoggedSteps | None = None,
     ) -> None:
-        with needed("rollouts"):  # here, and not in the thread
-            import pyarrow.parquet  # noqa: F401
+        with needed("rollouts"):
+            # Here and not in the thread: when it first writes, Arrow reads environment variables,
+            # and a process ends by a segmentation fault if another thread, in which torch and
+            # accelerate do so in a first step, sets some at this moment.
+            as_parquet(0, dict.fromkeys(ROLLOUT_COLUMNS, ()))
 
         self.run = run
         self.max_rows = max_rows

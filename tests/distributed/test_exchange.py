@@ -72,12 +72,12 @@ def test_no_plan_moves_fewer_rows():
                 continue
             moves = plan_moves(kept)
             after = list(kept)
-            for source, target, count in moves:
-                after[source] -= count
-                after[target] += count
-                assert count > 0
+            for source, target, number in moves:
+                after[source] -= number
+                after[target] += number
+                assert number > 0
             assert set(after) == {sum(kept) // world}
-            assert sum(move.count for move in moves) == fewest_moves(kept), kept
+            assert sum(move.number for move in moves) == fewest_moves(kept), kept
             assert len({(source, target) for source, target, _ in moves}) == len(moves)
 
 
@@ -87,7 +87,7 @@ def test_a_plan_of_many_processes_moves_what_is_above_the_mean():
         kept = rng.integers(0, 20, world)
         kept[0] += -kept.sum() % world
         surplus = int((kept - kept.mean()).clip(min=0).sum())
-        assert sum(move.count for move in plan_moves(kept.tolist())) == surplus
+        assert sum(move.number for move in plan_moves(kept.tolist())) == surplus
 
 
 def test_kept_rows_stay_where_they_were_generated_and_the_last_ones_of_a_process_move():

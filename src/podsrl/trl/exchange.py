@@ -86,7 +86,7 @@ class Move(NamedTuple):
 
     source: int
     target: int
-    count: int
+    number: int
 
 
 def plan_moves(kept_by_process: Sequence[int]) -> list[Move]:
@@ -101,7 +101,7 @@ def plan_moves(kept_by_process: Sequence[int]) -> list[Move]:
             multiple of the number of processes, as TRL's batch is.
 
     >>> plan_moves([5, 1, 3])
-    [Move(source=0, target=1, count=2)]
+    [Move(source=0, target=1, number=2)]
     """
     equal, rest = divmod(sum(kept_by_process), len(kept_by_process))
     assert rest == 0, f"{kept_by_process} can't be made equal"
@@ -113,10 +113,10 @@ def plan_moves(kept_by_process: Sequence[int]) -> list[Move]:
         surplus = -few
         while surplus > 0:
             target = needy[0]
-            count = min(surplus, missing[target])
-            moves.append(Move(source, target, count))
-            surplus -= count
-            missing[target] -= count
+            number = min(surplus, missing[target])
+            moves.append(Move(source, target, number))
+            surplus -= number
+            missing[target] -= number
             if missing[target] == 0:
                 needy.pop(0)
     return moves
@@ -158,9 +158,9 @@ def rows_of(kept_P_N: np.ndarray, world: int) -> Rows:
         by_process.append(kept[first:end].tolist())
 
     moved = []
-    for source, target, count in plan_moves([len(places) for places in by_process]):
-        places = by_process[source][-count:]
-        del by_process[source][-count:]
+    for source, target, number in plan_moves([len(places) for places in by_process]):
+        places = by_process[source][-number:]
+        del by_process[source][-number:]
         moved.append(Moved(source, target, places))
     for _, target, places in moved:
         by_process[target].extend(places)
@@ -320,9 +320,9 @@ class Exchange:
         dist.all_to_all_single(got, sent, sizes_got, sizes)
         self.bytes_moved += sum(sizes)
 
-        data = memoryview(got.cpu().numpy())
+        data = got.cpu().numpy().tobytes()
         ends = np.cumsum(sizes_got).tolist()
-        return [bytes(data[end - size : end]) for end, size in zip(ends, sizes_got, strict=True)]
+        return [data[end - size : end] for end, size in zip(ends, sizes_got, strict=True)]
 
 
 def _packed(value_of: Mapping[str, Mapping[int, Any]], places: Sequence[int]) -> bytes:

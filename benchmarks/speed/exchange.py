@@ -17,7 +17,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -292,13 +292,13 @@ def table(size: Size, measured: list[Measured]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Measure one size, and print it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.exchange")
     for name, value in asdict(Size()).items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
-    options = vars(parser.parse_args())
+    options = vars(parser.parse_args(argv))
     as_json = options.pop("json")
     size = Size(**options)
     measured = measure(size)

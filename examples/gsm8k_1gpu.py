@@ -12,7 +12,7 @@ memory             not measured. Weights take 6.2 GB twice: for training, and fo
                    during the update. If it does not fit: MODEL = "Qwen/Qwen2.5-1.5B-Instruct".
 GRPO               "num_rollouts": 16. All else stays.
 
-The first step says: selected 16 of 64 in 1 groups; the update sees 16 rows.
+The first step says: method pods: selected 16 of 64 in 1 groups; the update sees 16 rows.
 """
 
 import re

@@ -19,7 +19,7 @@
 #
 # The first step must say, somewhere in the log:
 #
-#   pods_sync: selected 16 of 64 in 32 groups; the update sees 512 rows
+#   pods_sync: method pods: selected 16 of 64 in 32 groups; the update sees 512 rows
 #
 # Anything after the script's name is passed on, last one wins. GRPO with as many rows is
 #   ... trainer.v1.trainer_mode=sync actor_rollout_ref.rollout.n=16

@@ -22,6 +22,10 @@ def as_array(values: Any) -> Array:
 
 def as_rewards(values: Any) -> npt.NDArray[np.float64]:
     """Rewards as float64, shape (..., n), or an `InvalidInputError`; None in a list is NaN."""
+    if sizes := _sizes_of_uneven_groups(values):
+        raise InvalidInputError(
+            f"groups must have one length, and these have {sizes}: pad the shorter ones with None"
+        )
     try:
         rewards = as_array(values)
         if rewards.dtype == object:  # None in lists
@@ -46,6 +50,14 @@ def like(source: Any, result: Array) -> Any:
     both_float = source.is_floating_point() and result.dtype.kind == "f"
     torch = sys.modules["torch"]
     return torch.as_tensor(result, dtype=source.dtype if both_float else None, device=source.device)
+
+
+def _sizes_of_uneven_groups(values: Any) -> str:
+    """The sizes of the groups of a list, such as "2 and 3"; "" where they are all the same."""
+    if not isinstance(values, (list, tuple)):
+        return ""
+    sizes = sorted({len(group) for group in values if isinstance(group, (list, tuple))})
+    return " and ".join(map(str, sizes)) if len(sizes) > 1 else ""
 
 
 def _is_tensor(values: Any) -> bool:

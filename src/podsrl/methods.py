@@ -218,6 +218,15 @@ def complete_settings(
     )
 
 
+def method_of(selection: Selection) -> str:
+    """The name of the method that a selection is, for logs; "custom" if it is none's.
+
+    >>> method_of(Selection(32, 8))
+    'pods'
+    """
+    return _name_of(selection.num_rollouts, selection.num_kept, selection.rule, selection.baseline)
+
+
 def selection_from_options(
     options: Mapping[str, Any], num_rollouts: int, *, where: str, n_name: str
 ) -> Selection:

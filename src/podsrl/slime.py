@@ -15,7 +15,7 @@ import numpy as np
 
 from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.methods import selection_from_options
+from podsrl.methods import method_of, selection_from_options
 from podsrl.selection import Selection
 
 logger = logging.getLogger(__name__)
@@ -160,8 +160,8 @@ def _tell(
     scored = [reward for reward in of_all if not math.isnan(reward)]
     mean = np.mean(scored) if scored else math.nan
     logger.info(
-        f"selected {selection.in_words} in {len(kept)} groups; the update sees"
-        f" {sum(map(len, kept))} rows; mean reward of all {len(of_all)}: {mean:.4f}"
+        f"method {method_of(selection)}: selected {selection.in_words} in {len(kept)} groups; the"
+        f" update sees {sum(map(len, kept))} rows; mean reward of all {len(of_all)}: {mean:.4f}"
     )
 
 

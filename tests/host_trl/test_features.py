@@ -151,6 +151,9 @@ def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
         ({"advantage_baseline": "mean"}, "advantage_baseline='mean'; allowed: kept, group"),
         ({"advantage_baseline": "group", "scale_rewards": "batch"}, "advantage_baseline='group'"),
         ({"rollout_log_max_rows": 0}, "rollout_log_max_rows"),
+        ({"rollout_log_max_rows": True}, "rollout_log_max_rows must be an integer"),
+        ({"rollout_log": "no"}, "rollout_log must be True or False; got .no."),
+        ({"skip_zero_advantage": "yes"}, "skip_zero_advantage must be True or False; got .yes."),
     ],
 )
 def test_a_wrong_config_says_what_was_given_and_what_is_allowed(tmp_path, fields, says):

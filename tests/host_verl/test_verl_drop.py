@@ -157,7 +157,9 @@ def test_verl_pads_only_what_short_groups_lack(make_trainer, put, caplog):
         batch = make_trainer(*SYNC)._balance_batch(put(rewards), metrics := {})
     assert len(batch) == PROMPTS * M
     assert metrics["pods/padding_rows"] == M - 1
-    assert announced(caplog) == ["pods_sync: selected 4 of 8 in 4 groups; the update sees 13 rows"]
+    assert announced(caplog) == [
+        "pods_sync: method pods: selected 4 of 8 in 4 groups; the update sees 13 rows"
+    ]
 
 
 def test_the_first_step_is_announced_once(make_trainer, put, caplog):
@@ -165,7 +167,7 @@ def test_the_first_step_is_announced_once(make_trainer, put, caplog):
     with caplog.at_level("INFO", logger="podsrl"):
         for seed in range(2):
             trainer._balance_batch(put(random_rewards(seed)), {})
-    expected = "pods_sync: selected 4 of 8 in 4 groups; the update sees 16 rows"
+    expected = "pods_sync: method pods: selected 4 of 8 in 4 groups; the update sees 16 rows"
     assert announced(caplog) == [expected]
 
 

@@ -154,7 +154,7 @@ def test_across_the_batch_the_update_sees_a_row_per_prompt_where_they_differ_mos
         assert kept.sum() == run.PROMPTS
         assert deviations(scores, kept) == pytest.approx(deviations(scores, best), abs=1e-6)
         assert deviations(scores, best) > 0
-    said = "pods_sync: selected 1 of 8 on average in 4 groups; the update sees 4 rows"
+    said = "method custom: selected 1 of 8 on average in 4 groups; the update sees 4 rows"
     assert across.log.count(said) == 1
 
 
@@ -170,7 +170,7 @@ def test_dropped_rows_leave_the_queue_at_once_and_the_others_after_the_step(half
 
 
 def test_the_first_step_says_what_the_update_sees(half):
-    said = "pods_sync: selected 4 of 8 in 4 groups; the update sees 16 rows"
+    said = "pods_sync: method pods: selected 4 of 8 in 4 groups; the update sees 16 rows"
     assert half.log.count(said) == 1
 
 
@@ -215,7 +215,10 @@ def test_the_update_moves_the_weights_and_differently_with_half_of_the_rollouts(
 
 def test_the_colocated_asynchronous_mode_trains_the_kept_rows_only(colocate):
     assert passes(colocate.rows) == {(*stage, ROWS): run.STEPS for stage in EACH_STEP}
-    assert "pods_colocate_async: selected 4 of 8 in 4 groups; the update sees 16" in colocate.log
+    assert (
+        "pods_colocate_async: method pods: selected 4 of 8 in 4 groups; the update sees 16"
+        in colocate.log
+    )
     for rollouts in colocate.rollouts:
         assert sum(row["kept"] for row in rollouts) == ROWS
 
@@ -297,5 +300,5 @@ def test_in_the_separate_mode_each_update_sees_kept_rows_of_complete_groups(sepa
         assert metrics["pods/kept_reward"] == pytest.approx(np.mean(kept))
         scores = [row["score"] for row in rollouts]
         assert metrics["critic/score/mean"] == pytest.approx(np.mean(scores))
-    said = "pods_separate_async: selected 4 of 8 in 2 groups; the update sees 8 rows"
+    said = "pods_separate_async: method pods: selected 4 of 8 in 2 groups; the update sees 8 rows"
     assert separate.log.count(said) == 1

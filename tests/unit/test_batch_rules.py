@@ -6,6 +6,9 @@ import torch
 
 import podsrl
 from podsrl.errors import InvalidInputError
+from podsrl.rules.allocation import allocate_rows
+from podsrl.rules.batch_rules import contrast_of_best_sets
+from podsrl.rules.ordering import sort_groups
 
 SHAPES = [(1, 6), (1, 9), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2), (2, 5)]
 
@@ -142,9 +145,6 @@ def test_the_kind_of_array_is_kept_and_all_agree():
 @pytest.mark.parametrize("values", [2, 5, 1000])
 def test_large_batches_reach_the_bound_that_prices_give(values, count):
     # for any price c: sum of worths <= sum over groups of max_j(worth(j) - c j) + c rows
-    from podsrl.rules.batch_rules import allocate_rows, contrast_of_best_sets
-    from podsrl.rules.ordering import sort_groups
-
     rng = np.random.default_rng(values)
     rewards = np.floor(rng.random((256, 32)) ** rng.uniform(0.2, 5, (256, 1)) * values)
     worth = contrast_of_best_sets(sort_groups(rewards, None))
@@ -157,6 +157,105 @@ def test_large_batches_reach_the_bound_that_prices_give(values, count):
     assert reached <= bound + 1e-9
     # at most one pair of rows is lost to whole numbers
     assert reached >= bound - 0.5
+
+
+# ---- how rows are shared out ---------------------------------------------------------------------
+
+REWARDS = {
+    "binary": lambda rng, shape: (rng.random(shape) < rng.random((shape[0], 1))).astype(float),
+    "continuous": lambda rng, shape: rng.normal(size=shape),
+    "heavy tails": lambda rng, shape: rng.exponential(size=shape) ** 4,
+    "four values": lambda rng, shape: rng.integers(0, 4, shape) / 3,
+    "three widths": lambda rng, shape: (
+        rng.integers(0, 2, shape) * rng.choice([0.0, 0.2, 1.0], (shape[0], 1))
+    ),
+    "two parts": lambda rng, shape: rng.integers(0, 2, shape) + 0.2 * rng.integers(0, 2, shape),
+    "partly scored": lambda rng, shape: np.where(
+        rng.random(shape) < 0.3, np.nan, rng.integers(0, 2, shape) * 1.0
+    ),
+    "all groups alike": lambda rng, shape: np.tile(
+        (rng.random(shape[1]) < 0.5).astype(float), (shape[0], 1)
+    ),
+    "without contrast": lambda rng, shape: np.tile(rng.normal(size=(shape[0], 1)), (1, shape[1])),
+}
+
+
+def best_sum(worth_P_J, rows):
+    """The largest sum of worths, by dynamic programming over groups, row by row."""
+    best = np.full(rows + 1, -np.inf)
+    best[0] = 0.0
+    for worth_J in worth_P_J:
+        longer = np.full(rows + 1, -np.inf)
+        for j, worth in enumerate(worth_J[: rows + 1]):
+            longer[j:] = np.maximum(longer[j:], best[: rows + 1 - j] + worth)
+        best = longer
+    return best[rows]
+
+
+def sum_of(worth_P_J, share_P):
+    return worth_P_J[np.arange(len(share_P)), share_P].sum()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", REWARDS)
+def test_shares_reach_the_sum_of_dynamic_programming(kind):
+    rng = np.random.default_rng(len(kind))
+    for _ in range(1200):  # more than 10,000 batches of all kinds
+        shape = (int(rng.integers(1, 17)), int(rng.integers(2, 13)))
+        rewards = REWARDS[kind](rng, shape)
+        rows = int(rng.integers(0, (~np.isnan(rewards)).sum() + 1))
+        worth = contrast_of_best_sets(sort_groups(rewards, None))
+        shares = allocate_rows(worth, rows)
+        assert shares.sum() == rows
+        assert sum_of(worth, shares) == pytest.approx(best_sum(worth, rows), abs=1e-11)
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_shares_are_the_best_for_any_worths_at_all(rounded):
+    # Worths that rise and fall, so that hardly any share is best at a price, and many must change.
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        groups, n = int(rng.integers(1, 12)), int(rng.integers(1, 9))
+        worth = rng.normal(size=(groups, n + 1))
+        worth = worth.round() if rounded else worth
+        rows = int(rng.integers(0, groups * n + 1))
+        shares = allocate_rows(worth, rows)
+        assert shares.sum() == rows
+        assert sum_of(worth, shares) == pytest.approx(best_sum(worth, rows), abs=1e-9)
+
+
+def test_shares_are_the_best_where_very_many_changes_lose_almost_nothing():
+    # Each group is worth its rows, less a little for all shares but 0, 13 and 16. 16s and 13s do
+    # not add up to what is missing but in odd combinations, and every change is nearly free.
+    rng = np.random.default_rng(1)
+    worth = np.arange(17.0) - 1e-6 * rng.random((200, 17))
+    worth[:, [0, 13, 16]] = [0.0, 13.0, 16.0]
+    for rows in (1, 10, 1601, 1607, 3199):
+        shares = allocate_rows(worth, rows)
+        assert shares.sum() == rows
+        assert sum_of(worth, shares) == pytest.approx(best_sum(worth, rows), abs=1e-11)
+
+
+def test_a_batch_of_60000_prompts_needs_no_more_than_a_few_times_its_own_memory():
+    import tracemalloc
+
+    rewards = np.random.default_rng(0).integers(0, 2, (60_000, 16)).astype(float)
+    tracemalloc.start()
+    kept = podsrl.downsample_batch(rewards, 4 * 60_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept.sum() == 240_000
+    assert peak < 20 * rewards.nbytes
+
+
+def test_a_residue_of_rounding_is_no_contrast():
+    # .1 + .2 is .3 and a bit: no reason to keep that prompt's rows, nor to keep them first.
+    residue, equal, real = [0.1 + 0.2, 0.3], [0.3, 0.3], [0.0, 1.0]
+    for groups in ([equal, residue], [residue, equal]):
+        assert [sum(kept) for kept in podsrl.downsample_batch(groups, 2)] == [1, 1]  # evenly
+    assert podsrl.downsample_batch([residue, real], 2) == [[False, False], [True, True]]
+    tiny = [1e-300, 2e-300]  # small, and no residue
+    assert podsrl.downsample_batch([[0.0, 0.0], tiny], 2) == [[False, False], [True, True]]
 
 
 @pytest.mark.parametrize(

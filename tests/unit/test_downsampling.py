@@ -213,7 +213,8 @@ def test_equal_variances_prefer_as_many_high_as_low():
         ("1.0", 1, "must be a numpy array"),
         (np.zeros((3, 0)), 1, r"shape \(\.\.\., n\)"),
         (["a", "b"], 1, "real numbers"),
-        ([[1.0, 2.0], [1.0]], 1, "groups of one length"),
+        ([[1.0, 2.0], [1.0]], 1, "these have 1 and 2: pad the shorter ones with None"),
+        ([0.0, 1.0], True, "m must be an integer; got True"),
         (np.array([1 + 2j]), 1, "real numbers"),
     ],
 )

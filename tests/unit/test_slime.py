@@ -177,7 +177,8 @@ def test_the_log_says_what_the_update_sees_and_the_reward_of_all(caplog):
     with caplog.at_level("INFO", logger="podsrl.slime"):
         select_rollouts(arguments({"m": M}), data)
     assert caplog.messages == [
-        f"selected 4 of 8 in 3 groups; the update sees 12 rows; mean reward of all 24: {mean:.4f}"
+        "method pods: selected 4 of 8 in 3 groups; the update sees 12 rows;"
+        f" mean reward of all 24: {mean:.4f}"
     ]
 
 
@@ -287,7 +288,10 @@ def test_with_a_mean_of_one_row_prompts_with_contrast_get_two(caplog):
     args = arguments({"m": 1, **ACROSS}, rollout_batch_size=2, global_batch_size=2)
     with caplog.at_level("INFO", logger="podsrl.slime"):
         select_rollouts(args, data)
-    assert "selected 1 of 8 on average in 2 groups; the update sees 2 rows" in caplog.text
+    assert (
+        "method custom: selected 1 of 8 on average in 2 groups; the update sees 2 rows"
+        in caplog.text
+    )
     assert [len(group) for group in data] == [0, 2]
     assert sorted(post_process_rewards(args, data[1])[0]) == [0.0, 1.0]
     with pytest.raises(InvalidInputError, match=r"2 kept rows .* m = 1\), .* 2 for one step"):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -306,3 +307,27 @@ def test_a_dry_run_prints_every_arm_and_makes_nothing(comparison, tmp_path, caps
     (tmp_path / "runs" / "config.yaml").touch()  # of `pods train`
     assert main(["compare", "--config", path, "--dry-run"]) == 2
     assert "holds files that are no comparison's" in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_how_arms_differ_from_each_other_and_from_their_methods(
+    comparison, tmp_path, capsys
+):
+    arms = {"grpo": {}, "pods": {}, "max_contrast": {"advantage_baseline": "kept"}}
+    base = {"skip_zero_advantage": False, "learning_rate": 2e-4}
+    path = write(tmp_path / "c.yaml", comparison(base, arms=arms))
+    assert main(["compare", "--config", path, "--dry-run"]) == 0
+
+    printed = capsys.readouterr().out
+    _, table = printed.split("Fields in which arms differ:\n")
+    rows = [line.split() for line in table.splitlines()]
+    assert rows[0] == ["field", "grpo", "pods", "max_contrast"]
+    of_field = {row[0]: row[1:] for row in rows[1:] if row}
+    assert of_field["method"] == ["grpo", "pods", "max_contrast"]
+    assert of_field["downsampling_rule"][1:] == ["max_variance", "max_contrast"]
+    assert "learning_rate" not in of_field  # all have the same
+    assert "output_dir" not in of_field  # which every run has for itself
+
+    departed = dict(re.findall(r"^(\w+) differs from its method: (.*)$", printed, re.MULTILINE))
+    assert departed["pods"].endswith("skip_zero_advantage is off (on in pods)")
+    assert departed["max_contrast"] == "advantage_baseline is 'kept' ('group' in max_contrast)"
+    assert "grpo" not in departed

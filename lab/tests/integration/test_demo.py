@@ -46,8 +46,10 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 # ---- what is shipped -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "n", "m"), [("tiny", 64, 16), ("smollm2", 32, 8)])
-def test_the_arms_are_the_papers_and_one_more_with_equally_many_rows(name, n, m, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "n", "m", "prompts"), [("tiny", 64, 16, 1), ("smollm2", 32, 8, 2)]
+)
+def test_the_arms_are_the_papers_and_one_more_with_equally_many_rows(name, n, m, prompts, tmp_path):
     config = {**read_config(demo.DEMOS[name].config), "output_dir": str(tmp_path / "demo")}
     spec = parse_comparison(config, "demo")
     assert spec.unit == "training_seconds"
@@ -58,7 +60,8 @@ def test_the_arms_are_the_papers_and_one_more_with_equally_many_rows(name, n, m,
     def rows(arm: str) -> int:
         return args[arm].per_device_train_batch_size * args[arm].gradient_accumulation_steps
 
-    assert [rows(arm) for arm in sizes] == [m, n, m, m]
+    kept, all_rows = prompts * m, prompts * n
+    assert [rows(arm) for arm in sizes] == [kept, all_rows, kept, kept]
     assert args["pods"].downsampling_rule == "max_variance"
     assert args["pods"].advantage_baseline == "kept"
 

@@ -171,6 +171,8 @@ def _file_of(rule: Rule, name: RuleName) -> str:
 
 def _check_count(count: int, name: str, least: int, most: int, among: str) -> int:
     try:
+        if isinstance(count, bool):
+            raise TypeError("True is no number of rollouts")
         count = operator.index(count)
     except TypeError as error:
         raise InvalidInputError(f"{name} must be an integer; got {count!r}") from error

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from podsrl.rules.allocation import allocate_rows
 from podsrl.rules.ordering import Floats, Integers, Mask, Order, Seed, sort_groups
 from podsrl.rules.prompt_rules import best_of_sorted
 from podsrl.rules.registry import rule
@@ -23,9 +24,10 @@ def max_contrast(rewards_P_N: Floats, rows: int, seed: Seed = None) -> Mask:
         \quad \sum_g |S_g| = rows
 
     S_g are the kept rollouts of prompt g, and any number of them may be. Of equal choices (up to
-    1e-9 of the widest group's spread) the most even spread over prompts is taken. Exact: the proof
-    is in docs/theory.md. A group without contrast gets no row while another has one left; its rows
-    have advantage 0. Of one prompt it keeps what `max_variance` keeps.
+    1e-9 of the widest group's spread) the most even spread over prompts is taken. Exact, in time
+    that is nearly linear in the rollouts: the proof is in docs/theory.md. A group without contrast
+    gets no row while another has one left; its rows have advantage 0. Of one prompt it keeps what
+    `max_variance` keeps.
 
     Args:
         rewards_P_N: float64 rewards, shape (P, n); NaN marks a rollout that could not be scored.
@@ -129,45 +131,6 @@ def variance_top_p(rewards_P_N: Floats, rows: int, seed: Seed = None, p: float =
     return _keep_whole_groups(rewards_P_N, rows, preferred_P=preferred_P, turn_P=turn_P, seed=seed)
 
 
-def allocate_rows(worth_P_J: Floats, rows: int) -> Integers:
-    """How many rows each group gets, for the largest sum of worths; by dynamic programming.
-
-    With B(g, r) for the largest sum of the first g groups with r rows together,
-
-        B(g + 1, r) = max over j of B(g, r - j) + worth(g, j),    B(0, 0) = 0.
-
-    From B(P, rows) one goes back group by group and takes the j of the maximum. It takes
-    P (rows + 1) (n + 1) additions and 8 P (rows + n) bytes.
-
-    Args:
-        worth_P_J: What j rows of a group are worth, j = 0..n; -inf where it has not as many.
-        rows: The number of rows to share out, at most what all groups have.
-
-    Returns:
-        share_P, the number of rows of each group, which sum to `rows`.
-    """
-    groups = len(worth_P_J)
-    most = worth_P_J.shape[1] - 1
-
-    # best[g, most + r] is B(g, r); the first `most` columns stand for r < 0 and stay -inf.
-    best = np.full((groups + 1, most + rows + 1), -np.inf)
-    best[0, most] = 0.0
-    # before[g, j, r] is B(g, r - j): windows into `best`, which cost no memory.
-    before = np.lib.stride_tricks.sliding_window_view(best, rows + 1, axis=1)[:, ::-1]
-
-    sum_J_R = np.empty((most + 1, rows + 1))
-    for g, worth_J in enumerate(worth_P_J):
-        np.add(before[g], worth_J[:, None], out=sum_J_R)
-        sum_J_R.max(axis=0, out=best[g + 1, most:])
-
-    share_P = np.zeros(groups, dtype=np.int64)
-    left = rows
-    for g in reversed(range(groups)):
-        share_P[g] = np.argmax(before[g, :, left] + worth_P_J[g])
-        left -= int(share_P[g])
-    return share_P
-
-
 def contrast_of_best_sets(order: Order) -> Floats:
     r"""What the best j rollouts of each group are worth, j = 0..n, shape (P, n + 1).
 
@@ -184,6 +147,11 @@ def contrast_of_best_sets(order: Order) -> Floats:
     Returns:
         Worths in units of half the widest group's range; -inf where a group has fewer than j
         scorable rollouts.
+
+    >>> rewards_P_N = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]])
+    >>> contrast_of_best_sets(sort_groups(rewards_P_N, seed=None))[:, 2:].round(3)
+    array([[1.414, 1.633, 2.   ],
+           [1.414, 1.633, 1.732]])
     """
     ascending_P_N = order.ascending_P_N
     count_P = order.count_P_1[:, 0]
@@ -195,10 +163,13 @@ def contrast_of_best_sets(order: Order) -> Floats:
     half_low_P = ascending_P_N[:, 0] / 2
     half_high_P = ascending_P_N[every_P, np.maximum(count_P - 1, 0)] / 2
     half_range_P = np.nan_to_num(half_high_P - half_low_P)
+    # The sum .1 + .2 differs from .3 by rounding, which is no contrast.
+    rounding_P = 4 * np.finfo(np.float64).eps * np.fmax(np.abs(half_low_P), np.abs(half_high_P))
+    half_range_P[half_range_P <= np.nan_to_num(rounding_P)] = 0.0
     widest = half_range_P.max(initial=0.0) or 1.0
     middle_P_1 = (half_low_P + half_high_P)[:, None]
     # Rollouts first, so that a step over all groups reads memory in order.
-    x_N_P = np.nan_to_num((ascending_P_N - middle_P_1) / widest).T.copy()
+    x_N_P = np.nan_to_num((ascending_P_N - middle_P_1) / widest).T * (half_range_P > 0)
 
     # Where the next lowest and highest of each group stand in x_N_P.flat.
     next_low_P = every_P.copy()

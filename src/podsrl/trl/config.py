@@ -200,8 +200,12 @@ class PODSConfig(GRPOConfig):
             ) from error
 
     def _check_fields_of_ours(self) -> None:
+        for name in ("skip_zero_advantage", "rollout_log"):
+            value = getattr(self, name)
+            if not isinstance(value, bool | None):
+                raise InvalidInputError(f"{name} must be True or False; got {value!r}")
         rows = self.rollout_log_max_rows
-        if not isinstance(rows, int) or rows < 1:
+        if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
             raise InvalidInputError(
                 f"rollout_log_max_rows must be an integer of at least 1, got {rows!r};"
                 " rollout_log=False switches the log off"

@@ -18,6 +18,7 @@ from tensordict import TensorDict
 from verl.trainer.ppo import v1
 
 from podsrl.errors import UnsupportedError
+from podsrl.methods import method_of
 from podsrl.verl import groups as by_prompt
 from podsrl.verl.groups import Group, Row
 from podsrl.verl.metrics import all_rollout_metrics
@@ -73,8 +74,11 @@ class _DownSampling(v1.PPOTrainer):
         """Say once what is selected."""
         if not self._pods_announced:
             self._pods_announced = True
+            method = method_of(self.pods_selection)
             what = f"{self.pods_selection.in_words} in {groups} groups"
-            logger.info(f"{self.pods_mode}: selected {what}; the update sees {rows} rows")
+            logger.info(
+                f"{self.pods_mode}: method {method}: selected {what}; the update sees {rows} rows"
+            )
 
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
         with self._pods_update_sees_m():

@@ -9,6 +9,7 @@ from podsrl.errors import needed
 
 if TYPE_CHECKING:
     from podslab.comparison.comparison import ComparisonSpec
+    from podslab.training.spec import Spec
 
 SUMMARY = "compare algorithms at equal training time or steps, over seeds"
 
@@ -81,14 +82,31 @@ def _heading(spec: "ComparisonSpec") -> str:
     )
 
 
+def _all_fields(spec: "Spec") -> dict[str, Any]:
+    """All fields of an arm, with the name of the method that its fields are."""
+    from podsrl.methods import method_of
+
+    fields = spec.flat()
+    return {**fields, "method": fields["method"] or method_of(spec.training.selection())}
+
+
 def _preview(spec: "ComparisonSpec") -> str:
     from podslab.comparison.comparison import RunOf
+    from podslab.comparison.differences import departures, table_of_differences
     from podslab.training.preview import Preview
 
     parts = [_heading(spec)]
-    for arm in spec.arms:
-        run_spec = spec.run_spec(RunOf(arm, spec.seeds[0]))
+    run_specs = {arm: spec.run_spec(RunOf(arm, spec.seeds[0])) for arm in spec.arms}
+    for arm, run_spec in run_specs.items():
         parts.append(f"\n{arm}\n{Preview.of(run_spec).describe(run_spec)}")
+
+    settings = {arm: _all_fields(run_spec) for arm, run_spec in run_specs.items()}
+    if len(settings) > 1:
+        parts.append(f"\nFields in which arms differ:\n{table_of_differences(settings)}")
+    for arm, run_spec in run_specs.items():
+        if departed := departures(settings[arm], run_spec.training.selection()):
+            parts.append(f"{arm} differs from its method: {'; '.join(departed)}")
+
     if spec.unit == "training_seconds":
         total = len(spec.runs()) * spec.amount
         parts.append(f"\n{len(spec.runs())} runs, {duration(total)} of training time in all")

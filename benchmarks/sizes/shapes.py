@@ -1,0 +1,85 @@
+"""Models by their shapes, with random weights, and a tokenizer that knows as many tokens."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2Config
+
+#: Tokens of a prompt; those of GSM8K with the paper's instructions have about as many.
+PROMPT_TOKENS = 150
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a decoder of the family Qwen2.
+
+    Args:
+        hidden: The width of a layer.
+        layers: How many there are.
+        heads, key_value_heads: Of attention.
+        intermediate: The width of the feed-forward part.
+        ties: Whether the output shares its weights with the embedding.
+        vocabulary: How many tokens there are.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    key_value_heads: int
+    intermediate: int
+    ties: bool = True
+    vocabulary: int = 151_936
+
+
+#: From config.json of the instruct models on the hub. "tiny" is for trying the script on a CPU.
+SHAPES = {
+    "0.5B": Shape(896, 24, 14, 2, 4864),
+    "1.5B": Shape(1536, 28, 12, 2, 8960),
+    "3B": Shape(2048, 36, 16, 2, 11008),
+    "7B": Shape(3584, 28, 28, 4, 18944, ties=False, vocabulary=152_064),
+    "tiny": Shape(16, 2, 2, 1, 32, vocabulary=512),
+}
+
+
+def make_model(shape: Shape, device: str, dtype: torch.dtype) -> Any:
+    """A model of this shape on a device, with the random weights of its initialisation."""
+    config = Qwen2Config(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.key_value_heads,
+        tie_word_embeddings=shape.ties,
+        max_position_embeddings=32_768,
+    )
+    with torch.device(device):
+        return AutoModelForCausalLM.from_config(config, dtype=dtype)
+
+
+def make_tokenizer(shape: Shape) -> PreTrainedTokenizerFast:
+    """One word per token: w0, w1, ...; the last two are padding and the end."""
+    words = [f"w{number}" for number in range(shape.vocabulary - 2)] + ["<pad>", "<end>"]
+    model = WordLevel({word: number for number, word in enumerate(words)}, unk_token="w0")
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="w0", pad_token="<pad>", eos_token="<end>"
+    )
+
+
+def make_prompts(count: int, tokens: int = PROMPT_TOKENS) -> Dataset:
+    """Prompts that differ, each with as many tokens."""
+    return Dataset.from_dict(
+        {
+            "prompt": [
+                " ".join(f"w{(row * 7 + place) % 500}" for place in range(tokens))
+                for row in range(count)
+            ]
+        }
+    )

@@ -1,0 +1,91 @@
+"""In which fields the arms of a comparison differ, from each other and from their methods."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from podsrl.methods import METHODS, Method, method_of
+from podsrl.selection import Selection
+
+#: What every run has for itself.
+_OF_THE_RUN = frozenset({"arm", "seed", "data_seed", "output_dir", "logging_dir", "run_name"})
+
+
+def table_of_differences(arms: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table with a line for each field in which arms differ, and a column for each arm.
+
+    Args:
+        arms: All fields of each arm, by its name; a field that an arm lacks is shown as "-".
+    """
+    rows = [("field", *arms)]
+    for field in _all_fields(arms):
+        values = [_shown(settings, field) for settings in arms.values()]
+        if len(set(values)) > 1:
+            rows.append((field, *values))
+
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def departures(settings: Mapping[str, Any], selection: Selection) -> list[str]:
+    """What an arm has otherwise than the definition of its method, each in a few words.
+
+    Args:
+        settings: All fields of the arm.
+        selection: How it selects.
+
+    >>> departures({"method": "pods", "skip_zero_advantage": True}, Selection(32, 8, seed=0))
+    []
+    >>> from dataclasses import replace
+    >>> group = replace(Selection(32, 8, seed=0), baseline="group")
+    >>> departures({"method": "pods", "skip_zero_advantage": False}, group)
+    ["advantage_baseline is 'group' ('kept' in pods)", 'skip_zero_advantage is off (on in pods)']
+    """
+    name = settings.get("method") or method_of(selection)
+    if name not in METHODS:
+        name = "pods"
+    method = METHODS[name]
+    found = []
+
+    sizes = (selection.num_rollouts, selection.num_kept)
+    if _ratio(sizes) != method.rollouts_per_kept:
+        found.append(
+            f"{sizes[0]} -> {sizes[1]} rollouts ({method.num_rollouts} -> {method.num_kept} in"
+            f" {name})"
+        )
+    if selection.rule != method.rule and not method.keeps_all:
+        found.append(f"downsampling_rule is {selection.rule!r} ({method.rule!r} in {name})")
+    if selection.baseline != method.baseline:
+        found.append(
+            f"advantage_baseline is {selection.baseline!r} ({method.baseline!r} in {name})"
+        )
+
+    spares = bool(settings.get("skip_zero_advantage"))
+    if spares != _spares(method):
+        is_so, defined = ("on", "off") if spares else ("off", "on")
+        found.append(f"skip_zero_advantage is {is_so} ({defined} in {name})")
+    return found
+
+
+def _all_fields(arms: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The fields of all arms, in the order of the first arm's."""
+    fields = dict.fromkeys(field for settings in arms.values() for field in settings)
+    return [field for field in fields if field not in _OF_THE_RUN]
+
+
+def _shown(settings: Mapping[str, Any], field: str) -> str:
+    return str(settings[field]) if field in settings else "-"
+
+
+def _ratio(sizes: tuple[int, int]) -> float:
+    return sizes[0] / sizes[1]
+
+
+def _spares(method: Method) -> bool:
+    """Whether a method spares passes of zero-advantage rows, where the loss allows it."""
+    if method.skip_zero_advantage is None:
+        return not method.keeps_all
+    return method.skip_zero_advantage

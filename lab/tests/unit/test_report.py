@@ -16,6 +16,7 @@ from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
 from podsrl.errors import PodsError
+from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_rollouts import rollouts
 from support.synthetic_runs import write_run
 
@@ -219,11 +220,14 @@ def test_a_page_without_rollouts_has_no_inspector(runs, tmp_path, no_figures):
 
 def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_path, no_figures):
     shutil.copytree(runs, tmp_path / "runs")
-    path = tmp_path / "runs" / "pods-0" / "rollouts" / "step_000002.parquet"
+    (path,) = RunFolder(tmp_path / "runs" / "pods-0").rollout_parts(2)
     path.write_bytes(path.read_bytes()[:100])
     report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t")
-    assert "step_000002.parquet is damaged and was skipped" in report.page.read_text()
-    assert "step_000002.parquet is damaged" in (tmp_path / "summary.md").read_text()
+    assert (
+        "step_000002/rank_0_of_1.parquet is damaged and the step was skipped"
+        in report.page.read_text()
+    )
+    assert "step_000002/rank_0_of_1.parquet is damaged" in (tmp_path / "summary.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,14 @@ def _files(path: Path) -> list[Path]:
     """The files with rollouts that a path means."""
     if path.is_file():
         return [path]
-    files = sorted(path.glob("rollouts/*.parquet")) or sorted(path.glob("*.parquet"))
+    with needed("rollouts"):
+        from podsrl.rollout_log.run_folder import RunFolder
+
+    run = RunFolder(path)
+    files = [part for step in run.rollout_steps() for part in run.rollout_parts(step)]
+    files = files or sorted(path.glob("*.parquet"))
     if not files:
-        what = "rollouts/*.parquet in" if path.is_dir() else "file"
+        what = "rollouts/*/*.parquet in" if path.is_dir() else "file"
         raise InvalidInputError(f"no {what} {path}")
     return files
 

@@ -131,7 +131,7 @@ def _load(file: Path, device: Any) -> dict[str, Any]:
         state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
     except (EOFError, OSError, RuntimeError, UnpicklingError) as error:
         raise InvalidInputError(
-            f"{file} is damaged ({error or type(error).__name__}): resume from another checkpoint"
+            f"{file} is damaged ({type(error).__name__}): resume from another checkpoint"
         ) from error
     return state
 

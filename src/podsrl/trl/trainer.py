@@ -11,6 +11,7 @@ from podsrl.errors import MissingDependencyError, UnsupportedError
 from podsrl.rewards import Rewards
 from podsrl.trl.advice import Advice
 from podsrl.trl.check_arguments import check_arguments
+from podsrl.trl.check_data import check_parameters
 from podsrl.trl.checkpoint import ResumableTrainer, last_complete
 from podsrl.trl.clock import PhaseClock, peak_memory
 from podsrl.trl.columns import (
@@ -77,6 +78,9 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
     ) -> None:
         args = PODSConfig() if args is None else args
         check_arguments(args, reward_funcs, kwargs.get("environment_factory"), train_dataset)
+        if kwargs.get("rollout_func") is None:  # it may add columns
+            functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+            check_parameters(functions, train_dataset, "train_dataset")
 
         engine = engine_for_rollouts(int(args.num_rollouts or 0), int(args.num_generations or 0))
         try:

@@ -172,14 +172,9 @@ def test_the_signature_is_that_of_grpo_trainer():
 @pytest.mark.parametrize(
     ("n", "fields", "says", "cites"),
     [
-        (8, {}, "trained with PODS, a method introduced in", "2504.13818"),
-        (4, {}, "trained with GRPO, a method introduced in", "2402.03300"),
-        (
-            8,
-            {"downsampling_rule": "max_reward"},
-            "trained with GRPO on rows chosen by max_re",
-            None,
-        ),
+        (8, {}, "with PODS, a method introduced in", "2504.13818"),
+        (4, {}, "with GRPO, a method introduced in", "2402.03300"),
+        (8, {"downsampling_rule": "max_reward"}, "with GRPO on rows chosen by max_reward", None),
     ],
 )
 def test_the_card_says_what_the_model_was_trained_with(make_trainer, n, fields, says, cites):

@@ -109,18 +109,9 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
-def methods(session: nox.Session) -> None:
-    """Methods side by side; `nox -s methods -- --setting rare-16 --methods grpo-8 mine.yaml`."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    here(session, "-m", "benchmarks.methods", *session.posargs)
-
-
-@nox.session(venv_backend="none")
 def evidence(session: nox.Session) -> None:
-    """The comparisons on small models in results: about 20 hours on two free cores."""
+    """The variances and the paper's experiments, measured on small models: about an hour."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    here(session, "-m", "benchmarks.evidence.rows")
     here(session, "-m", "benchmarks.evidence.variances")
-    words = ("--setting", "words-16", "--out", "results/variances-words.json")
-    here(session, "-m", "benchmarks.evidence.variances", *words)
     here(session, "-m", "benchmarks.evidence.foreseen")
+    here(session, "-m", "benchmarks.paper")

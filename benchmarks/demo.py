@@ -7,34 +7,49 @@ Without a folder it writes the page of results/demo anew.
 
 import argparse
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from podslab.cli.demo import summary
+from podslab.comparison.comparison import read_comparison
 from podslab.report.arms_in_words import LABELS, ArmInWords, arms_in_words
 from podslab.report.load_runs import Choices, Comparison, load_comparison
 from podsrl.rollout_log.files import write_json, write_whole
 
 FOLDER = Path("results/demo")
-_TITLE = """# The demo, as it was run
+_HEAD = """# The demo, as it was run
 
 What `pods demo` printed. Sizes, seeds and rates were fixed before the first run.
 `python -m benchmarks.demo` writes this page from the files beside it. Shares are of
 right answers to held-out questions. The least and the most over seeds stand in brackets.
 """
-_PER_SEED = ("steps", "start", "early", "end", "generating", "updating")
+
+
+def main() -> None:
+    """Condense the folders that are named, and write the page of all that there is."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--note", default="", help="what there is to say of the machine")
+    args = parser.parse_args()
+
+    for folder in args.folders:
+        write_json(FOLDER / f"{folder.name}.json", condense(folder, args.note))
+
+    sections = []
+    for file in sorted(FOLDER.glob("*.json")):
+        condensed = json.loads(file.read_text(encoding="utf-8"))
+        sections.append(section(file.stem, condensed))
+    write_whole(FOLDER / "README.md", "\n".join([_HEAD, *sections]).encode())
 
 
 def condense(folder: Path, note: str) -> dict[str, Any]:
     """The numbers of the demo that a folder holds, and what there is to say of the machine."""
-    from podslab.comparison.comparison import read_comparison
-
     spec = read_comparison(folder)
     comparison = load_comparison([folder], Choices())
     environment = comparison.runs[0].environments[0]
-    arms = arms_in_words(comparison, {arm: LABELS.get(arm, arm) for arm in spec.arms})
+    labels = {arm: LABELS.get(arm, arm) for arm in spec.arms}
     return {
         "seconds": spec.amount,
         "seeds": list(spec.seeds),
@@ -42,7 +57,7 @@ def condense(folder: Path, note: str) -> dict[str, Any]:
         "cpu": f"{environment.get('cpu')}, {environment.get('cores')} cores",
         "note": note,
         "versions": environment.get("versions"),
-        "arms": [asdict(arm) for arm in arms],
+        "arms": [asdict(arm) for arm in arms_in_words(comparison, labels)],
         "curves": _curves(comparison),
     }
 
@@ -64,46 +79,41 @@ def _curves(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
     return curves
 
 
-def page(name: str, found: Mapping[str, Any]) -> str:
-    """A section of the page: the table of all seeds together, and of each."""
-    arms = [
-        ArmInWords(**{field.name: arm[field.name] for field in fields(ArmInWords)})
-        for arm in found["arms"]
+def section(name: str, condensed: Mapping[str, Any]) -> str:
+    """A section of the page: what was printed of all seeds together, and of each."""
+    arms = [ArmInWords(**arm) for arm in condensed["arms"]]
+    commit = str(condensed["commit"])[:12]
+    lines = [
+        f"## {name}",
+        "",
+        f"{condensed['cpu']}; commit {commit}. {condensed['note']}",
+        "",
+        *_printed(arms, condensed["seconds"]),
     ]
-    commit = str(found["commit"])[:12]
-    parts = [f"## {name}", "", f"{found['cpu']}; commit {commit}. {found['note']}", ""]
-    parts += _block(arms, found["seconds"])
-    if len(found["seeds"]) > 1:
-        for place, seed in enumerate(found["seeds"]):
-            parts += [
-                f"Seed {seed}:",
-                "",
-                *_block([_of_seed(arm, place) for arm in arms], found["seconds"]),
-            ]
-    return "\n".join(parts)
+
+    seeds = condensed["seeds"]
+    if len(seeds) > 1:
+        for place, seed in enumerate(seeds):
+            arms_of_seed = [_of_seed(arm, place) for arm in arms]
+            lines += [f"Seed {seed}:", "", *_printed(arms_of_seed, condensed["seconds"])]
+    return "\n".join(lines)
 
 
 def _of_seed(arm: ArmInWords, place: int) -> ArmInWords:
-    of_seed: dict[str, Any] = {name: [getattr(arm, name)[place]] for name in _PER_SEED}
-    return replace(arm, **of_seed)
+    """The same arm with the seed at this place alone."""
+    return replace(
+        arm,
+        steps=[arm.steps[place]],
+        start=[arm.start[place]],
+        early=[arm.early[place]],
+        end=[arm.end[place]],
+        generating=[arm.generating[place]],
+        updating=[arm.updating[place]],
+    )
 
 
-def _block(arms: list[ArmInWords], seconds: float) -> list[str]:
+def _printed(arms: Sequence[ArmInWords], seconds: float) -> list[str]:
     return ["```", summary(arms, seconds), "```", ""]
-
-
-def main() -> None:
-    """Condense the folders that are named, and write the page of all that there is."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folders", nargs="*", type=Path)
-    parser.add_argument("--note", default="", help="what there is to say of the machine")
-    args = parser.parse_args()
-
-    for folder in args.folders:
-        write_json(FOLDER / f"{folder.name}.json", condense(folder, args.note))
-    files = sorted(FOLDER.glob("*.json"))
-    sections = [page(file.stem, json.loads(file.read_text(encoding="utf-8"))) for file in files]
-    write_whole(FOLDER / "README.md", "\n".join([_TITLE, *sections]).encode())
 
 
 if __name__ == "__main__":

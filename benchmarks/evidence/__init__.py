@@ -1,1 +1,1 @@
-"""What selection is worth on small models: `python -m benchmarks.evidence.rows`."""
+"""The model behind `pods recommend` beside measurements, and the two numbers that it needs."""

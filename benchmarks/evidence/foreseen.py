@@ -5,16 +5,16 @@ is fitted to the tables that are predicted. Writes results/foreseen.md in 2 seco
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.evidence.harness import NEAR, RESULTS
-from benchmarks.evidence.rows_settings import SETTINGS
-from benchmarks.evidence.variances import RESULT as VARIANCES
+from benchmarks.markdown import table
+from benchmarks.series import RESULTS
 from podslab.recommend.choice import Cell, best, grid
 from podslab.recommend.costs import Costs, Line, Sizes
 from podslab.recommend.populations import MeasuredRates, Population, parse_pass_rates
@@ -23,207 +23,316 @@ from podsrl.rollout_log.files import write_whole
 
 PAGE = RESULTS / "foreseen.md"
 #: From this heading on the page is written by hand.
-TAIL = "## Where it is wrong"
+WRITTEN_BY_HAND = "## Where it is wrong"
+#: How near to the best measured a choice is counted as right.
+NEAR = 0.9
+
 #: Of the authors: seconds per step, and accuracy every half hour, mean over 10 runs, 5 repeats.
 PUBLISHED = Path(__file__).parent / "published_scaling.json"
+_HOURS = 0.5  # between two published checkpoints
 #: Share of the way from the untrained accuracy to the lowest peak of all arms compared.
-LEVEL = 0.95
-HOURS = 0.5  # between two published checkpoints
+_LEVEL = 0.95
+#: How often the authors' model is right on GSM8K while it learns: 60 % to 82 %, most prompts sure.
+GSM8K = "beta:0.7,0.3"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to spend a step, and what came of it: of each outcome more is better."""
+    """One way to spend a step, and what came of it.
+
+    Args:
+        sizes: Prompts, rollouts generated and kept.
+        seconds: The seconds of a step, measured.
+        outcomes: What was measured, by what it is; of each more is better.
+    """
 
     sizes: Sizes
-    measured: Mapping[str, float]
+    seconds: float
+    outcomes: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Arms that were trained side by side, at these seconds per step, on prompts like these."""
+    """Arms that were trained side by side on prompts like these."""
 
-    what: str
+    title: str
     arms: Sequence[Arm]
-    seconds: Callable[[Sizes], float]
     population: Population
     variances: Variances
 
-    def cells(self) -> list[Cell]:
-        """The predictions, arm by arm."""
-        free = Costs(Line(0.0, 0.0), Line(0.0, 0.0))
-        sizes = (arm.sizes for arm in self.arms)
-        cells = grid(self.population, free, sizes, variances=self.variances)
-        return [replace(cell, phases={"step": self.seconds(cell.sizes)}) for cell in cells]
+    def predictions(self) -> list[Cell]:
+        """What the model says of each arm, at its measured seconds."""
+        sizes = [arm.sizes for arm in self.arms]
+        no_costs = Costs(Line(0.0, 0.0), Line(0.0, 0.0))
+        cells = grid(self.population, no_costs, sizes, variances=self.variances)
+
+        predictions = []
+        for cell, arm in zip(cells, self.arms, strict=True):
+            predictions.append(replace(cell, phases={"step": arm.seconds}))
+        return predictions
 
 
-def accuracy(mean: float, end: float) -> dict[str, float]:
+# ---- what was measured --------------------------------------------------------------------------
+
+
+def _accuracies(mean: float, end: float) -> dict[str, float]:
     """Answers right, in percent."""
     return {"mean accuracy": mean, "accuracy at the end": end}
 
 
+#: Seconds of a step of 16 rows, by the number of rollouts generated.
+_SECONDS_16 = {16: 0.175, 32: 0.199, 64: 0.267, 128: 0.383}
+#: 120 s of training at 128 rows were 50 steps, and 31 where four times as much is generated.
+_SECONDS_128 = {128: 120 / 50, 512: 120 / 31}
+
+
+def _sums_16(sizes: Sizes, mean: float, end: float) -> Arm:
+    return Arm(sizes, _SECONDS_16[sizes.rollouts], _accuracies(mean, end))
+
+
+def _sums_128(sizes: Sizes, mean: float, end: float) -> Arm:
+    return Arm(sizes, _SECONDS_128[sizes.rollouts], _accuracies(mean, end))
+
+
 #: A probe that came before the theory: `config: evidence`, two seeds, each arm at its better rate.
 #: 50 s of training at 16 rows, 120 s at 128.
-ROWS_16 = [
-    Arm(Sizes(1, 16, 16), accuracy(49.7, 63.5)),
-    Arm(Sizes(2, 8, 8), accuracy(50.2, 64.8)),
-    Arm(Sizes(4, 4, 4), accuracy(50.5, 61.5)),
-    Arm(Sizes(8, 2, 2), accuracy(41.1, 54.4)),
-    Arm(Sizes(1, 64, 16), accuracy(48.4, 60.8)),
-    Arm(Sizes(4, 16, 4), accuracy(49.3, 64.7)),
-    Arm(Sizes(8, 8, 2), accuracy(57.6, 73.3)),
-    Arm(Sizes(8, 4, 2), accuracy(56.0, 70.8)),
-    Arm(Sizes(8, 16, 2), accuracy(49.0, 65.2)),
+SUMS_16 = [
+    _sums_16(Sizes(1, 16, 16), mean=49.7, end=63.5),
+    _sums_16(Sizes(2, 8, 8), mean=50.2, end=64.8),
+    _sums_16(Sizes(4, 4, 4), mean=50.5, end=61.5),
+    _sums_16(Sizes(8, 2, 2), mean=41.1, end=54.4),
+    _sums_16(Sizes(1, 64, 16), mean=48.4, end=60.8),
+    _sums_16(Sizes(4, 16, 4), mean=49.3, end=64.7),
+    _sums_16(Sizes(8, 8, 2), mean=57.6, end=73.3),
+    _sums_16(Sizes(8, 4, 2), mean=56.0, end=70.8),
+    _sums_16(Sizes(8, 16, 2), mean=49.0, end=65.2),
 ]
-ROWS_128 = [
-    Arm(Sizes(8, 16, 16), accuracy(63.2, 75.5)),
-    Arm(Sizes(32, 4, 4), accuracy(69.0, 80.2)),
-    Arm(Sizes(8, 64, 16), accuracy(49.7, 68.9)),
-    Arm(Sizes(64, 8, 2), accuracy(63.7, 83.5)),
+SUMS_128 = [
+    _sums_128(Sizes(8, 16, 16), mean=63.2, end=75.5),
+    _sums_128(Sizes(32, 4, 4), mean=69.0, end=80.2),
+    _sums_128(Sizes(8, 64, 16), mean=49.7, end=68.9),
+    _sums_128(Sizes(64, 8, 2), mean=63.7, end=83.5),
 ]
-#: Seconds per step by rollouts, of results: 16 rows. Those of 128 rows made 50 and 31 steps.
-SECONDS_16 = {16: 0.175, 32: 0.199, 64: 0.267, 128: 0.383}
-SECONDS_128 = {128: 120 / 50, 512: 120 / 31}
-#: How often the authors' model is right on GSM8K while it learns: 60 % to 82 %, most prompts sure.
-GSM8K = "beta:0.7,0.3"
-#: Methods that were trained side by side; CPPO keeps 16 of 64 rollouts. GRPO spares idle passes.
-_BOTH = {"grpo-2": Sizes(8, 2, 2), "top_advantage": Sizes(8, 8, 2)}
-_BOTH |= {"best-4": Sizes(16, 4, 1)}
-_SETS = _BOTH | {"pods-32": Sizes(2, 32, 8)}
-OF_SETTINGS = {f"answers-{one}": _SETS for one in ("easy", "middle", "hard")}
-OF_SETTINGS["mixed-16"] = _BOTH | {
+
+#: The sizes of the methods that were trained side by side. CPPO keeps 16 of 64 rollouts, and GRPO
+#: spares idle passes.
+_EVERYWHERE = {
+    "grpo-2": Sizes(8, 2, 2),
+    "top_advantage": Sizes(8, 8, 2),
+    "best-4": Sizes(16, 4, 1),
+}
+_ON_SUMS = {
+    **_EVERYWHERE,
     "grpo-filter-rest": Sizes(2, 8, 8),
     "balanced": Sizes(4, 16, 4),
     "pods": Sizes(1, 64, 16),
 }
+_ON_ANSWERS = {**_EVERYWHERE, "pods-32": Sizes(2, 32, 8)}
+#: The seconds that each run of a setting was given.
+_SECONDS_OF_RUN = {
+    "mixed-16": 40,
+    "answers-easy": 60,
+    "answers-middle": 80,
+    "answers-hard": 150,
+}
 
 
-def tables(root: Path) -> list[Table]:
+def tables() -> list[Table]:
     """The probes, the pretrained model, and the published scaling of n and of m."""
-    sums, small = measured(root / VARIANCES)
-    seconds_of, arms = published()
+    sums, variances = read_measured(RESULTS / "variances.json")
+    side_by_side = json.loads((RESULTS / "methods.json").read_text(encoding="utf-8"))
+
+    on_sums = _side_by_side(side_by_side, "mixed-16", _ON_SUMS)
+    found = [
+        Table("sums, 16 rows", SUMS_16, sums, variances),
+        Table("sums, 128 rows", SUMS_128, sums, variances),
+        Table("sums, 16 rows, methods side by side", on_sums, sums, variances),
+    ]
+
+    for setting in ("answers-easy", "answers-middle", "answers-hard"):
+        title = side_by_side[setting]["what"]
+        arms = _side_by_side(side_by_side, setting, _ON_ANSWERS)
+        found.append(Table(title, arms, *read_measured(RESULTS / f"variances-{setting}.json")))
+
     gsm8k = parse_pass_rates(GSM8K)
-    by_n = [arm for arm in arms if arm.sizes.m == 16]
-    by_m = [arm for arm in arms if arm.sizes.n == 64]
-    beside = {name: side_by_side(root, name) for name in OF_SETTINGS}
-    of_mixed = beside.pop("mixed-16")
-    sets = {name: measured(root / RESULTS / f"variances-{name}.json") for name in beside}
+    published = read_published()
+    by_n = [arm for arm in published if arm.sizes.m == 16]
+    by_m = [arm for arm in published if arm.sizes.n == 64]
     return [
-        Table("sums, 16 rows", ROWS_16, lambda s: SECONDS_16[s.rollouts], sums, small),
-        Table("sums, 128 rows", ROWS_128, lambda s: SECONDS_128[s.rollouts], sums, small),
-        Table("sums, 16 rows, methods side by side", *of_mixed, sums, small),
-        *(Table(SETTINGS[name].what, *beside[name], *own) for name, own in sets.items()),
-        Table("GSM8K of the authors, n at m = 16", by_n, seconds_of.__getitem__, gsm8k, small),
-        Table("GSM8K of the authors, m at n = 64", by_m, seconds_of.__getitem__, gsm8k, small),
+        *found,
+        Table("GSM8K of the authors, n at m = 16", by_n, gsm8k, variances),
+        Table("GSM8K of the authors, m at n = 64", by_m, gsm8k, variances),
     ]
 
 
-def measured(file: Path) -> tuple[Population, Variances]:
+def read_measured(file: Path) -> tuple[Population, Variances]:
     """Pass rates and variances of a file that `benchmarks.evidence.variances` wrote."""
-    found = json.loads(file.read_text())
+    found = json.loads(file.read_text(encoding="utf-8"))
     right = tuple(found["right_of_each_prompt"])
-    rates = MeasuredRates(right, (found["generated"],) * len(right))
-    return rates, Variances(found["between"][0], found["within"][0])
+    generated = (found["generated"],) * len(right)
+    variances = Variances(between=found["between"][0], within=found["within"][0])
+    return MeasuredRates(right, generated), variances
 
 
-def side_by_side(root: Path, setting: str) -> tuple[list[Arm], Callable[[Sizes], float]]:
-    """Outcomes and seconds per step of the methods of a setting, as results/methods.json."""
-    found = json.loads((root / RESULTS / "methods.json").read_text())[setting]["methods"]
-    arms, seconds = [], {}
-    for method, sizes in OF_SETTINGS[setting].items():
-        if method not in found:
-            continue
-        right, end = 100 * float(np.mean(found[method]["over_run"])), 100 * found[method]["end"]
-        arms.append(Arm(sizes, accuracy(right, end)))
-        seconds[sizes] = SETTINGS[setting].seconds / found[method]["steps"]
-    return arms, seconds.__getitem__
-
-
-def published() -> tuple[dict[Sizes, float], list[Arm]]:
-    """Seconds per step and outcomes of the authors' settings on one L40S, one prompt per step."""
-    given = json.loads(PUBLISHED.read_text())
-    curves = {Sizes(1, one["n"], one["m"]): one["accuracy"] for one in given["settings"]}
-    untrained = given["untrained"]
-    goal = untrained + LEVEL * (min(map(max, curves.values())) - untrained)
+def _side_by_side(
+    all_settings: Mapping[str, Any], setting: str, sizes_of: Mapping[str, Sizes]
+) -> list[Arm]:
+    """The methods of a setting, of those that results/methods.json has there."""
+    methods = all_settings[setting]["methods"]
     arms = []
-    for sizes, curve in curves.items():
-        hours = np.interp(goal, *_rising([untrained, *curve]))
-        arms.append(
-            Arm(
-                sizes,
-                {
-                    "speed to 95 % of the way, per hour": 1 / float(hours),
-                    "mean gain in accuracy": 100 * (float(np.mean(curve)) - untrained),
-                },
+    for method, sizes in sizes_of.items():
+        if method in methods:
+            measured = methods[method]
+            mean = 100 * float(np.mean(measured["over_run"]))
+            seconds = _SECONDS_OF_RUN[setting] / measured["steps"]
+            arms.append(Arm(sizes, seconds, _accuracies(mean, 100 * measured["end"])))
+    return arms
+
+
+def read_published() -> list[Arm]:
+    """The authors' settings on one L40S, one prompt per step."""
+    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    untrained = published["untrained"]
+    lowest_peak = min(max(setting["accuracy"]) for setting in published["settings"])
+    goal = untrained + _LEVEL * (lowest_peak - untrained)
+
+    arms = []
+    for setting in published["settings"]:
+        accuracies = setting["accuracy"]
+        gain = float(np.mean(accuracies)) - untrained
+        outcomes = {
+            "speed to 95 % of the way, per hour": 1 / _hours_to(goal, [untrained, *accuracies]),
+            "mean gain in accuracy": 100 * gain,
+        }
+        sizes = Sizes(1, setting["n"], setting["m"])
+        arms.append(Arm(sizes, setting["seconds_per_step"], outcomes))
+    return arms
+
+
+def _hours_to(goal: float, accuracies: Sequence[float]) -> float:
+    """When a curve reaches an accuracy, between its records on a straight line."""
+    # Interpolation needs rising values, so checkpoints below an earlier one are left out.
+    records: list[float] = []
+    hours: list[float] = []
+    for number, accuracy in enumerate(accuracies):
+        if not records or accuracy > records[-1]:
+            records.append(accuracy)
+            hours.append(_HOURS * number)
+    return float(np.interp(goal, records, hours))
+
+
+# ---- the page -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The model's choice beside what was measured, by one outcome.
+
+    Args:
+        outcome: What was measured.
+        share: What the choice has of the best, by this outcome.
+        near: The share of the arms that have at least `NEAR` of the best.
+        rank_correlation: Of what is predicted and what was measured, over the arms.
+        best: The sizes of the best arm.
+    """
+
+    outcome: str
+    share: float
+    near: float
+    rank_correlation: float
+    best: Sizes
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the choice is near the best."""
+        return self.share >= NEAR
+
+    def __str__(self) -> str:
+        return (
+            f"* By {self.outcome}: rank correlation {self.rank_correlation:.2f}; best is"
+            f" {self.best}, and the choice has {self.share:.0%} of it."
+        )
+
+
+def agreements(compared: Table) -> list[Agreement]:
+    """How the choice of the model does, by each outcome of the table."""
+    predictions = compared.predictions()
+    chosen = predictions.index(best(predictions))
+    predicted = [cell.per_second for cell in predictions]
+
+    found = []
+    for outcome in compared.arms[0].outcomes:
+        measured = np.array([arm.outcomes[outcome] for arm in compared.arms])
+        highest = measured.max()
+        found.append(
+            Agreement(
+                outcome=outcome,
+                share=float(measured[chosen] / highest),
+                near=float(np.mean(measured >= NEAR * highest)),
+                rank_correlation=spearmanr(predicted, measured).statistic,
+                best=compared.arms[int(np.argmax(measured))].sizes,
             )
         )
-    seconds = {Sizes(1, one["n"], one["m"]): one["seconds_per_step"] for one in given["settings"]}
-    return seconds, arms
+    return found
 
 
-def _rising(curve: Sequence[float]) -> tuple[list[float], list[float]]:
-    """The accuracies that were new records, and their hours, for interpolation."""
-    records = [i for i, value in enumerate(curve) if value > max(curve[:i], default=-1.0)]
-    return [curve[i] for i in records], [HOURS * i for i in records]
+def section(compared: Table) -> list[str]:
+    """The lines of a table, with what its numbers say of the choice."""
+    predictions = compared.predictions()
+    choice = best(predictions)
+    per_second_of_first = predictions[0].per_second
+    outcomes = list(compared.arms[0].outcomes)
 
-
-def page(root: Path = Path()) -> str:
-    """All tables, and how often the choice is near the best; what the page says of it stays."""
-    text = (root / PAGE).read_text()
-    found = json.loads((root / VARIANCES).read_text())
-    lines: list[str] = []
-    near: list[bool] = []
-    all_near: list[float] = []  # share of the arms that are as near
-    for table in tables(root):
-        cells = table.cells()
-        choice = best(cells)
-        outcomes = list(table.arms[0].measured)
-        lines += [f"## {table.what}\n", "| | worth of a step | seconds | learned per second |"]
-        lines[-1] += "".join(f" {outcome} |" for outcome in outcomes)
-        lines.append("|---|---|---|---|" + "---|" * len(outcomes))
-        for cell, arm in zip(cells, table.arms, strict=True):
-            name = f"**{cell.sizes}**" if cell == choice else str(cell.sizes)
-            lines.append(
-                f"| {name} | {cell.worth:.3f} | {cell.seconds:.3g} |"
-                f" {cell.per_second / cells[0].per_second:.2f} |"
-                + "".join(f" {arm.measured[outcome]:.3g} |" for outcome in outcomes)
-            )
-        lines.append("")
-        for outcome in outcomes:
-            values = [arm.measured[outcome] for arm in table.arms]
-            share = values[cells.index(choice)] / max(values)
-            near.append(share >= NEAR)
-            all_near.append(float(np.mean(np.array(values) >= NEAR * max(values))))
-            rank = spearmanr([cell.per_second for cell in cells], values).statistic
-            top = table.arms[int(np.argmax(values))].sizes
-            lines.append(
-                f"* By {outcome}: rank correlation {rank:.2f}; best is {top}, and the choice has"
-                f" {share:.0%} of it."
-            )
-        lines.append("")
-    between, within = found["between"], found["within"]
-    return "\n".join(
-        [
-            HEAD.format(
-                prompts=found["prompts"],
-                kept=found["kept"],
-                generated=found["generated"],
-                between=f"{between[0]:.0f} ({between[1]:.0f} to {between[2]:.0f})",
-                within=f"{within[0]:.0f} ({within[1]:.0f} to {within[2]:.0f})",
-                halves=found["cosine_of_halves"],
-                across=found["cosine_of_prompts"],
-                near=sum(near),
-                counted=len(near),
-                chance=sum(all_near),
-                gsm8k=GSM8K,
-            ),
-            *lines,
-            text[text.index(TAIL) :],
+    rows = []
+    for cell, arm in zip(predictions, compared.arms, strict=True):
+        name = f"**{cell.sizes}**" if cell == choice else str(cell.sizes)
+        predicted = [
+            f"{cell.worth:.3f}",
+            f"{cell.seconds:.3g}",
+            f"{cell.per_second / per_second_of_first:.2f}",
         ]
+        measured = [f"{arm.outcomes[outcome]:.3g}" for outcome in outcomes]
+        rows.append([name, *predicted, *measured])
+
+    heads = ["", "worth of a step", "seconds", "learned per second", *outcomes]
+    sentences = [str(agreement) for agreement in agreements(compared)]
+    return [f"## {compared.title}", "", *table(heads, rows), "", *sentences, ""]
+
+
+def page() -> str:
+    """All tables, and how often the choice is near the best; what is written by hand stays."""
+    all_agreements = []
+    sections = []
+    for compared in tables():
+        all_agreements += agreements(compared)
+        sections += section(compared)
+
+    found = json.loads((RESULTS / "variances.json").read_text(encoding="utf-8"))
+    head = _HEAD.format(
+        prompts=found["prompts"],
+        kept=found["kept"],
+        generated=found["generated"],
+        between=_with_interval(found["between"]),
+        within=_with_interval(found["within"]),
+        halves=found["cosine_of_halves"],
+        across=found["cosine_of_prompts"],
+        near=sum(agreement.is_right for agreement in all_agreements),
+        counted=len(all_agreements),
+        chance=sum(agreement.near for agreement in all_agreements),
+        gsm8k=GSM8K,
     )
 
+    before = PAGE.read_text(encoding="utf-8")
+    by_hand = before[before.index(WRITTEN_BY_HAND) :]
+    return "\n".join([head, *sections, by_hand])
 
-HEAD = """# Foreseen: prompts, n and m by the model, and as measured
+
+def _with_interval(variance: Sequence[float]) -> str:
+    value, low, high = variance
+    return f"{value:.0f} ({low:.0f} to {high:.0f})"
+
+
+_HEAD = """# Foreseen: prompts, n and m by the model, and as measured
 
 `python -m benchmarks.evidence.variances` (2 minutes) measured the two numbers of [the
 model](../docs/theory.md), and `python -m benchmarks.evidence.foreseen` writes this page.

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.methods.__main__ import measured
+from benchmarks.paper.finished_runs import summary
 from benchmarks.paper.page import EXPERIMENTS, write_page
 from podslab.comparison.comparison import open_comparison
 from podslab.comparison.comparison_config import parse_comparison
@@ -30,6 +30,9 @@ from podsrl.rollout_log.files import write_json
 from podsrl.rollout_log.run_folder import find_runs
 
 RUNS, RESULTS = Path("runs/paper-small"), Path("results/paper")
+
+#: What the experiments may differ in.
+_OF_AN_EXPERIMENT = ("arms", "seeds")
 
 
 def main() -> None:
@@ -50,27 +53,47 @@ def comparisons() -> list[dict[str, Any]]:
     Raises:
         SystemExit: two experiments give an arm different settings.
     """
-    configs = [read_config(f"compare/{name}") for name in EXPERIMENTS]
-    shared = {key: value for key, value in configs[0].items() if key not in ("arms", "seeds")}
-    arms: dict[str, Mapping[str, Any]] = {}
+    experiments = [read_config(f"compare/{name}") for name in EXPERIMENTS]
+    shared = _shared_settings(experiments)
+    settings_of_arm = _settings_of_arms(experiments)
+
+    # Which arms each seed has, of all experiments together.
     arms_of_seed: dict[int, list[str]] = {}
-    for config in configs:
-        if {key: value for key, value in config.items() if key not in ("arms", "seeds")} != shared:
-            sys.exit("the small comparisons differ in more than arms and seeds")
-        for arm, own in config["arms"].items():
-            if arms.setdefault(arm, own) != own:
-                sys.exit(f"two of the small comparisons give {arm!r} different settings")
-            for seed in config["seeds"]:
-                of_seed = arms_of_seed.setdefault(seed, [])
-                of_seed += [] if arm in of_seed else [arm]
+    for experiment in experiments:
+        for seed in experiment["seeds"]:
+            arms = arms_of_seed.setdefault(seed, [])
+            arms += [arm for arm in experiment["arms"] if arm not in arms]
 
     seeds_of_arms: dict[tuple[str, ...], list[int]] = {}
-    for seed, of_seed in sorted(arms_of_seed.items()):
-        seeds_of_arms.setdefault(tuple(of_seed), []).append(seed)
-    return [
-        {**shared, "seeds": seeds, "arms": {arm: arms[arm] for arm in names}}
-        for names, seeds in seeds_of_arms.items()
-    ]
+    for seed, arms in sorted(arms_of_seed.items()):
+        seeds_of_arms.setdefault(tuple(arms), []).append(seed)
+
+    found = []
+    for names, seeds in seeds_of_arms.items():
+        settings = {arm: settings_of_arm[arm] for arm in names}
+        found.append({**shared, "seeds": seeds, "arms": settings})
+    return found
+
+
+def _shared_settings(experiments: list[dict[str, Any]]) -> dict[str, Any]:
+    """What all experiments say beside their arms and seeds, which must be the same."""
+    found = []
+    for experiment in experiments:
+        own = {key: value for key, value in experiment.items() if key not in _OF_AN_EXPERIMENT}
+        found.append(own)
+    if any(own != found[0] for own in found):
+        sys.exit("the small comparisons differ in more than arms and seeds")
+    return found[0]
+
+
+def _settings_of_arms(experiments: list[dict[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The settings of every arm, which must be the same wherever it stands."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for experiment in experiments:
+        for arm, settings in experiment["arms"].items():
+            if found.setdefault(arm, settings) != settings:
+                sys.exit(f"two of the small comparisons give {arm!r} different settings")
+    return found
 
 
 def run() -> None:
@@ -80,20 +103,22 @@ def run() -> None:
     processor time as a third of a run. Otherwise they are the runs of `pods compare`.
     """
     torch.set_num_threads(1)
-    for number, config in enumerate(comparisons(), 1):
+    for number, config in enumerate(comparisons(), start=1):
         name = f"part-{number}"
         config["output_dir"] = str(RUNS / name)
         spec = open_comparison(parse_comparison(config, name))
 
-        for one in spec.runs():
-            folder = spec.run_folder(one)
+        for one_run in spec.runs():
+            folder = spec.run_folder(one_run)
             if folder.finished() is not None:
                 continue
             if folder.path.exists():
                 shutil.rmtree(folder.path)  # of a run that was stopped; it has no checkpoints
-            print(f"{one.arm}, seed {one.seed}", flush=True)
-            if not in_a_fork(partial(work, spec.folder, *one), folder.path.with_suffix(".log")):
-                print(f"failed: {folder.path.with_suffix('.log')} says why", file=sys.stderr)
+
+            print(f"{one_run.arm}, seed {one_run.seed}", flush=True)
+            log = folder.path.with_suffix(".log")
+            if not in_a_fork(partial(work, spec.folder, one_run.arm, one_run.seed), log):
+                print(f"failed: {log} says why", file=sys.stderr)
 
 
 def in_a_fork(call: Callable[[], None], log: Path) -> bool:
@@ -102,54 +127,44 @@ def in_a_fork(call: Callable[[], None], log: Path) -> bool:
     sys.stdout.flush()
     child = os.fork()
     if child:
-        return os.waitpid(child, 0)[1] == 0
+        _, status = os.waitpid(child, 0)
+        return status == 0
 
-    status = 1
+    exit_status = 1
     try:
         with log.open("ab") as output:
             os.dup2(output.fileno(), sys.stdout.fileno())
             os.dup2(output.fileno(), sys.stderr.fileno())
         call()
-        status = 0
+        exit_status = 0
     except Exception:  # noqa: BLE001 (whatever it was: the log says it, and the others go on)
         traceback.print_exc()
     finally:
-        os._exit(status)
+        os._exit(exit_status)
 
 
 def publish() -> None:
     """Write one JSON for each run that is finished, and not-run.json for the others."""
-    states = {}
-    for run in find_runs(RUNS):
-        config, environment = run.config(), run.environment()
-        if run.finished() is None:
-            states[config["arm"], config["seed"]] = "started and stopped"
-            continue
-        value = {
-            "arm": config["arm"],
-            "seed": config["seed"],
-            "num_rollouts": config["num_rollouts"],
-            "num_generations": config["num_generations"],
-            "downsampling_rule": config["downsampling_rule"],
-            "learning_rate": config["learning_rate"],
-            "rows": config["per_device_train_batch_size"] * config["gradient_accumulation_steps"],
-            "budget_seconds": config["max_training_seconds"],
-            "commit": (environment.get("git") or {}).get("commit"),
-            "cpu": f"{environment['cpu']}, {environment['cores']} cores",
-            "versions": environment["versions"],
-            "wall_seconds": round(sum(float(row["step_time"]) for row in run.metrics()), 1),
-            **measured(run),
-        }
-        write_json(RESULTS / "runs" / f"{config['arm']}-{config['seed']}.json", value)
+    begun = set()
+    for found in find_runs(RUNS):
+        config = found.config()
+        if found.finished() is None:
+            begun.add((config["arm"], config["seed"]))
+        else:
+            write_json(_file_of(config["arm"], config["seed"]), summary(found))
 
-    missing = [
-        {"arm": arm, "seed": seed, "state": states.get((arm, seed), "not started")}
-        for part in comparisons()
-        for seed in part["seeds"]
-        for arm in part["arms"]
-        if not (RESULTS / "runs" / f"{arm}-{seed}.json").is_file()
-    ]
+    missing = []
+    for comparison in comparisons():
+        for seed in comparison["seeds"]:
+            for arm in comparison["arms"]:
+                if not _file_of(arm, seed).is_file():
+                    state = "started and stopped" if (arm, seed) in begun else "not started"
+                    missing.append({"arm": arm, "seed": seed, "state": state})
     write_json(RESULTS / "not-run.json", missing)
+
+
+def _file_of(arm: str, seed: int) -> Path:
+    return RESULTS / "runs" / f"{arm}-{seed}.json"
 
 
 if __name__ == "__main__":

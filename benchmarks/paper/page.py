@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from podslab.report.curves import ArmCurves
+from benchmarks.markdown import table
+from benchmarks.series import Runs, accuracy_at, curves
 from podslab.report.drawing import looks, render, style, wrapped
 from podslab.report.statistics import speed_up
 from podslab.report.summary import interval, median, speed
 from podslab.training.config_file import read_config
 from podsrl.rollout_log.files import write_whole
 
-Run = Mapping[str, Any]
 Floats = npt.NDArray[np.float64]
 
 #: The comparisons, and what each is a small version of.
@@ -66,6 +66,7 @@ def write_page(folder: Path) -> None:
     """
     files = sorted((folder / "runs").glob("*.json"))
     runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    missing = json.loads((folder / "not-run.json").read_text(encoding="utf-8"))
 
     parts = [_HEAD]
     for name, title in EXPERIMENTS.items():
@@ -73,47 +74,25 @@ def write_page(folder: Path) -> None:
         chosen = compared(runs, list(config["arms"]), config["seeds"])
         write_whole(folder / f"{name}.png", render(figure(chosen), "png"))
         parts.append(_section(name, title, chosen))
-    missing = json.loads((folder / "not-run.json").read_text(encoding="utf-8"))
     parts.append(_list_of_runs(runs, missing))
     write_whole(folder / "page.md", "\n".join(parts).encode())
 
 
-def compared(
-    runs: Sequence[Run], arms: Sequence[str], seeds: Sequence[int]
-) -> dict[str, list[Run]]:
+def compared(runs: Runs, arms: Sequence[str], seeds: Sequence[int]) -> dict[str, Runs]:
     """The runs of these arms, by arm, on the seeds that all of them have."""
-    by_arm = {arm: {run["seed"]: run for run in runs if run["arm"] == arm} for arm in arms}
-    common = [seed for seed in seeds if all(seed in of_arm for of_arm in by_arm.values())]
-    return {arm: [of_arm[seed] for seed in common] for arm, of_arm in by_arm.items()}
+    run_of = {(run["arm"], run["seed"]): run for run in runs}
+    common = [seed for seed in seeds if all((arm, seed) in run_of for arm in arms)]
+    return {arm: [run_of[arm, seed] for seed in common] for arm in arms}
 
 
-def curves(arm: str, runs: Sequence[Run]) -> ArmCurves:
-    """The evaluations of an arm's runs, shape (S, T)."""
-
-    def stacked(name: str) -> Floats:
-        return np.array([run["curve"][name] for run in runs], dtype=float)
-
-    return ArmCurves(
-        arm=arm,
-        seeds=tuple(run["seed"] for run in runs),
-        steps=stacked("steps"),
-        seconds=stacked("seconds"),
-        generated=stacked("generated"),
-        trained=stacked("trained"),
-        accuracy=stacked("accuracy"),
-        length=stacked("steps") * np.nan,
-        answers=stacked("answers"),
-    )
-
-
-def at_points(runs: Sequence[Run]) -> Floats:
+def at_points(runs: Runs) -> Floats:
     """Accuracy at the times that were asked for, shape (S, T): an evaluation waits for its step."""
     points = len(runs[0]["curve"]["seconds"])
     times = np.linspace(0.0, runs[0]["budget_seconds"], points)
-    return np.array([np.interp(times, r["curve"]["seconds"], r["curve"]["accuracy"]) for r in runs])
+    return np.array([accuracy_at(run, times) for run in runs])
 
 
-def figure(chosen: Mapping[str, Sequence[Run]]) -> Figure:
+def figure(chosen: Mapping[str, Runs]) -> Figure:
     """Accuracy over training time: a thick line for each arm's mean, a thin one for each seed."""
     with style():
         drawn = Figure(figsize=(6.4, 4.2), layout="constrained")
@@ -121,6 +100,7 @@ def figure(chosen: Mapping[str, Sequence[Run]]) -> Figure:
         for arm, look in looks(chosen).items():
             accuracy_S_T = 100 * at_points(chosen[arm])
             times = np.linspace(0, chosen[arm][0]["budget_seconds"], accuracy_S_T.shape[1])
+
             for accuracy_T in accuracy_S_T:
                 axes.plot(times, accuracy_T, color=look.color, lw=0.6, alpha=0.45)
             axes.plot(
@@ -131,6 +111,7 @@ def figure(chosen: Mapping[str, Sequence[Run]]) -> Figure:
                 marker=look.marker,
                 label=wrapped(WORDS[arm], 20),
             )
+
         axes.set_xlabel("training time (s of one thread)")
         axes.set_ylabel("right (%)")
         axes.set_ylim(bottom=0)
@@ -138,85 +119,103 @@ def figure(chosen: Mapping[str, Sequence[Run]]) -> Figure:
     return drawn
 
 
-def _section(name: str, title: str, chosen: Mapping[str, Sequence[Run]]) -> str:
+def _section(name: str, title: str, chosen: Mapping[str, Runs]) -> str:
     reference = REFERENCES.get(name, "grpo")
-    seeds = [run["seed"] for run in chosen[reference]]
+    seeds = ", ".join(str(run["seed"]) for run in chosen[reference])
     lines = [
         f"## {title}",
         "",
-        f"`pods compare --config compare/{name}`, seeds {', '.join(map(str, seeds))}.",
+        f"`pods compare --config compare/{name}`, seeds {seeds}.",
         "",
         f"![Accuracy over training time]({name}.png)",
         "",
+        *_arms(chosen, reference),
+        "",
+        "Right, in %, mean over seeds; the highest of each time is bold:",
+        "",
+        *_who_leads_when(chosen),
+        "",
     ]
+    return "\n".join(lines)
 
-    # The table of arms.
+
+def _arms(chosen: Mapping[str, Runs], reference: str) -> list[str]:
+    """The table of what each arm reached."""
     heads = ["arm", "learning rate", "steps", "right at the end", "of each seed", "over the run"]
     heads.append(f"times as fast as {WORDS[reference]}")
     heads.append("median of single seeds")
+
+    curves_of_reference = curves(reference, chosen[reference])
     rows = []
-    against = curves(reference, chosen[reference])
     for arm, runs in chosen.items():
-        own = curves(arm, runs)
-        end_S, over_run_S = own.accuracy[:, -1], own.accuracy[:, 1:].mean(axis=1)
-        found = None if arm == reference else speed_up(against, own)
+        curves_of_arm = curves(arm, runs)
+        end_S = curves_of_arm.accuracy[:, -1]
+        over_run_S = curves_of_arm.accuracy[:, 1:].mean(axis=1)
+
+        times_as_fast = median_of_seeds = "reference"
+        if arm != reference:
+            speedup = speed_up(curves_of_reference, curves_of_arm)
+            times_as_fast = f"{speed(speedup)} ({interval(speedup)})"
+            median_of_seeds = median(speedup)
+
         rows.append(
             [
                 WORDS[arm],
                 f"{runs[0]['learning_rate']:g}",
-                f"{own.steps[:, -1].mean():.0f}",
+                f"{curves_of_arm.steps[:, -1].mean():.0f}",
                 _mean_and_spread(end_S),
-                " ".join(f"{100 * value:.0f}" for value in end_S),
+                " ".join(f"{100 * end:.0f}" for end in end_S),
                 _mean_and_spread(over_run_S),
-                "reference" if found is None else f"{speed(found)} ({interval(found)})",
-                "reference" if found is None else median(found),
+                times_as_fast,
+                median_of_seeds,
             ]
         )
-    lines += _table(heads, rows)
+    return table(heads, rows)
 
-    # Who leads when.
-    means = {arm: 100 * at_points(runs).mean(axis=0) for arm, runs in chosen.items()}
-    longest = next(iter(chosen.values()))[0]["budget_seconds"]
-    times = np.linspace(0, longest, len(next(iter(means.values()))))
-    highest_T = np.max(list(means.values()), axis=0)
-    rows = [
-        [
-            WORDS[arm],
-            *(
-                f"**{value:.0f}**" if value == high else f"{value:.0f}"
-                for value, high in zip(mean_T, highest_T, strict=True)
-            ),
-        ]
-        for arm, mean_T in means.items()
-    ]
-    lines += ["", "Right, in %, mean over seeds; the highest of each time is bold:", ""]
-    lines += _table(["after", *(f"{time:g} s" for time in times)], rows)
-    return "\n".join([*lines, ""])
+
+def _who_leads_when(chosen: Mapping[str, Runs]) -> list[str]:
+    """The table of the mean accuracies at each time."""
+    mean_A_T = np.array([100 * at_points(runs).mean(axis=0) for runs in chosen.values()])
+    highest_T = mean_A_T.max(axis=0)
+
+    rows = []
+    for arm, mean_T in zip(chosen, mean_A_T, strict=True):
+        cells = [WORDS[arm]]
+        for mean, highest in zip(mean_T, highest_T, strict=True):
+            cells.append(f"**{mean:.0f}**" if mean == highest else f"{mean:.0f}")
+        rows.append(cells)
+
+    first_run = next(iter(chosen.values()))[0]
+    times = np.linspace(0, first_run["budget_seconds"], len(highest_T))
+    return table(["after", *(f"{time:g} s" for time in times)], rows)
 
 
 def _mean_and_spread(values_S: Floats) -> str:
-    """The mean in % with the standard deviation over seeds."""
-    spread = f" ± {100 * np.std(values_S, ddof=1):.1f}" if len(values_S) > 1 else ""
-    return f"{100 * np.mean(values_S):.1f}{spread} %"
+    """The mean in % with the standard deviation over seeds, where there are several."""
+    mean = f"{100 * np.mean(values_S):.1f}"
+    if len(values_S) == 1:
+        return f"{mean} %"
+    return f"{mean} ± {100 * np.std(values_S, ddof=1):.1f} %"
 
 
-def _list_of_runs(runs: Sequence[Run], missing: Sequence[Mapping[str, Any]]) -> str:
-    heads = ["arm", "seed", "commit", "steps", "generate", "score", "select", "update"]
-    heads += ["on the clock", "right"]
+def _list_of_runs(runs: Runs, missing: Sequence[Mapping[str, Any]]) -> str:
+    phases = ("generate", "score", "select", "update")
+    heads = ["arm", "seed", "commit", "steps", *phases, "on the clock", "right"]
     rows = []
     for run in runs:
-        seconds, curve = run["seconds"], run["curve"]
+        curve = run["curve"]
         rows.append(
             [
                 WORDS[run["arm"]],
                 str(run["seed"]),
                 run["commit"][:10],
                 str(curve["steps"][-1]),
-                *(f"{seconds[phase]:.1f}" for phase in ("generate", "score", "select", "update")),
+                *(f"{run['seconds'][phase]:.1f}" for phase in phases),
                 f"{run['wall_seconds']:.0f} s",
                 f"{100 * curve['accuracy'][-1]:.1f} %",
             ]
         )
+
     machines = ", ".join(sorted({run["cpu"] for run in runs}))
     lines = [
         "## All runs",
@@ -224,13 +223,12 @@ def _list_of_runs(runs: Sequence[Run], missing: Sequence[Mapping[str, Any]]) -> 
         "Every run that was started, with the seconds of processor time of its phases, and how"
         f" long its training took on the clock. {machines}, one thread.",
         "",
+        *table(heads, rows),
+        "",
     ]
-    lines += [*_table(heads, rows), ""]
     if missing:
-        named = [f"{WORDS[one['arm']]}, seed {one['seed']}: {one['state']}" for one in missing]
-        lines += ["Of the protocol, without a result:", "", *(f"* {one}" for one in named), ""]
+        lines += ["Of the protocol, without a result:", ""]
+        for run in missing:
+            lines.append(f"* {WORDS[run['arm']]}, seed {run['seed']}: {run['state']}")
+        lines.append("")
     return "\n".join(lines)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows)]

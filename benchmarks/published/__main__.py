@@ -21,6 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", default="report", help="where to write (default: %(default)s)")
     parser.add_argument("--keep", help="also keep the curves of every run in this file")
     args = parser.parse_args(argv)
+
     try:
         comparisons = read_published(args.folder)
         if args.keep:
@@ -29,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PodsError as error:
         print(error, file=sys.stderr)
         return 2
+
     print(report.text)
     print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
     return 0

@@ -3,7 +3,9 @@
 import csv
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +27,29 @@ _TIME = "eval/time"
 _ACCURACY = "eval/rewards/accuracy_reward/mean"
 _LENGTH = "eval/completions/mean_length"
 
-Key = tuple[int, int, int, int]  # n, m, accumulation steps, seed
-Series = dict[Key, dict[str, tuple[Floats, Floats]]]  # column -> times, values
+
+class ArmKey(NamedTuple):
+    """What the runs of one arm have in common."""
+
+    n: int
+    m: int
+    accumulation: int
+
+    def __str__(self) -> str:
+        return f"n = {self.n}, m = {self.m}, accumulation {self.accumulation}"
+
+
+class RunKey(NamedTuple):
+    """One run: its arm, and its seed."""
+
+    arm: ArmKey
+    seed: int
+
+
+#: Times and values of a column of an export.
+Column = tuple[Floats, Floats]
+#: The columns of each run, by their names.
+Columns = dict[RunKey, dict[str, Column]]
 
 
 def read_multi_gpu(path: Path) -> Comparison:
@@ -39,25 +62,31 @@ def read_multi_gpu(path: Path) -> Comparison:
     lengths_path = path.with_name(f"{machine}-length.csv")
     if not lengths_path.is_file():
         raise InvalidInputError(f"no file {lengths_path}, which belongs to {path.name}")
-    accuracies, lengths = _read(path, _ACCURACY), _read(lengths_path, _LENGTH)
-    runs: dict[tuple[int, int, int], list[int]] = defaultdict(list)
-    for *arm, seed in sorted(set(accuracies) & set(lengths)):
-        runs[arm[0], arm[1], arm[2]].append(seed)
+    accuracies = _read(path, _ACCURACY)
+    lengths = _read(lengths_path, _LENGTH)
+
+    runs_of_arm: dict[ArmKey, list[RunKey]] = defaultdict(list)
+    for run in sorted(set(accuracies) & set(lengths)):
+        runs_of_arm[run.arm].append(run)
+    grpo_ga = [arm for arm in runs_of_arm if arm.n == arm.m]
+    pods = [arm for arm in runs_of_arm if arm.n > arm.m]
+    if len(grpo_ga) != 1 or len(pods) != 1 or len(runs_of_arm) != 2:
+        found = [
+            f"n = {arm.n}, m = {arm.m}, accumulation {arm.accumulation}" for arm in runs_of_arm
+        ]
+        raise InvalidInputError(
+            f"{path} must hold runs of two arms, n = m and n > m; got {', '.join(found) or 'none'}"
+        )
+
     arms = []
-    for n, m, accumulation in sorted(runs, key=lambda key: (key[0] > key[1], key)):
-        keys = [(n, m, accumulation, seed) for seed in runs[n, m, accumulation]]
-        curves = _curves("grpo_ga" if n == m else "pods", keys, accuracies, lengths)
+    for name, key in (("grpo_ga", grpo_ga[0]), ("pods", pods[0])):
+        curves = _curves(name, runs_of_arm[key], accuracies, lengths)
         config = {
-            "num_rollouts": n,
-            "num_generations": m,
-            "gradient_accumulation_steps": accumulation,
+            "num_rollouts": key.n,
+            "num_generations": key.m,
+            "gradient_accumulation_steps": key.accumulation,
         }
         arms.append(Arm(curves, config))
-    if [arm.name for arm in arms] != ["grpo_ga", "pods"]:
-        raise InvalidInputError(
-            f"{path} must hold runs of two arms, n = m and n > m; got"
-            f" {', '.join(f'n = {n}, m = {m}, accumulation {ga}' for n, m, ga in runs) or 'none'}"
-        )
     return Comparison(
         title=_TITLES.get(machine, f"GSM8K, {machine}"),
         measure="answer_accuracy",
@@ -68,58 +97,85 @@ def read_multi_gpu(path: Path) -> Comparison:
     )
 
 
-def _curves(arm: str, keys: list[Key], accuracies: Series, lengths: Series) -> ArmCurves:
-    def table(series: Series, what: str) -> Floats:
-        return np.array([_nearest(*series[key][what]) for key in keys])
-
-    unknown = np.full((len(keys), len(MINUTES)), np.nan)
+def _curves(arm: str, runs: list[RunKey], accuracies: Columns, lengths: Columns) -> ArmCurves:
+    """The curves of an arm's runs at `MINUTES`."""
+    micro_steps = np.array([_at_minutes(accuracies[run]["_step"]) for run in runs])
+    accuracy = np.array([_at_minutes(accuracies[run][_ACCURACY]) for run in runs])
+    length = np.array([_at_minutes(lengths[run][_LENGTH]) for run in runs])
+    unknown = np.full((len(runs), len(MINUTES)), np.nan)
     return ArmCurves(
         arm=arm,
-        seeds=tuple(key[3] for key in keys),
-        steps=table(accuracies, "_step") / keys[0][2],  # they count micro-steps
-        seconds=np.tile(60.0 * MINUTES, (len(keys), 1)),
+        seeds=tuple(run.seed for run in runs),
+        steps=micro_steps / runs[0].arm.accumulation,
+        seconds=np.tile(60.0 * MINUTES, (len(runs), 1)),
         generated=unknown,
         trained=unknown,
-        accuracy=table(accuracies, _ACCURACY),
-        length=table(lengths, _LENGTH),
+        accuracy=accuracy,
+        length=length,
         answers=unknown,
     )
 
 
-def _nearest(seconds: Floats, values: Floats) -> Floats:
-    return values[np.abs(seconds[None, :] / 60.0 - MINUTES[:, None]).argmin(axis=1)]
+def _at_minutes(column: Column) -> Floats:
+    """The values that were recorded nearest to `MINUTES`."""
+    seconds, values = column
+    distances = np.abs(seconds[None, :] / 60.0 - MINUTES[:, None])
+    return values[distances.argmin(axis=1)]
 
 
-def _read(path: Path, what: str) -> Series:
-    """The series of each run in an export that has both its steps and `what`."""
-    points: dict[Key, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+def _read(path: Path, what: str) -> Columns:
+    """The columns of each run in an export that has both its steps and `what`."""
+    points: dict[RunKey, dict[str, list[tuple[float, float]]]] = {}
     with path.open(newline="", encoding="utf-8") as file:
         rows = csv.reader(file)
         header = next(rows, [])
-        columns = {i: m for i, name in enumerate(header) if (m := _COLUMN.fullmatch(name))}
-        if not columns or header[0] != _TIME:
-            raise InvalidInputError(
-                f"{path} is damaged or no export of evaluation curves: its first column must be"
-                f" {_TIME}, and others data/<run> - {what}"
-            )
+        names = _names_of_columns(path, header, what)
         for number, row in enumerate(rows, start=2):
             try:
-                if len(row) != len(header):
-                    raise ValueError(f"{len(row)} cells for {len(header)} columns")
-                filled = [(match, float(row[i])) for i, match in columns.items() if row[i]]
-                seconds = float(row[0])
+                seconds, value_of_column = _numbers(row, len(header), names)
             except ValueError as error:
                 raise InvalidInputError(f"{path}, line {number} is damaged: {error}") from error
-            for match, value in filled:
-                key = (int(match["n"]), int(match["m"]), int(match["ga"]), int(match["seed"]))
-                points[key][match["what"]].append((seconds, value))
-    return {
-        key: {name: _series(found) for name, found in series.items()}
-        for key, series in points.items()
-        if {"_step", what} <= set(series)
-    }
+
+            for column, value in value_of_column.items():
+                run, name = names[column]
+                of_run = points.setdefault(run, {})
+                of_run.setdefault(name, []).append((seconds, value))
+
+    columns: Columns = {}
+    for run, of_run in points.items():
+        if {"_step", what} <= set(of_run):
+            columns[run] = {name: _sorted_by_time(found) for name, found in of_run.items()}
+    return columns
 
 
-def _series(points: list[tuple[float, float]]) -> tuple[Floats, Floats]:
+def _names_of_columns(path: Path, header: list[str], what: str) -> dict[int, tuple[RunKey, str]]:
+    """Of each column that is read, by its place: the run, and what was measured."""
+    names = {}
+    for place, title in enumerate(header):
+        if match := _COLUMN.fullmatch(title):
+            arm = ArmKey(n=int(match["n"]), m=int(match["m"]), accumulation=int(match["ga"]))
+            names[place] = (RunKey(arm, int(match["seed"])), match["what"])
+
+    if not names or header[0] != _TIME:
+        raise InvalidInputError(
+            f"{path} is damaged or no export of evaluation curves: its first column must be"
+            f" {_TIME}, and others data/<run> - {what}"
+        )
+    return names
+
+
+def _numbers(row: list[str], width: int, places: Iterable[int]) -> tuple[float, dict[int, float]]:
+    """The time of a line, and the numbers of the columns at these places that have one.
+
+    Raises:
+        ValueError: a cell that is no number, or not `width` of them.
+    """
+    if len(row) != width:
+        raise ValueError(f"{len(row)} cells for {width} columns")
+    values = {place: float(row[place]) for place in places if row[place]}
+    return float(row[0]), values
+
+
+def _sorted_by_time(points: list[tuple[float, float]]) -> Column:
     array = np.array(sorted(points))
     return array[:, 0], array[:, 1]

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,16 +27,27 @@ _MEASURES = {"answer_accuracy": "ans_acc", "both_accuracy": "both_acc"}
 _PROBLEMS = {"gsm8k": 1319, "math500": 496, "amc23": 40}
 _REPEATS = 5
 _GSM8K = "Instruct-GSM8K-512-{}-{}"
-#: Accuracy and completion length of one checkpoint, means over its repeats.
-Checkpoint = tuple[float, float]
+
+
+class Checkpoint(NamedTuple):
+    """What one checkpoint did, on average over its repeats."""
+
+    accuracy: float
+    length: float
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure of the paper: its settings by arm, the reference first.
+    """One figure of the paper.
 
-    dataset: the key in the result files. interval, longest: seconds between checkpoints, and of the
-    training that is shown.
+    Args:
+        title: The heading.
+        arms: The setting of each arm, the reference first.
+        dataset: The key in the result files.
+        measure: What is counted as right.
+        base: The file of the untrained model.
+        interval: The seconds between two checkpoints.
+        longest: The seconds of the training that is shown.
     """
 
     title: str
@@ -95,6 +106,29 @@ def read_published(folder: str | Path) -> list[Comparison]:
         InvalidInputError: no results, or a damaged file; the message names it.
     """
     folder = Path(folder)
+    settings = _files_of_settings(folder)
+    comparisons = [_single_gpu(folder, experiment, settings) for experiment in _chosen(settings)]
+    comparisons += [read_multi_gpu(path) for path in sorted(folder.glob("*-acc.csv"))]
+    if not comparisons:
+        alone = f" to compare ({', '.join(sorted(settings))} alone)" if settings else ""
+        raise InvalidInputError(
+            f"no published results{alone} in {folder}: expected <setting>-Run<k>.json files of at"
+            " least two settings that the paper compares, or <machine>-acc.csv"
+        )
+
+    absent = []
+    for experiment in EXPERIMENTS:
+        is_complete = set(experiment.arms.values()) <= set(settings)
+        if "pods" in experiment.arms and not is_complete:
+            absent.append(experiment.title)
+    if absent:
+        note = f"not in {folder}, so nothing is said of them here: {'; '.join(absent)}"
+        comparisons[0] = replace(comparisons[0], notes=(*comparisons[0].notes, note))
+    return comparisons
+
+
+def _files_of_settings(folder: Path) -> dict[str, dict[int, Path]]:
+    """The files of each setting, by the number of their run."""
     settings: dict[str, dict[int, Path]] = defaultdict(dict)
     for path in sorted(folder.glob("*-Run*.json")):
         match = _RUN.fullmatch(path.stem)
@@ -104,30 +138,19 @@ def read_published(folder: str | Path) -> list[Comparison]:
                 " if any), as the authors name their results; rename or remove it"
             )
         settings[match["setting"]][int(match["run"])] = path
-    comparisons = [_single_gpu(folder, e, settings) for e in _chosen(settings)]
-    comparisons += [read_multi_gpu(path) for path in sorted(folder.glob("*-acc.csv"))]
-    if not comparisons:
-        lone = f" to compare ({', '.join(sorted(settings))} alone)" if settings else ""
-        raise InvalidInputError(
-            f"no published results{lone} in {folder}: expected <setting>-Run<k>.json files of at"
-            " least two settings that the paper compares, or <machine>-acc.csv"
-        )
-    of_pods = [experiment for experiment in EXPERIMENTS if "pods" in experiment.arms]
-    absent = [e.title for e in of_pods if not set(e.arms.values()) <= set(settings)]
-    if absent:
-        note = f"not in {folder}, so nothing is said of them here: {'; '.join(absent)}"
-        comparisons[0] = replace(comparisons[0], notes=(*comparisons[0].notes, note))
-    return comparisons
+    return settings
 
 
 def _chosen(settings: Mapping[str, Any]) -> Iterator[Experiment]:
+    """The experiments of which the reference and another arm are there, each setting shown once."""
     shown: list[set[str]] = []
     for experiment in EXPERIMENTS:
-        there = {arm: s for arm, s in experiment.arms.items() if s in settings}
-        names = set(there.values())
+        there = set(experiment.arms.values()) & set(settings)
         reference = next(iter(experiment.arms.values()))
-        if reference in names and len(names) > 1 and not any(names <= other for other in shown):
-            shown.append(names)
+        can_be_compared = reference in there and len(there) > 1
+        is_shown_already = any(there <= others for others in shown)
+        if can_be_compared and not is_shown_already:
+            shown.append(there)
             yield experiment
 
 
@@ -141,15 +164,25 @@ def _single_gpu(
     folder: Path, experiment: Experiment, settings: Mapping[str, Mapping[int, Path]]
 ) -> Comparison:
     base, notes = _base(folder / experiment.base, experiment)
+
     arms = []
     for name, setting in experiment.arms.items():
         if setting not in settings:
             notes.append(f"no results of {setting}, so {name} is not shown")
             continue
-        curves = _curves(name, setting, settings[setting], experiment, base, notes)
+
+        curves = _curves(
+            name=name,
+            setting=setting,
+            paths=settings[setting],
+            experiment=experiment,
+            base=base,
+            notes=notes,
+        )
         parts = _parts(setting)
         config = {"setting": setting, "num_rollouts": parts["n"], "num_generations": parts["m"]}
         arms.append(Arm(curves, config))
+
     return Comparison(
         title=experiment.title,
         measure=experiment.measure,
@@ -178,36 +211,50 @@ def _curves(
     base: Checkpoint | None,
     notes: list[str],
 ) -> ArmCurves:
-    """Checkpoint i, from 0, was written after (i + 1) x interval; some runs may have fewer."""
+    """The curves of a setting's runs; what is missing is added to the notes.
+
+    Checkpoint i, from 0, was written after (i + 1) x interval; some runs may have fewer. The first
+    point is the untrained model, where it is known.
+    """
     points = round(experiment.longest / experiment.interval)
     seeds = tuple(sorted(paths))
     shape = (len(seeds), points + 1)
-    steps = np.full(shape, np.nan)
-    accuracy, length = np.full((2, *shape), np.nan)
+    steps_S_T = np.full(shape, np.nan)
+    accuracy_S_T = np.full(shape, np.nan)
+    length_S_T = np.full(shape, np.nan)
     if base is not None:
-        steps[:, 0] = 0.0
-        accuracy[:, 0], length[:, 0] = base
+        steps_S_T[:, 0] = 0.0
+        accuracy_S_T[:, 0] = base.accuracy
+        length_S_T[:, 0] = base.length
+
     for row, seed in enumerate(seeds):
-        blocks = _read(paths[seed])
-        order = sorted(blocks, key=lambda key: _step(paths[seed], key))
-        if len(order) < points:
-            notes.append(f"{paths[seed]} has {len(order)} checkpoints of {points}")
-        for i, key in enumerate(order[:points], start=1):
-            steps[row, i] = _step(paths[seed], key)
-            accuracy[row, i], length[row, i] = _checkpoint(paths[seed], blocks[key], experiment)
-    there = range(0 if base else 1, points + 1)
+        path = paths[seed]
+        block_of_step = {_step(path, key): block for key, block in _read(path).items()}
+        steps = sorted(block_of_step)
+        if len(steps) < points:
+            notes.append(f"{path} has {len(steps)} checkpoints of {points}")
+        for point, step in enumerate(steps[:points], start=1):
+            checkpoint = _checkpoint(path, block_of_step[step], experiment)
+            steps_S_T[row, point] = step
+            accuracy_S_T[row, point] = checkpoint.accuracy
+            length_S_T[row, point] = checkpoint.length
+
+    seconds_T = experiment.interval * np.arange(points + 1)
+    seconds_S_T = np.where(np.isnan(steps_S_T), np.nan, seconds_T)
+    answers = _REPEATS * _PROBLEMS.get(experiment.dataset, np.nan)
+
+    known = slice(0 if base else 1, None)
     parts = _parts(setting)
-    seconds = np.broadcast_to(experiment.interval * np.arange(points + 1), shape)
     return ArmCurves(
         arm=name,
         seeds=seeds,
-        steps=steps[:, there],
-        seconds=np.where(np.isnan(steps), np.nan, seconds)[:, there],
-        generated=steps[:, there] * int(parts["n"]),  # one prompt per step
-        trained=steps[:, there] * int(parts["m"]),
-        accuracy=accuracy[:, there],
-        length=length[:, there],
-        answers=np.full(shape, _REPEATS * _PROBLEMS.get(experiment.dataset, np.nan))[:, there],
+        steps=steps_S_T[:, known],
+        seconds=seconds_S_T[:, known],
+        generated=steps_S_T[:, known] * int(parts["n"]),  # one prompt per step
+        trained=steps_S_T[:, known] * int(parts["m"]),
+        accuracy=accuracy_S_T[:, known],
+        length=length_S_T[:, known],
+        answers=np.full(shape, answers)[:, known],
     )
 
 
@@ -231,14 +278,20 @@ def _step(path: Path, key: str) -> int:
 
 
 def _checkpoint(path: Path, block: Mapping[str, Any], experiment: Experiment) -> Checkpoint:
+    return Checkpoint(
+        accuracy=_mean_of_repeats(path, block, experiment, _MEASURES[experiment.measure]),
+        length=_mean_of_repeats(path, block, experiment, "lengths"),
+    )
+
+
+def _mean_of_repeats(
+    path: Path, block: Mapping[str, Any], experiment: Experiment, key: str
+) -> float:
     values = block.get(experiment.dataset, {})
-    means = []
-    for key in (_MEASURES[experiment.measure], "lengths"):
-        try:
-            means.append(float(np.mean([float(x) for x in values[key]])))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"{path} is damaged: no numbers {experiment.dataset}/{key} ({error!r}); fetch it"
-                " again, or remove it to go on without"
-            ) from error
-    return means[0], means[1]
+    try:
+        return float(np.mean([float(value) for value in values[key]]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{path} is damaged: no numbers {experiment.dataset}/{key} ({error!r}); fetch it"
+            " again, or remove it to go on without"
+        ) from error

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.markdown import table
+
+#: The seconds of each round, by what was measured.
 Seconds = dict[str, list[float]]
 
 
@@ -29,7 +32,11 @@ def in_turns(names: Sequence[str], rounds: int) -> list[str]:
     >>> in_turns(["a", "b", "c"], rounds=2)
     ['a', 'b', 'c', 'b', 'c', 'a']
     """
-    return [names[(start + i) % len(names)] for start in range(rounds) for i in range(len(names))]
+    order: list[str] = []
+    for number in range(rounds):
+        first = number % len(names)
+        order += [*names[first:], *names[:first]]
+    return order
 
 
 def time_in_turns(
@@ -43,6 +50,7 @@ def time_in_turns(
     """
     for function in functions.values():
         function()
+
     seconds: Seconds = {name: [] for name in functions}
     collects = gc.isenabled()
     gc.disable()
@@ -64,7 +72,7 @@ def spread(values: Sequence[float]) -> Spread:
     Spread(median=3.0, low=2.0, high=4.0)
     """
     low, median, high = np.quantile(np.asarray(values, dtype=np.float64), (0.25, 0.5, 0.75))
-    return Spread(float(median), float(low), float(high))
+    return Spread(median=float(median), low=float(low), high=float(high))
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
@@ -73,7 +81,7 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
     >>> ratio([2.0, 4.0, 9.0], [1.0, 2.0, 3.0])
     Spread(median=2.0, low=2.0, high=2.5)
     """
-    return spread([a / b for a, b in zip(over, under, strict=True)])
+    return spread([upper / lower for upper, lower in zip(over, under, strict=True)])
 
 
 class Limit(NamedTuple):
@@ -89,24 +97,21 @@ class Limit(NamedTuple):
         return self.found.median <= self.most
 
 
-def table(
+def section(
     title: str,
     note: str,
-    head: Sequence[str],
+    heads: Sequence[str],
     rows: Sequence[Sequence[str]],
     limits: Sequence[Limit] = (),
 ) -> str:
-    """Text cells in Markdown, below what they mean, and the limits that they have to keep."""
-    parts = [f"## {title}\n", f"{note}\n", _pipes(head, rows)]
-    judged = [
-        [one.what, str(one.found), f"{one.most:g}", "kept" if one.kept else "**missed**"]
-        for one in limits
-    ]
-    if judged:
-        parts.append("\n" + _pipes(["", "measured (quartiles)", "at most", ""], judged))
-    return "\n".join(parts) + "\n"
+    """A table in Markdown, below what it means, and the limits that its numbers have to keep."""
+    lines = [f"## {title}", "", note, "", *table(heads, rows, align_right=True), ""]
 
-
-def _pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    if limits:
+        judged = []
+        for limit in limits:
+            verdict = "kept" if limit.kept else "**missed**"
+            judged.append([limit.what, str(limit.found), f"{limit.most:g}", verdict])
+        heads_of_limits = ["", "measured (quartiles)", "at most", ""]
+        lines += [*table(heads_of_limits, judged, align_right=True), ""]
+    return "\n".join(lines)

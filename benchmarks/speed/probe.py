@@ -57,17 +57,25 @@ class Probe:
         """Wrap what a trainer calls while it trains; once in a process, before training."""
         self._wrap(GRPOTrainer, "_generate", "generate")
         self._wrap(GRPOTrainer, "_calculate_rewards", "score")
-        self._wrap(GRPOTrainer, "_compute_loss", "update")
-        self._wrap(GRPOTrainer, "_clip_grad_norm", "update")
-        self._wrap(GRPOTrainer, "create_optimizer", "other", then=self._watch_optimizer)
-        log_probs = "_get_per_token_logps_and_entropies"
-        # the old and the reference ones are computed without gradients, the loss's with
-        self._wrap(GRPOTrainer, log_probs, "log-probs", when=lambda: not torch.is_grad_enabled())
+
+        # What our trainer does around these two is selecting.
         for name in ("_generate", "_calculate_rewards"):
             if name in vars(PODSTrainer):
                 self._wrap(PODSTrainer, name, "select")
+
+        # Old and reference log-probs are computed without gradients, those of the loss with them.
+        self._wrap(
+            GRPOTrainer,
+            "_get_per_token_logps_and_entropies",
+            "log-probs",
+            when=lambda: not torch.is_grad_enabled(),
+        )
+
+        self._wrap(GRPOTrainer, "_compute_loss", "update")
+        self._wrap(GRPOTrainer, "_clip_grad_norm", "update")
         self._wrap(trainer.accelerator, "backward", "update")
         self._wrap(trainer.model, "zero_grad", "update")
+        self._wrap(GRPOTrainer, "create_optimizer", "other", then=self._watch_optimizer)
 
     def _watch_optimizer(self, optimizer: Any) -> None:
         self._wrap(optimizer, "step", "update")
@@ -80,6 +88,7 @@ class Probe:
         when: Callable[[], bool] = lambda: True,
         then: Callable[[Any], None] = lambda result: None,
     ) -> None:
+        """Count the calls of a method as a phase, where `when` says so; `then` gets the result."""
         original = getattr(owner, name)
 
         @wraps(original)

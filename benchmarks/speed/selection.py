@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from benchmarks.speed.numbers import Limit, ratio, spread, table, time_in_turns
+from benchmarks.speed.numbers import Limit, ratio, section, spread, time_in_turns
 from podslab.durations import duration
 from podsrl import downsample, downsample_batch
 
@@ -15,21 +16,47 @@ from podsrl import downsample, downsample_batch
 MOST_SECONDS = 0.05
 
 
+class Groups(NamedTuple):
+    """So many prompts with n rollouts each, of which m are kept."""
+
+    prompts: int
+    n: int
+    m: int
+
+
+class Batch(NamedTuple):
+    """So many prompts with n rollouts each, of which so many rows are kept in all."""
+
+    prompts: int
+    n: int
+    rows: int
+
+
 @dataclass(frozen=True)
 class Size:
-    """What is measured: m, groups x n of the group rule, prompts x n and rows of the batch rule."""
+    """What is measured of the group rule and of the batch rule, and the number of rounds."""
 
-    m: int = 16
-    groups: tuple[tuple[int, int], ...] = ((1, 64), (64, 64), (4096, 64), (4096, 1024))
-    batches: tuple[tuple[int, int, int], ...] = (
-        (1024, 8, 1024),
-        (1024, 8, 4096),
-        (4096, 64, 4096),
+    groups: tuple[Groups, ...] = (
+        Groups(1, n=64, m=16),
+        Groups(64, n=64, m=16),
+        Groups(4096, n=64, m=16),
+        Groups(4096, n=1024, m=16),
+    )
+    batches: tuple[Batch, ...] = (
+        Batch(1024, n=8, rows=1024),
+        Batch(1024, n=8, rows=4096),
+        Batch(4096, n=64, rows=4096),
     )
     rounds: int = 7
 
 
-QUICK = Size(m=4, groups=((1, 16), (64, 16)), batches=((64, 8, 64),), rounds=2)
+QUICK = Size(
+    groups=(Groups(1, n=16, m=4), Groups(64, n=16, m=4)),
+    batches=(Batch(64, n=8, rows=64),),
+    rounds=2,
+)
+#: The batch that has to be selected within `MOST_SECONDS`.
+_LIMITED = Batch(1024, n=8, rows=1024)
 
 
 def measure(size: Size) -> list[str]:
@@ -49,17 +76,23 @@ def scan(rewards_P_N: Sequence[Sequence[float]], m: int) -> list[list[int]]:
 def _scan_group(rewards_N: Sequence[float], m: int) -> list[int]:
     n = len(rewards_N)
     order = sorted(range(n), key=rewards_N.__getitem__)
-    total, squares = [0.0], [0.0]
-    for i in order:
-        total.append(total[-1] + rewards_N[i])
-        squares.append(squares[-1] + rewards_N[i] ** 2)
-    best, best_high = -1.0, 0
+
+    total = [0.0]
+    squares = [0.0]
+    for place in order:
+        total.append(total[-1] + rewards_N[place])
+        squares.append(squares[-1] + rewards_N[place] ** 2)
+
+    # Every candidate has the `high` highest rewards and the m - `high` lowest.
+    best_variance = -1.0
+    best_high = 0
     for high in range(m + 1):
         low = m - high
         mean = (total[low] + total[n] - total[n - high]) / m
         variance = (squares[low] + squares[n] - squares[n - high]) / m - mean * mean
-        if variance > best:
-            best, best_high = variance, high
+        if variance > best_variance:
+            best_variance = variance
+            best_high = high
     return order[: m - best_high] + order[n - best_high :]
 
 
@@ -69,65 +102,77 @@ def check_agreement(rewards_P_N: np.ndarray, m: int) -> None:
     Raises:
         AssertionError: they do not.
     """
-    tensor = torch.from_numpy(rewards_P_N)
-    found = [
-        np.var(np.take_along_axis(rewards_P_N, np.asarray(kept), axis=-1), axis=-1)
-        for kept in (
-            downsample(rewards_P_N, m),
-            downsample(tensor, m),
-            scan(rewards_P_N.tolist(), m),
-        )
-    ]
-    for variance_P in found[1:]:
-        np.testing.assert_allclose(variance_P, found[0], rtol=1e-9)
+    on_numpy = _variances(rewards_P_N, downsample(rewards_P_N, m))
+    on_torch = _variances(rewards_P_N, downsample(torch.from_numpy(rewards_P_N), m))
+    scanned = _variances(rewards_P_N, scan(rewards_P_N.tolist(), m))
+    np.testing.assert_allclose(on_torch, on_numpy, rtol=1e-9)
+    np.testing.assert_allclose(scanned, on_numpy, rtol=1e-9)
+
+
+def _variances(rewards_P_N: np.ndarray, kept_P_M: Any) -> np.ndarray:
+    """The variance of each group's kept rewards, shape (P,)."""
+    kept_rewards_P_M = np.take_along_axis(rewards_P_N, np.asarray(kept_P_M), axis=-1)
+    return np.asarray(np.var(kept_rewards_P_M, axis=-1))
 
 
 def _groups(size: Size, draw: np.random.Generator) -> str:
     rows = []
-    for groups, n in size.groups:
-        rewards = draw.normal(size=(groups, n))
-        check_agreement(rewards, size.m)
-        tensor, lists = torch.from_numpy(rewards), rewards.tolist()
+    for groups in size.groups:
+        rewards_P_N = draw.normal(size=(groups.prompts, groups.n))
+        check_agreement(rewards_P_N, groups.m)
+
         functions: dict[str, Callable[[], object]] = {
-            "numpy": partial(downsample, rewards, size.m),
-            "torch": partial(downsample, tensor, size.m),
-            "scan": partial(scan, lists, size.m),
+            "numpy": partial(downsample, rewards_P_N, groups.m),
+            "torch": partial(downsample, torch.from_numpy(rewards_P_N), groups.m),
+            "scan": partial(scan, rewards_P_N.tolist(), groups.m),
         }
         seconds = time_in_turns(functions, size.rounds)
+
         medians = [duration(spread(seconds[name]).median) for name in functions]
-        times = str(ratio(seconds["scan"], seconds["numpy"]))
-        rows.append([f"{groups:,} x {n:,}", *medians, times])
-    return table(
-        f"Selection within prompts: max_variance, m = {size.m}",
-        "Median seconds of one call for all groups. All versions keep sets of the same variance.",
-        ["groups x n", "numpy", "torch", "Algorithm 2 in plain Python", "plain / numpy"],
-        rows,
+        times_as_long = str(ratio(seconds["scan"], seconds["numpy"]))
+        rows.append([f"{groups.prompts:,} x {groups.n:,}", *medians, times_as_long])
+
+    return section(
+        title=f"Selection within prompts: max_variance, m = {size.groups[0].m}",
+        note="Median seconds of one call for all groups. All versions keep sets of the same"
+        " variance.",
+        heads=["groups x n", "numpy", "torch", "Algorithm 2 in plain Python", "plain / numpy"],
+        rows=rows,
     )
 
 
 def _batches(size: Size, draw: np.random.Generator) -> str:
-    cells, limits = [], []
-    for prompts, n, rows in size.batches:
-        kinds = {
-            "0 or 1": (draw.random((prompts, n)) < draw.random((prompts, 1))).astype(float),
-            "0, 0.1, ... 1": draw.integers(0, 11, (prompts, n)) / 10,
-            "normal": draw.normal(size=(prompts, n)),
-        }
-        functions = {
-            kind: lambda given=rewards, rows=rows: downsample_batch(given, rows=rows, seed=0)
-            for kind, rewards in kinds.items()
-        }
+    rows = []
+    limits = []
+    for batch in size.batches:
+        rewards_of_kind = _rewards_of_kinds(batch, draw)
+        functions: dict[str, Callable[[], object]] = {}
+        for kind, rewards_P_N in rewards_of_kind.items():
+            functions[kind] = partial(downsample_batch, rewards_P_N, rows=batch.rows, seed=0)
         seconds = time_in_turns(functions, size.rounds)
-        found = {kind: spread(seconds[kind]) for kind in kinds}
-        what = f"{prompts:,} x {n}, {rows:,} rows"
-        cells.append([what, *(duration(found[kind].median) for kind in kinds)])
-        if (prompts, n, rows) == (1024, 8, 1024):
-            limits += [Limit(f"{what}, {kind}: s", found[kind], MOST_SECONDS) for kind in kinds]
-    return table(
-        "Selection across prompts: max_contrast",
-        "Median seconds of one call, with a seed for ties; pass rates of rewards of 0 or 1 are"
+
+        name = f"{batch.prompts:,} x {batch.n}, {batch.rows:,} rows"
+        rows.append([name, *(duration(spread(seconds[kind]).median) for kind in functions)])
+        if batch == _LIMITED:
+            for kind in functions:
+                limits.append(Limit(f"{name}, {kind}: s", spread(seconds[kind]), MOST_SECONDS))
+
+    return section(
+        title="Selection across prompts: max_contrast",
+        note="Median seconds of one call, with a seed for ties; pass rates of rewards of 0 or 1 are"
         " spread evenly.",
-        ["prompts x n", "rewards 0 or 1", "rewards 0, 0.1, ... 1", "normal rewards"],
-        cells,
-        limits,
+        heads=["prompts x n", "rewards 0 or 1", "rewards 0, 0.1, ... 1", "normal rewards"],
+        rows=rows,
+        limits=limits,
     )
+
+
+def _rewards_of_kinds(batch: Batch, draw: np.random.Generator) -> dict[str, np.ndarray]:
+    """Rewards with many ties, with some, and with none, each of shape (P, N)."""
+    shape = (batch.prompts, batch.n)
+    pass_rates_P_1 = draw.random((batch.prompts, 1))
+    return {
+        "0 or 1": (draw.random(shape) < pass_rates_P_1).astype(float),
+        "0, 0.1, ... 1": draw.integers(0, 11, shape) / 10,
+        "normal": draw.normal(size=shape),
+    }

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from benchmarks.speed.numbers import Limit, Spread, ratio, spread, table
+from benchmarks.speed.numbers import Limit, Spread, ratio, section, spread
 from benchmarks.speed.probe import BOOKKEEPING, PHASES
 from benchmarks.speed.trainers import VARIANTS, Setting
 from benchmarks.speed.turns import measure_in_turns
@@ -12,8 +13,11 @@ from podslab.durations import duration
 from podslab.models.tiny import TinySettings
 from podslab.models.tiny.settings import SMALL
 
-#: The update of PODS over that of GRPO-GA and of GRPO; its peak memory over that of GRPO.
-UPDATE_OF_GA, UPDATE_OF_GRPO, MEMORY = 0.30, 1.10, 1.10
+#: What the update of PODS may take at most, over that of GRPO-GA and over that of GRPO.
+UPDATE_OVER_GRPO_GA = 0.30
+UPDATE_OVER_GRPO = 1.10
+#: Its peak memory over that of GRPO.
+MEMORY_OVER_GRPO = 1.10
 #: Selecting and all that is no phase, in seconds of a step.
 MOST_BOOKKEEPING = 0.03
 
@@ -33,32 +37,34 @@ class Size:
     rounds: int = 5
 
 
-QUICK = Size(SMALL, 2, 16, 4, 32, ("base", "num_iterations = 2"), 2)
+QUICK = Size(
+    model=SMALL,
+    prompts=2,
+    n=16,
+    m=4,
+    max_completion_length=32,
+    variants=("base", "num_iterations = 2"),
+    rounds=2,
+)
 
 
 def settings(size: Size, model: str, variant: str) -> list[Setting]:
     """The arms: the same rows per micro-batch, and per step, except for GRPO-GA."""
-    kept, n, m = size.prompts * size.m, size.n, size.m
-    arms = {
-        "grpo": (kept, m, m, None),
-        "grpo_ga": (size.prompts * n, n, n, None),
-        "pods": (kept, n, m, "max_variance"),
-        "across": (kept, n // m, 1, "max_contrast"),
+    rows_of_pods = size.prompts * size.m
+    shared: dict[str, Any] = {
+        "model": model,
+        "columns": size.model.max_columns,
+        "micro_batch": rows_of_pods,
+        "max_completion_length": size.max_completion_length,
+        "options": VARIANTS[variant],
     }
     return [
+        Setting("grpo", rows=rows_of_pods, n=size.m, m=size.m, rule=None, **shared),
+        Setting("grpo_ga", rows=size.prompts * size.n, n=size.n, m=size.n, rule=None, **shared),
+        Setting("pods", rows=rows_of_pods, n=size.n, m=size.m, rule="max_variance", **shared),
         Setting(
-            name=name,
-            model=model,
-            columns=size.model.max_columns,
-            rows=rows,
-            micro_batch=kept,
-            n=of_prompt,
-            m=kept_of_prompt,
-            rule=rule,
-            max_completion_length=size.max_completion_length,
-            options=VARIANTS[variant],
-        )
-        for name, (rows, of_prompt, kept_of_prompt, rule) in arms.items()
+            "across", rows=rows_of_pods, n=size.n // size.m, m=1, rule="max_contrast", **shared
+        ),
     ]
 
 
@@ -66,9 +72,9 @@ def measure(size: Size, model: str, logs: Path) -> list[str]:
     """A table for each variant; the arms of a variant take turns."""
     tables = []
     for variant in size.variants:
-        chosen = settings(size, model, variant)
-        found = measure_in_turns(chosen, size.rounds, logs / variant)
-        tables.append(phases(f"A step: {variant}", found, size))
+        arms = settings(size, model, variant)
+        turns_of_arm = measure_in_turns(arms, size.rounds, logs / variant)
+        tables.append(phases(f"A step: {variant}", turns_of_arm, size))
     return tables
 
 
@@ -87,41 +93,53 @@ def bookkeeping(turn: Mapping[str, float]) -> float:
     return sum(turn.get(phase, 0.0) for phase in BOOKKEEPING)
 
 
-def phases(title: str, found: Mapping[str, Turns], size: Size) -> str:
+def phases(title: str, turns_of_arm: Mapping[str, Turns], size: Size) -> str:
     """The arms of one variant by phase, with the limits that PODS has to keep."""
     rows = []
-    for arm, turns in found.items():
-        of_phases = [duration(spread([t.get(p, 0.0) for t in turns]).median) for p in PHASES]
-        step, rest = (
-            duration(spread([of(t) for t in turns]).median) for of in (whole, bookkeeping)
-        )
-        rows.append([arm, *of_phases, step, rest, f"{_peak(turns) / 1e6:.0f} MB"])
-    n, m, times = size.n, size.m, size.n // size.m
+    for arm, turns in turns_of_arm.items():
+        cells = [arm]
+        for phase in PHASES:
+            cells.append(_median([turn.get(phase, 0.0) for turn in turns]))
+        cells.append(_median([whole(turn) for turn in turns]))
+        cells.append(_median([bookkeeping(turn) for turn in turns]))
+        cells.append(f"{_peak(turns) / 1e6:.0f} MB")
+        rows.append(cells)
+
+    times_the_prompts = size.n // size.m
     note = (
-        f"Per optimiser step: grpo is TRL's GRPOTrainer on {size.prompts} prompts, n = m = {m};"
-        f" grpo_ga the same at n = m = {n}, by gradient accumulation; pods is PODSTrainer,"
-        f" {n} -> {m} of each prompt; across keeps as many rows of {m} times as many prompts,"
-        f" {times} rollouts each. Medians over rounds. Other is all the rest of the training loop:"
-        " batches, padding, metrics, logs, callbacks. Memory is the peak of resident memory above"
-        " what the process held before its first step."
+        f"Per optimiser step: grpo is TRL's GRPOTrainer on {size.prompts} prompts, n = m ="
+        f" {size.m}; grpo_ga the same at n = m = {size.n}, by gradient accumulation; pods is"
+        f" PODSTrainer, {size.n} -> {size.m} of each prompt; across keeps as many rows of {size.m}"
+        f" times as many prompts, {times_the_prompts} rollouts each. Medians over rounds. Other is"
+        " all the rest of the training loop: batches, padding, metrics, logs, callbacks. Memory is"
+        " the peak of resident memory above what the process held before its first step."
     )
-    head = ["", *PHASES, "whole step", "select + other", "peak memory"]
-    return table(title, note, head, rows, limits(found))
+    heads = ["", *PHASES, "whole step", "select + other", "peak memory"]
+    return section(title, note, heads, rows, limits(turns_of_arm))
 
 
-def limits(found: Mapping[str, Turns]) -> list[Limit]:
+def limits(turns_of_arm: Mapping[str, Turns]) -> list[Limit]:
     """The limits of one variant."""
-    updates = {arm: [update(turn) for turn in turns] for arm, turns in found.items()}
-    memory = _peak(found["pods"]) / _peak(found["grpo"])
-    made = [
-        Limit("update, pods / grpo_ga", ratio(updates["pods"], updates["grpo_ga"]), UPDATE_OF_GA),
-        Limit("update, pods / grpo", ratio(updates["pods"], updates["grpo"]), UPDATE_OF_GRPO),
-        Limit("peak memory, pods / grpo", Spread(memory, memory, memory), MEMORY),
+    grpo, grpo_ga, pods = (_updates(turns_of_arm[arm]) for arm in ("grpo", "grpo_ga", "pods"))
+    memory = _peak(turns_of_arm["pods"]) / _peak(turns_of_arm["grpo"])
+    only_peak = Spread(median=memory, low=memory, high=memory)
+    found = [
+        Limit("update, pods / grpo_ga", ratio(pods, grpo_ga), UPDATE_OVER_GRPO_GA),
+        Limit("update, pods / grpo", ratio(pods, grpo), UPDATE_OVER_GRPO),
+        Limit("peak memory, pods / grpo", only_peak, MEMORY_OVER_GRPO),
     ]
     for arm in ("pods", "across"):
-        seconds = spread([bookkeeping(turn) for turn in found[arm]])
-        made.append(Limit(f"select + other, {arm}: s", seconds, MOST_BOOKKEEPING))
-    return made
+        seconds = spread([bookkeeping(turn) for turn in turns_of_arm[arm]])
+        found.append(Limit(f"select + other, {arm}: s", seconds, MOST_BOOKKEEPING))
+    return found
+
+
+def _updates(turns: Turns) -> list[float]:
+    return [update(turn) for turn in turns]
+
+
+def _median(seconds: Sequence[float]) -> str:
+    return duration(spread(seconds).median)
 
 
 def _peak(turns: Turns) -> float:

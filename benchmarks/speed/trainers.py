@@ -27,14 +27,15 @@ class Setting:
     """One trainer.
 
     Attributes:
-        name: its name in tables.
-        model: the folder of the embedded model.
-        columns: the digits of the task's sums.
-        rows: the rows of an optimiser step.
-        micro_batch: the rows of a micro-batch; the rest is gradient accumulation.
-        n, m: the rollouts generated and trained for each prompt.
-        rule: the rule of `PODSTrainer`; None for TRL's own trainer, where n = m.
-        options: further options of the trainer, and `lora`.
+        name: Its name in tables.
+        model: The folder of the embedded model.
+        columns: The digits of the task's sums.
+        rows: The rows of an optimiser step.
+        micro_batch: The rows of a micro-batch; the rest is gradient accumulation.
+        n, m: The rollouts generated and trained for each prompt.
+        rule: The rule of `PODSTrainer`; None for TRL's own trainer, where n = m.
+        max_completion_length: The most tokens of a completion.
+        options: Further options of the trainer, and `lora`.
     """
 
     name: str
@@ -60,8 +61,8 @@ def build(setting: Setting, folder: str) -> GRPOTrainer:
     With next to no learning rate all trainers go on drawing completions of the same lengths.
     """
     options = dict(setting.options)
-    lora = LoraConfig(r=8, target_modules="all-linear") if options.pop("lora", False) else None
-    common: dict[str, Any] = {
+    with_lora = options.pop("lora", False)
+    shared: dict[str, Any] = {
         "output_dir": folder,
         "per_device_train_batch_size": setting.micro_batch,
         "gradient_accumulation_steps": setting.rows // setting.micro_batch,
@@ -82,20 +83,24 @@ def build(setting: Setting, folder: str) -> GRPOTrainer:
         "gradient_checkpointing": False,
         **options,
     }
+
     task = get_task("arithmetic", min_columns=setting.columns, max_columns=setting.columns)
     rows = [{**row, "prompt": task.prompt(row)} for row in task.load("train")[:_ROWS]]
+    lora = LoraConfig(r=8, target_modules="all-linear")
     given: dict[str, Any] = {
         "model": setting.model,
         "reward_funcs": task.rewards(),
         "train_dataset": Dataset.from_list(rows),
-        "peft_config": lora,
+        "peft_config": lora if with_lora else None,
     }
+
     trainer: GRPOTrainer
     if setting.rule is None:
-        trainer = GRPOTrainer(args=GRPOConfig(**common), **given)
+        trainer = GRPOTrainer(args=GRPOConfig(**shared), **given)
     else:
-        config = PODSConfig(num_rollouts=setting.n, downsampling_rule=setting.rule, **common)
+        config = PODSConfig(num_rollouts=setting.n, downsampling_rule=setting.rule, **shared)
         trainer = PODSTrainer(args=config, **given)
+
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     return trainer

@@ -63,13 +63,16 @@ def measure_in_turns(
     settings: Sequence[Setting], rounds: int, logs: Path
 ) -> dict[str, list[dict[str, float]]]:
     """The turns of all settings by name, one of each in every round; prints a dot for each."""
-    found: dict[str, list[dict[str, float]]] = {setting.name: [] for setting in settings}
+    turns_of: dict[str, list[dict[str, float]]] = {setting.name: [] for setting in settings}
     with ExitStack() as stack:
-        members = {s.name: stack.enter_context(Member(s, logs)) for s in settings}
-        for name in in_turns(list(found), WARM_UP + rounds):
-            found[name].append(members[name].turn())
+        members = {}
+        for setting in settings:
+            members[setting.name] = stack.enter_context(Member(setting, logs))
+
+        for name in in_turns(list(turns_of), WARM_UP + rounds):
+            turns_of[name].append(members[name].turn())
             print(".", end="", flush=True)
-    return {name: turns[WARM_UP:] for name, turns in found.items()}
+    return {name: turns[WARM_UP:] for name, turns in turns_of.items()}
 
 
 def serve(setting: Setting, connection: Connection, log: Path) -> None:
@@ -80,6 +83,7 @@ def serve(setting: Setting, connection: Connection, log: Path) -> None:
     _print_to(log)
     warnings.simplefilter("ignore")
     os.environ["HF_HUB_OFFLINE"] = "1"
+
     with tempfile.TemporaryDirectory() as folder:
         trainer = build(setting, str(Path(folder) / "run"))
         _hold_back(trainer, setting.steps_per_generation, connection)
@@ -88,24 +92,35 @@ def serve(setting: Setting, connection: Connection, log: Path) -> None:
 
 def _hold_back(trainer: Any, steps: int, connection: Connection) -> None:
     """Let a trainer make a turn only when it is asked, and answer with what it took."""
-    probe, made, base = Probe(), -1, _peak()
+    probe = Probe()
     probe.watch(trainer)
-    fetch = trainer.get_batch_samples  # the first thing of every optimiser step
+    memory_before = _peak()
+    steps_begun = 0
+
+    def answer() -> None:
+        probe.settle()
+        measured = {phase: seconds / steps for phase, seconds in probe.seconds.items()}
+        connection.send({**measured, "peak": _peak() - memory_before})
+
+    def wait() -> None:
+        try:
+            connection.recv()
+        except EOFError:
+            raise SystemExit(0) from None
+
+    # Fetching batches is the first thing of every optimiser step.
+    get_batch_samples = trainer.get_batch_samples
 
     def held_back(*args: Any, **kwargs: Any) -> Any:
-        nonlocal made
-        made += 1
-        if made % steps == 0:
-            if made:
-                probe.settle()
-                seconds = {phase: s / steps for phase, s in probe.seconds.items()}
-                connection.send({**seconds, "peak": _peak() - base})
-            try:
-                connection.recv()
-            except EOFError:
-                raise SystemExit(0) from None
+        nonlocal steps_begun
+        begins_turn = steps_begun % steps == 0
+        if begins_turn and steps_begun > 0:
+            answer()
+        if begins_turn:
+            wait()
             probe.reset()
-        return fetch(*args, **kwargs)
+        steps_begun += 1
+        return get_batch_samples(*args, **kwargs)
 
     trainer.get_batch_samples = held_back
 
@@ -118,11 +133,16 @@ def _peak() -> int:
     status = Path("/proc/self/status")
     if not status.is_file():
         return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    (line,) = [one for one in status.read_text().splitlines() if one.startswith("VmHWM")]
-    return 1024 * int(line.split()[1])
+
+    for line in status.read_text().splitlines():
+        if line.startswith("VmHWM"):
+            kilobytes = int(line.split()[1])
+            return 1024 * kilobytes
+    raise PodsError(f"{status} does not say the peak of memory (VmHWM), which is measured here")
 
 
 def _print_to(log: Path) -> None:
+    """Send what this process prints to a file, what libraries in C print, too."""
     log.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (sys.stdout, sys.stderr):

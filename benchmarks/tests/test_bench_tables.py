@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("trl")
 
 from benchmarks.speed import selection, step
-from benchmarks.speed.numbers import Limit, Spread, in_turns, ratio, table, time_in_turns
+from benchmarks.speed.numbers import Limit, Spread, in_turns, ratio, section, time_in_turns
 from benchmarks.speed.probe import Probe
 
 
@@ -27,9 +27,11 @@ def test_a_rival_that_keeps_a_worse_set_is_found_out(monkeypatch):
 
 def test_everyone_is_measured_once_a_round_and_first_equally_often():
     turns = in_turns(["a", "b", "c"], rounds=6)
-    rounds = [turns[i : i + 3] for i in range(0, 18, 3)]
-    assert all(sorted(one) == ["a", "b", "c"] for one in rounds)
-    assert sorted(one[0] for one in rounds) == ["a", "a", "b", "b", "c", "c"]
+    rounds = [turns[start : start + 3] for start in range(0, 18, 3)]
+    for of_round in rounds:
+        assert sorted(of_round) == ["a", "b", "c"]
+    firsts = [of_round[0] for of_round in rounds]
+    assert sorted(firsts) == ["a", "a", "b", "b", "c", "c"]
 
 
 def test_seconds_are_those_between_two_looks_at_the_clock_in_turns():
@@ -37,7 +39,8 @@ def test_seconds_are_those_between_two_looks_at_the_clock_in_turns():
     looks = count()  # the clock jumps by 1 at each look, so every call lasts 1
     functions = {name: lambda name=name: called.append(name) for name in ("a", "b")}
     seconds = time_in_turns(functions, rounds=3, clock=lambda: float(next(looks)))
-    assert called == ["a", "b", *("a", "b"), *("b", "a"), *("a", "b")]  # one warms up
+    warm_up, first, second, third = called[0:2], called[2:4], called[4:6], called[6:]
+    assert (warm_up, first, second, third) == (["a", "b"], ["a", "b"], ["b", "a"], ["a", "b"])
     assert seconds == {"a": [1.0, 1.0, 1.0], "b": [1.0, 1.0, 1.0]}
 
 
@@ -62,9 +65,18 @@ def test_the_probe_counts_every_moment_once_and_gives_it_to_the_inner_phase():
     assert dict(probe.seconds) == {"other": 1.5, "select": 3.0, "generate": 7.0}
 
 
-def turns(peak: float, **seconds: float) -> list[dict[str, float]]:
-    given = {name.replace("_", "-"): s for name, s in seconds.items()}
-    return [{"generate": 1.0, "score": 0.0, **given, "peak": peak}] * 3
+def turns(peak, update, log_probs, select=0.0, other=0.0):
+    """Three turns that took the same seconds."""
+    turn = {
+        "generate": 1.0,
+        "score": 0.0,
+        "select": select,
+        "log-probs": log_probs,
+        "update": update,
+        "other": other,
+        "peak": peak,
+    }
+    return [turn] * 3
 
 
 def test_a_step_is_judged_by_update_memory_and_bookkeeping():
@@ -74,7 +86,9 @@ def test_a_step_is_judged_by_update_memory_and_bookkeeping():
         "pods": turns(109, update=1.05, log_probs=0.1, select=0.02, other=0.03),
         "across": turns(109, update=1.05, log_probs=0.1, select=0.01, other=0.01),
     }
-    judged = {one.what: (round(one.found.median, 6), one.kept) for one in step.limits(found)}
+    judged = {}
+    for limit in step.limits(found):
+        judged[limit.what] = (round(limit.found.median, 6), limit.kept)
     assert judged == {
         "update, pods / grpo_ga": (0.2875, True),
         "update, pods / grpo": (1.15, False),
@@ -82,14 +96,16 @@ def test_a_step_is_judged_by_update_memory_and_bookkeeping():
         "select + other, pods: s": (0.05, False),
         "select + other, across: s": (0.02, True),
     }
+
     lines = step.phases("A step", found, step.QUICK).splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if "MB" in line]
     assert [row[0] for row in rows] == list(found)
-    assert {len(row) for row in rows} == {1 + len(step.PHASES) + 3}
+    for row in rows:
+        assert len(row) == 1 + len(step.PHASES) + 3
 
 
 def test_a_table_shows_its_note_its_cells_and_its_limits():
     limit = Limit("b", Spread(2.0, 1.5, 2.5), 1.0)
-    shown = table("T", "a note", ["", "a"], [["x", "1"], ["y", "22"]], [limit])
+    shown = section("T", "a note", ["", "a"], [["x", "1"], ["y", "22"]], [limit])
     for line in ("## T", "a note", "| y | 22 |", "| b | 2 (1.5 to 2.5) | 1 | **missed** |"):
         assert line in shown.splitlines()

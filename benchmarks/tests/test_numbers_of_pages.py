@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("podslab")
 
-from benchmarks import pages
-from benchmarks.series import METHODS, all_series, read_run
+from benchmarks.pages import blocks
+from benchmarks.series import METHODS, all_series
 
 ROOT = Path(__file__).parents[2]
 FRONT = (ROOT / "README.md", ROOT / "docs" / "evidence.md")
@@ -21,15 +21,15 @@ MEASURED = re.compile(r"\d(?:[\d.,]*\d)?(?: ?%|x\b| times as fast)")
 
 
 def blocks_of(page):
-    return [match[2] for match in pages.BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    return blocks.names_of_blocks(page.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", blocks.PAGES, ids=lambda page: page.name)
 def test_a_page_says_what_the_raw_files_say(page):
-    for match in pages.BLOCK.finditer(page.read_text(encoding="utf-8")):
+    for match in blocks.BLOCK.finditer(page.read_text(encoding="utf-8")):
         if match[2] not in SLOW:
             said = match[0].removeprefix(match[1]).removesuffix(match[3])
-            assert said == pages.block(match[2]), "python -m benchmarks.pages writes it"
+            assert said == blocks.block(match[2]), "python -m benchmarks.pages writes it"
 
 
 @pytest.mark.slow
@@ -37,38 +37,38 @@ def test_a_page_says_what_the_raw_files_say(page):
 def test_a_block_that_takes_long_says_what_the_raw_files_say(name, monkeypatch):
     pytest.importorskip("reasoning_gym")
     monkeypatch.chdir(ROOT)
-    (page,) = [page for page in pages.PAGES if name in blocks_of(page)]
-    assert pages.block(name) in page.read_text(encoding="utf-8")
+    (page,) = [page for page in blocks.PAGES if name in blocks_of(page)]
+    assert blocks.block(name) in page.read_text(encoding="utf-8")
 
 
 def test_every_marker_of_a_page_is_closed_and_names_a_block_that_there_is():
-    for page in pages.PAGES:
+    for page in blocks.PAGES:
         text = page.read_text(encoding="utf-8")
         assert text.count("<!-- generated: ") == text.count("<!-- end -->") == len(blocks_of(page))
-        assert set(blocks_of(page)) <= set(pages.BLOCKS)
+        assert set(blocks_of(page)) <= set(blocks.BLOCKS)
 
 
 def test_a_block_that_is_no_longer_so_is_written_anew():
     stale = "<!-- generated: published-range -->\n9.9 times as fast\n<!-- end -->\n"
-    right = pages.rewritten(stale)
+    right = blocks.rewritten(stale)
     assert "1.7 to 3.0 times as fast" in right
     assert "9.9" not in right
-    assert pages.rewritten(right) == right
+    assert blocks.rewritten(right) == right
     with pytest.raises(KeyError):
-        pages.rewritten("<!-- generated: no-such-block -->\n<!-- end -->")
+        blocks.rewritten("<!-- generated: no-such-block -->\n<!-- end -->")
 
 
 def test_the_evidence_page_states_no_measured_number_outside_its_blocks():
-    text = pages.BLOCK.sub("", (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"))
+    text = blocks.BLOCK.sub("", (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"))
     # the measure itself, its intervals, and what is withdrawn
     assert set(MEASURED.findall(text)) <= {"99 %", "95 %", "2.63x"}
 
 
 def test_the_readme_states_no_measured_number_of_its_own():
     """Beside its blocks it may say what the authors measured, in the words of the block."""
-    text = pages.BLOCK.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
+    text = blocks.BLOCK.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
     text = re.sub(r"^```.*?^```|<[^>]*>", "", text, flags=re.DOTALL | re.MULTILINE)
-    assert set(MEASURED.findall(text)) <= set(MEASURED.findall(pages.block("published-range")))
+    assert set(MEASURED.findall(text)) <= set(MEASURED.findall(blocks.block("published-range")))
 
 
 @pytest.mark.parametrize("page", FRONT, ids=lambda page: page.name)
@@ -94,9 +94,3 @@ def test_every_run_that_was_left_out_is_there_and_has_a_reason():
         assert one["why"]
         missing = [run for run in one["runs"] if not (METHODS / folder / f"{run}.json").is_file()]
         assert missing == [], folder
-
-
-def test_a_run_of_an_earlier_version_is_read_by_todays_names(tmp_path):
-    file = tmp_path / "grpo-2-0.json"
-    file.write_text(json.dumps({"arm": {"num_rollouts": 2, "skip_fillers": True}}))
-    assert read_run(file)["arm"] == {"num_rollouts": 2, "skip_zero_advantage": True}

@@ -145,9 +145,9 @@ def test_every_setting_of_the_paper_is_read(tmp_path):
         for setting in experiment.arms.values():
             write_setting(tmp_path, setting, [0.5] * 12, dataset=experiment.dataset, key=key)
     found = read_published(tmp_path)
-    assert [c.title for c in found] == [e.title for e in EXPERIMENTS]
-    assert [[a.name for a in c.arms] for c in found] == [list(e.arms) for e in EXPERIMENTS]
-    for comparison in found:
+    for comparison, experiment in zip(found, EXPERIMENTS, strict=True):
+        assert comparison.title == experiment.title
+        assert [arm.name for arm in comparison.arms] == list(experiment.arms)
         for arm in comparison.arms:
             assert np.nanmean(arm.curves.accuracy) == pytest.approx(0.5), comparison.title
 

@@ -38,19 +38,26 @@ def text(x: float, y: float, words: str, style: str = 'fill="#555"', anchor: str
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}" {style}>{words}</text>'
 
 
-def column(x: float, title: str, *lines: str) -> list[str]:
-    """What stands above and below the dots of a phase."""
-    said = [text(x, 36, title, 'font-weight="bold"'), text(x, 226, lines[0])]
-    return [*said, *(text(x, 150, line, 'font-size="14"') for line in lines[1:])]
+def column(x: float, title: str, first_line: str, *in_the_middle: str) -> list[str]:
+    """What stands above and below the dots of a phase, and between them."""
+    heading = text(x, 36, title, 'font-weight="bold"')
+    below = text(x, 226, first_line)
+    return [heading, below, *(text(x, 150, line, 'font-size="14"') for line in in_the_middle)]
 
 
 def legend() -> list[str]:
     """Which dot means what."""
-    dots = [dot(258, 269, True), dot(388, 269, False)]
-    dots += [dot(526, 269, True, kept=False), dot(548, 269, False, kept=False)]
-    named = ((274, "right answer"), (404, "wrong answer"), (564, "dropped"))
-    words = [text(x, 274, name, 'font-size="14" fill="#333"', "start") for x, name in named]
-    return ['<path d="M22 246h836" stroke="#E3E6E8"/>', *dots, *words]
+    look = 'font-size="14" fill="#333"'
+    return [
+        '<path d="M22 246h836" stroke="#E3E6E8"/>',
+        dot(258, 269, True),
+        dot(388, 269, False),
+        dot(526, 269, True, kept=False),
+        dot(548, 269, False, kept=False),
+        text(274, 274, "right answer", look, "start"),
+        text(404, 274, "wrong answer", look, "start"),
+        text(564, 274, "dropped", look, "start"),
+    ]
 
 
 def draw() -> str:
@@ -58,20 +65,24 @@ def draw() -> str:
     rewards = [float(i in RIGHT) for i in range(16)]
     kept = podsrl.downsample(rewards, m=4)
     places = [(38 * (i % 4), 70 + 38 * (i // 4)) for i in range(16)]
-    parts = [
-        HEAD,
-        arrow(132, 44),
-        *column(262, "generate n, score all", "parallel, light on memory"),
-    ]
-    parts += [dot(205 + x, y, i in RIGHT) for i, (x, y) in enumerate(places)]
-    parts += [arrow(345, 60)]
+
+    parts = [HEAD, arrow(132, 44)]
+    parts += column(262, "generate n, score all", "parallel, light on memory")
+    for i, (x, y) in enumerate(places):
+        parts.append(dot(205 + x, y, i in RIGHT))
+
+    parts.append(arrow(345, 60))
     parts += column(505, "keep highest and lowest", "max-variance: exact, one sort")
-    parts += [dot(448 + x, y, i in RIGHT, i in kept) for i, (x, y) in enumerate(places)]
-    parts += [arrow(588, 60)]
-    parts += column(757, "update on those only", "heavy, now on m of n rows",
-                    "log-probs, forward, backward")  # fmt: skip
-    trained = sorted((i in RIGHT for i in kept), reverse=True)
-    parts += [dot(700 + 38 * i, 108, right) for i, right in enumerate(trained)]
+    for i, (x, y) in enumerate(places):
+        parts.append(dot(448 + x, y, i in RIGHT, kept=i in kept))
+
+    parts.append(arrow(588, 60))
+    heavy = "heavy, now on m of n rows"
+    parts += column(757, "update on those only", heavy, "log-probs, forward, backward")
+    right_first = sorted((i in RIGHT for i in kept), reverse=True)
+    for i, is_right in enumerate(right_first):
+        parts.append(dot(700 + 38 * i, 108, is_right))
+
     return "\n".join([*parts, *legend(), "</svg>\n"])
 
 

@@ -49,7 +49,10 @@ LARGE = {  # 8 hunts per step as well, in 8 micro-batches
     "vllm_mode": "colocate",
     "vllm_gpu_memory_utilization": 0.3,
 }
-SMALL_HUNT, LARGE_HUNT = {"top": 8, "calls": 3}, {"top": 98, "calls": 5}
+SMALL_HUNT = {"top": 8, "calls": 3}
+LARGE_HUNT = {"top": 98, "calls": 5}
+GAMES = 1536
+UNSEEN = 512  # of them
 SIZE = {  # of the embedded model; a tenth of the demo's
     "hidden_size": 64,
     "intermediate_size": 128,
@@ -64,7 +67,10 @@ class Hunt:
     """Boxes with notes that lead to the gold."""
 
     def reset(self, boxes: list[int], notes: list[str], **row: Any) -> str:
-        self.boxes, self.notes, self.found, self.lost = boxes, notes, 0, False
+        self.boxes = boxes
+        self.notes = notes
+        self.found = 0
+        self.lost = False
         return f" Begin with box {boxes[0]}."
 
     def open(self, box: int) -> str:
@@ -73,11 +79,15 @@ class Hunt:
         Args:
             box: Its number.
         """
-        self.lost = self.lost or self.found == len(self.boxes) or box != self.boxes[self.found]
-        if self.lost:
+        is_over = self.lost or self.found == len(self.boxes)
+        if is_over or box != self.boxes[self.found]:
+            self.lost = True
             return "lost"
+
         self.found += 1
-        return "gold" if self.found == len(self.boxes) else self.notes[self.found - 1]
+        if self.found == len(self.boxes):
+            return "gold"
+        return self.notes[self.found - 1]
 
     def get_reward(self) -> float:
         return float(self.found == len(self.boxes) and not self.lost)
@@ -86,36 +96,49 @@ class Hunt:
 def hunt(draw: random.Random, top: int, calls: int) -> dict[str, Any]:
     """A game over boxes 1 to `top`; a note says beside which box the next one stands."""
     boxes = draw.sample(range(1, top + 1), calls)
-    sides = [draw.choice((("right", -1), ("left", 1))) for _ in boxes[1:]]
-    notes = [f"{way} of {box + by}" for box, (way, by) in zip(boxes[1:], sides, strict=True)]
+    notes = []
+    for box in boxes[1:]:
+        side, neighbour = draw.choice([("right", box - 1), ("left", box + 1)])
+        notes.append(f"{side} of {neighbour}")
     prompt = [{"role": "user", "content": TEXT.format(top)}]
     return {"prompt": prompt, "boxes": boxes, "notes": notes}
 
 
 def careless_game(draw: random.Random) -> list[tuple[str, bool]]:
     """One as text; True where the model learns to write it."""
-    game, answer, row = Hunt(), "", hunt(draw, **SMALL_HUNT)
-    pieces = [(row["prompt"][0]["content"] + game.reset(**row) + "\n>", False)]
+    game = Hunt()
+    row = hunt(draw, **SMALL_HUNT)
+    question = row["prompt"][0]["content"] + game.reset(**row)
+    pieces = [(f"{question}\n>", False)]
+
+    answer = ""
     while answer not in ("gold", "lost"):
-        box = game.boxes[game.found] if draw.random() < 0.65 else draw.randint(1, 8)
+        is_careful = draw.random() < 0.65
+        box = game.boxes[game.found] if is_careful else draw.randint(1, SMALL_HUNT["top"])
         answer = game.open(box)
-        pieces += [(f'open{{"box": {box}}}<eos>', True), (f"{answer}\n>", False)]
+        pieces.append((f'open{{"box": {box}}}<eos>', True))
+        pieces.append((f"{answer}\n>", False))
     return [*pieces, (f"{answer}<eos>", True)]
 
 
 def embedded_model(seed: int) -> tuple[Any, Any]:
     """An embedded model that has seen careless games, and its tokenizer."""
-    tokenizer = build_tokenizer()  # a token per byte; here each phrase of the game is one as well
-    phrases = (TEXT.format(8), " Begin with box ", *('open{"box": ', "right of ", "left of "))
-    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in phrases])
+    # A token per byte; here each phrase of the game is one as well.
+    tokenizer = build_tokenizer()
+    question = TEXT.format(SMALL_HUNT["top"])
+    for phrase in (question, " Begin with box ", 'open{"box": ', "right of ", "left of "):
+        tokenizer.add_tokens([AddedToken(phrase, special=False, normalized=False)])
+
     tokenizer.chat_template = (  # a call is name{"argument": value}
         "{% for m in messages %}{% if m.role == 'assistant' %}{{ '>' + m.content }}"
         "{% for c in m.tool_calls or [] %}{{ c.function.name + c.function.arguments | tojson }}"
         "{% endfor %}{{ eos_token }}{% else %}{{ m.content + '\n' }}{% endif %}{% endfor %}"
         "{% if add_generation_prompt %}{{ '>' }}{% endif %}"
     )
+
+    # How a completion is read back.
     call = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
-    tokenizer.response_template = {  # how it is read back
+    tokenizer.response_template = {
         "defaults": {"role": "assistant"},
         "start_anchor": ">",
         "fields": {
@@ -129,6 +152,7 @@ def embedded_model(seed: int) -> tuple[Any, Any]:
             "content": {"close": "<eos>", "content": "text"},
         },
     }
+
     tiny = TinySettings(seed=seed, **SIZE)
     return build(tiny, lambda steps: tqdm(steps, "warm start"), "cpu", tokenizer, careless_game)
 
@@ -140,23 +164,32 @@ class WonBar(ProgressCallback):
 
 
 def train(model: str | None, settings: dict[str, Any]) -> tuple[float, float]:
-    """Train; the share of 512 unseen games that are won before and after."""
-    start, tokenizer = (model, None) if model else embedded_model(settings["seed"])
-    draw, kind = random.Random(settings["seed"]), LARGE_HUNT if model else SMALL_HUNT
-    data = Dataset.from_list([hunt(draw, **kind) for _ in range(1536)])
+    """Train; the share of unseen games that are won before and after."""
+    seed = settings["seed"]
+    if model is None:
+        start, tokenizer = embedded_model(seed)
+        size = SMALL_HUNT
+    else:
+        start, tokenizer = model, None  # which TRL loads
+        size = LARGE_HUNT
+
+    draw = random.Random(seed)
+    games = Dataset.from_list([hunt(draw, **size) for _ in range(GAMES)])
     trainer = PODSTrainer(
         start,
-        args=PODSConfig(max_tool_calling_iterations=kind["calls"], **settings),
-        train_dataset=data.select(range(512, 1536)),
-        eval_dataset=data.select(range(512)),
+        args=PODSConfig(max_tool_calling_iterations=size["calls"], **settings),
+        train_dataset=games.select(range(UNSEEN, GAMES)),
+        eval_dataset=games.select(range(UNSEEN)),
         environment_factory=Hunt,
         processing_class=tokenizer,
     )
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(WonBar)
+
     before = trainer.evaluate()["eval_reward"]
     trainer.train()
-    return before, trainer.evaluate()["eval_reward"]
+    after = trainer.evaluate()["eval_reward"]
+    return before, after
 
 
 def main() -> None:
@@ -166,11 +199,12 @@ def main() -> None:
     parser.add_argument("--max_steps", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dry-run", action="store_true", help="print the settings and stop")
-    given = parser.parse_args()
+    args = parser.parse_args()
+
     settings = {
-        **(LARGE if given.model else SMALL),
-        "seed": given.seed,
-        "output_dir": given.output_dir,
+        **(LARGE if args.model else SMALL),
+        "seed": args.seed,
+        "output_dir": args.output_dir,
         "lr_scheduler_type": "constant",
         "logging_steps": 1,
         "save_strategy": "no",
@@ -178,15 +212,20 @@ def main() -> None:
         "per_device_eval_batch_size": 256,
         "num_generations_eval": 1,
     }
-    settings["max_steps"] = given.max_steps or settings["max_steps"]
-    if given.dry_run:
-        print("# one GPU of 80 GB, not measured" if given.model else "# two CPU cores, 3 minutes")
-        print("\n".join(f"{name}: {value}" for name, value in settings.items()))
+    if args.max_steps:
+        settings["max_steps"] = args.max_steps
+    if args.dry_run:
+        print("# one GPU of 80 GB, not measured" if args.model else "# two CPU cores, 3 minutes")
+        for name, value in settings.items():
+            print(f"{name}: {value}")
         return
-    before, after = train(given.model, settings)
-    pods(["inspect", given.output_dir])
-    won = [row["reward"] for row in RunFolder(given.output_dir).metrics()]
-    print("games won, step by step:", "".join("▁▂▃▄▅▆▇█"[round(7 * share)] for share in won))
+
+    before, after = train(args.model, settings)
+
+    pods(["inspect", args.output_dir])
+    won = [row["reward"] for row in RunFolder(args.output_dir).metrics()]
+    bars = ["▁▂▃▄▅▆▇█"[round(7 * share)] for share in won]
+    print("games won, step by step:", "".join(bars))
     print(f"unseen games won: {before:.0%} before, {after:.0%} after")
 
 

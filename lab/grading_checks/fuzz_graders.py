@@ -100,15 +100,38 @@ CANDIDATES = [
     "class add(int):\n    def __new__(cls, a, b):\n        return a + b\n",
     "add = lambda *numbers: sum(numbers)\n",
 ]
-#: What hostile completions are made of.
-PIECES = [
-    *("<think>", "</think>", "<answer>", "</answer>", "\\boxed{", "}", "{", "(", ")", "[", "]"),
-    *("####", "answer is", "\n", " ", "```python\n", "```", "$", "$$", "\\(", "\\)", "\\frac{"),
-    *("\\sqrt{", "^", "_", "=", "<", ">", "\\le", ",", ";", "\\cup", "\\pm", "and", "or", "%"),
-    *("0", "1", "42", "3.14", "1,000", "-", "+", "*", "/", "x", "y", "i", "pi", "\\pi", "!", "|"),
-    *("\\text{", "\\begin{pmatrix}", "\\end{pmatrix}", "&", "\\\\", "H2O", "->", "{2+}", "B)", "C"),
-    *("\x00", "\x1b[31m", "\ud800", "\u202e", "\ufeff", "\u0663", "\u00b2", "\U0001f600", "\u0301"),
+_TAGS = ["<think>", "</think>", "<answer>", "</answer>", "####", "answer is", "```python\n", "```"]
+_BRACKETS = ["}", "{", "(", ")", "[", "]", "$", "$$", "\\(", "\\)"]
+_COMMANDS = ["\\boxed{", "\\frac{", "\\sqrt{", "\\text{", "\\le", "\\cup", "\\pm", "\\pi"]
+_MATRIX = ["\\begin{pmatrix}", "\\end{pmatrix}", "&", "\\\\"]
+_OPERATORS = ["^", "_", "=", "<", ">", "-", "+", "*", "/", "!", "|", ",", ";", "%", "->"]
+_NUMBERS = ["0", "1", "42", "3.14", "1,000"]
+_WORDS = ["and", "or", "x", "y", "i", "pi", "H2O", "{2+}", "B)", "C"]
+_WHITE = ["\n", " "]
+#: Control characters, half a surrogate pair, direction marks, digits of other scripts, accents.
+_ODD_CHARACTERS = [
+    "\x00",
+    "\x1b[31m",
+    "\ud800",
+    "\u202e",
+    "\ufeff",
+    "\u0663",
+    "\u00b2",
+    "\U0001f600",
+    "\u0301",
 ]
+#: What hostile completions are made of.
+PIECES = (
+    _TAGS
+    + _BRACKETS
+    + _COMMANDS
+    + _MATRIX
+    + _OPERATORS
+    + _NUMBERS
+    + _WORDS
+    + _WHITE
+    + _ODD_CHARACTERS
+)
 
 
 def hostile(r: R) -> str:

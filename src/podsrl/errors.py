@@ -66,6 +66,10 @@ class RewardError(PodsError, RuntimeError):
     """A reward function raised, or returned something that is no reward."""
 
 
+class RecordError(PodsError, RuntimeError):
+    """What a run records could not be written; the message says why."""
+
+
 @contextmanager
 def needed(extra: str) -> Iterator[None]:
     """Turn a failed import into one line that says what to install."""

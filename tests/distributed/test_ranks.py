@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("trl")
 
-import pyarrow.parquet as pq
 import torch
 import worker
 import yaml
@@ -18,7 +18,6 @@ from accelerate.commands.config.config_args import load_config_from_file
 
 from podslab.evaluation.records import evaluations
 from podsrl.rollout_log.run_folder import RunFolder
-from podsrl.trl.exchange import share_of_places
 from support.torchrun import torchrun
 
 LAUNCH = Path(__file__).parents[2] / "lab" / "src" / "podslab" / "configs" / "launch"
@@ -46,6 +45,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "max_steps": 6,
         "gradient_accumulation_steps": ROWS // 2,
     },
+    "normalised": {"multi_objective_aggregation": "normalize_then_sum", "max_steps": 5},
+    "one rank": {"downsampling_rule": "worker:first_rows", "n": 16, "max_steps": 3},
     "own_rule": {"downsampling_rule": "worker:loose", "max_steps": 1},
     "straight": {"num_iterations": 2, "downsampling_rule": "variance_top_p"},
     "stopped": {
@@ -59,6 +60,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 # of rare tool images rank 1 of 2 generates one, and keeps none
 AGENTS = ("tools", "environment", "images", "rare tool images")
+
+# on 3 and 4 ranks, which divide 21 rollouts by 3 prompts and not at all
+ON_THREE = ("plain", "normalised", "one rank")
+ON_FOUR = ("max_contrast", "normalised", "one rank", "tools", "environment", "images")
+RUNS = {1: (*VARIANTS, *AGENTS), 2: (*VARIANTS, *AGENTS), 3: ON_THREE, 4: ON_FOUR}
 
 
 def settings(name: str, out: Path, model: Path, world: int, **more: Any) -> dict[str, Any]:
@@ -89,29 +95,37 @@ def agents(name: str, out: Path, world: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def on_ranks(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """on_ranks(world): the folder with all variants run on 1 or 2 processes; each run once.
+    """on_ranks(world): the folder with the runs on so many processes; each run once.
 
     One process is this one. Of two the last run is one in which rank 1 fails.
     """
     done: dict[int, Path] = {}
 
     def run(world: int) -> Path:
-        if world not in done:
-            out = tmp_path_factory.mktemp(f"ranks{world}")
-            runs = [settings(name, out, tiny_model, world) for name in VARIANTS]
+        if world in done:
+            return done[world]
+        out = done[world] = tmp_path_factory.mktemp(f"ranks{world}")
+        runs = []
+        for name in RUNS[world]:
+            is_agent = name in AGENTS
+            runs.append(
+                agents(name, out, world) if is_agent else settings(name, out, tiny_model, world)
+            )
+        if "stopped" in RUNS[world]:
             runs.append(settings("stopped", out, tiny_model, world, resume=True))
             runs[-1].pop("forget")
-            runs += [agents(name, out, world) for name in AGENTS]
-            if world == 1:
-                for one in runs:
-                    worker.main(one)
-            else:
-                runs.append(settings("failing", out, tiny_model, world, fail="raise"))
-                process = torchrun(world, out / "said", WORKER, json.dumps(runs))
-                assert process.returncode == 1  # of the agent, for a rank that failed
-                assert (out / "stopped" / "result.json").is_file(), process.stderr[-3000:]
-            done[world] = out
-        return done[world]
+
+        if world == 1:
+            for one in runs:
+                worker.main(one)
+            return out
+        last = str(runs[-1]["out"])
+        if world == 2:
+            runs.append(settings("failing", out, tiny_model, world, fail="raise"))
+        process = torchrun(world, out / "said", WORKER, json.dumps(runs))
+        assert process.returncode == (world == 2)  # of the agent, for a rank that failed
+        assert (Path(last) / "result.json").is_file(), process.stderr[-3000:]
+        return out
 
     return run
 
@@ -144,12 +158,53 @@ def generations(outcome: dict[str, Any]) -> list[list[tuple[str, float]]]:
 @pytest.mark.slow
 def test_selection_losses_and_weights_on_two_ranks_equal_those_on_one(on_ranks):
     one, two = on_ranks(1), on_ranks(2)
-    for name in ("plain", "accumulation", "beta", "max_contrast", "straight"):
-        assert generations(result(one, name)) == generations(result(two, name)), name
-        assert_same_training(one, two, name)
-        assert result(two, name)["aligned"]
-        rows = [[len(g) for g in rank] for rank in result(two, name)["tokens_by_rank"]]
-        assert all(counts == rows[0] for counts in rows)
+    for name in ("plain", "accumulation", "beta", "max_contrast", "normalised", "straight"):
+        assert_selected_and_trained_as_on_one(one, two, name)
+
+
+def assert_selected_and_trained_as_on_one(one: Path, several: Path, name: str) -> None:
+    assert generations(result(one, name)) == generations(result(several, name)), name
+    assert_same_training(one, several, name)
+    assert result(several, name)["aligned"], name
+    rows = [[len(g) for g in rank] for rank in result(several, name)["tokens_by_rank"]]
+    assert all(counts == rows[0] for counts in rows)
+
+
+@pytest.mark.slow
+def test_three_ranks_train_as_one_where_each_has_its_prompt_and_where_one_has_all_rows(on_ranks):
+    one, three = on_ranks(1), on_ranks(3)
+    for name in ON_THREE:
+        assert_selected_and_trained_as_on_one(one, three, name)
+    for name in ("plain", "normalised"):  # whole prompts on each rank
+        assert result(three, name)["bytes_moved"] == [0, 0, 0]
+    first, *others = result(three, "one rank")["bytes_moved"]
+    assert first > 0
+    assert others == [0, 0]
+
+
+@pytest.mark.slow
+def test_four_ranks_train_as_one_where_groups_are_split_over_them(on_ranks):
+    one, four = on_ranks(1), on_ranks(4)
+    for name in ("max_contrast", "normalised", "one rank"):
+        assert_selected_and_trained_as_on_one(one, four, name)
+        assert sum(result(four, name)["bytes_moved"]) > 0
+    first, *others = result(four, "one rank")["bytes_moved"]
+    assert first > 0
+    assert others == [0, 0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("world", "name"), [(2, "plain"), (2, "binary"), (3, "plain"), (4, "one rank")]
+)
+def test_the_parts_of_all_ranks_are_the_log_of_one(on_ranks, world, name):
+    whole, parts = RunFolder(on_ranks(1) / name), RunFolder(on_ranks(world) / name)
+    assert whole.rollout_steps() == parts.rollout_steps() != []
+    for step in whole.rollout_steps():
+        names = [path.name for path in parts.rollout_parts(step)]
+        assert names == [f"rank_{rank}_of_{world}.parquet" for rank in range(world)]
+        expected, found = (run.rollouts(step).to_pandas() for run in (whole, parts))
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -178,24 +233,26 @@ def test_ranks_leave_out_the_same_micro_batches(on_ranks):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", AGENTS)
-def test_agents_on_two_ranks_are_selected_and_trained_as_on_one(on_ranks, scenario):
-    """With tools, environments that stay where they played, and images."""
-    one, two = on_ranks(1), on_ranks(2)
+@pytest.mark.parametrize(
+    ("world", "scenario"), [(w, s) for w in (2, 4) for s in AGENTS if s in RUNS[w]]
+)
+def test_agents_on_several_ranks_are_selected_and_trained_as_on_one(on_ranks, world, scenario):
+    """With tools, images, and environments that can't be sent and stay where they played."""
+    one, several = on_ranks(1), on_ranks(world)
     trained = generations(result(one, scenario))
-    assert trained == generations(result(two, scenario))
+    assert trained == generations(result(several, scenario))
     assert [len(rows) for rows in trained] == [ROWS, ROWS]
     assert len(set(trained[0])) > ROWS / 2  # rows that can be told apart
-    assert_same_training(one, two, scenario)
-    rows = [[len(g) for g in rank] for rank in result(two, scenario)["tokens_by_rank"]]
-    assert rows == [[ROWS // 2] * 2] * 2
+    assert_same_training(one, several, scenario)
+    rows = [[len(g) for g in rank] for rank in result(several, scenario)["tokens_by_rank"]]
+    assert rows == [[ROWS // world] * 2] * world
+    assert world == 2 or sum(result(several, scenario)["bytes_moved"]) > 0
 
 
 @pytest.mark.slow
 def test_the_kept_set_on_two_ranks_is_the_brute_force_choice(on_ranks):
     for step in (1, 2, 3):
-        path = on_ranks(2) / "plain" / "rollouts" / f"step_{step:06d}.parquet"
-        table = pq.read_table(path).to_pandas()
+        table = RunFolder(on_ranks(2) / "plain").rollouts(step).to_pandas()
         assert len(table) == 21
         for _, group in table.groupby("group"):
             assert group["prompt"].nunique() == 1
@@ -260,6 +317,40 @@ def test_a_rank_that_is_killed_ends_the_job(tiny_model, tmp_path):
     assert not (tmp_path / "failing" / "result.json").exists()
 
 
+@pytest.mark.slow
+def test_a_rank_that_dies_while_rows_move_ends_the_job_and_nothing_saved_is_lost(
+    on_ranks, tiny_model, tmp_path
+):
+    """Step 2's rows were on their way: a resume generates them again, and the log goes on."""
+    saving = {"save_strategy": "steps", "save_steps": 1}
+    dying = settings("one rank", tmp_path, tiny_model, 2, fail="die in the exchange", **saving)
+    process = torchrun(2, tmp_path / "said", WORKER, json.dumps([dying]))
+    assert process.returncode == 1
+    noticed = ("SIGKILL", "could not exchange rollouts", "closed by peer", "reset by peer")
+    assert any(words in process.stderr for words in noticed)
+
+    run = RunFolder(tmp_path / "one rank")
+    assert run.finished() is None
+    assert run.rollouts(1).num_rows == 3 * 16
+    again = settings("one rank", tmp_path, tiny_model, 2, resume=True, **saving)
+    process = torchrun(2, tmp_path / "said again", WORKER, json.dumps([again]))
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert run.rollout_steps() == [1, 2, 3]
+    assert run.finished() is not None
+    straight, resumed = weights(on_ranks(2), "one rank"), weights(tmp_path, "one rank")
+    assert all(torch.equal(straight[key], resumed[key]) for key in straight)
+
+
+@pytest.mark.slow
+def test_what_can_not_be_sent_is_told_by_all_ranks_in_the_first_step(tiny_model, tmp_path):
+    failing = settings("failing", tmp_path, tiny_model, 2, fail="lambda")
+    process = torchrun(2, tmp_path / "said", WORKER, json.dumps([failing]))
+    assert process.returncode == 1
+    said = "what log_extra('handle', ...) was given can't be sent to another process"
+    assert said in process.stderr
+    assert not (tmp_path / "failing" / "rollouts").exists()
+
+
 @pytest.fixture
 def fsdp2() -> dict[str, str]:
     """The environment that accelerate makes of the shipped launch file."""
@@ -312,15 +403,6 @@ def test_fsdp2_on_two_ranks_trains_like_one_process_and_pods_train_on_them_is_on
     assert table is not None
     assert table.num_rows == 30
     assert run.finished() is not None
-
-
-def test_shares_cover_all_rows_once_and_are_equal():
-    for total, world in itertools.product(range(1, 40), range(1, 9)):
-        shares = [share_of_places(total, rank, world) for rank in range(world)]
-        rows = [row for share in shares for row in share]
-        assert rows[:total] == list(range(total))
-        assert len({len(share) for share in shares}) == 1
-        assert len(rows) - total < world
 
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp2", "zero2", "zero3"])

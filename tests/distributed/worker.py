@@ -12,6 +12,7 @@ import random
 import shutil
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,8 +25,9 @@ from datasets import Dataset
 from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from podsrl import cli
+from podsrl import cli, rule
 from podsrl.trl import PODSConfig, PODSTrainer, checkpoint
+from podsrl.trl.exchange import Exchange, share_of
 from support.agent_scenarios import SCENARIOS
 from support.agents import agent_trainer
 
@@ -39,7 +41,15 @@ def loose(rewards_P_N: np.ndarray, m: int, seed: Any) -> np.ndarray:
     return np.random.default_rng().random(rewards_P_N.shape).argsort(axis=-1)[:, :m]
 
 
+@rule(scope="batch")
+def first_rows(rewards_P_N: np.ndarray, rows: int, seed: Any) -> np.ndarray:
+    """Keeps the first rollouts of the batch, which are those of the first rank."""
+    return np.arange(rewards_P_N.size).reshape(rewards_P_N.shape) < rows
+
+
 RANK = int(os.environ.get("RANK", 0))
+RARE = 0.06  # of a binary reward
+WORLD = int(os.environ.get("WORLD_SIZE", 1))
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func
 
 
@@ -48,12 +58,12 @@ def rollout_function(tokenizer: Any) -> Any:
     vocabulary = [i for i in range(6, 60) if i != tokenizer.eos_token_id]
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        first, n = RANK * len(prompts), trainer.args.num_rollouts
+        n = trainer.args.num_rollouts
         prompts_of_all = trainer.args.generation_batch_size // trainer.args.num_generations
-        last = prompts_of_all * n - 1  # the last rank's share is padded
+        share = share_of(prompts_of_all * n, RANK, WORLD)
         completions = []
         for i, prompt in enumerate(prompts):
-            place = min(first + i, last) % n
+            place = share[min(i, len(share) - 1)] % n  # a share may be padded with its last one
             rng = draw(trainer.state.global_step, prompt[-1]["content"], place)
             length = 1 + int(40 * rng.random() ** 4)
             completions.append([*rng.choices(vocabulary, k=length), tokenizer.eos_token_id])
@@ -65,7 +75,7 @@ def rollout_function(tokenizer: Any) -> Any:
 
 
 def reward_function(fail: str | None, binary: bool) -> Any:
-    """A reward that depends on the completion only; rank 1 may be told to fail."""
+    """Rewards that depend on the completion only; rank 1 may be told to fail."""
 
     def reward(completion_ids: list[Any], log_extra: Any, **kwargs: Any) -> list[float]:
         if fail == "raise" and RANK == 1:
@@ -73,10 +83,24 @@ def reward_function(fail: str | None, binary: bool) -> Any:
         if fail == "die" and RANK == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         log_extra("ids", [str(ids) for ids in completion_ids])
+        if fail == "lambda" and RANK == 1:
+            log_extra("handle", [lambda: None] * len(completion_ids))
         drawn = [draw(ids).random() for ids in completion_ids]
-        return [float(value < 0.06) for value in drawn] if binary else drawn
+        return [float(value < RARE) for value in drawn] if binary else drawn
 
     return reward
+
+
+class MortalExchange(Exchange):
+    """One in which rank 1 dies the second time that rows move."""
+
+    times = 0
+
+    def _send(self, parcels: Any, can_send: bool) -> Any:
+        self.times += 1
+        if self.process == 1 and self.times == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super()._send(parcels, can_send)
 
 
 class RecordingTrainer(PODSTrainer):
@@ -108,13 +132,12 @@ def allow_fsdp() -> None:
 
 def agents(scenario: str, out: Path, n: int, **fields: Any) -> None:
     """An agent's run: the model is told what to say by the place in the global batch."""
-    world = int(os.environ.get("WORLD_SIZE", 1))
-    share = -(-n * 3 // world)  # of 3 groups; the last rank's is padded
+    first = share_of(3 * n, RANK, WORLD).start  # of 3 groups
     told = SCENARIOS[scenario]
     trainer = agent_trainer(
         n,
         out,
-        lambda read, row: told["reply"](read, row + RANK * share),
+        lambda read, row: told["reply"](read, row + first),
         kind=RecordingTrainer,
         **{name: value for name, value in told.items() if name != "reply"},
         **fields,
@@ -153,6 +176,8 @@ def main(settings: dict[str, Any]) -> None:
         processing_class=tokenizer,
         rollout_func=rollout_function(tokenizer),
     )
+    if options["fail"] == "die in the exchange":
+        trainer.exchange = MortalExchange(RANK, WORLD, trainer.accelerator.device)
     folder = checkpoint.last_complete(out) if options["resume"] else None
     trainer.train(resume_from_checkpoint=str(folder) if folder else None)
     write_result(trainer, tokenizer, Path(out))
@@ -166,25 +191,41 @@ def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
     """Weights and what all ranks trained on, from the main process."""
     by_rank = gather_object([trainer.trained_tokens])
     rows = gather_object([trainer.trained_rows])
+    moved = gather_object([trainer.exchange.bytes_moved])
     state = trainer.accelerator.get_state_dict(trainer.model)
     if not trainer.accelerator.is_main_process:
         return
     torch.save({k: v.cpu() for k, v in state.items()}, out / "weights.pt")
-    extra = dict(trainer._logs["extra"]).get("ids", [])
-    texts = [c[-1]["content"] for c in trainer._logs["completion"]] if extra else []
-    decoded = [
-        tokenizer.decode(json.loads(ids), skip_special_tokens=True) == text
-        for ids, text in zip(extra, texts, strict=True)
-    ]
     result = {
         "tokens_by_rank": by_rank,
         "rows_by_rank": rows,
         "losses": [e["loss"] for e in trainer.state.log_history if "loss" in e],
-        "aligned": all(decoded) and len(decoded) == len(trainer._logs["advantages"]) > 0,
+        "bytes_moved": moved,
+        "aligned": is_aligned(trainer, tokenizer, [generations[-1] for generations in rows]),
         "sharded": any(isinstance(p, DTensor) for p in trainer.model.parameters()),
         "metrics": trainer.state.log_history[0],
     }
     (out / "result.json").write_text(json.dumps(result))
+
+
+def is_aligned(trainer: Any, tokenizer: Any, trained: list[list[tuple[str, float]]]) -> bool:
+    """Whether each row of TRL's log of completions has its own text, reward and advantage."""
+    logs = trainer._logs
+    ids_K = dict(logs["extra"]).get("ids", [])
+    if not ids_K:
+        return False
+    found = zip(ids_K, logs["completion"], logs["rewards"]["reward"], strict=True)
+    for ids, completion, reward in found:
+        tokens = json.loads(ids)
+        drawn = draw(tokens).random()
+        text = tokenizer.decode(tokens, skip_special_tokens=True)
+        if completion[-1]["content"] != text or reward not in (np.float32(drawn), drawn < RARE):
+            return False
+
+    advantages_K = [round(advantage, 5) for advantage in logs["advantages"]]
+    logged = Counter(zip(ids_K, advantages_K, strict=True))
+    seen = Counter((ids, round(advantage, 5)) for of_rank in trained for ids, advantage in of_rank)
+    return not seen - logged
 
 
 if __name__ == "__main__":

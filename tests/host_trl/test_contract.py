@@ -207,6 +207,9 @@ def test_the_attributes_that_are_read_or_written_exist(make_trainer):
     assert trainer._step == 1
     assert trainer._logs["images"] == deque(maxlen=trainer._logs["prompt"].maxlen)
     assert trainer._logs["prompt"].maxlen == trainer.args.generation_batch_size == 8
+    # what is added once more, in the order of rows that moved, takes the place of TRL's
+    for column in (trainer._logs["advantages"], trainer._logs["rewards"]["digits"]):
+        assert column.maxlen == len(column) == 8
     for name in ("reward", "reward_std", "frac_reward_zero_std", "rewards/digits/mean"):
         assert name in trainer.state.log_history[0]
 

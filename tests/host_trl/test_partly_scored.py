@@ -29,7 +29,15 @@ def first_kept(parts_P_N_F: Any, trained: Any, selected: Any) -> Selected:
         selection_weights_F=np.array(selected),
         cut_off_P_N=np.zeros((1, 4), dtype=bool),
     )
-    rollouts = Rollouts(0, 0, {}, torch.from_numpy(parts_P_N_F), rewards)
+    rollouts = Rollouts(
+        step=0,
+        index=0,
+        columns={},
+        share=range(4),
+        by_function_P_N_F=torch.from_numpy(parts_P_N_F),
+        rewards=rewards,
+        tokens_P_N=np.ones((1, 4)),
+    )
     return Selected(rollouts, np.array([[True, False, False, False]]), baseline="group")
 
 
@@ -63,7 +71,7 @@ def test_what_was_not_graded_is_no_0_in_the_mean_of_the_group(parts, weights, wh
     selected = first_kept(parts_P_N_F, trained=weights, selected=weights)
     scores_P_N = selected.rollouts.rewards.scores_P_N
     assert np.isnan(scores_P_N).tolist() == [[False, False, True, True]]
-    assert selected.advantages_K.tolist() == [0.0], why
+    assert selected.advantages_P_N[0, 0] == 0, why
 
 
 def test_advantages_compare_by_the_weights_of_training_whatever_selects():
@@ -72,12 +80,12 @@ def test_advantages_compare_by_the_weights_of_training_whatever_selects():
     first, both = (1.0, 0.0), (1.0, 1.0)
     selected = first_kept(parts_P_N_F, trained=both, selected=first)
     assert selected.rollouts.rewards.scores_P_N.tolist() == [[1.0, 0.0, 0.0, 0.0]]
-    assert selected.advantages_K.tolist() == [0.0]  # and not pushed down as 1 of 5
+    assert selected.advantages_P_N[0, 0] == 0  # and not pushed down as 1 of 5
 
     selected = first_kept(parts_P_N_F, trained=first, selected=both)
     scores_P_N = selected.rollouts.rewards.scores_P_N
     assert np.isnan(scores_P_N).tolist() == [[True, False, False, False]]
-    assert selected.advantages_K.item() > 1  # what trains is known of all
+    assert selected.advantages_P_N[0, 0] > 1  # what trains is known of all
 
 
 def test_a_function_of_weight_0_is_only_logged(make_trainer, caplog):

@@ -110,7 +110,7 @@ def test_a_renamed_checkpoint_keeps_the_rollouts_before_it(make_trainer):
     first.train()
     folder = Path(first.args.output_dir)
     kept = (folder / "checkpoint-2").rename(folder / "checkpoint-2-good")
-    oldest = RunFolder(folder).rollout_path(1)
+    (oldest,) = RunFolder(folder).rollout_parts(1)
     before = oldest.read_bytes()
     make_trainer(8, **saving).train(resume_from_checkpoint=str(kept))
     assert RunFolder(folder).rollout_steps() == [1, 2, 3]

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from podsrl.errors import RewardError
+from podsrl.errors import RecordError, RewardError
 from podsrl.rollout_log.run_folder import RunFolder, find_runs
 from podsrl.trl import messages
-from support.trl_runs import logged
+from podsrl.trl.checkpoint import last_complete
+from support.trl_runs import digits, logged
 
 
 def run_of(trainer: Any) -> RunFolder:
@@ -48,6 +49,41 @@ def test_the_datasets_answer_stands_beside_each_rollout(make_trainer, dataset):
     without = make_trainer(8, "without", data=dataset.remove_columns("answer"), max_steps=1)
     without.train()
     assert run_of(without).rollouts(1)["answer"].null_count == 16
+
+
+def test_a_run_that_ends_by_an_error_leaves_all_rollouts_that_it_scored(make_trainer):
+    asked = []
+
+    def fails_late(completions: list[Any], **kwargs: Any) -> list[float]:
+        asked.append(len(completions))
+        if len(asked) == 3:
+            raise OSError("the grader is down")
+        return digits(completions)
+
+    trainer = make_trainer(8, reward_funcs=fails_late, max_steps=4)
+    with pytest.raises(RewardError):
+        trainer.train()
+    run = run_of(trainer)
+    assert run.rollout_steps() == [1, 2]
+    assert run.rollouts(2).num_rows == 16
+
+
+def test_a_log_that_can_not_be_written_stops_the_run_before_its_checkpoint(
+    make_trainer, monkeypatch
+):
+    def full(run: RunFolder, *args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunFolder, "write_rollouts", full)
+    trainer = make_trainer(8, max_steps=2, save_strategy="steps", save_steps=1)
+    with pytest.raises(RecordError, match="No space left on device; rollout_log=False"):
+        trainer.train()
+    assert last_complete(trainer.args.output_dir) is None
+    assert run_of(trainer).finished() is None
+
+    monkeypatch.undo()
+    trainer.train()  # the log is another one
+    assert run_of(trainer).rollout_steps() == [1, 2]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

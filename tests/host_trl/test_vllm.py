@@ -92,7 +92,10 @@ def test_a_server_is_asked_in_one_request_for_all_rollouts_of_each_prompt(make_t
 
 @pytest.mark.slow
 def test_on_two_ranks_both_modes_keep_rows_aligned(tiny_model, tmp_path, server):
-    """3 groups of n = 7 on 2 ranks: 11 rows each, the second group on both, one row of padding."""
+    """3 groups of n = 7 on 2 ranks: 11 rows each, the second group on both, one row of padding.
+
+    With it not every seventh row is a prompt's first, so the server is asked for each row.
+    """
     process = torchrun(2, tmp_path / "said", WORKER, str(tiny_model), str(tmp_path), server.url)
     assert process.returncode == 0, process.stderr[-3000:]
     by_mode = {
@@ -100,7 +103,7 @@ def test_on_two_ranks_both_modes_keep_rows_aligned(tiny_model, tmp_path, server)
         for mode in ("colocate", "server")
     }
     assert [sum(rank["asked"]) for rank in by_mode["colocate"]] == [11, 11]
-    assert {r["n"] for r in server.requests} == {7}
+    assert [(len(r["prompt"]), r["n"]) for r in server.requests] == [(22, 1)]
     in_process: dict[str, float] = {}
     for rank in by_mode["colocate"]:
         in_process |= rank["sampled"]

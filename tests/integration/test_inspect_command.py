@@ -45,12 +45,12 @@ def test_a_page_of_fewer_rollouts_has_evenly_spaced_steps_and_says_so(tmp_path):
 
 def test_a_damaged_step_is_left_out_and_the_page_says_so(tmp_path):
     run = write_run(tmp_path, steps=(1, 2))
-    run.rollout_path(2).write_bytes(b"PAR1 no")
-    with pytest.warns(DamagedFileWarning, match=r"step_000002\.parquet is damaged"):
+    run.rollout_parts(2)[0].write_bytes(b"PAR1 no")
+    with pytest.warns(DamagedFileWarning, match=r"step_000002/rank_0_of_1\.parquet is damaged"):
         packed = pack_rollouts([("a", run)], limit=100)
     assert [step["step"] for step in packed.index["runs"][0]["steps"]] == [1]
     assert main(["inspect", str(tmp_path)]) == 0
-    assert "step_000002.parquet is damaged" in (tmp_path / "rollouts.html").read_text()
+    assert "step_000002/rank_0_of_1.parquet is damaged" in (tmp_path / "rollouts.html").read_text()
 
 
 def test_a_folder_without_rollouts_is_refused(tmp_path, capsys):

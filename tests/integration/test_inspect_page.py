@@ -264,9 +264,9 @@ def solutions(count):
     """Texts as long as solutions of GSM8K, about 350 characters, that compress as text does."""
     random = np.random.default_rng(0)
     letters = random.choice(list("etaoinshrdlucmfw"), size=(3000, 6))
-    words = ["".join(row[: 2 + i % 5]) for i, row in enumerate(letters)]
+    words = ["".join(row[: 2 + number % 5]) for number, row in enumerate(letters)]
     lines = [" ".join(row) for row in random.choice(words, size=(8000, 14))]
-    return [" = ".join(lines[i] for i in row) for row in random.integers(0, 8000, (count, 5))]
+    return [" = ".join(chosen) for chosen in random.choice(lines, size=(count, 5))]
 
 
 def test_a_hundred_thousand_rollouts_stay_usable(tmp_path):

@@ -55,15 +55,15 @@ def test_select_reads_parquet_or_a_runs_folder_and_writes_parquet(capsys, tmp_pa
         run.write_rollouts(step, rollouts(groups=3, n=8, m=4))
     tables = [run.rollouts(step) for step in (1, 2)]
     kept = [t.filter(t["kept"]) for t in tables if t is not None]  # those of the largest variance
-    for where, expected in ((run.path, pa.concat_tables(kept)), (run.rollout_path(2), kept[1])):
+    for where, expected in ((run.path, pa.concat_tables(kept)), (run.rollout_folder(2), kept[1])):
         out = tmp_path / f"{expected.num_rows}.parquet"
         assert main(["select", str(where), "--keep", "4", "--output", str(out)]) == 0
         assert pq.read_table(out).equals(expected)
     assert "kept 12 of 24 rollouts in 3 groups" in capsys.readouterr().err
     assert "--output" in fails(["select", str(run.path), "--keep", "4"], capsys)
-    run.rollout_path(1).write_bytes(b"PAR1 no")
+    run.rollout_parts(1)[0].write_bytes(b"PAR1 no")
     flags = ["--keep", "4", "--output", str(tmp_path / "x.parquet")]
-    assert "step_000001.parquet is damaged" in fails(["select", str(run.path), *flags], capsys)
+    assert "rank_0_of_1.parquet is damaged" in fails(["select", str(run.path), *flags], capsys)
     assert not (tmp_path / "x.parquet").exists()
 
 

@@ -1,6 +1,7 @@
 """What tiny models are told to say, and the tools and environments that they say it to."""
 
 import re
+import threading
 from typing import Any
 
 from support.agents import call, questions, square, vision_model
@@ -54,6 +55,7 @@ class Counter:
     def __init__(self) -> None:
         type(self).made += 1
         self.count = -1
+        self.lock = threading.Lock()  # as a sandbox has it: it can't be sent to another process
 
     def reset(self, **kwargs: Any) -> str:
         self.count = 0

@@ -124,16 +124,21 @@ def problems_of_pytest(words: list[str]) -> list[str]:
         if word.startswith(OURS):
             found += [] if (ROOT / word).exists() else [f"no such file: {word}"]
         if i and words[i - 1] == "-k":
-            files = [f for f in words[:i] if f.startswith("tests") and (ROOT / f).exists()]
-            text = [
-                p.read_text()
-                for f in files
-                for p in [ROOT / f, *(ROOT / f).rglob("*.py")]
-                if p.is_file()
-            ]
-            known = re.search(rf"def test_\w*{word}", "\n".join(text))
-            found += [] if known else [f"-k {word} finds no test"]
+            code = "\n".join(code_of_tests(words[:i]))
+            if not re.search(rf"def test_\w*{word}", code):
+                found.append(f"-k {word} finds no test")
     return found
+
+
+def code_of_tests(words: list[str]) -> list[str]:
+    """The text of the files and folders of tests among these words."""
+    texts = []
+    for word in words:
+        if word.startswith("tests") and (ROOT / word).is_file():
+            texts.append((ROOT / word).read_text(encoding="utf-8"))
+        elif word.startswith("tests"):
+            texts += [path.read_text(encoding="utf-8") for path in (ROOT / word).rglob("*.py")]
+    return texts
 
 
 def problems_of_bash(words: list[str]) -> list[str]:
@@ -235,12 +240,19 @@ def test_every_command_that_help_names_exists():
 
 def test_every_command_that_a_message_of_the_library_names_exists():
     found = []
-    for path in [p for room in (*SOURCES, ROOT / "benchmarks") for p in sorted(room.rglob("*.py"))]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                named = re.findall(r"`((?:pods|make|nox|python) [^`]+)`", node.value)
-                found += [f"{path.name}: {p}" for name in named for p in problems_of(name)]
+    for room in (*SOURCES, ROOT / "benchmarks"):
+        for path in sorted(room.rglob("*.py")):
+            for text in strings_in(path):
+                for command in re.findall(r"`((?:pods|make|nox|python) [^`]+)`", text):
+                    found += [f"{path.name}: {problem}" for problem in problems_of(command)]
     assert found == []
+
+
+def strings_in(path: Path) -> list[str]:
+    """All strings of a Python file."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    return [value for value in constants if isinstance(value, str)]
 
 
 def indented_commands(text: str) -> list[str]:
@@ -251,22 +263,28 @@ def indented_commands(text: str) -> list[str]:
 
 def test_every_command_of_a_docstring_or_of_a_comment_in_a_config_or_an_example_exists():
     found = []
-    rooms = ("src", "lab", "benchmarks", "examples", "tests", "docs")
-    for path in [path for room in rooms for path in sorted((ROOT / room).rglob("*"))]:
-        if path.suffix in (".yaml", ".sh", ".ipynb"):
-            texts = [path.read_text(encoding="utf-8")]
-        elif path.suffix == ".py" and path != Path(__file__):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-            texts = [
-                ast.get_docstring(n) or "" for n in ast.walk(tree) if isinstance(n, documented)
-            ]
-        else:
-            continue
-        lines = [line for text in texts for line in indented_commands(text)]
-        lines += [code for text in texts for code in re.findall(r"`([^`\n]+)`", text)]
-        found += [f"{path.relative_to(ROOT)}: {p}" for line in lines for p in problems_of(line)]
+    for room in ("src", "lab", "benchmarks", "examples", "tests", "docs"):
+        for path in sorted((ROOT / room).rglob("*")):
+            for text in prose_in(path):
+                commands = [*indented_commands(text), *re.findall(r"`([^`\n]+)`", text)]
+                for command in commands:
+                    name = path.relative_to(ROOT)
+                    found += [f"{name}: {problem}" for problem in problems_of(command)]
     assert found == []
+
+
+def prose_in(path: Path) -> list[str]:
+    """The docstrings of a Python file, and the whole text of a config, a script or a notebook."""
+    if path.suffix in (".yaml", ".sh", ".ipynb"):
+        return [path.read_text(encoding="utf-8")]
+    if path.suffix != ".py" or path == Path(__file__):
+        return []
+
+    docstrings = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            docstrings.append(ast.get_docstring(node) or "")
+    return docstrings
 
 
 def linked(page: Path) -> list[Path]:

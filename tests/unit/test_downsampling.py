@@ -249,8 +249,11 @@ def test_a_rule_of_ones_own_is_a_callable_a_registered_name_or_a_path(tmp_path):
         wrapped = functools.wraps(lowest)(lambda r, m, s: r)
         best = functools.wraps(podsrl.RULES["max_variance"])(lambda r, m, s: r)
         for name, other in (
-            *(("max_variance", best), ("lowest", wrapped), ("lowest", np.ndarray.argsort)),
-            *((name, podsrl.RULES["random"]) for name in ("max_variance", "lowest")),
+            ("max_variance", best),
+            ("max_variance", podsrl.RULES["random"]),
+            ("lowest", wrapped),
+            ("lowest", np.ndarray.argsort),
+            ("lowest", podsrl.RULES["random"]),
         ):
             with pytest.raises(InvalidInputError, match="taken"):
                 podsrl.register_rule(name, other)

@@ -24,6 +24,12 @@ def rollout_columns(n=4):
     }
 
 
+def log_four(log, step):
+    """Four rollouts of one group, on disk when it returns."""
+    log.write(step, rollout_columns, groups=1, rollouts=4)
+    log.flush()
+
+
 def test_a_run_reads_back_what_was_written(tmp_path):
     run = RunFolder(tmp_path / "run")
     config = {"arm": "pods", "seed": 3, "learning_rate": 5e-6, "rule": None, "layers": ["q", "v"]}
@@ -129,7 +135,7 @@ def test_a_log_over_its_bound_keeps_steps_at_equal_distances(tmp_path, apart, pe
     log = RolloutLog(run, max_rows=20 * per_step)  # 5 steps of 4 rows
     for i in range(12):
         for _ in range(per_step):
-            log.write(apart * (i + 1), rollout_columns())
+            log_four(log, apart * (i + 1))
     # the sixth step is one too many, and so is the sixth of those that every second one makes
     assert run.rollout_steps() == [apart * i for i in (1, 5, 9)]
     counts = {run.rollout_count(step) for step in run.rollout_steps()}
@@ -143,7 +149,7 @@ def test_a_resumed_run_logs_the_steps_that_it_would_have_logged(tmp_path, after,
     for run in runs:
         log = RolloutLog(run, max_rows=4 * 4)
         for i in range(1, 20):
-            log.write(apart * i, rollout_columns())
+            log_four(log, apart * i)
             if i == after and run is runs[1]:
                 run.truncate_after(apart * i)
                 log = RolloutLog(run, max_rows=4 * 4)
@@ -154,27 +160,27 @@ def test_a_thinned_log_goes_on_thinned_and_a_whole_one_whole(tmp_path):
     thinned, whole = RunFolder(tmp_path / "thinned"), RunFolder(tmp_path / "whole")
     log = RolloutLog(thinned, max_rows=11)
     for step in (1, 2, 3):
-        log.write(step, rollout_columns())
+        log_four(log, step)
     assert thinned.rollout_steps() == [1, 3]
     thinned.truncate_after(2)
     log = RolloutLog(thinned, max_rows=11)
     for step in range(3, 8):
-        log.write(step, rollout_columns())
+        log_four(log, step)
     assert thinned.rollout_steps() == [1, 5]  # 1, 3 and 5 were one too many
     for step in (1, 5, 9, 13):  # a generation for four steps at once
-        RolloutLog(whole, max_rows=100).write(step, rollout_columns())
+        log_four(RolloutLog(whole, max_rows=100), step)
     log = RolloutLog(whole, max_rows=100)
     for step in (15, 19, 23):  # resumed from a checkpoint of step 14
-        log.write(step, rollout_columns())
+        log_four(log, step)
     assert whole.rollout_steps() == [1, 5, 9, 13, 15, 19, 23]
 
 
 def test_damaged_rollouts_are_named_and_skipped(tmp_path):
     run = RunFolder(tmp_path)
     run.write_rollouts(1, rollout_columns())
-    path = tmp_path / "rollouts" / "step_000001.parquet"
+    (path,) = run.rollout_parts(1)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.warns(DamagedFileWarning, match=r"step_000001\.parquet is damaged"):
+    with pytest.warns(DamagedFileWarning, match=r"step_000001/rank_0_of_1\.parquet is damaged"):
         assert run.rollouts(1) is None
 
 

@@ -45,24 +45,38 @@ def arguments(pods, **changed):
 
 
 def groups(seed=0):
+    """Samples of `PROMPTS` prompts, numbered through, with rewards of 0, 0.1, ... 1."""
     draw = np.random.default_rng(seed)
-    return [
-        [Sample(p, p * N + i, reward=float(draw.integers(0, 11)) / 10) for i in range(N)]
-        for p in range(PROMPTS)
-    ]
+    data = []
+    for prompt in range(PROMPTS):
+        group = []
+        for rollout in range(N):
+            reward = float(draw.integers(0, 11)) / 10
+            group.append(Sample(prompt, prompt * N + rollout, reward=reward))
+        data.append(group)
+    return data
+
+
+def rewards_of(data):
+    """The rewards of each group."""
+    return [[sample.reward for sample in group] for group in data]
+
+
+def flat(data):
+    """The samples of all groups in a row, as slime holds them when it asks for advantages."""
+    return list(itertools.chain.from_iterable(data))
 
 
 def test_dropped_samples_leave_the_batch_and_the_kept_vary_most():
     data = groups()
     every = list(data)  # slime gives these lists to --rollout-all-samples-process-path
-    rewards = [[sample.reward for sample in group] for group in data]
+    before = rewards_of(data)
     assert select_rollouts(arguments({"m": M}), data) is None
-    assert [[sample.reward for sample in group] for group in every] == rewards
-    for group, before in zip(data, rewards, strict=True):
-        kept = [sample.reward for sample in group]
-        best = max(np.var(subset) for subset in itertools.combinations(before, M))
+    assert rewards_of(every) == before
+    for kept, of_group in zip(rewards_of(data), before, strict=True):
+        highest = max(np.var(subset) for subset in itertools.combinations(of_group, M))
         assert len(kept) == M
-        assert np.var(kept) == pytest.approx(best)
+        assert np.var(kept) == pytest.approx(highest)
 
 
 @pytest.mark.parametrize("estimator", ["grpo", "gspo", "cispo"])
@@ -70,30 +84,31 @@ def test_dropped_samples_leave_the_batch_and_the_kept_vary_most():
 @pytest.mark.parametrize("baseline", ["kept", "group"])
 def test_rewards_become_the_advantages_within_each_group(baseline, scale, estimator):
     data = groups()
-    before = [[sample.reward for sample in group] for group in data]
-    changed = {"grpo_std_normalization": scale, "advantage_estimator": estimator}
-    args = arguments({"m": M, "baseline": baseline}, **changed)
+    before = rewards_of(data)
+    args = arguments(
+        {"m": M, "baseline": baseline},
+        grpo_std_normalization=scale,
+        advantage_estimator=estimator,
+    )
     select_rollouts(args, data)
-    flat = [sample for group in data for sample in group]  # slime flattens before it asks again
-    raw, processed = post_process_rewards(args, flat)
-    assert raw == [sample.reward for sample in flat]
-    expected = [
-        advantage
-        for p, group in enumerate(data)
-        for advantage in group_advantages(
-            before[p], [sample.index - p * N for sample in group], baseline, scale, eps=1e-6
-        )
-    ]
+    raw, processed = post_process_rewards(args, flat(data))
+    assert raw == [sample.reward for sample in flat(data)]
+
+    expected = []
+    for prompt, group in enumerate(data):
+        kept = [sample.index - prompt * N for sample in group]
+        expected += list(group_advantages(before[prompt], kept, baseline, scale, eps=1e-6))
     assert processed == pytest.approx(expected)
 
 
 def test_without_normalisation_rewards_are_left_as_they_are():
     for changed in ({"rewards_normalization": False}, {"advantage_estimator": "ppo"}):
-        data, args = groups(), arguments({"m": M}, **changed)
+        data = groups()
+        args = arguments({"m": M}, **changed)
         select_rollouts(args, data)
-        flat = [sample for group in data for sample in group]
-        raw, processed = post_process_rewards(args, flat)
-        assert processed == raw == [sample.reward for sample in flat]
+        samples = flat(data)
+        raw, processed = post_process_rewards(args, samples)
+        assert processed == raw == [sample.reward for sample in samples]
 
 
 def test_reinforce_plus_plus_baseline_is_centred_but_not_scaled():
@@ -263,15 +278,18 @@ def composite_samples():
 
 def test_selected_by_the_answer_both_kinds_are_kept_and_the_update_still_sees_the_form():
     data = composite_samples()
-    right = [sum(sample.reward["answer"] for sample in group) for group in data]
+
+    def right_answers():
+        return [sum(sample.reward["answer"] for sample in group) for group in data]
+
+    before = right_answers()
     weights = {"answer": 1.0}
     args = arguments({"m": M, "selection_weights": weights}, reward_key="score")
     select_rollouts(args, data)
-    for group, of_all in zip(data, right, strict=True):
-        assert sum(sample.reward["answer"] for sample in group) == min(2, of_all)
-    flat = [sample for group in data for sample in group]
-    raw, _ = post_process_rewards(args, flat)
-    assert raw == [sample.reward["score"] for sample in flat]
+    assert right_answers() == [min(2, of_all) for of_all in before]
+    raw, _ = post_process_rewards(args, flat(data))
+    assert raw == [sample.reward["score"] for sample in flat(data)]
+
     unknown = arguments({"m": M, "selection_weights": {"acc": 1.0}}, reward_key="score")
     with pytest.raises(InvalidInputError, match="it gave: score, answer, form"):
         select_rollouts(unknown, composite_samples())
@@ -305,17 +323,13 @@ def test_across_the_batch_rows_go_to_the_prompts_with_contrast():
     args = arguments({"m": M, **ACROSS})
     select_rollouts(args, data)
     assert len(data[1]) == 0
-    assert sum(map(len, data)) == PROMPTS * M
-    _, advantages = post_process_rewards(args, [sample for group in data for sample in group])
-    assert advantages == pytest.approx(
-        [
-            advantage
-            for group in (data[0], data[2])
-            for advantage in group_advantages(
-                [sample.reward for sample in group], list(range(len(group))), eps=1e-6
-            )
-        ]
-    )
+    assert len(flat(data)) == PROMPTS * M
+
+    expected = []
+    for rewards in rewards_of([data[0], data[2]]):
+        expected += list(group_advantages(rewards, list(range(len(rewards))), eps=1e-6))
+    _, advantages = post_process_rewards(args, flat(data))
+    assert advantages == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("reward", [math.inf, -math.inf])

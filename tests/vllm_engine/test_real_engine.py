@@ -97,7 +97,7 @@ def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
 
 
 def assert_kept_rows_have_the_largest_variance(folder: Path | os.PathLike[str]) -> None:
-    steps = sorted(Path(folder).glob("rollouts/step_*.parquet"))
+    steps = sorted(Path(folder).glob("rollouts/step_*"))
     assert len(steps) == 2
     for path in steps:
         table = pq.read_table(path).to_pandas()

@@ -49,17 +49,20 @@ def contents(folder: Path) -> dict[Path, bytes]:
 @pytest.mark.slow
 def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
     config = comparison(budget={"training_seconds": 1.0}, evaluations=1)
-    for run in train_here(config):
-        metrics, points = run.metrics(), evaluations(run)
-        last = metrics[-1]
+
+    def seconds_of(step):
         phases = ("generate", "score", "select", "update")
-        step = sum(last[f"pods/seconds_{phase}"] for phase in phases)
+        return sum(step[f"pods/seconds_{phase}"] for phase in phases)
+
+    for run in train_here(config):
+        steps = run.metrics()
+        last = steps[-1]
         total = last["pods/training_seconds"]
-        assert total - step < 1.0 <= total  # without its last step it would have been too short
+        # without its last step it would have been too short
+        assert total - seconds_of(last) < 1.0 <= total
         # evaluations took their time, too, but the steps' phases alone make up the training time
-        spent = sum(row[f"pods/seconds_{phase}"] for row in metrics for phase in phases)
-        assert spent == pytest.approx(total)
-        assert [e.step for e in points] == [0, last["step"]]
+        assert sum(map(seconds_of, steps)) == pytest.approx(total)
+        assert [point.step for point in evaluations(run)] == [0, last["step"]]
         assert run.environment()["versions"]["trl"]
         assert run.config()["arm"] == run.path.parent.name
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
@@ -260,10 +263,10 @@ def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
     open_comparison(parse_comparison(config, "x"))
     parts = [started(path, log, "--shard", f"{i}/2") for i in (1, 2)]
     assert [part.wait() for part in parts] == [0, 0], log.read_text()
+
     runs = find_runs(folder)
-    assert [str(run.path.relative_to(folder)) for run in runs] == [
-        "grpo/seed-0", "grpo/seed-1", "pods/seed-0", "pods/seed-1"
-    ]  # fmt: skip
+    names = [str(run.path.relative_to(folder)) for run in runs]
+    assert names == ["grpo/seed-0", "grpo/seed-1", "pods/seed-0", "pods/seed-1"]
     assert all(run.finished() and "resumed" not in run.environment() for run in runs)
     before = contents(folder)
     assert main(["compare", "--config", path]) == 0

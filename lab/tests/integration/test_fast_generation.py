@@ -77,27 +77,30 @@ def test_rows_that_end_at_different_times_keep_their_places(model, tokenizer, co
 def test_sampled_completions_come_as_often_as_from_generate(model, tokenizer, config):
     config.update(temperature=1.2)
     batch = inputs(tokenizer, ["58+67", "4+11"], repeats=500)
-    counts = []
-    for seed, sample in enumerate((generate, lambda model, **given: model.generate(**given))):
-        torch.manual_seed(seed)
-        rows = sample(model, **batch, generation_config=config).tolist()
-        start = batch["input_ids"].shape[1]
-        counts.append(Counter((i // 500, tuple(row[start:])) for i, row in enumerate(rows)))
-        # padded to the longest of the batch, which the other sample need not have
-        counts[-1] = Counter(
-            {
-                (group, tuple(t for t in tokens if t != config.pad_token_id)): count
-                for (group, tokens), count in counts[-1].items()
-            }
-        )
-    ours, theirs = counts
-    common = [key for key, count in (ours + theirs).items() if count >= 20]
+    start = batch["input_ids"].shape[1]
+
+    def counted(sequences):
+        """How often each completion came, by prompt; without the padding to the longest one."""
+        counts = Counter()
+        for place, sequence in enumerate(sequences.tolist()):
+            tokens = [token for token in sequence[start:] if token != config.pad_token_id]
+            counts[place // 500, tuple(tokens)] += 1
+        return counts
+
+    torch.manual_seed(0)
+    ours = counted(generate(model, **batch, generation_config=config))
+    torch.manual_seed(1)
+    theirs = counted(model.generate(**batch, generation_config=config))
+
+    common = [completion for completion, count in (ours + theirs).items() if count >= 20]
     assert len(common) >= 5
-    table = [
-        [*(found[key] for key in common), found.total() - sum(found[key] for key in common)]
-        for found in counts
-    ]
-    assert chi2_contingency(table).pvalue > 1e-3
+
+    def frequencies(counts):
+        """Those of the common completions, and of all others together."""
+        of_common = [counts[completion] for completion in common]
+        return [*of_common, counts.total() - sum(of_common)]
+
+    assert chi2_contingency([frequencies(ours), frequencies(theirs)]).pvalue > 1e-3
 
 
 def test_each_prompt_is_read_once(model, tokenizer, config):

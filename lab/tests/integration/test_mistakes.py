@@ -21,7 +21,6 @@ CHANGES: list[dict[str, Any]] = [
     {"evaluations": -1},
     {"sedes": 1},
 ]
-GIVEN = ["recommend", "--pass_rates", "0.5", "--out", "new/out"]
 
 
 @pytest.fixture
@@ -55,11 +54,18 @@ def test_every_mistake_is_one_line_and_changes_nothing(bed, capsys):
     train = ["train", "--config", "right.yaml"]
     compare = ["compare", "--config", "comparison-0.yaml"]
     evaluate = ["evaluate", "tiny", "--task", "arithmetic"]
+    recommend = ["recommend", "--pass_rates", "0.5", "--out", "new/out"]
     mistakes = [
-        *([*train, "--output_dir", folder] for folder in ("a-file", "a-file/below", "a-run")),
-        *([*train, "--model_name_or_path", name] for name in ("./none", "a-file", "a-run")),
+        [*train, "--output_dir", "a-file"],
+        [*train, "--output_dir", "a-file/below"],
+        [*train, "--output_dir", "a-run"],
+        [*train, "--model_name_or_path", "./none"],
+        [*train, "--model_name_or_path", "a-file"],
+        [*train, "--model_name_or_path", "a-run"],
         [*train, "--data_path", "none"],
-        *(["train", "--config", f"{name}.yaml"] for name in ("none", "twice", "broken")),
+        ["train", "--config", "none.yaml"],
+        ["train", "--config", "twice.yaml"],
+        ["train", "--config", "broken.yaml"],
         [*train, "--downsampling_rule", "max_varience"],
         [*train, "--downsampling_rule", "broken.py:rule"],
         [*train, "--task", "broken.py"],
@@ -69,7 +75,6 @@ def test_every_mistake_is_one_line_and_changes_nothing(bed, capsys):
         [*train, "--lr_scheduler_type", "constantt"],
         [*train, "--learning_rates", "1"],
         [*train, "stray"],
-        *(["compare", "--config", f"comparison-{i + 1}.yaml"] for i in range(len(CHANGES))),
         [*compare, "--output_dir", "a-file"],
         [*compare, "--shard", "3/2"],
         ["demo", "--output_dir", "a-file"],
@@ -82,10 +87,15 @@ def test_every_mistake_is_one_line_and_changes_nothing(bed, capsys):
         ["report", "a-run", "--reference", "grop", "--out", "new/out"],
         ["tasks", "chekc"],
         ["tasks", "check", "arithmetic", "--split", "dev"],
-        *([*GIVEN, "--costs", costs] for costs in ("generate=1", "generate=-1,update=1", "x")),
+        [*recommend, "--costs", "generate=1"],
+        [*recommend, "--costs", "generate=-1,update=1"],
+        [*recommend, "--costs", "x"],
         ["recommend", "none", "--out", "new/out"],
         ["recommend", "--config", "right.yaml", "--out", "a-file"],
     ]
+    for number in range(1, 1 + len(CHANGES)):
+        mistakes.append(["compare", "--config", f"comparison-{number}.yaml"])
+
     before = contents(bed)
     for words in mistakes:
         assert main(words) == 2, words
@@ -97,8 +107,11 @@ def test_every_mistake_is_one_line_and_changes_nothing(bed, capsys):
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    there = [p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-    return {path: path.read_bytes() for path in there}
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            found[path] = path.read_bytes()
+    return found
 
 
 @pytest.mark.parametrize("verb", ["report", "recommend"])

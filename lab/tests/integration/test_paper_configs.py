@@ -1,6 +1,7 @@
 """The paper's experiments: each loads, is sized as the paper says, and trains a tiny model."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,14 +20,42 @@ from podsrl.rollout_log.run_folder import RunFolder
 from support.data import SAMPLE
 
 QWEN, LLAMA = "Qwen/Qwen2.5-3B-Instruct", "meta-llama/Llama-3.2-3B-Instruct"
-#: name: model, task, n, m, prompts per step, rollouts per step, beta, completion tokens, hours
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the paper says of a setting; prompts are those of a step."""
+
+    model: str
+    task: str
+    n: int = 64
+    m: int = 16
+    prompts: int = 1
+    beta: float = 0.0
+    completion_tokens: int = 512
+    hours: float = 6.0
+    minutes_between_evaluations: int = 30
+
+    @property
+    def on_eight_gpus(self) -> bool:
+        return self.prompts == 16
+
+
+ON_EIGHT_GPUS: dict[str, Any] = {
+    "n": 128,
+    "m": 32,
+    "prompts": 16,
+    "completion_tokens": 1024,
+    "hours": 0.5,
+    "minutes_between_evaluations": 2,
+}
 SETTINGS = {
-    "a-gsm8k": (QWEN, "gsm8k", 64, 16, 1, 64, 0.0, 512, 6.0),
-    "b-math": (QWEN, "math", 32, 8, 1, 32, 0.0, 512, 6.0),
-    "c-gsm8k-llama": (LLAMA, "gsm8k", 64, 16, 1, 64, 0.04, 512, 1.5),
-    "d-chemistry": (QWEN, "sciknoweval", 64, 16, 1, 64, 0.0, 512, 6.0),
-    "e-gsm8k-8xh100": (QWEN, "gsm8k", 128, 32, 16, 2048, 0.0, 1024, 0.5),
-    "f-gsm8k-8xa100": ("Qwen/Qwen2.5-7B-Instruct", "gsm8k", 128, 32, 16, 2048, 0.0, 1024, 0.5),
+    "a-gsm8k": Setting(QWEN, "gsm8k"),
+    "b-math": Setting(QWEN, "math", n=32, m=8),
+    "c-gsm8k-llama": Setting(LLAMA, "gsm8k", beta=0.04, hours=1.5, minutes_between_evaluations=10),
+    "d-chemistry": Setting(QWEN, "sciknoweval"),
+    "e-gsm8k-8xh100": Setting(QWEN, "gsm8k", **ON_EIGHT_GPUS),
+    "f-gsm8k-8xa100": Setting("Qwen/Qwen2.5-7B-Instruct", "gsm8k", **ON_EIGHT_GPUS),
 }
 #: What a machine without a GPU needs otherwise.
 ON_A_CPU = {"use_vllm": False, "bf16": False, "use_cpu": True, "dtype": "float32"}
@@ -42,13 +71,28 @@ def compare_spec(name: str) -> ComparisonSpec:
     return parse_comparison({**config, "settings": ON_A_CPU}, name)
 
 
-def sizes_of(spec: ComparisonSpec) -> dict[str, tuple[Any, ...]]:
-    """Of each arm: n, m, rows per micro-batch, accumulation and the rule."""
+class Sizes(NamedTuple):
+    """What an arm generates and keeps of each prompt, its batches, and its rule."""
+
+    n: int
+    m: int
+    micro_batch: int
+    accumulation: int
+    rule: str
+
+
+def sizes_of(spec: ComparisonSpec) -> dict[str, Sizes]:
+    """The sizes of each arm."""
     found = {}
     for arm in spec.arms:
         args = spec.run_spec(RunOf(arm, spec.seeds[0])).training
-        batch = args.per_device_train_batch_size, args.gradient_accumulation_steps
-        found[arm] = (args.num_rollouts, args.num_generations, *batch, args.downsampling_rule)
+        found[arm] = Sizes(
+            n=args.num_rollouts,
+            m=args.num_generations,
+            micro_batch=args.per_device_train_batch_size,
+            accumulation=args.gradient_accumulation_steps,
+            rule=args.downsampling_rule,
+        )
     return found
 
 
@@ -81,48 +125,59 @@ def test_the_first_versions_comparison_is_grpo_against_pods_on_eight_seeds():
 
 
 def test_the_ablation_of_sizes_changes_n_and_m_at_one_prompt_per_step():
-    spec = compare_spec("sizes-gsm8k")
-    assert {(n, m) for n, m, *_ in sizes_of(spec).values()} == {
-        *((n, 16) for n in (16, 32, 64, 128, 256)),
-        *((64, m) for m in (2, 4, 8, 16)),
-    }
-    assert all(m == rows and steps == 1 for _, m, rows, steps, _ in sizes_of(spec).values())
+    found = sizes_of(compare_spec("sizes-gsm8k")).values()
+    by_n = {(16, 16), (32, 16), (64, 16), (128, 16), (256, 16)}
+    by_m = {(64, 2), (64, 4), (64, 8), (64, 16)}
+    assert {(sizes.n, sizes.m) for sizes in found} == by_n | by_m
+    for sizes in found:
+        assert sizes.micro_batch == sizes.m
+        assert sizes.accumulation == 1
 
 
 def test_the_ablation_of_rules_changes_nothing_else():
-    found = sizes_of(compare_spec("rules-gsm8k"))
-    assert {tuple(sizes) for *sizes, _ in found.values()} == {(64, 16, 16, 1)}
-    rules = {arm: rule for arm, (*_, rule) in found.items()}
-    names = ("max_reward", "random", "percentile")
-    assert rules == {"pods": "max_variance", **{name: name for name in names}}
+    assert sizes_of(compare_spec("rules-gsm8k")) == {
+        "pods": (64, 16, 16, 1, "max_variance"),
+        "max_reward": (64, 16, 16, 1, "max_reward"),
+        "random": (64, 16, 16, 1, "random"),
+        "percentile": (64, 16, 16, 1, "percentile"),
+    }
 
 
-@pytest.mark.parametrize("name", ["small-v1", "small-settings", "small-sizes", "small-rules"])
-def test_a_small_version_has_the_arms_of_its_experiment(name):
+#: What each arm of the small versions generates and keeps, and its rule.
+SMALL_ARMS = {
+    "grpo": (16, 16, "max_variance"),
+    "grpo_ga": (64, 64, "max_variance"),
+    "pods": (64, 16, "max_variance"),
+    "pods_32": (32, 16, "max_variance"),
+    "m2": (64, 2, "max_variance"),
+    "m4": (64, 4, "max_variance"),
+    "m8": (64, 8, "max_variance"),
+    "n128": (128, 16, "max_variance"),
+    "n256": (256, 16, "max_variance"),
+    "max_reward": (64, 16, "max_reward"),
+    "random": (64, 16, "random"),
+    "percentile": (64, 16, "percentile"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "arms"),
+    [
+        ("small-v1", ["grpo", "pods_32"]),
+        ("small-settings", ["grpo", "grpo_ga", "pods"]),
+        (
+            "small-sizes",
+            ["grpo", "grpo_ga", "pods", "pods_32", "m2", "m4", "m8", "n128", "n256"],
+        ),
+        ("small-rules", ["pods", "max_reward", "random", "percentile"]),
+    ],
+)
+def test_a_small_version_has_the_arms_of_its_experiment(name, arms):
     found = sizes_of(parse_comparison(read_config(f"compare/{name}"), name))
-    own = {arm: (n, m, rule) for arm, (n, m, *_, rule) in found.items()}
-    grpo, ga, pods = ((n, m, "max_variance") for n, m in ((16, 16), (64, 64), (64, 16)))
-    rules = {rule: (64, 16, rule) for rule in ("max_reward", "random", "percentile")}
-    generated = {f"n{n}": (n, 16, "max_variance") for n in (128, 256)}
-    kept = {f"m{m}": (64, m, "max_variance") for m in (2, 4, 8)}
-    pods_32 = {"pods_32": (32, 16, "max_variance")}
-    assert (
-        own
-        == {
-            "small-v1": {"grpo": grpo, **pods_32},
-            "small-settings": {"grpo": grpo, "grpo_ga": ga, "pods": pods},
-            "small-sizes": {
-                "grpo": grpo,
-                "grpo_ga": ga,
-                "pods": pods,
-                **kept,
-                **generated,
-                **pods_32,
-            },
-            "small-rules": {"pods": pods, **rules},
-        }[name]
-    )
-    assert all(rows * steps == m for n, m, rows, steps, _ in found.values())  # one prompt per step
+    assert sorted(found) == sorted(arms)
+    for arm, sizes in found.items():
+        assert (sizes.n, sizes.m, sizes.rule) == SMALL_ARMS[arm]
+        assert sizes.micro_batch * sizes.accumulation == sizes.m  # one prompt per step
 
 
 FORM = "<think>so</think>\n<answer>{}</answer>"
@@ -146,33 +201,40 @@ def test_rewards_are_those_of_the_authors_code(name, form, tag, right_too):
     spec = load(name)
     task = get_task(spec.run.task)
     weights = spec.training.reward_weights or []
-    shaped = 1.0 + right_too * (form + 4 * tag)
-    for text, expected in {
-        WRONG: form + 4 * tag,
+    well_formed = form + 4 * tag
+    expected_of = {
+        WRONG: well_formed,
         f"{WRONG} and so": 0.93 * form + 4 * tag,
         "<think>so</think> then <answer>no number</answer>": 4 * tag,
         "<answer>no number</answer>": 2 * tag,
         "no number": 0.0,
-        RIGHT.format(gold=task.example["answer"]): shaped,
-    }.items():
-        rewards = run_rewards(task, spec.run.form_reward)
-        scores = [f([text], **{k: [v] for k, v in task.example.items()}) for f in rewards]
-        assert len(weights) == len(scores)
-        total = sum(w * score[0] for w, score in zip(weights, scores, strict=True))
+        RIGHT.format(gold=task.example["answer"]): 1.0 + (well_formed if right_too else 0.0),
+    }
+
+    columns = {name: [value] for name, value in task.example.items()}
+    functions = run_rewards(task, spec.run.form_reward)
+    for text, expected in expected_of.items():
+        total = 0.0
+        for weight, function in zip(weights, functions, strict=True):
+            (score,) = function([text], **columns)
+            total += weight * score
         assert total == pytest.approx(expected), text
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_has_the_papers_sizes(name):
-    model, task, n, m, prompts, rollouts, beta, tokens, hours = SETTINGS[name]
+    setting = SETTINGS[name]
     spec = load(name)
-    preview, args = Preview.of(spec), spec.training
-    assert spec.model.model_name_or_path == model
-    assert spec.run.task == task
-    assert (args.num_rollouts, args.num_generations) == (n, m)
-    assert (preview.prompts, preview.rollouts, preview.rows) == (prompts, rollouts, prompts * m)
-    assert (args.beta, args.max_completion_length) == (beta, tokens)
-    assert spec.run.max_training_seconds == 3600 * hours
+    args = spec.training
+    preview = Preview.of(spec)
+    assert spec.model.model_name_or_path == setting.model
+    assert spec.run.task == setting.task
+    assert (args.num_rollouts, args.num_generations) == (setting.n, setting.m)
+    assert preview.prompts == setting.prompts
+    assert preview.rollouts == setting.prompts * setting.n
+    assert preview.rows == setting.prompts * setting.m
+    assert (args.beta, args.max_completion_length) == (setting.beta, setting.completion_tokens)
+    assert spec.run.max_training_seconds == 3600 * setting.hours
     assert args.learning_rate == 5e-6
     assert args.lr_scheduler_type == "constant"
     if spec.model.use_peft:
@@ -184,32 +246,29 @@ def test_a_setting_has_the_papers_sizes(name):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_dry_run_prints_sizes_and_the_launch_command(name, capsys):
-    _, _, n, m, prompts, rollouts, *_ = SETTINGS[name]
+    setting = SETTINGS[name]
     assert main(["train", "--config", f"paper/{name}", "--dry-run"]) == 0
     printed = capsys.readouterr().out
-    assert f"{prompts} prompts x {n} rollouts = {rollouts} rollouts" in printed
-    assert f"keep        {m} of {n} per prompt by max_variance" in printed
-    start = "accelerate launch --num_processes 8" if name[0] in "ef" else "pods train"
+    rollouts = setting.prompts * setting.n
+    assert f"{setting.prompts} prompts x {setting.n} rollouts = {rollouts} rollouts" in printed
+    assert f"keep        {setting.m} of {setting.n} per prompt by max_variance" in printed
+    start = "accelerate launch --num_processes 8" if setting.on_eight_gpus else "pods train"
     assert f"launch      {start}" in printed
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_its_comparison_has_the_papers_arms(name):
+    setting = SETTINGS[name]
     spec = compare_spec(name)
-    _, _, n, m, *_, hours = SETTINGS[name]
-    sizes = {}
-    for arm in spec.arms:
-        args = spec.run_spec(RunOf(arm, spec.seeds[0])).training
-        sizes[arm] = (args.num_rollouts, args.num_generations, args.gradient_accumulation_steps)
-    if name[0] in "ef":
-        assert sizes == {"grpo_ga": (32, 32, 16), "pods": (128, 32, 4)}
+    found = {arm: (sizes.n, sizes.m, sizes.accumulation) for arm, sizes in sizes_of(spec).items()}
+    if setting.on_eight_gpus:
+        assert found == {"grpo_ga": (32, 32, 16), "pods": (128, 32, 4)}
         assert len(spec.seeds) == 5
     else:
-        assert sizes == {"grpo": (m, m, 1), "pods": (n, m, 1)}
+        assert found == {"grpo": (setting.m, setting.m, 1), "pods": (setting.n, setting.m, 1)}
         assert len(spec.seeds) == 10
-    assert (spec.unit, spec.amount) == ("training_seconds", 3600 * hours)
-    minutes = {"c": 10, "e": 2, "f": 2}.get(name[0], 30)
-    assert spec.amount / spec.evaluations == 60 * minutes
+    assert (spec.unit, spec.amount) == ("training_seconds", 3600 * setting.hours)
+    assert spec.amount / spec.evaluations == 60 * setting.minutes_between_evaluations
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in (CONFIGS / "compare").glob("*.yaml")))
@@ -234,15 +293,15 @@ def test_settings_for_eight_processes_are_not_run_on_one_by_accident(capsys, tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_trains_the_tiny_model_in_place_of_its_own(name, tiny_model, tmp_path, capsys):
-    task = SETTINGS[name][1]
-    folder = SAMPLE / FOLDERS[task]
+    setting = SETTINGS[name]
     overrides: dict[str, Any] = {
         **ON_A_CPU,
         "model_name_or_path": tiny_model,
         "output_dir": tmp_path / "run",
-        "data_path": folder,
+        "data_path": SAMPLE / FOLDERS[setting.task],
         "processes": 1,
-        "gradient_accumulation_steps": 2 if name[0] in "ef" else 1,  # two groups of 32, or of 16
+        # two groups of 32, or one of 16
+        "gradient_accumulation_steps": 2 if setting.on_eight_gpus else 1,
         "max_steps": 2,
         "max_completion_length": 8,
         "evaluation_problems": 2,
@@ -250,13 +309,17 @@ def test_a_setting_trains_the_tiny_model_in_place_of_its_own(name, tiny_model, t
         "evaluations": 1,
         "save_strategy": "no",
     }
-    if task == "math":  # of the data here only MATH-500 is the task's
+    if setting.task == "math":  # of the data here only MATH-500 is the task's
         overrides["train_split"] = "math500"
-    flags = [word for key, value in overrides.items() for word in (f"--{key}", str(value))]
+    flags = []
+    for key, value in overrides.items():
+        flags += [f"--{key}", str(value)]
     assert main(["train", "--config", f"paper/{name}", *flags]) == 0
+
     run = RunFolder(tmp_path / "run")
-    n, m = SETTINGS[name][2:4]
     last = run.metrics()[-1]
     assert last["step"] == 2
-    assert last["pods/rollouts_generated"] * m == last["pods/rollouts_trained"] * n
+    generated = last["pods/rollouts_generated"]
+    trained = last["pods/rollouts_trained"]
+    assert generated * setting.m == trained * setting.n
     assert [e.step for e in evaluations(run)] == [0, 2]

@@ -233,8 +233,11 @@ def test_formulas_that_a_model_may_write_are_read():
     task = get_task("reasoning_gym:intermediate_integration", size=20)
     rows = task.load("train")
     golds = task.grade_batch([task.gold_completion(row) for row in rows], rows)
-    assert [grade.answer for grade in golds].count(True) == len(rows)
+    assert [grade.answer for grade in golds] == [True] * len(rows)
+
     task = get_task("reasoning_gym:simple_integration", size=5)
     row = task.load("train")[0]
-    written = [f"{row['answer']} + 0*sqrt(2)", f"({row['answer']})*1.0/1.", f"{row['answer']}+0*E"]
-    assert all(g.answer for g in task.grade_batch([answered(w) for w in written], [row] * 3))
+    gold = row["answer"]
+    written = [f"{gold} + 0*sqrt(2)", f"({gold})*1.0/1.", f"{gold}+0*E"]
+    grades = task.grade_batch([answered(formula) for formula in written], [row] * len(written))
+    assert [grade.answer for grade in grades] == [True, True, True]

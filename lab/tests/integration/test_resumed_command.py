@@ -38,9 +38,11 @@ def config_file(tiny_model: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_path, capsys):
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    straight = tmp_path / "straight"
+    killed = tmp_path / "killed"
     command = ["train", "--config", str(config_file), "--output_dir"]
     assert main([*command, str(straight)]) == 0
+
     process = pods([*command, str(killed)], tmp_path / "log")
     process.wait_for(lambda: checkpoint.last_complete(killed))
     assert process.send(signal.SIGKILL) == -signal.SIGKILL
@@ -52,13 +54,15 @@ def test_six_steps_straight_equal_three_then_kill_9_then_three(config_file, tmp_
 
     name = "checkpoint-6/model.safetensors"
     assert equal(load_file(straight / name), load_file(killed / name))
-    one, other = RunFolder(straight), RunFolder(killed)
-    assert [row["step"] for row in other.metrics()] == [1, 2, 3, 4, 5, 6]
-    for ours, theirs in zip(one.metrics(), other.metrics(), strict=True):
-        assert ours["reward"] == theirs["reward"]
-        assert ours["pods/rollouts_generated"] == theirs["pods/rollouts_generated"]
-    assert [e.step for e in evaluations(other)] == [0, 2, 4, 6]
-    assert [e.answer_accuracy for e in evaluations(one)] == [
-        e.answer_accuracy for e in evaluations(other)
-    ]
-    assert other.rollout_steps() == [1, 2, 3, 4, 5, 6]
+
+    expected = RunFolder(straight)
+    resumed = RunFolder(killed)
+    assert [row["step"] for row in resumed.metrics()] == [1, 2, 3, 4, 5, 6]
+    for row, expected_row in zip(resumed.metrics(), expected.metrics(), strict=True):
+        assert row["reward"] == expected_row["reward"]
+        assert row["pods/rollouts_generated"] == expected_row["pods/rollouts_generated"]
+
+    assert [point.step for point in evaluations(resumed)] == [0, 2, 4, 6]
+    for point, expected_point in zip(evaluations(resumed), evaluations(expected), strict=True):
+        assert point.answer_accuracy == expected_point.answer_accuracy
+    assert resumed.rollout_steps() == [1, 2, 3, 4, 5, 6]

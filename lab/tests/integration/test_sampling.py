@@ -49,16 +49,21 @@ def test_each_completion_is_graded_against_its_own_row(model_and_tokenizer, task
         return [Grade(True, True)] * len(rows)
 
     monkeypatch.setattr(task, "grade_batch", remember)
-    rows = [{"question": q, "answer": ""} for q in ("12+34", "7+5", "99+99")]
+    questions = ["12+34", "7+5", "99+99"]
+    rows = [{"question": question, "answer": ""} for question in questions]
     sampling = Sampling(temperature=0.0, max_new_tokens=32, batch_size=4)
-    (short, *_), *_ = sample_and_grade(model, tokenizer, task, rows, 2, sampling)
-    assert [question for question, _ in asked] == [r["question"] for r in rows for _ in "ab"]
+    graded = sample_and_grade(model, tokenizer, task, rows, 2, sampling)
+    asked_questions = [question for question, _ in asked]
+    assert asked_questions == ["12+34", "12+34", "7+5", "7+5", "99+99", "99+99"]
+
     # the first line of the working adds the last digits of the row's own numbers
     for question, text in asked:
-        a, b = question.split("+")
-        assert text.removeprefix("<think>").startswith(f"{a[-1]}+{b[-1]}=")
-    end = tokenizer(asked[0][1] + tokenizer.eos_token)["input_ids"]
-    assert short.length == len(end)
+        first, second = question.split("+")
+        assert text.removeprefix("<think>").startswith(f"{first[-1]}+{second[-1]}=")
+
+    _, text = asked[0]
+    tokens = tokenizer(text + tokenizer.eos_token)["input_ids"]
+    assert graded[0][0].length == len(tokens)
 
 
 def test_scores_are_shares_of_problems_and_their_error_is_over_problems():

@@ -10,11 +10,15 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "char_count.py"
 def test_only_one_box_with_the_right_number_counts():
     task = import_module_or_file(str(EXAMPLE)).CharCount(train_size=64, test_size=64)
     for row in (*task.load("train"), *task.load("test")):
-        letter, word = row["question"].split()[2], row["question"].split()[-1].rstrip("?")
+        words = row["question"].split()
+        letter = words[2]
+        word = words[-1].rstrip("?")
         assert row["answer"] == str(word.split("-").count(letter))
         assert task.grade(row["solution"], row).answer
-        assert not task.grade(f"\\boxed{{{int(row['answer']) + 1}}}", row).answer
+        assert not task.grade(rf"\boxed{{{int(row['answer']) + 1}}}", row).answer
         assert not task.grade(row["solution"] * 2, row).answer
         assert not task.grade(row["answer"], row).answer
-    questions = [{row["question"] for row in task.load(split)} for split in ("train", "test")]
-    assert len(questions[0] & questions[1]) < 3
+
+    train = {row["question"] for row in task.load("train")}
+    test = {row["question"] for row in task.load("test")}
+    assert len(train & test) < 3

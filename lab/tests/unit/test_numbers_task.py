@@ -1,5 +1,7 @@
 """The tasks `numbers` and `answers`: strict, with questions of their own in the test."""
 
+import math
+
 import pytest
 
 from podslab.tasks import get_task
@@ -7,24 +9,36 @@ from podslab.tasks import get_task
 ROW = {"question": "What is 7 x 8?", "answer": "56"}
 
 
-def test_no_question_of_the_test_is_trained_on_and_answers_are_right():
+def test_no_question_of_the_test_is_trained_on():
     task = get_task("numbers")
-    train, test = task.load("train"), task.load("test")
-    words = [{tuple(sorted(row["question"].split())) for row in rows} for rows in (train, test)]
-    assert words[0].isdisjoint(words[1])  # nor with the numbers in another order
-    kinds = {"+": sum, "x": lambda pair: pair[0] * pair[1]}
-    counted = 0
-    for row in train + test:
-        numbers = [
-            int(word)
-            for word in row["question"].replace(",", "").replace("?", "").split()
-            if word.isdigit()
-        ]
-        kind = next((sign for sign in kinds if f" {sign} " in row["question"]), None)
-        counted += kind is not None
-        assert int(row["answer"]) == (kinds[kind](numbers) if kind else max(numbers))
+
+    def words_of_questions(split):
+        """The words of each question in alphabetical order: numbers may stand in any."""
+        return {tuple(sorted(row["question"].split())) for row in task.load(split)}
+
+    assert words_of_questions("train").isdisjoint(words_of_questions("test"))
+
+
+def expected_answer(question):
+    """The sum or the product of the numbers, where there is a sign; else the largest of them."""
+    words = question.replace(",", "").replace("?", "").split()
+    numbers = [int(word) for word in words if word.isdigit()]
+    if " + " in question:
+        return sum(numbers)
+    if " x " in question:
+        return math.prod(numbers)
+    return max(numbers)
+
+
+def test_answers_are_right_and_half_of_the_questions_are_to_be_computed():
+    task = get_task("numbers")
+    rows = task.load("train") + task.load("test")
+    for row in rows:
+        assert int(row["answer"]) == expected_answer(row["question"])
         assert task.grade(task.gold_completion(row), row) == (True, True)
-    assert 0.4 < counted / len(train + test) < 0.6
+
+    have_a_sign = [row for row in rows if " + " in row["question"] or " x " in row["question"]]
+    assert 0.4 < len(have_a_sign) / len(rows) < 0.6
 
 
 @pytest.mark.parametrize(

@@ -62,14 +62,16 @@ def test_the_expected_gradient_is_the_contrast_times_the_difference_of_mean_scor
     reward = np.array([1.0, 0.0, 1.0, 0.0])
     scores = np.eye(4) - chances  # grad log pi of each answer
     rate = float(chances @ reward)
-    right, wrong = chances * reward / rate, chances * (1 - reward) / (1 - rate)
+    right = chances * reward / rate
+    wrong = chances * (1 - reward) / (1 - rate)
     difference = right @ scores - wrong @ scores
     # and the gradient of the pass rate is p (1 - p) times that: the direction is not biased
     np.testing.assert_allclose(
         (chances * reward) @ scores, rate * (1 - rate) * difference, atol=1e-12
     )
 
-    n, m, groups = 12, 4, 200_000
+    n, m = 12, 4
+    groups = 200_000
     random = np.random.default_rng(1)
     answers = random.choice(4, size=(groups, n), p=chances)
     rewards = reward[answers]
@@ -96,15 +98,21 @@ def test_the_expected_gradient_is_the_contrast_times_the_difference_of_mean_scor
 def test_what_a_step_is_worth_is_that_of_simulated_gradients(sizes, groups, within):
     """A softmax policy whose prompts push in partly different directions, all terms computed."""
     random = np.random.default_rng(7)
-    rates, pushes, answers = (0.2, 0.6), 5, 8  # answers 0..3 are right; every rate has every push
+    rates = (0.2, 0.6)
+    pushes = 5  # every rate has every push
+    answers = 8  # the first four are right
     difference_D = 0.3 * random.normal(size=(pushes, 6)) + np.eye(6)[0]
     own = 0.7 * random.normal(size=(4, 6))
     own -= own.mean(axis=0)  # right and wrong answers differ among themselves alike
+
     features = np.zeros((len(rates) * pushes, answers, 6))
     chances = np.zeros((len(rates) * pushes, answers))
     for i, (rate, difference) in enumerate(itertools.product(rates, difference_D)):
-        features[i, :4], features[i, 4:] = difference + own, own
-        chances[i, :4], chances[i, 4:] = rate / 4, (1 - rate) / 4
+        features[i, :4] = difference + own
+        features[i, 4:] = own
+        chances[i, :4] = rate / 4
+        chances[i, 4:] = (1 - rate) / 4
+
     # at weights 0 the score of an answer is its features less their mean
     scores = features - np.einsum("ia,iad->id", chances, features)[:, None]
     shared = difference_D.mean(axis=0)
@@ -113,17 +121,22 @@ def test_what_a_step_is_worth_is_that_of_simulated_gradients(sizes, groups, with
         within=float((own**2).sum(axis=1).mean() / (shared @ shared)),
     )
 
+    # Groups of rollouts, drawn from the policy.
     prompts, n, m = sizes
     prompt_G = random.integers(len(chances), size=groups // prompts * prompts)
     drawn = random.random((len(prompt_G), n, 1)) > chances.cumsum(axis=1)[prompt_G][:, None]
     answer_G_N = drawn.sum(axis=2).clip(max=answers - 1)
     rewards = (answer_G_N < 4).astype(float)
+
+    # What is kept of them, with its advantages.
     mask = np.zeros(rewards.shape, dtype=bool)
     rule = "max_reward" if m == 1 else "max_variance"
     np.put_along_axis(mask, downsample(rewards, m, rule, seed=0), True, axis=1)
     everyone = np.broadcast_to(np.arange(n), rewards.shape)
     baseline = rewards if m == 1 else np.where(mask, rewards, np.nan)
     advantages = group_advantages(baseline, everyone, eps=1e-12)
+
+    # The gradients of steps, and the share of their squares that is that of their mean.
     of_rollouts = scores[prompt_G[:, None], answer_G_N]
     group_G_D = np.einsum("gn,gnd->gd", np.where(mask, advantages, 0.0), of_rollouts) / m
     step_S_D = group_G_D.reshape(-1, prompts, 6).mean(axis=1)
@@ -266,9 +279,10 @@ def test_unscorable_rollouts_are_no_evidence():
 
 
 def test_the_order_of_groups_and_the_unit_of_the_reward_change_nothing():
-    groups = [[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0], [0.0] * 4]
-    scaled = [[2.5 * r - 7.0 for r in group] for group in groups]
+    groups = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    reversed_groups = groups[::-1].tolist()
+    scaled = (2.5 * groups - 7.0).tolist()
     for n, m in [(4, 2), (8, 4)]:
-        expected = measured(groups).signal(n, m)
-        for same in (groups[::-1], scaled):
+        expected = measured(groups.tolist()).signal(n, m)
+        for same in (reversed_groups, scaled):
             assert measured(same).signal(n, m).contrast == pytest.approx(expected.contrast)

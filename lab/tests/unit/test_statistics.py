@@ -177,37 +177,49 @@ accuracies = st.lists(
 def test_the_speedup_agrees_with_plain_loops_and_the_order_of_seeds_does_not_matter(
     reference, arm, order
 ):
+    points = range(1, 5)
+
     def mean(rows, point):
         return float(np.mean([row[point] for row in rows]))
 
-    best = max(mean(reference, point) for point in range(1, 5))
-    reached = [
-        next((p for p in range(1, 5) if mean(rows, p) >= 0.99 * best), None)
-        for rows in (reference, arm)
-    ]
-    expected = None if reached[1] is None else reached[0] / reached[1]
+    def first_to_reach(level, rows):
+        for point in points:
+            if mean(rows, point) >= level:
+                return point
+        return None
 
-    def stacked(name, rows, seeds):
-        runs = {
-            seed: [
-                evaluation(p, p, 0.0, answer_accuracy=(a,), repeats=1, **only_one_repeat)
-                for p, a in enumerate(rows[seed])
-            ]
-            for seed in seeds
-        }
-        return ArmCurves.stack(name, runs, "answer_accuracy")
+    level = 0.99 * max(mean(reference, point) for point in points)
+    by_reference = first_to_reach(level, reference)
+    by_arm = first_to_reach(level, arm)
 
-    only_one_repeat = {
-        "format_accuracy": (1.0,),
-        "both_accuracy": (0.0,),
-        "mean_length": (9.0,),
-    }
     found = speed_up(stacked("a", reference, order), stacked("b", arm, order))
-    if expected is None or not rise(stacked("a", reference, order)).learned:
+    if by_arm is None or not rise(stacked("a", reference, order)).learned:
         assert found.ratio is None
     else:
-        assert found.ratio == pytest.approx(expected)
+        assert found.ratio == pytest.approx(by_reference / by_arm)
     assert found == speed_up(stacked("a", reference, range(3)), stacked("b", arm, [2, 1, 0]))
+
+
+def stacked(name, accuracies_of_seeds, seeds):
+    """The curves of seeds in this order, one evaluation each second with one repeat."""
+    runs = {}
+    for seed in seeds:
+        points = []
+        for second, accuracy in enumerate(accuracies_of_seeds[seed]):
+            points.append(
+                evaluation(
+                    second,
+                    second,
+                    0.0,
+                    answer_accuracy=(accuracy,),
+                    format_accuracy=(1.0,),
+                    both_accuracy=(0.0,),
+                    mean_length=(9.0,),
+                    repeats=1,
+                )
+            )
+        runs[seed] = points
+    return ArmCurves.stack(name, runs, "answer_accuracy")
 
 
 @pytest.mark.parametrize(("reached", "share"), [(0.9999, "< 1"), (0.99, "1"), (0.001, "> 99")])
@@ -249,25 +261,30 @@ def test_a_clock_that_is_not_understood_is_refused_with_an_example(text):
 
 
 def test_evaluation_points_may_agree_in_steps_or_nearly_in_time():
-    by_step = {
-        "a": [evaluation(s, 1.0 * s, 0.5) for s in (0, 10, 20)],
-        "b": [evaluation(s, 7.0 * s, 0.5) for s in (0, 10, 20)],
-    }
-    check_points(by_step)
-    # every 60 s: a late by up to 9 s (it waits for its step), b by up to 25 s
-    by_time = {
-        "a": [evaluation(s, t, 0.5) for s, t in ((0, 0), (9, 61), (18, 129), (27, 181))],
-        "b": [evaluation(s, t, 0.5) for s, t in ((0, 0), (2, 85), (4, 145), (6, 185))],
-    }
-    check_points(by_time)
-    # 38 s late at the third: allowed for steps of 41 s, and not for steps of 4 s
-    long, short = (
-        [evaluation(s, t, 0.5) for s, t in ((0, 0), (2 * k, 90), (4 * k, 167), (5 * k, 205))]
-        for k in (1, 10)
+    check_points(
+        {
+            "fast": evaluated(steps=(0, 10, 20), seconds=(0, 10, 20)),
+            "slow": evaluated(steps=(0, 10, 20), seconds=(0, 70, 140)),
+        }
     )
-    check_points({"a": by_time["a"], "again": by_time["a"], "long": long})
+
+    # every 60 s: the one is late by up to 9 s (it waits for its step), the other by up to 25 s
+    punctual = evaluated(steps=(0, 9, 18, 27), seconds=(0, 61, 129, 181))
+    late = evaluated(steps=(0, 2, 4, 6), seconds=(0, 85, 145, 185))
+    check_points({"punctual": punctual, "late": late})
+
+    # 38 s late at the third: allowed for steps of 41 s, and not for steps of 4 s
+    very_late = (0, 90, 167, 205)
+    long_steps = evaluated(steps=(0, 2, 4, 5), seconds=very_late)
+    short_steps = evaluated(steps=(0, 20, 40, 50), seconds=very_late)
+    check_points({"punctual": punctual, "again": punctual, "long": long_steps})
     with pytest.raises(InvalidInputError, match="short made evaluation 3 after 167 s"):
-        check_points({"a": by_time["a"], "again": by_time["a"], "short": short})
+        check_points({"punctual": punctual, "again": punctual, "short": short_steps})
+
+
+def evaluated(steps, seconds):
+    """A run with evaluations at these points."""
+    return [evaluation(step, second, 0.5) for step, second in zip(steps, seconds, strict=True)]
 
 
 def test_evaluation_points_that_differ_are_refused_with_what_to_do():

@@ -25,12 +25,14 @@ _FIELD_NAMES = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `pods select`."""
+    """Add the arguments of `pods select`: what is read, what is kept of it, where that goes."""
     parser.add_argument(
         "rollouts",
         type=Path,
         help="a JSONL or parquet file with one rollout per line or row, or a run's folder",
     )
+
+    # What is kept.
     parser.add_argument(
         "--keep",
         type=int,
@@ -44,6 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="which to keep: max_variance (default); across all groups of the file max_contrast;"
         " file.py:function",
     )
+    parser.add_argument("--seed", type=int, help="breaks ties at random; default: lowest index")
+
+    # What the file says of each rollout.
     parser.add_argument(
         "--group_by",
         metavar="FIELD",
@@ -55,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FIELD",
         help="field with the reward (reward); null of a rollout that could not be scored",
     )
-    parser.add_argument("--seed", type=int, help="breaks ties at random; default: lowest index")
+
     parser.add_argument(
         "--output",
         type=Path,
@@ -92,9 +97,14 @@ def _files(path: Path) -> list[Path]:
     """The files with rollouts that a path means."""
     if path.is_file():
         return [path]
-    files = sorted(path.glob("rollouts/*.parquet")) or sorted(path.glob("*.parquet"))
+    with needed("rollouts"):
+        from podsrl.rollout_log.run_folder import RunFolder
+
+    run = RunFolder(path)
+    files = [part for step in run.rollout_steps() for part in run.rollout_parts(step)]
+    files = files or sorted(path.glob("*.parquet"))
     if not files:
-        what = "rollouts/*.parquet in" if path.is_dir() else "file"
+        what = "rollouts/*/*.parquet in" if path.is_dir() else "file"
         raise InvalidInputError(f"no {what} {path}")
     return files
 

@@ -4,7 +4,8 @@
     environment.json    versions, hardware, git state, command line, start time
     metrics.jsonl       one object per logged step
     evaluations.jsonl   one evaluation per line, where the laboratory `podslab` evaluates
-    rollouts/step_000001.parquet    one row per rollout, kept or not: see `ROLLOUT_COLUMNS`
+    rollouts/step_000001/rank_0_of_1.parquet    one row per rollout, kept or not, of those that
+                        this process generated: see `ROLLOUT_COLUMNS`
     finished.json       {"arm", "seed", "steps", "training_seconds"}, once the run is complete
     previous-1/         the same, and the checkpoints, of an earlier run, where a later one began
                         anew in its folder
@@ -20,10 +21,13 @@ import logging
 import os
 import platform
 import re
+import shutil
 import warnings
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -77,6 +81,35 @@ def _forget_locks() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_locks)
+
+
+class Part(NamedTuple):
+    """Of which process a file of rollouts is, of how many, and of which generation for its step."""
+
+    process: int = 0
+    world: int = 1
+    generation: int = 0
+
+    @property
+    def file_name(self) -> str:
+        """The file's name; those of a generation are in order as text, too."""
+        digits = len(str(self.world - 1))
+        later = f"-{self.generation + 1}" if self.generation else ""
+        return f"rank_{self.process:0{digits}}_of_{self.world}{later}.parquet"
+
+    @classmethod
+    def of(cls, path: Path) -> "Part | None":
+        """What a file's name says; None if it is no part's.
+
+        >>> Part.of(Path("rank_03_of_16-2.parquet"))
+        Part(process=3, world=16, generation=1)
+        """
+        found = re.fullmatch(r"rank_(\d+)_of_(\d+)(?:-(\d+))?\.parquet", path.name)
+        return found and cls(int(found[1]), int(found[2]), int(found[3] or 1) - 1)
+
+
+#: The part of a process that is alone, and generates once for a step.
+WHOLE = Part()
 
 
 class RunFolder:
@@ -179,7 +212,7 @@ class RunFolder:
             files.keep_steps(self.path / name, step)
         for later in self.rollout_steps():
             if later > step:
-                self.rollout_path(later).unlink()
+                shutil.rmtree(self.rollout_folder(later))
         (self.path / "finished.json").unlink(missing_ok=True)
 
         later_checkpoints = []
@@ -215,60 +248,92 @@ class RunFolder:
                     return True
         return False
 
-    def write_rollouts(self, step: int, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Write the rollouts that were generated for an optimiser step, one row each.
+    def write_rollouts(
+        self, step: int, columns: Mapping[str, Sequence[Any]], part: Part = WHOLE
+    ) -> None:
+        """Write rollouts that were generated for an optimiser step, one row each.
 
         The columns are those of `ROLLOUT_COLUMNS` except "step", any of `OPTIONAL_COLUMNS`, and one
-        "rewards/<function>" per reward function; None or NaN is no value.
+        "rewards/<function>" per reward function; None or NaN is no value. Without a part they are
+        all of the step.
         """
+        data = as_parquet(step, columns)
+        files.write_whole(self.rollout_folder(step) / part.file_name, data)
+
+    def rollout_steps(self) -> list[int]:
+        """The steps of which rollouts were written, ascending."""
+        paths = (self.path / "rollouts").glob("step_*/*.parquet")
+        return sorted({int(path.parent.name.removeprefix("step_")) for path in paths})
+
+    def rollout_parts(self, step: int) -> list[Path]:
+        """The files of a step, in the order of its groups and rollouts.
+
+        Raises:
+            InvalidInputError: A process's part is missing, as after a kill, or in a folder that not
+                all processes of the run wrote to.
+        """
+        paths: dict[Part, Path] = {}
+        there: dict[tuple[int, int], set[int]] = defaultdict(set)
+        for path in self.rollout_folder(step).glob("*.parquet"):
+            if (part := Part.of(path)) is not None:
+                paths[part] = path
+                there[part.generation, part.world].add(part.process)
+
+        for (_, world), processes in there.items():
+            if missing := sorted(set(range(world)) - processes):
+                ranks = ", ".join(map(str, missing))
+                raise InvalidInputError(
+                    f"{self.rollout_folder(step)} lacks the parts of ranks {ranks} of {world}: the"
+                    " run was killed, or not all of its processes wrote to this folder"
+                )
+        order = sorted(paths, key=lambda part: (part.generation, part.process))
+        return [paths[part] for part in order]
+
+    def rollouts(self, step: int) -> Any:
+        """The table of a step; None, with a `DamagedFileWarning`, if not all of it can be read."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns = {"step": [step] * len(columns["group"]), **columns}
-        types = dict(ROLLOUT_COLUMNS)
-        for name in columns:
-            if name in OPTIONAL_COLUMNS:
-                types[name] = OPTIONAL_COLUMNS[name]
-            elif name.startswith(REWARD_PREFIX):
-                types[name] = ("float64", "")
-
-        arrays = {
-            name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
-            for name, (kind, _) in types.items()
-        }
-        buffer = io.BytesIO()
-        # Only prompts repeat; dictionaries of the other columns cost time and space.
-        pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
-        files.write_whole(self.rollout_path(step), buffer.getvalue())
-
-    def rollout_steps(self) -> list[int]:
-        """The steps whose rollouts were written, ascending."""
-        paths = (self.path / "rollouts").glob("step_*.parquet")
-        return sorted(int(path.stem.removeprefix("step_")) for path in paths)
-
-    def rollouts(self, step: int) -> Any:
-        """The table of a step; None, with a `DamagedFileWarning`, if it can't be read."""
-        import pyarrow.parquet as pq
-
-        path = self.rollout_path(step)
+        damaged = self.rollout_folder(step)
         try:
-            table = pq.read_table(path)
+            tables = []
+            for damaged in self.rollout_parts(step):
+                tables.append(pq.read_table(damaged))
+            damaged = self.rollout_folder(step)
+            table = pa.concat_tables(tables, promote_options="default")
             if set(ROLLOUT_COLUMNS) <= set(table.column_names):
                 return table
             problem = f"its columns are {', '.join(table.column_names)}"
-        except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        except (ValueError, OSError, pa.ArrowException) as error:
             problem = str(error)
-        warnings.warn(f"{path} is damaged and was skipped: {problem}", DamagedFileWarning, 2)
+        what = f"{damaged} is damaged and the step was skipped: {problem}"
+        warnings.warn(what, DamagedFileWarning, 2)
         return None
 
     def rollout_count(self, step: int) -> int:
-        """The number of rollouts of a step that were written; 0 if its file is damaged."""
+        """The number of rollouts of a step that were written; 0 if any of its files is damaged."""
         import pyarrow.parquet as pq
 
         try:
-            return pq.read_metadata(self.rollout_path(step)).num_rows
+            return sum(pq.read_metadata(path).num_rows for path in self.rollout_parts(step))
         except (ValueError, OSError):  # `rollouts` tells
             return 0
+
+    def delete_parts(self, step: int, process: int, world: int) -> None:
+        """Delete a process's parts of a step, and those of processes that an earlier start had.
+
+        The step's folder stays, as another process may be writing into it; `sweep` removes it.
+        """
+        for path in self.rollout_folder(step).glob("*.parquet"):
+            part = Part.of(path)
+            if part is not None and part.process % world == process:
+                path.unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove the folders of steps whose parts were all deleted; no process may be writing."""
+        for folder in (self.path / "rollouts").glob("step_*"):
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
 
     def finish(self, arm: str, seed: int, steps: int, training_seconds: float) -> None:
         """Write finished.json: this run is complete."""
@@ -279,9 +344,32 @@ class RunFolder:
         """What `finish` wrote; None for a run that is not complete."""
         return files.read_json(self.path / "finished.json")
 
-    def rollout_path(self, step: int) -> Path:
+    def rollout_folder(self, step: int) -> Path:
         """Where the rollouts of a step are."""
-        return self.path / "rollouts" / f"step_{step:06d}.parquet"
+        return self.path / "rollouts" / f"step_{step:06d}"
+
+
+def as_parquet(step: int, columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """The rollouts of a step as a parquet file, from what `RunFolder.write_rollouts` takes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"step": [step] * len(columns["group"]), **columns}
+    types = dict(ROLLOUT_COLUMNS)
+    for name in columns:
+        if name in OPTIONAL_COLUMNS:
+            types[name] = OPTIONAL_COLUMNS[name]
+        elif name.startswith(REWARD_PREFIX):
+            types[name] = ("float64", "")
+
+    arrays = {
+        name: pa.array(columns[name], pa.type_for_alias(kind), from_pandas=True)
+        for name, (kind, _) in types.items()
+    }
+    buffer = io.BytesIO()
+    # Only prompts repeat; dictionaries of the other columns cost time and space.
+    pq.write_table(pa.table(arrays), buffer, compression="zstd", use_dictionary=["prompt"])
+    return buffer.getvalue()
 
 
 def find_runs(folder: str | Path) -> list[RunFolder]:

@@ -66,6 +66,7 @@ class ResumableTrainer(GRPOTrainer):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "trainer_state.json").unlink(missing_ok=True)  # of a run that went back since
 
+        self.recorder.flush()  # what a resumed run does not generate again must be on disk
         torch.save(self.state_dict(), state_file(folder, self.accelerator.process_index))
         self.accelerator.wait_for_everyone()
         super()._save_checkpoint(model, trial)

@@ -1,12 +1,12 @@
 """Rollouts as columns: what TRL's `_generate` returns, by name, with a value per rollout."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from accelerate.utils import gather_object
+import numpy as np
 
 from podsrl.errors import RewardError
-from podsrl.trl.images import dataset_images
+from podsrl.trl.images import dataset_images, refuse_mixed_images
 
 Columns = dict[str, Sequence[Any] | None]  # name -> one value per rollout, or nothing at all
 
@@ -21,6 +21,13 @@ GENERATED = (
     "images",
     "tool_images",
 )
+#: The columns whose value is a list with a number for each token, and what kind of number.
+OF_EACH_TOKEN: dict[str, type[np.number]] = {
+    "prompt_ids": np.int32,
+    "completion_ids": np.int32,
+    "tool_mask": np.int32,
+    "logps": np.float32,
+}
 EXTRA = "extra/"  # before the names of columns that reward functions gave to `log_extra`
 
 
@@ -49,18 +56,71 @@ def columns_of(
     return columns
 
 
-def take_extra_logs(pending: dict[str, Any], rows: int) -> Columns:
+def generated_for_trl(columns: Columns, images_in_dataset: bool) -> tuple[Any, ...]:
+    """Rows as TRL's `_generate` returns them; their fields are in the dataset rows already.
+
+    Raises:
+        UnsupportedError: TRL can't train on these rows, for their images.
+    """
+    values: dict[str, Any] = {**columns, "fields": {}}
+    values["images"] = refuse_mixed_images(values["images"], images_in_dataset)
+    values["tool_images"] = values["tool_images"] or []
+    return tuple(values[name] for name in GENERATED)
+
+
+def take_extra_logs(pending: dict[str, Any], rollouts: int) -> Columns:
     """What the reward functions gave to `log_extra`, as columns beside the others.
 
     TRL would log them beside the rows that it goes on with, so they are taken out of `pending`, and
     those of the kept rollouts are put back.
     """
-    names = sorted(set(gather_object(list(pending))))  # in one order on all processes
-    taken: Columns = {EXTRA + name: pending.pop(name, [None] * rows) for name in names}
+    taken: Columns = {EXTRA + name: pending.pop(name) for name in list(pending)}
     for name, values in taken.items():
-        if len(values or ()) != rows:
+        if len(values or ()) != rollouts:
             raise RewardError(
                 f"log_extra({name.removeprefix(EXTRA)!r}, ...) got {len(values or ())} values"
-                f" for {rows} rollouts; give one value per rollout, once"
+                f" for {rollouts} rollouts; give one value per rollout, once"
             )
     return taken
+
+
+def extra_logs_of(columns: Columns) -> dict[str, list[Any]]:
+    """What `take_extra_logs` took, of these rows."""
+    return {
+        name.removeprefix(EXTRA): list(values or ())
+        for name, values in columns.items()
+        if name.startswith(EXTRA)
+    }
+
+
+def filled(columns: Columns, names: Iterable[str], rollouts: int) -> Columns:
+    """The columns of the first `rollouts` ones; None in each of those that others have alone."""
+    full = {name: values and values[:rollouts] for name, values in columns.items()}
+    for name in names:
+        if full.get(name) is None:
+            full[name] = [None] * rollouts
+    return full
+
+
+def numbers_of(columns: Columns, cut_off: np.ndarray) -> np.ndarray:
+    """What every process knows of each rollout beside its rewards, shape (rollouts, 3).
+
+    Its tokens with those of its prompt, whether TRL's loss leaves it out because it was cut off,
+    and whether it has an image.
+    """
+    completions = columns["completion_ids"] or ()
+    prompts = columns["prompt_ids"] or ()
+    tokens = [len(c) + len(p) for c, p in zip(completions, prompts, strict=True)]
+    images = columns["images"] or [None] * len(tokens)
+    return np.array([tokens, cut_off, list(map(bool, images))], dtype=np.int64).T
+
+
+def in_words(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """The values of a column, each with what its user calls it."""
+    for value in values:
+        if name == "row":
+            yield from ((f"the field {field!r} of a rollout", of) for field, of in value.items())
+        elif name.startswith(EXTRA):
+            yield f"what log_extra({name.removeprefix(EXTRA)!r}, ...) was given", value
+        else:
+            yield f"the {name} of a rollout", value

@@ -1,73 +1,370 @@
-"""What travels between processes: which rollouts each of them makes, and their gathering.
+"""Which process makes which rollouts, which of them it trains on, and what travels in between.
 
-A rollout's *place* is its index in the flattened P x N batch, which is the same on all processes.
+| word | meaning |
+|---|---|
+| place | a rollout's index in the flattened P x N batch, the same on all processes |
+| share | the places that a process generates, one after the other |
+| rows | the kept places that a process trains on, as many on each |
+
+Every process knows a few numbers of every rollout: rewards, lengths, flags. They are gathered as
+tensors, so that all processes select the same and plan the same moves. The rollouts themselves stay
+where they were generated. Only where processes kept different numbers of them do the surplus ones
+move, each to the one process that trains on it.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from accelerate.utils import gather_object
+import numpy as np
+import torch
+import torch.distributed as dist
+from accelerate.utils import broadcast, gather, gather_object
 
-from podsrl.trl.columns import Columns
+from podsrl.errors import UnsupportedError
+from podsrl.trl.columns import OF_EACH_TOKEN, Columns, in_words
 from podsrl.trl.images import dataset_images
+from podsrl.trl.messages import logger
 
 Pair = tuple[Any, Any]  # a dataset row and its prompt
 
+_FAILED = -1  # a number of bytes that says: this process can't send
 
-def n_of_each(pairs: Sequence[Pair], *, m: int, n: int, rank: int, world: int) -> list[Pair]:
-    """Of TRL's m rows of each prompt: this process's share of n of each.
 
-    TRL lays a prompt's m rows out one after the other over all processes, so the first of them may
-    lie on another process than the last. With m = 4 and two processes of 6 rows each, the prompts
-    are AAAA BB | BB CCCC: process 0 has the first rows of A and B, process 1 that of C (first = 2).
-    With n = 6 each process makes 9 of 18 rollouts.
+def share_of(total: int, process: int, world: int) -> range:
+    """The places that a process generates; shares differ by one where they can't be equal."""
+    return range(total * process // world, total * (process + 1) // world)
+
+
+def n_of_each(pairs: Sequence[Pair], *, m: int, n: int, process: int, world: int) -> list[Pair]:
+    """Of TRL's m rows of each prompt on this process: what it generates of the n of each.
+
+    Every place of the share is of a prompt that has a row on this process, so nothing is asked of
+    the others. TRL lays the P m rows out one after the other, B = P m / W to each of W processes.
+    Let x be a place of process r's share, from floor(r P n / W) to below floor((r + 1) P n / W),
+    and p = floor(x / n) its prompt, whose rows are p m to below (p + 1) m.
+
+    * x + 1 > r P n / W, and (p + 1) n >= x + 1, so (p + 1) m > r B: p's rows end after the first
+      row of this process.
+    * x < (r + 1) P n / W, and p n <= x, so p m < (r + 1) B: they begin before its last one ends.
+
+    So the later one of p m and r B is a row of p on this process.
 
     Args:
-        pairs: The dataset rows and prompts of this process, m of each prompt.
+        pairs: The dataset rows and prompts of this process, B of them, m of each prompt.
         m, n: The rows of a prompt in the update, and its rollouts.
-        rank, world: The number of this process, and how many there are.
+        process, world: The number of this process, and how many there are.
+
+    Returns:
+        A pair for each place of the share; as many on all processes, since TRL gathers tensors of
+        one size: where a share is shorter, its last one is repeated.
     """
-    first = -rank * len(pairs) % m  # of the first prompt that begins on this process
-    pairs_P = gather_object(list(pairs[first::m]))
-
-    last = len(pairs_P) * n - 1
-    places = share_of_places(last + 1, rank, world)
-    return [_own_copy(*pairs_P[min(place, last) // n]) for place in places]
-
-
-def share_of_places(total: int, rank: int, world: int) -> range:
-    """The places that a process generates: equal shares, the last ones padded beyond `total`."""
-    share = -(-total // world)
-    return range(rank * share, (rank + 1) * share)
+    total = len(pairs) * world // m * n
+    first = process * len(pairs)
+    share = list(share_of(total, process, world))
+    share += share[-1:] * (_longest_share(total, world) - len(share))
+    return [_own_copy(*pairs[max(place // n * m, first) - first]) for place in share]
 
 
-def gather_columns(columns: Mapping[str, Sequence[Any] | None], total: int) -> Columns:
-    """The columns of all processes on every one, without the padding of the last shares.
-
-    A column that some processes have not is None in their rows.
-    """
-    shares: list[Columns] = gather_object([dict(columns)])
-    names = dict.fromkeys(name for share in shares for name in share)
-    return {name: _joined(shares, name, total) for name in names}
-
-
-def _joined(shares: Sequence[Columns], name: str, total: int) -> list[Any] | None:
-    """A column of all shares; None if none of them has it."""
-    if all(share.get(name) is None for share in shares):
-        return None
-    values: list[Any] = []
-    for share in shares:
-        part = share.get(name)
-        values.extend([None] * _rows(share) if part is None else part)
-    return values[:total]
-
-
-def _rows(share: Columns) -> int:
-    return max((len(values) for values in share.values() if values is not None), default=0)
+def _longest_share(total: int, world: int) -> int:
+    return -(-total // world)
 
 
 def _own_copy(row: Any, prompt: Any) -> Pair:
     """A row and its prompt for one rollout, which a user's function may change; not its images."""
     images = (dataset_images([row]) or [None])[0] or ()
     return copy.deepcopy((row, prompt), {id(image): image for image in images})
+
+
+# ---- which rows move
+
+
+class Move(NamedTuple):
+    """How many rows go from one process to another."""
+
+    source: int
+    target: int
+    number: int
+
+
+def plan_moves(kept_by_process: Sequence[int]) -> list[Move]:
+    """The moves that leave every process with as many rows, of the fewest rows possible.
+
+    A process with more than the mean must give away the difference, and no plan moves fewer rows
+    than the sum of these. Here nothing else moves: surplus rows fill up the processes that have too
+    few, both in the order of their numbers.
+
+    Args:
+        kept_by_process: The number of kept rollouts that each process generated. Their sum is a
+            multiple of the number of processes, as TRL's batch is.
+
+    >>> plan_moves([5, 1, 3])
+    [Move(source=0, target=1, number=2)]
+    """
+    equal, rest = divmod(sum(kept_by_process), len(kept_by_process))
+    assert rest == 0, f"{kept_by_process} can't be made equal"
+
+    missing = {process: equal - kept for process, kept in enumerate(kept_by_process)}
+    needy = [process for process, few in missing.items() if few > 0]
+    moves = []
+    for source, few in missing.items():
+        surplus = -few
+        while surplus > 0:
+            target = needy[0]
+            number = min(surplus, missing[target])
+            moves.append(Move(source, target, number))
+            surplus -= number
+            missing[target] -= number
+            if missing[target] == 0:
+                needy.pop(0)
+    return moves
+
+
+class Moved(NamedTuple):
+    """The places that go from one process to another."""
+
+    source: int
+    target: int
+    places: list[int]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which kept rollouts each process trains on.
+
+    Args:
+        by_process: The places of each process's rows, ascending.
+        moved: Those of them that another process generated.
+    """
+
+    by_process: list[list[int]]
+    moved: list[Moved]
+
+    @property
+    def places(self) -> list[int]:
+        """The places of all rows in the order in which TRL gathers them."""
+        return [place for places in self.by_process for place in places]
+
+
+def rows_of(kept_P_N: np.ndarray, world: int) -> Rows:
+    """Which process trains on which of the kept rollouts; a process gives away its last ones."""
+    kept = np.flatnonzero(kept_P_N)
+    by_process = []
+    for process in range(world):
+        share = share_of(kept_P_N.size, process, world)
+        first, end = np.searchsorted(kept, (share.start, share.stop))
+        by_process.append(kept[first:end].tolist())
+
+    moved = []
+    for source, target, number in plan_moves([len(places) for places in by_process]):
+        places = by_process[source][-number:]
+        del by_process[source][-number:]
+        moved.append(Moved(source, target, places))
+    for _, target, places in moved:
+        by_process[target].extend(places)
+    return Rows([sorted(places) for places in by_process], moved)
+
+
+# ---- the traffic
+
+
+class Exchange:
+    """What travels between the processes of a trainer; each method is called by all of them.
+
+    Args:
+        process, world: The number of this process, and how many there are.
+        device: Where its tensors are.
+    """
+
+    def __init__(self, process: int, world: int, device: torch.device) -> None:
+        self.process = process
+        self.world = world
+        self.device = device
+        self.bytes_moved = 0  # that this process sent with its rollouts, so far
+        self._tried = False
+
+    def share(self, total: int) -> range:
+        """The places that this process generates."""
+        return share_of(total, self.process, self.world)
+
+    def is_padded(self, total: int) -> bool:
+        """Whether some process generates a rollout twice, so that all generate as many."""
+        return total % self.world != 0
+
+    def in_order_of_places(self, values_R: torch.Tensor, total: int) -> torch.Tensor:
+        """What was gathered of all processes, without what they generated twice."""
+        if not self.is_padded(total):
+            return values_R
+        longest = _longest_share(total, self.world)
+        indices = [
+            process * longest + i
+            for process in range(self.world)
+            for i in range(len(share_of(total, process, self.world)))
+        ]
+        return values_R[torch.tensor(indices, device=values_R.device)]
+
+    def gather_numbers(self, numbers: np.ndarray, total: int) -> np.ndarray:
+        """Numbers of this process's rollouts, of shape (its rollouts, k), as those of all places.
+
+        They are the one thing that grows with all rollouts on every process: 8 k bytes for each.
+        """
+        gathered = gather(torch.from_numpy(numbers).to(self.device))
+        return self.in_order_of_places(gathered, total).cpu().numpy()
+
+    def all_names(self, names: Iterable[str]) -> list[str]:
+        """The names that any process has, in one order."""
+        return sorted(set(gather_object(list(names))))
+
+    def of_first(self, mask: np.ndarray) -> np.ndarray:
+        """The first process's mask."""
+        if self.world == 1:
+            return mask
+        sent = torch.from_numpy(mask.astype(np.uint8)).to(self.device)
+        return broadcast(sent).cpu().numpy().astype(bool)
+
+    def refuse_what_cannot_move(self, columns: Columns, every: int) -> None:
+        """In the first generation: is there anything in the rollouts that no process can send?
+
+        Args:
+            columns: What this process generated.
+            every: Which of its rollouts are tried: each n-th, one of a prompt.
+
+        Raises:
+            UnsupportedError: On all processes, as one of them holds such a thing.
+        """
+        if self._tried or self.world == 1:
+            return
+        self._tried = True
+        problems = [problem for problem in gather_object([_unmovable(columns, every)]) if problem]
+        if problems:
+            raise UnsupportedError(
+                f"{problems[0]}, and with these settings rollouts may have to move to another"
+                " process. Keep plain values, arrays or images there; or take a prompt rule and"
+                " whole prompts on every process (rows per process a multiple of num_generations"
+                " at each generation), where none moves"
+            )
+
+    def to_their_rows(self, columns: Columns, rows: Rows, total: int) -> Columns:
+        """The columns of this process's rows, from those of the rollouts that it generated.
+
+        Raises:
+            UnsupportedError: On all processes, as one of them can't send what it must.
+        """
+        generated = {place: index for index, place in enumerate(self.share(total))}
+        value_of: dict[str, dict[int, Any]] = {}
+        for name, values in columns.items():
+            if values is not None:
+                value_of[name] = {place: values[index] for place, index in generated.items()}
+
+        if rows.moved:
+            self._move(value_of, rows.moved)
+
+        places = rows.by_process[self.process]
+        taken: Columns = dict.fromkeys(columns)
+        for name, of_place in value_of.items():
+            taken[name] = [of_place[place] for place in places]
+        return taken
+
+    def _move(self, value_of: dict[str, dict[int, Any]], moved: Sequence[Moved]) -> None:
+        """Send what this process gives away, and add what it gets to `value_of`."""
+        problem: Exception | None = None
+        parcels = [b""] * self.world
+        for source, target, places in moved:
+            if source == self.process:
+                try:
+                    parcels[target] = _packed(value_of, places)
+                except Exception as error:  # noqa: BLE001 (of a user's object, which all must hear)
+                    problem = error
+
+        try:
+            received = self._send(parcels, can_send=problem is None)
+        except RuntimeError:
+            logger.error(
+                "process %d of %d could not exchange rollouts: another process has likely ended;"
+                " what that one says is the reason",
+                self.process,
+                self.world,
+            )
+            raise
+        if received is None:
+            who = "this process" if problem else "another process"
+            raise UnsupportedError(
+                f"{who} can't send a rollout that has to move: {problem or 'it says why'}"
+            ) from problem
+
+        for source, target, places in moved:
+            if target == self.process:
+                for name, values in _unpacked(received[source]).items():
+                    value_of[name].update(zip(places, values, strict=True))
+
+    def _send(self, parcels: Sequence[bytes], can_send: bool) -> list[bytes] | None:
+        """Send a parcel to each process, and get one of each; None if any of them can't send.
+
+        Sizes go first, which are 8 bytes for each process, then the bytes, from one process to
+        another without a detour.
+        """
+        device = torch.device("cpu") if dist.get_backend() == "gloo" else self.device
+        sizes = [len(parcel) if can_send else _FAILED for parcel in parcels]
+        sizes_sent = torch.tensor(sizes, dtype=torch.int64, device=device)
+        sizes_received = torch.empty_like(sizes_sent)
+        dist.all_to_all_single(sizes_received, sizes_sent)
+        sizes_got = sizes_received.tolist()
+        if not can_send or _FAILED in sizes_got:
+            return None
+
+        sent = torch.frombuffer(bytearray(b"".join(parcels) or b"\0"), dtype=torch.uint8)
+        sent = sent[: sum(sizes)].to(device)
+        got = torch.empty(sum(sizes_got), dtype=torch.uint8, device=device)
+        dist.all_to_all_single(got, sent, sizes_got, sizes)
+        self.bytes_moved += sum(sizes)
+
+        data = got.cpu().numpy().tobytes()
+        ends = np.cumsum(sizes_got).tolist()
+        return [data[end - size : end] for end, size in zip(ends, sizes_got, strict=True)]
+
+
+def _packed(value_of: Mapping[str, Mapping[int, Any]], places: Sequence[int]) -> bytes:
+    """The columns of these places as bytes; what is of each token as an array."""
+    packed = {}
+    for name, of_place in value_of.items():
+        values = [of_place[place] for place in places]
+        if (kind := OF_EACH_TOKEN.get(name)) is not None:
+            values = [_as_array(of_rollout, kind) for of_rollout in values]
+        packed[name] = values
+    return pickle.dumps(packed, protocol=5)
+
+
+def _unpacked(data: bytes) -> dict[str, list[Any]]:
+    """What `_packed` was given, a list for each column."""
+    columns = pickle.loads(data)  # of another process of this very run
+    for name in OF_EACH_TOKEN.keys() & columns.keys():
+        columns[name] = [None if values is None else values.tolist() for values in columns[name]]
+    return columns
+
+
+def _as_array(values: Any, kind: type[np.number]) -> np.ndarray | None:
+    """Numbers of tokens in 4 bytes each: as precise as the tensors that TRL makes of them.
+
+    A log-prob of None, which vLLM gives for NaN, becomes NaN.
+    """
+    if values is None:
+        return None
+    try:
+        return np.fromiter(values, kind, len(values))  # in half the time of the other
+    except TypeError:
+        return np.array(values, dtype=kind)
+
+
+def _unmovable(columns: Columns, every: int) -> str:
+    """What can't be sent to another process, and why; "" if there is nothing."""
+    for name, values in columns.items():
+        if values is None or name in OF_EACH_TOKEN:
+            continue
+        for what, value in in_words(name, values[::every]):
+            try:
+                pickle.dumps(value, protocol=5)
+            except Exception as error:  # noqa: BLE001 (a user's object may raise anything)
+                return f"{what} can't be sent to another process ({type(error).__name__}: {error})"
+    return ""

@@ -30,21 +30,18 @@ def trl_metrics(rollouts: Rollouts, names_F: Sequence[str]) -> dict[str, float]:
 
 
 def pods_metrics(
-    selected: Selected, advantages_K: Sequence[float], names_F: Sequence[str]
+    selected: Selected, advantages_P_N: np.ndarray, names_F: Sequence[str]
 ) -> dict[str, float]:
     """What the update sees of a generation, under `pods/`.
 
     Args:
         selected: What is kept.
-        advantages_K: The advantages that it is trained with, which are TRL's own where it computes
-            them.
+        advantages_P_N: The advantages that it is trained with, which are TRL's own where it
+            computes them; 0 where nothing is kept.
         names_F: The names of the reward functions.
     """
     rollouts = selected.rollouts
     rewards = rollouts.rewards
-    advantages_P_N = np.zeros(selected.kept_P_N.shape)
-    advantages_P_N[selected.kept_P_N] = advantages_K
-
     metrics = selection_metrics(
         rewards.total_P_N.astype(np.float64),
         selected.kept_P_N,

@@ -1,18 +1,20 @@
 """The one writer of a training run's folder, for `PODSTrainer` by itself and for `pods train`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import plain
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.turns import text_of, turns_of
-from podsrl.rollout_log.writer import RolloutLog
+from podsrl.rollout_log.writer import LoggedSteps, RolloutColumns, RolloutLog
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.effective import EffectiveSettings
 from podsrl.trl.generation import Selected
@@ -44,8 +46,9 @@ _SELECTS = (
 class RunRecorder(TrainerCallback):
     """Writes config, environment, metrics and rollouts of a run, and that it is finished.
 
-    Only the main process writes, and no other run's meanwhile. A run that starts anew in a used
-    folder deletes nothing: what an earlier one recorded and saved is moved to `previous-1`.
+    The main process writes, except that each process writes the rollouts that it generated; no
+    other run writes meanwhile. A run that starts anew in a used folder deletes nothing: what an
+    earlier one recorded and saved is moved to `previous-1`.
     """
 
     def __init__(self, args: PODSConfig, model: str, effective: EffectiveSettings) -> None:
@@ -78,9 +81,22 @@ class RunRecorder(TrainerCallback):
                     )
             self.run.write_config(self.config)
             self.run.write_environment(self.run_id)
-            if self.args.rollout_log:
-                self._rollouts = RolloutLog(self.run, self.args.rollout_log_max_rows)
-        PartialState().wait_for_everyone()  # the others may read what is left
+        PartialState().wait_for_everyone()  # the others may read and write where that is done
+        if self.args.rollout_log:
+            self._rollouts = self._open_rollout_log()
+
+    def _open_rollout_log(self) -> RolloutLog:
+        """The log of this process, which goes on from what the main process finds in the folder."""
+        processes = PartialState()
+        logged = [LoggedSteps.of(self.run) if processes.is_main_process else None]
+        broadcast_object_list(logged)
+        return RolloutLog(
+            self.run,
+            self.args.rollout_log_max_rows,
+            process=processes.process_index,
+            world=processes.num_processes,
+            logged=logged[0],
+        )
 
     def _go_on(self, step: int) -> None:
         """Forget what a resumed run does again, and tell whether it selects otherwise now."""
@@ -118,47 +134,79 @@ class RunRecorder(TrainerCallback):
         if state.is_world_process_zero and logs and "pods/training_seconds" in logs:
             self.run.append_metrics({"step": state.global_step, **logs})
 
-    def record(self, selected: Selected, advantages_K: Sequence[float], tokenizer: Any) -> None:
-        """Write a generation's rollouts."""
+    def record(self, selected: Selected, advantages_P_N: np.ndarray, tokenizer: Any) -> None:
+        """Have a generation's rollouts written, of those that this process generated."""
+        if self._rollouts is None:
+            return
+        groups, n = selected.kept_P_N.shape
+        columns = rollout_columns(
+            selected, advantages_P_N, tokenizer, self.effective.reward_functions
+        )
+        step = selected.rollouts.step + 1
+        self._rollouts.write(step, columns, groups=groups, rollouts=groups * n)
+
+    def flush(self) -> None:
+        """Wait until this process's rollouts are on disk, as they must be at a checkpoint."""
         if self._rollouts is not None:
-            names_F = self.effective.reward_functions
-            columns = rollout_columns(selected, advantages_K, tokenizer, names_F)
-            self._rollouts.write(selected.rollouts.step + 1, columns)
+            self._rollouts.flush()
 
     def finish(self, steps: int, training_seconds: float) -> None:
-        """Write that the run is complete."""
-        if PartialState().is_main_process:
+        """Write that the run is complete, once it is on all processes."""
+        self.flush()
+        processes = PartialState()
+        processes.wait_for_everyone()
+        if processes.is_main_process:
+            self.run.sweep()
             self.run.finish(self.config["arm"], self.config["seed"], steps, training_seconds)
+
+    def close(self) -> None:
+        """End the run on this process, complete or not: nothing that it recorded is left behind."""
+        log, self._rollouts = self._rollouts, None
+        if log is not None:
+            log.close()
+            if log.error is not None:
+                logger.warning("some rollouts could not be written: %s", log.error)
+        self.run.unlock()
 
 
 def rollout_columns(
-    selected: Selected, advantages_K: Sequence[float], tokenizer: Any, names_F: Sequence[str]
-) -> dict[str, list[Any]]:
-    """All rollouts of a generation as columns of the rollout log; prompts by the tokenizer."""
+    selected: Selected, advantages_P_N: np.ndarray, tokenizer: Any, names_F: Sequence[str]
+) -> Callable[[], RolloutColumns]:
+    """Makes the columns of the rollout log, of the rollouts that this process generated.
+
+    What it is called with is read now, where it may change afterwards: prompts are decoded by the
+    tokenizer, which is in use while a thread writes. The texts are made when it is called.
+    """
     rollouts = selected.rollouts
     columns = rollouts.columns
+    places = list(rollouts.share)
     n = selected.kept_P_N.shape[1]
-    places = range(selected.kept_P_N.size)
-    advantage_of = dict(zip(selected.places, map(float, advantages_K), strict=True))
 
     # Each prompt is decoded once; an environment may show another one to each rollout.
     prompts = [tuple(ids) for ids in columns["prompt_ids"] or ()]
     distinct = list(dict.fromkeys(prompts))
     text_of_prompt = dict(zip(distinct, tokenizer.batch_decode(distinct), strict=True))
 
-    completions = columns["completion"] or ()
+    completions = list(columns["completion"] or ())
     answers = [row.get("answer") for row in columns["row"] or ()]
-    by_function_F = rollouts.by_function_P_N_F.flatten(0, 1).T.tolist()
-    return {
+    kept = selected.kept_P_N.ravel()[places]
+    advantages = np.where(kept, advantages_P_N.ravel()[places], np.nan)
+    by_function_F = rollouts.by_function_P_N_F.flatten(0, 1)[places].T.tolist()
+    known = {
         "group": [place // n for place in places],
         "rollout": [place % n for place in places],
         "prompt": [text_of_prompt[ids] for ids in prompts],
-        "completion": [text_of(completion) for completion in completions],
         "answer": [None if answer is None else str(answer) for answer in answers],
-        "turns": [turns_of(completion) for completion in completions],
-        "reward": rollouts.rewards.total_P_N.flatten().tolist(),
-        "kept": [place in advantage_of for place in places],
-        "advantage": [advantage_of.get(place) for place in places],
+        "reward": rollouts.rewards.total_P_N.ravel()[places].tolist(),
+        "kept": kept.tolist(),
+        "advantage": advantages.tolist(),
         "tokens": [len(ids) for ids in columns["completion_ids"] or ()],
         **{f"rewards/{f}": rewards for f, rewards in zip(names_F, by_function_F, strict=True)},
     }
+
+    def with_texts() -> RolloutColumns:
+        texts = [text_of(completion) for completion in completions]
+        turns = [turns_of(completion) for completion in completions]
+        return {**known, "completion": texts, "turns": turns}
+
+    return with_texts

@@ -70,7 +70,7 @@ class PassSparing(GRPOTrainer):
             return None
         if generation.selected.has_images:  # pixels are not one per row
             return None
-        return rows_to_pass(generation.selected.advantages_of_share == 0)
+        return rows_to_pass(generation.selected.own_advantages == 0)
 
     def _may_leave_out_micro_batch(self) -> bool:
         """Not the last one of a step, in which gradients are joined, nor with sharded weights."""

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
 from podsrl.errors import UnsupportedError
@@ -13,11 +12,19 @@ from podsrl.trl.advice import Advice
 from podsrl.trl.check_arguments import check_arguments
 from podsrl.trl.checkpoint import ResumableTrainer, last_complete
 from podsrl.trl.clock import PhaseClock, peak_memory
-from podsrl.trl.columns import Columns, columns_of, take_extra_logs
+from podsrl.trl.columns import (
+    Columns,
+    columns_of,
+    extra_logs_of,
+    filled,
+    generated_for_trl,
+    numbers_of,
+    take_extra_logs,
+)
 from podsrl.trl.config import PODSConfig, constructing_pods_trainer
 from podsrl.trl.effective import effective_settings
 from podsrl.trl.environments import keep_environments, same_tools_for_all
-from podsrl.trl.exchange import gather_columns, n_of_each
+from podsrl.trl.exchange import Exchange, n_of_each
 from podsrl.trl.generation import Asked, Generation, Rollouts, Selected
 from podsrl.trl.images import dataset_images
 from podsrl.trl.logged import masked_rows, pods_metrics, trl_metrics
@@ -84,6 +91,9 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             args, self, self.reward_weights.tolist(), self.reward_func_names
         )
         self.run_state = RunState()
+        self.exchange = Exchange(
+            self.accelerator.process_index, self.accelerator.num_processes, self.accelerator.device
+        )
         self.advice = Advice()
         model_name = getattr(self.accelerator.unwrap_model(self.model).config, "_name_or_path", "")
         self.recorder = RunRecorder(args, model_name, self.effective)
@@ -108,7 +118,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             self.recorder.finish(self.state.global_step, self.clock.training_seconds)
             return output
         finally:
-            self.recorder.run.unlock()
+            self.recorder.close()
 
     @property
     def clock(self) -> PhaseClock:
@@ -142,10 +152,11 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         # Until here TRL reset environments, which is part of generating.
         self.clock.spent["generate"] += self.clock.now() - generation.asked.began
         rows, prompts_of_rollouts = self._rows_to_generate(generation.asked, prompts)
-        columns = self._generate_rollouts(rows, prompts_of_rollouts)
+        total = generation.asked.num_prompts * self.effective.selection.num_rollouts
+        columns = self._generate_rollouts(total, rows, prompts_of_rollouts)
         by_function_R_F = self._score_rollouts(columns)
         with self.clock.phase("select"):
-            rollouts = self._gather_rollouts(generation.asked.num_prompts, columns, by_function_R_F)
+            rollouts = self._know_rollouts(generation.asked.num_prompts, columns, by_function_R_F)
             generation.selected = self._select(rollouts)
             return self._hand_over(generation, prompts, rows)
 
@@ -179,13 +190,15 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             pairs,
             m=self.num_generations,
             n=self.effective.selection.num_rollouts,
-            rank=self.accelerator.process_index,
-            world=self.accelerator.num_processes,
+            process=self.exchange.process,
+            world=self.exchange.world,
         )
 
-    def _generate_rollouts(self, rows: list[Any], prompts: list[Any]) -> Columns:
+    def _generate_rollouts(self, total: int, rows: list[Any], prompts: list[Any]) -> Columns:
         """What TRL's `_generate` makes of these rows, as columns."""
-        n = self.effective.selection.num_rollouts
+        # A vLLM server is asked for n of every n-th prompt of all processes. Where one of them
+        # generates a rollout twice, these are not n of a prompt: it is asked for one of each row.
+        n = 1 if self.exchange.is_padded(total) else self.effective.selection.num_rollouts
         tools = same_tools_for_all(self, len(rows))
         with self.clock.phase("generate"), swapped(self, num_generations=n, **tools):
             return columns_of(rows, prompts, super()._generate(prompts))
@@ -199,28 +212,45 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             check_rewards(by_function_R_F, self.reward_func_names, self._next_step())
             return by_function_R_F
 
-    def _gather_rollouts(
+    def _know_rollouts(
         self, num_prompts: int, columns: Columns, by_function_R_F: torch.Tensor
     ) -> Rollouts:
-        """The rollouts of all processes, without the padding of the last shares."""
+        """What all processes know of all rollouts, and this one's without its padding."""
         if self.environment_factories is not None:
             columns["environment_name"] = self._batch_environments
-        columns |= take_extra_logs(self._pending_extra_logs, len(columns["row"] or ()))
+        generated = len(columns["row"] or ())
+        columns |= take_extra_logs(self._pending_extra_logs, generated)
 
-        n = self.effective.selection.num_rollouts
+        selection = self.effective.selection
+        n = selection.num_rollouts
         total = num_prompts * n
-        columns = gather_columns(columns, total)
-        by_function_P_N_F = by_function_R_F[:total].view(num_prompts, n, -1)
+        numbers = numbers_of(columns, self._cut_off(columns))
+        numbers_P_N_3 = self.exchange.gather_numbers(numbers, total).reshape(num_prompts, n, 3)
+        tokens_P_N, cut_off_P_N, has_image_P_N = np.moveaxis(numbers_P_N_3, -1, 0)
+
+        by_function = self.exchange.in_order_of_places(by_function_R_F, total)
+        by_function_P_N_F = by_function.view(num_prompts, n, -1)
+
+        share = self.exchange.share(total)
+        names = self.exchange.all_names(name for name in columns if columns[name] is not None)
+        columns = filled(columns, names, len(share))
+        if selection.across_prompts or num_prompts % self.exchange.world:  # else no row ever moves
+            self.exchange.refuse_what_cannot_move(columns, every=n)
         return Rollouts(
             step=self.state.global_step,
             index=self.run_state.generations_of_step,
             columns=columns,
+            share=share,
             by_function_P_N_F=by_function_P_N_F,
             rewards=Rewards(
                 by_function_P_N_F=by_function_P_N_F.cpu().numpy(),
                 reward_weights_F=np.array(self.effective.reward_weights),
                 selection_weights_F=np.array(self.effective.selection_weights),
-                cut_off_P_N=self._cut_off(columns).reshape(num_prompts, n),
+                cut_off_P_N=cut_off_P_N.astype(bool),
+            ),
+            tokens_P_N=tokens_P_N,
+            has_image_P_N=(
+                has_image_P_N.astype(bool) if {"images", "tool_images"} & set(names) else None
             ),
         )
 
@@ -236,10 +266,8 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
     def _select(self, rollouts: Rollouts) -> Selected:
         """Which rollouts of all prompts are kept; the same on every process."""
         selection = self.effective.selection
-        process = self.accelerator.process_index
-        world = self.accelerator.num_processes
         scores_P_N = rollouts.rewards.scores_P_N
-        if self.run_state.rollouts_generated == 0 and process == 0:
+        if self.run_state.rollouts_generated == 0 and self.exchange.process == 0:
             prompts = len(scores_P_N)
             logger.info(
                 f"method {self.effective.method}: selected {selection.in_words} in {prompts}"
@@ -248,20 +276,17 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             )
 
         chosen = selection.select(scores_P_N, rollouts.step, rollouts.index)
-        if world > 1:  # a rule of the user's may draw other random numbers on each process
-            from_first = [chosen]
-            broadcast_object_list(from_first)
-            chosen = from_first[0]
         kept_P_N = np.zeros(scores_P_N.shape, dtype=bool)
         for kept_N, kept in zip(kept_P_N, chosen, strict=True):
             kept_N[kept] = True
         return Selected(
             rollouts=rollouts,
-            kept_P_N=kept_P_N,
+            # A rule of the user's may draw other random numbers on each process.
+            kept_P_N=self.exchange.of_first(kept_P_N),
             baseline=selection.baseline,
             scale_rewards=str(self.scale_rewards),
-            rank=process,
-            world=world,
+            process=self.exchange.process,
+            world=self.exchange.world,
         )
 
     def _hand_over(
@@ -270,16 +295,19 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         """The kept rows as TRL's `_generate` returns rows, and all else that TRL holds of rows."""
         selected = generation.selected
         assert selected is not None
-        self._pending_extra_logs.update(selected.extra_logs())
+        columns = self.exchange.to_their_rows(
+            selected.rollouts.columns, selected.rows, selected.kept_P_N.size
+        )
+        self._pending_extra_logs.update(extra_logs_of(columns))
         # TRL goes on with its own list of prompts: it prepares images with it, logs it, and slices
         # the advantages by its length. What the dataset had is asked before its rows are shortened.
         images_in_dataset = dataset_images(generation.asked.rows) is not None
-        prompts[:] = selected.columns["prompt"] or ()
+        prompts[:] = columns["prompt"] or ()
         if self.environment_factories is not None:
-            keep_environments(self, selected, rows)
+            keep_environments(self, selected, columns, rows)
         if selected.some_processes_lack_images:
             self.log_multimodal = False  # TRL's log of images would wait for all processes
-        return selected.generated_for_trl(images_in_dataset)
+        return generated_for_trl(columns, images_in_dataset)
 
     def _finish(self, generation: Generation, output: dict[str, Any]) -> dict[str, Any]:
         """After TRL's method: advantages, metrics over all n, the rollout log, spared rows."""
@@ -290,10 +318,10 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
                 " with trl>=1.9,<1.17"
             )
 
-        advantages_K = self._set_advantages(selected, output)
-        metrics = self._log_metrics(selected, advantages_K, output)
+        advantages_P_N = self._set_advantages(selected, output)
+        metrics = self._log_metrics(selected, advantages_P_N, output)
         self._count(selected)
-        self.recorder.record(selected, advantages_K, self._tokenizer)
+        self.recorder.record(selected, advantages_P_N, self._tokenizer)
         if self.accelerator.is_main_process:
             judged_F = () if self.effective.keeps_all else self.effective.reward_functions
             self.advice.look(selected.rollouts, judged_F, metrics)
@@ -303,17 +331,37 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             return without_zero_advantage_rows(output, parts, self.loss_type)
         return output
 
-    def _set_advantages(self, selected: Selected, output: dict[str, Any]) -> list[float]:
-        """The advantages of all kept rows; TRL's own where it computes what is asked for."""
-        if not self.effective.has_own_advantages:
-            return self.accelerator.gather(output["advantages"]).tolist()
-        output["advantages"] = selected.advantages_of_share
-        advantages_K = selected.advantages_K.tolist()
-        self._logs["advantages"].extend(advantages_K)
-        return advantages_K
+    def _set_advantages(self, selected: Selected, output: dict[str, Any]) -> np.ndarray:
+        """The advantages, shape (P, N); TRL's own where it computes what is asked for.
+
+        TRL was given the kept rewards ascending by place. Where rows moved, its rows are in another
+        order, and so must be the advantages, and what it logs beside its completions.
+        """
+        order = selected.rows_of_trl
+        has_moved = bool(selected.rows.moved)
+        if self.effective.has_own_advantages:
+            advantages_P_N = selected.advantages_P_N
+            output["advantages"] = selected.own_advantages
+        else:
+            by_place_K = self.accelerator.gather(output["advantages"])
+            advantages_P_N = np.zeros(selected.kept_P_N.shape)
+            advantages_P_N[selected.kept_P_N] = by_place_K.tolist()
+            if has_moved:
+                rows = len(output["advantages"])
+                own = order[self.exchange.process * rows :][:rows]
+                output["advantages"] = by_place_K[own]
+
+        if self.effective.has_own_advantages or has_moved:
+            advantages_K = advantages_P_N[selected.kept_P_N]
+            self._logs["advantages"].extend(advantages_K[order].tolist())
+        if has_moved:
+            rewards_F_K = selected.rewards_for_trl[order].T.tolist()
+            for name, rewards_K in zip(self.reward_func_names, rewards_F_K, strict=True):
+                self._logs["rewards"][name].extend(rewards_K)
+        return advantages_P_N
 
     def _log_metrics(
-        self, selected: Selected, advantages_K: list[float], output: dict[str, Any]
+        self, selected: Selected, advantages_P_N: np.ndarray, output: dict[str, Any]
     ) -> dict[str, float]:
         names_F = self.effective.reward_functions
         logged = self._metrics["train"]
@@ -321,7 +369,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             for name, value in trl_metrics(selected.rollouts, names_F).items():
                 logged[name][-1] = value
 
-        metrics = pods_metrics(selected, advantages_K, names_F)
+        metrics = pods_metrics(selected, advantages_P_N, names_F)
         if "importance_sampling_ratio" in output:  # of vLLM's log-probs
             masked = self.accelerator.gather(masked_rows(output)).sum()
             metrics["pods/masked_rows"] = float(masked)
@@ -334,7 +382,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         self.run_state.batch_is_scored = not bool(np.isnan(total_P_N).all())
         self.run_state.generations_of_step += 1
         self.run_state.rollouts_generated += selected.kept_P_N.size
-        self.run_state.rollouts_trained += len(selected.places)
+        self.run_state.rollouts_trained += int(selected.kept_P_N.sum())
         self.run_state.tokens_generated += int(selected.rollouts.tokens_P_N.sum())
 
     def _next_step(self) -> int:

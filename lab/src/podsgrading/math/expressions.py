@@ -17,16 +17,14 @@ from podsgrading.math.structure import UnreadableError
 
 # Its defaults take R for r, and (2)(3), like 2 3, for the mixed number 2 + 3.
 _CONVERSION = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)
-_LATEX_NAMES = [
-    *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan"),
-    *("sinh", "cosh", "tanh", "log", "ln", "exp"),
-    *("pi", "theta", "alpha", "beta", "phi", "cdot"),
-]
-#: Words in plain notation, and their LaTeX.
-_WORDS = {
-    **dict.fromkeys(["infinity", "inf", "oo"], r"\infty "),
-    **{name: rf"\{name} " for name in _LATEX_NAMES},
-}
+_TRIGONOMETRIC = ["sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan"]
+_OTHER_FUNCTIONS = ["sinh", "cosh", "tanh", "log", "ln", "exp"]
+_SIGNS = ["pi", "theta", "alpha", "beta", "phi", "cdot"]
+#: Words in plain notation, and their LaTeX: that of most is the word itself.
+_WORDS = {"infinity": r"\infty ", "inf": r"\infty ", "oo": r"\infty "}
+for _names in (_TRIGONOMETRIC, _OTHER_FUNCTIONS, _SIGNS):
+    for _name in _names:
+        _WORDS[_name] = rf"\{_name} "
 _WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{2,}(?![a-zA-Z}])")
 _DECIMAL = re.compile(r"(?<![0-9.])([0-9]*)\.([0-9]+)(?![0-9.])")
 _BINOMIAL = re.compile(

@@ -53,24 +53,22 @@ for _unit, _others in _SPELLINGS.items():
     for _spelling in (_unit, *_others):
         _CANONICAL[_spelling] = _unit
 
+_ALGEBRA = {"sqrt", "exp", "log", "ln", "mod", "max", "gcd", "lcm", "frac", "binom"}
+_TRIGONOMETRY = {"sin", "cos", "tan", "cot", "csc", "arcsin", "arccos", "arctan"}
+_HYPERBOLIC = {"sinh", "cosh", "tanh"}
+_GREEK = {"pi", "theta", "alpha", "beta", "gamma", "phi"}
+_SIGNS = {"infty", "infinity", "inf", "oo", "cdot", "circ"}
 #: Words that are mathematics, beside a number.
-_FUNCTIONS = frozenset(
-    [
-        *("sqrt", "exp", "log", "ln", "mod", "max", "gcd", "lcm", "frac", "binom"),
-        *("sin", "cos", "tan", "cot", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh"),
-        *("pi", "theta", "alpha", "beta", "gamma", "phi"),
-        *("infty", "infinity", "inf", "oo", "cdot", "circ"),
-    ]
-)
-#: Numbers in words, except "one", which is a pronoun, too.
-NUMBERS = frozenset(
-    [
-        *("zero", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-        *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"),
-        *("eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy"),
-        *("eighty", "ninety"),
-    ]
-)
+_FUNCTIONS = frozenset(_ALGEBRA | _TRIGONOMETRY | _HYPERBOLIC | _GREEK | _SIGNS)
+
+#: "one" is not among them: it is a pronoun, too.
+_DIGITS = {"zero", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
+_FROM_TEN = {"ten", "eleven", "twelve", "thirteen", "fourteen"}
+_FROM_FIFTEEN = {"fifteen", "sixteen", "seventeen", "eighteen", "nineteen"}
+_TENS = {"twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"}
+#: Numbers in words.
+NUMBERS = frozenset(_DIGITS | _FROM_TEN | _FROM_FIFTEEN | _TENS)
+
 #: Short words that are no product of variables.
 _SHORT_WORDS = frozenset(
     ["an", "the", "is", "of", "or", "per", "sq", "cu", "by", "so", "for", "in"]

@@ -15,21 +15,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     checkpoint = "a model folder, a checkpoint, a hub name, 'tiny' or 'smollm2'"
     parser.add_argument("checkpoint", help=checkpoint)
+
+    # What is asked.
     parser.add_argument("--task", required=True, help="a task's name, or the path of its file")
     parser.add_argument("--task_options", help="options of the task, as JSON")
     parser.add_argument("--data_path", help="local data of the task; default: the hub")
     parser.add_argument("--split", default="test", help="split to measure on (test)")
-    for name, kind, least, default, meaning in (
-        ("problems", int, 1, None, "only so many, spread over the split; default: all"),
-        ("repeats", int, 1, 1, "completions per problem, k (1)"),
-        ("temperature", float, 0, None, "0 is greedy; default: as the checkpoint's run, else 1.0"),
-        ("max_completion_length", int, 1, None, "tokens; default: as its run, else 512"),
-        ("batch_size", int, 1, None, "completions at once; default: as its run, else 64"),
-        ("seed", int, 0, None, "of the sampling; default: as its run, else 0"),
-    ):
-        dest = "max_new_tokens" if name == "max_completion_length" else name
-        kind = number(kind, least)
-        parser.add_argument(f"--{name}", dest=dest, type=kind, default=default, help=meaning)
+    problems = "only so many, spread over the split; default: all"
+    parser.add_argument("--problems", type=number(int, 1), help=problems)
+    repeats = "completions per problem, k (1)"
+    parser.add_argument("--repeats", type=number(int, 1), default=1, help=repeats)
+
+    # How answers are sampled.
+    temperature = "0 is greedy; default: as the checkpoint's run, else 1.0"
+    parser.add_argument("--temperature", type=number(float, 0), help=temperature)
+    parser.add_argument(
+        "--max_completion_length",
+        dest="max_new_tokens",
+        type=number(int, 1),
+        help="tokens; default: as its run, else 512",
+    )
+    batch_size = "completions at once; default: as its run, else 64"
+    parser.add_argument("--batch_size", type=number(int, 1), help=batch_size)
+    seed = "of the sampling; default: as its run, else 0"
+    parser.add_argument("--seed", type=number(int, 0), help=seed)
+
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
 
 

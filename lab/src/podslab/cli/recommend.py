@@ -28,6 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " --costs ... --pass_rates ...) [--rows 16] [--n 4,8,16] [--m 2,4] [--out FOLDER]"
     )
     parser.epilog = "docs/theory.md derives what is predicted, and says what is left out."
+
+    # What is known of the setting: runs, a config to measure, or numbers.
     runs = "saved runs, or folders of runs, of one setting"
     parser.add_argument("runs", nargs="*", metavar="RUN", help=runs)
     config = "measure now: a YAML file, or the name of a shipped config"
@@ -36,6 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--costs", metavar="generate=S,update=S", help=costs)
     rates = "0.1,0.5,0.9 or beta:0.5,0.5: how often prompts are answered right"
     parser.add_argument("--pass_rates", metavar="RATES", help=f"{rates}, instead of measured ones")
+
+    # What is compared.
     rows = "of the update per step, prompts x m, where costs are given (%(default)s)"
     parser.add_argument("--rows", type=number(int, 2), default=_ROWS, help=rows)
     every = "the trainer makes a pass over every row, as verl and slime do"
@@ -43,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n", type=_sizes, default=[], help="n to compare (m to 16m)")
     m = "m to compare (1, which is the best one, all even ones that fit, and rows)"
     parser.add_argument("--m", type=_sizes, default=[], help=m)
+
     out = "where to write (default: recommendation in the first RUN, else here)"
     parser.add_argument("--out", type=_folder, metavar="FOLDER", help=out)
 

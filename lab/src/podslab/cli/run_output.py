@@ -65,7 +65,7 @@ def print_run(finished: FinishedRun) -> None:
         print(accuracy_line("after", finished.scores[last]))
     folder = finished.run.path
     print(f"\nmetrics     {folder / 'metrics.jsonl'}")
-    print(f"rollouts    {folder / 'rollouts'}/step_*.parquet")
+    print(f"rollouts    {folder / 'rollouts'}/step_*/")
     print(f"config      {folder / 'config.yaml'}")
     if finished.checkpoint:
         print(f"checkpoint  {finished.checkpoint}")

@@ -145,16 +145,24 @@ def rollouts_of(records: Sequence[Mapping[str, Any]], step: int = 0) -> Rollouts
     for name in ("row", "prompt_ids", "completion_ids", "completion"):
         columns[name] = [value for record in records for value in record[name]]
 
+    tokens = [
+        len(prompt) + len(completion)
+        for record in records
+        for prompt, completion in zip(record["prompt_ids"], record["completion_ids"], strict=True)
+    ]
+    shape_P_N = by_function_P_N_F.shape[:2]
     return Rollouts(
         step=step,
         index=0,
         columns=columns,
+        share=range(len(tokens)),
+        tokens_P_N=np.array(tokens).reshape(shape_P_N),
         by_function_P_N_F=by_function_P_N_F,
         rewards=Rewards(
             by_function_P_N_F=by_function_P_N_F.numpy(),
             reward_weights_F=np.ones(by_function_P_N_F.shape[-1]),
             selection_weights_F=np.array(records[0]["weights"]),
-            cut_off_P_N=np.zeros(by_function_P_N_F.shape[:2], dtype=bool),
+            cut_off_P_N=np.zeros(shape_P_N, dtype=bool),
             given_total_P_N=np.array([record["rewards"] for record in records]),
         ),
     )

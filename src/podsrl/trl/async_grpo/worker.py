@@ -140,6 +140,10 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         if process is not None and not process.is_alive():
             self._process = None
         super().stop()
+        if self._log is not None:
+            self._log.close()
+            if self._log.error is not None:
+                logger.warning("some rollouts could not be written: %s", self._log.error)
         self._run.unlock()
 
     def _summarise(self, records: list[dict[str, Any]]) -> dict[str, float]:
@@ -152,12 +156,17 @@ class PODSRolloutWorker(AsyncRolloutWorker):
             kept_P_N=kept_P_N,
             baseline=self.selection.baseline,
         )
-        advantages_K = np.array([record["advantages"] for record in records])[kept_P_N].tolist()
+        advantages_P_N = np.where(
+            kept_P_N, np.array([record["advantages"] for record in records]), 0.0
+        )
 
         if self._log is not None:
-            columns = rollout_columns(selected, advantages_K, self._tokenizer, names_F)
-            self._log.write(step, columns)
-        metrics = pods_metrics(selected, advantages_K, names_F)
+            columns = rollout_columns(selected, advantages_P_N, self._tokenizer, names_F)
+            groups, n = kept_P_N.shape
+            self._log.write(step, columns, groups=groups, rollouts=groups * n)
+            if self._trainer.control.should_save:  # what is logged before a checkpoint stays
+                self._log.flush()
+        metrics = pods_metrics(selected, advantages_P_N, names_F)
         drops = self.num_rollouts > self.args.num_generations
         self._advice.look(selected.rollouts, names_F if drops else (), metrics)
         return metrics

@@ -1,0 +1,1 @@
+"""Sets of questions for the pretrained model, by its pass rates: `python -m benchmarks.answers`."""

@@ -1,1 +1,0 @@
-"""Published ways of choosing rollouts, side by side at equal time."""

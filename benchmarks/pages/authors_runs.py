@@ -1,0 +1,90 @@
+"""What the authors' own result files say, from the curves that results/published.json keeps."""
+
+from benchmarks.markdown import table
+from benchmarks.published.kept_curves import read_kept
+from benchmarks.series import RESULTS, with_interval
+from podslab.report.curves import ArmCurves
+from podslab.report.statistics import best_point, mean_over_seeds, speed_up
+from podslab.report.summary import median
+
+#: The curves of an experiment's arms, the reference first.
+Experiment = dict[str, ArmCurves]
+
+_NAMES = {"grpo": "GRPO", "grpo_ga": "GRPO-GA"}
+
+
+def settings() -> list[str]:
+    """The table of the five settings in which PODS is compared with GRPO or GRPO-GA."""
+    rows = []
+    for title, arms in _experiments_with_pods().items():
+        reference, pods = _reference(arms), arms["pods"]
+        speedup = speed_up(reference, pods)
+        rows.append(
+            [
+                title,
+                _NAMES[reference.arm],
+                f"{len(reference.seeds)} and {len(pods.seeds)}",
+                f"**{with_interval(speedup)}**",
+                median(speedup) if speedup.paired else "runs are not paired",
+                f"{_best_accuracy(reference)} → {_best_accuracy(pods)}",
+            ]
+        )
+
+    heads = ["setting", "compared with", "runs", "PODS is as fast", "median over runs"]
+    return table([*heads, "best accuracy"], rows)
+
+
+def settings_in_words() -> list[str]:
+    """The least and the most of the five settings, in a sentence."""
+    speedups = [
+        speed_up(_reference(arms), arms["pods"]) for arms in _experiments_with_pods().values()
+    ]
+    ratios = [speedup.ratio or 0.0 for speedup in speedups]
+    faster = sum(ratio > 1 for ratio in ratios)
+    certainly_faster = sum((speedup.low or 0.0) > 1 for speedup in speedups)
+
+    # The runs on eight GPUs are not paired, so they have no ratio run by run.
+    medians = [float(median(speedup).rstrip("x")) for speedup in speedups if speedup.paired]
+    return [
+        f"In the authors' own result files PODS is {min(ratios):.1f} to {max(ratios):.1f} times as"
+        f" fast as GRPO or GRPO-GA, in {faster} of {len(ratios)} settings. The 95 % interval over"
+        f" runs lies above 1 in {certainly_faster} of them. Run by run the medians are"
+        f" {min(medians):.1f} to {max(medians):.1f}, where runs are paired."
+    ]
+
+
+def sizes_and_rules() -> list[str]:
+    """The table of the authors' ablations: how many rollouts, and which rule."""
+    rows = []
+    for title, arms in _experiments().items():
+        if "pods" in arms:
+            continue
+        reference = _reference(arms)
+        for name, arm in arms.items():
+            is_reference = arm is reference
+            rows.append(
+                [
+                    title.removeprefix("GSM8K, "),
+                    name,
+                    _best_accuracy(arm),
+                    "1" if is_reference else with_interval(speed_up(reference, arm)),
+                ]
+            )
+    return table(["what varies", "choice", "best accuracy", "as fast as the first"], rows)
+
+
+def _experiments() -> dict[str, Experiment]:
+    return read_kept(RESULTS / "published.json")
+
+
+def _experiments_with_pods() -> dict[str, Experiment]:
+    return {title: arms for title, arms in _experiments().items() if "pods" in arms}
+
+
+def _reference(arms: Experiment) -> ArmCurves:
+    return next(iter(arms.values()))
+
+
+def _best_accuracy(arm: ArmCurves) -> str:
+    accuracy_T = mean_over_seeds(arm.accuracy)
+    return f"{100 * accuracy_T[best_point(arm)]:.1f} %"

@@ -1,0 +1,312 @@
+"""What goes between the processes of a generation: `python -m benchmarks.speed.exchange`.
+
+python -m benchmarks.speed.exchange --world 4 --rollouts 1024 --tokens 4096
+
+Real processes on this machine (gloo) hold rollouts as TRL's `_generate` returns them, with vLLM's
+log-probs, and go through the trainer's own exchange: the numbers of all rollouts are gathered, a
+batch rule keeps a quarter, and rows move until all processes have as many. The rollout log is
+written to a folder that is deleted afterwards.
+"""
+
+import argparse
+import json
+import os
+import re
+import socket
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from accelerate import PartialState
+from accelerate.utils import gather
+
+from podsrl.rewards import Rewards
+from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.rollout_log.writer import RolloutLog
+from podsrl.selection import Selection
+from podsrl.trl.columns import Columns, numbers_of
+from podsrl.trl.exchange import Exchange
+from podsrl.trl.generation import Rollouts, Selected
+from podsrl.trl.recorder import rollout_columns
+
+PHASES = ("know", "select", "move", "log", "write")
+
+
+@dataclass(frozen=True)
+class Size:
+    """What is measured.
+
+    Args:
+        world: The number of processes.
+        rollouts: What each of them generated.
+        tokens: The length of every completion.
+        num_rollouts, num_kept: n and m of each prompt, m on average.
+        rule: A batch rule.
+        generations: How many are timed, after one that is not.
+    """
+
+    world: int = 4
+    rollouts: int = 1024
+    tokens: int = 4096
+    num_rollouts: int = 32
+    num_kept: int = 8
+    rule: str = "max_contrast"
+    generations: int = 5
+
+    @property
+    def prompts(self) -> int:
+        """The prompts of all processes."""
+        return self.world * self.rollouts // self.num_rollouts
+
+
+@dataclass
+class Measured:
+    """What one process saw: medians over generations.
+
+    Args:
+        seconds: By phase: knowing the numbers of all rollouts, selecting, moving rows, handing the
+            rollouts to the log, and until the log has them on disk, which training does not wait
+            for.
+        processor: Seconds of processor time of knowing, selecting and moving: what the phases take
+            where each process has a core of its own.
+        numbers: The bytes of its rollouts' numbers, which every process gets.
+        moved: The bytes of the rollouts that it sent to another process.
+        rows_moved: How many rows went from one process to another, of all processes.
+        memory: By how many bytes its largest resident memory was above that before.
+        on_the_wire: Bytes that all processes sent over the loopback device, with gloo's own.
+    """
+
+    seconds: dict[str, float]
+    processor: float
+    numbers: int
+    moved: int
+    rows_moved: int
+    memory: int
+    on_the_wire: int
+
+
+class _Words:
+    """In the place of a tokenizer: a text for a prompt."""
+
+    def batch_decode(self, prompts: list[Any]) -> list[str]:
+        return [f"prompt {prompt[0]}" for prompt in prompts]
+
+
+def measure(size: Size) -> list[Measured]:
+    """What each process of this size saw."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        # Forked, as they need not import torch once more.
+        mp.start_processes(_process, (size, folder, port), size.world, start_method="fork")
+        texts = [(Path(folder) / f"{process}.json").read_text() for process in range(size.world)]
+    return [Measured(**json.loads(text)) for text in texts]
+
+
+def _process(process: int, size: Size, folder: str, port: int) -> None:
+    torch.set_num_threads(1)
+    places = {"RANK": process, "LOCAL_RANK": process, "WORLD_SIZE": size.world}
+    places |= {"LOCAL_WORLD_SIZE": size.world, "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in places.items()}
+    os.environ["MASTER_ADDR"] = "localhost"
+    PartialState(cpu=True)  # as a trainer's accelerator does it: with gloo
+
+    exchange = Exchange(process, size.world, torch.device("cpu"))
+    log = RolloutLog(RunFolder(Path(folder) / "run"), 10**9, process, size.world)
+    columns, rewards = _generated(size, process)
+    generations = [_generation(size, exchange, log, 0, columns, rewards)]
+    for step in range(1, size.generations + 1):
+        generations.append(_generation(size, exchange, log, step, columns, rewards))
+    log.close()
+    assert log.error is None, log.error
+
+    timed = generations[1:]
+    median = {phase: statistics.median(of.seconds[phase] for of in timed) for phase in PHASES}
+    largest = max(of.memory for of in generations)
+    processor = statistics.median(of.processor for of in timed)
+    measured = replace(timed[-1], seconds=median, processor=processor, memory=largest)
+    (Path(folder) / f"{process}.json").write_text(json.dumps(asdict(measured)))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def _generated(size: Size, process: int) -> tuple[Columns, np.ndarray]:
+    """A process's rollouts, as columns of Python lists, and their rewards.
+
+    Right or wrong; each process's prompts are harder than those of the one before, so that a batch
+    rule keeps different numbers of their rollouts.
+    """
+    rng = np.random.default_rng(process)
+    prompts = np.arange(size.rollouts) // size.num_rollouts
+    ids = rng.integers(0, 150_000, (size.rollouts, size.tokens)).tolist()
+    columns: Columns = {
+        "row": [{"answer": str(prompt)} for prompt in prompts],
+        "prompt": [[{"role": "user", "content": f"prompt {prompt}"}] for prompt in prompts],
+        "prompt_ids": [[int(prompt)] * 200 for prompt in prompts],
+        "completion_ids": ids,
+        "tool_mask": None,
+        "completion": [[{"role": "assistant", "content": "word " * size.tokens}] for _ in ids],
+        "logps": (-rng.random((size.rollouts, size.tokens), dtype=np.float32)).tolist(),
+        "images": None,
+        "tool_images": None,
+    }
+    right = 0.5 ** (1 + 4 * process / max(1, size.world - 1))
+    return columns, (rng.random((size.rollouts, 1)) < right).astype(np.float32)
+
+
+def _generation(
+    size: Size,
+    exchange: Exchange,
+    log: RolloutLog,
+    step: int,
+    columns: Columns,
+    rewards_R_1: np.ndarray,
+) -> Measured:
+    """A generation from its rewards to its rows, as `PODSTrainer._generate` goes through it."""
+    groups, n = size.prompts, size.num_rollouts
+    seconds: dict[str, float] = defaultdict(float)
+    dist.barrier()
+    before = _reset_memory()
+    on_the_wire = _loopback()
+    moved = exchange.bytes_moved
+    processor = time.thread_time()
+
+    with _timed(seconds, "know"):
+        numbers = numbers_of(columns, np.zeros(size.rollouts, dtype=bool))
+        numbers_P_N_3 = exchange.gather_numbers(numbers, groups * n).reshape(groups, n, 3)
+        by_function_P_N_F = gather(torch.from_numpy(rewards_R_1)).view(groups, n, 1)  # TRL's
+        exchange.all_names(name for name in columns if columns[name] is not None)
+
+    with _timed(seconds, "select"):
+        rollouts = Rollouts(
+            step=step,
+            index=0,
+            columns=columns,
+            share=exchange.share(groups * n),
+            by_function_P_N_F=by_function_P_N_F,
+            rewards=Rewards(
+                by_function_P_N_F=by_function_P_N_F.numpy(),
+                reward_weights_F=np.ones(1),
+                selection_weights_F=np.ones(1),
+                cut_off_P_N=numbers_P_N_3[..., 1].astype(bool),
+            ),
+            tokens_P_N=numbers_P_N_3[..., 0],
+        )
+        selection = Selection(n, size.num_kept, size.rule, baseline="group", seed=0)
+        kept_P_N = np.zeros((groups, n), dtype=bool)
+        for kept_N, kept in zip(
+            kept_P_N, selection.select(rollouts.rewards.scores_P_N), strict=True
+        ):
+            kept_N[kept] = True
+        selected = Selected(
+            rollouts=rollouts,
+            kept_P_N=exchange.of_first(kept_P_N),
+            baseline="group",
+            process=exchange.process,
+            world=exchange.world,
+        )
+        advantages_P_N = selected.advantages_P_N
+
+    with _timed(seconds, "move"):
+        rows = selected.rows
+        taken = exchange.to_their_rows(columns, rows, groups * n)
+    processor = time.thread_time() - processor
+    assert len(taken["logps"] or ()) == groups * size.num_kept // size.world
+
+    with _timed(seconds, "log"):
+        made = rollout_columns(selected, advantages_P_N, _Words(), ["right"])
+        log.write(step, made, groups=groups, rollouts=groups * n)
+    memory = _peak_memory() - before
+    dist.barrier()
+    on_the_wire = _loopback() - on_the_wire
+    with _timed(seconds, "write"):
+        log.flush()
+    return Measured(
+        seconds=dict(seconds),
+        processor=processor,
+        numbers=numbers.nbytes + rewards_R_1.nbytes,
+        moved=exchange.bytes_moved - moved,
+        rows_moved=sum(len(places) for _, _, places in rows.moved),
+        memory=memory,
+        on_the_wire=on_the_wire,
+    )
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds[phase] += time.perf_counter() - began
+
+
+def _reset_memory() -> int:
+    """Forget the largest resident memory so far; what is resident now, in bytes."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _of_status("VmRSS")
+
+
+def _peak_memory() -> int:
+    return _of_status("VmHWM")
+
+
+def _of_status(name: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found
+    return 1024 * int(found[1])
+
+
+def _loopback() -> int:
+    """The bytes that were sent over the loopback device so far."""
+    found = re.search(r"^\s*lo:(.*)", Path("/proc/net/dev").read_text(), re.MULTILINE)
+    assert found
+    return int(found[1].split()[8])
+
+
+def table(size: Size, measured: list[Measured]) -> str:
+    """A line for each process, as markdown."""
+    lines = [
+        f"{size.world} processes x {size.rollouts:,} rollouts x {size.tokens:,} tokens,"
+        f" {size.num_kept} of {size.num_rollouts} kept on average by {size.rule};"
+        f" {measured[0].rows_moved} rows move;"
+        f" {measured[0].on_the_wire / 1e6:.1f} MB over the loopback device in all",
+        "",
+        f"| process | {' | '.join(f'{phase}, s' for phase in PHASES)} | processor, s"
+        " | numbers, MB | moved, MB | memory, MB |",
+        "|---" * (len(PHASES) + 5) + "|",
+    ]
+    for process, of in enumerate(measured):
+        seconds = " | ".join(f"{of.seconds[phase]:.3f}" for phase in PHASES)
+        megabytes = " | ".join(f"{b / 1e6:.2f}" for b in (of.numbers, of.moved, of.memory))
+        lines.append(f"| {process} | {seconds} | {of.processor:.3f} | {megabytes} |")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure one size, and print it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.exchange")
+    for name, value in asdict(Size()).items():
+        parser.add_argument(f"--{name}", type=type(value), default=value)
+    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    options = vars(parser.parse_args(argv))
+    as_json = options.pop("json")
+    size = Size(**options)
+    measured = measure(size)
+    if as_json:
+        print(json.dumps({"size": asdict(size), "processes": [asdict(of) for of in measured]}))
+    else:
+        print(table(size, measured))
+
+
+if __name__ == "__main__":
+    main()

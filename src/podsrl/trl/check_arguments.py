@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.trl.check_data import check_parameters, check_prompts
+from podsrl.trl.check_data import check_prompts
 from podsrl.trl.config import PODSConfig
 
 
@@ -32,8 +32,6 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
             " one of its datasets, such as train_dataset=dataset['train']"
         )
     check_prompts(dataset, "train_dataset")
-    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-    check_parameters(functions, dataset, "train_dataset")
     _check_number_of_prompts(args, dataset)
     _check_stream(args, dataset)
     if environments is None:

@@ -14,8 +14,8 @@ any other |
 | a function has weight 0 | nothing of it | nothing of it | as any other |
 | the rollout was cut off, and the host's loss leaves it out | NaN: it is kept last | its reward | \
 no gradient, by the host |
-| it differs from others of its prompt by rounding, as .1 + .2 from .3 | as they | as they | as any \
-other |
+| it differs from another of its prompt by rounding, as .1 + .2 from .3 | it is equal | it is equal \
+| as any other |
 | a reward is infinite, or too large to be squared | an error that names function and step | | |
 
 None, in a list, is NaN. A function counts if its weight is not 0: for what the rule sees its weight
@@ -39,7 +39,7 @@ from podsrl.errors import InvalidInputError
 Floats = npt.NDArray[np.floating[Any]]
 Mask = npt.NDArray[np.bool_]
 
-#: Differences of rewards that are no contrast, whatever they are the rest of: .1 + .2 - .3 is 6e-17.
+#: A difference of rewards that is no contrast, whatever it is the rest of: .1 + .2 - .3 is 6e-17.
 #: TRL divides by a deviation and 1e-4, so that it would make advantages of 1e-8 of them.
 _NOTHING = 1e-12
 

@@ -1,8 +1,8 @@
 """Rewards that people reported as trained on wrongly, in various trainers, through TRL's whole way.
 
 Each comment is the arithmetic. What is tested elsewhere: groups of different sizes in
-`unit/test_ragged.py` and `unit/test_downsampling.py`; rewards of None in `test_partly_scored.py` and
-`test_reward_functions.py`; a step that is not scored at all in `test_reward_functions.py`.
+`unit/test_ragged.py` and `unit/test_downsampling.py`; more about rewards of None in
+`test_partly_scored.py`; a step in which nothing is scored in `test_reward_functions.py`.
 """
 
 import math
@@ -200,3 +200,63 @@ def test_missing_parts_leave_no_nan_and_a_gradient(make_trainer, which, aggregat
     after = weights(trainer)
     assert equal(before, after) != teaches
     assert all(value.isfinite().all() for value in after.values())
+
+
+# Of two prompts with four rollouts two rows are kept, the pair of the largest difference. In the
+# first prompt all answers are wrong, and a penalty of their length makes the differences.
+LENGTH = [[0.0, -0.3, -0.6, -0.9], [0.0] * 4]
+RIGHT = [[0.0] * 4, [0.1, 0.0, 0.0, 0.0]]
+TWO_ROWS = {
+    "downsampling_rule": "max_contrast",
+    "num_generations": 1,
+    "per_device_train_batch_size": 2,
+    **SHORT,
+}
+
+
+def advised(caplog: Any) -> list[str]:
+    return [record.message for record in caplog.records if "selection_weights" in record.message]
+
+
+def test_a_part_that_decides_alone_is_told_at_the_first_steps(make_trainer, caplog):
+    rewards = [given(RIGHT, "right"), given(LENGTH, "length")]
+    trainer = make_trainer(4, reward_funcs=rewards, **{**TWO_ROWS, "max_steps": 3})
+    trainer.train()
+    (entry, *_) = logged(trainer)
+    assert entry["pods/correlation/length"] == pytest.approx(1.0)
+    assert entry["pods/correlation/right"] == 0.0
+    (line,) = advised(caplog)
+    assert line == (
+        "step 1: what is kept differs in 'length', and not in 'right', which varies too"
+        " (pods/correlation/right is 0.00); if 'right' should decide, selection_weights=[1.0, 0.0]"
+        " selects by it"
+    )
+
+    caplog.clear()
+    chosen = make_trainer(4, "chosen", reward_funcs=rewards, selection_weights=[1, 0], **TWO_ROWS)
+    chosen.train()
+    kept = table_of(chosen).query("kept")
+    assert sorted(kept["reward"]) == pytest.approx([0.0, 0.1])
+    assert advised(caplog) == []
+
+
+# What is kept, and what should not be told: (first function, second, more settings).
+BOTH = [[0.0, 1.0, 0.0, 1.0], [0.0] * 4]
+NOTHING = [[0.0] * 4] * 2
+UNTOLD: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "both parts are followed": (BOTH, LENGTH, {}),
+    "the other one never varies": (NOTHING, LENGTH, {}),
+    "nothing varies": (NOTHING, NOTHING, {}),
+    "the other one has weight 0": (RIGHT, LENGTH, {"reward_weights": [0.0, 1.0]}),
+    "the other one scores nothing": ([[None] * 4] * 2, LENGTH, {}),
+    "one function alone": (LENGTH, None, {}),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "fields"), UNTOLD.values(), ids=UNTOLD.keys())
+def test_no_weights_are_advised_where_they_would_change_nothing(
+    make_trainer, caplog, first, second, fields
+):
+    rewards = [given(of, name) for of, name in ((first, "first"), (second, "second")) if of]
+    make_trainer(4, reward_funcs=rewards, **TWO_ROWS, **fields).train()
+    assert advised(caplog) == []

@@ -14,8 +14,8 @@ any other |
 | a function has weight 0 | nothing of it | nothing of it | as any other |
 | the rollout was cut off, and the host's loss leaves it out | NaN: it is kept last | its reward | \
 no gradient, by the host |
-| it differs from another of its prompt by rounding, as .1 + .2 from .3 | it is equal | it is equal \
-| as any other |
+| it differs from another of its prompt by rounding, as .1 + .2 from .3 | it is equal | it is \
+equal | as any other |
 | a reward is infinite, or too large to be squared | an error that names function and step | | |
 
 None, in a list, is NaN. A function counts if its weight is not 0: for what the rule sees its weight

@@ -1,6 +1,7 @@
 """The page and the figure that follow from the raw file."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -181,11 +182,11 @@ def _table_of_ratios(lines: Sequence[Line]) -> list[str]:
             _ratio_of_steps(lines, shape, ACROSS.name, GRPO.name),
         ]
         numbers = [
-            f"{fixed_g:.2f} s",
-            f"{g:.4f} s",
-            f"{fixed_u:.2f} s",
-            f"{u:.4f} s",
-            f"{g / u:.2f}",
+            _or_dash(fixed_g, "{:.2f} s"),
+            _or_dash(g, "{:.4f} s"),
+            _or_dash(fixed_u, "{:.2f} s"),
+            _or_dash(u, "{:.4f} s"),
+            _or_dash(g / u, "{:.2f}"),
         ]
         table.append(f"| {' | '.join([shape, *numbers, *ratios])} |")
     return table
@@ -241,5 +242,12 @@ def _shapes(lines: Sequence[Line]) -> list[str]:
 
 
 def _line_through(counts: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+    """The seconds at a count of 0, and those of each further one; NaN where counts are alike."""
+    if len(set(counts)) < 2:
+        return math.nan, math.nan
     slope, fixed = np.polyfit(counts, seconds, 1)
     return float(fixed), float(slope)
+
+
+def _or_dash(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else form.format(value)

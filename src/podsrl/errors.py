@@ -1,7 +1,7 @@
 """The errors podsrl raises. Each is a `PodsError` and also the standard error that it refines."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from string import Template
 from typing import Any
@@ -95,3 +95,18 @@ def suggestion(name: object, known: Iterable[str], otherwise: str = "") -> str:
     if near := difflib.get_close_matches(str(name), names, n=1):
         return f"did you mean {near[0]!r}?"
     return otherwise or f"allowed: {', '.join(names)}"
+
+
+#: So many differences are read in a message; of more, the first ones say what kind they are.
+_MOST_LISTED = 6
+
+
+def listed(differences: Sequence[str]) -> str:
+    """Differences for a message: the first ones, and how many more there are.
+
+    >>> listed(["a: 1 -> 2", "b: 1 -> 2"]), listed([str(i) for i in range(60)])
+    ('a: 1 -> 2; b: 1 -> 2', '0; 1; 2; 3; 4; 5; and 54 more')
+    """
+    more = len(differences) - _MOST_LISTED
+    shown = [*differences[:_MOST_LISTED], f"and {more} more"] if more > 0 else differences
+    return "; ".join(shown)

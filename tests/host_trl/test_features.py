@@ -2,6 +2,8 @@
 
 import functools
 from dataclasses import fields
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from podslab.evaluation import sampling as runner
 from podslab.training.spec import parse
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, MissingDependencyError
 from podsrl.trl import PODSConfig, PODSTrainer
 from podsrl.trl.check_arguments import check_arguments
 from support.trl_runs import equal, logged, weights
@@ -161,12 +163,34 @@ def test_a_wrong_config_says_what_was_given_and_what_is_allowed(tmp_path, fields
         PODSConfig(str(tmp_path), **BASE, **fields)
 
 
-def test_the_signature_is_that_of_grpo_trainer_for_what_is_passed_by_position():
+def test_the_signature_is_that_of_grpo_trainer():
     import inspect
 
-    theirs = list(inspect.signature(GRPOTrainer.__init__).parameters)[:6]
-    ours = list(inspect.signature(PODSTrainer.__init__).parameters)[:6]
-    assert ours == theirs
+    assert inspect.signature(PODSTrainer) == inspect.signature(GRPOTrainer)
+    assert "peft_config" in inspect.signature(PODSTrainer).parameters
+
+
+@pytest.mark.parametrize(
+    ("n", "fields", "says", "cites"),
+    [
+        (8, {}, "with PODS, a method introduced in", "2504.13818"),
+        (4, {}, "with GRPO, a method introduced in", "2402.03300"),
+        (8, {"downsampling_rule": "max_reward"}, "with GRPO on rows chosen by max_reward", None),
+    ],
+)
+def test_the_card_says_what_the_model_was_trained_with(make_trainer, n, fields, says, cites):
+    trainer = make_trainer(n, **fields)
+    trainer.create_model_card()
+    card = (Path(trainer.args.output_dir) / "README.md").read_text()
+    assert says in card
+    assert ("2504.13818" in card) == (cites == "2504.13818")
+    assert cites is None or cites in card
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_vllm_that_is_not_there_is_one_line(make_trainer):
+    with pytest.raises(MissingDependencyError, match="vLLM is not available"):
+        make_trainer(8, use_vllm=True)
 
 
 def test_the_runs_evaluations_sample_and_prompt_as_its_training_does(

@@ -125,9 +125,7 @@ def test_a_folder_stays_locked_when_its_own_process_reads_the_lock(tmp_path):
     RunFolder(tmp_path).lock()
 
 
-def test_a_resume_with_another_selection_is_told_and_the_earlier_settings_stay(
-    make_trainer, caplog
-):
+def test_a_resume_with_other_settings_is_told_and_the_earlier_ones_stay(make_trainer, caplog):
     def odd(completions: list[Any], **kwargs: Any) -> list[float]:
         return [2 * reward for reward in digits(completions)]
 
@@ -137,7 +135,7 @@ def test_a_resume_with_another_selection_is_told_and_the_earlier_settings_stay(
     folder = Path(first.args.output_dir)
     same = make_trainer(8, **fields)
     same.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
-    assert "another selection" not in caplog.text
+    assert "other settings" not in caplog.text
     other = make_trainer(
         12,
         reward_funcs=[digits, odd],
@@ -146,7 +144,7 @@ def test_a_resume_with_another_selection_is_told_and_the_earlier_settings_stay(
         **fields,
     )
     other.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
-    (said,) = [r.message for r in caplog.records if "another selection" in r.message]
+    (said,) = [r.message for r in caplog.records if "other settings" in r.message]
     for part in (
         "goes on after step 2",
         "num_rollouts 8 -> 12",

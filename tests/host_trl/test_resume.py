@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 from support.trl_runs import equal, straight_and_resumed, weights
@@ -72,6 +73,78 @@ def test_a_checkpoint_of_another_buffer_generates_first(make_trainer):
     again.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
     assert again.state.global_step == 2
     assert again.run_state.rollouts_generated > first.run_state.rollouts_generated
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"beta": 0.1}, ["beta 0.0 -> 0.1"]),
+        ({"num_rollouts": 12}, ["num_rollouts 8 -> 12"]),
+        ({"scale_rewards": "none"}, ["scale_rewards 'group' -> 'none'"]),
+        ({"temperature": 0.7}, ["temperature 1.0 -> 0.7"]),
+        ({"loss_type": "dapo"}, ["loss_type 'grpo' -> 'dapo'"]),
+        ({"learning_rate": 1e-4}, []),  # the same rows, another optimiser
+        ({"max_grad_norm": 0.5, "weight_decay": 0.1}, []),
+    ],
+)
+def test_rows_of_before_are_trained_on_only_where_they_fit_the_settings_of_now(
+    make_trainer, caplog, fields, says
+):
+    """A checkpoint between the two passes of a generation, whose rows are still to be used."""
+    first = make_trainer(8, max_steps=2, num_iterations=2, save_strategy="steps", save_steps=1)
+    first.train()
+    folder = Path(first.args.output_dir)
+
+    again = make_trainer(fields.pop("num_rollouts", 8), max_steps=2, num_iterations=2, **fields)
+    again.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
+    assert again.state.global_step == 2
+    anew = [r.message for r in caplog.records if "are generated anew" in r.message]
+    assert [all(part in message for part in says) for message in anew] == [True] * bool(says)
+
+    has_generated = again.run_state.rollouts_generated > first.run_state.rollouts_generated
+    assert has_generated == bool(says)
+    # Whatever is learned otherwise now, the settings of step 1 are kept.
+    assert (folder / "config-until-1.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_told"),
+    [
+        ({"learning_rate": 1e-4}, True),
+        ({"loss_type": "dapo"}, True),
+        ({"max_steps": 3, "lr_scheduler_type": "linear"}, True),
+        ({"max_steps": 3}, False),  # at a constant rate a longer run learns the same
+        ({"logging_steps": 2, "save_steps": 2, "run_name": "again"}, False),
+    ],
+)
+def test_a_resume_tells_every_setting_that_changes_what_is_learned(
+    make_trainer, caplog, fields, is_told
+):
+    first = make_trainer(8, max_steps=2, save_strategy="steps", save_steps=1)
+    first.train()
+    folder = Path(first.args.output_dir)
+    again = make_trainer(8, **{"max_steps": 2, **fields})
+    again.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
+
+    told = [r.message for r in caplog.records if "with other settings" in r.message]
+    assert len(told) == is_told
+    assert (folder / "config-until-1.yaml").is_file() == is_told
+    if is_told:
+        assert all(name in told[0] for name in fields)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 half of one"])
+def test_a_damaged_state_is_named_and_nothing_is_written(make_trainer, content):
+    first = make_trainer(8, max_steps=2, save_strategy="steps", save_steps=1)
+    first.train()
+    folder = Path(first.args.output_dir)
+    before = (folder / "config.yaml").read_bytes()
+    (folder / "checkpoint-1" / "pods_state_0.pt").write_bytes(content)
+
+    again = make_trainer(8, max_steps=2, learning_rate=1e-4)
+    with pytest.raises(InvalidInputError, match=r"pods_state_0.pt is damaged .*: resume from anot"):
+        again.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
+    assert (folder / "config.yaml").read_bytes() == before
 
 
 def test_a_run_that_went_back_is_resumed_from_its_own_newest_checkpoint(make_trainer):

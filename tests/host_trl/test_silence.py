@@ -26,6 +26,41 @@ def test_ten_steps_without_contrast_are_told_once_with_the_usual_cause(make_trai
     assert "completion[-1]['content']" in line
 
 
+def equal_tenths(completions: list[Any], **kwargs: Any) -> list[float]:
+    """In float32 the mean of eight of them is not 0.1."""
+    return [0.1] * len(completions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "fields"),
+    [
+        (8, {"num_generations": 8}),  # n = m: the advantages are TRL's
+        (8, {"num_generations": 8, "reward_funcs": [expects_text, equal_tenths]}),
+        (8, {"reward_funcs": [expects_text, equal_tenths]}),
+        (8, {"num_iterations": 2}),
+        (8, {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4}),
+        (8, {"beta": 0.1}),
+        (8, {"scale_rewards": "batch"}),
+        (4, {"downsampling_rule": "max_contrast", "num_generations": 1}),
+    ],
+)
+def test_whatever_is_set_ten_steps_without_contrast_are_told(make_trainer, caplog, n, fields):
+    # Passes of one generation are steps, too: with num_iterations=2 step 11 is the first to look.
+    make_trainer(n, max_steps=12, **{"reward_funcs": equal_tenths, **fields}).train()
+    (line,) = said(caplog, "nothing was learned")
+    assert line.startswith(("step 10: ", "step 11: "))
+
+
+def test_a_first_step_without_contrast_is_told_at_once(make_trainer, caplog):
+    make_trainer(8, max_steps=2, reward_funcs=equal_tenths).train()
+    (line,) = said(caplog, "this step teaches nothing")
+    assert line.startswith("step 1: all kept rewards of a prompt are equal, for every prompt")
+    caplog.clear()
+    make_trainer(8, "other", max_steps=2).train()
+    assert said(caplog, "this step teaches nothing") == []
+
+
 @pytest.mark.slow
 def test_one_step_with_contrast_begins_the_count_anew(make_trainer, caplog):
     def once(completions: list[Any], trainer_state: Any, **kwargs: Any) -> list[float]:

@@ -3,7 +3,6 @@
 import argparse
 import math
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +24,6 @@ def number(kind: type[int] | type[float], least: float = 0) -> Any:
         return value
 
     return convert
-
-
-#: So many differences are read in a message; of more, the first ones say what kind they are.
-_MOST_LISTED = 6
-
-
-def listed(differences: Sequence[str]) -> str:
-    """Differences for a message: the first ones, and how many more there are.
-
-    >>> listed(["a: 1 -> 2", "b: 1 -> 2"]), listed([str(i) for i in range(60)])
-    ('a: 1 -> 2; b: 1 -> 2', '0; 1; 2; 3; 4; 5; and 54 more')
-    """
-    more = len(differences) - _MOST_LISTED
-    shown = [*differences[:_MOST_LISTED], f"and {more} more"] if more > 0 else differences
-    return "; ".join(shown)
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -95,7 +95,6 @@ def test_a_sum_in_the_asked_form_is_right(answer):
         "133",
         "1320",
         "32",
-        "",
         "０１３２",
         "१३२",
         "132 132",
@@ -124,6 +123,10 @@ def test_a_sum_in_the_asked_form_is_right(answer):
 )
 def test_a_sum_that_is_another_or_in_another_form_is_wrong(answer):
     assert get_task("arithmetic").grade(answered(answer), {"answer": "132"}) == (False, True)
+
+
+def test_no_sum_is_wrong_and_not_in_the_form():
+    assert get_task("arithmetic").grade(answered(""), {"answer": "132"}) == (False, False)
 
 
 @pytest.mark.parametrize("task", ["gsm8k", "math"])

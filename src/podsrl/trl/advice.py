@@ -22,12 +22,17 @@ class Advice:
         self._last_step_with_contrast: int | None = None
 
     def look(
-        self, rollouts: Rollouts, judged_F: Sequence[str], metrics: Mapping[str, float]
+        self,
+        rollouts: Rollouts,
+        kept_P_N: np.ndarray,
+        judged_F: Sequence[str],
+        metrics: Mapping[str, float],
     ) -> None:
         """Look at the rollouts of a generation and at its metrics.
 
         Args:
             rollouts: All n of each prompt.
+            kept_P_N: True for those that the update sees.
             judged_F: The names of the reward functions of which None is told; () for none.
             metrics: What `pods_metrics` found.
         """
@@ -45,8 +50,7 @@ class Advice:
                 " vllm_importance_sampling_mode='token_truncate' masks none",
             )
 
-        has_contrast = metrics["pods/zero_advantage_rows"] < metrics["pods/kept_rollouts"]
-        self._tell_of_no_contrast(has_contrast, step)
+        self._tell_of_no_contrast(has_contrast(rollouts.rewards.total_P_N, kept_P_N), step)
 
     def _tell_of_partly_scored(
         self, rollouts: Rollouts, judged_F: Sequence[str], step: int
@@ -97,10 +101,18 @@ class Advice:
             f" selection_weights={selects_F} selects by it",
         )
 
-    def _tell_of_no_contrast(self, has_contrast: bool, step: int) -> None:
+    def _tell_of_no_contrast(self, has_any: bool, step: int) -> None:
         if self._last_step_with_contrast is None:
             self._last_step_with_contrast = step - 1
-        if has_contrast:
+            if not has_any:
+                self._tell_once(
+                    "no contrast at first",
+                    step,
+                    "all kept rewards of a prompt are equal, for every prompt, so this step teaches"
+                    " nothing. That is usual where right answers are rare; if it stays so, look at"
+                    " the rollouts with `pods inspect`",
+                )
+        if has_any:
             self._last_step_with_contrast = step
             self._told.discard("no contrast")  # it is told again if it comes again
         elif step - self._last_step_with_contrast >= _STEPS_WITHOUT_CONTRAST:
@@ -117,3 +129,23 @@ class Advice:
         if about not in self._told:
             self._told.add(about)
             logger.warning("step %d: %s", step, message)
+
+
+def has_contrast(rewards_P_N: np.ndarray, kept_P_N: np.ndarray) -> bool:
+    """Whether the kept rewards of any prompt differ, by more than float32 rounds them.
+
+    The advantages don't tell: TRL's own are computed in float32, where the mean of eight rewards of
+    0.1 is not 0.1.
+
+    >>> kept = np.ones((1, 8), dtype=bool)
+    >>> has_contrast(np.full((1, 8), 0.1), kept), has_contrast(np.arange(8.0)[None], kept)
+    (False, True)
+    """
+    counts_P_N = kept_P_N & ~np.isnan(rewards_P_N)
+    highest_P = np.where(counts_P_N, rewards_P_N, -np.inf).max(axis=1, initial=-np.inf)
+    lowest_P = np.where(counts_P_N, rewards_P_N, np.inf).min(axis=1, initial=np.inf)
+    known_P = counts_P_N.any(axis=1)
+
+    size_P = np.maximum(np.abs(highest_P[known_P]), np.abs(lowest_P[known_P]))
+    spread_P = highest_P[known_P] - lowest_P[known_P]
+    return bool((spread_P > 4 * np.finfo(np.float32).eps * size_P).any())

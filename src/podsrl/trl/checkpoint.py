@@ -2,14 +2,18 @@
 
 from contextlib import suppress
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from transformers import TrainerState
 from trl import GRPOTrainer
 
+from podsrl.errors import InvalidInputError, listed
+from podsrl.rollout_log.files import plain
 from podsrl.trl.config import PODSConfig
 from podsrl.trl.messages import logger
+from podsrl.trl.provenance import changes, concerning_rollouts
 from podsrl.trl.recorder import RunRecorder
 from podsrl.trl.run_state import RunState
 
@@ -34,6 +38,7 @@ class ResumableTrainer(GRPOTrainer):
             "run": self.recorder.run_id,
             "micro_step": self._step,
             "buffered_inputs": None if is_used_up else self._buffered_inputs,
+            "settings": plain(self.recorder.config),
             **self.run_state.state_dict(),
         }
 
@@ -53,12 +58,21 @@ class ResumableTrainer(GRPOTrainer):
 
         # The rows that were left go on where they fit the settings of now; else it generates first.
         buffered = state["buffered_inputs"]
-        if len(buffered or ()) == self.args.steps_per_generation:
+        changed = changes(state["settings"], plain(self.recorder.config))
+        unfit = concerning_rollouts(changed)
+        if buffered and not unfit:
             self._step = state["micro_step"]
             self._buffered_inputs = buffered
-        else:
-            self._step = 0
-            self._buffered_inputs = None
+            return
+
+        self._step = 0
+        self._buffered_inputs = None
+        if buffered:
+            logger.warning(
+                "rollouts that were still to be trained on are generated anew, with the settings of"
+                " now: %s",
+                listed([str(change) for change in unfit]),
+            )
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Our state first: trainer_state.json, which transformers writes last, says it is whole."""
@@ -85,7 +99,7 @@ class ResumableTrainer(GRPOTrainer):
         if saved is not None:  # else plain TRL saved it
             device = self.accelerator.device
             where = "cpu" if device.type == "cpu" else device  # torch.load knows no "cpu:0"
-            self.load_state_dict(torch.load(saved, map_location=where, weights_only=True))
+            self.load_state_dict(_load(saved, where))
 
         if self._sampler is not None:
             # It is seeded anew, and draws a whole epoch at once.
@@ -110,6 +124,16 @@ def last_complete(output_dir: str | Path) -> Path | None:
 def step_of(folder: Path) -> int:
     """The optimiser step of a checkpoint; an `OSError` or a `ValueError` if it is not whole."""
     return TrainerState.load_from_json(str(folder / "trainer_state.json")).global_step
+
+
+def _load(file: Path, device: Any) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
+    except (EOFError, OSError, RuntimeError, UnpicklingError) as error:
+        raise InvalidInputError(
+            f"{file} is damaged ({type(error).__name__}): resume from another checkpoint"
+        ) from error
+    return state
 
 
 def state_file(folder: Path, process: int) -> Path:

@@ -10,7 +10,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback
 
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, listed
 from podsrl.rollout_log.files import plain
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.turns import text_of, turns_of
@@ -19,6 +19,7 @@ from podsrl.trl.config import PODSConfig
 from podsrl.trl.effective import EffectiveSettings
 from podsrl.trl.generation import Selected
 from podsrl.trl.messages import logger
+from podsrl.trl.provenance import changes
 
 PAPER = {
     "title": "Not All Rollouts are Useful: Down-Sampling Rollouts in LLM Reinforcement Learning",
@@ -30,17 +31,6 @@ PAPER["citation"] = f"""@article{{xu2025rollouts,
     year    = 2025,
     eprint  = {{arXiv:2504.13818}},
 }}"""
-
-#: The settings whose change makes a resumed run another experiment.
-_SELECTS = (
-    "num_rollouts",
-    "num_generations",
-    "downsampling_rule",
-    "advantage_baseline",
-    "selection_weights",
-    "reward_weights",
-    "reward_functions",
-)
 
 
 class RunRecorder(TrainerCallback):
@@ -99,7 +89,7 @@ class RunRecorder(TrainerCallback):
         )
 
     def _go_on(self, step: int) -> None:
-        """Forget what a resumed run does again, and tell whether it selects otherwise now."""
+        """Forget what a resumed run does again, and tell what it learns by otherwise now."""
         run = self.run
         if run.is_used and run.environment().get("run") not in (None, self.run_id):
             raise InvalidInputError(
@@ -111,20 +101,14 @@ class RunRecorder(TrainerCallback):
         path = run.path / "config.yaml"
         if not path.is_file():
             return
-        before = run.config()
-        now = plain(self.config)
-        changed = [
-            f"{name} {before[name]!r} -> {now[name]!r}"
-            for name in _SELECTS
-            if name in before and name in now and before[name] != now[name]
-        ]
+        changed = changes(run.config(), plain(self.config))
         if changed:
             path.rename(path.with_name(f"config-until-{step}.yaml"))
             logger.warning(
-                "%s goes on after step %d with another selection, and keeps the earlier config: %s",
+                "%s goes on after step %d with other settings, and keeps the earlier config: %s",
                 run.path,
                 step,
-                "; ".join(changed),
+                listed([str(change) for change in changed]),
             )
 
     def on_log(

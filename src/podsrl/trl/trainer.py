@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import TrainerCallback
+from trl import GRPOTrainer
 
-from podsrl.errors import UnsupportedError
+from podsrl.errors import MissingDependencyError, UnsupportedError
 from podsrl.rewards import Rewards
 from podsrl.trl.advice import Advice
 from podsrl.trl.check_arguments import check_arguments
+from podsrl.trl.check_data import check_environments, check_parameters
 from podsrl.trl.checkpoint import ResumableTrainer, last_complete
 from podsrl.trl.clock import PhaseClock, peak_memory
 from podsrl.trl.columns import (
@@ -22,7 +24,7 @@ from podsrl.trl.columns import (
     take_extra_logs,
 )
 from podsrl.trl.config import PODSConfig, constructing_pods_trainer
-from podsrl.trl.effective import effective_settings
+from podsrl.trl.effective import EffectiveSettings, effective_settings
 from podsrl.trl.environments import keep_environments, same_tools_for_all
 from podsrl.trl.exchange import Exchange, n_of_each
 from podsrl.trl.generation import Asked, Generation, Rollouts, Selected
@@ -32,6 +34,7 @@ from podsrl.trl.messages import logger, show_messages
 from podsrl.trl.recorder import PAPER, RunRecorder
 from podsrl.trl.reward_functions import check_rewards, checked, refuse_twice
 from podsrl.trl.run_state import RunState
+from podsrl.trl.signatures import with_parameters_of
 from podsrl.trl.spare_passes import PassSparing, without_zero_advantage_rows
 from podsrl.trl.step_safety import StepSafety
 from podsrl.trl.swapped import engine_for_rollouts, swapped
@@ -55,14 +58,15 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
     """
 
     _tag_names = ["trl", "grpo", "pods"]  # noqa: RUF012 (TRL's own class attribute)
-    _name = "PODS"
-    _paper = PAPER
+    _name: str  # what the model's card says that it was trained with
+    _paper: dict[str, str]
 
     num_generations: int
     model: torch.nn.Module
     _generation: Generation | None = None  # while TRL's method generates for the update
     _logs: dict[str, Any]
 
+    @with_parameters_of(GRPOTrainer.__init__)
     def __init__(
         self,
         model: Any,
@@ -74,12 +78,20 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
     ) -> None:
         args = PODSConfig() if args is None else args
         check_arguments(args, reward_funcs, kwargs.get("environment_factory"), train_dataset)
+        if kwargs.get("rollout_func") is None:  # it may add columns
+            functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+            check_parameters(functions, train_dataset, "train_dataset")
 
         engine = engine_for_rollouts(int(args.num_rollouts or 0), int(args.num_generations or 0))
-        with engine, constructing_pods_trainer():
-            super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
+        try:
+            with engine, constructing_pods_trainer():
+                super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, **kwargs)
+        except ImportError as error:  # such as TRL's that vLLM is not there
+            raise MissingDependencyError(str(error)) from error
 
         check_arguments(args, self.reward_funcs, None, None)  # now with those of environments
+        if self.environment_factories is not None:
+            check_environments(self._environment_pool, train_dataset, "train_dataset")
         refuse_twice(self.reward_func_names)
         self.reward_funcs = [
             checked(function, name, self._next_step)
@@ -90,6 +102,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         self.effective = effective_settings(
             args, self, self.reward_weights.tolist(), self.reward_func_names
         )
+        self._name, self._paper = _method_of_card(self.effective)
         self.run_state = RunState()
         self.exchange = Exchange(
             self.accelerator.process_index, self.accelerator.num_processes, self.accelerator.device
@@ -324,7 +337,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         self.recorder.record(selected, advantages_P_N, self._tokenizer)
         if self.accelerator.is_main_process:
             judged_F = () if self.effective.keeps_all else self.effective.reward_functions
-            self.advice.look(selected.rollouts, judged_F, metrics)
+            self.advice.look(selected.rollouts, selected.kept_P_N, judged_F, metrics)
 
         if self.effective.skip_zero_advantage:
             parts = self.args.steps_per_generation or 1
@@ -407,3 +420,12 @@ class _StepMetrics(TrainerCallback):
         for name, total in run_state.totals().items():
             logged[f"pods/{name}"] = [float(total)]
         run_state.generations_of_step = 0
+
+
+def _method_of_card(effective: EffectiveSettings) -> tuple[str, dict[str, str]]:
+    """What the model's card says that it was trained with, and the paper that it cites for it."""
+    if effective.keeps_all:
+        return GRPOTrainer._name, GRPOTrainer._paper
+    if effective.method == "pods":
+        return "PODS", PAPER
+    return f"GRPO on rows chosen by {effective.selection.rule}", {}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 from filelock import FileLock
 
-from podslab.checks import listed
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, listed
 from podsrl.rollout_log import files
 from podsrl.rollout_log.run_folder import RunFolder
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from podslab.checks import listed, refuse_unwritable
-from podsrl.errors import InvalidInputError
+from podslab.checks import refuse_unwritable
+from podsrl.errors import InvalidInputError, listed
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 

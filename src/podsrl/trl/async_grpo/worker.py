@@ -168,7 +168,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
                 self._log.flush()
         metrics = pods_metrics(selected, advantages_P_N, names_F)
         drops = self.num_rollouts > self.args.num_generations
-        self._advice.look(selected.rollouts, names_F if drops else (), metrics)
+        self._advice.look(selected.rollouts, kept_P_N, names_F if drops else (), metrics)
         return metrics
 
 

@@ -130,7 +130,7 @@ def without_rounding(values_P_N: Floats, rounding_P_N: Any) -> Floats:
 
     # Halves are subtracted, since the difference of two large rewards may not be a finite number.
     half_gap_P_N = np.diff(ascending_P_N / 2, axis=-1)
-    is_same_P_N = half_gap_P_N <= rounding_P_N[:, 1:] / 2
+    is_same_P_N = np.isfinite(half_gap_P_N) & (half_gap_P_N <= rounding_P_N[:, 1:] / 2)
     if not (is_same_P_N & (half_gap_P_N > 0)).any():
         return values_P_N
 

@@ -34,7 +34,7 @@ class PODSSection(BaseModel):
             for name in ("advantage_estimator", "adv_estimator"):
                 if (given := section.get(name, "grpo")) != "grpo":
                     raise ValueError(
-                        f"pods has the advantages of GRPO, and {name}: {given} would be passed over;"
+                        f"pods has GRPO's advantages, and {name}: {given} would be passed over:"
                         " leave it out. pods.advantage_baseline says what rewards are compared with"
                     )
         return file

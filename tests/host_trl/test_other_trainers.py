@@ -117,8 +117,8 @@ def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
     [
         ({"advantage_estimator": "rloo"}, "no field 'advantage_estimator'; .*advantage_baseline"),
         ({"num_rollout": 32}, "no field 'num_rollout'; did you mean 'num_rollouts'"),
-        ({"m": 8}, "no field 'm'; the fields are those of PODSConfig"),
-        ({"rule": "max_variance"}, "no field 'rule'; did you mean|no field 'rule'; the fields"),
+        ({"m": 8}, "no field 'm'; its fields are PODSConfig's"),
+        ({"rule": "max_variance"}, "no field 'rule'; its fields are"),
         ({"reward_funcs": ["nofile.reward"]}, "no field 'reward_funcs'"),
         ({"num_rollouts": 32, "algorithm": {"adv": "rloo"}}, "no field 'algorithm'"),
     ],

@@ -129,10 +129,10 @@ def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Se
     size = np.abs(rewards_P_N)
     if rule.across_prompts:
         size = np.fmax.reduce(size, axis=None, initial=0.0)
-    rewards_P_N = without_rounding(rewards_P_N, 4 * np.finfo(np.float64).eps * size)
+    seen_P_N = without_rounding(rewards_P_N, 4 * np.finfo(np.float64).eps * size)
 
     with user_code(_file_of(rule, name), f"rule {rule_name(name)} failed"):
-        kept = np.asarray(rule(rewards_P_N, count, seed))
+        kept = np.asarray(rule(seen_P_N, count, seed))
 
     problem_of = _problem_of_mask if rule.across_prompts else _problem_of_indices
     must, problem = problem_of(kept, rewards_P_N, count)

@@ -103,7 +103,7 @@ class _RandomRewards:
     def __init__(self) -> None:
         self._random = np.random.default_rng(0)
 
-    def __call__(self, completions: list[Any], **columns: Any) -> list[float]:
+    def __call__(self, completions: list[Any], **columns: Any) -> list[float | None]:
         return (self._random.random(len(completions)) < PASS_RATE).astype(float).tolist()
 
 

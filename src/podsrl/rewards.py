@@ -14,6 +14,8 @@ any other |
 | a function has weight 0 | nothing of it | nothing of it | as any other |
 | the rollout was cut off, and the host's loss leaves it out | NaN: it is kept last | its reward | \
 no gradient, by the host |
+| it differs from another of its prompt by rounding, as .1 + .2 from .3 | it is equal | it is \
+equal | as any other |
 | a reward is infinite, or too large to be squared | an error that names function and step | | |
 
 None, in a list, is NaN. A function counts if its weight is not 0: for what the rule sees its weight
@@ -37,6 +39,10 @@ from podsrl.errors import InvalidInputError
 Floats = npt.NDArray[np.floating[Any]]
 Mask = npt.NDArray[np.bool_]
 
+#: A difference of rewards that is no contrast, whatever it is the rest of: .1 + .2 - .3 is 6e-17.
+#: TRL divides by a deviation and 1e-4, so that it would make advantages of 1e-8 of them.
+_NOTHING = 1e-12
+
 
 @dataclass(frozen=True, repr=False)
 class Rewards:
@@ -59,9 +65,7 @@ class Rewards:
     @cached_property
     def total_P_N(self) -> Floats:
         """The rewards that are trained on: the weighted sums; NaN where no function counts."""
-        if self.given_total_P_N is not None:
-            return self.given_total_P_N
-        return weighted_sum(self.by_function_P_N_F, self.reward_weights_F)
+        return self._sums(self.reward_weights_F, self.given_total_P_N)
 
     @cached_property
     def partly_scored_P_N_F(self) -> Mask:
@@ -71,7 +75,7 @@ class Rewards:
     @cached_property
     def scores_P_N(self) -> Floats:
         """What the rule sees; NaN for what is kept last."""
-        sums_P_N = weighted_sum(self.by_function_P_N_F, self.selection_weights_F)
+        sums_P_N = self._sums(self.selection_weights_F)
         last_P_N = self.cut_off_P_N | self.partly_scored_P_N_F.any(axis=-1)
         return np.where(last_P_N, np.nan, sums_P_N)
 
@@ -80,6 +84,18 @@ class Rewards:
         """What advantages compare; NaN for what they leave out."""
         partly_P_N_F = partly_scored(self.by_function_P_N_F, self.reward_weights_F)
         return np.where(partly_P_N_F.any(axis=-1), np.nan, self.total_P_N)
+
+    def _sums(self, weights_F: Floats, given_P_N: Floats | None = None) -> Floats:
+        """The weighted sums, or what the host made of them, without what is rounding.
+
+        The parts are rounded before they are summed, so that 1000.3 - 1000.2 and .1 differ by as
+        much as two numbers of that size.
+        """
+        parts_P_N_F = self.by_function_P_N_F
+        sums_P_N = weighted_sum(parts_P_N_F, weights_F) if given_P_N is None else given_P_N
+        size_P_N = weighted_sum(np.abs(parts_P_N_F), np.abs(weights_F))
+        precision = np.finfo(parts_P_N_F.dtype).eps
+        return without_rounding(sums_P_N, np.maximum(4 * precision * size_P_N, _NOTHING))
 
 
 def weighted_sum(parts_F: Floats, weights_F: Floats) -> Floats:
@@ -93,6 +109,39 @@ def weighted_sum(parts_F: Floats, weights_F: Floats) -> Floats:
     missing = (np.isnan(parts_F) | ~counts_F).all(axis=-1)
     sums = np.nansum(parts_F[..., counts_F] * weights_F[counts_F], axis=-1)
     return np.where(missing, np.nan, sums)
+
+
+def without_rounding(values_P_N: Floats, rounding_P_N: Any) -> Floats:
+    """Values of which those of a group that differ by rounding alone are equal: the lowest of them.
+
+    Sorted, each is compared with the one below it.
+
+    Args:
+        values_P_N: Rewards, shape (P, N); NaN stays NaN.
+        rounding_P_N: The difference up to which a value may differ from another by rounding.
+
+    >>> without_rounding(np.array([[0.1 + 0.2, 0.3, 1.0]]), 1e-15).tolist()
+    [[0.3, 0.3, 1.0]]
+    """
+    order_P_N = np.argsort(values_P_N, axis=-1)
+    ascending_P_N = np.take_along_axis(values_P_N, order_P_N, axis=-1)
+    rounding_P_N = np.broadcast_to(rounding_P_N, values_P_N.shape)
+    rounding_P_N = np.take_along_axis(rounding_P_N, order_P_N, axis=-1)
+
+    # Halves are subtracted, since the difference of two large rewards may not be a finite number.
+    half_gap_P_N = np.diff(ascending_P_N / 2, axis=-1)
+    is_same_P_N = np.isfinite(half_gap_P_N) & (half_gap_P_N <= rounding_P_N[:, 1:] / 2)
+    if not (is_same_P_N & (half_gap_P_N > 0)).any():
+        return values_P_N
+
+    # Each takes the value of the first one of its run.
+    first_P_N = np.broadcast_to(np.arange(values_P_N.shape[-1]), values_P_N.shape).copy()
+    first_P_N[:, 1:][is_same_P_N] = 0
+    first_P_N = np.maximum.accumulate(first_P_N, axis=-1)
+    result_P_N = np.empty_like(values_P_N)
+    runs_P_N = np.take_along_axis(ascending_P_N, first_P_N, axis=-1)
+    np.put_along_axis(result_P_N, order_P_N, runs_P_N, axis=-1)
+    return result_P_N
 
 
 def partly_scored(parts_P_N_F: Floats, weights_F: Floats) -> Mask:

@@ -20,6 +20,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 pytest.importorskip("trl.experimental.async_grpo.packing", reason="it needs TRL 1.16")
 
 import torch
+from datasets import Dataset
 from test_partly_scored import easy, judge
 from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import (
@@ -461,8 +462,8 @@ def test_an_epoch_across_prompts_ends_and_its_checkpoint_says_where(saved, args,
         # of four rollouts under way at a time, those of a prompt are ready before the next one's
         in_a_fork(trainer, 4, rule="max_contrast", window=4)
         trainer.train()
-    # two rows each, as many as prompts in all; TRL counts a batch that it has fetched ahead
-    assert trainer.state.global_step == 3
+    # two rows each, as many as prompts in all
+    assert trainer.state.global_step == 4
     (saved_at,) = (tmp_path / "run").glob("checkpoint-*/rollout_state.json")
     assert json.loads(saved_at.read_text())["prompt_index"] == 8
     log = RunFolder(tmp_path / "run")
@@ -500,6 +501,55 @@ def test_a_resumed_run_goes_on_in_its_log_from_the_checkpoint(saved, args, tmp_p
     assert run.rollouts(2)["prompt"].to_pylist() == [None]  # of before, and none of later
     assert all(run.rollouts(3)["prompt"].to_pylist())
     assert max(run.rollout_steps()) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_run_stopped_at_step_3_of_6_trains_on_every_prompt_once_when_it_is_resumed(
+    saved, args, tmp_path, accumulation
+):
+    """Of 24 prompts each micro-batch is the 4 kept rollouts of one, in their order.
+
+    TRL fetches a micro-batch ahead, which is not trained on when the checkpoint is written.
+    """
+    asked = [[{"role": "user", "content": f"question {i}"}] for i in range(24)]
+    trained: list[str] = []
+    for last, resume in ((3, None), (6, str(tmp_path / "run" / "checkpoint-3"))):
+        with serving(PolicyServer(text_model()[0])) as server:
+            config = args(
+                vllm_server_base_url=server.url,
+                max_staleness=50,
+                max_inflight_tasks=1,
+                max_steps=last,
+                save_strategy="steps",
+                save_steps=3,
+                per_device_train_batch_size=M,
+                gradient_accumulation_steps=accumulation,
+                token_budget=0,
+            )
+            data = Dataset.from_dict({"prompt": asked})
+            trainer = trainer_of(saved, letters, config, server, data)
+            in_a_fork(trainer)
+            fetched = fetched_prompts(trainer)
+            trainer.train(resume_from_checkpoint=resume)
+        trained += list(dict.fromkeys(fetched))[: 3 * accumulation]
+        state = tmp_path / "run" / f"checkpoint-{last}" / "rollout_state.json"
+        assert json.loads(state.read_text())["prompt_index"] == last * accumulation
+    assert trained == [f"question {i}" for i in range(6 * accumulation)]
+
+
+def fetched_prompts(trainer: Any) -> list[str]:
+    """The prompts of the rows that TRL fetches while it trains, as they come."""
+    prompts: list[str] = []
+    receive = trainer.rollout_queue.get
+
+    def record(**kwargs: Any) -> Any:
+        row = receive(**kwargs)
+        prompts.append(row.prompt[-1]["content"])
+        return row
+
+    trainer.rollout_queue.get = record
+    return prompts
 
 
 @pytest.mark.slow

@@ -133,5 +133,7 @@ def test_trl_goes_by_the_numbers_of_trained_rows_to_resume_and_to_end_an_epoch()
     assert "len(self._trainer._trained_groups)" in stop
     collate = inspect.getsource(async_grpo_trainer.DataCollatorForRollout.torch_call)
     assert 'self.groups_trained.update(example["group_id"] for example in all_examples)' in collate
+    loader = inspect.getsource(AsyncGRPOTrainer.get_train_dataloader)
+    assert "groups_trained=self._trained_groups" in loader
     # a row's own number, wherever the prompt is: what rows share is found by their tokens
     assert "group_id" not in inspect.getsource(packing.TreeRow.pack)

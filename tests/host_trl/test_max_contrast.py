@@ -155,7 +155,7 @@ def test_with_n_equal_to_m_it_is_grpo_bit_for_bit(make_trainer):
         ({**BATCH, **MEAN, "num_rollouts": 1}, "num_rollouts=1; allowed: at least 2"),
         (
             {**BATCH, **MEAN, "per_device_train_batch_size": 5},
-            "num_generations=1 .* of 2 rows .* two of a prompt; got 5. Rows are gener",
+            "num_generations=1 .* of 2 rows .* two of a prompt; got 5 rows: per_device",
         ),
     ],
 )

@@ -16,6 +16,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
+from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +110,60 @@ def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
     assert written is not None
     assert written.num_rows == 32  # of one prompt, and eight of them kept
     assert sum(written["kept"].to_pylist()) == 8
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ({"advantage_estimator": "rloo"}, "no field 'advantage_estimator'; .*advantage_baseline"),
+        ({"num_rollout": 32}, "no field 'num_rollout'; did you mean 'num_rollouts'"),
+        ({"m": 8}, "no field 'm'; its fields are PODSConfig's"),
+        ({"rule": "max_variance"}, "no field 'rule'; its fields are"),
+        ({"reward_funcs": ["nofile.reward"]}, "no field 'reward_funcs'"),
+        ({"num_rollouts": 32, "algorithm": {"adv": "rloo"}}, "no field 'algorithm'"),
+    ],
+)
+def test_what_pods_does_not_know_in_the_section_for_axolotl_is_refused(named, section, says):
+    (plugin,) = FILE["plugins"]
+    check = named(named(plugin)().get_input_args())
+    with pytest.raises(ValueError, match=says):
+        check(pods=section)
+    assert check(pods=None).pods is None
+    assert check(pods={"beta": 0.1}).pods == {"beta": 0.1}  # one of TRL's
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ({"advantage_estimator": "rloo"}, "advantage_estimator: rloo would be passed over"),
+        ({"adv_estimator": "rloo"}, "adv_estimator: rloo would be passed over"),
+        ({"trl": {"advantage_estimator": "rloo"}}, "advantage_estimator: rloo"),
+        ({"ebft": {"advantage_estimator": "group_norm"}}, "advantage_estimator: group_norm"),
+        ({"advantage_estimator": "reinforce", "rl": "grpo"}, "advantage_estimator: reinforce"),
+        ({"rl": "ebft"}, "pods needs rl: grpo, got rl: ebft"),
+    ],
+)
+def test_other_advantages_beside_pods_in_axolotls_file_are_refused(named, file, says):
+    (plugin,) = FILE["plugins"]
+    check = named(named(plugin)().get_input_args())
+    with pytest.raises(ValueError, match=says):
+        check(pods=FILE["pods"], **file)
+    assert check(**file).pods is None  # not ours
+    assert check(**{**FILE, "advantage_estimator": "grpo"}).pods == FILE["pods"]
+
+
+@pytest.mark.parametrize("names", [["nofile.reward"], ["sums_for_axolotl.right", "nofile.reward"]])
+def test_a_name_that_axolotl_could_not_import_is_no_reward_model(named, tiny_model, names):
+    """It hands a name on where its module is not there, as the name of a reward model."""
+    functions = [named(n) if n.startswith("sums") else n for n in names]
+    args = AxolotlGRPOConfig("unused", use_cpu=True, bf16=False, num_generations=8)
+    with pytest.raises(InvalidInputError, match=r"the text 'nofile.reward', .* import it"):
+        named(FILE["trainer_cls"])(
+            AutoModelForCausalLM.from_pretrained(tiny_model),
+            functions,
+            args=args,
+            train_dataset=Dataset.from_list([{"prompt": "1+1", "answer": "2"}] * 9),
+        )
 
 
 def test_what_the_page_shows_of_the_file_stands_in_it():

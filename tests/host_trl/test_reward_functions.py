@@ -175,10 +175,6 @@ def raises(completions: list[Any], **kwargs: Any) -> list[float]:
     raise OSError("grader is down")
 
 
-def no_rewards_of_a_scorer(scores: list[Any], **kwargs: Any) -> list[float]:
-    return scores  # TRL gives it no argument of that name
-
-
 FAILURES = {
     infinite: ["returned inf at step 1, which is infinite", ALLOWED, "for the completion '"],
     wrong_count: ["returned 1 rewards for 24 completions at step 1", "the first for '"],
@@ -186,7 +182,6 @@ FAILURES = {
     a_mapping: ["returned dict at step 1; it must return a list", "the first for '"],
     words: ["returned 'good' at step 1, which is no number", ALLOWED, "for the completion '"],
     raises: ["failed at step 1: OSError: grader is down. It was given 24", "first of them '"],
-    no_rewards_of_a_scorer: ["failed at step 1: TypeError", "'scores'", "first of them '"],
 }
 
 

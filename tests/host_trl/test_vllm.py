@@ -91,7 +91,7 @@ def test_a_server_is_asked_in_one_request_for_all_rollouts_of_each_prompt(make_t
 
 
 @pytest.mark.slow
-def test_on_two_ranks_both_modes_keep_rows_aligned(tiny_model, tmp_path, server):
+def test_on_two_ranks_both_modes_keep_rows_aligned_with_lora_too(tiny_model, tmp_path, server):
     """3 groups of n = 7 on 2 ranks: 11 rows each, the second group on both, one row of padding.
 
     With it not every seventh row is a prompt's first, so the server is asked for each row.
@@ -114,3 +114,16 @@ def test_on_two_ranks_both_modes_keep_rows_aligned(tiny_model, tmp_path, server)
         for ids, logprob in trained:
             assert logprob == pytest.approx(sampled[ids], abs=1e-6)
         assert [len(rank["trained"]) for rank in by_mode[mode]] == [6, 6]
+
+    # 3 prompts x 8: the first 12 rollouts are kept, all of them of the first rank, and 6 of these
+    # move to the second one. Both train their adapter alike, and nothing else.
+    with_lora = [json.loads((tmp_path / f"lora-{rank}.json").read_text()) for rank in (0, 1)]
+    first, second = with_lora
+    assert len(first["sampled"]) == len(second["sampled"]) == 12
+    assert [len(rank["trained"]) for rank in with_lora] == [6, 6]
+    for ids, logprob in first["trained"] + second["trained"]:
+        assert logprob == pytest.approx(first["sampled"][ids], abs=1e-6)
+    assert first["changed"] == second["changed"]
+    assert first["changed"]
+    assert all("lora_" in name for name in first["changed"])
+    assert first["weights"] == second["weights"]

@@ -7,16 +7,20 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from accelerate import PartialState
 from datasets import Dataset
+from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from podsrl import rule
 from podsrl.trl import PODSConfig, PODSTrainer
 from support import vllm_stand_in
-from support.trl_runs import trained_rows
+from support.trl_runs import trained_rows, weights
 
 RANK = int(os.environ.get("RANK", 0))
 PROMPTS = [[{"role": "user", "content": f"{10 + i}+{20 + i}"}] for i in range(6)]
@@ -26,13 +30,30 @@ def reward(completion_ids: list[list[int]], **kwargs: object) -> list[float]:
     return [float(sum(ids) % 10) for ids in completion_ids]
 
 
-def main(model_path: str, out: Path, url: str, mode: str) -> None:
+@rule(scope="batch")
+def first_rows(rewards_P_N: np.ndarray, rows: int, seed: Any) -> np.ndarray:
+    """Keeps the first rollouts of the batch: none of those that the second rank generated."""
+    return np.arange(rewards_P_N.size).reshape(rewards_P_N.shape) < rows
+
+
+#: What differs from a plain run: LoRA, where the second rank keeps none of its own rollouts.
+LORA: dict[str, Any] = {
+    "downsampling_rule": "vllm_worker:first_rows",
+    "num_rollouts": 8,
+    "learning_rate": 1e-2,
+    "vllm_importance_sampling_mode": "token_truncate",  # the engine's log-probs are made up
+}
+
+
+def main(model_path: str, out: Path, url: str, mode: str, lora: bool = False) -> None:
+    name = "lora" if lora else mode
     trainer = PODSTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
         reward_funcs=reward,
+        peft_config=LoraConfig(r=2, target_modules=["q_proj"]) if lora else None,
         args=PODSConfig(
-            output_dir=str(out / mode),
-            num_rollouts=7,
+            output_dir=str(out / name),
+            **{"num_rollouts": 7, **(LORA if lora else {})},
             num_generations=4,
             per_device_train_batch_size=6,
             gradient_accumulation_steps=1,
@@ -50,13 +71,17 @@ def main(model_path: str, out: Path, url: str, mode: str) -> None:
         train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
         processing_class=AutoTokenizer.from_pretrained(model_path),
     )
+    before = weights(trainer)
     trained = trained_rows(trainer)
     result = {"trained": [(str(list(ids)), logprob) for ids, logprob in trained]}
+    after = weights(trainer)
+    result["changed"] = [key for key in after if not torch.equal(before[key], after[key])]
+    result["weights"] = {key: after[key].tolist() for key in after if "lora_" in key}
     if mode == "colocate":
         engine = trainer.vllm_generation.llm
         result["asked"] = [n for call in engine.calls for _, n in call]
         result["sampled"] = {str(list(i)): logprob for i, logprob in engine.logprob_of.items()}
-    (out / f"{mode}-{RANK}.json").write_text(json.dumps(result))
+    (out / f"{name}-{RANK}.json").write_text(json.dumps(result))
 
 
 if __name__ == "__main__":
@@ -64,4 +89,5 @@ if __name__ == "__main__":
     model_path, out, url = sys.argv[1:]
     for mode in ("colocate", "server"):
         main(model_path, Path(out), url, mode)
+    main(model_path, Path(out), url, "colocate", lora=True)
     PartialState().destroy_process_group()

@@ -9,7 +9,7 @@ import numpy as np
 from podsrl.arrays import Array, as_rewards, like
 from podsrl.errors import InvalidInputError
 from podsrl.plugins import user_code
-from podsrl.rewards import refuse_infinite
+from podsrl.rewards import refuse_infinite, without_rounding
 from podsrl.rules.ordering import Floats, Mask, Seed
 from podsrl.rules.registry import Rule, RuleName, resolve_rule, rule_name
 
@@ -121,9 +121,18 @@ def keep_rows(rewards_P_N: Floats, there_P_N: Mask, rows: int, rule: RuleName, s
 
 
 def _apply(rule: Rule, name: RuleName, rewards_P_N: Floats, count: int, seed: Seed) -> Array:
-    """What a rule keeps; a user's own may raise, or return what it should not."""
+    """What a rule keeps; a user's own may raise, or return what it should not.
+
+    The sum .1 + .2 differs from .3 by rounding, which is no contrast, and is not shown to a rule.
+    One that compares prompts sees no difference that is rounding beside the batch's largest reward.
+    """
+    size = np.abs(rewards_P_N)
+    if rule.across_prompts:
+        size = np.fmax.reduce(size, axis=None, initial=0.0)
+    seen_P_N = without_rounding(rewards_P_N, 4 * np.finfo(np.float64).eps * size)
+
     with user_code(_file_of(rule, name), f"rule {rule_name(name)} failed"):
-        kept = np.asarray(rule(rewards_P_N, count, seed))
+        kept = np.asarray(rule(seen_P_N, count, seed))
 
     problem_of = _problem_of_mask if rule.across_prompts else _problem_of_indices
     must, problem = problem_of(kept, rewards_P_N, count)

@@ -163,13 +163,10 @@ def contrast_of_best_sets(order: Order) -> Floats:
     half_low_P = ascending_P_N[:, 0] / 2
     half_high_P = ascending_P_N[every_P, np.maximum(count_P - 1, 0)] / 2
     half_range_P = np.nan_to_num(half_high_P - half_low_P)
-    # The sum .1 + .2 differs from .3 by rounding, which is no contrast.
-    rounding_P = 4 * np.finfo(np.float64).eps * np.fmax(np.abs(half_low_P), np.abs(half_high_P))
-    half_range_P[half_range_P <= np.nan_to_num(rounding_P)] = 0.0
     widest = half_range_P.max(initial=0.0) or 1.0
     middle_P_1 = (half_low_P + half_high_P)[:, None]
     # Rollouts first, so that a step over all groups reads memory in order.
-    x_N_P = np.nan_to_num((ascending_P_N - middle_P_1) / widest).T * (half_range_P > 0)
+    x_N_P = np.nan_to_num((ascending_P_N - middle_P_1) / widest).T
 
     # Where the next lowest and highest of each group stand in x_N_P.flat.
     next_low_P = every_P.copy()
@@ -252,12 +249,13 @@ def _advantages(rewards_P_N: Floats) -> Floats:
 def _moments(rewards_P_N: Floats, *, each_group: bool) -> tuple[Floats, Floats, Integers]:
     """Rewards less their group's mean; of each group the sum of their squares, the count (>= 1).
 
-    Rewards are scaled into [0, 1] first, each group by itself or the batch as a whole.
+    Rewards are scaled into [0, 1] first, by each group's own range or by the widest one.
     """
-    axis = 1 if each_group else None
-    half_low = np.fmin.reduce(rewards_P_N, axis=axis, keepdims=True) / 2
-    half_range = np.fmax.reduce(rewards_P_N, axis=axis, keepdims=True) / 2 - half_low
-    x_P_N = (rewards_P_N / 2 - half_low) / np.where(half_range > 0, half_range, 1.0)
+    half_low_P_1 = np.fmin.reduce(rewards_P_N, axis=1, keepdims=True) / 2
+    half_range = np.fmax.reduce(rewards_P_N, axis=1, keepdims=True) / 2 - half_low_P_1
+    if not each_group:
+        half_range = np.fmax.reduce(half_range)
+    x_P_N = (rewards_P_N / 2 - half_low_P_1) / np.where(half_range > 0, half_range, 1.0)
 
     count_P = np.maximum(1, (~np.isnan(x_P_N)).sum(axis=1))
     mean_P = np.nansum(x_P_N, axis=1) / count_P

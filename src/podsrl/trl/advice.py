@@ -8,6 +8,10 @@ from podsrl.trl.generation import Rollouts
 from podsrl.trl.messages import logger
 
 _STEPS_WITHOUT_CONTRAST = 10  # after which that is said
+_FIRST_STEPS = 5  # in which a part of the reward that is not followed is told
+#: Correlations of the update with a part of the reward that it follows, and with one that it
+#: does not.
+_FOLLOWED, _NOT_FOLLOWED = 0.9, 0.1
 
 
 class Advice:
@@ -34,6 +38,8 @@ class Advice:
         """
         step = rollouts.step + 1
         self._tell_of_partly_scored(rollouts, judged_F, step)
+        if step <= _FIRST_STEPS:
+            self._tell_of_one_part(rollouts, judged_F, metrics, step)
 
         masked = metrics.get("pods/masked_rows", 0)
         if masked > 0:
@@ -60,6 +66,40 @@ class Advice:
                     f" {rewards.total_P_N.size} rollouts, and others did: such rollouts are kept"
                     " last",
                 )
+
+    def _tell_of_one_part(
+        self, rollouts: Rollouts, names_F: Sequence[str], metrics: Mapping[str, float], step: int
+    ) -> None:
+        """Where all that is kept differs in one part, such as a length penalty of wrong answers."""
+        rewards = rollouts.rewards
+        weights_F = rewards.reward_weights_F
+        if not np.array_equal(rewards.selection_weights_F, weights_F):
+            return  # it was chosen what to select by
+
+        parts_F_P_N = np.moveaxis(rewards.by_function_P_N_F, -1, 0)
+        varies_F = (np.fmax.reduce(parts_F_P_N, -1) > np.fmin.reduce(parts_F_P_N, -1)).any(axis=1)
+        follows_F = [abs(metrics[f"pods/correlation/{name}"]) for name in names_F]
+        left_out = [
+            name
+            for name, follows, varies, weight in zip(
+                names_F, follows_F, varies_F, weights_F, strict=False
+            )
+            if weight and varies and follows <= _NOT_FOLLOWED
+        ]
+        if not left_out or max(follows_F) < _FOLLOWED:
+            return
+        selects_F = [
+            float(weight) if follows < _FOLLOWED else 0.0
+            for weight, follows in zip(weights_F, follows_F, strict=True)
+        ]
+        self._tell_once(
+            "one part",
+            step,
+            f"what is kept differs in {names_F[int(np.argmax(follows_F))]!r}, and not in"
+            f" {left_out[0]!r}, which varies too (pods/correlation/{left_out[0]} is"
+            f" {metrics[f'pods/correlation/{left_out[0]}']:.2f}); if {left_out[0]!r} should decide,"
+            f" selection_weights={selects_F} selects by it",
+        )
 
     def _tell_of_no_contrast(self, has_any: bool, step: int) -> None:
         if self._last_step_with_contrast is None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from podsrl.errors import InvalidInputError
@@ -31,11 +32,37 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
             f"train_dataset is a {type(dataset).__name__} of {', '.join(map(str, dataset))}; give"
             " one of its datasets, such as train_dataset=dataset['train']"
         )
+    _check_are_functions(reward_funcs, environments)
     check_prompts(dataset, "train_dataset")
     _check_number_of_prompts(args, dataset)
     _check_stream(args, dataset)
     if environments is None:
         _check_selection_weights(args, reward_funcs)
+
+
+def _check_are_functions(reward_funcs: Any, environments: Any) -> None:
+    """Functions, or reward models, which TRL loads where it is given a name."""
+    if isinstance(reward_funcs, tuple | Mapping):
+        raise InvalidInputError(
+            f"reward_funcs is a {type(reward_funcs).__name__}; give a function, or a list of them"
+        )
+    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+    if environments is None and (reward_funcs is None or not functions):
+        raise InvalidInputError("there is no reward function: give reward_funcs one, or a list")
+
+    for function in functions if reward_funcs is not None else ():
+        if isinstance(function, str):
+            if "/" not in function and not Path(function).is_dir():
+                raise InvalidInputError(
+                    f"reward_funcs has the text {function!r}, which is the name of a reward model"
+                    " to TRL, and such a name is 'owner/model' or a folder that is there; of a"
+                    " function give the function itself: import it"
+                )
+        elif not callable(function):
+            raise InvalidInputError(
+                f"reward_funcs has {function!r:.80}, and must have functions: give the function"
+                " itself, not what it returns"
+            )
 
 
 def _check_number_of_prompts(args: PODSConfig, dataset: Any) -> None:

@@ -193,11 +193,23 @@ class PODSConfig(GRPOConfig):
             if rows % seen == 0 or "divisible by num_generations" not in str(error):
                 raise
             pairs = ", as TRL's own check asks for two of a prompt" if m == 1 else ""
+            divisors = [d for d in range(2, int(self.num_rollouts or 0) + 1) if rows % d == 0]
             raise InvalidInputError(
                 f"num_generations={m} needs a multiple of {seen} rows per generation{pairs}; got"
-                f" {rows}. Rows are generation_batch_size, by default per_device_train_batch_size x"
-                " gradient_accumulation_steps x processes. Change one of these, or num_generations"
+                f" {rows} rows: {self._rows_in_words()}. Change one of these, or num_generations;"
+                f" allowed here: {', '.join(map(str, divisors)) or 'none'}"
             ) from error
+
+    def _rows_in_words(self) -> str:
+        """What the rows of a generation are made of."""
+        steps, processes = int(self.steps_per_generation or 1), self.world_size
+        if self.generation_batch_size != self.per_device_train_batch_size * steps * processes:
+            return "generation_batch_size"
+        return (
+            "per_device_train_batch_size x steps_per_generation (by default"
+            " gradient_accumulation_steps) x processes ="
+            f" {self.per_device_train_batch_size} x {steps} x {processes}"
+        )
 
     def _check_fields_of_ours(self) -> None:
         for name in ("skip_zero_advantage", "rollout_log"):

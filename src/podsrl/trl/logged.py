@@ -14,7 +14,8 @@ def trl_metrics(rollouts: Rollouts, names_F: Sequence[str]) -> dict[str, float]:
     """TRL's own reward metrics, over all n rollouts where TRL would see the kept ones only."""
     # As tensors and by TRL's own functions, so that the values are TRL's to the last digit.
     rewards_P_N = torch.from_numpy(rollouts.rewards.total_P_N)
-    deviation_P = nanstd(rewards_P_N, dim=-1)
+    # In float32, as TRL has them, the deviation of eight rewards of .4 is 3e-8, and not 0.
+    deviation_P = nanstd(rewards_P_N.double(), dim=-1)
     is_constant_P = torch.isnan(deviation_P) | torch.isclose(
         deviation_P, torch.zeros_like(deviation_P)
     )

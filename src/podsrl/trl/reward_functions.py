@@ -83,12 +83,14 @@ def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
 
 
 def _as_rewards(values: Any, who: str, step: int, completions: Sequence[Any]) -> list[float]:
-    is_list = hasattr(values, "__iter__") and not isinstance(values, str | Mapping)
+    is_scalar = getattr(values, "ndim", None) == 0  # of numpy or torch, and has __iter__ as others
+    is_list = hasattr(values, "__iter__") and not (is_scalar or isinstance(values, str | Mapping))
     rewards = list(values) if is_list else []
     if len(rewards) != len(completions):
         wrong = f"{len(rewards)} rewards for {len(completions)} completions"
+        kind = type(values).__name__ + " without a dimension" * is_scalar
         raise RewardError(
-            f"{who} returned {wrong if is_list else type(values).__name__} at step {step}; it must"
+            f"{who} returned {wrong if is_list else kind} at step {step}; it must"
             f" return a list with one reward per completion, here {len(completions)}, the first for"
             f" {_shown(completions[0])}"
         )

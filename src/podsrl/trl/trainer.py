@@ -11,7 +11,7 @@ from podsrl.errors import MissingDependencyError, UnsupportedError
 from podsrl.rewards import Rewards
 from podsrl.trl.advice import Advice
 from podsrl.trl.check_arguments import check_arguments
-from podsrl.trl.check_data import check_parameters
+from podsrl.trl.check_data import check_environments, check_parameters
 from podsrl.trl.checkpoint import ResumableTrainer, last_complete
 from podsrl.trl.clock import PhaseClock, peak_memory
 from podsrl.trl.columns import (
@@ -90,6 +90,8 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             raise MissingDependencyError(str(error)) from error
 
         check_arguments(args, self.reward_funcs, None, None)  # now with those of environments
+        if self.environment_factories is not None:
+            check_environments(self._environment_pool, train_dataset, "train_dataset")
         refuse_twice(self.reward_func_names)
         self.reward_funcs = [
             checked(function, name, self._next_step)

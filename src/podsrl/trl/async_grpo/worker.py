@@ -1,6 +1,6 @@
 """TRL's asynchronous rollout worker, with n rollouts per prompt of which m go to the trainer."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -85,6 +85,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         self.metrics_queue = self._queue_of_child
         trainer.rollout_worker = self
         trainer.rollout_queue = self.rollout_buffer
+        trainer._trained_groups = TrainedGroups()
 
     def _checked_window(self, window: Any) -> int:
         """Of how many prompts rows are kept at once; refused if there is nothing to compare."""
@@ -121,6 +122,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
     def start(self) -> None:
         """TRL's; then what is scored is also logged."""
         self.metrics_queue = self._queue_of_child
+        self._trainer._trained_groups.clear()  # of an earlier `train()`, which had its own numbers
         if self._log_rows:
             self._run.lock()
         super().start()
@@ -170,6 +172,29 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         drops = self.num_rollouts > self.args.num_generations
         self._advice.look(selected.rollouts, kept_P_N, names_F if drops else (), metrics)
         return metrics
+
+
+class TrainedGroups(set[int]):
+    """The numbers of the prompts that were trained on, by which TRL resumes and ends an epoch.
+
+    TRL adds those of a batch when it is fetched, and its dataloader fetches one batch ahead. A run
+    that is resumed would never train on the prompts of that one. So a batch counts from when the
+    one after it is fetched, which is before it is trained on and before any checkpoint after it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ahead: set[int] = set()
+
+    def update(self, *groups: Iterable[int]) -> None:
+        """Count the batch before; remember this one."""
+        super().update(self._ahead)
+        self._ahead = set().union(*groups)
+
+    def clear(self) -> None:
+        """Forget all."""
+        super().clear()
+        self._ahead = set()
 
 
 def _worker_of_trl(trainer: Any) -> AsyncRolloutWorker | None:

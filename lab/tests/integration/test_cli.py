@@ -140,7 +140,10 @@ def fails(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ({"training_clock": "sun"}, "unknown training_clock 'sun'; allowed: wall, cpu"),
         ({"reward_weights": [1, 2]}, "has 3 reward functions: give one number for each"),
         ({"report_to": "wandb"}, "report_to wandb needs a package that is not installed"),
-        ({"per_device_train_batch_size": 7}, "rows per generation; got 7. Rows are generation"),
+        (
+            {"per_device_train_batch_size": 7},
+            "rows per generation; got 7 rows: per_device_train_batch_size",
+        ),
         ({"downsampling_rule": "best"}, "unknown rule 'best'"),
         ({"task": "sudoku"}, "unknown task 'sudoku'; the tasks are arithmetic, "),
         ({"task_options": {"digits": 3}}, "digits"),

@@ -1,0 +1,135 @@
+"use strict";
+// Curves, drawn by uPlot on a canvas in the colours of the style sheet.
+
+const PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9"];
+const drawnCharts = new Set();
+
+const colourOf = (place) => PALETTE[place % PALETTE.length];
+const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Forget the charts of a view that is left. */
+function forgetCharts() {
+  for (const drawn of drawnCharts) {
+    drawn.watch.disconnect();
+    drawn.plot.destroy();
+  }
+  drawnCharts.clear();
+}
+
+/**
+ * A figure with curves.
+ *
+ * `lines` are {label, colour, dashed, x, y}, each with its own x; `stacked` fills the space between
+ * them. `pick` is called with the x that was clicked.
+ */
+function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = false }) {
+  const there = lines.filter((line) => line.y?.some((value) => value !== null));
+  if (!there.length) return null;
+  const room = element("div", "plot");
+  const legend = element("p", "legend");
+  const names = new Map(there.map((line) => [line.label, line]));
+  for (const [label, line] of names) {
+    const swatch = element("i", line.dashed ? "dashed" : "");
+    swatch.style.borderColor = line.colour;
+    legend.append(element("span", "", swatch, ` ${label}`));
+  }
+  const figure = element(
+    "figure", "", element("figcaption", "", title, unit && element("small", "", ` ${unit}`)),
+    room, legend,
+  );
+
+  const data = stacked ? stack(there) : joined(there);
+  const axis = () => ({
+    stroke: styleOf("--soft"),
+    grid: { stroke: styleOf("--line"), width: 1 },
+    ticks: { stroke: styleOf("--line"), width: 1 },
+    font: "12px system-ui, sans-serif",
+  });
+  const options = {
+    width: 300,
+    height: 170,
+    legend: { show: false },
+    cursor: { drag: { x: true, y: false }, points: { size: 6 } },
+    scales: { x: { time: false }, y: zero ? { range: (_, low, high) => [Math.min(0, low), high || 1] } : {} },
+    axes: [
+      { ...axis(), label: xLabel, labelSize: 18, labelFont: "12px system-ui, sans-serif", size: 28 },
+      { ...axis(), size: 48, values: (_, values) => values.map((value) => number(value, 3)) },
+    ],
+    series: [
+      { label: xLabel },
+      ...there.map((line) => ({
+        label: line.label,
+        stroke: line.colour,
+        width: stacked ? 1 : 1.6,
+        dash: line.dashed ? [5, 4] : undefined,
+        fill: stacked ? line.colour : undefined,
+        spanGaps: true,
+        points: { show: data[0].length < 3, size: 5 },
+      })),
+    ],
+    hooks: { setCursor: [(plot) => tell(plot, figure, there, data, stacked, xLabel)] },
+  };
+
+  const plot = new uPlot(options, data, room);
+  const watch = new ResizeObserver(() => {
+    if (room.clientWidth) plot.setSize({ width: room.clientWidth, height: 170 });
+  });
+  watch.observe(room);
+  drawnCharts.add({ plot, watch });
+  const told = element("p", "told", " ");
+  figure.append(told);
+  if (pick) {
+    room.classList.add("picks");
+    let pressed = 0;
+    plot.over.addEventListener("mousedown", (event) => (pressed = event.clientX));
+    plot.over.addEventListener("click", (event) => {
+      const dragged = Math.abs(event.clientX - pressed) > 4;
+      if (!dragged && plot.cursor.idx !== null) pick(data[0][plot.cursor.idx]);
+    });
+  }
+  return figure;
+}
+
+/** What the curves say where the pointer is. */
+function tell(plot, figure, lines, data, stacked, xLabel) {
+  const told = figure.querySelector(".told");
+  const at = plot.cursor.idx;
+  if (!told) return;
+  if (at === null || at === undefined) {
+    told.textContent = " ";
+    return;
+  }
+  const said = lines.map((line, place) => {
+    let value = data[place + 1][at];
+    if (stacked && place + 1 < lines.length) value -= data[place + 2][at];
+    return `${line.label} ${number(value)}`;
+  });
+  told.textContent = `${xLabel} ${number(data[0][at], 4)}: ${said.join(" · ")}`;
+}
+
+/** Lines with their own x as uPlot wants them: one x for all, null where a line has none. */
+function joined(lines) {
+  return uPlot.join(lines.map((line) => sorted(line.x, line.y)));
+}
+
+/** A line by its x, without places that have no x. */
+function sorted(x, y) {
+  const pairs = x.map((value, place) => [value, y[place]]).filter(([value]) => value !== null);
+  pairs.sort((a, b) => a[0] - b[0]);
+  const unique = pairs.filter(([value], place) => place === 0 || value !== pairs[place - 1][0]);
+  return [unique.map(([value]) => value), unique.map(([, value]) => value)];
+}
+
+/** Each line on top of the later ones, so that the first one's fill is covered by the others. */
+function stack(lines) {
+  const [x, ...columns] = joined(lines);
+  const sums = columns.map(() => []);
+  for (let at = 0; at < x.length; at++) {
+    let sum = 0;
+    for (let place = columns.length - 1; place >= 0; place--) {
+      sum += columns[place][at] ?? 0;
+      sums[place][at] = sum;
+    }
+  }
+  return [x, ...sums];
+}

@@ -214,7 +214,7 @@ def _rollout(row: Mapping[str, Any], where: str) -> dict[str, Any]:
         "reward": _number(reward),
         "kept": kept if isinstance(kept, bool) else None,
         "advantage": _number(advantage),
-        "tokens": int(tokens) if is_number(tokens) else None,
+        "tokens": None if _number(tokens) is None else round(as_number(tokens)),
         **{
             name: _number(value)
             for name, value in row.items()

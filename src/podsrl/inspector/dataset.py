@@ -1,4 +1,4 @@
-"""The numbers of all rollouts in an index, and their texts where they are: in the files of the runs.
+"""The numbers of all rollouts in an index; their texts stay in the files of the runs.
 
 Texts make nearly all of a run's size. So the index, a DuckDB file in a temporary folder, holds of
 each rollout its numbers and a hash of its prompt, about 50 bytes. A thread fills it while pages are
@@ -11,7 +11,6 @@ import math
 import shutil
 import tempfile
 import threading
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ logger = logging.getLogger("podsrl.inspector")
 _MEMORY = "100MB"  # of DuckDB; the rest of the process has about as much
 _FILES_AT_ONCE = 32
 _CHARACTERS = 20_000  # of a completion that a page gets; the rest when it is asked for
+_ELSEWHERE = 200  # other places of the same prompt that a page gets
 _LOOK_AGAIN = 2.0  # seconds between two looks for new steps
 
 _TABLES = """
@@ -203,11 +203,11 @@ class Dataset:
         listed = run.source.files()
         run.listed = len(listed)
         there = {file.path: file for file in listed}
-        gone = [known for path, known in run.files.items() if there.get(path) != known.listed]
+        gone = [indexed for path, indexed in run.files.items() if there.get(path) != indexed.listed]
         if gone:
             self._forget(run, gone)
-        known = {file.listed for file in run.files.values()} | set(run.damaged)
-        return coarse_to_fine([file for file in listed if file not in known])
+        read = {indexed.listed for indexed in run.files.values()} | set(run.damaged)
+        return coarse_to_fine([file for file in listed if file not in read])
 
     def _forget(self, run: Run, files: Sequence[IndexedFile]) -> None:
         cursor = self._database.cursor()
@@ -444,35 +444,46 @@ class Dataset:
 
     def group(self, run: Run, step: int, group: int) -> dict[str, Any]:
         """The rollouts of a prompt with all that is known of them, best first."""
-        values = {"run": run.number, "step": step, "group": group}
-        rollouts = self.rows(
-            "SELECT rollout, reward, kept, advantage, tokens, parts, prompt AS hash FROM rollouts"
-            " WHERE run = $run AND step = $step AND grp = $group"
-            " ORDER BY reward DESC NULLS LAST, rollout",
-            values,
-        )
-        if not rollouts:
+        found = self.groups(run, step, [group])
+        if not found:
             raise InvalidInputError(f"no prompt {group} in step {step} of {run.source.name}")
-        texts = self.texts(run, step, [group], ["prompt", "answer", "completion", "turns"])
-        text_of = {row["rollout"]: row for row in texts}
-        hashes = {row.pop("hash") for row in rollouts}
-        for rollout in rollouts:
-            text = text_of.get(rollout["rollout"], {})
-            rollout |= {name: text.get(name) for name in ("completion", "length", "turns")}
-            rollout["rewards"] = dict(zip(run.functions, rollout.pop("parts") or (), strict=False))
-        first = texts[0] if texts else {}
-        return {
-            "run": run.source.name,
-            "step": step,
-            "group": group,
+        return found[group]
+
+    def groups(self, run: Run, step: int, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """Several prompts of a step by their numbers, each as `group` gives it."""
+        rows = self.rows(
+            "SELECT grp, rollout, reward, kept, advantage, tokens, parts, prompt FROM rollouts"
+            " WHERE run = $run AND step = $step AND grp IN (SELECT unnest($numbers))"
+            " ORDER BY grp, reward DESC NULLS LAST, rollout",
+            {"run": run.number, "step": step, "numbers": list(numbers)},
+        )
+        texts = self.texts(run, step, numbers, ["prompt", "answer", "completion", "turns"])
+        text_of = {(text["group"], text["rollout"]): text for text in texts}
+        of_step = {
             **self._neighbours(run, step),
             "groups": self._groups_by_reward(run, step),
             "longest": run.source.longest,
-            "prompt": first.get("prompt"),
-            "answer": first.get("answer"),
-            "rollouts": rollouts,
-            "elsewhere": self._elsewhere(hashes),
         }
+
+        found: dict[int, dict[str, Any]] = {}
+        hashes: dict[int, set[int]] = {}
+        for row in rows:
+            number = row.pop("grp")
+            hashes.setdefault(number, set()).add(row.pop("prompt"))
+            text = text_of.get((number, row["rollout"]), {})
+            row |= {name: text.get(name) for name in ("completion", "length", "turns")}
+            row["rewards"] = dict(zip(run.functions, row.pop("parts") or (), strict=False))
+            if number not in found:
+                where = {"run": run.source.name, "step": step, "group": number}
+                asked = {name: text.get(name) for name in ("prompt", "answer")}
+                found[number] = {**where, **of_step, **asked, "rollouts": []}
+            found[number]["rollouts"].append(row)
+
+        elsewhere = self._elsewhere({one for of_group in hashes.values() for one in of_group})
+        for number, group in found.items():
+            same = [other for one in hashes[number] for other in elsewhere.get(one, ())]
+            group["elsewhere"] = same[:_ELSEWHERE]
+        return found
 
     def full_text(self, run: Run, step: int, group: int, rollout: int) -> str:
         """The whole completion of a rollout."""
@@ -514,16 +525,20 @@ class Dataset:
         )
         return [row["grp"] for row in rows]
 
-    def _elsewhere(self, hashes: Iterable[int]) -> list[dict[str, Any]]:
-        """The same prompt in all steps of all runs, with its mean reward; 200 at most."""
+    def _elsewhere(self, hashes: Iterable[int]) -> dict[int, list[dict[str, Any]]]:
+        """Where each of these prompts stands in all steps of all runs, with its mean reward."""
         rows = self.rows(
-            'SELECT run, step, grp AS "group", avg(reward) AS reward,'
+            'SELECT prompt, run, step, grp AS "group", avg(reward) AS reward,'
             " avg(reward) FILTER (kept) AS kept_reward FROM rollouts"
-            " WHERE prompt IN (SELECT unnest($hashes)) GROUP BY run, step, grp"
-            " ORDER BY run, step, grp LIMIT 200",
+            " WHERE prompt IN (SELECT unnest($hashes)) GROUP BY prompt, run, step, grp"
+            " ORDER BY run, step, grp",
             {"hashes": list(hashes)},
         )
-        return [{**row, "run": self.runs[row["run"]].source.name} for row in rows]
+        found: dict[int, list[dict[str, Any]]] = {}
+        for row in rows:
+            row["run"] = self.runs[row["run"]].source.name
+            found.setdefault(row.pop("prompt"), []).append(row)
+        return found
 
     def texts(
         self,

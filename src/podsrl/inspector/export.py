@@ -19,6 +19,7 @@ from podsrl.inspector.dataset import Dataset, Run, coarse_to_fine
 
 #: Bytes of the page at most: what mail takes, and a phone opens.
 LARGEST = 20_000_000
+_GROUPS_AT_ONCE = 32  # in memory, of those that may not fit
 _POINTS = 1_000  # of a curve
 
 
@@ -91,7 +92,7 @@ def _take(dataset: Dataset, steps: Sequence[int], prompts: Sequence[int], room: 
         numbers = [row["step"] for row in logged if not steps or row["step"] in steps]
         of_runs.append([(run, step) for step in coarse_to_fine(numbers)])
 
-    taken = []
+    taken: list[_Step] = []
     longest = max(map(len, of_runs), default=0)
     for place in range(longest):
         for wanted in of_runs:  # by turns, so that no run takes all the room
@@ -118,12 +119,16 @@ def _step(dataset: Dataset, run: Run, step: int, prompts: Sequence[int], room: i
     wanted = [g["group"] for g in ranked if not prompts or g["group"] in prompts]
     groups: dict[int, dict[str, Any]] = {}
     used = 0
-    for number in wanted:
-        group = dataset.group(run, step, number)
-        used += len(gzip.compress(json.dumps(group).encode(), 1)) * 4 // 3
+    for first in range(0, len(wanted), _GROUPS_AT_ONCE):
+        numbers = wanted[first : first + _GROUPS_AT_ONCE]
+        read = dataset.groups(run, step, numbers)
+        for number in numbers:
+            used += len(gzip.compress(json.dumps(read[number]).encode(), 1)) * 4 // 3
+            if used > room:
+                break
+            groups[number] = read[number]
         if used > room:
             break
-        groups[number] = group
     if not groups:
         return None
     answer["groups"] = [group for group in answer["groups"] if group["group"] in groups]

@@ -7,6 +7,7 @@ pointing its own name at this machine (DNS rebinding).
 
 import ipaddress
 import secrets
+import signal
 import socket
 import tempfile
 import threading
@@ -252,19 +253,27 @@ class InspectorServer:
             shown = f"[{shown}]"
         self.address = f"http://{shown}:{self.port}/?token={self.token}"
         self._server = uvicorn.Server(
-            uvicorn.Config(app, log_level="error", lifespan="off", access_log=False)
+            uvicorn.Config(
+                app,
+                log_level="error",
+                lifespan="off",
+                access_log=False,
+                timeout_graceful_shutdown=2,
+            )
         )
         self._thread: threading.Thread | None = None
 
     def serve(self) -> None:
-        """Serve until interrupted."""
-        self.dataset.start()
+        """Serve until the process is interrupted or terminated."""
+        ended = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: ended.set())
+        self.start()
         try:
-            self._server.run(sockets=[self._socket])
-        except KeyboardInterrupt:  # which uvicorn raises again once it has ended
+            ended.wait()
+        except KeyboardInterrupt:
             pass
         finally:
-            self.dataset.close()
+            self.close()
 
     def start(self) -> None:
         """Serve in a thread."""
@@ -291,6 +300,8 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        # From now on requests wait for the server, so the address can be told before it is ready.
+        listening.listen(128)
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error

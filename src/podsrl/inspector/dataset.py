@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from podsrl.errors import InvalidInputError
+from podsrl.errors import InvalidInputError, PodsError
 from podsrl.inspector.conversion import as_rollouts
 from podsrl.inspector.sources import RolloutFile, Source
 from podsrl.rollout_log.files import plain
@@ -120,6 +120,7 @@ class Dataset:
     """
 
     def __init__(self, find: Callable[[], Sequence[Source]]) -> None:
+        sources = find()
         self._folder = Path(tempfile.mkdtemp(prefix="podsrl-inspect-"))
         self._database = duckdb.connect(
             str(self._folder / "index.duckdb"),
@@ -136,7 +137,7 @@ class Dataset:
         self._database.execute(_TABLES)
         self._find = find
         self.runs: list[Run] = []
-        self._add_runs(find())
+        self._add_runs(sources)
         self.version = 0  # changes whenever there is something new to see
         self._files = 0
         self._writing = threading.Lock()
@@ -247,7 +248,7 @@ class Dataset:
                 rows = run.source.rows(listed.path)
                 as_rollouts(rows, listed.path, run.source.keep, readable)
             columns = self._columns(readable)
-        except (duckdb.Error, OSError, InvalidInputError) as error:
+        except (duckdb.Error, OSError, PodsError) as error:
             self._note_damage(run, listed, error)
             return None
         if missing := [name for name in ROLLOUT_COLUMNS if name not in columns]:

@@ -66,7 +66,8 @@ def export_page(
     taken = _take(dataset, steps, prompts, room)
     if not taken:
         what = "of these steps and prompts " if steps or prompts else ""
-        raise InvalidInputError(f"no rollouts {what}to export")
+        damaged = [note for run in dataset.runs for note in run.damaged.values()]
+        raise InvalidInputError(" ".join([f"no rollouts {what}to export", *damaged]))
 
     _refer_to_each_other(taken)
     chunks = {f"step-{place}": step.packed() for place, step in enumerate(taken)}

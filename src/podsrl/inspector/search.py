@@ -17,7 +17,8 @@ from podsrl.inspector.dataset import Dataset, Run, no_glob, quoted
 #: Rollouts on a page of results.
 PAGE = 50
 #: Seconds that one request reads texts.
-_SECONDS = 1.5
+_SECONDS = 1.2
+_SNIPPET_SECONDS = 0.8
 #: Rollouts in a file that is downloaded.
 DOWNLOAD = 100_000
 _SNIPPET = 400  # characters
@@ -184,11 +185,18 @@ def _rows_with_text(dataset: Dataset, query: Query, run: int, step: int) -> list
 
 
 def _add_snippets(dataset: Dataset, rows: Sequence[dict[str, Any]]) -> None:
-    """The beginnings of the completions, step by step."""
+    """The beginnings of the completions, step by step; None of those for which there is no time.
+
+    Rare rollouts are each of another step, whose texts are read as a whole.
+    """
     by_step: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for row in rows:
         by_step.setdefault((row["run"], row["step"]), []).append(row)
+
+    end = time.monotonic() + _SNIPPET_SECONDS
     for (run, step), of_step in by_step.items():
+        if time.monotonic() > end:
+            return
         groups = {row["group"] for row in of_step}
         texts = dataset.texts(
             dataset.runs[run], step, sorted(groups), ["completion"], length=_SNIPPET

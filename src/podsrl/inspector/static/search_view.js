@@ -121,9 +121,22 @@ function resultsEnd(results, found, query) {
   return end;
 }
 
+/** Get the text of a hit that the search had no time for, once it is about to be seen. */
+function fillWhenSeen(text, row) {
+  const watch = new IntersectionObserver(async ([seen]) => {
+    if (!seen.isIntersecting) return;
+    watch.disconnect();
+    const { run, step, group, rollout } = row;
+    const whole = (await ask("text", { run, step, group, rollout })).text;
+    text.textContent = visible(whole.slice(0, 400));
+  }, { rootMargin: "300px" });
+  watch.observe(text);
+}
+
 function hit(row, query) {
   const text = element("div", "text");
   text.dir = "auto";
+  if (row.snippet === undefined) fillWhenSeen(text, row);
   const snippet = row.snippet ?? "";
   const sought = (query.text ?? "").toLowerCase();
   const at = sought ? snippet.toLowerCase().indexOf(sought) : -1;

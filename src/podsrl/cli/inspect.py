@@ -113,16 +113,20 @@ def _serve(dataset: "Dataset", args: argparse.Namespace) -> None:
     except InvalidInputError:
         dataset.close()
         raise
-    if args.host != _LOCAL:
-        print(
-            f"warning: whoever can reach {args.host} and has this address can read all rollouts:"
-            " there is no password beside the token in it, and the connection is not encrypted",
-            file=sys.stderr,
-        )
-    print(server.address, flush=True)
-    tunnel = f"ssh -L {server.port}:{_LOCAL}:{server.port} MACHINE"
-    print(f"open it in a browser (on another machine after {tunnel}); Ctrl-C ends it", flush=True)
-    server.serve()
+
+    def announce() -> None:
+        if args.host != _LOCAL:
+            print(
+                f"warning: whoever can reach {args.host} and has this address can read all"
+                " rollouts: there is no password beside the token in it, and the connection is not"
+                " encrypted",
+                file=sys.stderr,
+            )
+        print(server.address, flush=True)
+        tunnel = f"ssh -L {server.port}:{_LOCAL}:{server.port} MACHINE"
+        print(f"open it in a browser (elsewhere after {tunnel}); Ctrl-C ends it", flush=True)
+
+    server.serve(announce)
 
 
 def _server(

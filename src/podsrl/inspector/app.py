@@ -263,15 +263,20 @@ class InspectorServer:
         )
         self._thread: threading.Thread | None = None
 
-    def serve(self) -> None:
-        """Serve until the process is interrupted or terminated."""
+    def serve(self, announce: Callable[[], None]) -> None:
+        """Serve until the process is interrupted or terminated; `announce` tells that it does."""
         ended = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: ended.set())
+
+        def end(number: int, frame: object) -> None:
+            ended.set()
+            signal.signal(number, signal.SIG_DFL)  # a second one does not wait
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, end)
         self.start()
         try:
+            announce()
             ended.wait()
-        except KeyboardInterrupt:
-            pass
         finally:
             self.close()
 

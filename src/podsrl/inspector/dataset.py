@@ -466,6 +466,7 @@ class Dataset:
             "longest": run.source.longest,
         }
 
+        functions = {name for file in run.files_of([step]) for name in file.parts}
         found: dict[int, dict[str, Any]] = {}
         hashes: dict[int, set[int]] = {}
         for row in rows:
@@ -473,7 +474,8 @@ class Dataset:
             hashes.setdefault(number, set()).add(row.pop("prompt"))
             text = text_of.get((number, row["rollout"]), {})
             row |= {name: text.get(name) for name in ("completion", "length", "turns")}
-            row["rewards"] = dict(zip(run.functions, row.pop("parts") or (), strict=False))
+            parts = zip(run.functions, row.pop("parts"), strict=False)
+            row["rewards"] = {name: value for name, value in parts if name in functions}
             if number not in found:
                 where = {"run": run.source.name, "step": step, "group": number}
                 asked = {name: text.get(name) for name in ("prompt", "answer")}

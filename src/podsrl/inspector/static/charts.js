@@ -27,10 +27,9 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
   if (!there.length) return null;
   const room = element("div", "plot");
   const legend = element("p", "legend");
-  const names = new Map(there.map((line) => [line.label, line]));
-  for (const [label, line] of names) {
-    const swatch = element("i", line.dashed ? "dashed" : "");
-    swatch.style.borderColor = line.colour;
+  for (const [label, colour, dashed] of legendOf(there)) {
+    const swatch = element("i", dashed ? "dashed" : "");
+    swatch.style.borderColor = colour;
     legend.append(element("span", "", swatch, ` ${label}`));
   }
   const figure = element(
@@ -88,6 +87,20 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
     });
   }
   return figure;
+}
+
+/** What a legend says: of several runs, whose colours stand above all charts, the kinds of lines. */
+function legendOf(lines) {
+  const kinds = new Map();
+  for (const line of lines) {
+    const kind = line.kind ?? line.label;
+    const colours = kinds.get(kind)?.colours ?? new Set();
+    kinds.set(kind, { dashed: line.dashed, colours: colours.add(line.colour) });
+  }
+  if (kinds.size === 1 && [...kinds.values()][0].colours.size > 1) return [];
+  return [...kinds].map(([kind, { dashed, colours }]) => [
+    kind, colours.size > 1 ? styleOf("--soft") : [...colours][0], dashed,
+  ]);
 }
 
 /** What the curves say where the pointer is. */

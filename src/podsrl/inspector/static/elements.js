@@ -110,7 +110,11 @@ function folded(content, more) {
   const unfold = button("show all", async () => {
     box.classList.add("open");
     unfold.remove();
-    if (more) await more();
+    try {
+      if (more) await more();
+    } catch (error) {
+      box.after(element("p", "note", error.message));
+    }
   }, "unfold");
   const watch = new ResizeObserver(() => {
     if (content.scrollHeight > box.clientHeight + 8 || more) box.after(unfold);

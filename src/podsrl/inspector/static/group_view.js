@@ -120,7 +120,8 @@ function identical(rollouts, sides) {
   const items = new Map();
   rollouts.forEach((rollout, place) => {
     const key = JSON.stringify([
-      sides[place], rollout.completion, rollout.turns, rollout.reward, rollout.length, rollout.rewards,
+      sides[place], rollout.completion, rollout.length, rollout.turns, rollout.tokens, rollout.reward,
+      rollout.rewards,
     ]);
     if (!items.has(key)) items.set(key, { places: [] });
     items.get(key).places.push(place);

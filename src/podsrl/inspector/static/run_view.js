@@ -41,7 +41,7 @@ async function runView(state) {
     all
       .map((curves) => lineOf(curves, placeOf.get(curves.run), group, column, how))
       .filter(Boolean)
-      .map((line) => ({ ...line, label: several ? `${line.label}, ${label}` : label }));
+      .map((line) => ({ ...line, label: several ? `${line.label}, ${label}` : label, kind: label }));
   const pair = (whole, kept) => [
     ...lines("steps", whole, "all rollouts"),
     ...lines("steps", kept, "kept", { dashed: true }),

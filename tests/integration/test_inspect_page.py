@@ -348,6 +348,8 @@ def test_every_view_fits_phones_and_desks_light_and_dark(browser, tmp_path, widt
         browser.run("new Promise((r) => setTimeout(r, 100))")
         browser.screenshot(shots / f"{name}-{width}-{theme}.png")
         assert browser.run("document.documentElement.scrollWidth") <= width, name
+        for nothing in ("null", "undefined", "NaN"):
+            assert nothing not in browser.run("document.querySelector('main').innerText"), name
         small = (
             "[...document.querySelectorAll('main *')].filter((e) => e.children.length === 0 &&"
             " e.textContent.trim() && !e.closest('.u-wrap, option'))"

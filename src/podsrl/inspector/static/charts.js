@@ -1,10 +1,20 @@
 "use strict";
 // Curves, drawn by uPlot on a canvas in the colours of the style sheet.
 
-const PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9"];
+const PALETTES = {
+  light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9"],
+  dark: ["#6bb7e6", "#f09058", "#4fc59b", "#e0a3c4", "#d9b24c", "#a7d5f2"],
+};
+const WHOLE = [0, 1, 2, 3, 4, 5, 6].flatMap((zeros) => [1, 2, 5].map((first) => first * 10 ** zeros));
 const drawnCharts = new Set();
 
-const colourOf = (place) => PALETTE[place % PALETTE.length];
+/** The colour of a run, by its place in the list of runs. */
+function colourOf(place) {
+  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const palette = PALETTES[isDark ? "dark" : "light"];
+  return palette[place % palette.length];
+}
+
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Forget the charts of a view that is left. */
@@ -51,7 +61,7 @@ function chart({ title, lines, unit = "", xLabel, stacked = false, pick, zero = 
     cursor: { drag: { x: true, y: false }, points: { size: 6 } },
     scales: { x: { time: false }, y: zero ? { range: (_, low, high) => [Math.min(0, low), high || 1] } : {} },
     axes: [
-      { ...axis(), label: xLabel, labelSize: 18, labelFont: "12px system-ui, sans-serif", size: 28 },
+      { ...axis(), incrs: WHOLE, label: xLabel, labelSize: 18, labelFont: "12px system-ui, sans-serif", size: 28 },
       { ...axis(), size: 48, values: (_, values) => values.map((value) => number(value, 3)) },
     ],
     series: [

@@ -25,7 +25,7 @@ async function groupView(state, run, step, number_) {
       link(stepAddress(data.run, data.step), "", "all prompts of the step"),
     ),
   );
-  view.append(askedOf(data), elsewhereOf(data));
+  view.append(...[askedOf(data), elsewhereOf(data)].filter(Boolean));
   view.append(
     element(
       "p", "summary",
@@ -148,7 +148,7 @@ function rolloutCard(data, item, sides, texts, compare) {
   const other = compare(place);
   const card = element("article", `${sides[place]} ${keptOf.length ? "kept" : "dropped"}`.trim());
   card.id = `rollout-${rollout.rollout}`;
-  card.append(factsOf(data, item, keptOf), partsOf(rollout));
+  card.append(...[factsOf(data, item, keptOf), partsOf(rollout)].filter(Boolean));
 
   const turns = rollout.turns && readTurns(rollout.turns);
   if (turns) {

@@ -53,8 +53,8 @@ def test_curves_of_all_and_of_the_kept_go_where_trl_was_asked_to_log(
     tables = [values["completions"] for values in logged if "completions" in values]
     assert len(tables) == 3  # TRL logs the last one again, with its totals
     for table in tables:  # TRL's, of kept and dropped rollouts
-        rows = (table._dataframe if name == "trackio" else table.get_dataframe())["kept"]
-        assert rows.tolist() == [True] * 8 + [False] * 8
+        rows = pd.DataFrame(table.data) if name == "trackio" else table.get_dataframe()
+        assert rows["kept"].tolist() == [True] * 8 + [False] * 8
 
 
 def test_trls_table_of_completions_has_the_dropped_rollouts_too(make_trainer):

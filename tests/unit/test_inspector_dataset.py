@@ -11,7 +11,7 @@ from podsrl.inspector.dataset import Dataset
 from podsrl.inspector.search import PAGE, Query, search, write_results
 from podsrl.inspector.sources import find_sources
 from podsrl.rollout_log.run_folder import Part
-from support.inspected import dataset_of, write_run
+from support.inspected import answer, app_of, dataset_of, write_run
 from support.synthetic_rollouts import rollouts
 
 
@@ -114,6 +114,15 @@ def test_a_damaged_file_is_named_and_left_out_until_it_is_whole(tmp_path):
         run.write_rollouts(2, rollouts())
         dataset.refresh()
         assert dataset.state()["runs"][0]["logged_steps"] == 2
+
+
+def test_a_step_that_is_taken_away_while_it_is_read_is_told(tmp_path):
+    run = write_run(tmp_path / "run", steps=(1, 2))
+    with app_of(run.path) as server:
+        run.delete_parts(1, process=0, world=1)
+        status, _, body = answer(server, "/api/group?step=1&group=0")
+        assert status == 404
+        assert b"changed while they were read" in body or b"no prompt 0 in step 1" in body
 
 
 def test_a_resumed_run_has_its_metrics_once(tmp_path):

@@ -155,8 +155,8 @@ def test_slimes_files_are_read_without_running_what_they_hold(tmp_path):
             **more,
         }
 
-    folder = tmp_path / "debug"
-    folder.mkdir()
+    folder = tmp_path / "details" / "rollout_data"  # as of --dump-details
+    folder.mkdir(parents=True)
     samples = [sample(place) for place in range(8)]
     torch.save({"rollout_id": 0, "samples": samples}, folder / "rollout_0.pt")
     noted = [sample(p, metadata={"pods_advantage": 0.5 - p}) for p in range(2)]
@@ -169,7 +169,8 @@ def test_slimes_files_are_read_without_running_what_they_hold(tmp_path):
 
     torch.save({"rollout_id": 2, "samples": [Runs()]}, folder / "rollout_2.pt")
     age(*folder.iterdir())
-    with dataset_of(folder) as dataset:
+    assert [source.path for source in find_sources([folder], Keep())] == [folder]
+    with dataset_of(tmp_path / "details") as dataset:
         group = group_of(dataset, step=1)
         assert sum(column(group, "kept")) == 2
         assert column(group, "tokens") == [3] * 8

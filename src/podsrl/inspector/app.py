@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import uvicorn
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -196,6 +197,10 @@ def _with_errors(respond: Callable[[Request], Response]) -> Callable[[Request], 
             return respond(request)
         except InvalidInputError as error:
             return JSONResponse({"error": str(error)}, status_code=404)
+        except (duckdb.IOException, FileNotFoundError):
+            # A run that starts anew, or thins out its log, takes files away.
+            message = "the files of this step changed while they were read; load it again"
+            return JSONResponse({"error": message}, status_code=404)
 
     return respond_or_tell
 

@@ -11,6 +11,7 @@ import math
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -160,19 +161,29 @@ class Dataset:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _watch(self) -> None:
+        find_again = 0.0
         while not self._stopping.is_set():
+            began = time.monotonic()
             try:
-                self.refresh()
+                if began >= find_again:
+                    with suppress(InvalidInputError):  # a folder was moved away
+                        self._add_runs(self._find())
+                    # A large tree of folders is not to be searched all the time.
+                    now = time.monotonic()
+                    find_again = now + 20 * (now - began)
+                self._read_changes()
             except Exception:
                 # Whatever a folder does while it is written to, the next look may find it whole.
                 logger.exception("the runs could not be read; trying again")
             self._stopping.wait(_LOOK_AGAIN)
 
     def refresh(self) -> None:
-        """Bring the index up to date with the files as they are now."""
+        """Bring the index up to date with the folders and files as they are now."""
+        self._add_runs(self._find())
+        self._read_changes()
+
+    def _read_changes(self) -> None:
         with self._writing:
-            with suppress(InvalidInputError):  # a folder was moved away
-                self._add_runs(self._find())
             for run in self.runs:
                 self._refresh_metrics(run)
             waiting = [self._changes(run) for run in self.runs]

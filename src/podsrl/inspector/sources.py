@@ -22,6 +22,8 @@ logger = logging.getLogger("podsrl.inspector")
 
 #: A run that wrote nothing for so many seconds is called stopped.
 _QUIET_SECONDS = 900
+#: More than the resolution of a file system's times.
+_CLOCK_SECONDS = 2
 
 
 class RolloutFile(NamedTuple):
@@ -108,7 +110,9 @@ class TrainedRun(Source):
             known = self._of_folder.get(folder.name)
             if known is None or known[0] != changed:
                 known = (changed, _whole_step(Path(folder.path)))
-            listed[folder.name] = known
+            # Of one that changed just now another file may come within the clock's resolution.
+            if time.time() - changed / 1e9 > _CLOCK_SECONDS:
+                listed[folder.name] = known
             found += known[1]
         self._of_folder = listed
         return found

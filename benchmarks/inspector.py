@@ -145,9 +145,10 @@ def measure(folder: Path) -> Iterator[tuple[str, float, str]]:
         first = 0.0
         _, seconds = client.ask("state")
         first += seconds
-        for name, words in (("curves", {"run": folder.name}), ("featured", {})):
-            _, seconds = client.ask(name, **words)
-            first += seconds
+        _, seconds = client.ask("curves", run=folder.name)
+        first += seconds
+        _, seconds = client.ask("featured")
+        first += seconds
         yield "first page: its three answers, the index still empty", first, "s"
 
         began = time.perf_counter()
@@ -159,19 +160,16 @@ def measure(folder: Path) -> Iterator[tuple[str, float, str]]:
             time.sleep(0.2)
         yield "index of all steps, in the background", time.perf_counter() - began, "s"
 
-        again = 0.0
-        for name, words in (("state", {}), ("curves", {"run": folder.name}), ("featured", {})):
-            _, seconds = client.ask(name, **words)
-            again += seconds
-        yield "first page of a second reader", again, "s"
+        _, again = client.ask("curves", run=folder.name)
+        yield "all curves, once the index is whole", again, "s"
 
         step = str(run["last_step"] // 2)
         _, seconds = client.ask("step", run=folder.name, step=step)
         yield "a step", seconds, "s"
         _, seconds = client.ask("group", run=folder.name, step=step, group="3")
         yield "a prompt with its rollouts", seconds, "s"
-        for what, words in FILTERS.items():
-            found, seconds = client.ask("search", **words)
+        for what, filters in FILTERS.items():
+            found, seconds = client.ask("search", **filters)
             read = f", {found['read']['left']:,} steps left" if found["read"] else ""
             total = "" if found["total"] is None else f", {found['total']:,} found"
             yield f"filter: {what}{total}{read}", seconds, "s"
@@ -184,13 +182,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gigabytes", type=float, default=1.0)
     parser.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
+    parser.add_argument("--run", type=Path, help="measure this run, which is there, in its place")
     args = parser.parse_args()
+    if args.run:
+        print_measures(args.run)
+        return
     with tempfile.TemporaryDirectory(dir=args.folder) as parent:
         folder = Path(parent, "run")
         steps = write_run(folder, args.gigabytes)
         print(f"{args.gigabytes:g} GB, {steps:,} steps, {steps * PROMPTS * N:,} rollouts")
-        for what, value, unit in measure(folder):
-            print(f"{value:9.2f} {unit:3} {what}", flush=True)
+        print_measures(folder)
+
+
+def print_measures(run: Path) -> None:
+    """A line for each thing that is measured."""
+    for what, value, unit in measure(run):
+        print(f"{value:9.2f} {unit:3} {what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -233,10 +233,8 @@ class Dataset:
 
     def _index(self, run: Run, listed: Sequence[RolloutFile]) -> None:
         cursor = self._database.cursor()
-        files = []
-        for file in listed:
-            if (prepared := self._prepared(run, file)) is not None:
-                files.append(prepared)
+        prepared = [self._prepared(run, one) for one in listed]
+        files = [file for file in prepared if file is not None]
         try:
             self._insert(cursor, run, files)
         except (duckdb.Error, OSError):

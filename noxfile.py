@@ -31,7 +31,7 @@ def here(session: nox.Session, *words: str) -> None:
 @nox.session
 def verl(session: nox.Session) -> None:
     """The tests of verl, which needs other versions than TRL: 3 to 5 minutes."""
-    session.install("-c", "constraints-verl.txt", "-e", ".[verl]", "pytest")
+    session.install("-c", "constraints-verl.txt", "-e", ".[verl,inspect]", "pytest")
     session.run("python", "-m", "pytest", "tests/host_verl", *session.posargs)
 
 

@@ -155,18 +155,32 @@ def test_the_run_has_its_curves_and_begins_with_a_prompt_that_teaches(browser):
     browser.choose("over", "step")
 
 
-def test_a_click_on_a_curve_opens_the_step(browser):
+def test_a_drag_over_a_curve_zooms_and_a_click_opens_the_step(browser):
     x, y, width = browser.run(
         "(() => { const r = document.querySelector('.u-over').getBoundingClientRect();"
         " return [r.left, r.top, r.width]; })()"
     )
-    at = {"x": x + 2, "y": y + 20, "button": "left", "clickCount": 1}
-    browser.send("Input.dispatchMouseEvent", type="mouseMoved", x=x + 2, y=y + 20)
-    for kind in ("mousePressed", "mouseReleased"):
-        browser.send("Input.dispatchMouseEvent", type=kind, **at)
+
+    def mouse(kind, right):
+        button = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
+        at = {"x": x + right, "y": y + 20}
+        browser.send("Input.dispatchMouseEvent", type=kind, **at, **button)
+
+    assert not browser.run("isZoomed()")
+    mouse("mouseMoved", width / 2)
+    mouse("mousePressed", width / 2)
+    browser.send(
+        "Input.dispatchMouseEvent", type="mouseMoved", x=x + width - 5, y=y + 20, buttons=1
+    )
+    mouse("mouseReleased", width - 5)
+    browser.wait_for("isZoomed()")
+    assert browser.run("location.hash") in ("", "#/")
+
+    show(browser, "")
+    for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+        mouse(kind, 2)
     browser.wait_for("location.hash.startsWith('#/step/')")
     assert hash_of(browser) == f"#/step/{RUN}/1"
-    assert width > 200
 
 
 def test_the_step_has_its_prompts_by_pass_rate_with_what_was_kept(browser):

@@ -113,7 +113,8 @@ def test_a_damaged_file_is_named_and_left_out_until_it_is_whole(tmp_path):
         path.unlink()
         run.write_rollouts(2, rollouts())
         dataset.refresh()
-        assert dataset.state()["runs"][0]["logged_steps"] == 2
+        [state] = dataset.state()["runs"]
+        assert (state["logged_steps"], state["damaged"]) == (2, [])
 
 
 def test_a_step_that_is_taken_away_while_it_is_read_is_told(tmp_path):

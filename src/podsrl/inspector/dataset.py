@@ -218,6 +218,7 @@ class Dataset:
         gone = [indexed for path, indexed in run.files.items() if there.get(path) != indexed.listed]
         if gone:
             self._forget(run, gone)
+        run.damaged = {file: why for file, why in run.damaged.items() if file in listed}
         read = {indexed.listed for indexed in run.files.values()} | set(run.damaged)
         return coarse_to_fine([file for file in listed if file not in read])
 

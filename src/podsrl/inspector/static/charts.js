@@ -26,6 +26,14 @@ function forgetCharts() {
   drawnCharts.clear();
 }
 
+/** Whether a reader looks at a part of a curve, which a new step should not take away. */
+function isZoomed() {
+  return [...drawnCharts].some(({ plot }) => {
+    const [x] = plot.data;
+    return plot.scales.x.min > x[0] || plot.scales.x.max < x[x.length - 1];
+  });
+}
+
 /**
  * A figure with curves.
  *

@@ -102,7 +102,7 @@ async function follow() {
       if (state.version === before) continue;
       showBar();
       const at = place();
-      if (at.name === "run") await show(true);
+      if (at.name === "run" && !isZoomed()) await show(true);
       else if (around.step && around.later === null) await showLater();
     } catch {
       document.body.classList.add("lost"); // the server was stopped, or restarts

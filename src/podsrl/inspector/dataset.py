@@ -129,7 +129,6 @@ class Dataset:
                 "memory_limit": _MEMORY,
                 "threads": 2,
                 "temp_directory": str(self._folder),
-                "preserve_insertion_order": False,
                 # It is never to ask anything over the network.
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,

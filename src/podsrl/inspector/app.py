@@ -95,6 +95,7 @@ def make_app(
     def opening_page(request: Request) -> Response:
         if not _has_token(request, token):
             return _refused()
+        dataset.has_reader()
         return HTMLResponse((STATIC / "index.html").read_text(encoding="utf-8"))
 
     def state(request: Request) -> dict[str, Any]:
@@ -146,7 +147,8 @@ def make_app(
     }
     routes: list[Any] = [Route("/", _with_errors(opening_page))]
     for name, answer in answers.items():
-        routes.append(Route(f"/api/{name}", _with_errors(_for_token(answer, token))))
+        respond = _with_errors(_for_token(answer, token, dataset.has_reader))
+        routes.append(Route(f"/api/{name}", respond))
     routes.append(Mount("/static", StaticFiles(directory=STATIC)))
 
     app = Starlette(routes=routes)
@@ -177,12 +179,15 @@ class _Headers:
         await self.app(scope, receive, send_with_headers)
 
 
-def _for_token(answer: Callable[[Request], Any], token: str) -> Callable[[Request], Response]:
-    """An answer as JSON, for requests with the token only."""
+def _for_token(
+    answer: Callable[[Request], Any], token: str, note: Callable[[], None]
+) -> Callable[[Request], Response]:
+    """An answer as JSON, for requests with the token only, each of which is noted."""
 
     def respond(request: Request) -> Response:
         if not _has_token(request, token):
             return _refused()
+        note()
         value = answer(request)
         return value if isinstance(value, Response) else JSONResponse(value)
 

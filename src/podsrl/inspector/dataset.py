@@ -32,6 +32,9 @@ logger = logging.getLogger("podsrl.inspector")
 
 _MEMORY = "100MB"  # of DuckDB; the rest of the process has about as much
 _FILES_AT_ONCE = 32
+_FILES_AT_FIRST = 4  # until the first page can be shown
+_BURST = 0.3  # seconds between the requests of one page, at most
+_PATIENCE = 2.0  # seconds that the index waits for readers
 _CHARACTERS = 20_000  # of a completion that a page gets; the rest when it is asked for
 _ELSEWHERE = 200  # other places of the same prompt that a page gets
 _LOOK_AGAIN = 2.0  # seconds between two looks for new steps
@@ -140,6 +143,7 @@ class Dataset:
         self._add_runs(sources)
         self.version = 0  # changes whenever there is something new to see
         self._files = 0
+        self._last_asked = time.monotonic()  # a page is opened as soon as the address is told
         self._writing = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -186,11 +190,24 @@ class Dataset:
             for run in self.runs:
                 self._refresh_metrics(run)
             waiting = [self._changes(run) for run in self.runs]
+            at_once = _FILES_AT_FIRST
             while any(waiting) and not self._stopping.is_set():
                 for run, files in zip(self.runs, waiting, strict=True):
-                    batch, files[:] = files[:_FILES_AT_ONCE], files[_FILES_AT_ONCE:]
+                    batch, files[:] = files[:at_once], files[at_once:]
                     if batch:
                         self._index(run, batch)
+                self._let_readers_go_first()
+                at_once = _FILES_AT_ONCE
+
+    def has_reader(self) -> None:
+        """Note that a page is being loaded, which the filling of the index shall not slow down."""
+        self._last_asked = time.monotonic()
+
+    def _let_readers_go_first(self) -> None:
+        """Wait for the end of a burst of requests, as a page makes it; not for ever."""
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < min(end, self._last_asked + _BURST):
+            self._stopping.wait(_BURST / 4)
 
     def _add_runs(self, sources: Sequence[Source]) -> None:
         known = {run.source.path for run in self.runs}

@@ -147,8 +147,9 @@ def make_app(
     }
     routes: list[Any] = [Route("/", _with_errors(opening_page))]
     for name, answer in answers.items():
-        respond = _with_errors(_for_token(answer, token, dataset.has_reader))
-        routes.append(Route(f"/api/{name}", respond))
+        # An open page asks for the state all the time, and nobody waits for it.
+        note = None if name == "state" else dataset.has_reader
+        routes.append(Route(f"/api/{name}", _with_errors(_for_token(answer, token, note))))
     routes.append(Mount("/static", StaticFiles(directory=STATIC)))
 
     app = Starlette(routes=routes)
@@ -180,14 +181,15 @@ class _Headers:
 
 
 def _for_token(
-    answer: Callable[[Request], Any], token: str, note: Callable[[], None]
+    answer: Callable[[Request], Any], token: str, note: Callable[[], None] | None
 ) -> Callable[[Request], Response]:
-    """An answer as JSON, for requests with the token only, each of which is noted."""
+    """An answer as JSON, for requests with the token only; `note` is told of each."""
 
     def respond(request: Request) -> Response:
         if not _has_token(request, token):
             return _refused()
-        note()
+        if note is not None:
+            note()
         value = answer(request)
         return value if isinstance(value, Response) else JSONResponse(value)
 

@@ -110,8 +110,6 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def evidence(session: nox.Session) -> None:
-    """The variances and the paper's experiments, measured on small models: about an hour."""
+    """The paper's experiments, measured on small models: about an hour."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    here(session, "-m", "benchmarks.evidence.variances")
-    here(session, "-m", "benchmarks.evidence.foreseen")
     here(session, "-m", "benchmarks.paper")

@@ -4,26 +4,29 @@ python -m benchmarks.speed.hosts slime
 python -m benchmarks.speed.hosts verl      # in an environment with verl, as of `nox -s bench_verl`
 
 verl's part goes through a real TransferQueue on a local Ray, with verl's trainer around it; there
-are no workers. slime can't be installed here: its part is podsrl's function on stand-ins of its
-`Sample`. What is printed is JSON, a line for each size.
+are no workers. slime can't be installed without GPUs: its part is podsrl's functions on stand-ins
+of its `Sample`. What is printed is JSON, a line for each size.
 """
 
 import argparse
-import importlib
 import json
 import os
 import statistics
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import wraps
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.speed.resources import peak_memory, reset_memory, timed
+from podsrl.rollout_log.environment import describe_environment
+from podsrl.rollout_log.files import write_json
 
 N, M = 16, 4
 ROWS = (2048, 4096, 8192, 16384, 32768)
@@ -112,71 +115,61 @@ def rewards(rows: int) -> np.ndarray:
 # ---- verl
 
 
-class Verl:
-    """verl's synchronous trainer with podsrl's plugin, without workers, and its TransferQueue.
+@contextmanager
+def verls_queue(most_rows: int) -> Iterator[None]:
+    """verl's TransferQueue with room for as many rows, on a local Ray."""
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    import ray
+    import transfer_queue as tq
+    from omegaconf import OmegaConf
 
-    Args:
-        most_rows: As many rows as the queue will hold at most.
-    """
-
-    def __init__(self, most_rows: int) -> None:
-        os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token to the home
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        import ray
-        import transfer_queue as tq
-        from omegaconf import OmegaConf
-
-        # Registers our trainer modes: the plugin waits for this module.
-        importlib.import_module("verl.trainer.ppo.v1")
-
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-        storage = {"num_data_storage_units": 1, "total_storage_size": 2 * most_rows}
-        tq.init(OmegaConf.create({"backend": {"SimpleStorage": storage}}))
-
-    def close(self) -> None:
-        """End the queue and Ray."""
-        import ray
-        import transfer_queue as tq
-
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    storage = {"num_data_storage_units": 1, "total_storage_size": 2 * most_rows}
+    tq.init(OmegaConf.create({"backend": {"SimpleStorage": storage}}))
+    try:
+        yield
+    finally:
         tq.close()
         ray.shutdown()
 
-    def step(self, rows: int) -> tuple[dict[str, float], int]:
-        """The seconds of a step by phase, and the memory of the driver."""
-        import transfer_queue as tq
 
-        from podsrl.verl.groups import advantages_of_rows
-        from podsrl.verl.metrics import all_rollout_metrics
+def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
+    """The seconds of a step by phase, and the memory of the driver; it needs `verls_queue`.
 
-        trainer = _trainer(rows)
-        seconds: dict[str, float] = {}
-        for phase, name in (
-            ("select", "_pods_select"),
-            ("drop", "_pods_drop_rows"),
-            ("metrics", "_pods_metrics"),
-        ):
-            setattr(trainer, name, _counted(getattr(trainer, name), seconds, phase))
+    The trainer is verl's synchronous one with podsrl's plugin, without workers.
+    """
+    import transfer_queue as tq
 
-        batch = _put(rows)
-        before = reset_memory()
-        with timed(seconds, "all of balancing"):
-            balanced = trainer._balance_batch(batch, {})
+    trainer = _trainer(rows)
+    seconds: dict[str, float] = {}
+    for phase, name in (
+        ("select", "_pods_select"),
+        ("drop", "_pods_drop_rows"),
+        ("metrics", "_pods_metrics"),
+    ):
+        setattr(trainer, name, _counted(getattr(trainer, name), seconds, phase))
+    batch = _put(rows)
 
-        with timed(seconds, "advantages"):
-            groups = trainer._pods_step[-1].groups
-            advantages = advantages_of_rows(groups, "group", scale=True)
-            trainer._pods_overwrite(advantages, balanced.partition_id)
+    from podsrl.verl.groups import advantages_of_rows
+    from podsrl.verl.metrics import all_rollout_metrics
 
-        with timed(seconds, "metrics"):
-            every = [row for group in groups for rollout in group for row in rollout.rows]
-            all_rollout_metrics(every, {}, kl_in_reward=False)
-        memory = peak_memory() - before
+    before = reset_memory()
+    balanced = trainer._balance_batch(batch, {})
 
-        ours = seconds["select"] + seconds["drop"]
-        seconds["verl's balancing"] = seconds.pop("all of balancing") - ours
-        assert len(advantages) == rows // N * M
-        tq.kv_clear(keys=list(advantages), partition_id=balanced.partition_id)
-        return seconds, memory
+    with timed(seconds, "advantages"):
+        groups = trainer._pods_step[-1].groups
+        advantages = advantages_of_rows(groups, "group", scale=True)
+        trainer._pods_overwrite(advantages, balanced.partition_id)
+
+    with timed(seconds, "metrics"):
+        every = [row for group in groups for rollout in group for row in rollout.rows]
+        all_rollout_metrics(every, {}, kl_in_reward=False)
+    memory = peak_memory() - before
+
+    assert len(advantages) == rows // N * M
+    tq.kv_clear(keys=list(advantages), partition_id=balanced.partition_id)
+    return seconds, memory
 
 
 def _counted(
@@ -193,7 +186,7 @@ def _counted(
 def _trainer(rows: int) -> Any:
     """The trainer as verl makes it, with one rank and no worker."""
     import hydra
-    from verl.trainer.ppo.v1 import get_trainer_cls
+    from verl.trainer.ppo.v1 import get_trainer_cls  # which registers ours, too
 
     prompts = rows // N
     overrides = [
@@ -284,12 +277,22 @@ def of_slime(sizes: Sequence[int] = ROWS) -> list[Measured]:
 
 def of_verl(sizes: Sequence[int] = ROWS) -> list[Measured]:
     """verl's part by rows."""
-    verl = Verl(max(sizes))
-    try:
-        verl.step(min(512, *sizes))
-        return [measure(verl.step, "verl", rows) for rows in sizes]
-    finally:
-        verl.close()
+    with verls_queue(max(sizes)):
+        step_of_verl(min(512, *sizes))
+        return [measure(step_of_verl, "verl", rows) for rows in sizes]
+
+
+def described(measured: Sequence[Measured]) -> dict[str, Any]:
+    """What was measured of a host with its conditions, as the raw file has it."""
+    return {
+        "environment": describe_environment(),
+        "load": os.getloadavg(),
+        "n": N,
+        "m": M,
+        "tokens": TOKENS,
+        "repeats": REPEATS,
+        "measured": [asdict(of) for of in measured],
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -297,9 +300,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.hosts")
     parser.add_argument("host", choices=("slime", "verl"))
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
+    parser.add_argument("--into", type=Path, metavar="FILE", help="put it into this raw file")
     args = parser.parse_args(argv)
-    for measured in (of_verl if args.host == "verl" else of_slime)(args.rows):
-        print(json.dumps(asdict(measured)))
+
+    measured = (of_verl if args.host == "verl" else of_slime)(args.rows)
+    for of in measured:
+        print(json.dumps(asdict(of)))
+    if args.into:
+        raw = json.loads(args.into.read_text(encoding="utf-8"))
+        write_json(args.into, raw | {args.host: described(measured)})
     return 0
 
 

@@ -330,7 +330,7 @@ def _draw_rules(axes: Axes, raw: Raw) -> None:
     for number, rule in enumerate(("max_variance", "max_contrast")):
         rollouts, seconds = _of_rule(raw, rule)
         axes.scatter(rollouts, seconds, s=14, color=look(number).color)
-        mean = {n: [] for n in rollouts}  # type: dict[float, list[float]]
+        mean: dict[float, list[float]] = {size: [] for size in rollouts}
         for size, second in zip(rollouts, seconds, strict=True):
             mean[size].append(second)
         label = f"{rule}, slope {slope_of_rule(raw, rule):.2f}"
@@ -340,9 +340,9 @@ def _draw_rules(axes: Axes, raw: Raw) -> None:
 
 def _draw_hosts(axes: Axes, raw: Raw) -> None:
     number = 0
-    for host in ("verl", "slime"):
-        of_host = raw.get(host)
-        for phase in of_host["measured"][0]["seconds"] if of_host else ():
+    for host in [name for name in ("verl", "slime") if name in raw]:
+        of_host = raw[host]
+        for phase in of_host["measured"][0]["seconds"]:
             rows = [of["rows"] for of in of_host["measured"]]
             seconds = [of["seconds"][phase] for of in of_host["measured"]]
             label = f"{host}: {phase}, {slope_of_host(of_host, phase):.2f}"
@@ -353,7 +353,7 @@ def _draw_hosts(axes: Axes, raw: Raw) -> None:
 
 def _line(axes: Axes, number: int, xs: Sequence[float], ys: Sequence[float], label: str) -> None:
     drawn = look(number)
-    axes.plot(xs, ys, color=drawn.color, ls=drawn.dashes, marker=drawn.marker, label=label)  # type: ignore[arg-type]
+    axes.plot(xs, ys, color=drawn.color, ls=drawn.dashes, marker=drawn.marker, label=label)
 
 
 def _finish(axes: Axes, title: str, x: str, y: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from benchmarks.markdown import table
 from benchmarks.speed.exchange import PHASES
@@ -169,7 +170,8 @@ def _phases(raw: Raw) -> str:
 
 def _many(raw: Raw) -> str:
     rows = []
-    for of in sorted(raw["simulated"], key=lambda of: (of["rollouts"] // of["world"], of["world"])):
+    most = max(_sizes(raw))
+    for of in sorted(raw["simulated"], key=lambda of: (of["rollouts"] != most, of["world"])):
         rows.append(
             [
                 f"{of['world']:,}",
@@ -236,7 +238,8 @@ def _hosts(raw: Raw) -> str:
         ),
         (
             "slime",
-            "slime's two functions on stand-ins of its samples; slime itself was not installed.",
+            "podsrl's two functions for slime on stand-ins of its samples, in processor time; slime"
+            " itself was not installed.",
         ),
     ):
         if host not in raw:
@@ -358,6 +361,7 @@ def _line(axes: Axes, number: int, xs: Sequence[float], ys: Sequence[float], lab
 
 def _finish(axes: Axes, title: str, x: str, y: str) -> None:
     axes.set(title=title, xlabel=x, ylabel=y, xscale="log", yscale="log")
+    axes.xaxis.set_minor_formatter(NullFormatter())  # they would stand on each other
     axes.legend(fontsize=8)
 
 

@@ -13,6 +13,7 @@ import json
 import os
 import statistics
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -75,7 +76,7 @@ class Sample:
 
 
 def step_of_slime(rows: int) -> tuple[dict[str, float], int]:
-    """The seconds of both functions, and the memory of the process."""
+    """The processor seconds of both functions, and the memory of the process."""
     from podsrl.slime import post_process_rewards, select_rollouts
 
     args = Namespace(
@@ -96,10 +97,10 @@ def step_of_slime(rows: int) -> tuple[dict[str, float], int]:
 
     seconds: dict[str, float] = {}
     before = reset_memory()
-    with timed(seconds, "select"):
+    with timed(seconds, "select", time.thread_time):
         select_rollouts(args, data)
     kept = [sample for group in data for sample in group]
-    with timed(seconds, "advantages"):
+    with timed(seconds, "advantages", time.thread_time):
         post_process_rewards(args, kept)
     assert len(kept) == rows // N * M
     return seconds, peak_memory() - before

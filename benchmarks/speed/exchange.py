@@ -105,7 +105,16 @@ class _Words:
 
 
 def measure(size: Size) -> list[Measured]:
-    """What each process of this size saw."""
+    """What each process of this size saw.
+
+    Raises:
+        SystemExit: There are fewer GPUs than processes, and NCCL wants one for each.
+    """
+    if size.backend == "nccl" and torch.cuda.device_count() < size.world:
+        raise SystemExit(
+            f"--backend nccl needs a GPU for each of {size.world} processes, and here are"
+            f" {torch.cuda.device_count()}; give --world, or --backend gloo"
+        )
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]

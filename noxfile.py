@@ -110,7 +110,7 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
-def bench_verl(session: nox.Session) -> None:
+def hosts(session: nox.Session) -> None:
     """verl's part of the same page, with a real TransferQueue: 3 minutes after installing."""
     session.install("-c", "constraints-verl.txt", "-e", ".[verl]")
     words = ("-m", "benchmarks.speed.hosts", "verl", "--into", "results/cost.json")

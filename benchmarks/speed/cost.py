@@ -5,7 +5,7 @@ python -m benchmarks.speed.cost --page       # the page and its figure from the 
 python -m benchmarks.speed.cost --quick DIR  # a minute, into another folder: to see that it works
 
 It measures TRL's host with real processes, counts the bytes of more of them, and times the rules
-and slime's part. verl's part is in the raw file, too, and stays: `nox -s bench_verl` measures it.
+and slime's part. verl's part is in the raw file, too, and stays: `nox -s hosts` measures it.
 """
 
 import argparse

@@ -232,7 +232,7 @@ def _hosts(raw: Raw) -> str:
     for host, what in (
         (
             "verl",
-            "verl's driver with a real TransferQueue on a local Ray, `nox -s bench_verl`:"
+            "verl's driver with a real TransferQueue on a local Ray, `nox -s hosts`:"
             " *select* fetches rewards from the queue and selects, *drop* clears dropped rows"
             " there, *advantages* writes those of `baseline=group` to it.",
         ),

@@ -1,11 +1,11 @@
 """What podsrl adds to a step of verl and of slime: `python -m benchmarks.speed.hosts HOST`.
 
 python -m benchmarks.speed.hosts slime
-python -m benchmarks.speed.hosts verl      # in an environment with verl, as of `nox -s bench_verl`
+python -m benchmarks.speed.hosts verl      # in an environment with verl, as of `nox -s hosts`
 
 verl's part goes through a real TransferQueue on a local Ray, with verl's trainer around it; there
 are no workers. slime can't be installed without GPUs: its part is podsrl's functions on stand-ins
-of its `Sample`. What is printed is JSON, a line for each size.
+of its `Sample`. A line with JSON is printed for each size.
 """
 
 import argparse
@@ -56,7 +56,9 @@ def measure(step: Callable[[int], tuple[dict[str, float], int]], host: str, rows
     """The medians of some steps; `step` gives the seconds by phase, and the bytes of memory."""
     steps = [step(rows) for _ in range(REPEATS)]
     seconds = {phase: statistics.median(of[phase] for of, _ in steps) for phase in steps[0][0]}
-    return Measured(host, rows, seconds, max(memory for _, memory in steps))
+    measured = Measured(host, rows, seconds, max(memory for _, memory in steps))
+    print(f"measured    {json.dumps(asdict(measured))}", flush=True)
+    return measured
 
 
 # ---- slime
@@ -297,7 +299,7 @@ def described(measured: Sequence[Measured]) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure a host, and print what was measured."""
+    """Measure a host."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.hosts")
     parser.add_argument("host", choices=("slime", "verl"))
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
@@ -305,8 +307,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     measured = (of_verl if args.host == "verl" else of_slime)(args.rows)
-    for of in measured:
-        print(json.dumps(asdict(of)))
     if args.into:
         raw = json.loads(args.into.read_text(encoding="utf-8"))
         write_json(args.into, raw | {args.host: described(measured)})

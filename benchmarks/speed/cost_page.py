@@ -234,7 +234,8 @@ def _hosts(raw: Raw) -> str:
             "verl",
             "verl's driver with a real TransferQueue on a local Ray, `nox -s hosts`:"
             " *select* fetches rewards from the queue and selects, *drop* clears dropped rows"
-            " there, *advantages* writes those of `baseline=group` to it.",
+            " there, *advantages* writes those of `baseline=group` to it. *processor*: the driver's"
+            " processor time of all that, with verl's own balancing of rows.",
         ),
         (
             "slime",

@@ -140,7 +140,8 @@ def verls_queue(most_rows: int) -> Iterator[None]:
 def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
     """The seconds of a step by phase, and the memory of the driver; it needs `verls_queue`.
 
-    The trainer is verl's synchronous one with podsrl's plugin, without workers.
+    The trainer is verl's synchronous one with podsrl's plugin, without workers. "processor" is the
+    processor time of all of it in the driver, with verl's own balancing of rows.
     """
     import transfer_queue as tq
 
@@ -158,6 +159,7 @@ def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
     from podsrl.verl.metrics import all_rollout_metrics
 
     before = reset_memory()
+    processor = time.process_time()
     balanced = trainer._balance_batch(batch, {})
 
     with timed(seconds, "advantages"):
@@ -168,6 +170,7 @@ def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
     with timed(seconds, "metrics"):
         every = [row for group in groups for rollout in group for row in rollout.rows]
         all_rollout_metrics(every, {}, kl_in_reward=False)
+    seconds["processor"] = time.process_time() - processor
     memory = peak_memory() - before
 
     assert len(advantages) == rows // N * M

@@ -104,7 +104,7 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def bench(session: nox.Session) -> None:
-    """What selecting adds to a step, by rollouts and processes: 4 minutes on two free cores."""
+    """What selecting adds to a step, by rollouts and processes: 2 minutes on two free cores."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     here(session, "-m", "benchmarks.speed.cost", *session.posargs)
 

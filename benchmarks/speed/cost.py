@@ -1,6 +1,6 @@
 """What selecting adds to a step, by rollouts and processes: `python -m benchmarks.speed.cost`.
 
-python -m benchmarks.speed.cost              # about 4 minutes on two free cores
+python -m benchmarks.speed.cost              # a minute or two on two free cores
 python -m benchmarks.speed.cost --page       # the page and its figure from the raw file: seconds
 python -m benchmarks.speed.cost --quick DIR  # a minute, into another folder: to see that it works
 
@@ -25,7 +25,7 @@ from podsrl.rollout_log.environment import describe_environment
 from podsrl.rollout_log.files import write_json
 
 RAW = Path("results/cost.json")
-_SIZE = Size(tokens=512, num_rollouts=32, num_kept=8, generations=3)
+_SIZE = Size(tokens=512, num_rollouts=32, num_kept=8, generations=5)
 
 
 @dataclass(frozen=True)

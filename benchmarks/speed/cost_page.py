@@ -298,7 +298,8 @@ def _draw_phases(axes: Axes, raw: Raw) -> None:
     axes.set_title(f"Phases of {max(_sizes(raw)):,} rollouts")
     axes.set_xlabel("processes")
     axes.set_ylabel("seconds")
-    axes.legend()
+    axes.set_ylim(top=1.2 * max(below))  # room for the legend
+    axes.legend(fontsize=8, ncols=len(WAITED))
 
 
 def _draw_memory(axes: Axes, raw: Raw) -> None:
@@ -353,6 +354,8 @@ def _draw_hosts(axes: Axes, raw: Raw) -> None:
             _line(axes, number, rows, seconds, label)
             number += 1
     _finish(axes, "verl and slime, with slopes", "rollouts", "seconds")
+    axes.set_ylim(bottom=axes.get_ylim()[0] / 100)  # room for the legend
+    axes.legend(fontsize=7, ncols=2, loc="lower center", columnspacing=0.8, handlelength=1.5)
 
 
 def _line(axes: Axes, number: int, xs: Sequence[float], ys: Sequence[float], label: str) -> None:

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from podslab.training.spec import Spec
 
 SUMMARY = "say whether PODS pays on a training script of yours, at equal training time"
+#: What stands after "--" starts the script.
+TAKES_COMMAND = True
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "It may be stopped at any time: started again, it goes on, and finished runs stay as they"
+        "What stands after -- starts the script, such as -- accelerate launch --num_processes 2."
+        " It may be stopped at any time: started again, it goes on, and finished runs stay as they"
         " are."
     )
     parser.add_argument(
@@ -28,11 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a script that trains with TRL's GRPOTrainer or PODSTrainer, unchanged; with arguments"
         " of its own in quotes: 'train.py --size 3'",
-    )
-    parser.add_argument(
-        "launch",
-        nargs="*",
-        help="after --: what starts the script, such as accelerate launch --num_processes 2",
     )
     parser.add_argument("--hours", type=number(float), default=2.0, help="of wall time at most (2)")
     parser.add_argument(
@@ -80,7 +78,7 @@ def _compare_script(args: argparse.Namespace) -> int:
         questions=args.questions,
         answers=args.answers,
         gpus=tuple(args.gpus.split(",")) if args.gpus else (),
-        launch=tuple(args.launch),
+        launch=tuple(args.command),
     )
 
     def say(line: str) -> None:

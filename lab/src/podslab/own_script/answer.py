@@ -174,7 +174,7 @@ class Answer:
             return ["No seed was trained with every method, so there is nothing to compare."]
         lines = [self.table(), "", *self.conclusions()]
         lines += [f"Left out, since it failed: {name}: {why}" for name, why in self.failed.items()]
-        return [*lines, "", *self.to_paste()]
+        return lines if self._nothing_varies() else [*lines, "", *self.to_paste()]
 
     def table(self) -> str:
         """One line for each method; means over seeds, in brackets the least and the most."""

@@ -119,7 +119,9 @@ class ComparedTrainer(LabTrainer):
             self._greedy() if greedy else swapped(self),
         ):
             torch.manual_seed(self.accelerator.process_index)
+            was_training = self.model.training
             self.evaluate(questions)
+            self.model.train(was_training)  # TRL logs a step by the mode that the model is in
 
         # The last batch of several processes is filled up with the first questions.
         rewards_R = torch.cat(self._rewards_of_evaluation)[: len(questions) * answers]
@@ -173,7 +175,9 @@ class _Measured(TrainerCallback):
         point = self.budget.points(spent, self.job.evaluations)
         if point > self.last_point:
             self.last_point = point
+            step_is_logged = control.should_log
             self._measure(state.global_step)
+            control.should_log = step_is_logged  # a measurement is logged, too, and takes it back
             control.should_save = True
         if self.budget.is_spent(spent):
             control.should_training_stop = True

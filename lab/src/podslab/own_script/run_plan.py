@@ -260,7 +260,7 @@ class Comparison:
             if ranked:
                 best[method] = ranked[0]
         if len(best) < 2:
-            why = "; ".join(self.failed.values()) or "no run was measured"
+            why = next(iter(self.failed.values()), "no run was measured")
             raise PodsError(f"fewer than two methods could be trained: {why}")
         return best
 

@@ -1,4 +1,4 @@
-"""`pods recommend`: what was measured comes first, then costs of the user's runs and three lines."""
+"""`pods recommend`: what was measured comes first, then costs of runs, and three lines."""
 
 import pytest
 

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,15 +36,16 @@ def train(settings: Mapping[str, Any], schedule: Mapping[str, Any], folder: Path
     """
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was stopped
     spec = parse({**settings, "output_dir": str(folder)})
-    data = training.load_data(spec)
+    task = Questions(**settings["task_options"])
+    rows = training.with_prompts(task, task.load(spec.run.train_split))
+    data = training.Data(task=task, train=rows, held_out=[])
     trainer = training.build_trainer(spec, data, lambda what: iter)
     trainer.recorder.config = spec.flat()
-    assert isinstance(data.task, Questions)
 
     measuring = Measuring(
         trainer=trainer,
-        task=data.task,
-        rows=data.task.load(spec.run.evaluation_split),
+        task=task,
+        rows=task.load(spec.run.evaluation_split),
         seconds=float(settings["max_training_seconds"]),
         schedule=schedule,
         sampling=spec.evaluation_sampling,
@@ -87,7 +89,8 @@ class Measuring(TrainerCallback):
         self.measured: list[dict[str, Any]] = []
 
         every = float(schedule["greedy_every"])
-        self._greedy_at = [every * (k + 1) for k in range(round(seconds / every))]
+        before_the_end = np.arange(every, seconds, every).tolist()
+        self._greedy_at = [*before_the_end, seconds]
         self._samples_at = [share * seconds for share in schedule["samples_at"]]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -209,8 +212,6 @@ def _total(log: Sequence[Mapping[str, Any]], name: str) -> float:
 
 def probe_seconds() -> float:
     """The processor time of a fixed piece of work: how fast this machine is at the moment."""
-    import time
-
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(256, 256, generator=generator)
     began = time.process_time()

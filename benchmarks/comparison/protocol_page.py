@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+from benchmarks.comparison.model import at_start
 from benchmarks.comparison.protocol import STAGES, Protocol
 from benchmarks.comparison.questions import Questions, guessing
 from benchmarks.markdown import table
@@ -26,14 +27,19 @@ def _sets(protocol: Protocol) -> list[str]:
         for kind in own["kinds"]:
             row = next(row for row in task.load("test") if row["kind"] == kind)
             shown.append(f"{kind}: `{row['question']}` → `{row['answer']}`")
-        at_start = own["at_start"]
+        start = at_start().get(name)
+        measured = ["not measured"] * 3
+        if start is not None:
+            measured = [
+                f"{start['sampled']:.0%}",
+                f"{start['greedy']:.0%}",
+                f"{start['tokens']:.0f}",
+            ]
         rows.append(
             [
                 name,
                 "; ".join(shown),
-                f"{at_start['sampled']:.0%}",
-                f"{at_start['greedy']:.0%}",
-                f"{at_start['tokens']}",
+                *measured,
                 f"{guessed['constant']:.1%}",
                 f"{guessed['informed']:.1%}",
             ]

@@ -137,9 +137,9 @@ def _units_first(number: int) -> list[int]:
 
 
 def _largest(numbers: Numbers, write: Writer) -> str:
-    """The largest; a slip is the second largest, by the first digit of the largest."""
+    """The largest; a slip is the second largest, and a fact the last digit of the largest."""
     second, largest = sorted(numbers)[-2:]
-    is_right = write(str(largest)[0], 0) == 0
+    is_right = write(largest % 10, 0) == 0
     return str(largest if is_right else second)
 
 

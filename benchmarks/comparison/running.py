@@ -17,7 +17,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from benchmarks.comparison import one_run
-from benchmarks.comparison.model import model_of
+from benchmarks.comparison.model import at_start, model_of
 from benchmarks.comparison.outcomes import mean_over_run
 from benchmarks.comparison.protocol import PlannedRun, Protocol
 from benchmarks.comparison.records import Records, Reported
@@ -27,7 +27,7 @@ from podsrl.rollout_log.environment import describe_environment
 
 RUNS = ROOT / "runs" / "comparison"
 #: What decides the outcome of a run and must be in the repository before it begins.
-_SOURCES = ("benchmarks/comparison", "lab/src", "src")
+_SOURCES = ("benchmarks/comparison", "results/comparison/protocol.md", "lab/src", "src")
 
 
 def run(
@@ -45,9 +45,16 @@ def run(
         How many attempts ended as they should.
 
     Raises:
-        InvalidInputError: The code is not committed as it is, or another process is at work.
+        InvalidInputError: The code is not committed as it is, the models were not measured, or
+            another process is at work.
     """
     refuse_uncommitted()
+    unknown = [name for name in sets if name not in at_start()]
+    if unknown:
+        raise InvalidInputError(
+            f"the models have not been measured on {', '.join(unknown)} yet:"
+            " `python -m benchmarks.comparison.model` does it, and the protocol is committed then"
+        )
     torch.set_num_threads(1)
     RUNS.mkdir(parents=True, exist_ok=True)
     try:

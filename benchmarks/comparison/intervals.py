@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -70,15 +71,20 @@ def _by_bootstrap(values_S_Q: Floats) -> tuple[float, float]:
     Seeds and questions are both drawn anew, independently: Owen's pigeonhole bootstrap (2007,
     doi:10.1214/07-AOAS122), which is never too narrow by more than chance, and is rather too wide.
     """
-    draw = np.random.default_rng(0)
     seeds, questions = values_S_Q.shape
-    seeds_B_S = draw.multinomial(seeds, np.full(seeds, 1 / seeds), size=RESAMPLES) / seeds
-    questions_B_Q = (
-        draw.multinomial(questions, np.full(questions, 1 / questions), size=RESAMPLES) / questions
-    )
+    seeds_B_S = _shares_drawn(seeds)
+    questions_B_Q = _shares_drawn(questions)
     means_B = ((seeds_B_S @ values_S_Q) * questions_B_Q).sum(axis=1)
     low, high = np.percentile(means_B, [2.5, 97.5])
     return float(low), float(high)
+
+
+@lru_cache
+def _shares_drawn(count: int) -> Floats:
+    """The share that each of `count` has in each resample, shape (B, count)."""
+    draw = np.random.default_rng(count)
+    drawn: Floats = draw.multinomial(count, np.full(count, 1 / count), size=RESAMPLES) / count
+    return drawn
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

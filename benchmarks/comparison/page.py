@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.comparison import advice
+from benchmarks.comparison.figure import draw
 from benchmarks.comparison.intervals import Difference, not_there_yet, time_to_level
 from benchmarks.comparison.outcomes import Result, curve
 from benchmarks.comparison.protocol import PlannedRun, Protocol
@@ -14,6 +15,7 @@ from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.questions import Questions, guessing
 from benchmarks.comparison.records import Attempt, Records, Reported
 from benchmarks.markdown import table
+from podslab.report.drawing import render
 from podsrl.rollout_log.files import write_whole
 
 _HEAD = """# One comparison of ways to choose rows
@@ -39,6 +41,7 @@ def write_page(records: Records) -> Path:
     parts = [_HEAD, *_state(reported, attempts)]
     if any(attempt.state == "ended" for attempt in attempts):
         parts += _advice(reported)
+        parts += _figure(reported, records.folder / "curves.png")
         for set_name in records.protocol.sets:
             parts += _set(reported, set_name)
         parts += _long(reported)
@@ -98,13 +101,31 @@ def _advice(reported: Reported) -> list[str]:
     return lines
 
 
-def _set(reported: Reported, set_name: str) -> list[str]:
-    protocol = reported.protocol
-    results_of_arms = {}
-    for arm in protocol.arms_of("reported"):
+def _complete_results(reported: Reported, set_name: str) -> dict[str, list[Result]]:
+    """The reported runs of the arms of a set that have all their seeds."""
+    found = {}
+    for arm in reported.protocol.arms_of("reported"):
         results = advice.results_of(reported, "reported", set_name, arm)
         if results is not None:
-            results_of_arms[arm] = results
+            found[arm] = results
+    return found
+
+
+def _figure(reported: Reported, file: Path) -> list[str]:
+    """Draw what there is into the file; nothing where there is nothing."""
+    by_set = {}
+    for set_name in reported.protocol.sets_of("reported"):
+        if results := _complete_results(reported, set_name):
+            by_set[set_name] = results
+    if not by_set:
+        return []
+    write_whole(file, render(draw(by_set), "png"))
+    return [f"![Greedy accuracy over training time, mean over seeds]({file.name})", ""]
+
+
+def _set(reported: Reported, set_name: str) -> list[str]:
+    protocol = reported.protocol
+    results_of_arms = _complete_results(reported, set_name)
     if protocol.reference not in results_of_arms:
         return [f"## The set {set_name}", "", "Not complete.", ""]
 

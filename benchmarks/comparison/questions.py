@@ -191,21 +191,6 @@ def _columns(numbers: Numbers, write: Writer) -> str:
     return worked_sum(a, b, slips)
 
 
-def _running(numbers: Numbers, write: Writer) -> str:
-    """A sum, one number after the other; a fact is two last digits. It goes on from a slip."""
-    lines = []
-    total = numbers[0]
-    for number in numbers[1:]:
-        after = total + number
-        last = after % 10
-        after += write((total % 10, number % 10), last) - last
-        lines.append(f"{total}+{number}={after}")
-        total = after
-
-    working = "\n".join(lines)
-    return f"<think>{working}</think><answer>{total}</answer>"
-
-
 _ALL = (
     Kind("largest", _four, _joined(" ", "max "), _largest, slips=0.9, chance=1 / 4),
     Kind("sum of 3 digits", _of_digits(3, 3), _joined("+"), _sum, slips=0.5),
@@ -214,9 +199,6 @@ _ALL = (
     Kind("difference", _large_and_small, _joined("-"), _difference, is_ordered=True, slips=0.8),
     Kind("product", _factors, _joined("*"), _product, slips=0.9),
     Kind("columns", _long_pair, _joined("+", "steps "), _columns, is_worked=True, slips=0.5),
-    Kind(
-        "running", _of_digits(*[2] * 8), _joined("+", "steps "), _running, is_worked=True, slips=0.5
-    ),
 )
 KINDS = {kind.name: kind for kind in _ALL}
 

@@ -35,7 +35,7 @@ _AT_START = FOLDER / "start.json"
 #: Of each question, where the start is measured.
 _SAMPLES = 4
 #: Batches of 64 that each is trained on, and its first rate, which falls to 0.
-WARM_STARTS = {"short": (500, 2e-3), "steps": (80, 1e-3)}
+WARM_STARTS = {"short": (1000, 3e-3), "steps": (120, 2e-3)}
 _BATCH = 64
 
 
@@ -123,6 +123,7 @@ def make(name: str) -> None:
                 learning_rate=rate,
                 warmup_steps=20,
                 lr_scheduler_type="linear",
+                disable_tqdm=True,
                 logging_steps=50,
                 save_strategy="no",
                 report_to="none",

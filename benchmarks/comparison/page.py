@@ -272,7 +272,7 @@ def _survival(
     level = level_of(reported, set_name)
     if level is None:
         return []
-    every = float(reported.protocol.stage("reported")["measured"]["greedy_every"])
+    every = float(reported.protocol.schedule_of("reported", set_name)["greedy_every"])
     end = float(reported.protocol.stage("reported")["seconds"])
     marks = [every * (place + 1) for place in range(round(end / every))]
     rows = []

@@ -135,6 +135,11 @@ class Protocol:
             )
         return self.by_name[name]
 
+    def schedule_of(self, stage: str, set_name: str) -> dict[str, Any]:
+        """When and how runs of a stage are measured on a set, as `one_run.train` reads it."""
+        own = self.sets[set_name].get("measured", {}).get(stage, {})
+        return {**self.stage(stage)["measured"], **own}
+
     def settings_of(self, run: PlannedRun, rate: float) -> dict[str, Any]:
         """The settings of a run, as `podslab.training.spec.parse` reads them, without its folder.
 

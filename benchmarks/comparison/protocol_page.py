@@ -101,11 +101,14 @@ def _stages(protocol: Protocol) -> list[str]:
 
 def _measured(protocol: Protocol) -> list[str]:
     rows = []
-    for name in STAGES:
-        measured = protocol.stage(name)["measured"]
-        shares = ", ".join(f"{share:.0%}" for share in measured["samples_at"]) or "never"
-        rows.append([name, f"every {measured['greedy_every']} s, and at the start", shares])
-    return table(["stage", "greedy answers", "samples, at this share of the run"], rows)
+    for stage in STAGES:
+        for name in protocol.sets_of(stage):
+            schedule = protocol.schedule_of(stage, name)
+            shares = ", ".join(f"{share:.0%}" for share in schedule["samples_at"])
+            sampled = f"{schedule['sampled_questions']} questions at {shares}" if shares else "none"
+            rows.append([stage, name, f"every {schedule['greedy_every']} s", sampled])
+    heads = ["stage", "set", "greedy answers, and at the start", "samples, at shares of the run"]
+    return table(heads, rows)
 
 
 _TABLES: dict[str, Callable[[Protocol], list[str]]] = {

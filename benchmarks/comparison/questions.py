@@ -198,7 +198,7 @@ _ALL = (
     Kind("sum of 6 digits", _of_digits(6, 6), _joined("+"), _sum, slips=0.7),
     Kind("difference", _large_and_small, _joined("-"), _difference, is_ordered=True, slips=0.8),
     Kind("product", _factors, _joined("*"), _product, slips=0.9),
-    Kind("columns", _long_pair, _joined("+", "steps "), _columns, is_worked=True, slips=0.5),
+    Kind("columns", _long_pair, _joined("+", "steps "), _columns, is_worked=True, slips=0.35),
 )
 KINDS = {kind.name: kind for kind in _ALL}
 

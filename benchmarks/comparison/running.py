@@ -153,10 +153,7 @@ def make(
         seconds: Its training time, for a trial; that of its stage unless given.
     """
     settings = protocol.settings_of(planned, rate)
-    schedule = {
-        **protocol.stage(planned.stage)["measured"],
-        **protocol.sets[planned.set]["sampled"],
-    }
+    schedule = protocol.schedule_of(planned.stage, planned.set)
     model = model_of(protocol.sets[planned.set]["kinds"])
     trained = {**settings, "model_name_or_path": str(model)}
     if seconds is not None:

@@ -529,7 +529,7 @@ def test_a_real_run_of_a_second_is_measured_and_leaves_no_folder(tmp_path, monke
 
     first, *_, last = result["measured"]
     assert len(first["greedy"]) == 500
-    assert len(first["right"]) == PROTOCOL.sets["easy"]["sampled"]["sampled_questions"]
+    assert len(first["right"]) == PROTOCOL.schedule_of("reported", "easy")["sampled_questions"]
     assert last["seconds"] >= 1.0
     assert last["rollouts"] == 4 * last["rows"] == 128 * result["steps"]
     assert sum(result["phases"].values()) == pytest.approx(last["seconds"], rel=0.05)

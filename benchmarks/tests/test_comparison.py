@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import random
 import signal
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -523,13 +522,17 @@ def test_an_unknown_arm_is_refused_with_the_known_ones(capsys):
 
 
 def test_a_real_run_of_a_second_is_measured_and_leaves_no_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "RUNS", Path(tmp_path))
-    planned = PlannedRun("reported", "easy", "max_contrast", 101)
-    result = running.make(PROTOCOL, planned, 1e-4, seconds=1.0)
+    monkeypatch.setattr(running, "RUNS", tmp_path)
+    values = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    values["questions"] = {"train_size": 256, "tuning_size": 8, "test_size": 8}
+    values["sets"]["steps"]["measured"]["reported"]["sampled_questions"] = 2
+    few = Protocol(values, digest="few")
+    planned = PlannedRun("reported", "steps", "max_contrast", 101)
+    result = running.make(few, planned, 1e-4, seconds=1.0)
 
     first, *_, last = result["measured"]
-    assert len(first["greedy"]) == 500
-    assert len(first["right"]) == PROTOCOL.schedule_of("reported", "easy")["sampled_questions"]
+    assert len(first["greedy"]) == len(last["greedy"]) == 8
+    assert len(first["right"]) == len(last["right"]) == 2
     assert last["seconds"] >= 1.0
     assert last["rollouts"] == 4 * last["rows"] == 128 * result["steps"]
     assert sum(result["phases"].values()) == pytest.approx(last["seconds"], rel=0.05)

@@ -28,8 +28,8 @@ def command(*words, environment=None):
     try:
         yield process
     finally:
-        process.kill()
-        process.communicate()
+        process.terminate()
+        process.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")

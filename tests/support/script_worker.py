@@ -79,6 +79,9 @@ def train(job: Job, behave: dict) -> int:
                 "pods/training_seconds": seconds,
                 "pods/seconds_generate": 1.0,
                 "pods/seconds_update": 3.0,
+                "pods/rollouts": 8,
+                "pods/kept_rollouts": 4,
+                "pods/rows_passed": 4 * (point + 1),
             }
         )
         append_evaluation(

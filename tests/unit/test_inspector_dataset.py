@@ -158,6 +158,16 @@ def test_progress_is_told_from_the_runs_own_files(tmp_path):
         assert dataset.state()["runs"][0]["state"] == "finished"
 
 
+def test_a_run_that_its_time_ends_has_no_last_step_to_tell(tmp_path):
+    config = {"max_steps": 10_000_000, "max_training_seconds": 20.0}
+    run = write_run(tmp_path / "run", config=config)
+    run.append_metrics({"step": 4, "pods/training_seconds": 8.0})
+    with dataset_of(run.path) as dataset:
+        [state] = dataset.state()["runs"]
+        assert (state["step"], state["total_steps"]) == (4, None)
+        assert state["seconds_left"] == 12.0
+
+
 def test_the_prompt_to_begin_with_has_contrast_among_what_was_kept(tmp_path):
     run = write_run(tmp_path / "run", steps=(1,))
     columns = rollouts(groups=2, n=4, m=2)

@@ -145,6 +145,7 @@ def test_a_plain_trl_script_trains_as_an_arm_for_its_time_and_is_measured(run_sc
     assert (config["learning_rate"], config["seed"]) == (5e-4, 3)
     assert config["temperature"] == 0.9  # set after the config was constructed
     assert config["lr_scheduler_type"] == "constant_with_warmup"
+    assert config["max_training_seconds"] == 1.0
     assert run.finished()["training_seconds"] >= 1.0
 
     points = evaluations(run)
@@ -351,6 +352,19 @@ def test_a_second_start_trains_nothing_again_and_answers_the_same(compare, tmp_p
     assert status == 0
     assert started(tmp_path) == before
     assert second == first
+
+
+def test_recommend_says_what_a_comparison_answered_and_that_one_is_not_finished(
+    compare, tmp_path, capsys
+):
+    compare("--methods", "grpo,pods")
+    answer = (tmp_path / "pods-compare" / "answer.txt").read_text()
+    assert main(["recommend", "pods-compare"]) == 0
+    assert answer in capsys.readouterr().out  # its columns stand as they stood
+
+    (tmp_path / "pods-compare" / "answer.txt").unlink()
+    assert main(["recommend", "pods-compare"]) == 0
+    assert "nothing yet: the comparison is not finished" in capsys.readouterr().out
 
 
 def test_a_dry_run_shows_the_plan_and_trains_nothing(compare, tmp_path):

@@ -151,11 +151,18 @@ class TrainedRun(Source):
         elif time.time() - self._last_written() < _QUIET_SECONDS:
             state = "training"
 
-        left = None
-        seconds = self._last.get("pods/training_seconds")
-        if state == "training" and step and total and seconds and total > step:
-            left = (total - step) * seconds / step
+        left = self._seconds_left(step, total) if state == "training" else None
         return Progress(state, step, total, left, self._last.get("reward"))
+
+    def _seconds_left(self, step: int | None, total: int | None) -> float | None:
+        """Training time until the run ends, by its steps or by its clock; None if unknown."""
+        seconds = self._last.get("pods/training_seconds")
+        if not seconds:
+            return None
+        if step and total and total > step:
+            return float((total - step) * seconds / step)
+        most = self.config.get("max_training_seconds")
+        return max(0.0, most - seconds) if isinstance(most, int | float) else None
 
     def _last_written(self) -> float:
         """When the run wrote a metric or a rollout, in seconds since the epoch."""

@@ -42,7 +42,7 @@ _WITHOUT_EFFECT = (
     "vllm_server_",
 )
 #: The length of a run, which matters where the learning rate follows it.
-_LENGTH = ("max_steps", "num_train_epochs")
+_LENGTH = ("max_steps", "max_training_seconds", "num_train_epochs")
 #: Beginnings of the settings that are about the optimiser's step, and not about rollouts.
 _OF_THE_OPTIMISER = (
     *_LENGTH,

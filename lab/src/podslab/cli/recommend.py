@@ -37,14 +37,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _measured(folder: Path) -> str:
     """The answer of a comparison in a folder; "" where it holds none that is finished."""
-    from podslab.own_script.run_plan import ANSWER
+    from podslab.own_script.run_plan import ANSWER, PLAN
     from podslab.report.arms_in_words import arms_in_words, table
     from podslab.report.load_runs import Choices, load_comparison
     from podsrl.errors import InvalidInputError
 
     answer = folder / ANSWER
     if answer.is_file():
-        return answer.read_text(encoding="utf-8").strip()
+        return answer.read_text(encoding="utf-8").rstrip()
+    if (folder / PLAN).is_file():
+        return "nothing yet: the comparison is not finished; the same pods compare goes on with it"
     if not (folder / "comparison.yaml").is_file():
         return ""
     try:

@@ -101,6 +101,7 @@ class ComparedTrainer(LabTrainer):
             **self.recorder.config,
             "arm": self.job.method,
             "task": Path(self.job.script).stem,
+            "max_training_seconds": self.job.seconds,
         }
         super().train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         if not measured.is_done:

@@ -35,8 +35,9 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl.checkpoint import last_complete
 
 Say = Callable[[str], None]
-#: The file with the answer in words.
+#: The file with the answer in words, and that of a plan that was begun.
 ANSWER = "answer.txt"
+PLAN = "plan.json"
 _LOOK_EVERY = 0.3  # seconds between two looks at the runs that are being trained
 
 
@@ -88,7 +89,7 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
     if not Path(wishes.script).is_file():
         raise InvalidInputError(f"there is no script {wishes.script}")
 
-    plan_file = wishes.folder / "plan.json"
+    plan_file = wishes.folder / PLAN
     probe_file = wishes.folder / "look" / "probe.json"
     is_ours = (wishes.folder / "look.json").is_file()
     if not is_ours and wishes.folder.exists() and any(wishes.folder.iterdir()):
@@ -201,8 +202,13 @@ def _look(wishes: Wishes, probe_file: Path, say: Say) -> Probe:
         process.stop()
     if problem is not None:
         raise PodsError(f"{wishes.script} fails: {problem}")
+
+    # Its two steps are no run that one would read: what was seen stays, and the script.
+    probe = Probe.read(probe_file)
+    shutil.rmtree(folder)
+    probe.write(probe_file)
     files.write_whole(_script_as_it_was(wishes), script)
-    return Probe.read(probe_file)
+    return probe
 
 
 def _file_of(job: Job) -> Path:
@@ -264,7 +270,7 @@ class Comparison:
         lock = FileLock(self.folder / ".lock", timeout=1)
         try:
             with lock:
-                self.plan.write(self.folder / "plan.json")
+                self.plan.write(self.folder / PLAN)
                 best = self._tune()
                 self._train_seeds(best)
                 answer = Answer(self.plan, best, self._measured(best), self.failed)

@@ -94,7 +94,8 @@ async function runView(state) {
   if (state.runs.length > 1) controls.append(runBoxes(state.runs, placeOf));
 
   const view = element("div", "run");
-  view.append(element("h1", "", state.runs.map((run) => run.name).slice(0, 4).join(", ")));
+  const names = state.runs.map((run) => run.name);
+  view.append(element("h1", "", names.length > 3 ? plural(names.length, "run") : names.join(", ")));
   view.append(...notesOf(state));
   view.append(controls);
   if (begin.group) view.append(featuredCard(begin.group));

@@ -11,8 +11,10 @@ import json
 import sys
 from pathlib import Path
 
+from podslab.comparison.exit_status import FAILED
+from podslab.comparison.run_process import tell
 from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
-from podslab.own_script.job import Job, Probe
+from podslab.own_script.job import Job, Probe, told_by
 from podsrl.rollout_log.run_folder import RunFolder
 
 LEARNING_RATE = 1e-5
@@ -45,8 +47,10 @@ def train(job: Job, behave: dict) -> int:
     """Measurements that rise from 0.2 to the method's reward, less at other rates than the best."""
     arm = Path(job.folder).parent.name
     if arm in behave.get("fails", []):
-        print("ValueError: the loss is lost", file=sys.stderr)
-        return 1
+        # As behind torchrun, which prints something else at last, and ends in its own way.
+        tell(told_by(Path(sys.argv[-1])), FAILED, "ValueError: the loss is lost")
+        print("=" * 60, file=sys.stderr)
+        return 77
 
     run = RunFolder(job.folder)
     run.write_config(

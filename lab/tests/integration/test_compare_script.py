@@ -14,7 +14,7 @@ pytest.importorskip("trl")
 
 from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
-from podslab.own_script.job import REPORTED, TUNING, Job, Probe
+from podslab.own_script.job import REPORTED, TUNING, Job, Probe, told_by
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from support.forked import Forked, pods
@@ -237,12 +237,17 @@ def test_a_look_at_settings_of_ours_with_sizes_and_rate_left_to_their_defaults(
         (("EarlyStoppingCallback()]", "StopsAtOnce()]"), 2, "ended at step 1, before its time"),
     ],
 )
-def test_a_script_that_cannot_be_compared_gets_one_plain_sentence(run_script, change, status, says):
+def test_a_script_that_cannot_be_compared_gets_one_plain_sentence(
+    run_script, tmp_path, change, status, says
+):
     text = SCRIPT.replace("REWARD", RIGHT)
     assert change[0] in text
     process, _, _ = run_script(text.replace(*change), seconds=1.0)
     assert process.wait() == status, process.said()
     assert says in process.said().strip().splitlines()[-1]
+    told = json.loads(told_by(tmp_path / "job.json").read_text())
+    assert told["status"] == status
+    assert says in told["message"]
 
 
 @pytest.mark.slow
@@ -340,7 +345,7 @@ def test_a_reward_that_is_constant_is_said(compare):
 def test_arms_that_fail_are_left_out_and_told(compare):
     status, out, err = compare("--methods", "grpo,pods", fails=["pods-2e-05", "grpo-4e-05"])
     assert status == 0
-    assert "failed: tuning pods-2e-05 seed 1000: exit status 1" in err
+    assert "failed: tuning pods-2e-05 seed 1000: ValueError: the loss is lost (all that" in err
     assert "the loss is lost" in out
     assert "learning_rate=1e-05)" in out or "learning_rate=5e-06)" in out
 
@@ -438,9 +443,10 @@ def test_more_hours_add_seeds_to_a_comparison_that_ended(compare, tmp_path):
         return {int(run[2]) for run in started(tmp_path) if run[0] == REPORTED}
 
     compare(*words, "--dry-run")
-    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 0.09}')
-    compare(*words, reward=rewards)
+    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 0.11}')
+    _, _, err = compare(*words, reward=rewards)
     assert seeds() == {0, 1}
+    assert "the hours are over, and 2 seeds are trained all the same" in err
 
     status, out, _ = compare("--hours", "1", *words, reward=rewards)
     assert status == 0

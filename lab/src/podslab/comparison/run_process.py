@@ -8,6 +8,13 @@ from pathlib import Path
 
 from podslab.comparison.exit_status import PARENT_GONE, USER_ERROR
 from podsrl.errors import PodsError
+from podsrl.rollout_log import files
+
+
+def tell(told: Path, status: int, message: str) -> None:
+    """Write why a process fails; of several processes of a run the first one's reason stays."""
+    if not told.exists():
+        files.write_json(told, {"status": status, "message": message})
 
 
 @dataclass(frozen=True)
@@ -19,19 +26,29 @@ class RunProcess:
         process: The process; it ends when its standard input is closed.
         log: The file with all that it prints.
         began: When it was started, on the monotonic clock, in seconds.
+        told: A file that holds why it failed, if it wrote one (`tell`). Behind a launcher, such as
+            torchrun, its exit status and its last line are the launcher's.
     """
 
     name: str
     process: "subprocess.Popen[bytes]"
     log: Path
     began: float
+    told: Path | None = None
 
     @classmethod
     def start(
-        cls, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]
+        cls,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str],
+        told: Path | None = None,
     ) -> "RunProcess":
         """Start a command, whose output is added to `log`."""
         log.parent.mkdir(parents=True, exist_ok=True)
+        if told is not None:
+            told.unlink(missing_ok=True)  # of an earlier start
         with log.open("ab") as output:
             process = subprocess.Popen(
                 command,
@@ -40,7 +57,7 @@ class RunProcess:
                 stderr=subprocess.STDOUT,
                 env=dict(environment),
             )
-        return cls(name, process, log, time.monotonic())
+        return cls(name, process, log, time.monotonic(), told)
 
     @property
     def is_alive(self) -> bool:
@@ -63,6 +80,12 @@ class RunProcess:
         status = self.process.returncode
         if status == 0:
             return None
+
+        problem = files.read_json(self.told) if self.told is not None else None
+        if problem is not None:
+            if problem["status"] == USER_ERROR:
+                raise PodsError(f"{self.name}: {problem['message']}")
+            return f"{problem['message']} (all that it printed: {self.log})"
 
         last_line = self._last_line()
         if status == USER_ERROR:

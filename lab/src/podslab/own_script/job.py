@@ -11,6 +11,11 @@ from podsrl.rollout_log import files
 TUNING, REPORTED = "tuning", "reported"
 
 
+def told_by(job_file: Path) -> Path:
+    """Where the process of a job writes why it fails."""
+    return job_file.with_suffix(".problem.json")
+
+
 @dataclass(frozen=True)
 class Arm:
     """A way of training that is compared.

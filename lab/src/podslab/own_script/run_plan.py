@@ -18,7 +18,7 @@ from podslab.comparison.run_process import RunProcess
 from podslab.durations import duration
 from podslab.evaluation.records import evaluations
 from podslab.own_script.answer import Answer, Measured, is_certain, noise_of
-from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Job, Probe
+from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Job, Probe, told_by
 from podslab.own_script.plan import (
     GO_ON,
     LEAST_SEEDS,
@@ -236,6 +236,7 @@ def _start(job: Job, name: str, launch: Sequence[str], gpu: str | None) -> RunPr
         command=[*python, "-m", "podslab.own_script.script_process", str(job_file)],
         log=folder.with_name(f"{folder.name}.log"),
         environment=environment,
+        told=told_by(job_file),
     )
 
 
@@ -377,14 +378,14 @@ class Comparison:
                 self._add_hours((time.monotonic() - process.began) / 3600)
 
     def _line(self, job: Job, others: int) -> str:
-        left = max(self._hours_left(), 0.0)
+        hours = self._hours_left()
+        left = f"at most {duration(hours * 3600)} left"
+        if hours <= 0:
+            left = f"the hours are over, and {LEAST_SEEDS} seeds are trained all the same"
         rest = f", {others} others of this round" if others else ""
         rate = f"{job.learning_rate:.3g}"
         what = "choosing rates" if job.questions == TUNING else f"seed {job.seed}"
-        return (
-            f"{what}: {job.method} at {rate}, {duration(job.seconds)} of training{rest};"
-            f" at most {duration(left * 3600)} left"
-        )
+        return f"{what}: {job.method} at {rate}, {duration(job.seconds)} of training{rest}; {left}"
 
     def _folder(self, job: Job) -> RunFolder:
         return RunFolder(job.folder)

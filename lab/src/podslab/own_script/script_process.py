@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from podslab.comparison.exit_status import FAILED, USER_ERROR, end_with_parent
-from podslab.own_script.job import Job
+from podslab.comparison.run_process import tell
+from podslab.own_script.job import Job, told_by
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 
 
@@ -83,17 +84,21 @@ def main() -> int:
     end_with_parent()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("podsrl").setLevel(logging.INFO)
-    job = Job.read(Path(sys.argv[1]))
+    job_file = Path(sys.argv[1])
     try:
-        run_script(job, began)
+        run_script(Job.read(job_file), began)
     except (RewardError, InvalidInputError, PodsError) as error:
         print(error, file=sys.stderr, flush=True)
         # What rewards do may happen in this arm alone; the others go on.
-        return FAILED if isinstance(error, RewardError) else USER_ERROR
+        status = FAILED if isinstance(error, RewardError) else USER_ERROR
+        tell(told_by(job_file), status, " ".join(str(error).split()))
+        return status
     except KeyboardInterrupt:
         return 130
-    except Exception:  # noqa: BLE001 (whatever the script raises)
+    except Exception as error:  # noqa: BLE001 (whatever the script raises)
         traceback.print_exc()
+        what = " ".join(traceback.format_exception_only(error))
+        tell(told_by(job_file), FAILED, " ".join(what.split()))
         return FAILED
     return 0
 

@@ -13,6 +13,7 @@ PACKAGE = Path(podsrl.__file__).parent
 LAYERS = [
     ["cli"],
     ["trl", "verl", "slime"],
+    ["hosts"],
     ["methods", "metrics", "rollout_log"],
     ["selection"],
     ["advantages", "rules"],

@@ -23,7 +23,7 @@ from verl.utils.seqlen_balancing import (
 )
 
 from podsrl.errors import UnsupportedError
-from podsrl.methods import method_of
+from podsrl.hosts import first_line
 from podsrl.verl import groups as by_prompt
 from podsrl.verl import spare_passes
 from podsrl.verl.groups import Group, Row
@@ -87,12 +87,8 @@ class _DownSampling(v1.PPOTrainer):
         """Say once what is selected."""
         if not self._pods_announced:
             self._pods_announced = True
-            method = method_of(self.pods_selection)
-            what = f"{self.pods_selection.in_words} in {groups} groups"
-            logger.info(
-                f"{self.pods_mode}: method {method}: selected {what}; the update sees {rows} rows;"
-                f" {self.pods_sparing.in_words}"
-            )
+            line = first_line(self.pods_selection, groups, rows)
+            logger.info(f"{self.pods_mode}: {line}; {self.pods_sparing.in_words}")
 
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
         with self._pods_update_sees_m():

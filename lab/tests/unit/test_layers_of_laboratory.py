@@ -9,7 +9,7 @@ PACKAGE = Path(podslab.__file__).parent
 #: The highest first; those of one layer know nothing of each other.
 LAYERS = [
     ["cli"],
-    ["recommend"],
+    ["own_script", "recommend"],
     ["report"],
     ["comparison"],
     ["training"],

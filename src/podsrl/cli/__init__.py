@@ -73,8 +73,15 @@ def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
     parser = VerbParser(prog=f"pods {verb}", description=module.SUMMARY)
     module.configure(parser)
 
+    own_words = words[1:]
+    command: list[str] = []
+    if "--" in own_words and getattr(module, "TAKES_COMMAND", False):
+        place = own_words.index("--")
+        command = own_words[place + 1 :]
+        own_words = own_words[:place]
+
     options = ["--help", *parser.options()]
-    own_words, fields = without_fields(words[1:], options)
+    own_words, fields = without_fields(own_words, options)
     if fields and not getattr(module, "TAKES_FIELDS", False):
         name = fields[0].partition("=")[0]
         near = suggestion(name, options, "the command's --help lists the options")
@@ -82,6 +89,7 @@ def _run(words: list[str], verb: str | None, verbs: dict[str, str]) -> int:
 
     args = parser.parse_args(own_words)
     args.fields = fields
+    args.command = command
     _show_messages()
     return int(module.run(args))
 

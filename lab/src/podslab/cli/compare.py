@@ -1,36 +1,105 @@
-"""`pods compare`: arms x seeds at one budget, from one YAML file."""
+"""`pods compare`: methods on a training script of one's own, or arms x seeds from a YAML file."""
 
 import argparse
+import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from podslab.checks import number
 from podslab.durations import duration
-from podsrl.errors import needed
+from podsrl.errors import InvalidInputError, needed
 
 if TYPE_CHECKING:
     from podslab.comparison.comparison import ComparisonSpec
     from podslab.training.spec import Spec
 
-SUMMARY = "compare algorithms at equal training time or steps, over seeds"
+SUMMARY = "say whether PODS pays on a training script of yours, at equal training time"
+#: What stands after "--" starts the script.
+TAKES_COMMAND = True
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.epilog = (
-        "It may be stopped at any time: started again, it goes on, and finished runs stay as they"
+        "What stands after -- starts the script, such as -- accelerate launch --num_processes 2."
+        " It may be stopped at any time: started again, it goes on, and finished runs stay as they"
         " are."
     )
     parser.add_argument(
-        "--config", required=True, help="a YAML file, or the name of a shipped comparison"
+        "script",
+        nargs="?",
+        help="a script that trains with TRL's GRPOTrainer or PODSTrainer, unchanged; with arguments"
+        " of its own in quotes: 'train.py --size 3'",
+    )
+    parser.add_argument("--hours", type=number(float), default=2.0, help="of wall time at most (2)")
+    parser.add_argument(
+        "--methods", help="such as grpo,pods,max_contrast (these, and the script's own)"
+    )
+    parser.add_argument(
+        "--questions", type=number(int, 16), default=128, help="to report, at most (128)"
+    )
+    parser.add_argument("--answers", type=number(int, 1), default=4, help="to each question (4)")
+    parser.add_argument("--gpus", help="such as 0,1: a run on each at a time")
+    parser.add_argument(
+        "--config", help="in place of a script: a YAML file, or the name of a shipped comparison"
     )
     parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
-    parser.add_argument("--output_dir", help="another folder than the config's")
-    parser.add_argument("--shard", default="1/1", metavar="i/k", help="run only part i of k (1/1)")
+    parser.add_argument("--output_dir", help="pods-compare for a script; else the config's")
+    parser.add_argument(
+        "--shard", default="1/1", metavar="i/k", help="of a config: run only part i of k (1/1)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run what is not finished; 0 if then all is."""
+    if (args.script is None) == (args.config is None):
+        raise InvalidInputError(
+            "pods compare wants a training script (pods compare train.py), or --config with a"
+            " YAML file"
+        )
+    return _compare_script(args) if args.config is None else _compare_config(args)
+
+
+def _compare_script(args: argparse.Namespace) -> int:
+    """Look at the script, say the plan, carry it out, and answer."""
+    with needed("trl"):
+        from podslab.own_script.plan import known_methods, plan_in_words
+        from podslab.own_script.run_plan import Comparison, Wishes, make_plan
+
+    script, *arguments = shlex.split(args.script)
+    wishes = Wishes(
+        script=script,
+        arguments=tuple(arguments),
+        folder=Path(args.output_dir or "pods-compare"),
+        hours=args.hours,
+        methods=tuple(known_methods(args.methods.split(","))) if args.methods else (),
+        questions=args.questions,
+        answers=args.answers,
+        gpus=tuple(args.gpus.split(",")) if args.gpus else (),
+        launch=tuple(args.command),
+    )
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    plan, probe, costs = make_plan(wishes, say)
+    print(plan_in_words(plan, probe, costs), flush=True)
+    if args.dry_run:
+        return 0
+
+    print(flush=True)
+    comparison = Comparison(plan, costs, wishes.folder, wishes.gpus, say)
+    answer = comparison.run()
+    print(answer)
+    if answer.by_seed:
+        answer.draw(wishes.folder / "answer.png")
+        print(f"curves      {wishes.folder / 'answer.png'}")
+    return 0
+
+
+def _compare_config(args: argparse.Namespace) -> int:
     with needed("trl"):
         from podslab.comparison.comparison import Shard, open_comparison, refuse_foreign
         from podslab.comparison.comparison_config import parse_comparison

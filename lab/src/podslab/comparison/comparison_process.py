@@ -7,16 +7,14 @@ the one that started it does, which it notices by its standard input.
 import logging
 import os
 import sys
-import threading
 from pathlib import Path
 
 from filelock import Timeout
 
 from podsgrading.pool import GradingProcessError
 from podsgrading.unscorable import UnscorableError
+from podslab.comparison.exit_status import FAILED, USER_ERROR, end_with_parent
 from podsrl.errors import InvalidInputError, PodsError, RewardError
-
-FAILED, USER_ERROR, PARENT_GONE = 1, 2, 3
 
 
 def work(comparison_folder: Path, arm: str, seed: int) -> None:
@@ -48,22 +46,12 @@ def work(comparison_folder: Path, arm: str, seed: int) -> None:
         lock.release()
 
 
-def _end_with_parent() -> None:
-    """End this process once nobody holds the other end of its standard input any more."""
-
-    def watch() -> None:
-        os.read(0, 1)  # nothing is ever written: it returns when the pipe is closed
-        os._exit(PARENT_GONE)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def main() -> int:
     """Exit status: 0, 1 for a crash or a failing reward function, 2 for any other user's error.
 
     The error is the last line that is printed. 130 if interrupted.
     """
-    _end_with_parent()
+    end_with_parent()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("podsrl").setLevel(logging.INFO)
     folder, arm, seed = sys.argv[1:]

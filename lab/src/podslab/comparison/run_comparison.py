@@ -2,22 +2,20 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean
 
 from filelock import Timeout
 
 from podslab.comparison.comparison import ComparisonSpec, RunOf, Shard, lock_of
-from podslab.comparison.comparison_process import PARENT_GONE, USER_ERROR
+from podslab.comparison.run_process import RunProcess
 from podslab.durations import duration
 from podslab.evaluation.records import evaluations
-from podsrl.errors import InvalidInputError, PodsError
+from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 
@@ -76,16 +74,16 @@ def compare(
             watch([running.run for running in training])
             _wait_for_any(training)
 
-            for ended in [running for running in training if not running.is_alive]:
+            for ended in [running for running in training if not running.process.is_alive]:
                 training.remove(ended)
-                problem = ended.problem()
+                problem = ended.process.problem()
                 problems[ended.run] = problem
                 if problem is None:
-                    took.append(time.monotonic() - ended.began)
+                    took.append(time.monotonic() - ended.process.began)
         watch([])
     finally:
         for running in training:
-            running.stop()
+            running.process.stop()
 
     for run in runs:
         if problem := problems.get(run) or _points_problem(spec, run):
@@ -97,70 +95,35 @@ def compare(
 
 @dataclass(frozen=True)
 class _Training:
-    """A run in a process of its own."""
+    """A run that is being trained."""
 
     run: RunOf
-    process: "subprocess.Popen[bytes]"
-    log: Path
-    began: float
+    process: RunProcess
 
     @classmethod
     def start(cls, spec: ComparisonSpec, run: RunOf) -> "_Training":
         folder = spec.run_folder(run).path
-        log = folder.with_name(f"{folder.name}.log")
         python = list(spec.launch) or [sys.executable]
         module = ["-m", "podslab.comparison.comparison_process"]
-        command = [*python, *module, str(spec.folder), run.arm, str(run.seed)]
 
         environment = dict(os.environ)
         if spec.arms[run.arm].get("training_clock") == "cpu":
             # the clock adds up the seconds of all threads, so that a second one would not count
             environment.setdefault("OMP_NUM_THREADS", "1")
 
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-            )
-        return cls(run, process, log, time.monotonic())
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process still runs."""
-        return self.process.poll() is None
-
-    def stop(self) -> None:
-        """End the process, if it still runs."""
-        if self.process.stdin:
-            self.process.stdin.close()  # which it notices
-        self.process.wait()
-
-    def problem(self) -> str | None:
-        """What went wrong in a process that has ended, if anything did."""
-        self.stop()
-        status = self.process.returncode
-        if status == 0:
-            return None
-        text = self.log.read_text(encoding="utf-8", errors="replace")
-        last_line = (text.strip().splitlines() or [""])[-1]
-        if status == USER_ERROR:
-            raise PodsError(f"{self.run.arm} seed {self.run.seed}: {last_line}")
-
-        how = f"exit status {status}"
-        if status < 0:
-            how = f"killed by signal {-status}"
-        elif status == PARENT_GONE:
-            how = "its standard input was closed"
-        return f"{how}; the end of {self.log}: {last_line}"
+        process = RunProcess.start(
+            name=f"{run.arm} seed {run.seed}",
+            command=[*python, *module, str(spec.folder), run.arm, str(run.seed)],
+            log=folder.with_name(f"{folder.name}.log"),
+            environment=environment,
+        )
+        return cls(run, process)
 
 
 def _wait_for_any(training: Sequence[_Training]) -> None:
     """Wait until a process ends, at most for a moment."""
     until = time.monotonic() + _LOOK_EVERY
-    while time.monotonic() < until and all(running.is_alive for running in training):
+    while time.monotonic() < until and all(running.process.is_alive for running in training):
         time.sleep(0.02)
 
 

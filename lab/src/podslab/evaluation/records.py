@@ -30,6 +30,9 @@ class Evaluation:
         mean_length: The mean completion length in tokens, one per repeat.
         tokens_generated: The tokens of all rollouts and their prompts so far; 0 where it is not
             known.
+        rewards: The reward of every answer, one row per problem; () where a task graded it.
+        greedy_rewards: The reward of the likeliest answer to each problem; () where it was not
+            measured.
     """
 
     step: int
@@ -45,6 +48,8 @@ class Evaluation:
     both_accuracy: Sequence[float]
     mean_length: Sequence[float]
     tokens_generated: int = 0
+    rewards: Sequence[Sequence[float]] = ()
+    greedy_rewards: Sequence[float] = ()
 
     def mean(self, measure: str) -> float:
         """The mean over repeats of one of the measures."""

@@ -1,0 +1,54 @@
+"""A plain TRL script, as many have one: GRPO with LoRA on questions of one's own.
+
+    pip install '.[trl]'
+    python examples/plain_trl.py MODEL                      # trains with GRPO; nothing of podsrl
+    pods compare 'examples/plain_trl.py MODEL' --dry-run    # what a comparison with PODS would do
+    pods compare 'examples/plain_trl.py MODEL' --hours 1    # does PODS pay on these questions?
+
+MODEL is a folder or a name on the hub of any chat model.
+"""
+
+import random
+import re
+import sys
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from trl import GRPOConfig, GRPOTrainer
+
+rng = random.Random(0)
+
+
+def question():
+    a, b = rng.randint(2, 40), rng.randint(2, 40)
+    ask = f"What is {a} plus {b}? Answer with the number alone."
+    return {"prompt": [{"role": "user", "content": ask}], "answer": str(a + b)}
+
+
+def last_number_is_right(completions, answer, **columns):
+    numbers = [re.findall(r"\d+", completion[0]["content"]) for completion in completions]
+    return [float(found[-1:] == [right]) for found, right in zip(numbers, answer, strict=True)]
+
+
+if __name__ == "__main__":
+    trainer = GRPOTrainer(
+        model=sys.argv[1],
+        reward_funcs=last_number_is_right,
+        args=GRPOConfig(
+            "plain_trl_output",
+            per_device_train_batch_size=8,
+            num_generations=8,
+            max_completion_length=12,
+            learning_rate=5e-5,
+            max_steps=300,
+            report_to="none",
+            use_cpu=not torch.cuda.is_available(),
+            bf16=torch.cuda.is_available(),
+        ),
+        train_dataset=Dataset.from_list([question() for _ in range(1000)]),
+        eval_dataset=Dataset.from_list([question() for _ in range(200)]),
+        peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"),
+    )
+    trainer.train()
+    trainer.save_model("plain_trl_output/final")

@@ -1,0 +1,80 @@
+"""A run in a process of its own: a crash or a leak hurts no other run."""
+
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from podslab.comparison.exit_status import PARENT_GONE, USER_ERROR
+from podsrl.errors import PodsError
+
+
+@dataclass(frozen=True)
+class RunProcess:
+    """A process that trains one run.
+
+    Args:
+        name: The run, in words.
+        process: The process; it ends when its standard input is closed.
+        log: The file with all that it prints.
+        began: When it was started, on the monotonic clock, in seconds.
+    """
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    began: float
+
+    @classmethod
+    def start(
+        cls, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]
+    ) -> "RunProcess":
+        """Start a command, whose output is added to `log`."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+            )
+        return cls(name, process, log, time.monotonic())
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.process.poll() is None
+
+    def stop(self) -> None:
+        """End the process, if it still runs."""
+        if self.process.stdin:
+            self.process.stdin.close()  # which it notices
+        self.process.wait()
+
+    def problem(self) -> str | None:
+        """What went wrong in a process that has ended, if anything did.
+
+        Raises:
+            PodsError: An error of the user's, which other runs would share.
+        """
+        self.stop()
+        status = self.process.returncode
+        if status == 0:
+            return None
+
+        last_line = self._last_line()
+        if status == USER_ERROR:
+            raise PodsError(f"{self.name}: {last_line}")
+
+        how = f"exit status {status}"
+        if status < 0:
+            how = f"killed by signal {-status}"
+        elif status == PARENT_GONE:
+            how = "its standard input was closed"
+        return f"{how}; the end of {self.log}: {last_line}"
+
+    def _last_line(self) -> str:
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        return (text.strip().splitlines() or [""])[-1]

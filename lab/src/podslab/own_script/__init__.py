@@ -1,0 +1,1 @@
+"""Comparing methods on a training script of the user's own."""

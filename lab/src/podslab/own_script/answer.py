@@ -1,0 +1,327 @@
+"""What the runs say: which method, at which rate, reached what, and how sure that is."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from podslab.durations import duration
+from podslab.evaluation.records import evaluations
+from podslab.own_script.job import YOURS, Arm
+from podslab.own_script.plan import Plan
+from podslab.report.drawing import looks, render, style
+from podsrl.errors import listed
+from podsrl.rollout_log import files
+from podsrl.rollout_log.run_folder import PHASES, RunFolder
+
+#: What methods are compared with, where it is one of them; else the first one.
+_REFERENCE = "grpo"
+#: How often an interval holds the truth.
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A run of one method and seed.
+
+    Args:
+        seconds_T: The training time of each measurement.
+        steps: Optimiser steps in all.
+        rewards_T_P_K: The rewards of K answers to each of P questions, at T measurements.
+        greedy_T_P: Those of the likeliest answers.
+        phases: Seconds of training by phase.
+        config: The run's settings.
+    """
+
+    seconds_T: np.ndarray
+    steps: int
+    rewards_T_P_K: np.ndarray
+    greedy_T_P: np.ndarray
+    phases: Mapping[str, float]
+    config: Mapping[str, Any]
+
+    @property
+    def rewards_T(self) -> np.ndarray:
+        """The mean reward at each measurement."""
+        mean_T: np.ndarray = self.rewards_T_P_K.mean(axis=(1, 2))
+        return mean_T
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> "Curve":
+        """Read a finished run."""
+        points = evaluations(folder)
+        rows = folder.metrics()
+        return cls(
+            seconds_T=np.array([point.training_seconds for point in points]),
+            steps=points[-1].step,
+            rewards_T_P_K=np.array([point.rewards for point in points], dtype=float),
+            greedy_T_P=np.array([point.greedy_rewards for point in points], dtype=float),
+            phases={
+                phase: sum(row.get(f"pods/seconds_{phase}") or 0.0 for row in rows)
+                for phase in PHASES
+            },
+            config=folder.config(),
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All methods at one seed."""
+
+    seed: int
+    curves: Mapping[str, Curve]
+
+    @classmethod
+    def of(cls, seed: int, runs: Mapping[str, RunFolder]) -> "Measured":
+        """Read the runs of a seed, which are finished."""
+        return cls(seed, {method: Curve.of(folder) for method, folder in runs.items()})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much more reward a method has at the end than another, with a 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.low > 0 or self.high < 0
+
+
+def difference(by_seed: Sequence[Measured], method: str, reference: str) -> Difference:
+    """The paired difference of two methods, at the end.
+
+    Two things could be otherwise: the seeds, by Student's t over their differences, and the
+    questions, by the spread of a question's difference. The wider interval of the two counts.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    # Of each seed and question, over answers: shape (S, P).
+    ends = [
+        seed.curves[method].rewards_T_P_K[-1].mean(axis=-1)
+        - seed.curves[reference].rewards_T_P_K[-1].mean(axis=-1)
+        for seed in by_seed
+    ]
+    difference_S_P = np.array(ends)
+    mean = float(difference_S_P.mean())
+
+    quantile = 1 - (1 - _LEVEL) / 2
+    per_question_P = difference_S_P.mean(axis=0)
+    error = ndtri(quantile) * per_question_P.std(ddof=1) / math.sqrt(len(per_question_P))
+    seeds = len(difference_S_P)
+    if seeds > 1:
+        per_seed_S = difference_S_P.mean(axis=1)
+        of_seeds = stdtrit(seeds - 1, quantile) * per_seed_S.std(ddof=1) / math.sqrt(seeds)
+        error = max(error, of_seeds)
+    return Difference(mean, mean - float(error), mean + float(error))
+
+
+def is_certain(by_seed: Sequence[Measured]) -> bool:
+    """Whether the intervals of all pairs of methods leave out 0."""
+    if not by_seed:
+        return False
+    pairs = itertools.combinations(by_seed[0].curves, 2)
+    return all(difference(by_seed, one, other).is_certain for one, other in pairs)
+
+
+def noise_of(by_seed: Sequence[Measured]) -> float | None:
+    """The difference in reward that two equally good methods may show, over these questions.
+
+    Twice the standard error of the difference of two means over P questions; None without runs.
+    """
+    if not by_seed:
+        return None
+    at_start_P_K = next(iter(by_seed[0].curves.values())).rewards_T_P_K[0]
+    per_question_P = at_start_P_K.mean(axis=1)
+    return float(2 * math.sqrt(2) * per_question_P.std(ddof=1) / math.sqrt(len(per_question_P)))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the runs of a plan say.
+
+    Args:
+        plan: What was run.
+        best: The arm of each method, with the rate that was chosen.
+        by_seed: The reported runs.
+        failed: Why runs failed, by their names.
+    """
+
+    plan: Plan
+    best: Mapping[str, Arm]
+    by_seed: Sequence[Measured]
+    failed: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    @property
+    def reference(self) -> str:
+        """What others are compared with."""
+        return _REFERENCE if _REFERENCE in self.best else next(iter(self.best))
+
+    def lines(self) -> list[str]:
+        """The table, the conclusions, and the fields to paste."""
+        if not self.by_seed:
+            return ["No seed was trained with every method, so there is nothing to compare."]
+        lines = [self.table(), "", *self.conclusions()]
+        lines += [f"Left out, since it failed: {name}: {why}" for name, why in self.failed.items()]
+        return lines if self._nothing_varies() else [*lines, "", *self.to_paste()]
+
+    def table(self) -> str:
+        """One line for each method; means over seeds, in brackets the least and the most."""
+        heads = ["", "rate", "steps", "reward at first", "at the end", "mean over the run"]
+        heads += [self._best_of_k, "greedy", "generating", "updating"]
+        rows = [heads]
+        for method, arm in self.best.items():
+            curves = [seed.curves[method] for seed in self.by_seed]
+            rows.append(
+                [
+                    method,
+                    f"{arm.learning_rate:.3g}",
+                    f"{np.mean([curve.steps for curve in curves]):.0f}",
+                    _over_seeds([curve.rewards_T_P_K[0].mean() for curve in curves]),
+                    _over_seeds([curve.rewards_T_P_K[-1].mean() for curve in curves]),
+                    _over_seeds([curve.rewards_T_P_K[1:].mean() for curve in curves]),
+                    _over_seeds([curve.rewards_T_P_K[-1].max(axis=-1).mean() for curve in curves]),
+                    _over_seeds([curve.greedy_T_P[-1].mean() for curve in curves]),
+                    _share([curve.phases for curve in curves], "generate"),
+                    _share([curve.phases for curve in curves], "update"),
+                ]
+            )
+        widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
+        lines = []
+        for row in rows:
+            cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+            cells[0] = row[0].ljust(widths[0])
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    @property
+    def _best_of_k(self) -> str:
+        """The share of questions with a right answer among K, where rewards are 0 or 1."""
+        answers = self.plan.answers
+        ends = [curve.rewards_T_P_K for seed in self.by_seed for curve in seed.curves.values()]
+        is_binary = all(np.isin(rewards, (0.0, 1.0)).all() for rewards in ends)
+        return f"pass@{answers}" if is_binary else f"best of {answers}"
+
+    def conclusions(self) -> list[str]:
+        """What is certain, and what these runs can't show."""
+        first = next(iter(self.by_seed[0].curves.values()))
+        questions = first.rewards_T_P_K.shape[1]
+        seeds = len(self.by_seed)
+        many = "one seed" if seeds == 1 else f"{seeds} seeds"
+        lines = [
+            f"After {duration(self.plan.seconds)} of training, {many}, {questions} questions,"
+            f" {self.plan.answers} answers to each:"
+        ]
+        if self._nothing_varies():
+            lines.append(
+                "every answer to every question got the same reward in all runs: this reward can't"
+                " tell answers apart, so no method can learn from it"
+            )
+            return lines
+
+        for method in self.best:
+            if method == self.reference:
+                continue
+            found = difference(self.by_seed, method, self.reference)
+            interval = f"(95 % interval {found.low:+.3f} to {found.high:+.3f})"
+            if found.is_certain:
+                how = "more" if found.mean > 0 else "less"
+                lines.append(
+                    f"{method} has {abs(found.mean):.3f} {how} reward than {self.reference}"
+                    f" {interval}"
+                )
+            else:
+                lines.append(
+                    f"{method} and {self.reference}: no difference that these runs can show"
+                    f" {interval}"
+                )
+        if seeds < 3:
+            lines.append("few seeds: more --hours make the intervals narrower")
+        return lines
+
+    def _nothing_varies(self) -> bool:
+        every = [curve.rewards_T_P_K for seed in self.by_seed for curve in seed.curves.values()]
+        return float(np.ptp(np.stack(every))) == 0.0
+
+    def to_paste(self) -> list[str]:
+        """The fields of the method that is certainly best, or advice to stay with the script's."""
+        ends = {
+            method: float(
+                np.mean([seed.curves[method].rewards_T_P_K[-1].mean() for seed in self.by_seed])
+            )
+            for method in self.best
+        }
+        best = max(ends, key=lambda method: ends[method])
+        ahead = [
+            method
+            for method in self.best
+            if method not in (best, self.reference)
+            and not difference(self.by_seed, best, method).is_certain
+        ]
+        beats_reference = (
+            best != self.reference and difference(self.by_seed, best, self.reference).is_certain
+        )
+        if not beats_reference:
+            rate = self.best[self.reference].learning_rate
+            return [
+                f"Nothing is certainly better than {self.reference}: stay with it, at"
+                f" learning_rate={rate:.3g}"
+            ]
+        level = f" ({listed(ahead)} may be as good)" if ahead else ""
+        rate = self.best[best].learning_rate
+        if best == YOURS:
+            return [f"Your own settings are the best{level}, at learning_rate={rate:.3g}"]
+        return [
+            f"To paste{level}:",
+            f'    PODSConfig(..., method="{best}", {self._sizes(best)}learning_rate={rate:.3g})',
+        ]
+
+    def _sizes(self, method: str) -> str:
+        config = self.by_seed[0].curves[method].config
+        sizes = ("num_rollouts", "num_generations")
+        return "".join(f"{name}={config[name]}, " for name in sizes)
+
+    def draw(self, path: Path) -> None:
+        """The rewards of all methods over training time as a PNG: every seed, and the mean."""
+        with style():
+            figure = Figure(figsize=(7.0, 4.0), layout="constrained")
+            axes = figure.add_subplot()
+            for method, look in looks(self.best).items():
+                curves = [seed.curves[method] for seed in self.by_seed]
+                for curve in curves:
+                    axes.plot(curve.seconds_T, curve.rewards_T, color=look.color, alpha=0.3)
+                axes.plot(
+                    np.mean([curve.seconds_T for curve in curves], axis=0),
+                    np.mean([curve.rewards_T for curve in curves], axis=0),
+                    color=look.color,
+                    marker=look.marker,
+                    label=method,
+                )
+            axes.set_xlabel("training time, s")
+            axes.set_ylabel("mean reward of held-out questions")
+            axes.legend()
+        files.write_whole(path, render(figure, "png"))
+
+
+def _over_seeds(values: Sequence[float]) -> str:
+    mean = f"{np.mean(values):.3f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ({min(values):.3f}-{max(values):.3f})"
+
+
+def _share(phases: Sequence[Mapping[str, float]], phase: str) -> str:
+    total = sum(sum(of_run.values()) for of_run in phases)
+    share = sum(of_run[phase] for of_run in phases) / total if total else 0.0
+    return f"{100 * share:.0f} %"

@@ -1,0 +1,288 @@
+"""The trainer that stands in for the script's: it trains one arm, is measured, and ends in time."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from accelerate.utils import broadcast_object_list, gather_object, set_seed
+from transformers import TrainerCallback
+from trl import GRPOTrainer
+
+from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
+from podslab.own_script.job import PROBE_STEPS, YOURS, Job, Probe
+from podslab.own_script.questions import Questions
+from podslab.own_script.settings import GivenSettings, config_of, given_settings
+from podslab.training.budget import Budget, Spent
+from podslab.training.lab_trainer import LabTrainer
+from podsrl.errors import InvalidInputError
+from podsrl.methods import method_of
+from podsrl.rollout_log.files import plain
+from podsrl.trl import PODSConfig
+from podsrl.trl.checkpoint import last_complete
+from podsrl.trl.signatures import with_parameters_of
+from podsrl.trl.swapped import swapped
+
+
+class ScriptEnded(SystemExit):
+    """The budget is spent: what the script would do after training is not wanted."""
+
+
+class ComparedTrainer(LabTrainer):
+    """`PODSTrainer` under the script's name for a trainer, as one arm of a comparison.
+
+    The script's config is replaced by that of the arm. `train` spends the budget, measures the
+    model on questions that no arm trains on, and ends the script.
+    """
+
+    job: Job  # set before the script is run
+    began: float  # when the process was started, on the monotonic clock
+
+    @with_parameters_of(GRPOTrainer.__init__)
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: Any = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        self.given = given_settings(args)
+        self.questions = Questions.of(train_dataset, eval_dataset, self.job.held_out)
+        self._refuse_ready_optimizer(kwargs)
+        self._rewards_of_evaluation: list[torch.Tensor] = []
+        self._lengths_of_evaluation: list[int] = []
+        super().__init__(
+            model,
+            reward_funcs,
+            config_of(self.given, self.job),
+            self.questions.train,
+            clock=self.job.clock,
+            **kwargs,
+        )
+
+    @staticmethod
+    def _refuse_ready_optimizer(kwargs: dict[str, Any]) -> None:
+        """A rate can't be put into an optimiser that exists already."""
+        optimizer, scheduler = kwargs.pop("optimizers", None) or (None, None)
+        if optimizer is not None or scheduler is not None:
+            raise InvalidInputError(
+                "the script gives its trainer an optimizer of its own, whose rate pods compare"
+                " can't set; name it in the config (optim=...), and leave out optimizers"
+            )
+
+    def train(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Spend the arm's budget, from its last checkpoint if it has one, and end the script."""
+        checkpoint = last_complete(self.job.folder)
+        if checkpoint is None:
+            set_seed(self.job.seed)  # the script may have set one of its own
+        measured = _Probe(self) if self.job.describe else _Measured(self)
+        self.add_callback(measured)
+        self.recorder.config = {
+            **self.recorder.config,
+            "arm": self.job.method,
+            "task": Path(self.job.script).stem,
+        }
+        super().train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        raise ScriptEnded(0)
+
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
+        rewards_R_F = super()._calculate_rewards(inputs, prompts, completions, ids)
+        if not self.model.training:
+            weighted_R = (rewards_R_F * self.reward_weights.to(rewards_R_F.device)).nansum(dim=1)
+            weighted_R[torch.isnan(rewards_R_F).all(dim=1)] = torch.nan
+            self._rewards_of_evaluation.append(weighted_R.cpu())
+            self._lengths_of_evaluation += [len(completion) for completion in ids]
+        return rewards_R_F
+
+    def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Generate and score, which is all that a measurement wants; TRL goes on to the loss."""
+        self._prepare_inputs(inputs)
+        return torch.zeros((), device=self.accelerator.device), None, None
+
+    def measure(self, questions: Any, answers: int, greedy: bool) -> tuple[torch.Tensor, float]:
+        """The rewards of answers to each question, shape (P, K), and their mean length in tokens.
+
+        TRL's own evaluation generates and scores them. Random numbers and metrics are those of an
+        evaluation of their own, so that a run goes on as if it had not been measured.
+        """
+        self._rewards_of_evaluation.clear()
+        self._lengths_of_evaluation.clear()
+        devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+        with (
+            torch.random.fork_rng(devices),
+            swapped(self, num_generations_eval=answers),
+            self._greedy() if greedy else swapped(self),
+        ):
+            torch.manual_seed(self.accelerator.process_index)
+            was_training = self.model.training
+            self.evaluate(questions)
+            self.model.train(was_training)  # TRL logs a step by the mode that the model is in
+
+        # The last batch of several processes is filled up with the first questions.
+        rewards_R = torch.cat(self._rewards_of_evaluation)[: len(questions) * answers]
+        lengths = gather_object(self._lengths_of_evaluation)
+        return rewards_R.view(-1, answers), sum(lengths) / max(1, len(lengths))
+
+    @contextmanager
+    def _greedy(self) -> Iterator[None]:
+        """Inside, the likeliest token is generated."""
+        engine = getattr(self, "vllm_generation", None)
+        if self.use_vllm and engine is not None:
+            with swapped(engine, temperature=0.0):
+                yield
+            return
+
+        likeliest = type(self.generation_config)(
+            **{
+                **self.generation_config.to_dict(),
+                "do_sample": False,
+                "temperature": None,
+                "top_p": None,
+                "top_k": None,
+                "min_p": None,
+            }
+        )
+        with swapped(self, generation_config=likeliest):
+            yield
+
+
+class _Measured(TrainerCallback):
+    """Measures at even points of the budget, outside training time, and stops when it is spent."""
+
+    def __init__(self, trainer: ComparedTrainer) -> None:
+        self.trainer = trainer
+        self.job = trainer.job
+        self.run = trainer.recorder.run
+        self.questions = trainer.questions.of_job(trainer.job)
+        self.budget = Budget(training_seconds=trainer.job.seconds)
+        self.last_point = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Measure the untrained model, where that is wanted."""
+        self.last_point = self.budget.points(self._spent(), self.job.evaluations)
+        is_new = not evaluations(self.run)
+        if state.global_step == 0 and self.job.from_start and is_new:
+            self._measure(0)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Measure and save at each point of the budget; stop at the last one."""
+        spent = self._spent()
+        point = self.budget.points(spent, self.job.evaluations)
+        if point > self.last_point:
+            self.last_point = point
+            step_is_logged = control.should_log
+            self._measure(state.global_step)
+            control.should_log = step_is_logged  # a measurement is logged, too, and takes it back
+            control.should_save = True
+        if self.budget.is_spent(spent):
+            control.should_training_stop = True
+
+    def _spent(self) -> Spent:
+        """The same on every process, whose clocks differ a little, so that all stop together."""
+        trainer = self.trainer
+        spent = [Spent(trainer.state.global_step, trainer.clock.training_seconds)]
+        broadcast_object_list(spent)  # in place, of the first process
+        return spent[0]
+
+    def _measure(self, step: int) -> None:
+        trainer = self.trainer
+        rewards_P_K, length = trainer.measure(self.questions, self.job.answers, greedy=False)
+        greedy_P_1, _ = trainer.measure(self.questions, 1, greedy=True)
+        if not trainer.accelerator.is_main_process:
+            return
+
+        run_state = trainer.run_state
+        append_evaluation(
+            self.run,
+            Evaluation(
+                step=step,
+                training_seconds=run_state.clock.training_seconds,
+                rollouts_generated=run_state.rollouts_generated,
+                rollouts_trained=run_state.rollouts_trained,
+                tokens_generated=run_state.tokens_generated,
+                task=Path(self.job.script).stem,
+                split=self.job.questions,
+                problems=len(self.questions),
+                repeats=self.job.answers,
+                answer_accuracy=rewards_P_K.nanmean(dim=0).tolist(),
+                format_accuracy=(),
+                both_accuracy=(),
+                mean_length=(length,),
+                rewards=rewards_P_K.nan_to_num(0.0).tolist(),
+                greedy_rewards=greedy_P_1[:, 0].nan_to_num(0.0).tolist(),
+            ),
+        )
+
+
+class _Probe(TrainerCallback):
+    """Makes a few steps, and writes down what a plan needs to know."""
+
+    def __init__(self, trainer: ComparedTrainer) -> None:
+        self.trainer = trainer
+        self.seconds_to_start = 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """All that comes before the first step."""
+        self.seconds_to_start = time.monotonic() - self.trainer.began
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """After the last step of a look: time an evaluation, write, stop."""
+        if state.global_step < PROBE_STEPS:
+            return
+        control.should_training_stop = True
+        trainer = self.trainer
+        job = trainer.job
+
+        few = trainer.questions.of_job(job).select(range(min(8, trainer.questions.number(job))))
+        began = time.monotonic()
+        trainer.measure(few, job.answers, greedy=False)
+        seconds_per_answer = (time.monotonic() - began) / (len(few) * job.answers)
+
+        if trainer.accelerator.is_main_process:
+            given = trainer.given
+            methods, problems = _all_settings(given, job)
+            Probe(
+                learning_rate=float(
+                    given.values.get("learning_rate") or PODSConfig().learning_rate
+                ),
+                methods=methods,
+                problems=problems,
+                own_method=_method_name(given),
+                prompts=trainer.questions.train_prompts,
+                questions=trainer.questions.numbers,
+                is_held_out=trainer.questions.is_held_out,
+                reward_functions=list(trainer.reward_func_names),
+                seconds_to_start=self.seconds_to_start,
+                seconds_per_step=sum(trainer.clock.last_step.values()),
+                seconds_per_answer=seconds_per_answer,
+            ).write(Path(job.folder) / "probe.json")
+
+
+def _as(job: Job, method: str) -> Job:
+    return replace(job, method=method)
+
+
+def _method_name(given: GivenSettings) -> str:
+    """The method that the script's own settings are."""
+    if not given.is_pods:
+        return "grpo"
+    return method_of(PODSConfig(**given.of_method(YOURS)).selection())
+
+
+def _all_settings(
+    given: GivenSettings, job: Job
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """All fields of each method's config as plain values, and why others do not fit the script."""
+    methods = {}
+    problems = {}
+    for name in job.describe:
+        try:
+            methods[name] = plain(config_of(given, _as(job, name)).settings())
+        except InvalidInputError as error:
+            problems[name] = str(error)
+    return methods, problems

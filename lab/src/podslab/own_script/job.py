@@ -1,0 +1,130 @@
+"""What one process is told: which script to run, as which arm, and what to measure."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from podsrl.rollout_log import files
+
+#: The questions to choose learning rates by, and those that are reported; no question is in both.
+TUNING, REPORTED = "tuning", "reported"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A way of training that is compared.
+
+    Args:
+        method: A name of `podsrl.methods.METHODS`, or `YOURS` for the script's own settings.
+        learning_rate: In place of the script's.
+    """
+
+    method: str
+    learning_rate: float
+
+    @property
+    def name(self) -> str:
+        """The arm's name, which is a folder's, too.
+
+        >>> Arm("pods", 2e-6).name
+        'pods-2e-06'
+        """
+        return f"{self.method}-{self.learning_rate:.3g}"
+
+
+#: The settings of a script that has a `PODSConfig` of another method than those that are compared.
+YOURS = "yours"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of the script.
+
+    Args:
+        script: The file.
+        arguments: Its own, as on a command line.
+        folder: Where the run is recorded.
+        method: As in `Arm`.
+        learning_rate: As in `Arm`; None leaves the script's.
+        seed: The run's.
+        seconds: The training time to spend.
+        evaluations: Evenly spaced over that time, the last at its end.
+        from_start: Whether the untrained model is measured, too.
+        questions: `TUNING` or `REPORTED`.
+        most_questions: Not more of them are asked.
+        answers: To each question.
+        held_out: Training prompts to ask, where the script has no `eval_dataset`.
+        clock: "wall", or "cpu", the seconds that the process computes.
+        describe: Methods whose complete settings are wanted; the run then makes `PROBE_STEPS` steps
+            and writes what it saw to probe.json.
+    """
+
+    script: str
+    arguments: list[str]
+    folder: str
+    method: str
+    seed: int
+    questions: str
+    most_questions: int
+    answers: int
+    learning_rate: float | None = None
+    seconds: float = 0.0
+    evaluations: int = 1
+    from_start: bool = False
+    held_out: int = 200
+    clock: str = "wall"
+    describe: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> "Job":
+        """The job that `write` wrote."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+    def write(self, path: Path) -> None:
+        """Write the job as JSON."""
+        files.write_json(path, asdict(self))
+
+
+#: Steps of a look at the script; the first one warms up.
+PROBE_STEPS = 2
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a look at the script showed.
+
+    Args:
+        learning_rate: The script's own.
+        methods: The complete settings of each method, by its name.
+        problems: Why a method does not fit the script, by its name.
+        own_method: The method of the script's settings; "grpo" where it is TRL's.
+        prompts: The prompts to train on.
+        questions: Those to choose rates by, and those to report, as many as there are.
+        is_held_out: Whether they were training prompts, since the script has no `eval_dataset`.
+        reward_functions: Their names.
+        seconds_to_start: Until training begins.
+        seconds_per_step: Of training time, of the method that was looked at.
+        seconds_per_answer: Of an evaluation.
+    """
+
+    learning_rate: float
+    methods: dict[str, dict[str, Any]]
+    problems: dict[str, str]
+    own_method: str
+    prompts: int
+    questions: dict[str, int]
+    is_held_out: bool
+    reward_functions: list[str]
+    seconds_to_start: float
+    seconds_per_step: float
+    seconds_per_answer: float
+
+    @classmethod
+    def read(cls, path: Path) -> "Probe":
+        """The look that `write` wrote."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+    def write(self, path: Path) -> None:
+        """Write the look as JSON."""
+        files.write_json(path, asdict(self))

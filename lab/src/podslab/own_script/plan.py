@@ -1,0 +1,245 @@
+"""What is run: which methods, rates and seeds, for how long, within the hours that there are."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from podslab.comparison.differences import table_of_differences
+from podslab.durations import duration
+from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Job, Probe
+from podsrl.errors import InvalidInputError, listed
+from podsrl.methods import METHODS
+from podsrl.rollout_log import files
+
+#: What the script's learning rate is multiplied with.
+RATES = (0.5, 1.0, 2.0, 4.0)
+#: How many rates go on after a quarter of the time, to its half.
+GO_ON = 2
+#: The seed that rates are chosen with; it is not reported.
+TUNING_SEED = 1000
+#: Seeds that every answer rests on, and how many there are at most.
+LEAST_SEEDS, MOST_SEEDS = 2, 8
+#: Measurements of a reported run, besides one before training.
+EVALUATIONS = 4
+#: What a run costs beside its training, its start and its measurements: checkpoints.
+_OVERHEAD = 1.1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A comparison of methods on one script.
+
+    Args:
+        script: The file.
+        arguments: Its own.
+        methods: The names of the methods.
+        learning_rate: The script's own.
+        seconds: The training time of a reported run.
+        hours: Wall time that all may take.
+        most_questions: By kind.
+        answers: To each question.
+        held_out: As in `Job`.
+        clock: As in `Job`.
+        launch: The words that start a process, such as accelerate launch; () is Python.
+        at_once: Runs side by side.
+    """
+
+    script: str
+    arguments: tuple[str, ...]
+    methods: tuple[str, ...]
+    learning_rate: float
+    seconds: float
+    hours: float
+    most_questions: Mapping[str, int]
+    answers: int
+    held_out: int
+    clock: str
+    launch: tuple[str, ...]
+    at_once: int
+
+    @property
+    def arms_to_tune(self) -> list[Arm]:
+        """Every method at every rate; rates are interleaved, so that an hour shows all methods."""
+        arms = []
+        for factor in RATES:
+            arms += [Arm(method, self.learning_rate * factor) for method in self.methods]
+        return arms
+
+    def tuning_job(self, folder: Path, arm: Arm, quarters: int) -> Job:
+        """A run to choose a rate by, until so many quarters of the time, measured at each."""
+        return self._job(
+            folder / TUNING / arm.name / f"seed-{TUNING_SEED}",
+            arm,
+            seed=TUNING_SEED,
+            questions=TUNING,
+            seconds=self.seconds * quarters / 4,
+            evaluations=quarters,
+        )
+
+    def reported_job(self, folder: Path, arm: Arm, seed: int) -> Job:
+        """A run that the answer tells of."""
+        return self._job(
+            folder / REPORTED / arm.method / f"seed-{seed}",
+            arm,
+            seed=seed,
+            questions=REPORTED,
+            seconds=self.seconds,
+            evaluations=EVALUATIONS,
+            from_start=True,
+        )
+
+    def _job(
+        self,
+        folder: Path,
+        arm: Arm,
+        *,
+        seed: int,
+        questions: str,
+        seconds: float,
+        evaluations: int,
+        from_start: bool = False,
+    ) -> Job:
+        return Job(
+            script=self.script,
+            arguments=list(self.arguments),
+            folder=str(folder),
+            method=arm.method,
+            learning_rate=arm.learning_rate,
+            seed=seed,
+            questions=questions,
+            most_questions=self.most_questions[questions],
+            answers=self.answers,
+            seconds=seconds,
+            evaluations=evaluations,
+            from_start=from_start,
+            held_out=self.held_out,
+            clock=self.clock,
+        )
+
+    def write(self, path: Path) -> None:
+        """Write the plan as JSON."""
+        files.write_json(path, asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> "Plan":
+        """The plan that `write` wrote."""
+        value = json.loads(path.read_text(encoding="utf-8"))
+        for name in ("arguments", "methods", "launch"):
+            value[name] = tuple(value[name])
+        return cls(**value)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The wall seconds of the parts of a comparison, from a look at the script.
+
+    Args:
+        start: Of a process, until training begins.
+        measuring: One measurement, by kind of questions.
+    """
+
+    start: float
+    measuring: Mapping[str, float]
+
+    @classmethod
+    def of(cls, probe: Probe, most_questions: Mapping[str, int], answers: int) -> "Costs":
+        """Measuring asks for some sampled answers and the likeliest one."""
+        measuring = {}
+        for kind, most in most_questions.items():
+            questions = min(most, probe.questions[kind])
+            measuring[kind] = questions * (answers + 1) * probe.seconds_per_answer
+        return cls(probe.seconds_to_start, measuring)
+
+    def tuning(self, seconds: float) -> float:
+        """The rates of one method, of which some go on."""
+        runs = len(RATES) + GO_ON
+        return _OVERHEAD * runs * (self.start + self.measuring[TUNING] + seconds / 4)
+
+    def reported(self, seconds: float) -> float:
+        """One reported run."""
+        measuring = (EVALUATIONS + 1) * self.measuring[REPORTED]
+        return _OVERHEAD * (self.start + measuring + seconds)
+
+    def seconds_within(self, hours: float, methods: int, at_once: int) -> float:
+        """The training time of a run for which rates and the least seeds fit into the hours."""
+        there = hours * 3600 * at_once / methods
+        fixed = self.tuning(0.0) + LEAST_SEEDS * self.reported(0.0)
+        of_each_second = self.tuning(1.0) - self.tuning(0.0)
+        of_each_second += LEAST_SEEDS * (self.reported(1.0) - self.reported(0.0))
+        return (there - fixed) / of_each_second
+
+
+def check_time(plan: Plan, probe: Probe, costs: Costs) -> None:
+    """Refuse a plan in which a quarter of a run has no room for two steps.
+
+    Raises:
+        InvalidInputError: With the hours that are needed.
+    """
+    needed = 8 * probe.seconds_per_step
+    if plan.seconds >= needed:
+        return
+
+    hours = len(plan.methods) * (costs.tuning(needed) + LEAST_SEEDS * costs.reported(needed))
+    hours /= 3600 * plan.at_once
+    raise InvalidInputError(
+        f"a step of this script takes {duration(probe.seconds_per_step)}, and within"
+        f" {plan.hours:g} hours a run would train for {duration(max(plan.seconds, 0.0))}, too few"
+        f" steps to learn from; give at least --hours {max(hours, 0.01):.2g}, fewer --methods, or"
+        " fewer --questions"
+    )
+
+
+def plan_in_words(plan: Plan, probe: Probe, costs: Costs) -> str:
+    """The plan before anything is trained: what differs between arms, and how long it takes."""
+    methods = {name: probe.methods[name] for name in plan.methods}
+    questions = {kind: min(n, probe.questions[kind]) for kind, n in plan.most_questions.items()}
+    source = "of your eval_dataset"
+    if probe.is_held_out:
+        source = "of your training prompts, held out, as the trainer has no eval_dataset"
+
+    tuning = len(plan.methods) * costs.tuning(plan.seconds) / plan.at_once
+    a_seed = len(plan.methods) * costs.reported(plan.seconds) / plan.at_once
+    rates = ", ".join(f"{plan.learning_rate * factor:.3g}" for factor in RATES)
+    names = listed(list(plan.methods))
+    lines = [
+        f"{plan.script}: {names}, judged by {listed(probe.reward_functions)}",
+        "",
+        "Fields in which the methods differ:",
+        table_of_differences(methods),
+    ]
+    for name, problem in probe.problems.items():
+        lines.append(f"left out: {name}, since {problem}")
+    lines += [
+        "",
+        f"learning rates   {rates}: half, once, twice and four times yours, for each method alike.",
+        f"                 All train for {duration(plan.seconds / 4)}, the better {GO_ON} of each"
+        " method go on as long again.",
+        f"seeds            from {LEAST_SEEDS} to {MOST_SEEDS} at the best rate, for"
+        f" {duration(plan.seconds)} of training each, as long as the order is open and time is"
+        " left.",
+        f"questions        {questions[TUNING]} to choose rates by, {questions[REPORTED]} others to"
+        f" report, {plan.answers} answers to each, {source}.",
+        "schedule         the learning rate stays constant (after your warm-up steps), since time"
+        " ends a run.",
+        f"time             {duration(tuning)} to choose rates, {duration(a_seed)} for each seed of"
+        f" all methods; at most {plan.hours:g} hours.",
+    ]
+    return "\n".join(lines)
+
+
+def default_methods(own_method: str) -> list[str]:
+    """GRPO, the paper's method and a batch rule; and what the script has, if that is another."""
+    usual = ["grpo", "pods", "max_contrast"]
+    return usual if own_method in usual else [*usual, YOURS]
+
+
+def known_methods(names: Sequence[str]) -> list[str]:
+    """Methods by their names; an `InvalidInputError` for one that is unknown."""
+    for name in names:
+        if name != YOURS and name not in METHODS:
+            raise InvalidInputError(
+                f"unknown method {name!r}; the methods are {', '.join(METHODS)}, and {YOURS} for"
+                " the script's own settings"
+            )
+    return list(dict.fromkeys(names))

@@ -1,0 +1,104 @@
+"""What arms are measured on: questions that none of them trains on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from datasets import Dataset, IterableDataset, IterableDatasetDict
+
+from podslab.own_script.job import REPORTED, TUNING, Job
+from podsrl.errors import InvalidInputError
+
+#: Fewer questions than this can't tell any two methods apart.
+LEAST_QUESTIONS = 8
+#: At most this share of the training prompts is held out.
+_MOST_HELD_OUT = 0.25
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The data of a script, divided.
+
+    Args:
+        train: What arms train on.
+        tuning: The questions that learning rates are chosen by.
+        reported: The questions that the answer tells of; none of them is among `tuning`.
+        is_held_out: Whether they were taken from the training data.
+    """
+
+    train: Any
+    tuning: Dataset
+    reported: Dataset
+    is_held_out: bool
+
+    @classmethod
+    def of(cls, train: Any, evaluation: Any, held_out: int) -> "Questions":
+        """Divide the script's `eval_dataset`, or, where there is none, hold some prompts out.
+
+        Every second question is for tuning.
+
+        Args:
+            train: The script's training data.
+            evaluation: Its `eval_dataset`; of several the first; None where it has none.
+            held_out: How many training prompts to hold out, at most a quarter.
+
+        Raises:
+            InvalidInputError: There are too few questions.
+        """
+        if isinstance(evaluation, (dict, IterableDatasetDict)):
+            evaluation = next(iter(evaluation.values()), None)
+        if isinstance(evaluation, IterableDataset):
+            evaluation = Dataset.from_list(list(evaluation.take(2 * held_out)))
+
+        is_held_out = evaluation is None
+        if is_held_out:
+            train, evaluation = _hold_out(train, held_out)
+        if len(evaluation) < 2 * LEAST_QUESTIONS:
+            raise InvalidInputError(
+                f"{len(evaluation)} questions to measure on are too few to tell methods apart: give"
+                f" the trainer an eval_dataset of at least {2 * LEAST_QUESTIONS} rows, better 200"
+            )
+
+        places = range(len(evaluation))
+        return cls(
+            train=train,
+            tuning=evaluation.select(places[::2]),
+            reported=evaluation.select(places[1::2]),
+            is_held_out=is_held_out,
+        )
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How many questions there are of each kind."""
+        return {TUNING: len(self.tuning), REPORTED: len(self.reported)}
+
+    @property
+    def train_prompts(self) -> int:
+        """How many prompts there are to train on; 0 where the data doesn't say."""
+        return 0 if isinstance(self.train, IterableDataset) else len(self.train)
+
+    def number(self, job: Job) -> int:
+        """How many questions a job asks."""
+        return min(self.numbers[job.questions], job.most_questions)
+
+    def of_job(self, job: Job) -> Dataset:
+        """The questions of a job, spread evenly over those that there are."""
+        questions = self.tuning if job.questions == TUNING else self.reported
+        return questions.select(_spread(len(questions), self.number(job)))
+
+
+def _hold_out(train: Any, number: int) -> tuple[Any, Dataset]:
+    """Training data without some of its prompts, and those; the same in every run."""
+    if isinstance(train, IterableDataset):
+        return train.skip(number), Dataset.from_list(list(train.take(number)))
+    if train is None:
+        raise InvalidInputError("the script's trainer has no train_dataset")
+
+    number = min(number, int(len(train) * _MOST_HELD_OUT))
+    taken = _spread(len(train), number)
+    others = sorted(set(range(len(train))) - set(taken))
+    return train.select(others), train.select(taken)
+
+
+def _spread(length: int, number: int) -> list[int]:
+    """Places that are evenly spread over a list, so that of a sorted one every kind has some."""
+    return [place * length // number for place in range(number)]

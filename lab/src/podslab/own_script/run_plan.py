@@ -1,0 +1,377 @@
+"""Carrying out a plan: look, choose rates, train seeds; stopped and continued at will."""
+
+import itertools
+import os
+import shutil
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+from filelock import FileLock, Timeout
+
+from podslab.comparison.run_process import RunProcess
+from podslab.durations import duration
+from podslab.evaluation.records import evaluations
+from podslab.own_script.answer import Answer, Measured, is_certain, noise_of
+from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Job, Probe
+from podslab.own_script.plan import (
+    GO_ON,
+    LEAST_SEEDS,
+    MOST_SEEDS,
+    TUNING_SEED,
+    Costs,
+    Plan,
+    check_time,
+    default_methods,
+)
+from podsrl.errors import InvalidInputError, PodsError
+from podsrl.rollout_log import files
+from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.trl.checkpoint import last_complete
+
+Say = Callable[[str], None]
+_LOOK_EVERY = 0.3  # seconds between two looks at the runs that are being trained
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user asks for.
+
+    Args:
+        script: The file.
+        arguments: Its own.
+        folder: Where all is recorded.
+        hours: Wall time that all may take.
+        methods: Names; () takes GRPO, PODS, max_contrast and the script's own.
+        questions: At most so many are reported, and half as many used to choose rates.
+        answers: To each question.
+        gpus: One run on each at a time; () leaves the choice to the script, one run at a time.
+        launch: As in `Plan`.
+    """
+
+    script: str
+    arguments: tuple[str, ...] = ()
+    folder: Path = Path("pods-compare")
+    hours: float = 2.0
+    methods: tuple[str, ...] = ()
+    questions: int = 128
+    answers: int = 4
+    gpus: tuple[str, ...] = ()
+    launch: tuple[str, ...] = ()
+
+    @property
+    def most_questions(self) -> dict[str, int]:
+        """How many questions are asked at most, by kind."""
+        return {TUNING: max(8, self.questions // 2), REPORTED: self.questions}
+
+    @property
+    def held_out(self) -> int:
+        """How many training prompts are held out, where there is no `eval_dataset`."""
+        return 2 * self.questions
+
+
+def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe, Costs]:
+    """Look at the script, and plan within the hours.
+
+    Raises:
+        InvalidInputError: The script can't be compared, the hours are too few, or the folder holds
+            another comparison.
+        PodsError: The script fails.
+    """
+    if not Path(wishes.script).is_file():
+        raise InvalidInputError(f"there is no script {wishes.script}")
+
+    plan_file = wishes.folder / "plan.json"
+    probe_file = wishes.folder / "look" / "probe.json"
+    is_ours = (wishes.folder / "look.json").is_file()
+    if not is_ours and wishes.folder.exists() and any(wishes.folder.iterdir()):
+        raise InvalidInputError(
+            f"{wishes.folder} holds files that are no comparison's: choose another --output_dir"
+        )
+    if plan_file.is_file():
+        plan = Plan.read(plan_file)
+        _refuse_another(plan, wishes)
+        probe = Probe.read(probe_file)
+        return plan, probe, Costs.of(probe, plan.most_questions, plan.answers)
+
+    probe = _look(wishes, probe_file, say)
+    asked = wishes.methods or tuple(default_methods(probe.own_method))
+    methods = tuple(name for name in asked if name in probe.methods)
+    if len(methods) < 2:
+        why = "; ".join(f"{name}: {problem}" for name, problem in probe.problems.items())
+        raise InvalidInputError(f"fewer than two methods are left to compare. {why}")
+
+    costs = Costs.of(probe, wishes.most_questions, wishes.answers)
+    at_once = max(1, len(wishes.gpus))
+    plan = Plan(
+        script=wishes.script,
+        arguments=wishes.arguments,
+        methods=methods,
+        learning_rate=probe.learning_rate,
+        seconds=costs.seconds_within(wishes.hours, len(methods), at_once),
+        hours=wishes.hours,
+        most_questions=wishes.most_questions,
+        answers=wishes.answers,
+        held_out=wishes.held_out,
+        clock=_clock(wishes),
+        launch=wishes.launch,
+        at_once=at_once,
+    )
+    check_time(plan, probe, costs)
+    return plan, probe, costs
+
+
+def _refuse_another(plan: Plan, wishes: Wishes) -> None:
+    same = (plan.script, plan.arguments) == (wishes.script, wishes.arguments)
+    if not same or (wishes.methods and wishes.methods != plan.methods):
+        raise InvalidInputError(
+            f"{wishes.folder} holds a comparison of {plan.script}"
+            f" {' '.join(plan.arguments)}with the methods {', '.join(plan.methods)}; to go on with"
+            " it, give the same; for another one, another --output_dir"
+        )
+
+
+def _clock(wishes: Wishes) -> str:
+    """Seconds that the process computes, where no GPU and no other process computes for it."""
+    import torch
+
+    return "wall" if torch.cuda.is_available() or wishes.launch else "cpu"
+
+
+def _look(wishes: Wishes, probe_file: Path, say: Say) -> Probe:
+    """Run the script for two steps, once."""
+    if probe_file.is_file():
+        return Probe.read(probe_file)
+
+    say(f"a look at {wishes.script}: two steps, a few answers")
+    folder = probe_file.parent
+    shutil.rmtree(folder, ignore_errors=True)
+    describe = list(wishes.methods) or [*default_methods(YOURS)]
+    job = Job(
+        script=wishes.script,
+        arguments=list(wishes.arguments),
+        folder=str(folder),
+        # What costs most; where it does not fit the script, the look says why.
+        method="pods" if "pods" in describe else describe[0],
+        seed=TUNING_SEED,
+        questions=TUNING,
+        most_questions=wishes.most_questions[TUNING],
+        answers=wishes.answers,
+        held_out=wishes.held_out,
+        clock=_clock(wishes),
+        describe=describe,
+    )
+    process = _start(job, "a look at the script", wishes.launch, gpu=next(iter(wishes.gpus), None))
+    try:
+        while process.is_alive:
+            time.sleep(_LOOK_EVERY)
+        problem = process.problem()
+    finally:
+        process.stop()
+    if problem is not None:
+        raise PodsError(f"{wishes.script} fails: {problem}")
+    return Probe.read(probe_file)
+
+
+def _start(job: Job, name: str, launch: Sequence[str], gpu: str | None) -> RunProcess:
+    folder = Path(job.folder)
+    job_file = folder.with_name(f"{folder.name}.json")
+    job_file.parent.mkdir(parents=True, exist_ok=True)
+    job.write(job_file)
+
+    environment = dict(os.environ)
+    if job.clock == "cpu":
+        # The clock adds up the seconds of all threads, so that a second one would not count.
+        environment["OMP_NUM_THREADS"] = "1"
+    if gpu is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = gpu
+
+    python = list(launch) or [sys.executable]
+    return RunProcess.start(
+        name=name,
+        command=[*python, "-m", "podslab.own_script.script_process", str(job_file)],
+        log=folder.with_name(f"{folder.name}.log"),
+        environment=environment,
+    )
+
+
+@dataclass
+class Comparison:
+    """A plan that is carried out.
+
+    Args:
+        plan: What is run.
+        costs: What it takes.
+        folder: Where.
+        gpus: As in `Wishes`.
+        say: Called with a line for each run that starts.
+        failed: Why runs failed, by their names.
+    """
+
+    plan: Plan
+    costs: Costs
+    folder: Path
+    gpus: tuple[str, ...] = ()
+    say: Say = lambda line: None
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> Answer:
+        """Run what is not finished, and answer.
+
+        Raises:
+            PodsError: No two methods are left, another process is at work here, or an error that
+                all runs would share.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder / ".lock", timeout=1)
+        try:
+            with lock:
+                self.plan.write(self.folder / "plan.json")
+                best = self._tune()
+                self._train_seeds(best)
+                answer = Answer(self.plan, best, self._measured(best), self.failed)
+        except Timeout as error:
+            raise InvalidInputError(
+                f"another `pods compare` is at work on {self.folder}: wait for it"
+            ) from error
+        return answer
+
+    # ---- rates
+
+    def _tune(self) -> dict[str, Arm]:
+        """The best rate of each method, by successive halving."""
+        arms = self.plan.arms_to_tune
+        self._train([self.plan.tuning_job(self.folder, arm, 1) for arm in arms])
+
+        go_on: list[Arm] = []
+        for method in self.plan.methods:
+            ranked = self._ranked([arm for arm in arms if arm.method == method])
+            go_on += ranked[:GO_ON]
+        self._train([self.plan.tuning_job(self.folder, arm, 2) for arm in go_on])
+        self._delete_checkpoints(TUNING)
+
+        best = {}
+        for method in self.plan.methods:
+            ranked = self._ranked([arm for arm in go_on if arm.method == method])
+            if ranked:
+                best[method] = ranked[0]
+        if len(best) < 2:
+            why = next(iter(self.failed.values()), "no run was measured")
+            raise PodsError(f"fewer than two methods could be trained: {why}")
+        return best
+
+    def _ranked(self, arms: Sequence[Arm]) -> list[Arm]:
+        """Those that were measured, by their mean reward at the last measurement, best first."""
+        reward = {}
+        for arm in arms:
+            points = evaluations(self._folder(self.plan.tuning_job(self.folder, arm, 1)))
+            if points:
+                reward[arm] = fmean(itertools.chain.from_iterable(points[-1].rewards))
+        return sorted(reward, key=lambda arm: -reward[arm])
+
+    # ---- seeds
+
+    def _train_seeds(self, best: dict[str, Arm]) -> None:
+        """Seeds of all methods, until their order is certain or the time is up."""
+        for seed in range(MOST_SEEDS):
+            if seed >= LEAST_SEEDS:
+                needed = len(best) * self.costs.reported(self.plan.seconds) / self.plan.at_once
+                if is_certain(self._measured(best)) or self._hours_left() * 3600 < needed:
+                    return
+            jobs = [self.plan.reported_job(self.folder, arm, seed) for arm in best.values()]
+            self._train(jobs)
+            self._delete_checkpoints(REPORTED)
+            if seed == 0 and (noise := noise_of(self._measured(best))) is not None:
+                self.say(
+                    f"differences between two methods below about {noise:.2g} in reward will be"
+                    " noise, by the spread over these questions"
+                )
+
+    def _measured(self, best: dict[str, Arm]) -> list[Measured]:
+        """The runs of the seeds that all methods have."""
+        by_seed = []
+        for seed in range(MOST_SEEDS):
+            jobs = {
+                method: self.plan.reported_job(self.folder, arm, seed)
+                for method, arm in best.items()
+            }
+            if all(self._is_finished(job) for job in jobs.values()):
+                runs = {method: self._folder(job) for method, job in jobs.items()}
+                by_seed.append(Measured.of(seed, runs))
+        return by_seed
+
+    # ---- runs
+
+    def _train(self, jobs: Sequence[Job]) -> None:
+        """Train what is not finished, one run on each GPU at a time."""
+        waiting = deque(job for job in jobs if not self._is_finished(job))
+        free: list[str | None] = [*self.gpus] or [None] * self.plan.at_once
+        running: list[tuple[Job, RunProcess, str | None]] = []
+        try:
+            while waiting or running:
+                while waiting and free:
+                    job = waiting.popleft()
+                    gpu = free.pop(0)
+                    self._clear(job)
+                    self.say(self._line(job, len(waiting) + len(running)))
+                    name = f"{job.questions} {Path(job.folder).parent.name} seed {job.seed}"
+                    running.append((job, _start(job, name, self.plan.launch, gpu), gpu))
+
+                time.sleep(_LOOK_EVERY)
+                for ended in [entry for entry in running if not entry[1].is_alive]:
+                    running.remove(ended)
+                    _, process, gpu = ended
+                    free.append(gpu)
+                    self._add_hours((time.monotonic() - process.began) / 3600)
+                    if problem := process.problem():
+                        self.failed[process.name] = problem
+                        self.say(f"failed: {process.name}: {problem}")
+        finally:
+            for _, process, _ in running:
+                process.stop()
+
+    def _line(self, job: Job, others: int) -> str:
+        left = max(self._hours_left(), 0.0)
+        rest = f", {others} others of this round" if others else ""
+        rate = f"{job.learning_rate:.3g}"
+        what = "choosing rates" if job.questions == TUNING else f"seed {job.seed}"
+        return (
+            f"{what}: {job.method} at {rate}, {duration(job.seconds)} of training{rest};"
+            f" at most {duration(left * 3600)} left"
+        )
+
+    def _folder(self, job: Job) -> RunFolder:
+        return RunFolder(job.folder)
+
+    def _is_finished(self, job: Job) -> bool:
+        finished = self._folder(job).finished()
+        return finished is not None and finished["training_seconds"] >= job.seconds
+
+    def _clear(self, job: Job) -> None:
+        """Clear away what a killed run left, unless it can go on."""
+        folder = Path(job.folder)
+        if folder.exists() and last_complete(folder) is None:
+            shutil.rmtree(folder)
+
+    def _delete_checkpoints(self, kind: str) -> None:
+        """Weights of ended runs, which nobody needs, take the room of the next ones."""
+        for checkpoint in (self.folder / kind).glob("*/*/checkpoint-*"):
+            shutil.rmtree(checkpoint)
+
+    # ---- time
+
+    def _hours_left(self) -> float:
+        return self.plan.hours - self._hours_spent()
+
+    def _hours_spent(self) -> float:
+        spent = files.read_json(self.folder / "spent.json") or {"hours": 0.0}
+        return float(spent["hours"])
+
+    def _add_hours(self, hours: float) -> None:
+        """Of runs side by side each counts its part."""
+        spent = self._hours_spent() + hours / self.plan.at_once
+        files.write_json(self.folder / "spent.json", {"hours": spent})

@@ -1,0 +1,185 @@
+"""The config of an arm: what the script set, what the method is, what a comparison needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from transformers import SchedulerType
+from trl import GRPOConfig
+
+from podslab.comparison.arms import OF_THE_METHOD
+from podslab.own_script.job import YOURS, Job
+from podslab.training.budget import NO_LIMIT
+from podsrl.errors import InvalidInputError, PodsError
+from podsrl.methods import resolve_method
+from podsrl.trl import PODSConfig
+
+#: TRL's default.
+_NUM_GENERATIONS = 8
+#: What a comparison decides, so that all arms have the same budget and measure.
+_DECIDED = (
+    "output_dir",
+    "seed",
+    "max_steps",
+    "num_train_epochs",
+    "eval_strategy",
+    "eval_steps",
+    "save_strategy",
+    "save_steps",
+    "save_total_limit",
+    "save_only_model",
+    "load_best_model_at_end",
+    "push_to_hub",
+    "logging_strategy",
+    "logging_steps",
+    "resume_from_checkpoint",
+    "num_generations_eval",
+    "per_device_eval_batch_size",
+    "lr_scheduler_type",
+    "lr_scheduler_kwargs",
+    "warmup_steps",
+    "warmup_ratio",
+    "run_name",
+    "disable_tqdm",
+)
+
+
+@dataclass(frozen=True)
+class GivenSettings:
+    """What a script gave its config.
+
+    Args:
+        values: By field; those that it left out are not there.
+        is_pods: Whether the config is a `PODSConfig`.
+    """
+
+    values: Mapping[str, Any]
+    is_pods: bool
+
+    @property
+    def rows_of_a_prompt(self) -> int:
+        """The rows of a prompt that the script trains on."""
+        given = self.values.get("num_generations")
+        if given is None and self.is_pods:
+            return int(PODSConfig(**self._of_the_method()).num_generations or _NUM_GENERATIONS)
+        return _NUM_GENERATIONS if given is None else int(given)
+
+    def _of_the_method(self) -> dict[str, Any]:
+        return {name: self.values[name] for name in OF_THE_METHOD if name in self.values}
+
+    def of_method(self, method: str) -> dict[str, Any]:
+        """The fields that decide how an arm selects.
+
+        PODS keeps as many rows of a prompt as the script trains on, so that all batches of rows
+        are as large as the script's. A method with sizes of its own has those.
+        """
+        if method == YOURS:
+            return self._of_the_method()
+
+        rows = self.rows_of_a_prompt
+        if method == "grpo":
+            return {"method": method, "num_generations": rows, "num_rollouts": rows}
+        if method != "pods" or rows < 2:
+            return {"method": method}
+
+        rollouts = self.values.get("num_rollouts")
+        if rollouts is None or rollouts <= rows:
+            rollouts = rows * resolve_method(method).rollouts_per_kept
+        return {"method": method, "num_generations": rows, "num_rollouts": rollouts}
+
+
+def config_of(given: GivenSettings, job: Job) -> PODSConfig:
+    """The config of a run.
+
+    Raises:
+        InvalidInputError: The method's sizes do not fit the script's batch; the message says so.
+    """
+    kept = {
+        name: value
+        for name, value in given.values.items()
+        if name not in _DECIDED and name not in OF_THE_METHOD
+    }
+    if job.learning_rate is not None:
+        kept["learning_rate"] = job.learning_rate
+    try:
+        return PODSConfig(
+            **kept,
+            **given.of_method(job.method),
+            **_schedule(given.values),
+            output_dir=job.folder,
+            seed=job.seed,
+            max_steps=NO_LIMIT,
+            eval_strategy="no",
+            save_strategy="no",  # the budget says when
+            save_total_limit=1,
+            logging_steps=1,
+            num_generations_eval=job.answers,
+            per_device_eval_batch_size=_evaluation_batch(given.values, job.answers),
+            run_name=f"{job.method}-seed-{job.seed}",
+            disable_tqdm=True,
+        )
+    except (PodsError, ValueError) as error:
+        raise InvalidInputError(f"method {job.method}: {error}") from error
+
+
+def _schedule(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A rate that stays, since a budget of time leaves the number of steps open."""
+    warmup = given.get("warmup_steps") or 0
+    if warmup >= 1:
+        schedule = SchedulerType.CONSTANT_WITH_WARMUP
+        return {"lr_scheduler_type": schedule, "warmup_steps": int(warmup)}
+    return {"lr_scheduler_type": SchedulerType.CONSTANT}
+
+
+def _evaluation_batch(given: Mapping[str, Any], answers: int) -> int:
+    """A multiple of the answers to a question, so that those of one are in one batch.
+
+    At least as many as PODS generates at once for a batch of the script's.
+    """
+    rows = int(given.get("per_device_train_batch_size") or 8)
+    rows *= int(given.get("steps_per_generation") or given.get("gradient_accumulation_steps") or 1)
+    at_once = rows * resolve_method("pods").rollouts_per_kept
+    return answers * max(1, at_once // answers)
+
+
+class _Remembering:
+    """A config that knows what it was given."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        names = [field.name for field in fields(self) if field.init]
+        self._given = {**dict(zip(names, args, strict=False)), **kwargs}
+        super().__init__(*args, **kwargs)
+        # What the script sets afterwards counts as given, too.
+        self._completed = {name: getattr(self, name, None) for name in names}
+
+
+class RememberingGRPOConfig(_Remembering, GRPOConfig):
+    """TRL's config in a script that is compared."""
+
+
+class RememberingPODSConfig(_Remembering, PODSConfig):
+    """Our config in a script that is compared."""
+
+
+def given_settings(args: Any) -> GivenSettings:
+    """What a script gave the config that it hands to its trainer; None is a config of defaults.
+
+    Raises:
+        InvalidInputError: It is no config of TRL's `GRPOTrainer`, or was made before the script.
+    """
+    if args is None:
+        return GivenSettings({}, is_pods=False)
+    if not isinstance(args, _Remembering):
+        raise InvalidInputError(
+            "pods compare can't see what the script gave its config, a"
+            f" {type(args).__name__}: construct a GRPOConfig of trl, or a PODSConfig"
+        )
+
+    values = dict(args._given)
+    for name, completed in args._completed.items():
+        now = getattr(args, name, None)
+        if now is not completed and now != completed:
+            values[name] = now
+    return GivenSettings(values, isinstance(args, PODSConfig))

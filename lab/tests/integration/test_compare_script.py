@@ -1,0 +1,339 @@
+"""`pods compare train.py`: the user's script as it is, the plan, the runs, and the answer."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+
+from podslab.evaluation.records import evaluations
+from podslab.own_script import script_process
+from podslab.own_script.job import REPORTED, TUNING, Job, Probe
+from podsrl.cli import main
+from podsrl.rollout_log.run_folder import RunFolder
+from support.forked import Forked, pods
+
+SUPPORT = Path(__file__).parents[3] / "tests" / "support"
+SCRIPT = """
+import argparse
+from pathlib import Path
+
+from datasets import Dataset
+from transformers import set_seed
+from trl import GRPOConfig, GRPOTrainer
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", required=True)
+parser.add_argument("--rows", type=int, default=8)
+own = parser.parse_args()
+set_seed(99)
+with open("started.txt", "a") as file:
+    file.write("once\\n")
+
+
+def right(completions, answer, **columns):
+    REWARD
+
+
+SYSTEM = (
+    "Think step by step first, then give the final answer. Write exactly:\\n<think>\\nyour"
+    " reasoning\\n</think>\\n<answer>\\nyour final answer, nothing else\\n</answer>"
+)
+
+
+def sum_of(a, b):
+    chat = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": f"{a}+{b}"}]
+    return {"prompt": chat, "answer": str(a + b)}
+
+
+args = GRPOConfig(
+    "fixed-folder",
+    per_device_train_batch_size=own.rows,
+    num_generations=4,
+    max_completion_length=24,
+    learning_rate=1e-3,
+    warmup_steps=2,
+    max_steps=3,
+    save_steps=1,
+    use_cpu=True,
+    bf16=False,
+    report_to="none",
+)
+args.temperature = 0.9
+trainer = GRPOTrainer(
+    own.model,
+    right,
+    args=args,
+    train_dataset=Dataset.from_list([sum_of(a, b) for a in range(10, 40) for b in range(10, 20)]),
+)
+trainer.train()
+trainer.train()
+trainer.save_model("fixed-folder/final")
+"""
+RIGHT = (
+    'texts = [c[0]["content"].partition("<answer>")[2].partition("</answer>")[0] for c in'
+    " completions]\n    return [float(t.strip() == a) for t, a in zip(texts, answer)]"
+)
+
+
+@pytest.fixture
+def run_script(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """run_script(text, field=value, ...): the exit status and the job of one run of a script."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text: str = SCRIPT.replace("REWARD", RIGHT), **fields: Any) -> tuple[int, Job, Any]:
+        script = tmp_path / "train.py"
+        script.write_text(text)
+        job = Job(
+            **{
+                "script": str(script),
+                "arguments": ["--model", str(tiny_model)],
+                "folder": str(tmp_path / "run"),
+                "method": "pods",
+                "learning_rate": 5e-4,
+                "seed": 3,
+                "questions": REPORTED,
+                "most_questions": 8,
+                "answers": 2,
+                "held_out": 32,
+                "clock": "cpu",
+                **fields,
+            }
+        )
+        job_file = tmp_path / "job.json"
+        job.write(job_file)
+
+        def work() -> int:
+            sys.argv = ["script_process", str(job_file)]
+            return script_process.main()
+
+        process = Forked(work, tmp_path / "log.txt")
+        return process, job, process
+
+    return run
+
+
+@pytest.fixture
+def with_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The standard input of a test is closed, which the process would take for its parent's end."""
+    monkeypatch.setattr(script_process, "end_with_parent", lambda: None)
+
+
+@pytest.mark.usefixtures("with_parent")
+def test_a_plain_trl_script_trains_as_an_arm_for_its_time_and_is_measured(run_script, tmp_path):
+    process, _, _ = run_script(seconds=1.0, evaluations=2, from_start=True)
+    assert process.wait() == 0, process.said()
+
+    run = RunFolder(tmp_path / "run")
+    config = run.config()
+    assert config["method"] == "pods"
+    assert (config["num_rollouts"], config["num_generations"]) == (16, 4)  # its own rows are kept
+    assert (config["learning_rate"], config["seed"]) == (5e-4, 3)
+    assert config["temperature"] == 0.9  # set after the config was constructed
+    assert config["lr_scheduler_type"] == "constant_with_warmup"
+    assert run.finished()["training_seconds"] >= 1.0
+
+    points = evaluations(run)
+    assert len(points) == 3
+    assert points[0].step == 0
+    for point in points:
+        assert (len(point.rewards), len(point.rewards[0])) == (8, 2)
+        assert len(point.greedy_rewards) == 8
+    # what the script does after its first train() is not wanted
+    assert (tmp_path / "started.txt").read_text() == "once\n"
+    assert not (tmp_path / "fixed-folder").exists()
+
+
+@pytest.mark.usefixtures("with_parent")
+def test_a_killed_run_goes_on_from_its_last_measurement(run_script, tmp_path):
+    fields = {"seconds": 3.0, "evaluations": 6}
+    run = RunFolder(tmp_path / "run")
+    process, _, _ = run_script(**fields)
+    process.wait_for(lambda: list(run.path.glob("checkpoint-*/trainer_state.json")))
+    process.send(signal.SIGKILL)
+    before = len(run.metrics())
+    assert run.finished() is None
+
+    process, _, _ = run_script(**fields)
+    assert process.wait() == 0, process.said()
+    steps = [row["step"] for row in run.metrics() if "pods/training_seconds" in row]
+    assert steps == list(range(1, len(steps) + 1))
+    assert len(steps) >= before
+    assert len(evaluations(run)) == 6
+
+
+@pytest.mark.usefixtures("with_parent")
+def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
+    describe = ["grpo", "pods", "max_contrast", "2-grpo"]
+    process, _, _ = run_script(questions=TUNING, describe=describe)
+    assert process.wait() == 0, process.said()
+
+    probe = Probe.read(tmp_path / "run" / "probe.json")
+    assert probe.learning_rate == 1e-3
+    assert probe.own_method == "grpo"
+    assert probe.questions == {TUNING: 16, REPORTED: 16}
+    assert probe.is_held_out
+    assert probe.prompts == 300 - 32
+    assert probe.reward_functions == ["right"]
+    assert set(probe.methods) == set(describe)
+    sizes = {
+        name: (fields["num_rollouts"], fields["num_generations"])
+        for name, fields in probe.methods.items()
+    }
+    assert sizes == {"grpo": (4, 4), "pods": (16, 4), "max_contrast": (4, 1), "2-grpo": (2, 2)}
+    assert min(probe.seconds_per_step, probe.seconds_per_answer, probe.seconds_to_start) > 0
+
+
+@pytest.mark.usefixtures("with_parent")
+@pytest.mark.parametrize(
+    ("change", "status", "says"),
+    [
+        (("trainer.train()", ""), 2, "ended without training"),
+        (('"--rows"', '"--rows", required=True'), 2, "give it its own arguments within quotes"),
+        (("args.temperature = 0.9", "args = 1"), 2, "construct a GRPOConfig of trl"),
+        (("own.rows,", "6,"), 1, "must be divisible by num_generations (4)"),
+        (("set_seed(99)", "import nowhere"), 1, "No module named 'nowhere'"),
+        (("texts = ", "raise ValueError(99) #"), 1, "ValueError"),
+        (("range(10, 20)", "range(1)"), 2, "questions to measure on are too few"),
+    ],
+)
+def test_a_script_that_cannot_be_compared_gets_one_plain_sentence(run_script, change, status, says):
+    text = SCRIPT.replace("REWARD", RIGHT)
+    assert change[0] in text
+    process, _, _ = run_script(text.replace(*change), seconds=1.0)
+    assert process.wait() == status, process.said()
+    assert says in process.said().strip().splitlines()[-1]
+
+
+# ---- the plan and the answer, by processes that train nothing (support/script_worker.py)
+
+
+@pytest.fixture
+def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
+    """compare(word, ..., behave={}): the exit status and what `pods compare` printed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+
+    def run(*words: str, **behave: Any) -> tuple[int, str, str]:
+        rewards = {"grpo": 0.4, "pods": 0.8, "max_contrast": 0.8, "cppo": 0.4}
+        (tmp_path / "behave.json").write_text(json.dumps({"reward": rewards, **behave}))
+        worker = [sys.executable, str(SUPPORT / "script_worker.py")]
+        status = main(["compare", "train.py", "--hours", "0.1", *words, "--", *worker])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+def started(folder: Path) -> list[list[str]]:
+    return [line.split() for line in (folder / "started.txt").read_text().splitlines()]
+
+
+def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
+    status, out, err = compare("--methods", "grpo,pods")
+    assert status == 0, err
+
+    runs = started(tmp_path)
+    seconds = max(float(run[3]) for run in runs)
+    first = [run for run in runs if run[0] == TUNING and float(run[3]) < seconds / 3]
+    second = [run for run in runs if run[0] == TUNING and float(run[3]) > seconds / 3]
+    reported = [run for run in runs if run[0] == REPORTED]
+    assert len(first) == 8  # two methods at four rates, interleaved
+    assert [run[1].split("-")[0] for run in first[:4]] == ["grpo", "pods", "grpo", "pods"]
+    assert len(second) == 4  # the better half of each
+    assert [(run[1], run[2]) for run in reported] == [
+        ("grpo", "0"),
+        ("pods", "0"),
+        ("grpo", "1"),
+        ("pods", "1"),
+    ]
+    assert "pods has 0.400 more reward than grpo" in out
+    paste = 'method="pods", num_rollouts=8, num_generations=4, learning_rate=2e-05)'
+    assert f"PODSConfig(..., {paste}" in out
+    assert "held out, as the trainer has no eval_dataset" in out
+    assert (tmp_path / "pods-compare" / "answer.png").is_file()
+
+
+def test_no_difference_is_an_answer_and_seeds_are_added_until_the_last(compare, tmp_path):
+    rewards = {"grpo": 0.6, "pods": 0.6}
+    status, out, _ = compare("--methods", "grpo,pods", reward=rewards)
+    assert status == 0
+    assert "pods and grpo: no difference that these runs can show" in out
+    assert "Nothing is certainly better than grpo: stay with it, at learning_rate=2e-05" in out
+    seeds = {run[2] for run in started(tmp_path) if run[0] == REPORTED}
+    assert seeds == {str(seed) for seed in range(8)}
+
+
+def test_a_reward_that_is_constant_is_said(compare):
+    status, out, _ = compare("--methods", "grpo,pods", reward={"grpo": 0.0, "pods": 0.0}, start=0.0)
+    assert status == 0
+    assert "can't tell answers apart" in out
+
+
+def test_arms_that_fail_are_left_out_and_told(compare):
+    status, out, err = compare("--methods", "grpo,pods", fails=["pods-2e-05", "grpo-4e-05"])
+    assert status == 0
+    assert "failed: tuning pods-2e-05 seed 1000: exit status 1" in err
+    assert "the loss is lost" in out
+    assert "learning_rate=1e-05)" in out or "learning_rate=5e-06)" in out
+
+
+def test_a_second_start_trains_nothing_again_and_answers_the_same(compare, tmp_path):
+    _, first, _ = compare("--methods", "grpo,pods")
+    before = started(tmp_path)
+    status, second, _ = compare("--methods", "grpo,pods")
+    assert status == 0
+    assert started(tmp_path) == before
+    assert second == first
+
+
+def test_a_dry_run_shows_the_plan_and_trains_nothing(compare, tmp_path):
+    status, out, _ = compare("--dry-run", "--methods", "grpo,pods,cppo")
+    assert status == 0
+    assert "left out: cppo, since its sizes do not fit" in out
+    assert "5e-06, 1e-05, 2e-05, 4e-05" in out
+    assert not (tmp_path / "started.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["compare"], "pods compare wants a training script"),
+        (["compare", "no.py"], "there is no script no.py"),
+        (["compare", "train.py", "--config", "demo"], "pods compare wants a training script"),
+        (["compare", "train.py", "--methods", "best"], "unknown method 'best'; the methods are"),
+        (["compare", "train.py", "--output_dir", "."], "holds files that are no comparison's"),
+    ],
+)
+def test_a_wrong_command_gets_one_plain_sentence(words, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_too_few_hours_are_refused_with_those_that_are_needed(compare, capsys):
+    status, _, err = compare("--hours", "0.0001")
+    assert status == 2
+    assert "give at least --hours" in err
+
+
+def test_another_script_in_the_same_folder_is_refused(compare, tmp_path):
+    compare("--methods", "grpo,pods")
+    status, _, err = compare("--methods", "grpo,max_contrast")
+    assert status == 2
+    assert "holds a comparison of train.py" in err
+
+
+def test_the_command_in_a_process_of_its_own_can_be_interrupted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "slow.py").write_text("import time; time.sleep(60)")
+    words = ["compare", "train.py", "--", sys.executable, str(tmp_path / "slow.py")]
+    process = pods(words, tmp_path / "log.txt")
+    process.wait_for(lambda: (tmp_path / "pods-compare" / "look.log").exists())
+    assert process.send(signal.SIGINT) == 130

@@ -1,0 +1,119 @@
+"""A process of `pods compare SCRIPT` without torch: it writes a run's files and trains nothing.
+
+    script_worker.py -m podslab.own_script.script_process JOB.json
+
+The script that it is told of is not run. A file `behave.json` in the working
+folder says what else it does: {"fails": [arm names],
+"start": reward at first, "reward": {method: at the end}}.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
+from podslab.own_script.job import Job, Probe
+from podsrl.rollout_log.run_folder import RunFolder
+
+LEARNING_RATE = 1e-5
+#: The rate at which every method learns best.
+BEST_RATE = 2e-5
+
+
+def look(job: Job) -> None:
+    """What a script with TRL's config would show."""
+    Probe(
+        learning_rate=LEARNING_RATE,
+        methods={
+            name: {"method": name, "num_rollouts": 8, "num_generations": 4}
+            for name in job.describe
+            if name != "cppo"
+        },
+        problems={name: "its sizes do not fit" for name in job.describe if name == "cppo"},
+        own_method="grpo",
+        prompts=100,
+        questions={"tuning": 20, "reported": 20},
+        is_held_out=True,
+        reward_functions=["right"],
+        seconds_to_start=0.1,
+        seconds_per_step=0.1,
+        seconds_per_answer=0.0001,
+    ).write(Path(job.folder) / "probe.json")
+
+
+def train(job: Job, behave: dict) -> int:
+    """Measurements that rise from 0.2 to the method's reward, less at other rates than the best."""
+    arm = Path(job.folder).parent.name
+    if arm in behave.get("fails", []):
+        print("ValueError: the loss is lost", file=sys.stderr)
+        return 1
+
+    run = RunFolder(job.folder)
+    run.write_config(
+        {
+            "arm": job.method,
+            "seed": job.seed,
+            "learning_rate": job.learning_rate,
+            "num_rollouts": 8,
+            "num_generations": 4,
+        }
+    )
+    start = behave.get("start", 0.2)
+    end = behave["reward"][job.method]
+    if job.learning_rate != BEST_RATE:
+        end -= 0.1
+    first = len(evaluations(run)) or (0 if job.from_start else 1)
+    for point in range(first, job.evaluations + 1):
+        share = point / job.evaluations
+        seconds = job.seconds * share
+        of_question = [
+            [
+                _reward(start + (end - start) * share, question, answer)
+                for answer in range(job.answers)
+            ]
+            for question in range(20)
+        ]
+        run.append_metrics(
+            {
+                "step": point + 1,
+                "pods/training_seconds": seconds,
+                "pods/seconds_generate": 1.0,
+                "pods/seconds_update": 3.0,
+            }
+        )
+        append_evaluation(
+            run,
+            Evaluation(
+                step=point + 1,
+                training_seconds=seconds,
+                rollouts_generated=point,
+                rollouts_trained=point,
+                task="script",
+                split=job.questions,
+                problems=20,
+                repeats=job.answers,
+                answer_accuracy=(0.0,),
+                format_accuracy=(),
+                both_accuracy=(),
+                mean_length=(1.0,),
+                rewards=of_question,
+                greedy_rewards=[row[0] for row in of_question],
+            ),
+        )
+    run.finish(job.method, job.seed, 5, job.seconds)
+    with Path("started.txt").open("a") as file:
+        file.write(f"{job.questions} {arm} {job.seed} {job.seconds:g}\n")
+    return 0
+
+
+def _reward(share: float, question: int, answer: int) -> float:
+    """Right for this share of answers, over questions evenly."""
+    return float((question * 7 + answer * 3) % 20 < 20 * share)
+
+
+if __name__ == "__main__":
+    of_process = Job.read(Path(sys.argv[-1]))
+    if of_process.describe:
+        look(of_process)
+        sys.exit(0)
+    sys.exit(train(of_process, json.loads(Path("behave.json").read_text())))

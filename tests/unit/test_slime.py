@@ -257,6 +257,11 @@ def test_missing_or_unknown_options_are_refused():
         select_rollouts(arguments({"m": 9}), groups())
 
 
+def test_what_another_host_can_spare_is_unknown_here():
+    with pytest.raises(InvalidInputError, match=r"unknown: pods\.skip_zero_advantage; allowed: "):
+        select_rollouts(arguments({"m": M, "skip_zero_advantage": True}), groups())
+
+
 def test_a_rollout_of_several_samples_is_refused():
     data = groups()
     data[0][0] = [data[0][0], data[0][0]]

@@ -160,14 +160,18 @@ class _DownSampling(v1.PPOTrainer):
         """
         rollout = self.config.actor_rollout_ref.rollout
         actor = self.config.actor_rollout_ref.actor
-        n, mini_batch_prompts = rollout.n, actor.ppo_mini_batch_size
+        n = rollout.n
+        mini_batch_prompts = actor.ppo_mini_batch_size
+
         rollout.n = self.pods_selection.num_kept
-        if mini_batch_rows is not None:
-            rollout.n, actor.ppo_mini_batch_size = 1, mini_batch_rows
+        if mini_batch_rows is not None:  # verl multiplies the two
+            rollout.n = 1
+            actor.ppo_mini_batch_size = mini_batch_rows
         try:
             yield
         finally:
-            rollout.n, actor.ppo_mini_batch_size = n, mini_batch_prompts
+            rollout.n = n
+            actor.ppo_mini_batch_size = mini_batch_prompts
 
     def _pods_select(self, batch: Any) -> list[Group]:
         """The rollouts of the batch, marked where the update shall see them."""
@@ -213,9 +217,9 @@ class _DownSampling(v1.PPOTrainer):
         ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
         full_rows = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
         full_rows *= self.pods_selection.num_kept
-        if (
-            len(batch) % full_rows or full_rows % ranks
-        ):  # of which verl makes no update, or an error
+
+        # Of such a batch verl makes no update of the actor yet, or an error that says why.
+        if len(batch) % full_rows or full_rows % ranks:
             return batch, None
 
         rows = self._pods_kept_rows(batch, groups)
@@ -229,15 +233,16 @@ class _DownSampling(v1.PPOTrainer):
         if len(passes.advantages) == len(rows):
             return batch, passes
 
-        places_of_rank = _divide(passes, ranks)
-        order = [place for places in places_of_rank for place in places]
+        # Each rank gets as many rows of every mini-batch, with about the same work.
+        order = [place for places in _divide(passes, ranks) for place in places]
         idle = [key for key in batch.keys if key not in passes.advantages]
         tq.kv_clear(keys=idle, partition_id=batch.partition_id)
 
+        # verl has described the balance of all kept rows.
         tokens = [rows[place].tokens for place in order]
         share = len(order) // ranks
-        partitions = [list(range(rank * share, (rank + 1) * share)) for rank in range(ranks)]
-        metrics.update(log_seqlen_unbalance(tokens, partitions, prefix="global_seqlen"))
+        shares = [list(range(rank * share, (rank + 1) * share)) for rank in range(ranks)]
+        metrics.update(log_seqlen_unbalance(tokens, shares, prefix="global_seqlen"))
         return batch.select_keys([batch.keys[place] for place in order]), passes
 
     def _pods_kept_rows(self, batch: Any, groups: list[Group]) -> list[KeptRow]:

@@ -113,14 +113,28 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def bench(session: nox.Session) -> None:
-    """The seconds of selecting and of a step on this CPU: about 6 minutes on two free cores."""
+    """What selecting adds to a step, by rollouts and processes: 2 minutes on two free cores."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    here(session, "-m", "benchmarks.speed.cost", *session.posargs)
+
+
+@nox.session
+def hosts(session: nox.Session) -> None:
+    """verl's part of the same page, with a real TransferQueue: 3 minutes after installing."""
+    session.install("-c", "constraints-verl.txt", "-e", ".[verl]")
+    words = ("-m", "benchmarks.speed.hosts", "verl", "--into", "results/cost.json")
+    session.run("python", *words, env={"OMP_NUM_THREADS": "1"})
+    here(session, "-m", "benchmarks.speed.cost", "--page")
+
+
+@nox.session(venv_backend="none")
+def steps(session: nox.Session) -> None:
+    """The seconds of a training step by phase on this CPU: about 6 minutes on two free cores."""
     here(session, "-m", "benchmarks.speed", "--markdown", "results/performance.md")
 
 
 @nox.session(venv_backend="none")
 def evidence(session: nox.Session) -> None:
-    """The variances and the paper's experiments, measured on small models: about an hour."""
+    """The paper's experiments, measured on small models: about an hour."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    here(session, "-m", "benchmarks.evidence.variances")
-    here(session, "-m", "benchmarks.evidence.foreseen")
     here(session, "-m", "benchmarks.paper")

@@ -1,5 +1,7 @@
 """`python -m benchmarks.speed`: the seconds of selecting, and of a training step by phase, here.
 
+What selecting adds to a step by rollouts and processes is measured by `benchmarks.speed.cost`.
+
 python -m benchmarks.speed --quick                  # a minute: to see that it works
 python -m benchmarks.speed --markdown bench.md      # about 6 minutes on two free cores
 """
@@ -30,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     selecting = [_head(args.quick)]
-    selecting += selection.measure(selection.QUICK if args.quick else selection.Size())
+    selecting.append(selection.measure(selection.QUICK if args.quick else selection.Size()))
     print("\n".join(selecting), flush=True)
 
     size = step.QUICK if args.quick else step.Size()

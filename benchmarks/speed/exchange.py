@@ -2,23 +2,22 @@
 
 python -m benchmarks.speed.exchange --world 4 --rollouts 1024 --tokens 4096
 
-Real processes on this machine (gloo) hold rollouts as TRL's `_generate` returns them, with vLLM's
+Real processes on this machine hold rollouts as TRL's `_generate` returns them, with vLLM's
 log-probs, and go through the trainer's own exchange: the numbers of all rollouts are gathered, a
-batch rule keeps a quarter, and rows move until all processes have as many. The rollout log is
-written to a folder that is deleted afterwards.
+batch rule keeps a quarter, and rows move until all processes have as many. They talk through gloo,
+or with `--backend nccl` through NCCL, with a GPU for each. The rollout log is written to a folder
+that is deleted afterwards.
 """
 
 import argparse
 import json
 import os
-import re
 import socket
 import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ import torch.multiprocessing as mp
 from accelerate import PartialState
 from accelerate.utils import gather
 
+from benchmarks.speed.resources import loopback, peak_memory, reset_memory, timed
 from podsrl.rewards import Rewards
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.rollout_log.writer import RolloutLog
@@ -53,6 +53,7 @@ class Size:
         num_rollouts, num_kept: n and m of each prompt, m on average.
         rule: A batch rule.
         generations: How many are timed, after one that is not.
+        backend: "gloo", or "nccl" with a GPU for each process.
     """
 
     world: int = 4
@@ -62,6 +63,7 @@ class Size:
     num_kept: int = 8
     rule: str = "max_contrast"
     generations: int = 5
+    backend: str = "gloo"
 
     @property
     def prompts(self) -> int:
@@ -103,13 +105,23 @@ class _Words:
 
 
 def measure(size: Size) -> list[Measured]:
-    """What each process of this size saw."""
+    """What each process of this size saw.
+
+    Raises:
+        SystemExit: There are fewer GPUs than processes, and NCCL wants one for each.
+    """
+    if size.backend == "nccl" and torch.cuda.device_count() < size.world:
+        raise SystemExit(
+            f"--backend nccl needs a GPU for each of {size.world} processes, and here are"
+            f" {torch.cuda.device_count()}; give --world, or --backend gloo"
+        )
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        # Forked, as they need not import torch once more.
-        mp.start_processes(_process, (size, folder, port), size.world, start_method="fork")
+        # Forked, as they need not import torch once more; but CUDA does not survive a fork.
+        method = "fork" if size.backend == "gloo" else "spawn"
+        mp.start_processes(_process, (size, folder, port), size.world, start_method=method)
         texts = [(Path(folder) / f"{process}.json").read_text() for process in range(size.world)]
     return [Measured(**json.loads(text)) for text in texts]
 
@@ -120,11 +132,13 @@ def _process(process: int, size: Size, folder: str, port: int) -> None:
     places |= {"LOCAL_WORLD_SIZE": size.world, "MASTER_PORT": port}
     os.environ |= {name: str(value) for name, value in places.items()}
     os.environ["MASTER_ADDR"] = "localhost"
-    PartialState(cpu=True)  # as a trainer's accelerator does it: with gloo
+    state = PartialState(cpu=size.backend == "gloo")  # as a trainer's accelerator does it
+    assert dist.get_backend() == size.backend, f"here is {dist.get_backend()}"
 
-    exchange = Exchange(process, size.world, torch.device("cpu"))
+    exchange = Exchange(process, size.world, state.device)
     log = RolloutLog(RunFolder(Path(folder) / "run"), 10**9, process, size.world)
-    columns, rewards = _generated(size, process)
+    columns = columns_of(size, process)
+    rewards = rewards_of(size, process)
     generations = [_generation(size, exchange, log, 0, columns, rewards)]
     for step in range(1, size.generations + 1):
         generations.append(_generation(size, exchange, log, step, columns, rewards))
@@ -141,16 +155,12 @@ def _process(process: int, size: Size, folder: str, port: int) -> None:
     dist.destroy_process_group()
 
 
-def _generated(size: Size, process: int) -> tuple[Columns, np.ndarray]:
-    """A process's rollouts, as columns of Python lists, and their rewards.
-
-    Right or wrong; each process's prompts are harder than those of the one before, so that a batch
-    rule keeps different numbers of their rollouts.
-    """
+def columns_of(size: Size, process: int) -> Columns:
+    """A process's rollouts, as columns of Python lists."""
     rng = np.random.default_rng(process)
     prompts = np.arange(size.rollouts) // size.num_rollouts
     ids = rng.integers(0, 150_000, (size.rollouts, size.tokens)).tolist()
-    columns: Columns = {
+    return {
         "row": [{"answer": str(prompt)} for prompt in prompts],
         "prompt": [[{"role": "user", "content": f"prompt {prompt}"}] for prompt in prompts],
         "prompt_ids": [[int(prompt)] * 200 for prompt in prompts],
@@ -161,8 +171,26 @@ def _generated(size: Size, process: int) -> tuple[Columns, np.ndarray]:
         "images": None,
         "tool_images": None,
     }
+
+
+def rewards_of(size: Size, process: int) -> np.ndarray:
+    """The rewards of a process's rollouts, right or wrong, shape (its rollouts, 1).
+
+    Each process's prompts are harder than those of the one before, so that a batch rule keeps
+    different numbers of their rollouts.
+    """
     right = 0.5 ** (1 + 4 * process / max(1, size.world - 1))
-    return columns, (rng.random((size.rollouts, 1)) < right).astype(np.float32)
+    draw = np.random.default_rng([process, 1])
+    return (draw.random((size.rollouts, 1)) < right).astype(np.float32)
+
+
+def keep(size: Size, scores_P_N: np.ndarray) -> np.ndarray:
+    """Which rollouts of all processes are kept, shape (P, N)."""
+    selection = Selection(size.num_rollouts, size.num_kept, size.rule, baseline="group", seed=0)
+    kept_P_N = np.zeros(scores_P_N.shape, dtype=bool)
+    for kept_N, kept in zip(kept_P_N, selection.select(scores_P_N), strict=True):
+        kept_N[kept] = True
+    return kept_P_N
 
 
 def _generation(
@@ -177,18 +205,19 @@ def _generation(
     groups, n = size.prompts, size.num_rollouts
     seconds: dict[str, float] = defaultdict(float)
     dist.barrier()
-    before = _reset_memory()
-    on_the_wire = _loopback()
+    before = reset_memory()
+    on_the_wire = loopback()
     moved = exchange.bytes_moved
     processor = time.thread_time()
 
-    with _timed(seconds, "know"):
+    with timed(seconds, "know"):
         numbers = numbers_of(columns, np.zeros(size.rollouts, dtype=bool))
         numbers_P_N_3 = exchange.gather_numbers(numbers, groups * n).reshape(groups, n, 3)
-        by_function_P_N_F = gather(torch.from_numpy(rewards_R_1)).view(groups, n, 1)  # TRL's
+        rewards = torch.from_numpy(rewards_R_1).to(exchange.device)  # where TRL has them
+        by_function_P_N_F = gather(rewards).view(groups, n, 1)
         exchange.all_names(name for name in columns if columns[name] is not None)
 
-    with _timed(seconds, "select"):
+    with timed(seconds, "select"):
         rollouts = Rollouts(
             step=step,
             index=0,
@@ -196,41 +225,35 @@ def _generation(
             share=exchange.share(groups * n),
             by_function_P_N_F=by_function_P_N_F,
             rewards=Rewards(
-                by_function_P_N_F=by_function_P_N_F.numpy(),
+                by_function_P_N_F=by_function_P_N_F.cpu().numpy(),
                 reward_weights_F=np.ones(1),
                 selection_weights_F=np.ones(1),
                 cut_off_P_N=numbers_P_N_3[..., 1].astype(bool),
             ),
             tokens_P_N=numbers_P_N_3[..., 0],
         )
-        selection = Selection(n, size.num_kept, size.rule, baseline="group", seed=0)
-        kept_P_N = np.zeros((groups, n), dtype=bool)
-        for kept_N, kept in zip(
-            kept_P_N, selection.select(rollouts.rewards.scores_P_N), strict=True
-        ):
-            kept_N[kept] = True
         selected = Selected(
             rollouts=rollouts,
-            kept_P_N=exchange.of_first(kept_P_N),
+            kept_P_N=exchange.of_first(keep(size, rollouts.rewards.scores_P_N)),
             baseline="group",
             process=exchange.process,
             world=exchange.world,
         )
         advantages_P_N = selected.advantages_P_N
 
-    with _timed(seconds, "move"):
+    with timed(seconds, "move"):
         rows = selected.rows
         taken = exchange.to_their_rows(columns, rows, groups * n)
     processor = time.thread_time() - processor
     assert len(taken["logps"] or ()) == groups * size.num_kept // size.world
 
-    with _timed(seconds, "log"):
+    with timed(seconds, "log"):
         made = rollout_columns(selected, advantages_P_N, _Words(), ["right"])
         log.write(step, made, groups=groups, rollouts=groups * n)
-    memory = _peak_memory() - before
+    memory = peak_memory() - before
     dist.barrier()
-    on_the_wire = _loopback() - on_the_wire
-    with _timed(seconds, "write"):
+    on_the_wire = loopback() - on_the_wire
+    with timed(seconds, "write"):
         log.flush()
     return Measured(
         seconds=dict(seconds),
@@ -241,36 +264,6 @@ def _generation(
         memory=memory,
         on_the_wire=on_the_wire,
     )
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
-    began = time.perf_counter()
-    yield
-    seconds[phase] += time.perf_counter() - began
-
-
-def _reset_memory() -> int:
-    """Forget the largest resident memory so far; what is resident now, in bytes."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return _of_status("VmRSS")
-
-
-def _peak_memory() -> int:
-    return _of_status("VmHWM")
-
-
-def _of_status(name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found
-    return 1024 * int(found[1])
-
-
-def _loopback() -> int:
-    """The bytes that were sent over the loopback device so far."""
-    found = re.search(r"^\s*lo:(.*)", Path("/proc/net/dev").read_text(), re.MULTILINE)
-    assert found
-    return int(found[1].split()[8])
 
 
 def table(size: Size, measured: list[Measured]) -> str:

@@ -84,6 +84,15 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
     return spread([upper / lower for upper, lower in zip(over, under, strict=True)])
 
 
+def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """The slope of the line through the logarithms: 1 where values grow as sizes do.
+
+    >>> round(slope([1.0, 2.0, 4.0], [3.0, 12.0, 48.0]), 6)
+    2.0
+    """
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
 class Limit(NamedTuple):
     """A number that must be at most `most`."""
 

@@ -1,4 +1,4 @@
-"""The seconds that choosing rollouts takes: group rules beside plain Python, and the batch rule."""
+"""The seconds that choosing rollouts takes: the group rule beside plain Python."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.speed.numbers import Limit, ratio, section, spread, time_in_turns
+from benchmarks.speed.numbers import ratio, section, spread, time_in_turns
 from podslab.durations import duration
-from podsrl import downsample, downsample_batch
-
-#: Seconds that `max_contrast` may take for 1,024 prompts of 8 rollouts.
-MOST_SECONDS = 0.05
+from podsrl import downsample
 
 
 class Groups(NamedTuple):
@@ -24,17 +21,9 @@ class Groups(NamedTuple):
     m: int
 
 
-class Batch(NamedTuple):
-    """So many prompts with n rollouts each, of which so many rows are kept in all."""
-
-    prompts: int
-    n: int
-    rows: int
-
-
 @dataclass(frozen=True)
 class Size:
-    """What is measured of the group rule and of the batch rule, and the number of rounds."""
+    """What is measured of the group rule, and the number of rounds."""
 
     groups: tuple[Groups, ...] = (
         Groups(1, n=64, m=16),
@@ -42,27 +31,18 @@ class Size:
         Groups(4096, n=64, m=16),
         Groups(4096, n=1024, m=16),
     )
-    batches: tuple[Batch, ...] = (
-        Batch(1024, n=8, rows=1024),
-        Batch(1024, n=8, rows=4096),
-        Batch(4096, n=64, rows=4096),
-    )
     rounds: int = 7
 
 
 QUICK = Size(
     groups=(Groups(1, n=16, m=4), Groups(64, n=16, m=4)),
-    batches=(Batch(64, n=8, rows=64),),
     rounds=2,
 )
-#: The batch that has to be selected within `MOST_SECONDS`.
-_LIMITED = Batch(1024, n=8, rows=1024)
 
 
-def measure(size: Size) -> list[str]:
-    """A table of the group rule max_variance, and one of the batch rule max_contrast."""
-    draw = np.random.default_rng(0)
-    return [_groups(size, draw), _batches(size, draw)]
+def measure(size: Size) -> str:
+    """A table of the group rule max_variance."""
+    return _groups(size, np.random.default_rng(0))
 
 
 def scan(rewards_P_N: Sequence[Sequence[float]], m: int) -> list[list[int]]:
@@ -139,40 +119,3 @@ def _groups(size: Size, draw: np.random.Generator) -> str:
         heads=["groups x n", "numpy", "torch", "Algorithm 2 in plain Python", "plain / numpy"],
         rows=rows,
     )
-
-
-def _batches(size: Size, draw: np.random.Generator) -> str:
-    rows = []
-    limits = []
-    for batch in size.batches:
-        rewards_of_kind = _rewards_of_kinds(batch, draw)
-        functions: dict[str, Callable[[], object]] = {}
-        for kind, rewards_P_N in rewards_of_kind.items():
-            functions[kind] = partial(downsample_batch, rewards_P_N, rows=batch.rows, seed=0)
-        seconds = time_in_turns(functions, size.rounds)
-
-        name = f"{batch.prompts:,} x {batch.n}, {batch.rows:,} rows"
-        rows.append([name, *(duration(spread(seconds[kind]).median) for kind in functions)])
-        if batch == _LIMITED:
-            for kind in functions:
-                limits.append(Limit(f"{name}, {kind}: s", spread(seconds[kind]), MOST_SECONDS))
-
-    return section(
-        title="Selection across prompts: max_contrast",
-        note="Median seconds of one call, with a seed for ties; pass rates of rewards of 0 or 1 are"
-        " spread evenly.",
-        heads=["prompts x n", "rewards 0 or 1", "rewards 0, 0.1, ... 1", "normal rewards"],
-        rows=rows,
-        limits=limits,
-    )
-
-
-def _rewards_of_kinds(batch: Batch, draw: np.random.Generator) -> dict[str, np.ndarray]:
-    """Rewards with many ties, with some, and with none, each of shape (P, N)."""
-    shape = (batch.prompts, batch.n)
-    pass_rates_P_1 = draw.random((batch.prompts, 1))
-    return {
-        "0 or 1": (draw.random(shape) < pass_rates_P_1).astype(float),
-        "0, 0.1, ... 1": draw.integers(0, 11, shape) / 10,
-        "normal": draw.normal(size=shape),
-    }

@@ -45,22 +45,6 @@ def only(folder):
 
 
 @paper
-def test_the_bundled_scaling_is_that_of_the_published_files():
-    """What the model is compared with in results/foreseen.md; two of its settings are here."""
-    from benchmarks.evidence.foreseen import PUBLISHED
-
-    settings = json.loads(PUBLISHED.read_text())["settings"]
-    bundled = {(one["n"], one["m"]): one["accuracy"] for one in settings}
-    for n in (16, 64):
-        runs = []
-        for path in PAPER.glob(f"Instruct-GSM8K-512-{n}-16-Run*.json"):
-            blocks = json.loads(path.read_text())
-            steps = sorted(blocks, key=lambda name: int(name.removeprefix("checkpoint-")))
-            runs.append([np.mean(blocks[step]["gsm8k"]["ans_acc"]) for step in steps])
-        np.testing.assert_allclose(np.mean(runs, axis=0), bundled[n, 16], atol=1e-5)
-
-
-@paper
 def test_the_papers_single_gpu_numbers_are_reproduced():
     comparison, (grpo, pods) = summarised("GSM8K, Qwen2.5-3B-Instruct, one L40S")
     assert f"{100 * grpo.peak.mean:.2f}" == "81.64"

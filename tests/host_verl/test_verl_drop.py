@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("verl", reason="verl is not installed; run `nox -s verl`")
 
+from tensordict import TensorDict
 from verl.trainer.ppo.v1 import PPOTrainer
 
 import podsrl
@@ -70,6 +71,24 @@ def test_the_kept_rows_keep_their_tags_and_what_verl_noted_of_the_batch(make_tra
     batch = make_trainer(*SYNC)._balance_batch(sampled, {})
     assert [tag_of[key] for key in batch.keys] == batch.tags
     assert batch.extra_info == {"temperature": 1.0}
+
+
+def test_columns_are_read_as_often_for_many_rows_as_for_few(make_trainer, put, monkeypatch):
+    """A column that is no tensor becomes a list of all rows each time that one looks it up."""
+    lookups = Counter()
+    look_up = TensorDict.__getitem__
+
+    def counted(data, name):
+        lookups[rows] += 1
+        return look_up(data, name)
+
+    trainer = make_trainer(*SYNC)
+    monkeypatch.setattr(TensorDict, "__getitem__", counted)
+    for prompts in (PROMPTS, 4 * PROMPTS):
+        rows = prompts * N
+        trainer._pods_select(put(random_rewards(prompts=prompts)))
+    few, many = lookups.values()
+    assert few == many > 0
 
 
 def announced(caplog):

@@ -165,8 +165,10 @@ def contrast_of_best_sets(order: Order) -> Floats:
     half_range_P = np.nan_to_num(half_high_P - half_low_P)
     widest = half_range_P.max(initial=0.0) or 1.0
     middle_P_1 = (half_low_P + half_high_P)[:, None]
-    # Rollouts first, so that a step over all groups reads memory in order.
-    x_N_P = np.nan_to_num((ascending_P_N - middle_P_1) / widest).T
+    # Rollouts first, so that a step over all groups reads memory in order; as a copy of its own,
+    # since `take` copies a transposed view as a whole each time.
+    x_P_N = np.nan_to_num((ascending_P_N - middle_P_1) / widest)
+    x_N_P = np.ascontiguousarray(x_P_N.T)
 
     # Where the next lowest and highest of each group stand in x_N_P.flat.
     next_low_P = every_P.copy()

@@ -326,6 +326,7 @@ def _divide(passes: Passes, ranks: int) -> list[list[int]]:
 def _rows(batch: Any, data: TensorDict) -> list[Row]:
     """The rows of a batch; unscorable too is one of which the reward function says so."""
     extra_fields = list(data.get("extra_fields", [None] * len(batch.keys)))
+    turns = list(data["num_turns"])  # a look into `data` makes a list of all rows: once, not by row
     rows = []
     for i, scores in enumerate(data["rm_scores"].unbind()):
         fields = getattr(extra_fields[i], "data", extra_fields[i])
@@ -334,7 +335,7 @@ def _rows(batch: Any, data: TensorDict) -> list[Row]:
             key=batch.keys[i],
             reward=math.nan if parts.get("unscorable") else scores.sum().item(),
             parts=parts,
-            turns=int(data["num_turns"][i]),
+            turns=int(turns[i]),
             tag=batch.tags[i],
         )
         rows.append(row)

@@ -34,6 +34,8 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl.checkpoint import last_complete
 
 Say = Callable[[str], None]
+#: The file with the answer in words.
+ANSWER = "answer.txt"
 _LOOK_EVERY = 0.3  # seconds between two looks at the runs that are being trained
 
 
@@ -234,6 +236,7 @@ class Comparison:
                 best = self._tune()
                 self._train_seeds(best)
                 answer = Answer(self.plan, best, self._measured(best), self.failed)
+                files.write_whole(self.folder / ANSWER, f"{answer}\n".encode())
         except Timeout as error:
             raise InvalidInputError(
                 f"another `pods compare` is at work on {self.folder}: wait for it"

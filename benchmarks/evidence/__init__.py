@@ -1,1 +1,0 @@
-"""The model behind `pods recommend` beside measurements, and the two numbers that it needs."""

@@ -1,0 +1,320 @@
+"""What podsrl adds to a step of verl and of slime: `python -m benchmarks.speed.hosts HOST`.
+
+python -m benchmarks.speed.hosts slime
+python -m benchmarks.speed.hosts verl      # in an environment with verl, as of `nox -s hosts`
+
+verl's part goes through a real TransferQueue on a local Ray, with verl's trainer around it; there
+are no workers. slime can't be installed without GPUs: its part is podsrl's functions on stand-ins
+of its `Sample`. A line with JSON is printed for each size.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import wraps
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.speed.resources import peak_memory, reset_memory, timed
+from podsrl.rollout_log.environment import describe_environment
+from podsrl.rollout_log.files import write_json
+
+N, M = 16, 4
+ROWS = (2048, 4096, 8192, 16384, 32768)
+TOKENS = 256  # of a response
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the driver saw of one number of rows.
+
+    Args:
+        host: "verl" or "slime".
+        rows: All rollouts of the step, `N` of each prompt.
+        seconds: By phase: the medians over repeats.
+        memory: By how many bytes the driver's largest resident memory was above that before.
+    """
+
+    host: str
+    rows: int
+    seconds: dict[str, float]
+    memory: int
+
+
+def measure(step: Callable[[int], tuple[dict[str, float], int]], host: str, rows: int) -> Measured:
+    """The medians of some steps; `step` gives the seconds by phase, and the bytes of memory."""
+    steps = [step(rows) for _ in range(REPEATS)]
+    seconds = {phase: statistics.median(of[phase] for of, _ in steps) for phase in steps[0][0]}
+    measured = Measured(host, rows, seconds, max(memory for _, memory in steps))
+    print(f"measured    {json.dumps(asdict(measured))}", flush=True)
+    return measured
+
+
+# ---- slime
+
+
+@dataclass
+class Sample:
+    """The part of slime.utils.types.Sample that podsrl uses."""
+
+    group_index: int
+    reward: float
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def get_reward_value(self, args: Namespace) -> float:
+        """The reward, as slime's method gives it without --reward-key."""
+        return self.reward
+
+
+def step_of_slime(rows: int) -> tuple[dict[str, float], int]:
+    """The processor seconds of both functions, and the memory of the process."""
+    from podsrl.slime import post_process_rewards, select_rollouts
+
+    args = Namespace(
+        n_samples_per_prompt=N,
+        rollout_batch_size=rows // N,
+        global_batch_size=rows // N * M,
+        advantage_estimator="grpo",
+        rewards_normalization=True,
+        grpo_std_normalization=True,
+        reward_key=None,
+        pods={"m": M},
+    )
+    rewards_P_N = rewards(rows)
+    data = [
+        [Sample(prompt, reward) for reward in rewards_N]
+        for prompt, rewards_N in enumerate(rewards_P_N.tolist())
+    ]
+
+    seconds: dict[str, float] = {}
+    before = reset_memory()
+    with timed(seconds, "select", time.thread_time):
+        select_rollouts(args, data)
+    kept = [sample for group in data for sample in group]
+    with timed(seconds, "advantages", time.thread_time):
+        post_process_rewards(args, kept)
+    assert len(kept) == rows // N * M
+    return seconds, peak_memory() - before
+
+
+def rewards(rows: int) -> np.ndarray:
+    """Rewards of 0 and 1 of prompts of all kinds, shape (rows / N, N)."""
+    draw = np.random.default_rng(0)
+    right_P_1 = draw.random((rows // N, 1))
+    return (draw.random((rows // N, N)) < right_P_1).astype(np.float64)
+
+
+# ---- verl
+
+
+@contextmanager
+def verls_queue(most_rows: int) -> Iterator[None]:
+    """verl's TransferQueue with room for as many rows, on a local Ray."""
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    import ray
+    import transfer_queue as tq
+    from omegaconf import OmegaConf
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    storage = {"num_data_storage_units": 1, "total_storage_size": 2 * most_rows}
+    tq.init(OmegaConf.create({"backend": {"SimpleStorage": storage}}))
+    try:
+        yield
+    finally:
+        tq.close()
+        ray.shutdown()
+
+
+def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
+    """The seconds of a step by phase, and the memory of the driver; it needs `verls_queue`.
+
+    The trainer is verl's synchronous one with podsrl's plugin, without workers. "processor" is the
+    processor time of all of it in the driver, with verl's own balancing of rows.
+    """
+    import transfer_queue as tq
+
+    trainer = _trainer(rows)
+    seconds: dict[str, float] = {}
+    for phase, name in (
+        ("select", "_pods_select"),
+        ("drop", "_pods_drop_rows"),
+        ("metrics", "_pods_metrics"),
+    ):
+        setattr(trainer, name, _counted(getattr(trainer, name), seconds, phase))
+    batch = _put(rows)
+
+    from podsrl.verl.groups import advantages_of_rows
+    from podsrl.verl.metrics import all_rollout_metrics
+
+    before = reset_memory()
+    processor = time.process_time()
+    balanced = trainer._balance_batch(batch, {})
+
+    with timed(seconds, "advantages"):
+        groups = trainer._pods_step[-1].groups
+        advantages = advantages_of_rows(groups, "group", scale=True)
+        trainer._pods_overwrite(advantages, balanced.partition_id)
+
+    with timed(seconds, "metrics"):
+        every = [row for group in groups for rollout in group for row in rollout.rows]
+        all_rollout_metrics(every, {}, kl_in_reward=False)
+    seconds["processor"] = time.process_time() - processor
+    memory = peak_memory() - before
+
+    assert len(advantages) == rows // N * M
+    tq.kv_clear(keys=list(advantages), partition_id=balanced.partition_id)
+    return seconds, memory
+
+
+def _counted(
+    function: Callable[..., Any], seconds: dict[str, float], phase: str
+) -> Callable[..., Any]:
+    @wraps(function)
+    def counted(*args: Any) -> Any:
+        with timed(seconds, phase):
+            return function(*args)
+
+    return counted
+
+
+def _trainer(rows: int) -> Any:
+    """The trainer as verl makes it, with one rank and no worker."""
+    import hydra
+    from verl.trainer.ppo.v1 import get_trainer_cls  # which registers ours, too
+
+    prompts = rows // N
+    overrides = [
+        "algorithm.adv_estimator=grpo",
+        f"data.train_batch_size={prompts}",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={prompts}",
+        f"actor_rollout_ref.rollout.n={N}",
+        "actor_rollout_ref.rollout.name=vllm",
+        "trainer.n_gpus_per_node=1",
+        "critic.enable=False",
+        "trainer.v1.trainer_mode=pods_sync",
+        f"+trainer.v1.pods_sync.m={M}",
+        "+trainer.v1.pods_sync.baseline=group",
+    ]
+    with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+        config = hydra.compose("ppo_trainer", overrides)
+    trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
+    trainer.global_steps = 1
+    trainer.timing_raw = {}
+    trainer.tokenizer = SimpleNamespace(eos_token_id=0)
+    trainer.actor_rollout_wg = SimpleNamespace(_dispatch_info={"actor": [0]})
+    return trainer
+
+
+def _put(rows: int) -> Any:
+    """Rows in the queue, as verl's agent loop puts them; the batch that verl would sample."""
+    import transfer_queue as tq
+
+    keys: list[str] = []
+    tags: list[dict[str, Any]] = []
+    for prompt, rewards_N in enumerate(rewards(rows).tolist()):
+        of_prompt = [f"uid{prompt}_{session}_0" for session in range(N)]
+        tags_of_prompt = [_tag() for _ in of_prompt]
+        keys += of_prompt
+        tags += tags_of_prompt
+        tq.kv_batch_put(
+            keys=of_prompt,
+            partition_id="train",
+            fields=_fields(f"uid{prompt}", rewards_N),
+            tags=tags_of_prompt,
+        )
+    return tq.KVBatchMeta(partition_id="train", keys=keys, tags=tags)
+
+
+def _tag() -> dict[str, Any]:
+    return {
+        "status": "success",
+        "prompt_len": 3,
+        "response_len": TOKENS,
+        "seq_len": 3 + TOKENS,
+        "global_steps": 1,
+        "min_global_steps": 0,
+        "max_global_steps": 0,
+    }
+
+
+def _fields(uid: str, rewards_N: Sequence[float]) -> Any:
+    import torch
+    from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+    rows = []
+    for reward in rewards_N:
+        mask = torch.ones(TOKENS, dtype=torch.int64)
+        scores = torch.zeros(TOKENS)
+        scores[-1] = reward
+        row = {
+            "uid": uid,
+            "index": 0,
+            "num_turns": 2,
+            "prompts": torch.full((3,), 5),
+            "responses": torch.full((TOKENS,), 7),
+            "input_ids": torch.full((3 + TOKENS,), 7),
+            "position_ids": torch.arange(3 + TOKENS),
+            "response_mask": mask,
+            "rm_scores": scores,
+            "reward_model": {"ground_truth": "7"},
+            "extra_fields": {"reward_extra_info": {"acc": reward, "length": float(TOKENS)}},
+        }
+        rows.append(row)
+    return list_of_dict_to_tensordict(rows)
+
+
+def of_slime(sizes: Sequence[int] = ROWS) -> list[Measured]:
+    """slime's part by rows."""
+    step_of_slime(min(512, *sizes))
+    return [measure(step_of_slime, "slime", rows) for rows in sizes]
+
+
+def of_verl(sizes: Sequence[int] = ROWS) -> list[Measured]:
+    """verl's part by rows."""
+    with verls_queue(max(sizes)):
+        step_of_verl(min(512, *sizes))
+        return [measure(step_of_verl, "verl", rows) for rows in sizes]
+
+
+def described(measured: Sequence[Measured]) -> dict[str, Any]:
+    """What was measured of a host with its conditions, as the raw file has it."""
+    return {
+        "environment": describe_environment(),
+        "load": os.getloadavg(),
+        "n": N,
+        "m": M,
+        "tokens": TOKENS,
+        "repeats": REPEATS,
+        "measured": [asdict(of) for of in measured],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure a host."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.hosts")
+    parser.add_argument("host", choices=("slime", "verl"))
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
+    parser.add_argument("--into", type=Path, metavar="FILE", help="put it into this raw file")
+    args = parser.parse_args(argv)
+
+    measured = (of_verl if args.host == "verl" else of_slime)(args.rows)
+    if args.into:
+        raw = json.loads(args.into.read_text(encoding="utf-8"))
+        write_json(args.into, raw | {args.host: described(measured)})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -226,7 +226,7 @@ def test_the_update_moves_the_weights_and_differently_with_half_of_the_rollouts(
 def test_the_colocated_asynchronous_mode_trains_the_kept_rows_only(colocate):
     assert passes(colocate.rows) == {(*stage, ROWS): run.STEPS for stage in EACH_STEP}
     assert (
-        "pods_colocate_async: method pods: selected 4 of 8 in 4 groups; the update sees 16"
+        "pods_colocate_async: method custom: selected 4 of 8 in 4 groups; the update sees 16"
         in colocate.log
     )
     for rollouts in colocate.rollouts:

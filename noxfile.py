@@ -31,7 +31,7 @@ def here(session: nox.Session, *words: str) -> None:
 @nox.session
 def verl(session: nox.Session) -> None:
     """The tests of verl, which needs other versions than TRL: 4 to 6 minutes."""
-    session.install("-c", "constraints-verl.txt", "-e", ".[verl]", "pytest")
+    session.install("-c", "constraints-verl.txt", "-e", ".[verl,inspect]", "pytest")
     session.run("python", "-m", "pytest", "tests/host_verl", *session.posargs)
 
 
@@ -56,9 +56,9 @@ def vllm(session: nox.Session) -> None:
 
 @nox.session
 def tracking(session: nox.Session) -> None:
-    """Curves and tables in the real wandb and trackio: half a minute."""
-    session.install("wandb", "trackio")
-    # beside the packages of .venv: with these two every import of TRL takes a second longer
+    """Curves and tables in the real wandb, trackio and TensorBoard: half a minute."""
+    session.install("wandb", "trackio", "tensorboard")
+    # beside the packages of .venv: with these every import of TRL takes a second longer
     (packages,) = Path(session.virtualenv.location).glob("lib/python*/site-packages")
     (packages / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ def package(session: nox.Session) -> None:
         here(session, "-m", "build", "--outdir", "dist", project)
     (library,) = ROOT.glob("dist/podsrl-*.whl")
     (lab,) = ROOT.glob("dist/podsrl_lab-*.whl")
-    session.install("-c", "constraints.txt", f"{library}[trl]")
+    session.install("-c", "constraints.txt", f"{library}[trl,inspect]")
     environment = {"PYTHONPATH": None, "HF_HUB_OFFLINE": "1"}
     trial = ROOT / "tests" / "support" / "wheel_trial.py"
     with tempfile.TemporaryDirectory() as empty, session.chdir(empty):

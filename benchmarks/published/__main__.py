@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         comparisons = read_published(args.folder)
         if args.keep:
             keep(comparisons, args.keep)
-        report = write_report(comparisons, args.out, "PODS: the authors' published results", 0)
+        report = write_report(comparisons, args.out, "PODS: the authors' published results")
     except PodsError as error:
         print(error, file=sys.stderr)
         return 2

@@ -165,7 +165,7 @@ def test_an_arm_whose_runs_all_have_fewer_checkpoints_ends_earlier(tmp_path):
     assert sum("checkpoints of 12" in note for note in comparison.notes) == 3
     assert pods.final.mean == pytest.approx(0.7)
     assert (pods.training_seconds, pods.steps) == (11 * 1800.0, 1100)
-    write_report([comparison], tmp_path / "report", "A report", 0)
+    write_report([comparison], tmp_path / "report", "A report")
 
 
 def test_a_base_file_without_the_dataset_is_noted_and_the_rest_reported(tmp_path):

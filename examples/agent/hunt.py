@@ -222,7 +222,8 @@ def main() -> None:
 
     before, after = train(args.model, settings)
 
-    pods(["inspect", args.output_dir])
+    page = f"{args.output_dir}/rollouts.html"
+    pods(["inspect", args.output_dir, "--export", page])
     won = [row["reward"] for row in RunFolder(args.output_dir).metrics()]
     bars = ["▁▂▃▄▅▆▇█"[round(7 * share)] for share in won]
     print("games won, step by step:", "".join(bars))

@@ -26,7 +26,7 @@ ROWS = 12  # per optimiser step: 3 groups of m = 4, generated as 3 x 7 rows
 
 # name -> what differs; n = 7 of odd groups straddles 2 ranks, and 21 rows don't divide by 2
 VARIANTS: dict[str, dict[str, Any]] = {
-    "plain": {},
+    "plain": {"log_completions": True, "num_completions_to_print": 0},
     "accumulation": {
         "gradient_accumulation_steps": 2,
         "downsampling_rule": "dynamic_sampling",
@@ -410,3 +410,18 @@ def test_the_shipped_launch_configs_are_read_by_accelerate(name):
     config = load_config_from_file(str(LAUNCH / f"{name}.yaml"))
     assert config.num_processes == 8
     assert config.mixed_precision == "bf16"
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_trls_table_of_completions_has_the_rollouts_of_all_ranks(on_ranks, world):
+    """Against the rollout log; each row with its reward and with what was logged beside it."""
+    folder = on_ranks(world) / "plain"
+    table = pd.read_parquet(folder / "completions" / "completions_00001.parquet")
+    logged = RunFolder(folder).rollouts(1).to_pandas()
+    assert table["kept"].sum() == ROWS
+    said = [completion[-1]["content"] for completion in table["completion"]]
+    rows = zip(said, table["reward"].round(6), table["kept"], strict=True)
+    expected = zip(logged["completion"], logged["reward"].round(6), logged["kept"], strict=True)
+    assert sorted(rows) == sorted(expected)
+    for ids, reward in zip(table["ids"], table["reward"], strict=True):
+        assert worker.draw(json.loads(ids)).random() == pytest.approx(reward, abs=1e-6)

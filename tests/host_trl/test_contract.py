@@ -38,6 +38,7 @@ def test_the_installed_trl_is_of_the_tested_range():
     [
         ("_generate_and_score_completions", ["self", "inputs"]),
         ("_generate", ["self", "prompts"]),
+        ("log", ["self", "logs", "start_time"]),
         ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
@@ -201,12 +202,14 @@ def test_the_attributes_that_are_read_or_written_exist(make_trainer):
         "tools",
         "environment_factories",
         "log_multimodal",
+        "log_completions",
     ):
         assert hasattr(trainer, name), CHANGED.format(name)
     assert hasattr(trainer, "eos_token_ids") == (Version(trl.__version__) >= Version("1.15"))
     assert trainer._step == 1
     assert trainer._logs["images"] == deque(maxlen=trainer._logs["prompt"].maxlen)
     assert trainer._logs["prompt"].maxlen == trainer.args.generation_batch_size == 8
+    assert set(trainer._logs) >= {"prompt", "completion", "rewards", "advantages", "extra"}
     # what is added once more, in the order of rows that moved, takes the place of TRL's
     for column in (trainer._logs["advantages"], trainer._logs["rewards"]["digits"]):
         assert column.maxlen == len(column) == 8

@@ -5,10 +5,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from transformers import TrainerCallback
 
 from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.trl.completions_table import as_markdown
 
 
 def test_the_models_card_names_pods_and_no_folder(make_trainer):
@@ -48,4 +50,72 @@ def test_curves_of_all_and_of_the_kept_go_where_trl_was_asked_to_log(
     for values, row in zip(steps, metrics, strict=True):
         for metric in ("reward", "pods/kept_reward", "pods/rollouts"):
             assert values[f"train/{metric}"] == row[metric]
-    assert any("completions" in values for values in logged)  # TRL's table of what it trains on
+    tables = [values["completions"] for values in logged if "completions" in values]
+    assert len(tables) == 3  # TRL logs the last one again, with its totals
+    for table in tables:  # TRL's, of kept and dropped rollouts
+        rows = pd.DataFrame(table.data) if name == "trackio" else table.get_dataframe()
+        assert rows["kept"].tolist() == [True] * 8 + [False] * 8
+
+
+def test_trls_table_of_completions_has_the_dropped_rollouts_too(make_trainer):
+    """Against the rollout log, which is written on another way."""
+    trainer = make_trainer(12, log_completions=True, num_completions_to_print=1)
+    trainer.train()
+    folder = Path(trainer.args.output_dir)
+    for step in (1, 2):
+        table = pd.read_parquet(folder / "completions" / f"completions_{step:05d}.parquet")
+        logged = RunFolder(folder).rollouts(step).to_pandas()
+        assert table["kept"].tolist() == [True] * 8 + [False] * 16
+        for is_kept, of_kind in table.groupby("kept"):
+            expected = logged[logged["kept"] == is_kept]
+            said = [completion[-1]["content"] for completion in of_kind["completion"]]
+            assert said == expected["completion"].tolist()
+            assert of_kind["digits"].tolist() == pytest.approx(expected["reward"].tolist())
+            advantages = of_kind["advantage"].dropna().tolist()
+            assert advantages == pytest.approx(expected["advantage"].dropna().tolist())
+
+
+def test_the_table_stays_whole_beside_an_evaluation_and_without_dropping(make_trainer, dataset):
+    evaluated = {"eval_dataset": dataset.select(range(4)), "eval_strategy": "steps"}
+    trainer = make_trainer(
+        8, "pods", log_completions=True, eval_steps=1, num_generations_eval=2, **evaluated
+    )
+    trainer.train()
+    same = make_trainer(4, "same", log_completions=True)
+    same.train()
+    table = pd.read_parquet(Path(same.args.output_dir) / "completions/completions_00002.parquet")
+    assert "kept" not in table  # with n = m it is TRL's own
+
+
+def test_a_table_in_markdown_is_one_line_a_rollout_whatever_it_says():
+    hostile = "a | b\n<script>window.ran = 1</script> [x](javascript:1) `"
+    logs = {
+        "prompt": ["p", [{"role": "user", "content": hostile}]],
+        "completion": [hostile, "c"],
+        "rewards": {"odd|name": [1.0, None]},
+        "advantages": [0.5, None],
+        "extra": {"kept": [True, False]},
+    }
+    header, _, kept, dropped = as_markdown(logs).split("\n")
+    assert header.count("|") == kept.count("|") == dropped.count("|") == 6
+    assert kept.startswith("| True | p | a &#124; b<br>&lt;script&gt;")
+    assert "[x]" not in kept
+    assert dropped.endswith("| c |  |  |")
+
+
+@pytest.mark.skipif("TRACKIO_DIR" not in os.environ, reason="nox -s tracking runs it")
+def test_tensorboard_has_the_table_as_text(make_trainer, monkeypatch, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "tensorboard"))
+    trainer = make_trainer(
+        8, report_to="tensorboard", log_completions=True, num_completions_to_print=0
+    )
+    trainer.train()
+    (folder,) = {path.parent for path in tmp_path.rglob("events.out.tfevents.*")}
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    written = events.Tensors("completions/text_summary")
+    assert [event.step for event in written] == [1, 2]
+    text = written[0].tensor_proto.string_val[0].decode()
+    assert text.count("| True |") == text.count("| False |") == 8

@@ -17,6 +17,7 @@ import podsrl
 from podsrl import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.verl.groups import parse_key
+from support.inspected import age, dataset_of
 
 # every kept row has a pass; test_verl_spare.py has the rest
 MODE = ("trainer.v1.trainer_mode=pods_sync", "+trainer.v1.pods_sync.skip_zero_advantage=false")
@@ -324,6 +325,20 @@ def test_the_dump_of_rollouts_has_all_n_and_says_which_were_kept(make_trainer, p
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert {row["uid"]: pytest.approx(row["score"]) for row in rows} == rewards
     assert {row["uid"] for row in rows if row["kept"]} == set(batch.keys)
+
+    # `pods inspect` shows the same prompts, told apart by verl's keys
+    age(file)
+    with dataset_of(tmp_path) as dataset:
+        [run] = dataset.runs
+        step = dataset.step(run, 1)
+        assert step["prompts"] == PROMPTS
+        for shown in step["groups"]:
+            group = dataset.group(run, 1, shown["group"])
+            scores = sorted(rollout["reward"] for rollout in group["rollouts"])
+            assert scores in [
+                pytest.approx(sorted(group.values())) for group in by_prompt(rewards).values()
+            ]
+            assert sum(rollout["kept"] for rollout in group["rollouts"]) == M
 
 
 def test_rollout_n_is_m_while_verl_sizes_the_update_and_n_again_after_an_error(

@@ -1,62 +1,227 @@
-"""`pods inspect`: where its page goes, what is on it, and what it refuses."""
+"""`pods inspect` as a process: its address, who may read there, and the page it exports."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import pytest
 
 from podsrl.cli import main
-from podsrl.rollout_log.inspector import pack_rollouts
-from podsrl.rollout_log.run_folder import DamagedFileWarning, RunFolder
-from support.synthetic_rollouts import rollouts
+from support.inspected import answer, app_of, ask, write_run
+
+pytestmark = pytest.mark.slow
 
 
-def write_run(folder, steps=(1,), **kinds):
-    run = RunFolder(folder)
-    run.write_config({"arm": "pods", "seed": 0})
-    for step in steps:
-        run.write_rollouts(step, rollouts(**kinds))
-    return run
+@contextmanager
+def command(*words, environment=None):
+    """The real command, and the lines that it prints."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "podsrl.cli", "inspect", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
 
 
-def test_the_page_lies_beside_the_rollouts_unless_another_place_is_given(tmp_path, capsys):
-    write_run(tmp_path / "out")
-    assert main(["inspect", str(tmp_path / "out")]) == 0
-    page = tmp_path / "out" / "rollouts.html"
-    assert capsys.readouterr().out == f"wrote {page} (open it in a browser)\n"
-    there = tmp_path / "elsewhere" / "page.html"
-    assert main(["inspect", str(tmp_path / "out"), "--output", str(there)]) == 0
-    assert there.read_bytes() == page.read_bytes()
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp("inspect") / "out", steps=(1, 2, 3)).path
 
 
-def test_runs_of_a_folder_are_named_by_their_paths(tmp_path):
-    for name in ("grpo/seed-0", "grpo/seed-1", "pods/seed-0"):
-        write_run(tmp_path / "runs" / name)
-    assert main(["inspect", str(tmp_path / "runs")]) == 0
-    page = (tmp_path / "runs" / "rollouts.html").read_text()
-    for name in ("grpo/seed-0", "grpo/seed-1", "pods/seed-0"):
-        assert f'"name": "{name}"' in page
+@pytest.fixture(scope="module")
+def app(run):
+    with app_of(run) as server:
+        yield server
 
 
-def test_a_page_of_fewer_rollouts_has_evenly_spaced_steps_and_says_so(tmp_path):
-    run = write_run(tmp_path, steps=range(1, 12), groups=2, n=4)  # 8 rollouts in each of 11 steps
-    packed = pack_rollouts([("a", run)], limit=24)
-    assert [step["step"] for step in packed.index["runs"][0]["steps"]] == [1, 6, 11]
-    assert packed.note.startswith("24 of 88 rollouts are on this page, in evenly spaced steps")
-    assert pack_rollouts([("a", run)], limit=88).note == ""
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_prints_an_address_and_ends_when_it_is_told_to(run, ended_by):
+    with command(run, "--port", "0") as process:
+        address = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", address)
+        hint = process.stdout.readline()
+        port = re.search(r":(\d+)/", address)[1]
+        assert f"ssh -L {port}:127.0.0.1:{port}" in hint
+        process.send_signal(ended_by)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
 
 
-def test_a_damaged_step_is_left_out_and_the_page_says_so(tmp_path):
-    run = write_run(tmp_path, steps=(1, 2))
-    run.rollout_parts(2)[0].write_bytes(b"PAR1 no")
-    with pytest.warns(DamagedFileWarning, match=r"step_000002/rank_0_of_1\.parquet is damaged"):
-        packed = pack_rollouts([("a", run)], limit=100)
-    assert [step["step"] for step in packed.index["runs"][0]["steps"]] == [1]
-    assert main(["inspect", str(tmp_path)]) == 0
-    assert "step_000002/rank_0_of_1.parquet is damaged" in (tmp_path / "rollouts.html").read_text()
+def test_a_taken_port_is_refused_where_it_was_asked_for(run, app, capsys):
+    assert main(["inspect", str(run), "--port", str(app.port)]) == 2
+    assert f"can't listen at 127.0.0.1:{app.port}" in capsys.readouterr().err
+    assert main(["inspect", str(run), "--host", "not.a.host.invalid"]) == 2
+    assert "choose another --port or --host" in capsys.readouterr().err
 
 
-def test_a_folder_without_rollouts_is_refused(tmp_path, capsys):
+def test_listening_for_other_machines_comes_with_a_warning(run):
+    with command(run, "--port", "0", "--host", "0.0.0.0") as process:
+        assert "?token=" in process.stdout.readline()
+        assert "whoever can reach 0.0.0.0" in process.stderr.readline()
+
+
+def test_without_the_token_nothing_is_told(app):
+    for headers, token in (({}, ""), ({}, "?token=wrong"), ({"x-token": "wrong"}, "")):
+        for path in ("/", "/api/state", "/api/download"):
+            status, _, body = answer(app, path + token, headers)
+            assert status == 403
+            assert b"the token is missing or wrong" in body
+    assert answer(app, f"/?token={app.token}", {})[0] == 200
+
+
+def test_a_request_under_another_hosts_name_is_refused(app):
+    """As after DNS rebinding: a page of a stranger's site, whose name now means this machine."""
+    token = {"x-token": app.token}
+    for host in ("evil.example", f"evil.example:{app.port}", "127.0.0.1.evil.example", ""):
+        status, _, body = answer(app, "/api/state", {**token, "host": host})
+        assert status == 403, host
+        assert b"does not go by the name" in body
+    for host in (f"localhost:{app.port}", "LOCALHOST", "127.0.0.1:9000", "[::1]:9000", "[::1]"):
+        assert answer(app, "/api/state", {**token, "host": host})[0] == 200, host
+
+
+def test_a_browser_is_told_to_run_our_scripts_alone_and_in_no_frame(app, run):
+    _, headers, _ = answer(app, f"/?token={app.token}", {})
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "frame-ancestors 'none'" in policy
+    assert (headers["x-content-type-options"], headers["referrer-policy"]) == (
+        "nosniff",
+        "no-referrer",
+    )
+    with app_of(run, in_frame=True) as framed:  # as in a notebook
+        _, headers, _ = answer(framed, f"/?token={framed.token}", {})
+        assert "frame-ancestors *" in headers["content-security-policy"]
+
+
+def test_what_is_asked_wrongly_is_told_in_one_sentence(app):
+    for path, says in (
+        ("/api/step?step=99", "no rollouts of step 99 in out"),
+        ("/api/step?step=x", "step must be an integer; got 'x'"),
+        ("/api/curves?run=other", "no run 'other'; there are out"),
+        ("/api/search?reward_min=x", "reward_min must be a number; got 'x'"),
+        ("/api/search?kept=maybe", "kept must be 0 or 1; got 'maybe'"),
+        ("/api/search?before=x", "before='x' is no place in these results"),
+        ("/api/download?format=doc", "format must be csv or parquet; got 'doc'"),
+        ("/api/download?reward_min=7", "nothing was found that could be downloaded"),
+    ):
+        status, _, body = answer(app, path)
+        assert (status, json.loads(body)) == (404, {"error": says})
+    assert answer(app, "/static/../app.py")[0] == 404
+    assert answer(app, "/static/%2e%2e/app.py")[0] == 404
+
+
+def test_results_are_downloaded_under_a_name(app):
+    status, headers, body = answer(app, "/api/download?format=csv&kept=0&first_step=2")
+    assert status == 200
+    assert 'filename="rollouts.csv"' in headers["content-disposition"]
+    assert len(body.splitlines()) == 1 + 2 * 4  # two dropped of each of two prompts, in two steps
+
+
+def test_several_readers_are_answered_at_once(app):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as readers:
+        answers = list(readers.map(lambda step: ask(app, "step", step=step), [1, 2, 3] * 8))
+    assert [answer["step"] for answer in answers] == [1, 2, 3] * 8
+
+
+def test_a_run_without_rollouts_is_waited_for_and_a_folder_without_runs_refused(tmp_path, capsys):
+    write_run(tmp_path / "soon", steps=())
+    with app_of(tmp_path / "soon") as server:
+        assert ask(server, "state")["runs"][0]["logged_steps"] == 0
+        assert ask(server, "featured") == {"group": None}
     assert main(["inspect", str(tmp_path / "nothing")]) == 2
     assert "no run in" in capsys.readouterr().err
-    write_run(tmp_path / "off", steps=())
-    assert main(["inspect", str(tmp_path / "off")]) == 2
-    assert "no rollouts in" in capsys.readouterr().err
-    assert not (tmp_path / "off" / "rollouts.html").exists()
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(tmp_path / "soon"), "--export", str(page)]) == 2
+    assert "no rollouts to export" in capsys.readouterr().err
+    assert not page.exists()
+
+
+def packed_steps(page):
+    index = re.search(r'id="packed">(.*?)</script>', page.read_text())[1]
+    index = json.loads(index)
+    return [entry["step"] for entry in index["steps"]], index["state"]["note"]
+
+
+def test_the_exported_page_holds_what_was_named(tmp_path, capsys):
+    run = write_run(tmp_path / "out", steps=range(1, 12)).path
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(run), "--export", str(page)]) == 0
+    assert capsys.readouterr().out == f"wrote {page} (open it in a browser)\n"
+    assert packed_steps(page) == (list(range(1, 12)), "")
+
+    words = ["--steps", "3", "7", "--prompts", "1"]
+    assert main(["inspect", str(run), "--export", str(page), *words]) == 0
+    steps, note = packed_steps(page)
+    assert steps == [3, 7]
+    assert note.startswith("This page holds 8 of 88 rollouts, in 2 of 11 logged steps: the steps")
+    assert main(["inspect", str(run), "--export", str(page), "--steps", "99"]) == 2
+    assert main(["inspect", str(run), *words]) == 2
+    assert "for the page that --export writes" in capsys.readouterr().err
+
+
+def test_the_exported_page_stays_below_its_bound(tmp_path):
+    """Random text, which does not compress below what base64 adds."""
+    import secrets
+
+    from podsrl.inspector.export import export_page
+    from support.inspected import dataset_of
+    from support.synthetic_rollouts import rollouts
+
+    run = write_run(tmp_path / "out", steps=())
+    for step in range(1, 9):
+        columns = rollouts(groups=4, n=8, m=2)
+        columns["completion"] = [secrets.token_hex(4_000) for _ in columns["completion"]]
+        run.write_rollouts(step, columns)
+    with dataset_of(run.path) as dataset:
+        page = export_page(dataset, largest=1_000_000)
+        assert 500_000 < len(page) < 1_000_000
+        path = tmp_path / "page.html"
+        path.write_text(page)
+        steps, note = packed_steps(path)
+        assert {1, 8} <= set(steps) < set(range(1, 9))
+        assert "evenly spaced steps" in note
+
+
+def test_what_is_not_installed_is_named_with_the_command(run):
+    code = (
+        "import sys; sys.modules['duckdb'] = None; from podsrl.cli import main;"
+        " sys.exit(main(['inspect', sys.argv[1]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, run], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "needs duckdb, which is not installed: pip install 'podsrl[inspect]'" in done.stderr
+
+
+def test_select_needs_nothing_of_the_app(tmp_path):
+    (tmp_path / "one.jsonl").write_text('{"prompt": "a", "reward": 1}\n')
+    code = (
+        "import sys; from podsrl.cli import main; main(['select', 'one.jsonl', '--keep', '2']);"
+        " print(sys.modules.keys() & {'duckdb', 'starlette', 'uvicorn', 'pyarrow'})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stdout.endswith("set()\n"), done.stderr
+
+
+def test_a_notebook_shows_the_app_in_a_frame(run):
+    import podsrl
+
+    shown = podsrl.inspect(run, height=321)
+    try:
+        assert f'<iframe src="{shown.address}" width="100%" height="321"' in shown._repr_html_()
+        assert repr(shown) == f"the rollouts of {run}: {shown.address}"
+    finally:
+        shown.close()

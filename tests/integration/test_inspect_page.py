@@ -1,15 +1,15 @@
-"""`pods inspect`: its page in real headless Chromium, opened from a file."""
+"""The app of `pods inspect` in real headless Chromium: every view, its keys, and hostile texts."""
 
 import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
-from support.chromium import BINARY, HOSTILE, ITEMS, Chromium, assert_quiet, texts
+from support.chromium import BINARY, HOSTILE, Chromium, assert_quiet, texts
+from support.inspected import app_of, write_run
 from support.synthetic_rollouts import rollouts
 
 pytestmark = [
@@ -17,25 +17,35 @@ pytestmark = [
     pytest.mark.skipif(BINARY is None, reason="no chromium on this machine"),
 ]
 
+CHAT = (
+    "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhat is {sum}?<|im_end|>\n"
+    "<|im_start|>assistant\n"
+)
+ANSI = "\x1b[31mred\x1b[0m"
+TURNED = "safe \u202eevil\u202c"
+LINE = "W" * 1_000_000
+RUN = "out <b>& 1"
 
-def write_page(folder, *flags, **columns_of_step):
-    """The page of a run; each keyword step_K gives the rollouts of a step."""
-    for name, columns in columns_of_step.items():
-        RunFolder(folder).write_rollouts(int(name.removeprefix("step_")), columns)
-    assert main(["inspect", str(folder), *flags]) == 0
-    return folder / "rollouts.html"
 
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    return write_page(
-        tmp_path_factory.mktemp("page") / "<b>run & <title>",
-        step_1=rollouts(groups=3, n=6, m=2, text="first {group}.{rollout}"),
-        step_5=rollouts(groups=3, n=6, m=2, text="fifth {group}.{rollout}"),
-        step_9=rollouts(groups=1, n=2, m=2, text=HOSTILE, prompt=HOSTILE),
-        step_12=sums(),
-        step_13=games(),
-    )
+def sums():
+    """Two prompts of a chat; of each, half of the rollouts are right, and two of them kept."""
+    columns = rollouts(groups=2, n=8, m=2)
+    right = [place % 8 < 4 for place in range(16)]
+    prompts = [CHAT.replace("{sum}", s) for s in ("48 + 27 + 19", "7314 + 226")]
+    return columns | {
+        "prompt": [prompts[place // 8] for place in range(16)],
+        "completion": [
+            f"The sum is {94 if ok else 104}, I am sure.<|im_end|>"
+            for place, ok in enumerate(right)
+        ],
+        "answer": ["94"] * 8 + ["7540"] * 8,
+        "reward": [float(ok) for ok in right],
+        "rewards/correctness": [float(ok) for ok in right],
+        "rewards/judge": [None] * 16,
+        "kept": [place % 8 in (0, 5) for place in range(16)],
+        "advantage": [{0: 0.7, 5: -0.7}.get(place % 8) for place in range(16)],
+        "tokens": [12] * 15 + [64],
+    }
 
 
 def turn(role, text="", *calls, **more):
@@ -51,267 +61,406 @@ def games():
         turn("tool", "nothing there", name="look", length=5_000_000),
     ]
     hostile = [
-        turn("assistant", HOSTILE, (HOSTILE, HOSTILE), ("look", "{}"), thinking=HOSTILE),
+        turn("assistant", HOSTILE, (HOSTILE, HOSTILE), thinking=HOSTILE),
         turn("tool", HOSTILE, name=HOSTILE),
         turn(HOSTILE, HOSTILE),
-        turn("tool", "W" * 3000, name="look"),
     ]
     games = [look, None, hostile, [*look, turn("assistant", "said 3")]]
     return columns | {"turns": [None if game is None else json.dumps(game) for game in games]}
 
 
-def sums():
-    """Two prompts, whose rollouts say one right and one wrong thing; two of the right are kept."""
-    columns = rollouts(groups=2, n=8, m=2, prompt="Add. What is {group}?")
-    right = [place % 8 < 4 for place in range(16)]
-    prompts = ["Add. What is 48 + 27 + 19?"] * 8 + ["Add. What is 7314 + 226?"] * 8
+def hostile():
+    """Texts that no page should trust, each as prompt, answer, completion and function's name."""
+    columns = rollouts(groups=2, n=4, m=2)
+    said = [HOSTILE, ANSI, TURNED, LINE]
     return columns | {
-        "prompt": prompts,
-        "completion": ["94" if ok else "104" for ok in right],
-        "answer": ["94"] * 8 + ["7540"] * 8,
-        "reward": [float(ok) for ok in right],
-        "rewards/correctness": [float(ok) for ok in right],
-        "kept": [place % 8 < 2 for place in range(16)],
-        "tokens": [12] * 16,
+        "prompt": [HOSTILE] * 4 + [TURNED + ANSI] * 4,
+        "answer": [HOSTILE] * 8,
+        "completion": said * 2,
+        f"rewards/{HOSTILE}": columns["reward"],
     }
 
 
-@pytest.fixture
-def browser(page, tmp_path):
-    with Chromium(tmp_path) as opened:
-        opened.open(page)
-        opened.wait_for(f"{ITEMS}.length > 0")
-        yield opened
-
-
-def show(browser, step, items):
-    """Choose a step of the page by its number, which has as many items."""
-    browser.choose("step", f"{[1, 5, 9, 12, 13].index(step)}")
-    browser.wait_for(f"document.getElementById('step-name').textContent === '{step}'")
-    browser.wait_for(f"{ITEMS}.length === {items}")
-
-
-def test_run_step_and_prompt_are_chosen_and_all_rollouts_shown_by_reward(browser):
-    assert texts(browser, "#run option") == ["<b>run & <title>"]
-    assert texts(browser, "#list .text") == [f"first 0.{i}" for i in range(6)]
-    assert texts(browser, "#list .facts b") == ["1", "0.8", "0.6", "0.4", "0.2", "0"]
-    kept = ["kept", "dropped", "dropped", "dropped", "dropped", "kept"]
-    assert texts(browser, "#list .mark") == kept
-    assert browser.run("document.querySelectorAll('#strip i.kept').length") == 2
-    assert "15 tokens" in texts(browser, "#list .facts")[-1]
-
-    browser.run("document.getElementById('later').click()")
-    browser.wait_for("document.querySelector('#list .text').textContent === 'fifth 0.0'")
-    browser.choose("prompt", "2")
-    assert texts(browser, "#list .text") == [f"fifth 2.{i}" for i in range(6)]
-    assert texts(browser, "#question") == ["prompt 2"]
-    assert texts(browser, "#step-name") == ["5"]
-    assert_quiet(browser)
-
-
-def test_a_prompt_that_came_again_shows_its_rewards_over_the_steps(browser):
-    assert texts(browser, "#past span") == ["mean reward over 2 steps: 0.5 at 1, 0.5 at 5"]
-    points = "document.querySelector('#past polyline').getAttribute('points').split(' ').length"
-    assert browser.run(points) == 2
-    assert browser.run("!document.getElementById('past').hidden")
-    show(browser, 9, items=2)
-    browser.wait_for("document.getElementById('past').hidden")
-    browser.choose("prompt", "all")
-    assert_quiet(browser)
-
-
-def test_rollouts_are_filtered_by_text_and_by_being_kept_and_put_in_order(browser):
-    browser.choose("prompt", "all")
-    browser.choose("search", "FIRST 1.")
-    assert sorted(texts(browser, "#list .text")) == [f"first 1.{i}" for i in range(6)]
-    browser.choose("kept", "1")
-    assert texts(browser, "#list .text") == ["first 1.0", "first 1.5"]
-    browser.choose("order", "low")
-    assert texts(browser, "#list .text") == ["first 1.5", "first 1.0"]
-    browser.choose("order", "long")
-    assert texts(browser, "#list .text") == ["first 1.5", "first 1.0"]  # 15 and 10 tokens
-    assert texts(browser, "#count")[0].startswith("2 of 18 rollouts · 6 kept · mean reward 0.5")
-    browser.choose("search", "nothing like it")
-    assert texts(browser, "#list .text") == []
-    assert_quiet(browser)
-
-
-def test_what_models_wrote_is_shown_as_text_and_never_runs(browser):
-    show(browser, 9, items=2)
-    assert texts(browser, "#list .text") == [HOSTILE, HOSTILE]  # of different rewards
-    assert texts(browser, "#question") == [HOSTILE]
-    assert (
-        browser.run("document.querySelectorAll('#list img, #list script, #list svg').length") == 0
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    run = write_run(
+        tmp_path_factory.mktemp("page") / RUN,
+        steps=(1, 5),
+        config={"max_completion_length": 64, "max_steps": 20},
+        groups=3,
+        n=6,
+        m=2,
+        text="first {group}.{rollout}",
     )
-    assert_quiet(browser)
+    for step, columns in ((12, sums()), (13, games()), (14, hostile())):
+        run.write_rollouts(step, columns)
+    for step in range(1, 15):
+        seconds = {f"pods/seconds_{p}": 1.0 for p in ("generate", "score", "select", "update")}
+        times = {"pods/training_seconds": 4.0 * step, "reward": step / 20, "entropy": 1 / step}
+        run.append_metrics({"step": step, **times, **seconds})
+    with app_of(run.path) as server:
+        yield server
 
 
-def test_squares_show_what_is_above_the_mean_and_filled_what_was_kept(browser):
-    looks = browser.run("[...document.querySelectorAll('#strip i')].map((e) => e.className)")
-    # rewards 1, 0.8, ..., 0 of a mean of 0.5; both ends are kept
-    assert looks == ["above kept", *["above dropped"] * 2, *["below dropped"] * 2, "below kept"]
+@pytest.fixture(scope="module")
+def opened(app, tmp_path_factory):
+    with Chromium(tmp_path_factory.mktemp("profile")) as browser:
+        browser.open(app.address)
+        yield browser
+
+
+@pytest.fixture
+def browser(opened, app):
+    """The page at its beginning."""
+    opened.look_as(1200)
+    show(opened, "")
+    opened.wait_for("document.querySelectorAll('figure canvas').length > 5")
+    yield opened
+    assert_quiet(opened, f"http://127.0.0.1:{app.port}/")
+
+
+def address(view, step, group=None):
+    at = "" if group is None else f"/{group}"
+    return f"/{view}/{RUN.replace(' ', '%20').replace('&', '%26').replace('<', '%3C')}/{step}{at}"
+
+
+def show(browser, where):
+    """Follow a link to a view, and wait until it is drawn."""
+    browser.run("document.getElementById('view').replaceChildren()")
+    browser.run(f"location.hash = '#{where or '/'}'; dispatchEvent(new HashChangeEvent('x'))")
+    browser.run(
+        "new Promise((r) => { const w = () => document.querySelector('#view > *') ? r()"
+        " : setTimeout(w, 20); show().then(w); })"
+    )
+
+
+def hash_of(browser):
+    return browser.run("decodeURIComponent(location.hash)")
+
+
+def test_the_run_has_its_curves_and_begins_with_a_prompt_that_teaches(browser):
+    titles = texts(browser, "figcaption")
+    assert [title.split(" ")[0] for title in titles] == [
+        *("Reward", "Contrast", "Prompts", "Rows", "Length", "Seconds", "Entropy")
+    ]
+    assert texts(browser, "h1") == [RUN]
+    assert texts(browser, "#bar") == ["step 14 of 20 · 24 s left · reward 0.7"]
+    assert "step 14" in texts(browser, ".featured .small")[0]
+    browser.choose("over", "time")
+    browser.wait_for("document.querySelectorAll('figure canvas').length > 5")
+    browser.click(".featured a")
+    browser.wait_for("document.querySelector('.cards')")
+    assert hash_of(browser).startswith(f"#/group/{RUN}/14/")
+    show(browser, "")
+    browser.choose("over", "step")
+
+
+def test_a_drag_over_a_curve_zooms_and_a_click_opens_the_step(browser):
+    x, y, width = browser.run(
+        "(() => { const r = document.querySelector('.u-over').getBoundingClientRect();"
+        " return [r.left, r.top, r.width]; })()"
+    )
+
+    def mouse(kind, right):
+        button = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
+        at = {"x": x + right, "y": y + 20}
+        browser.send("Input.dispatchMouseEvent", type=kind, **at, **button)
+
+    assert not browser.run("isZoomed()")
+    mouse("mouseMoved", width / 2)
+    mouse("mousePressed", width / 2)
+    browser.send(
+        "Input.dispatchMouseEvent", type="mouseMoved", x=x + width - 5, y=y + 20, buttons=1
+    )
+    mouse("mouseReleased", width - 5)
+    browser.wait_for("isZoomed()")
+    assert browser.run("location.hash") in ("", "#/")
+
+    show(browser, "")
+    for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+        mouse(kind, 2)
+    browser.wait_for("location.hash.startsWith('#/step/')")
+    assert hash_of(browser) == f"#/step/{RUN}/1"
+
+
+def test_the_step_has_its_prompts_by_pass_rate_with_what_was_kept(browser):
+    show(browser, address("step", 12))
+    assert texts(browser, ".prompt .asked") == ["What is 48 + 27 + 19?", "What is 7314 + 226?"]
+    assert texts(browser, ".prompt .facts") == ["50 % pass · 2 of 8 kept"] * 2
+    looks = browser.run("[...document.querySelectorAll('.prompt .dots i')].map(e => e.className)")
+    right = ["above kept", *["above dropped"] * 3]
+    wrong = ["below dropped", "below kept", *["below dropped"] * 2]
+    assert looks[:8] == [*right, *wrong]
     colours = "['backgroundColor', 'borderColor'].map((c) => getComputedStyle(e)[c])"
     filled, hollow = browser.run(
-        f"[0, 1].map((i) => document.querySelectorAll('#strip i')[i]).map((e) => {colours})"
+        f"[0, 1].map((i) => document.querySelectorAll('.dots i')[i]).map((e) => {colours})"
     )
     assert filled[0] == filled[1] == hollow[1]  # a dropped one has the same colour, as a ring
     assert hollow[0] == "rgba(0, 0, 0, 0)"
-    assert "reward at or above its prompt's mean" in texts(browser, ".key")[0]
+    assert "2 prompts · 16 rollouts · 4 kept" in texts(browser, ".summary")[0]
+
+    show(browser, address("step", 14))
+    browser.choose("order", "number")
+    browser.wait_for("document.querySelector('.prompt')")
+    browser.click(".prompt:nth-child(2)")
+    browser.wait_for("document.querySelector('.cards')")
+    assert hash_of(browser) == f"#/group/{RUN}/14/1"
+    show(browser, address("step", 12))
+    browser.choose("order", "reward")
 
 
-def test_identical_rollouts_stand_once_with_their_number(browser):
-    show(browser, 12, items=2)
-    assert texts(browser, "#list .mark") == ["4 identical, 2 kept", "4 identical, dropped"]
-    assert browser.run("document.querySelectorAll('#strip i').length") == 8
-    assert texts(browser, "#gold b") == ["94"]
-    assert browser.run("!document.getElementById('gold').hidden")
-    assert "correctness 1" in texts(browser, "#list .facts")[0]
-    assert texts(browser, "#prompt option")[0] == "0.5 · 48 + 27 + 19"
-    assert_quiet(browser)
-
-
-def test_turns_are_told_apart_and_found_by_tool_and_by_text(browser):
-    hidden = "document.getElementById('tool').parentElement.hidden"
-    assert browser.run(hidden)
-    show(browser, 13, items=4)
-    assert not browser.run(hidden)
-    first = "#list > li:first-child .turns > *"
-    assert browser.run(f"[...document.querySelectorAll('{first}')].map((e) => e.className)") == [
-        "thinks",
-        "calls",
-        "returns",
+def test_the_group_shows_kept_and_dropped_side_by_side_and_what_differs(browser):
+    show(browser, address("group", 12, 0))
+    assert texts(browser, "#question") == ["What is 48 + 27 + 19?"]
+    assert texts(browser, ".gold b") == ["94"]
+    assert texts(browser, "details summary") == ["as the model reads it"]
+    assert texts(browser, "details pre") == [CHAT.replace("{sum}", "48 + 27 + 19")]
+    # four say one thing and four another; one of each was kept
+    assert texts(browser, "article .mark") == ["4 identical, 1 kept"] * 2
+    assert texts(browser, "article .text") == [
+        "The sum is 94, I am sure.",
+        "The sum is 104, I am sure.",
     ]
-    assert texts(browser, f"{first} span") == [
+    assert texts(browser, "article mark") == ["94", "104"]
+    assert "advantage 0.7" in texts(browser, ".facts")[0]
+    assert texts(browser, ".parts")[0] == "correctness 1 · judge gave none"
+    assert texts(browser, ".group > .summary")[0].startswith(
+        "2 of 8 rollouts kept · mean reward 0.5"
+    )
+
+    browser.click("#differences")
+    browser.wait_for("!document.querySelector('article mark')")
+    browser.click("#differences")
+    browser.wait_for("document.querySelector('article mark')")
+    show(browser, address("group", 5, 1))
+    browser.choose("kept", "0")
+    browser.wait_for("document.querySelectorAll('article').length === 4")
+    assert set(texts(browser, "article .mark")) == {"dropped"}
+    browser.choose("kept", "")
+    browser.wait_for("document.querySelectorAll('article').length === 6")
+    assert texts(browser, ".elsewhere a") == ["step 1: 0.5"]
+    show(browser, address("group", 12, 1))
+    assert texts(browser, ".facts .warn") == ["cut off"]  # the last one has all 64 tokens
+
+
+def test_turns_with_tools_are_folded_and_open(browser):
+    show(browser, address("group", 13, 0))
+    kinds = "article:first-child .turns > *"
+    assert browser.run(f"[...document.querySelectorAll('{kinds}')].map((e) => e.className)") == [
+        *("thinks", "calls", "returns")
+    ]
+    assert texts(browser, f"{kinds} .who") == [
         "the model thinks",
         "calls look",
         "look returned, first 13 of 5,000,000 characters",
     ]
-    assert texts(browser, f"{first} pre") == ["Where is it?", '{"where": "left"}', "nothing there"]
-    assert "1 tool call" in texts(browser, "#list > li:first-child .facts")[0]
-    options = texts(browser, "#tool option")
-    assert options[:3] == ["any tool or none", "no tool", "look (3)"]
-    assert len(options) == 4  # and the hostile one
-    rollout_of = "#list .facts span:last-child"
-    for tool, found in [("none", ["1"]), ("0", ["0", "2", "3"]), ("1", ["2"]), ("", list("0123"))]:
-        browser.choose("tool", tool)
-        assert texts(browser, rollout_of) == [f"rollout {number}" for number in found]
-    for words, found in [("LEFT", ["0", "3"]), ("said 1", ["1"]), ("nothing there", ["0", "3"])]:
-        browser.choose("search", words)
-        assert texts(browser, rollout_of) == [f"rollout {number}" for number in found]
-    browser.choose("search", "")
-    browser.choose("tool", "none")
-    browser.choose("step", "0")  # where no tool is called, nothing is left out
-    browser.wait_for(f"{ITEMS}.length === 6")
-    assert_quiet(browser)
+    returned = "document.querySelector('.returns')"
+    assert not browser.run(f"{returned}.open")
+    browser.click(".returns summary")
+    assert browser.run(f"{returned}.open")
+    assert browser.run(f"{returned}.querySelector('pre').textContent") == "nothing there"
 
 
-def test_what_tools_are_called_with_and_return_is_shown_as_text_and_never_runs(browser):
-    show(browser, 13, items=4)
-    browser.choose("tool", "1")
-    shown = texts(browser, "#list .turns pre")
-    assert shown == [HOSTILE, HOSTILE, HOSTILE, "{}", HOSTILE, HOSTILE, "W" * 3000]
-    assert texts(browser, "#list .turns span")[2:6] == [
-        f"calls {HOSTILE}",
-        "calls look",
-        f"{HOSTILE} returned",
-        HOSTILE,
-    ]
-    added = "img, script, svg:not(#past > svg), a, b > *"
-    assert browser.run(f"document.querySelectorAll('#rollouts :is({added})').length") == 0
-    assert_quiet(browser)
+def test_a_search_is_an_address_that_leads_to_the_rollouts(browser, app):
+    show(browser, "/search")
+    browser.run("document.getElementById('text').value = 'first 1.'")
+    browser.choose("kept", "1")  # which submits the form
+    browser.wait_for("document.querySelectorAll('.hits > li').length === 4")
+    assert texts(browser, ".hits .text") == [f"first 1.{i}" for i in (0, 5)] * 2
+    assert texts(browser, ".hits mark") == ["first 1."] * 4
+    assert hash_of(browser) == "#/search?text=first+1.&kept=1"
+    assert "steps 14 to 1 just now, 0 steps left" in texts(browser, ".on")[0]
+    browser.click(".hits a")
+    browser.wait_for("document.querySelector('.cards')")
+    assert hash_of(browser) == f"#/group/{RUN}/5/1"
 
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_turns_fit_phones_and_desks(page, tmp_path, width):
-    shots = Path(os.environ.get("PODSRL_SCREENSHOTS") or tmp_path)
-    with Chromium(tmp_path / "profile", width=width, height=1100) as browser:
-        browser.open(page)
-        browser.wait_for(f"{ITEMS}.length > 0")
-        show(browser, 13, items=4)
-        browser.run("document.getElementById('rollouts').scrollIntoView({behavior: 'instant'})")
-        browser.screenshot(shots / f"turns-{width}.png")
-        assert browser.run("document.documentElement.scrollWidth") <= width
-        narrow = "[...document.querySelectorAll('.turns pre')].map((e) => e.clientWidth)"
-        assert min(browser.run(narrow)) > min(0.75 * width, 600)  # a long name takes no room
-        long = "#list > li:nth-child(3)"  # is folded, and unfolds
-        heights = f"document.querySelector('{long} .turns').clientHeight"
-        before = browser.run(heights)
-        browser.run(f"document.querySelector('{long} .unfold').click()")
-        assert browser.run(heights) > 1.2 * before
-        assert_quiet(browser)
-
-
-def test_names_of_runs_are_text_wherever_they_stand(browser):
-    assert texts(browser, "title") == ["<b>run & <title>"]
-    assert texts(browser, "h1") == ["<b>run & <title>"]
-    assert browser.run("document.querySelectorAll('header b').length") == 0
-
-
-def test_a_script_that_is_not_ours_would_be_refused(browser):
-    """So the content security policy is in force, and the test above would notice."""
-    browser.run(
-        "(() => { const s = document.createElement('script');"
-        " s.textContent = 'window.ran = 5'; document.body.append(s);"
-        " document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/x\">'); })()"
+    show(browser, "/search?reward_min=1&function=correctness&tokens_max=12&last_step=12")
+    assert texts(browser, ".results .summary")[0].startswith("14 rollouts found")  # 3, 3 and 8
+    assert browser.run("document.getElementById('function').value") == "correctness"
+    file = browser.run(
+        "fetch(document.querySelector('.downloads a').href).then((answer) => answer.text())"
     )
-    assert browser.run("window.ran") is None
-    refused = [event["entry"]["text"] for event in browser.of_kind("Log.entryAdded")]
-    assert any("script-src" in text for text in refused)
-    assert any("img-src" in text for text in refused)
+    assert len(file.splitlines()) > 13
+    show(browser, "/search?text=nothing+like+it")
+    assert "Nothing found." in texts(browser, ".on")[0]
 
 
-def solutions(count):
-    """Texts as long as solutions of GSM8K, about 350 characters, that compress as text does."""
-    random = np.random.default_rng(0)
-    letters = random.choice(list("etaoinshrdlucmfw"), size=(3000, 6))
-    words = ["".join(row[: 2 + number % 5]) for number, row in enumerate(letters)]
-    lines = [" ".join(row) for row in random.choice(words, size=(8000, 14))]
-    return [" = ".join(chosen) for chosen in random.choice(lines, size=(count, 5))]
+def test_the_keyboard_goes_through_steps_and_prompts(browser):
+    show(browser, address("step", 5))
+    for key, place in (
+        ("ArrowRight", "step/{}/12"),
+        ("ArrowLeft", "step/{}/5"),
+        ("n", "group/{}/5/0"),
+        ("n", "group/{}/5/1"),
+        ("p", "group/{}/5/0"),
+        ("ArrowLeft", "group/{}/1/0"),
+        ("u", "step/{}/1"),
+        ("r", ""),
+        ("/", "search"),
+    ):
+        browser.press(key)
+        wanted = f"#/{place.format(RUN)}"
+        browser.wait_for(f"decodeURIComponent(location.hash) === {json.dumps(wanted)}")
+        browser.wait_for("document.querySelector('#view').children.length")
+        browser.run("new Promise((r) => setTimeout(r, 150))")
+    browser.wait_for("document.activeElement.id === 'text'")
+    browser.press("n")  # now a letter
+    assert browser.run("document.getElementById('text').value") == "n"
 
 
-def test_a_hundred_thousand_rollouts_stay_usable(tmp_path):
-    """98,304 rollouts in one step, the hardest case, and 40 in each of 43 others."""
-    text = "rollout {group}.{rollout}: "
-    steps = {f"step_{i}": rollouts(groups=5, n=8, m=2, text=text) for i in range(2, 45)}
-    steps["step_1"] = large = rollouts(groups=1536, n=64, m=16, text=text)
-    large["completion"] = [
-        number + solution
-        for number, solution in zip(large["completion"], solutions(1536 * 64), strict=True)
-    ]
-    page = write_page(tmp_path / "run", "--rollouts", "200000", **steps)
-    assert page.stat().st_size < 25e6  # for 35 MB of text
-    with Chromium(tmp_path / "profile", width=360, height=800) as browser:
-        browser.open(page)
-        browser.wait_for(f"{ITEMS}.length === 40")  # of 64: the rest is drawn when scrolled to
-        browser.choose("prompt", "all")
-        browser.wait_for("document.getElementById('count').textContent.startsWith('98,304')")
-        assert browser.run(f"{ITEMS}.length") < 200
-        browser.choose("search", "rollout 1535.63:")
-        assert browser.run(f"{ITEMS}.length") == 1
-        browser.choose("search", "")
-        # items get their height when they come into view, so one jump doesn't get to the end
-        browser.wait_for(f"document.getElementById('more').scrollIntoView(), {ITEMS}.length >= 80")
-        assert browser.run("document.querySelectorAll('*').length") < 20_000
-        assert browser.run("document.documentElement.scrollWidth") <= 360
-        browser.choose("step", "43")
-        browser.wait_for("document.getElementById('count').textContent.startsWith('40 ')")
-        assert_quiet(browser)
+def test_what_models_wrote_is_shown_as_text_and_never_runs(browser):
+    added = "img, script, svg, main b > *, iframe"
+    for where in (
+        address("step", 14),
+        address("group", 14, 0),
+        address("group", 14, 1),
+        address("group", 13, 0),
+        "/search?first_step=14",
+        f"/search?text={'<script>'}",
+    ):
+        show(browser, where)
+        assert browser.run(f"document.querySelectorAll('main :is({added})').length") == 0, where
+        assert browser.run("window.ran") is None
+    show(browser, address("group", 14, 0))
+    shown = texts(browser, "article .text")
+    assert shown[0] == HOSTILE
+    assert shown[1] == "␛[31mred␛[0m"  # a terminal's codes are seen
+    assert shown[2] == "safe ⟨U+202E⟩evil⟨U+202C⟩"  # and so is what turns the direction
+    assert len(shown[3]) == 20_000
+    assert HOSTILE in texts(browser, ".parts")[0]
 
 
-def test_the_page_opens_on_a_prompt_with_kept_rollouts_and_names_missing_rewards(tmp_path):
-    """Prompt 0 kept nothing, as under a rule across prompts; one function gave one rollout none."""
-    columns = rollouts(groups=2, n=4, m=2)
-    columns["kept"] = [False] * 4 + columns["kept"][4:]
-    columns["rewards/judge"] = [None] * 8
-    columns["reward"] = [0.5] * 4 + [3.0, 2.0, 1.0, 0.0]
-    path = write_page(tmp_path, step_1=columns)
+def test_a_megabyte_of_one_line_is_cut_and_can_be_had_whole(browser):
+    show(browser, address("group", 14, 0))
+    browser.wait_for("document.querySelector('article:nth-child(4) .unfold')")
+    assert browser.run("document.querySelector('article:nth-child(4)').clientHeight") < 700
+    browser.click("article:nth-child(4) .unfold")
+    browser.wait_for(
+        "document.querySelector('article:nth-child(4) .text').textContent.length > 1e5"
+    )
+    length = "document.querySelector('article:nth-child(4) .text').textContent.length"
+    assert browser.run(length) == 1_000_000
+    assert browser.run("document.documentElement.scrollWidth") <= 1200
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+def test_every_view_fits_phones_and_desks_light_and_dark(browser, tmp_path, width, theme):
+    """The screenshots are for looking at: PODSRL_SCREENSHOTS=FOLDER keeps them."""
+    shots = Path(os.environ.get("PODSRL_SCREENSHOTS") or tmp_path)
+    browser.look_as(width, theme=theme)
+    for name, where in (
+        ("run", ""),
+        ("step", address("step", 12)),
+        ("group", address("group", 12, 0)),
+        ("turns", address("group", 13, 0)),
+        ("hostile", address("group", 14, 0)),
+        ("search", "/search?text=first"),
+    ):
+        show(browser, where)
+        if name == "run":
+            browser.wait_for("document.querySelectorAll('figure canvas').length > 5")
+        browser.run("new Promise((r) => setTimeout(r, 100))")
+        browser.screenshot(shots / f"{name}-{width}-{theme}.png")
+        assert browser.run("document.documentElement.scrollWidth") <= width, name
+        for nothing in ("null", "undefined", "NaN"):
+            assert nothing not in browser.run("document.querySelector('main').innerText"), name
+        small = (
+            "[...document.querySelectorAll('main *')].filter((e) => e.children.length === 0 &&"
+            " e.textContent.trim() && !e.closest('.u-wrap, option'))"
+            ".map((e) => parseFloat(getComputedStyle(e).fontSize))"
+        )
+        assert min(browser.run(small)) >= 12, name
+        paper = browser.run("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, paper[4:-1].split(","))) < 3 * 64) == (theme == "dark")
+
+
+def test_a_script_that_is_not_ours_would_be_refused(app, tmp_path):
+    """So the content security policy is in force, and the tests above would notice."""
     with Chromium(tmp_path / "profile") as browser:
-        browser.open(path)
-        browser.wait_for(f"{ITEMS}.length === 4")
-        assert browser.run("document.getElementById('prompt').value") == "1"
-        facts = texts(browser, "#list .facts")
-        assert all("judge gave none" in one for one in facts)
-        browser.choose("prompt", "0")  # all equal: neither above nor below
-        looks = browser.run("[...document.querySelectorAll('#strip i')].map((e) => e.className)")
-        assert looks == ["dropped"] * 4
+        browser.open(app.address)
+        browser.run(
+            "(() => { const s = document.createElement('script');"
+            " s.textContent = 'window.ran = 5'; document.body.append(s);"
+            " document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/x\">');"
+            " })()"
+        )
+        assert browser.run("window.ran") is None
+        browser.run("new Promise((r) => setTimeout(r, 200))")
+        refused = [event["entry"]["text"] for event in browser.of_kind("Log.entryAdded")]
+        assert any("script-src" in text for text in refused)
+        assert any("img-src" in text for text in refused)
+
+
+def test_a_page_in_another_tab_cannot_read_what_the_server_knows(app, tmp_path):
+    """Even one that guessed the port: it has no token, and no leave to read the answer."""
+    page = tmp_path / "evil.html"
+    page.write_text(
+        f"<script>fetch('http://127.0.0.1:{app.port}/api/state')"
+        ".then((a) => a.text()).catch(() => 'refused').then((t) => window.got = t)"
+        "</script>"
+    )
+    with Chromium(tmp_path / "profile") as browser:
+        browser.open(page)
+        browser.wait_for("window.got")
+        assert browser.run("window.got") == "refused"
+
+
+def test_a_server_that_ends_is_missed_and_its_return_noticed(tmp_path):
+    run = write_run(tmp_path / "run")
+    with Chromium(tmp_path / "profile") as browser:
+        with app_of(run.path) as server:
+            browser.open(server.address)
+            browser.wait_for("document.querySelector('.featured')")
+        browser.wait_for("document.getElementById('bar').textContent.includes('does not answer')")
+
+
+@pytest.fixture(scope="module")
+def exported(app, tmp_path_factory):
+    page = tmp_path_factory.mktemp("exported") / "page.html"
+    [run] = app.dataset.runs
+    assert main(["inspect", str(run.source.path), "--export", str(page)]) == 0
+    return page
+
+
+def test_the_exported_page_has_every_view_without_a_server(exported, tmp_path):
+    with Chromium(tmp_path / "profile", width=390) as browser:
+        browser.open(exported)
+        browser.wait_for("document.querySelectorAll('figure canvas').length > 5")
+        assert "step 14" in texts(browser, ".featured .small")[0]
+        show(browser, address("step", 12))
+        assert texts(browser, ".prompt .facts") == ["50 % pass · 2 of 8 kept"] * 2
+        browser.click(".prompt")
+        browser.wait_for("document.querySelector('.cards')")
+        assert texts(browser, "article mark") == ["94", "104"]
+        browser.press("ArrowRight")
+        browser.wait_for("document.querySelector('.turns')")
+        show(browser, address("group", 14, 0))
+        assert texts(browser, "article .text")[0] == HOSTILE
+        browser.click("article:nth-child(4) .unfold")
+        browser.wait_for("document.querySelector('.note')")
+        show(browser, "/search?text=first+1.&kept=1")
+        assert texts(browser, ".hits .text") == [f"first 1.{i}" for i in (0, 5)] * 2
+        show(browser, address("step", 99))
+        assert texts(browser, ".note") == [f"step 99 of {RUN} is not on this page"]
+        assert browser.run("document.documentElement.scrollWidth") <= 390
         assert_quiet(browser)
+
+
+def test_a_step_of_a_hundred_thousand_rollouts_stays_usable(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    run.write_config({"arm": "pods"})
+    run.write_rollouts(1, rollouts(groups=1536, n=64, m=16, text="rollout {group}.{rollout}:"))
+    run.write_rollouts(2, rollouts(groups=1, n=2_000, m=16, text="rollout {rollout}:"))
+    with app_of(run.path) as server, Chromium(tmp_path / "profile", width=390) as browser:
+        browser.open(server.address)
+        browser.wait_for("document.querySelector('.featured')")
+        show(browser, "/step/run/1")
+        assert browser.run("document.querySelectorAll('.prompt').length") == 200
+        assert texts(browser, ".more") == ["show 1,336 more prompts"]
+        assert browser.run("document.querySelectorAll('*').length") < 20_000
+        show(browser, "/search?text=rollout+1535.63:")
+        assert texts(browser, ".hits mark") == ["rollout 1535.63:"]
+        show(browser, "/group/run/2/0")
+        assert browser.run("document.querySelectorAll('article').length") == 60
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+        assert_quiet(browser, f"http://127.0.0.1:{server.port}/")

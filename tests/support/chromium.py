@@ -25,12 +25,11 @@ _FLAGS = [
     "--remote-debugging-pipe",
 ]
 
-# what no page may run, and the rollouts that `pods inspect` lists
+# what no page may run
 HOSTILE = (
     "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 2'>"
     "<svg onload='window.ran = 3'><!--<script> &lt;b&gt; \u2028 <a href='javascript:window.ran=4'>"
 )
-ITEMS = "document.querySelectorAll('#list > li')"
 
 
 class Chromium:
@@ -63,12 +62,7 @@ class Chromium:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(f"{domain}.enable")
-        self.send(
-            "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
-        )
-        preference = {"name": "prefers-color-scheme", "value": theme}
-        self.send("Emulation.setEmulatedMedia", features=[preference])
+        self.look_as(width, height, theme)
 
     def __enter__(self):
         return self
@@ -126,12 +120,31 @@ class Chromium:
 
     def choose(self, element, value):
         """Set a form field as a reader would."""
-        kind = "input" if element in ("search", "step") else "change"
         self.run(
             f"(() => {{ const e = document.getElementById({json.dumps(element)});"
             f" e.value = {json.dumps(value)};"
-            f" e.dispatchEvent(new Event('{kind}', {{bubbles: true}})); }})()"
+            " e.dispatchEvent(new Event('change', {bubbles: true})); })()"
         )
+
+    def click(self, selector):
+        """Click on the first element of a selector."""
+        self.run(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def press(self, key):
+        """Press a key where the page has its focus."""
+        text = {"text": key} if len(key) == 1 else {}
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, **text)
+
+    def look_as(self, width, height=900, theme="light"):
+        """Go on as a window of another size, or in the other theme."""
+        size = {"width": width, "height": height}
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            **{**size, "deviceScaleFactor": 1, "mobile": width < 600},
+        )
+        preference = {"name": "prefers-color-scheme", "value": theme}
+        self.send("Emulation.setEmulatedMedia", features=[preference])
 
     def screenshot(self, path: Path):
         """Write what the window shows as PNG."""
@@ -149,12 +162,12 @@ def texts(browser, selector):
     return browser.run(query)
 
 
-def assert_quiet(browser):
-    """No error, no refused or outgoing request, nothing ran that is not ours."""
+def assert_quiet(browser, server="file:"):
+    """No error, no refused request, none but to `server`, nothing ran that is not ours."""
     assert browser.run("window.ran") is None
     assert browser.of_kind("Runtime.exceptionThrown") == []
     assert browser.of_kind("Runtime.consoleAPICalled") == []
     assert browser.of_kind("Log.entryAdded") == []
     sent = [event["request"]["url"] for event in browser.of_kind("Network.requestWillBeSent")]
     assert sent
-    assert [url for url in sent if not url.startswith(("file:", "data:"))] == []
+    assert [url for url in sent if not url.startswith((server, "data:"))] == []

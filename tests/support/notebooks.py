@@ -24,11 +24,20 @@ def execute(path: Path, folder: Path) -> Any:
 
 
 def without_progress(notebook: Any) -> Any:
-    """The notebook as it is committed: no progress bars or warnings of the machine that ran it."""
+    """The notebook as it is committed: no progress bars or warnings of the machine that ran it.
+
+    Nor the frame of an app, which has ended with the process that served it.
+    """
     for cell in notebook.cells:
         if "outputs" in cell:
-            cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+            cell.outputs = [o for o in cell.outputs if not _is_passing(o)]
     return notebook
+
+
+def _is_passing(output: Any) -> bool:
+    return output.get("name") == "stderr" or "<iframe" in output.get("data", {}).get(
+        "text/html", ""
+    )
 
 
 if __name__ == "__main__":

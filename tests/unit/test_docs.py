@@ -69,7 +69,8 @@ def problems_of_pods(words: list[str]) -> list[str]:
     """What is wrong with the words after `pods`."""
     if not words or words[0].startswith("--") or words[0].isupper() or words[0] == "...":
         return []  # `pods`, `pods --help`, `pods VERB`, `pods ...`
-    verb, *rest = words
+    # What stands after "--" starts the user's script.
+    verb, *rest = itertools.takewhile(lambda word: word != "--", words)
     if verb not in VERBS:
         return [f"no such verb: {verb}"]
     flags = [word.partition("=")[0] for word in rest if re.match(r"--\w", word)]

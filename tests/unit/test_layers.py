@@ -12,6 +12,7 @@ PACKAGE = Path(podsrl.__file__).parent
 #: The highest first; those of one layer know nothing of each other.
 LAYERS = [
     ["cli"],
+    ["inspector"],
     ["trl", "verl", "slime", "tinker"],
     ["hosts"],
     ["methods", "metrics", "rollout_log"],

@@ -16,6 +16,7 @@ NAMES = {
     "downsample",
     "downsample_batch",
     "group_advantages",
+    "inspect",
     "register_rule",
     "rule",
     "METHODS",

@@ -2,7 +2,9 @@
 
 import json
 import signal
+import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +209,33 @@ def test_a_script_that_cannot_be_compared_gets_one_plain_sentence(run_script, ch
     process, _, _ = run_script(text.replace(*change), seconds=1.0)
     assert process.wait() == status, process.said()
     assert says in process.said().strip().splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("with_parent")
+def test_two_processes_measure_the_same_questions_as_one(run_script, tmp_path):
+    """Each reward is the question's own answer, and the last batch of two processes is not full."""
+    text = SCRIPT.replace("REWARD", "return [float(a) for a in answer]")
+    fields = {"seconds": 0.01, "from_start": True, "most_questions": 7, "folder": "one"}
+    process, _, _ = run_script(text, **fields)
+    assert process.wait() == 0, process.said()
+
+    job_file = tmp_path / "job.json"
+    replace(Job.read(job_file), folder="two").write(job_file)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
+    module = ["-m", "podslab.own_script.script_process"]
+    # Its standard input stays open, which says that the process that started it is there.
+    with subprocess.Popen([*launcher, *module, str(job_file)], stdin=subprocess.PIPE) as ranks:
+        ranks.wait(timeout=240)
+    assert ranks.returncode == 0
+
+    alone, of_two = (evaluations(RunFolder(tmp_path / name)) for name in ("one", "two"))
+    assert [len(row) for row in alone[0].rewards] == [2] * 7
+    assert len({row[0] for row in alone[0].rewards}) > 3
+    assert all(first == second for first, second in alone[0].rewards)
+    assert of_two[0].rewards == alone[0].rewards
+    assert of_two[0].greedy_rewards == alone[0].greedy_rewards
+    assert RunFolder(tmp_path / "two").finished() is not None
 
 
 # ---- the plan and the answer, by processes that train nothing (support/script_worker.py)

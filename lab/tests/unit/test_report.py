@@ -16,7 +16,6 @@ from podslab.report.load_runs import Choices, load_comparison
 from podslab.report.summary import summarise
 from podslab.report.write_report import write_report
 from podsrl.errors import PodsError
-from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_rollouts import rollouts
 from support.synthetic_runs import write_run
 
@@ -189,45 +188,29 @@ def test_an_interval_from_few_seeds_comes_with_how_often_it_holds(
 def test_names_from_runs_are_escaped_in_the_page_and_plain_in_figures(tmp_path):
     arm = f"pods $x_{{1}}$ | {HOSTILE}"
     write_run(tmp_path / "runs" / "a", "grpo", 0, SLOW)
-    run = write_run(tmp_path / "runs" / "b", arm, 0, FAST, config={HOSTILE: HOSTILE})
-    columns = rollouts(text=HOSTILE, prompt=HOSTILE)
-    columns[f"rewards/{HOSTILE}"] = columns["rewards/correctness"]
-    run.write_rollouts(1, columns)
+    write_run(tmp_path / "runs" / "b", arm, 0, FAST, config={HOSTILE: HOSTILE})
     report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, HOSTILE)
     page = report.page.read_text()
     assert "alert(1)</script>" not in page
     assert "<img src=x" not in page
     assert "&lt;script&gt;alert(1)" in page
-    assert page.count("<script") == 3  # the index, one step of rollouts, and the inspector
+    assert page.count("<script") == 0
     table = (tmp_path / "summary.md").read_text()
     assert r"\|" in table
 
 
-def test_the_page_allows_its_own_script_and_style_only_and_nothing_from_the_network(report):
+def test_the_page_allows_its_own_style_only_and_nothing_from_the_network(report):
     page = (report[0] / "report.html").read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
-    assert policy.startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
+    assert policy.startswith("default-src &#39;none&#39;; style-src &#39;sha256-")
     assert "unsafe" not in policy
     without_data = re.sub(r"data:[^\"]*|http-equiv", "", page)
     assert not re.search(r"https?:|//cdn|@import|url\(", without_data)
 
 
-def test_a_page_without_rollouts_has_no_inspector(runs, tmp_path, no_figures):
-    comparison = load_comparison([runs], Choices())
-    page = write_report([comparison], tmp_path, "t", max_rollouts=0).page.read_text()
-    assert 'id="rollouts"' not in page
-
-
-def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_path, no_figures):
-    shutil.copytree(runs, tmp_path / "runs")
-    (path,) = RunFolder(tmp_path / "runs" / "pods-0").rollout_parts(2)
-    path.write_bytes(path.read_bytes()[:100])
-    report = write_report([load_comparison([tmp_path / "runs"], Choices())], tmp_path, "t")
-    assert (
-        "step_000002/rank_0_of_1.parquet is damaged and the step was skipped"
-        in report.page.read_text()
-    )
-    assert "step_000002/rank_0_of_1.parquet is damaged" in (tmp_path / "summary.md").read_text()
+def test_the_page_says_how_to_look_into_the_rollouts(runs, tmp_path, no_figures):
+    page = write_report([load_comparison([runs], Choices())], tmp_path, "t").page.read_text()
+    assert f"pods inspect {runs}" in page
 
 
 @pytest.mark.parametrize(
@@ -240,12 +223,6 @@ def test_damaged_rollouts_are_named_on_the_page_and_the_rest_is_shown(runs, tmp_
 def test_a_wrong_command_line_says_what_to_do(words, says):
     with pytest.raises(PodsError, match=re.escape(says)):
         pods(*words)
-
-
-def test_a_negative_number_of_rollouts_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        pods("x", "--rollouts", "-1")
-    assert "at least 0; got '-1'" in capsys.readouterr().err
 
 
 def test_a_reference_can_be_named(runs, tmp_path, capsys, no_figures):

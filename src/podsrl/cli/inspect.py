@@ -1,78 +1,141 @@
-"""`pods inspect`: one page to look into the rollouts of runs."""
+"""`pods inspect`: a local app, or a page for sharing, to look into the rollouts of runs."""
 
 import argparse
-import os
-from collections.abc import Sequence
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from podsrl.errors import InvalidInputError, needed
-from podsrl.rollout_log.files import damage_as_notes, write_whole
+from podsrl.rollout_log.files import write_whole
 
 if TYPE_CHECKING:
-    from podsrl.rollout_log.run_folder import RunFolder
+    from podsrl.inspector.app import InspectorServer
+    from podsrl.inspector.dataset import Dataset
 
-SUMMARY = "write a page to look into the rollouts of a run"
+SUMMARY = "look into the rollouts of runs in a browser, while they train or afterwards"
+
+_LOCAL = "127.0.0.1"
+#: Tried first, so that an address for a tunnel can be kept.
+_USUAL_PORT = 8765
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pods inspect`."""
     parser.add_argument(
-        "folders", nargs="+", type=Path, metavar="FOLDER", help="runs, or folders of runs"
-    )
-    parser.add_argument(
-        "--output",
+        "paths",
+        nargs="+",
         type=Path,
-        metavar="PAGE",
-        help="the page to write (default: rollouts.html in the first FOLDER)",
+        metavar="PATH",
+        help="runs, folders of runs, verl's rollout_data_dir, slime's debug rollout data, or a"
+        " JSONL or parquet file with prompt, completion and reward",
     )
     parser.add_argument(
-        "--rollouts",
+        "--port",
         type=int,
-        default=100_000,
-        metavar="N",
-        help="rollouts on the page at most (default: %(default)s)",
+        metavar="P",
+        help=f"port of the app (default: {_USUAL_PORT}, or any that is free)",
+    )
+    parser.add_argument(
+        "--host",
+        default=_LOCAL,
+        help="address to listen at (default: %(default)s, this machine alone); whoever can reach"
+        " another one needs only the link, as there is no password",
+    )
+    parser.add_argument(
+        "--keep",
+        type=int,
+        metavar="M",
+        help="rollouts of each prompt that max_variance would keep, where nothing says what was"
+        " kept (default: a quarter)",
+    )
+    parser.add_argument(
+        "--export",
+        type=Path,
+        metavar="FILE.html",
+        help="write one page of at most 20 MB instead, that works offline",
+    )
+    parser.add_argument(
+        "--steps",
+        nargs="+",
+        type=int,
+        default=[],
+        metavar="K",
+        help="steps on that page (default: evenly spaced ones)",
+    )
+    parser.add_argument(
+        "--prompts",
+        nargs="+",
+        type=int,
+        default=[],
+        metavar="K",
+        help="prompts of each step on that page, by number from 0 (default: all that fit)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Pack the rollouts into a page, and say where it is."""
-    with needed("rollouts"):
-        from podsrl.rollout_log.inspector import pack_rollouts, render_page
+    """Serve until interrupted, or write the page."""
+    with needed("inspect"):
+        from podsrl.inspector.conversion import Keep
+        from podsrl.inspector.dataset import Dataset
+        from podsrl.inspector.sources import find_sources
 
-    if args.rollouts < 1:
-        raise InvalidInputError(f"--rollouts must be at least 1; got {args.rollouts}")
+    if args.keep is not None and args.keep < 1:
+        raise InvalidInputError(f"--keep must be at least 1; got {args.keep}")
+    if (args.steps or args.prompts) and not args.export:
+        raise InvalidInputError("--steps and --prompts are for the page that --export writes")
 
-    runs = _runs(args.folders)
-    notes: list[str] = []
-    with needed("rollouts"), damage_as_notes(notes):
-        packed = pack_rollouts(list(zip(_names(runs), runs, strict=True)), args.rollouts)
-    if not packed.chunks:
-        raise InvalidInputError(" ".join(["no rollouts in", *map(str, args.folders), *notes]))
-
-    title = ", ".join(folder.resolve().name for folder in args.folders)
-    output = args.output or args.folders[0] / "rollouts.html"
-    write_whole(output, render_page(title, packed, notes).encode())
-    print(f"wrote {output} (open it in a browser)")
+    dataset = Dataset(lambda: find_sources(args.paths, Keep(args.keep)))
+    if args.export:
+        _export(dataset, args)
+    else:
+        _serve(dataset, args)
     return 0
 
 
-def _runs(folders: Sequence[Path]) -> "list[RunFolder]":
-    """The runs in these folders; one with rollouts/ is a run, whatever else it holds."""
-    with needed("rollouts"):
-        from podsrl.rollout_log.run_folder import RunFolder, find_runs
+def _export(dataset: "Dataset", args: argparse.Namespace) -> None:
+    with needed("inspect"):
+        from podsrl.inspector.export import export_page
 
-    runs: list[RunFolder] = []
-    for folder in folders:
-        if (folder / "rollouts").is_dir():
-            runs.append(RunFolder(folder))
-        else:
-            runs.extend(find_runs(folder))
-    return runs
+    try:
+        page = export_page(dataset, args.steps, args.prompts)
+    finally:
+        dataset.close()
+    write_whole(args.export, page.encode())
+    print(f"wrote {args.export} (open it in a browser)")
 
 
-def _names(runs: "Sequence[RunFolder]") -> list[str]:
-    """As much of each run's path as tells the runs apart."""
-    paths = [run.path.resolve() for run in runs]
-    common = os.path.commonpath([path.parent for path in paths])
-    return [str(path.relative_to(common)) for path in paths]
+def _serve(dataset: "Dataset", args: argparse.Namespace) -> None:
+    with needed("inspect"):
+        from podsrl.inspector.app import InspectorServer
+
+    try:
+        server = _server(InspectorServer, dataset, args)
+    except InvalidInputError:
+        dataset.close()
+        raise
+
+    def announce() -> None:
+        if args.host != _LOCAL:
+            print(
+                f"warning: whoever can reach {args.host} and has this address can read all"
+                " rollouts: there is no password beside the token in it, and the connection is not"
+                " encrypted",
+                file=sys.stderr,
+            )
+        print(server.address, flush=True)
+        tunnel = f"ssh -L {server.port}:{_LOCAL}:{server.port} MACHINE"
+        print(f"open it in a browser (elsewhere after {tunnel}); Ctrl-C ends it", flush=True)
+
+    server.serve(announce)
+
+
+def _server(
+    make: "type[InspectorServer]", dataset: "Dataset", args: argparse.Namespace
+) -> "InspectorServer":
+    """At the port that was asked for; at the usual one or, if it is taken, at a free one."""
+    if args.port is not None:
+        return make(dataset, args.host, args.port)
+    try:
+        return make(dataset, args.host, _USUAL_PORT)
+    except InvalidInputError:
+        return make(dataset, args.host, 0)

@@ -17,6 +17,7 @@ def swapped(thing: Any, **values: Any) -> Iterator[None]:
     * `num_generations`: while TRL's `_generate` makes the rollouts, it asks its engine for n of
       each prompt, with tools for each. Everywhere else it is m, the rows of a prompt in the update.
     * `log_multimodal`: in a batch where some processes have no images TRL would wait for all.
+    * `_logs`: while TRL logs, its table of completions is made of kept and dropped rollouts.
     * `VLLMGeneration`: while TRL constructs the trainer, a colocated engine gets room for n rows.
     """
     before = {name: getattr(thing, name) for name in values}

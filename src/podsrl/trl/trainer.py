@@ -24,6 +24,7 @@ from podsrl.trl.columns import (
     numbers_of,
     take_extra_logs,
 )
+from podsrl.trl.completions_table import Logs, with_dropped, write_to_tensorboard
 from podsrl.trl.config import PODSConfig, constructing_pods_trainer
 from podsrl.trl.effective import EffectiveSettings, effective_settings
 from podsrl.trl.environments import keep_environments, same_tools_for_all
@@ -66,6 +67,7 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
     model: torch.nn.Module
     _generation: Generation | None = None  # while TRL's method generates for the update
     _logs: dict[str, Any]
+    _completions: Logs | None = None  # of the last generation for the update, kept and dropped
 
     @with_parameters_of(GRPOTrainer.__init__)
     def __init__(
@@ -133,6 +135,17 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             return output
         finally:
             self.recorder.close()
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """TRL's; its table of completions has the dropped rollouts, too, and a column `kept`."""
+        if self._completions is None or not self.model.training:
+            super().log(logs, start_time)
+            return
+        with swapped(self, _logs=self._completions):
+            super().log(logs, start_time)
+        if self.accelerator.is_main_process and "loss" in logs:  # of a step, not the totals
+            callbacks = self.callback_handler.callbacks
+            write_to_tensorboard(callbacks, self._completions, self.state.global_step)
 
     @property
     def clock(self) -> PhaseClock:
@@ -334,6 +347,8 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         metrics = self._log_metrics(selected, advantages_P_N, output)
         self._count(selected)
         self.recorder.record(selected, advantages_P_N, self._tokenizer)
+        if self.log_completions and not self.effective.keeps_all:
+            self._completions = with_dropped(self._logs, selected, self.effective.reward_functions)
         if self.accelerator.is_main_process:
             judged_F = () if self.effective.keeps_all else self.effective.reward_functions
             self.advice.look(selected.rollouts, selected.kept_P_N, judged_F, metrics)

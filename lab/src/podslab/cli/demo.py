@@ -212,7 +212,7 @@ def _show_rollouts(spec: "ComparisonSpec") -> None:
     folder = spec.folder / "pods" / f"seed-{spec.seeds[0]}"
     page = folder / "rollouts.html"
     print(f"rollouts    pods inspect {folder}   what PODS kept and what it dropped:")
-    main(["inspect", str(folder), "--output", str(page)])
+    main(["inspect", str(folder), "--export", str(page)])
     has_screen = sys.platform in ("darwin", "win32") or "DISPLAY" in os.environ
     if has_screen and sys.stdout.isatty():
         webbrowser.open(page.resolve().as_uri())

@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
-from podslab.checks import number, refuse_unwritable
+from podslab.checks import refuse_unwritable
 from podslab.evaluation.records import ACCURACIES
 from podsrl.errors import needed
 
-SUMMARY = "figures, speed-ups and a page to look into rollouts, from saved runs"
+SUMMARY = "figures, speed-ups and a page that compares saved runs"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +26,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clock", metavar="generate=S,update=S", help=clock)
     partial = "leave out unfinished runs, and seeds that not every arm has"
     parser.add_argument("--partial", action="store_true", help=partial)
-    most = "rollouts on the page at most; 0 for none (default: %(default)s)"
-    parser.add_argument("--rollouts", type=number(int), default=100_000, metavar="N", help=most)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     clock = Clock.parse(args.clock) if args.clock else None
     choices = Choices(args.reference, args.measure, clock, args.partial)
     comparison = load_comparison(args.folders, choices)
-    report = write_report([comparison], out, "PODS: comparison of runs", args.rollouts)
+    report = write_report([comparison], out, "PODS: comparison of runs")
     print(report.text)
     print(f"wrote {report.page} (open it in a browser), figures and summary beside it")
     return 0

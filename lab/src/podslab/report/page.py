@@ -1,10 +1,11 @@
-"""One self-contained page: figures, tables, configs, and the rollout inspector.
+"""One self-contained page: figures, tables and configs.
 
-The page asks for nothing over the network and runs no script but its own: its content security
-policy names that script and its style sheet by their hashes.
+The page asks for nothing over the network and runs no script: its content security policy names
+its style sheet by its hash, and nothing else.
 """
 
 import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,18 @@ from typing import Any
 from podslab.report.figures import describe
 from podslab.report.load_runs import Comparison
 from podslab.report.summary import ArmSummary, heading, headline, table_rows, verdicts
-from podsrl.rollout_log import inspector
-from podsrl.rollout_log.inspector import PackedRollouts
 
 _HERE = Path(__file__).parent
 
 
-def render_page(title: str, sections: Sequence[Mapping[str, Any]], rollouts: PackedRollouts) -> str:
-    """The page, as HTML, with the `section` of each comparison, and the inspector of rollouts.
+def render_page(
+    title: str, sections: Sequence[Mapping[str, Any]], rollouts: str | None = None
+) -> str:
+    """The page, as HTML, with the `section` of each comparison.
 
-    Everything that comes from runs is escaped, or is data that the script shows as text only.
+    `rollouts` is the folder of runs that `pods inspect` can show, if there is one.
+
+    Everything that comes from runs is escaped.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -34,14 +37,17 @@ def render_page(title: str, sections: Sequence[Mapping[str, Any]], rollouts: Pac
         undefined=StrictUndefined,
     )
     template = environment.get_template("page.html.j2")
-    style = inspector.STYLE + (_HERE / "page.css").read_text(encoding="utf-8")
+    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return template.render(
         title=title,
         sections=sections,
         rollouts=rollouts,
         style=Markup(style),
-        inspector=Markup(inspector.inspector_section(rollouts)),
-        policy=inspector.content_policy(style),
+        policy=(
+            f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none';"
+            " form-action 'none'"
+        ),
     )
 
 

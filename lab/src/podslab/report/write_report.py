@@ -1,5 +1,6 @@
 """Writing a report: one page, its figures as files, and its numbers as JSON and Markdown."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,9 +13,7 @@ from podslab.report.figures import draw
 from podslab.report.load_runs import Comparison
 from podslab.report.page import render_page, section
 from podslab.report.summary import as_json, as_markdown, few_seeds, summarise
-from podsrl.rollout_log.files import damage_as_notes, write_json, write_whole
-from podsrl.rollout_log.inspector import pack_rollouts
-from podsrl.rollout_log.run_folder import RunFolder
+from podsrl.rollout_log.files import write_json, write_whole
 
 
 @dataclass(frozen=True)
@@ -25,9 +24,7 @@ class Report:
     text: str
 
 
-def write_report(
-    comparisons: Sequence[Comparison], folder: str | Path, title: str, max_rollouts: int = 100_000
-) -> Report:
+def write_report(comparisons: Sequence[Comparison], folder: str | Path, title: str) -> Report:
     """Write report.html, summary.json, summary.md and figures/*.png and *.svg.
 
     If times are modelled, all names end in "-modelled", so that measured and modelled reports lie
@@ -37,15 +34,11 @@ def write_report(
         comparisons: One or more, all on the same clock.
         folder: It is made if it does not exist.
         title: Of the page.
-        max_rollouts: How many rollouts the page holds at most; 0 leaves the inspector out.
     """
     folder = Path(folder)
     suffix = "-modelled" if comparisons[0].clock else ""
-    notes: list[str] = []
-    with damage_as_notes(notes):
-        rollouts = pack_rollouts(_named_folders(comparisons), max_rollouts)
     comparisons = [
-        replace(comparison, notes=(*comparison.notes, *few_seeds(comparison), *notes))
+        replace(comparison, notes=(*comparison.notes, *few_seeds(comparison)))
         for comparison in comparisons
     ]
 
@@ -66,14 +59,15 @@ def write_report(
     page = folder / f"report{suffix}.html"
     write_json(folder / f"summary{suffix}.json", {"title": title, "comparisons": numbers})
     write_whole(folder / f"summary{suffix}.md", f"# {title}\n\n{text}".encode())
-    write_whole(page, render_page(title, sections, rollouts).encode())
+    write_whole(page, render_page(title, sections, _folder_of_rollouts(comparisons)).encode())
     return Report(page, text)
 
 
-def _named_folders(comparisons: Sequence[Comparison]) -> list[tuple[str, RunFolder]]:
-    """The folders of all runs, with the names by which the inspector lists them."""
-    runs = [run for comparison in comparisons for run in comparison.runs]
-    return [(f"{run.arm}, seed {run.seed}", run.folder) for run in runs]
+def _folder_of_rollouts(comparisons: Sequence[Comparison]) -> str | None:
+    """The folder that holds all runs with rollouts, if there are any."""
+    paths = [run.folder.path for comparison in comparisons for run in comparison.runs]
+    paths = [path for path in paths if (path / "rollouts").is_dir()]
+    return os.path.commonpath(paths) if paths else None
 
 
 def _write_figures(

@@ -1,0 +1,197 @@
+"""The advice, as the rule of the protocol has it, computed from the raw files alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.comparison.intervals import Difference, difference, holm
+from benchmarks.comparison.outcomes import Result, compared, from_start
+from benchmarks.comparison.protocol import PlannedRun, Protocol
+from benchmarks.comparison.records import Reported
+
+BETTER, WORSE, UNDECIDED, UNKNOWN = "better", "worse", "no difference shown", "not judged"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How an arm compares with the reference on a set.
+
+    Args:
+        word: "better", "worse", "no difference shown", or "not judged" where a run is missing.
+        over_run: The difference of the means over the run; None where it is not judged.
+        end: That at the end.
+        p: Of `over_run`, by Holm over the arms of the set.
+    """
+
+    word: str
+    over_run: Difference | None = None
+    end: Difference | None = None
+    p: float | None = None
+
+
+def results_of(reported: Reported, stage: str, set_name: str, arm: str) -> list[Result] | None:
+    """The runs of an arm that count, one for each seed of the stage; None while one is missing."""
+    seeds = reported.protocol.stage(stage)["seeds"]
+    results = [reported.result(PlannedRun(stage, set_name, arm, seed)) for seed in seeds]
+    found = [result for result in results if result is not None]
+    return found if len(found) == len(seeds) else None
+
+
+def verdicts(reported: Reported, set_name: str, axis: str = "seconds") -> dict[str, Verdict]:
+    """The verdict on every arm beside the reference."""
+    protocol = reported.protocol
+    reference = results_of(reported, "reported", set_name, protocol.reference)
+    judged: dict[str, tuple[Difference, Difference]] = {}
+    for arm in protocol.arms_of("reported"):
+        results = results_of(reported, "reported", set_name, arm)
+        if arm == protocol.reference or results is None or reference is None:
+            continue
+        over_run = difference(compared(results, reference, axis=axis, over_run=True))
+        judged[arm] = (over_run, difference(compared(results, reference, axis=axis)))
+
+    adjusted = holm([over_run.p for over_run, _ in judged.values()])
+    p_of = dict(zip(judged, adjusted, strict=True))
+    found = {}
+    for arm in protocol.arms_of("reported"):
+        if arm == protocol.reference:
+            continue
+        if arm not in judged:
+            found[arm] = Verdict(UNKNOWN)
+            continue
+        over_run, end = judged[arm]
+        word = _word(over_run, end, p_of[arm], protocol.values["advice"])
+        found[arm] = Verdict(word, over_run, end, p_of[arm])
+    return found
+
+
+def _word(over_run: Difference, end: Difference, p: float, rule: Mapping[str, Any]) -> str:
+    """The rule for one arm: sure by both intervals, large enough, and not undone at the end."""
+    least = float(rule["least_difference"])
+    is_sure = p < float(rule["level"])
+    if is_sure and over_run.wide_low > 0 and over_run.mean >= least and end.high > 0:
+        return BETTER
+    if is_sure and over_run.wide_high < 0 and over_run.mean <= -least and end.low < 0:
+        return WORSE
+    return UNDECIDED
+
+
+@dataclass(frozen=True)
+class Variety:
+    """What a long run costs an arm in variety, on a set.
+
+    Args:
+        from_start: Pass@k at the end less that at the start.
+        from_other: Pass@k at the end less that of the arm that the rule names; None for itself.
+        is_lost: Whether either is further below 0 than the rule allows.
+    """
+
+    from_start: Difference
+    from_other: Difference | None
+    is_lost: bool
+
+
+def variety(reported: Reported, set_name: str) -> dict[str, Variety]:
+    """The variety of the arms that ran long on a set; without those of which a run is missing."""
+    protocol = reported.protocol
+    rule = protocol.values["advice"]
+    most = float(rule["most_variety_lost"])
+    other = results_of(reported, "long", set_name, rule["variety_beside"])
+    found = {}
+    for arm in protocol.arms_of("long"):
+        results = results_of(reported, "long", set_name, arm)
+        if results is None or other is None:
+            continue
+        rise = difference(from_start(results, "pass_k"))
+        beside = None
+        if arm != rule["variety_beside"]:
+            beside = difference(compared(results, other, measure="pass_k"))
+        losses = [one.mean for one in (rise, beside) if one is not None]
+        found[arm] = Variety(rise, beside, is_lost=min(losses) < -most)
+    return found
+
+
+def for_short_budgets_only(reported: Reported) -> dict[str, list[str]]:
+    """The arms that lose too much variety in a long run, each with the sets where they do."""
+    found: dict[str, list[str]] = {}
+    for set_name in reported.protocol.sets_of("long"):
+        for arm, lost in variety(reported, set_name).items():
+            if lost.is_lost:
+                found.setdefault(arm, []).append(set_name)
+    return found
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is advised on a set.
+
+    Args:
+        arm: The arm; the reference where nothing better was shown.
+        is_complete: Whether all arms were judged; else it is no advice yet.
+        as_good: Arms from which it could not be told apart.
+        short_only: Better arms that lose too much variety in long runs.
+    """
+
+    arm: str
+    is_complete: bool
+    as_good: Sequence[str] = ()
+    short_only: Sequence[str] = ()
+
+
+def advice(reported: Reported, set_name: str, axis: str = "seconds") -> Advice:
+    """The advice for questions like those of a set."""
+    protocol = reported.protocol
+    judged = verdicts(reported, set_name, axis)
+    short_only = for_short_budgets_only(reported)
+    better = {arm: found for arm, found in judged.items() if found.word == BETTER}
+    lasting = [arm for arm in better if arm not in short_only]
+    best = max(lasting, key=lambda arm: _gain(better[arm]), default=protocol.reference)
+    return Advice(
+        arm=best,
+        is_complete=all(found.word != UNKNOWN for found in judged.values()),
+        as_good=_not_told_apart(reported, set_name, best, axis),
+        short_only=[arm for arm in better if arm in short_only],
+    )
+
+
+def _gain(verdict: Verdict) -> float:
+    return verdict.over_run.mean if verdict.over_run else 0.0
+
+
+def _not_told_apart(reported: Reported, set_name: str, best: str, axis: str) -> list[str]:
+    """The arms whose difference from the best has 0 in its interval by t."""
+    best_results = results_of(reported, "reported", set_name, best)
+    alike = []
+    for arm in reported.protocol.arms_of("reported"):
+        results = results_of(reported, "reported", set_name, arm)
+        if arm == best or results is None or best_results is None:
+            continue
+        found = difference(compared(results, best_results, axis=axis, over_run=True))
+        if found.low <= 0 <= found.high:
+            alike.append(arm)
+    return alike
+
+
+def general_advice(reported: Reported, axis: str = "seconds") -> str | None:
+    """The arm for who knows nothing of the questions; None while a set is not complete.
+
+    It is better on at least `sets_for_all` sets, worse on none, and keeps its variety; of several
+    the one that is better on most sets, then the one with the largest mean difference over all.
+    Where there is none, it is the reference.
+    """
+    protocol: Protocol = reported.protocol
+    short_only = for_short_budgets_only(reported)
+    by_set = [verdicts(reported, set_name, axis) for set_name in protocol.sets_of("reported")]
+    if any(found.word == UNKNOWN for judged in by_set for found in judged.values()):
+        return None
+
+    best = protocol.reference
+    best_score = (0, 0.0)
+    for arm in by_set[0]:
+        words = [judged[arm].word for judged in by_set]
+        gain = sum(_gain(judged[arm]) for judged in by_set)
+        score = (words.count(BETTER), gain)
+        is_enough = words.count(BETTER) >= protocol.values["advice"]["sets_for_all"]
+        if is_enough and WORSE not in words and arm not in short_only and score > best_score:
+            best = arm
+            best_score = score
+    return best

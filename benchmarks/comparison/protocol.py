@@ -1,0 +1,179 @@
+"""The protocol as a program reads it: which runs there are, with which settings.
+
+protocol.yaml is its one source. A run that it does not name is neither started nor reported.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from podsrl.errors import UnknownNameError, suggestion
+
+FILE = Path(__file__).with_name("protocol.yaml")
+#: In the order in which they are run: the rates of the others follow from the first.
+STAGES = ("tuning", "reported", "long")
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run that the protocol names.
+
+    Args:
+        stage: One of `STAGES`.
+        set: The name of its set of questions.
+        arm: The name of its arm.
+        seed: Of the order of the questions and of the sampling.
+        rate: The learning rate of a tuning run; None in the other stages, whose rate is the one
+            that tuning chose.
+    """
+
+    stage: str
+    set: str
+    arm: str
+    seed: int
+    rate: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that its files and its lines in the ledger have."""
+        parts = [self.stage, self.set, self.arm, str(self.seed)]
+        if self.rate is not None:
+            parts.append(f"{self.rate:.0e}")
+        return "_".join(parts)
+
+    @property
+    def block(self) -> tuple[str, ...]:
+        """What it is compared with, so that all runs of a block are made on one kind of machine.
+
+        Rates are compared within an arm, and arms within a seed.
+        """
+        compared = self.arm if self.stage == "tuning" else ""
+        return (self.stage, self.set, str(self.seed), compared)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What protocol.yaml says.
+
+    Args:
+        values: The file's content.
+        digest: The SHA-256 of its bytes, which every run records.
+    """
+
+    values: Mapping[str, Any]
+    digest: str
+
+    @property
+    def arms(self) -> dict[str, dict[str, Any]]:
+        """The arms: what each is in words, and its settings."""
+        return dict(self.values["arms"])
+
+    @property
+    def sets(self) -> dict[str, dict[str, Any]]:
+        """The sets of questions: their kinds, and settings that follow from their lengths."""
+        return dict(self.values["sets"])
+
+    @property
+    def reference(self) -> str:
+        """The arm that the others are compared with."""
+        return str(self.values["reference"])
+
+    def stage(self, name: str) -> dict[str, Any]:
+        """Length, seeds, evaluation split and schedule of a stage."""
+        return dict(self.values["stages"][name])
+
+    def arms_of(self, stage: str) -> list[str]:
+        """The arms that a stage has."""
+        return list(self.stage(stage).get("arms", self.arms))
+
+    def sets_of(self, stage: str) -> list[str]:
+        """The sets that a stage has."""
+        return list(self.stage(stage).get("sets", self.sets))
+
+    @cached_property
+    def runs(self) -> tuple[PlannedRun, ...]:
+        """All runs, in the order in which they are made: block by block."""
+        return tuple(self._runs())
+
+    @cached_property
+    def by_name(self) -> dict[str, PlannedRun]:
+        """The runs by their names."""
+        return {run.name: run for run in self.runs}
+
+    def _runs(self) -> Iterator[PlannedRun]:
+        for stage in STAGES:
+            for set_name in self.sets_of(stage):
+                if stage == "tuning":
+                    yield from self._tuning_runs(set_name)
+                    continue
+                for seed in self.stage(stage)["seeds"]:
+                    for arm in self.arms_of(stage):
+                        yield PlannedRun(stage, set_name, arm, seed)
+
+    def _tuning_runs(self, set_name: str) -> Iterator[PlannedRun]:
+        stage = self.stage("tuning")
+        for seed in stage["seeds"]:
+            for arm in self.arms_of("tuning"):
+                for rate in stage["rates"]:
+                    yield PlannedRun("tuning", set_name, arm, seed, rate)
+
+    def named(self, name: str) -> PlannedRun:
+        """The run of this name.
+
+        Raises:
+            UnknownNameError: The protocol has no such run, so it is not reported.
+        """
+        if name not in self.by_name:
+            raise UnknownNameError(
+                f"the protocol names no run {name!r}, so it is neither made nor reported;"
+                f" benchmarks/comparison/protocol.yaml says which there are"
+            )
+        return self.by_name[name]
+
+    def schedule_of(self, stage: str, set_name: str) -> dict[str, Any]:
+        """When and how runs of a stage are measured on a set, as `one_run.train` reads it."""
+        own = self.sets[set_name].get("measured", {}).get(stage, {})
+        return {**self.stage(stage)["measured"], **own}
+
+    def settings_of(self, run: PlannedRun, rate: float) -> dict[str, Any]:
+        """The settings of a run, as `podslab.training.spec.parse` reads them, without its folder.
+
+        Args:
+            run: The run.
+            rate: Its learning rate, which for a run that isn't of tuning follows from tuning.
+        """
+        own_set = self.sets[run.set]
+        return {
+            **self.values["settings"],
+            "max_completion_length": own_set["max_completion_length"],
+            **self.arms[run.arm]["settings"],
+            "arm": run.arm,
+            "seed": run.seed,
+            "learning_rate": float(rate),
+            "max_training_seconds": float(self.stage(run.stage)["seconds"]),
+            "evaluation_split": self.stage(run.stage)["questions"],
+            "task_options": {"kinds": list(own_set["kinds"]), **self.values["questions"]},
+        }
+
+
+def read_protocol(file: Path = FILE) -> Protocol:
+    """The protocol of a file."""
+    data = file.read_bytes()
+    return Protocol(values=yaml.safe_load(data), digest=hashlib.sha256(data).hexdigest())
+
+
+def check_name(what: str, name: str, known: Mapping[str, Any]) -> str:
+    """A name, if it is known.
+
+    Raises:
+        UnknownNameError: It is not; the message lists those that are.
+    """
+    if name in known:
+        return name
+    every = f"the protocol has {', '.join(known)}"
+    raise UnknownNameError(f"unknown {what} {name!r}; {suggestion(name, known, every)}")

@@ -1,0 +1,214 @@
+"""Making what is missing: a process for each run, several side by side, resumable at any point."""
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+
+from benchmarks.comparison import one_run
+from benchmarks.comparison.model import at_start, model_of
+from benchmarks.comparison.outcomes import mean_over_run
+from benchmarks.comparison.protocol import PlannedRun, Protocol
+from benchmarks.comparison.records import Records, Reported
+from benchmarks.series import ROOT
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.environment import describe_environment
+
+RUNS = ROOT / "runs" / "comparison"
+#: What decides the outcome of a run and must be in the repository before it begins.
+_SOURCES = ("benchmarks/comparison", "results/comparison/protocol.md", "lab/src", "src")
+
+
+def run(
+    records: Records, stages: Sequence[str], sets: Sequence[str], jobs: int, minutes: float | None
+) -> int:
+    """Make the runs that are missing on this machine.
+
+    Args:
+        records: Where they are recorded.
+        stages, sets: Those that are wanted.
+        jobs: The processes side by side, each of one thread.
+        minutes: After these no other run is begun, and those at work come to their end.
+
+    Returns:
+        How many attempts ended as they should.
+
+    Raises:
+        InvalidInputError: The code is not committed as it is, the models were not measured, or
+            another process is at work.
+    """
+    refuse_uncommitted()
+    unknown = [name for name in sets if name not in at_start()]
+    if unknown:
+        raise InvalidInputError(
+            f"the models have not been measured on {', '.join(unknown)} yet:"
+            " `python -m benchmarks.comparison.model` does it, and the protocol is committed then"
+        )
+    torch.set_num_threads(1)
+    RUNS.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(RUNS / "lock", timeout=0):
+            return _Making(records, stages, sets).make(jobs, minutes)
+    except Timeout as error:
+        raise InvalidInputError("another process makes the runs: end it first") from error
+
+
+class _Making:
+    """The processes at work, and what is still to be begun."""
+
+    def __init__(self, records: Records, stages: Sequence[str], sets: Sequence[str]) -> None:
+        self.records = records
+        self.stages = stages
+        self.sets = sets
+        self.machine = str(describe_environment()["cpu"])
+        self.at_work: dict[PlannedRun, BaseProcess] = {}
+        self.ended = 0
+
+    def make(self, jobs: int, minutes: float | None) -> int:
+        """Begin runs as processes become free; see `run`."""
+        last_start = float("inf") if minutes is None else time.monotonic() + 60 * minutes
+        while True:
+            self._collect()
+            todo = self._next() if time.monotonic() < last_start else None
+            if todo is None and not self.at_work:
+                return self.ended
+            if todo is None or len(self.at_work) >= jobs:
+                multiprocessing.connection.wait(
+                    [process.sentinel for process in self.at_work.values()], timeout=60
+                )
+                continue
+            self._begin(*todo)
+
+    def _next(self) -> tuple[PlannedRun, float] | None:
+        """The next run that is missing, with its rate; None where none can be begun now."""
+        reported = Reported(self.records.protocol, self.records.attempts())
+        for missing in reported.missing(self.machine):
+            is_wanted = missing.stage in self.stages and missing.set in self.sets
+            if not is_wanted or missing in self.at_work:
+                continue
+            rate = missing.rate or reported.chosen_rate(missing.set, missing.arm)
+            if rate is not None:  # else its tuning is not complete yet
+                return missing, rate
+        return None
+
+    def _begin(self, planned: PlannedRun, rate: float) -> None:
+        """Fork: this process has imported everything, which costs a good part of a run."""
+        print(f"{_now()} {planned.name}, rate {rate:.0e}", flush=True)
+        process = multiprocessing.get_context("fork").Process(
+            target=_attempt, args=(self.records, planned, rate, self.machine), daemon=True
+        )
+        process.start()
+        self.at_work[planned] = process
+
+    def _collect(self) -> None:
+        for planned, process in list(self.at_work.items()):
+            if process.is_alive():
+                continue
+            del self.at_work[planned]
+            if process.exitcode == 0:
+                self.ended += 1
+            else:
+                print(f"{planned.name} did not end: {_log_of(planned)}", file=sys.stderr)
+
+
+def _attempt(records: Records, planned: PlannedRun, rate: float, machine: str) -> None:
+    """An attempt at a run, in a process of its own, whose output goes into a file."""
+    log = _log_of(planned)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        os.dup2(output.fileno(), sys.stdout.fileno())
+        os.dup2(output.fileno(), sys.stderr.fileno())
+
+    number = records.begin(planned, started=_now(), machine=machine, commit=commit())
+    try:
+        result = make(records.protocol, planned, rate)
+    except Exception as error:
+        # Whatever it was: it is recorded, and the other runs go on.
+        records.end(planned, number, {"run": planned.name, "state": "failed", "error": str(error)})
+        traceback.print_exc()
+        raise
+    records.end(planned, number, result)
+
+
+def make(
+    protocol: Protocol, planned: PlannedRun, rate: float, seconds: float | None = None
+) -> dict[str, Any]:
+    """Make a run, and give back what its file holds.
+
+    Args:
+        protocol: It says how.
+        planned: The run.
+        rate: Its learning rate.
+        seconds: Its training time, for a trial; that of its stage unless given.
+    """
+    settings = protocol.settings_of(planned, rate)
+    schedule = protocol.schedule_of(planned.stage, planned.set)
+    model = model_of(protocol.sets[planned.set]["kinds"])
+    trained = {**settings, "model_name_or_path": str(model)}
+    if seconds is not None:
+        trained["max_training_seconds"] = seconds
+
+    probe = one_run.probe_seconds()
+    began_wall = time.monotonic()
+    began_cpu = time.process_time()
+    measured = one_run.train(trained, schedule, RUNS / f"{planned.name}-{os.getpid()}")
+    environment = describe_environment()
+    result = {
+        "run": planned.name,
+        "state": "ended",
+        "seconds": trained["max_training_seconds"],
+        "rate": rate,
+        "settings": settings,
+        "schedule": schedule,
+        "machine": {"cpu": environment["cpu"], "cores": environment["cores"]},
+        "probe_seconds": round(probe, 4),
+        "versions": environment["versions"],
+        "wall_seconds": round(time.monotonic() - began_wall, 1),
+        "cpu_seconds": round(time.process_time() - began_cpu, 1),
+        **measured,
+    }
+    result["mean_over_run"] = round(mean_over_run(result, trained["max_training_seconds"]), 5)
+    return result
+
+
+def refuse_uncommitted() -> None:
+    """Refuse to begin a run that the history can't say the code and the protocol of.
+
+    Raises:
+        InvalidInputError: A file that decides the outcome differs from the last commit.
+    """
+    changed = _git("status", "--porcelain", "--", *_SOURCES)
+    if changed:
+        raise InvalidInputError(
+            "commit first: a reported run is made by code and a protocol that are in the history."
+            f" Changed: {', '.join(line[3:] for line in changed.splitlines())}"
+        )
+
+
+def commit() -> str:
+    """The commit of the code."""
+    return _git("rev-parse", "HEAD")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.rstrip()
+
+
+def _log_of(planned: PlannedRun) -> Path:
+    return RUNS / "logs" / f"{planned.name}.log"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,540 @@
+"""The comparison: questions, protocol, raw files, intervals, advice, page, and a real run."""
+
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import random
+import signal
+
+import numpy as np
+import pytest
+import yaml
+
+from benchmarks.comparison import advice, intervals, one_run, running
+from benchmarks.comparison.__main__ import main
+from benchmarks.comparison.model import lessons
+from benchmarks.comparison.outcomes import Curve, compared, curve
+from benchmarks.comparison.page import level_of, write_page
+from benchmarks.comparison.protocol import FILE, PlannedRun, Protocol, read_protocol
+from benchmarks.comparison.protocol_page import fill
+from benchmarks.comparison.questions import KINDS, Questions, guessing, rightly, sloppily
+from benchmarks.comparison.records import FOLDER, Records, Reported
+from podslab.models.tiny.tokenizer import build_tokenizer
+from podslab.training.spec import parse
+from podsrl.errors import InvalidInputError, UnknownNameError
+
+PROTOCOL = read_protocol()
+CPU = "a processor"
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=PROTOCOL.sets)
+def task(request):
+    return Questions(kinds=PROTOCOL.sets[request.param]["kinds"], **PROTOCOL.values["questions"])
+
+
+def test_questions_are_distinct_and_the_splits_have_none_in_common(task):
+    normalised = {}
+    for split in task.splits:
+        keys = []
+        for row in task.load(split):
+            words = "".join(c if c.isdigit() else " " for c in row["question"]).split()
+            # Operands in any order are the same question, of these kinds and of these alone.
+            numbers = words if row["kind"] == "difference" else sorted(words)
+            keys.append((row["kind"], *numbers))
+        assert len(keys) == PROTOCOL.values["questions"][f"{split}_size"]
+        assert len(set(keys)) == len(keys)
+        normalised[split] = set(keys)
+
+    assert min(len(normalised[split]) for split in ("tuning", "test")) >= 500
+    assert not normalised["train"] & normalised["tuning"]
+    assert not normalised["train"] & normalised["test"]
+    assert not normalised["tuning"] & normalised["test"]
+
+
+def test_answers_are_right_by_another_computation(task):
+    for row in task.load("test"):
+        question = row["question"].removeprefix("steps ")
+        is_largest = row["kind"] == "largest"
+        # `eval` of our own making: numbers and signs.
+        wanted = max(question.split()[1:]) if is_largest else str(eval(question))
+        if not (row["is_worked"] or is_largest):
+            wanted = wanted.zfill(3)[::-1]  # units first
+        assert row["answer"] == wanted, row
+
+
+def test_a_worked_question_is_graded_by_its_tags_and_another_one_by_all_that_is_said():
+    task = Questions(kinds=["columns", "product"])
+    plain = {"question": "1+2", "answer": "3", "is_worked": False}
+    worked = {**plain, "is_worked": True}
+    assert task.grade("3", plain).answer
+    assert not task.grade("3 or 4", plain).answer
+    assert not task.grade("<answer>3</answer>", plain).answer
+    assert task.grade("<think>1+2=3</think><answer>3</answer>", worked).answer
+    assert not task.grade("3", worked).answer
+
+
+def test_the_worked_kind_takes_60_to_200_tokens():
+    tokenizer = build_tokenizer()
+    kind = KINDS["columns"]
+    draw = random.Random(0)
+    for _ in range(100):
+        working = kind.completion(kind.numbers(draw), rightly) + tokenizer.eos_token
+        assert 60 <= len(tokenizer(working)["input_ids"]) <= 200
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_sloppy_writer_is_wrong_in_facts_of_its_own(kind):
+    draw = random.Random(0)
+    asked = [kind.numbers(draw) for _ in range(300)]
+    write = sloppily(kind.name, kind.slips, draw)
+    wrong = [kind.completion(one, write) != kind.completion(one, rightly) for one in asked]
+    assert 0.2 < sum(wrong) / len(wrong) < 0.98
+    assert all(
+        kind.completion(one, sloppily(kind.name, 0.0, draw)) == kind.completion(one, rightly)
+        for one in asked
+    )
+
+
+@pytest.mark.parametrize("name", ["short", "steps"])
+def test_the_model_was_shown_training_questions_alone(name):
+    kinds = [kind for kind in KINDS if KINDS[kind].is_worked == (name == "steps")]
+    held_out = set()
+    for split in ("tuning", "test"):
+        held_out |= {row["question"] for row in Questions(kinds=kinds).load(split)}
+    shown = {lesson["prompt"].strip() for lesson in itertools.islice(lessons(name), 5000)}
+    assert len(shown) > 1000
+    assert not shown & held_out
+
+
+def test_guessing_the_largest_of_four_is_right_once_in_four():
+    assert guessing(Questions(kinds=["largest"]), "test")["informed"] == 0.25
+
+
+# --- protocol -------------------------------------------------------------------------------------
+
+
+def test_the_protocol_names_every_arm_of_the_issue_with_its_sizes():
+    sizes = {}
+    for run in PROTOCOL.runs:
+        settings = PROTOCOL.settings_of(run, 1e-4)
+        training = parse({**settings, "model_name_or_path": "tiny"}).training
+        assert training.skip_zero_advantage  # wherever passes can be spared
+        sizes[run.arm] = (
+            training.num_rollouts,
+            training.num_generations,
+            training.downsampling_rule,
+            training.advantage_baseline,
+        )
+    assert {arm: found[:2] for arm, found in sizes.items()} == {
+        "grpo-8": (8, 8),
+        "grpo-16": (16, 16),
+        "2-grpo": (2, 2),
+        "dynamic-sampling": (8, 2),
+        "pods": (32, 8),
+        "pods-group": (32, 8),
+        "max_contrast": (4, 1),
+        "cppo": (16, 4),
+        "rejection-sampling": (4, 1),
+    }
+    assert sizes["pods"][2:] == ("max_variance", "kept")
+    assert sizes["pods-group"][2:] == ("max_variance", "group")
+    assert sizes["max_contrast"][2:] == ("max_contrast", "group")
+
+
+def test_all_arms_are_tuned_alike_and_on_other_questions_and_seeds_than_are_reported():
+    tuning = [run for run in PROTOCOL.runs if run.stage == "tuning"]
+    tried = {}
+    for run in tuning:
+        tried.setdefault((run.set, run.arm), set()).add((run.rate, run.seed))
+    assert set(tried) == {(name, arm) for name in PROTOCOL.sets for arm in PROTOCOL.arms}
+    (alike,) = {frozenset(one) for one in tried.values()}
+    assert len(alike) == 4 * 2
+
+    assert PROTOCOL.stage("tuning")["questions"] == "tuning"
+    assert PROTOCOL.stage("tuning")["seconds"] == PROTOCOL.stage("reported")["seconds"]
+    seeds = {stage: set(PROTOCOL.stage(stage)["seeds"]) for stage in ("tuning", "reported", "long")}
+    assert not seeds["tuning"] & (seeds["reported"] | seeds["long"])
+    assert len(seeds["reported"]) >= 8
+    assert PROTOCOL.stage("long")["seconds"] == 4 * PROTOCOL.stage("reported")["seconds"]
+
+
+def test_every_run_has_a_name_of_its_own_and_the_plan_takes_20_core_hours_at_most():
+    assert len(PROTOCOL.by_name) == len(PROTOCOL.runs)
+    hours = 0.0
+    for run in PROTOCOL.runs:
+        factor = PROTOCOL.values["cost"]["times_training"][run.stage]
+        assert factor <= 1.6
+        hours += PROTOCOL.stage(run.stage)["seconds"] * factor / 3600
+    assert hours <= 20
+
+
+def test_the_tables_of_the_protocols_page_are_those_of_the_file():
+    page = (FOLDER / "protocol.md").read_text(encoding="utf-8")
+    assert fill(page, PROTOCOL) == page
+
+
+# --- raw files ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small() -> Protocol:
+    """A protocol of one set, three arms and three seeds."""
+    values = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    values["sets"] = {"easy": values["sets"]["easy"]}
+    kept = ("grpo-8", "max_contrast", "rejection-sampling")
+    values["arms"] = {arm: values["arms"][arm] for arm in kept}
+    values["stages"]["tuning"] |= {"rates": [1e-4, 1e-3], "seeds": [1, 2]}
+    values["stages"]["reported"] |= {"seeds": [101, 102, 103]}
+    values["stages"]["long"] |= {"seeds": [201, 202, 203], "sets": ["easy"], "arms": list(kept)}
+    values["advice"]["sets_for_all"] = 1
+    return Protocol(values, digest="small")
+
+
+@pytest.fixture
+def records(small, tmp_path) -> Records:
+    return Records(small, tmp_path)
+
+
+def result_of(protocol, run, rate, *, end=0.5, pass_k=(0.5, 0.5), jitter=0.0):
+    """What a run's file would hold: right answers on a straight line from 0.2 to `end`."""
+    draw = np.random.default_rng(run.seed)
+    seconds = float(protocol.stage(run.stage)["seconds"])
+    measured = []
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        level = 0.2 + share * (end - 0.2) + jitter * draw.normal()
+        right = "".join("1" if place < round(500 * level) else "0" for place in range(500))
+        point = {
+            "seconds": seconds * share,
+            "step": round(100 * share),
+            "rollouts": round(1000 * share),
+            "rows": round(1000 * share),
+            "greedy": right,
+            "length": 3.0,
+        }
+        if share in (0.0, 1.0):
+            solved = round(128 * pass_k[int(share)])
+            point |= {
+                "right": [16] * solved + [0] * (128 - solved),
+                "distinct": [4] * 128,
+                "entropy": [0.5] * 128,
+                "sampled_length": 3.0,
+            }
+        measured.append(point)
+    return {
+        "run": run.name,
+        "state": "ended",
+        "seconds": seconds,
+        "rate": rate,
+        "settings": protocol.settings_of(run, rate),
+        "schedule": {"samples": 16},
+        "machine": {"cpu": CPU, "cores": 2},
+        "measured": measured,
+        "steps": 100,
+        "phases": {"generate": 30.0, "score": 1.0, "select": 1.0, "update": 28.0},
+        "g_over_u": 0.9,
+        "teaching_prompts": 0.5,
+        "teaching_rows": 0.5,
+        "mean_over_run": (0.2 + end) / 2,
+    }
+
+
+def make(records, run, machine=CPU, rate=None, **outcome):
+    """As a run that is made and ends."""
+    rate = run.rate or rate or 1e-3
+    number = records.begin(run, started="2026-01-01T00:00:00", machine=machine, commit="c")
+    records.end(run, number, result_of(records.protocol, run, rate, **outcome))
+
+
+def make_all(records, **outcomes):
+    """All runs; of the rates 1e-3 is the better one in tuning."""
+    for run in records.protocol.runs:
+        if run.stage == "tuning":
+            make(records, run, end=0.6 if run.rate == 1e-3 else 0.4)
+        else:
+            make(records, run, **outcomes.get(run.arm.replace("-", "_"), {}))
+
+
+def reported_of(records) -> Reported:
+    return Reported(records.protocol, records.attempts())
+
+
+def test_a_run_that_the_protocol_does_not_name_is_neither_begun_nor_reported(records):
+    other = PlannedRun("reported", "easy", "grpo-8", 999)
+    with pytest.raises(UnknownNameError, match="names no run 'reported_easy_grpo-8_999'"):
+        records.begin(other, started="", machine=CPU, commit="")
+
+    line = {"run": other.name, "attempt": 1, "started": "", "machine": CPU, "commit": ""}
+    records.ledger.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    with pytest.raises(UnknownNameError, match="names no run"):
+        write_page(records)
+
+
+def test_a_raw_file_that_the_ledger_does_not_list_is_refused(records, small):
+    run = small.runs[0]
+    records.end(run, 1, result_of(small, run, 1e-4))
+    with pytest.raises(InvalidInputError, match="of no attempt in"):
+        records.attempts()
+
+
+def test_a_run_with_other_settings_than_the_protocols_is_refused(records, small):
+    run = small.runs[0]
+    number = records.begin(run, started="", machine=CPU, commit="")
+    result = result_of(small, run, run.rate)
+    result["settings"]["temperature"] = 0.5
+    records.end(run, number, result)
+    with pytest.raises(InvalidInputError, match="temperature"):
+        records.attempts()
+
+
+def test_a_reported_run_at_another_rate_than_tuning_chose_is_refused(records):
+    make_all(records)
+    run = next(run for run in records.protocol.runs if run.stage == "reported")
+    reported_of(records).check_rates()
+    number = records.begin(run, started="", machine="another", commit="")
+    records.end(run, number, result_of(records.protocol, run, 1e-4))
+    with pytest.raises(InvalidInputError, match="tuning chose"):
+        reported_of(records).check_rates()
+
+
+def _begin_and_wait(records, run, begun):
+    records.begin(run, started="2026-01-01T00:00:00", machine=CPU, commit="c")
+    begun.set()
+    signal.pause()
+
+
+def test_a_killed_run_is_listed_and_made_again(records, small):
+    run = small.runs[0]
+    context = multiprocessing.get_context("fork")
+    begun = context.Event()
+    process = context.Process(target=_begin_and_wait, args=(records, run, begun))
+    process.start()
+    assert begun.wait(60)
+    assert process.pid
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+    (attempt,) = records.attempts()
+    assert (attempt.run, attempt.state) == (run.name, "stopped")
+    assert run in reported_of(records).missing(CPU)
+    assert f"| {run.name} | 1 |" in write_page(records).read_text(encoding="utf-8")
+
+    make(records, run)
+    assert [attempt.number for attempt in records.attempts()] == [1, 2]
+    assert run not in reported_of(records).missing(CPU)
+
+
+def test_a_block_that_another_machine_began_is_made_as_a_whole_on_this_one(records, small):
+    block = [run for run in small.runs if run.block == ("reported", "easy", "101", "")]
+    make(records, block[0], machine="an old one")
+    make(records, block[1])
+    assert reported_of(records).result(block[0]) is None
+    assert [run for run in reported_of(records).missing(CPU) if run in block] == [
+        block[0],
+        block[2],
+    ]
+
+    make(records, block[0])
+    make(records, block[2])
+    found = reported_of(records)
+    assert found.machine_of(block[0].block) == CPU
+    assert not set(block) & set(found.missing("a third one"))
+
+
+def test_a_run_that_fails_twice_is_given_up_and_its_arm_is_not_judged(records):
+    make_all(records)
+    small = records.protocol
+    run = PlannedRun("reported", "easy", "max_contrast", 101)
+    # As if it had never ended: its file says that it failed, and so does that of a second attempt.
+    failed = {"run": run.name, "state": "failed", "error": "no memory"}
+    records.end(run, 1, failed)
+    assert run in reported_of(records).missing(CPU)
+    number = records.begin(run, started="", machine=CPU, commit="")
+    records.end(run, number, failed)
+
+    found = reported_of(records)
+    assert run not in found.missing(CPU)
+    assert advice.verdicts(found, "easy")["max_contrast"].word == advice.UNKNOWN
+    assert advice.verdicts(found, "easy")["rejection-sampling"].word != advice.UNKNOWN
+    assert advice.general_advice(found) is None
+    assert small.runs
+
+
+def test_tuning_chooses_the_rate_with_most_right_over_the_run(records):
+    assert reported_of(records).chosen_rate("easy", "grpo-8") is None
+    make_all(records)
+    assert reported_of(records).chosen_rate("easy", "grpo-8") == 1e-3
+
+
+# --- intervals ------------------------------------------------------------------------------------
+
+
+def test_an_interval_by_t_is_that_of_the_textbook():
+    # Mean 2, deviation 1, three seeds: 2 -+ 4.3027 x 1 / sqrt(3).
+    found = intervals.difference(np.array([[1.0], [2.0], [3.0]]))
+    half = 4.302653 / math.sqrt(3)
+    assert found.low == pytest.approx(2 - half, abs=1e-5)
+    assert found.high == pytest.approx(2 + half, abs=1e-5)
+
+
+def test_the_bootstrap_sees_questions_that_seeds_have_in_common():
+    # All seeds agree that half of the questions gain 1: between seeds there is no spread.
+    gains_S_Q = np.tile([0.0, 1.0] * 50, (8, 1))
+    found = intervals.difference(gains_S_Q)
+    assert (found.low, found.high) == (0.5, 0.5)
+    # Of 100 questions the deviation of the mean is 0.5 / 10, and 1.96 of it 0.098.
+    assert found.wide_low == pytest.approx(0.402, abs=0.02)
+    assert found.wide_high == pytest.approx(0.598, abs=0.02)
+
+
+def test_holm_adjusts_as_by_hand():
+    # Sorted .005, .02, .04, .3 times 4, 3, 2, 1, and never below the one before.
+    assert intervals.holm([0.04, 0.3, 0.005, 0.02]) == pytest.approx([0.08, 0.3, 0.02, 0.06])
+
+
+def test_a_run_that_never_gets_there_stays_in_the_survival_curve():
+    times = [intervals.time_to_level([15, 30, 45], values, 0.5) for values in VALUES]
+    assert times == [30, 15, math.inf]
+    assert intervals.not_there_yet(times, 45, [10, 15, 30, 45]) == pytest.approx(
+        [1, 2 / 3, 1 / 3, 1 / 3]
+    )
+
+
+VALUES = ([0.1, 0.6, 0.2], [0.5, 0.4, 0.4], [0.1, 0.2, 0.49])
+
+
+def test_a_mean_over_a_run_is_the_area_under_its_line():
+    # From 0 to 1 within 10 s, then level until 30 s: (5 + 20) / 30; until 20 s: (5 + 10) / 20.
+    line = Curve(np.array([0.0, 10.0, 30.0]), np.array([[0.0], [1.0], [1.0]]))
+    assert line.mean_until(30.0) == pytest.approx([25 / 30])
+    assert line.mean_until(20.0) == pytest.approx([15 / 20])
+    assert line.value(5.0) == pytest.approx([0.5])
+
+
+def test_runs_are_compared_where_the_one_with_fewer_rollouts_ends(small):
+    run = PlannedRun("reported", "easy", "grpo-8", 101)
+    slow = result_of(small, run, 1e-3, end=0.6)
+    fast = result_of(small, run, 1e-3, end=0.6)
+    for point in fast["measured"]:
+        point["rollouts"] *= 2
+    # At 1000 rollouts the fast one is half way: 0.4 beside 0.6.
+    by_rollouts = compared([slow], [fast], axis="rollouts")
+    assert by_rollouts.mean() == pytest.approx(0.2)
+    assert compared([slow], [fast]).mean() == 0
+    assert curve(fast, "pass_k", "rollouts").at_T.tolist() == [0, 2000]
+
+
+def test_the_entropy_of_four_different_answers_is_log_4():
+    assert one_run.entropy_of(["1", "2", "3", "4"]) == pytest.approx(math.log(4))
+    assert one_run.entropy_of(["1"] * 16) == 0
+
+
+# --- advice ---------------------------------------------------------------------------------------
+
+
+def test_the_arm_that_is_surely_better_is_advised(records):
+    make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"end": 0.21})
+    found = reported_of(records)
+    words = {arm: verdict.word for arm, verdict in advice.verdicts(found, "easy").items()}
+    assert words == {"max_contrast": advice.BETTER, "rejection-sampling": advice.WORSE}
+    assert advice.advice(found, "easy").arm == "max_contrast"
+    assert advice.general_advice(found) == "max_contrast"
+
+
+def test_a_difference_too_small_to_be_of_use_is_none(records):
+    # 0.515 beside 0.5 at the end is 0.0075 over the run, less than a point.
+    make_all(records, max_contrast={"end": 0.515})
+    found = reported_of(records)
+    assert advice.verdicts(found, "easy")["max_contrast"].word == advice.UNDECIDED
+    assert advice.advice(found, "easy").arm == "grpo-8"
+    assert advice.general_advice(found) == "grpo-8"
+
+
+def test_what_seeds_disagree_on_is_no_difference(records):
+    for run in records.protocol.runs:
+        gain = {101: 0.4, 102: -0.3, 103: 0.2}.get(run.seed, 0.0)
+        if run.stage == "tuning":
+            make(records, run)
+        else:
+            make(records, run, rate=1e-4, end=0.5 + gain * (run.arm == "max_contrast"))
+    found = reported_of(records)
+    assert advice.verdicts(found, "easy")["max_contrast"].word == advice.UNDECIDED
+    assert "max_contrast" in advice.advice(found, "easy").as_good
+
+
+@pytest.mark.parametrize(
+    ("end", "is_lost"),
+    [(0.60, False), (0.578125, False), (0.5625, True)],  # of 0.6015625 at the start: 77 of 128
+)
+def test_an_arm_that_loses_3_points_of_pass_at_16_is_for_short_budgets_only(records, end, is_lost):
+    steady = {"pass_k": (0.6015625, 0.6015625)}
+    make_all(
+        records,
+        grpo_8=steady,
+        max_contrast=steady,
+        rejection_sampling={"end": 0.8, "pass_k": (0.6015625, end)},
+    )
+    found = reported_of(records)
+    lost = {"rejection-sampling": ["easy"]} if is_lost else {}
+    assert advice.for_short_budgets_only(found) == lost
+    given = advice.advice(found, "easy")
+    assert given.arm == ("grpo-8" if is_lost else "rejection-sampling")
+    assert given.short_only == (["rejection-sampling"] if is_lost else [])
+
+
+# --- page and commands ----------------------------------------------------------------------------
+
+
+def test_a_page_without_runs_says_so(records):
+    text = write_page(records).read_text(encoding="utf-8")
+    assert "**No run has been made yet.**" in text
+    assert "## Advice" not in text
+
+
+def test_the_page_of_a_few_raw_files_says_what_they_say(records):
+    make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"pass_k": (0.5, 0.25)})
+    text = write_page(records).read_text(encoding="utf-8")
+    # The end is 80 %, the mean over the run 50; the reference 50 and 35.
+    assert "| max_contrast | 1e-03 | 80.0 | 50.0 | +15.0 (" in text
+    assert "| easy | time | max_contrast |" in text
+    assert "**rejection-sampling** is for short budgets only: it loses variety on easy." in text
+    assert level_of(reported_of(records), "easy") == pytest.approx(0.6)
+    assert "| easy | max_contrast | 30.0 | 40.0 | 1e-03, at the edge |" in text
+    assert "Of them 30 ended, 0 failed" in text
+
+
+def test_an_incomplete_set_gets_no_advice(records):
+    make_all(records)
+    for file in (records.folder / "raw").glob("reported_easy_max_contrast_101*"):
+        file.unlink()  # as if it had been killed
+    text = write_page(records).read_text(encoding="utf-8")
+    assert "| easy | time | not complete |" in text
+    assert "reported_easy_max_contrast_101 | 1 |" in text
+
+
+def test_an_unknown_arm_is_refused_with_the_known_ones(capsys):
+    assert main(["one", "grpo-9", "easy", "101"]) == 2
+    assert "grpo-8" in capsys.readouterr().err
+
+
+def test_a_real_run_of_a_second_is_measured_and_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "RUNS", tmp_path)
+    values = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    values["questions"] = {"train_size": 256, "tuning_size": 8, "test_size": 8}
+    values["sets"]["steps"]["measured"]["reported"]["sampled_questions"] = 2
+    few = Protocol(values, digest="few")
+    planned = PlannedRun("reported", "steps", "max_contrast", 101)
+    result = running.make(few, planned, 1e-4, seconds=1.0)
+
+    first, *_, last = result["measured"]
+    assert len(first["greedy"]) == len(last["greedy"]) == 8
+    assert len(first["right"]) == len(last["right"]) == 2
+    assert last["seconds"] >= 1.0
+    assert last["rollouts"] == 4 * last["rows"] == 128 * result["steps"]
+    assert sum(result["phases"].values()) == pytest.approx(last["seconds"], rel=0.05)
+    assert not list(tmp_path.iterdir())
+    assert json.loads(json.dumps(result, allow_nan=False)) == result

@@ -1,0 +1,328 @@
+"""The server of `pods inspect`: the front end, and what it asks for as JSON.
+
+Whoever has the address, with its token, can read the runs; nobody can change anything. A request
+under another host's name is refused, so that no web page in the same browser can read along by
+pointing its own name at this machine (DNS rebinding).
+"""
+
+import ipaddress
+import secrets
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import uvicorn
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+)
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from podsrl.errors import InvalidInputError
+from podsrl.inspector.dataset import Dataset
+from podsrl.inspector.search import Query, search, write_results
+
+STATIC = Path(__file__).parent / "static"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:;"
+    " base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
+)
+
+
+class OnlyOurHost:
+    """Refuses requests whose Host header is a name that this server was not started with.
+
+    A numeric address is no name that somebody else could point here, and always allowed.
+    """
+
+    def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
+        self.app = app
+        self.names = names | {"localhost"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 403 where the name is foreign."""
+        if scope["type"] == "http":
+            host = Request(scope).headers.get("host", "")
+            name = host.removesuffix(f":{host.rpartition(':')[2]}") if ":" in host else host
+            if not self._is_ours(host, name):
+                refusal = PlainTextResponse(
+                    f"refused: this server does not go by the name {name[:100]!r}; open the address"
+                    " that `pods inspect` printed",
+                    status_code=403,
+                )
+                await refusal(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+    def _is_ours(self, host: str, name: str) -> bool:
+        if name.lower() in self.names:
+            return True
+        for address in (name, host):
+            try:
+                ipaddress.ip_address(address.strip("[]"))
+            except ValueError:
+                continue
+            return True
+        return False
+
+
+def make_app(
+    dataset: Dataset, token: str, names: frozenset[str] = frozenset(), in_frame: bool = False
+) -> Starlette:
+    """The app over a dataset, which is being filled.
+
+    Args:
+        dataset: The runs.
+        token: What every request for data must bring, in the address or as a header.
+        names: Host names by which the server may be called, beside localhost.
+        in_frame: Whether pages of other servers, such as a notebook's, may show it in a frame.
+    """
+
+    def opening_page(request: Request) -> Response:
+        if not _has_token(request, token):
+            return _refused()
+        dataset.has_reader()
+        return HTMLResponse((STATIC / "index.html").read_text(encoding="utf-8"))
+
+    def state(request: Request) -> dict[str, Any]:
+        return dataset.state()
+
+    def curves(request: Request) -> dict[str, Any]:
+        return dataset.curves(dataset.run_named(_word(request, "run")))
+
+    def featured(request: Request) -> dict[str, Any]:
+        return {"group": dataset.featured()}
+
+    def step(request: Request) -> dict[str, Any]:
+        run = dataset.run_named(_word(request, "run"))
+        return dataset.step(run, _number(request, "step"), _number(request, "most", 200))
+
+    def group(request: Request) -> dict[str, Any]:
+        run = dataset.run_named(_word(request, "run"))
+        return dataset.group(run, _number(request, "step"), _number(request, "group"))
+
+    def text(request: Request) -> dict[str, Any]:
+        run = dataset.run_named(_word(request, "run"))
+        place = [_number(request, name) for name in ("step", "group", "rollout")]
+        return {"text": dataset.full_text(run, *place)}
+
+    def found(request: Request) -> dict[str, Any]:
+        words = dict(request.query_params)
+        return search(dataset, Query.of(words), words.get("before", ""))
+
+    def download(request: Request) -> Response:
+        kind = request.query_params.get("format", "csv")
+        folder = tempfile.TemporaryDirectory(prefix="podsrl-download-")
+        try:
+            query = Query.of(dict(request.query_params))
+            file = write_results(dataset, query, kind, Path(folder.name))
+        except BaseException:
+            folder.cleanup()
+            raise
+        return FileResponse(file, filename=file.name, background=BackgroundTask(folder.cleanup))
+
+    answers = {
+        "state": state,
+        "curves": curves,
+        "featured": featured,
+        "step": step,
+        "group": group,
+        "text": text,
+        "search": found,
+        "download": download,
+    }
+    routes: list[Any] = [Route("/", _with_errors(opening_page))]
+    for name, answer in answers.items():
+        # An open page asks for the state all the time, and nobody waits for it.
+        note = None if name == "state" else dataset.has_reader
+        routes.append(Route(f"/api/{name}", _with_errors(_for_token(answer, token, note))))
+    routes.append(Mount("/static", StaticFiles(directory=STATIC)))
+
+    app = Starlette(routes=routes)
+    app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
+    app.add_middleware(_Headers, policy=_POLICY.format(ancestors="*" if in_frame else "'none'"))
+    app.add_middleware(OnlyOurHost, names=names)
+    return app
+
+
+class _Headers:
+    """Adds to every answer what a browser is to refuse on its own."""
+
+    def __init__(self, app: ASGIApp, policy: str) -> None:
+        self.app = app
+        self.headers = [
+            (b"content-security-policy", policy.encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"referrer-policy", b"no-referrer"),
+            (b"cache-control", b"no-store"),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *self.headers]
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)
+
+
+def _for_token(
+    answer: Callable[[Request], Any], token: str, note: Callable[[], None] | None
+) -> Callable[[Request], Response]:
+    """An answer as JSON, for requests with the token only; `note` is told of each."""
+
+    def respond(request: Request) -> Response:
+        if not _has_token(request, token):
+            return _refused()
+        if note is not None:
+            note()
+        value = answer(request)
+        return value if isinstance(value, Response) else JSONResponse(value)
+
+    return respond
+
+
+def _with_errors(respond: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """What was asked wrongly is told in one sentence."""
+
+    def respond_or_tell(request: Request) -> Response:
+        try:
+            return respond(request)
+        except InvalidInputError as error:
+            return JSONResponse({"error": str(error)}, status_code=404)
+        except (duckdb.IOException, FileNotFoundError):
+            # A run that starts anew, or thins out its log, takes files away.
+            message = "the files of this step changed while they were read; load it again"
+            return JSONResponse({"error": message}, status_code=404)
+
+    return respond_or_tell
+
+
+def _has_token(request: Request, token: str) -> bool:
+    given = request.headers.get("x-token") or request.query_params.get("token", "")
+    return secrets.compare_digest(given.encode(), token.encode())
+
+
+def _refused() -> Response:
+    return PlainTextResponse(
+        "refused: the token is missing or wrong; open the whole address that `pods inspect`"
+        " printed, with ?token=",
+        status_code=403,
+    )
+
+
+def _word(request: Request, name: str) -> str | None:
+    return request.query_params.get(name)
+
+
+def _number(request: Request, name: str, otherwise: int | None = None) -> int:
+    word = request.query_params.get(name, "" if otherwise is None else str(otherwise))
+    try:
+        return int(word)
+    except ValueError as error:
+        raise InvalidInputError(f"{name} must be an integer; got {word!r}") from error
+
+
+class InspectorServer:
+    """A dataset and its server, in threads of this process.
+
+    Args:
+        dataset: The runs; it is filled from `start` on, and closed by `close`.
+        host: The address to listen at.
+        port: The port; 0 takes any that is free.
+        in_frame: As of `make_app`.
+
+    Raises:
+        InvalidInputError: The port is taken, or the host is none of this machine's.
+    """
+
+    def __init__(
+        self, dataset: Dataset, host: str = "127.0.0.1", port: int = 0, in_frame: bool = False
+    ) -> None:
+        self.dataset = dataset
+        self.token = secrets.token_urlsafe(24)
+        self._socket = _listen(host, port)
+        self.port = int(self._socket.getsockname()[1])
+        names = frozenset({host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()})
+        everywhere = host in ("0.0.0.0", "::")
+        app = make_app(dataset, self.token, names if everywhere else frozenset({host}), in_frame)
+        shown = socket.gethostname() if everywhere else host
+        if ":" in shown:
+            shown = f"[{shown}]"
+        self.address = f"http://{shown}:{self.port}/?token={self.token}"
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_level="error",
+                lifespan="off",
+                access_log=False,
+                timeout_graceful_shutdown=2,
+            )
+        )
+        self._thread: threading.Thread | None = None
+
+    def serve(self, announce: Callable[[], None]) -> None:
+        """Serve until the process is interrupted or terminated; `announce` tells that it does."""
+        ended = threading.Event()
+
+        def end(number: int, frame: object) -> None:
+            ended.set()
+            signal.signal(number, signal.SIG_DFL)  # a second one does not wait
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, end)
+        self.start()
+        try:
+            announce()
+            ended.wait()
+        finally:
+            self.close()
+
+    def start(self) -> None:
+        """Serve in a thread."""
+        self.dataset.start()
+        self._thread = threading.Thread(
+            target=self._server.run,
+            kwargs={"sockets": [self._socket]},
+            name="inspector server",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """End what `start` began."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+        self.dataset.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        # From now on requests wait for the server, so the address can be told before it is ready.
+        listening.listen(128)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInputError(
+            f"can't listen at {host}:{port} ({reason}): choose another --port or --host"
+        ) from error
+    return listening

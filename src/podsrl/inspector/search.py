@@ -1,0 +1,363 @@
+"""Filters over all rollouts, and pages of what they find, newest steps first.
+
+Numbers are filtered in the index, whatever the size of the run. Texts are not in it: a search for
+words reads the files, newest steps first, for a second or two, says how far it came, and goes on
+from there when it is asked to.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from podsrl.errors import InvalidInputError
+from podsrl.inspector.dataset import Dataset, Run, no_glob, quoted
+
+#: Rollouts on a page of results.
+PAGE = 50
+#: Seconds that one request reads texts.
+_SECONDS = 1.2
+_SNIPPET_SECONDS = 0.8
+#: Rollouts in a file that is downloaded.
+DOWNLOAD = 100_000
+_SNIPPET = 400  # characters
+#: A cell of these begins a formula in programs for tables; a completion must not be one.
+_FORMULA = "^[=+\\-@\\t\\r]"
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to look for; None: anything.
+
+    Args:
+        run: The name of a run.
+        text: Words that stand in the completion or in a turn, in any case.
+        first_step, last_step: Bounds of the step, included; so are the other bounds.
+        reward_min, reward_max: Bounds of the reward.
+        tokens_min, tokens_max: Bounds of the completion's length.
+        kept: Whether it was kept.
+        cut_off: Whether it has all the tokens that the run allows (TRL's runs only).
+        function: A reward function; part_min and part_max are bounds of its value.
+    """
+
+    run: str | None = None
+    text: str | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+    reward_min: float | None = None
+    reward_max: float | None = None
+    tokens_min: int | None = None
+    tokens_max: int | None = None
+    kept: bool | None = None
+    cut_off: bool | None = None
+    function: str | None = None
+    part_min: float | None = None
+    part_max: float | None = None
+
+    @classmethod
+    def of(cls, words: Mapping[str, str]) -> "Query":
+        """From the words of an address; an empty one is left out, and an unknown one ignored."""
+        values: dict[str, Any] = {}
+        for field in fields(cls):
+            word = words.get(field.name, "")
+            if word:
+                values[field.name] = _read(field.name, word, str(field.type))
+        return cls(**values)
+
+
+def _read(name: str, word: str, kind: str) -> Any:
+    if kind.startswith("str"):
+        return word
+    if kind.startswith("bool"):
+        if word not in ("0", "1"):
+            raise InvalidInputError(f"{name} must be 0 or 1; got {word!r}")
+        return word == "1"
+    try:
+        return int(word) if kind.startswith("int") else float(word)
+    except ValueError as error:
+        raise InvalidInputError(f"{name} must be a number; got {word!r}") from error
+
+
+def search(dataset: Dataset, query: Query, before: str = "") -> dict[str, Any]:
+    """A page of results, and the words for `before` that ask for the next one; "" if none is left.
+
+    Args:
+        dataset: The runs.
+        query: The filters.
+        before: Where the last page ended.
+    """
+    if query.text:
+        return _search_texts(dataset, query, before)
+    return _search_numbers(dataset, query, before)
+
+
+def _search_numbers(dataset: Dataset, query: Query, before: str) -> dict[str, Any]:
+    where, values = _conditions(dataset, query)
+    if before:
+        step, run, group, rollout = _place(before, 4)
+        where += " AND (-step, run, grp, rollout) > ($p0, $p1, $p2, $p3)"
+        values |= {"p0": -step, "p1": run, "p2": group, "p3": rollout}
+    found = dataset.rows(
+        f"SELECT {_COLUMNS} FROM rollouts WHERE {where}"
+        f" ORDER BY step DESC, run, grp, rollout LIMIT {PAGE + 1}",
+        values,
+    )
+    rows = found[:PAGE]
+    after = ""
+    if len(found) > PAGE:
+        last = rows[-1]
+        after = f"{last['step']},{last['run']},{last['group']},{last['rollout']}"
+    _add_snippets(dataset, rows)
+    total = None
+    if not before:
+        counted, values = _conditions(dataset, query)
+        [of_all] = dataset.rows(f"SELECT count(*) AS n FROM rollouts WHERE {counted}", values)
+        total = of_all["n"]
+    return {"rows": _named(dataset, rows), "before": after, "total": total, "read": None}
+
+
+def _search_texts(dataset: Dataset, query: Query, before: str) -> dict[str, Any]:
+    """Read the texts of one step after the other, newest first, until the page or time is full."""
+    where, values = _conditions(dataset, query)
+    if before:
+        step, run = _place(before, 2)
+        where += " AND (-step, run) > ($p0, $p1)"
+        values |= {"p0": -step, "p1": run}
+    candidates = dataset.rows(
+        f"SELECT DISTINCT step, run FROM rollouts WHERE {where} ORDER BY step DESC, run", values
+    )
+
+    rows: list[dict[str, Any]] = []
+    done = 0
+    end = time.monotonic() + _SECONDS
+    for candidate in candidates:
+        rows += _rows_with_text(dataset, query, candidate["run"], candidate["step"])
+        done += 1
+        if len(rows) >= PAGE or time.monotonic() > end:
+            break
+
+    read = [candidate["step"] for candidate in candidates[:done]]
+    after = ""
+    if done < len(candidates):
+        last = candidates[done - 1]
+        after = f"{last['step']},{last['run']}"
+    return {
+        "rows": _named(dataset, rows),
+        "before": after,
+        "total": None,
+        "read": {
+            "from": read[-1] if read else None,
+            "to": read[0] if read else None,
+            "left": len(candidates) - done,
+        },
+    }
+
+
+_COLUMNS = 'run, step, grp AS "group", rollout, reward, kept, advantage, tokens'
+
+
+def _rows_with_text(dataset: Dataset, query: Query, run: int, step: int) -> list[dict[str, Any]]:
+    """The rollouts of a step that match, with the text around the words; 500 at most."""
+    of_run = dataset.runs[run]
+    files = of_run.files_of([step])
+    where, values = _conditions(dataset, query)
+    texts = ["completion"]
+    if any("turns" in file.columns for file in files):
+        texts.append("turns")
+    matches = " OR ".join(f"contains(lower({text}), lower($text))" for text in texts)
+    return dataset.rows(
+        f"WITH found AS (SELECT {_COLUMNS} FROM rollouts"
+        f" WHERE {where} AND run = $of_run AND step = $of_step)"
+        " SELECT found.*, substr(completion, greatest(1,"
+        f" position(lower($text) IN lower(completion)) - 100), {_SNIPPET}) AS snippet"
+        ' FROM read_parquet($paths, union_by_name=true) AS read JOIN found USING ("group", rollout)'
+        f" WHERE read.step = $of_step AND ({matches})"
+        ' ORDER BY "group", rollout LIMIT 500',
+        {
+            **values,
+            "of_run": run,
+            "of_step": step,
+            "text": query.text,
+            "paths": [no_glob(file.readable) for file in files],
+        },
+    )
+
+
+def _add_snippets(dataset: Dataset, rows: Sequence[dict[str, Any]]) -> None:
+    """The beginnings of the completions, step by step; None of those for which there is no time.
+
+    Rare rollouts are each of another step, whose texts are read as a whole.
+    """
+    by_step: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        by_step.setdefault((row["run"], row["step"]), []).append(row)
+
+    end = time.monotonic() + _SNIPPET_SECONDS
+    for (run, step), of_step in by_step.items():
+        if time.monotonic() > end:
+            return
+        groups = {row["group"] for row in of_step}
+        texts = dataset.texts(
+            dataset.runs[run], step, sorted(groups), ["completion"], length=_SNIPPET
+        )
+        text_of = {(text["group"], text["rollout"]): text["completion"] for text in texts}
+        for row in of_step:
+            row["snippet"] = text_of.get((row["group"], row["rollout"]))
+
+
+def _conditions(dataset: Dataset, query: Query) -> tuple[str, dict[str, Any]]:
+    """The filters on numbers, as SQL and the values that it names."""
+    where = ["true"]
+    values: dict[str, Any] = {}
+
+    def add(condition: str, name: str, value: Any) -> None:
+        if value is not None:
+            where.append(condition)
+            values[name] = value
+
+    if query.run is not None:
+        add("run = $run", "run", dataset.run_named(query.run).number)
+    add("step >= $first_step", "first_step", query.first_step)
+    add("step <= $last_step", "last_step", query.last_step)
+    add("reward >= $reward_min", "reward_min", query.reward_min)
+    add("reward <= $reward_max", "reward_max", query.reward_max)
+    add("tokens >= $tokens_min", "tokens_min", query.tokens_min)
+    add("tokens <= $tokens_max", "tokens_max", query.tokens_max)
+    add("kept = $kept", "kept", query.kept)
+    if query.cut_off is not None:
+        where.append(_cut_off(dataset.runs, query.cut_off))
+    if query.function is not None:
+        part = _part(dataset.runs, query.function)
+        where.append(f"{part} IS NOT NULL")
+        add(f"{part} >= $part_min", "part_min", query.part_min)
+        add(f"{part} <= $part_max", "part_max", query.part_max)
+    return " AND ".join(where), values
+
+
+def _cut_off(runs: Sequence[Run], wanted: bool) -> str:
+    """Whether a rollout has as many tokens as its run allows; never, where that is not known."""
+    of_runs = [
+        f"(run = {run.number} AND tokens >= {run.source.longest})"
+        for run in runs
+        if run.source.longest is not None
+    ]
+    is_cut_off = f"coalesce({' OR '.join(of_runs) or 'false'}, false)"
+    return is_cut_off if wanted else f"NOT {is_cut_off}"
+
+
+def _part(runs: Sequence[Run], function: str) -> str:
+    """The value of a reward function, whose place differs from run to run."""
+    places = [
+        f"WHEN {run.number} THEN parts[{run.functions.index(function) + 1}]"
+        for run in runs
+        if function in run.functions
+    ]
+    if not places:
+        known = sorted({name for run in runs for name in run.functions})
+        raise InvalidInputError(f"no reward function {function!r}; there are {', '.join(known)}")
+    return f"(CASE run {' '.join(places)} END)"
+
+
+def _named(dataset: Dataset, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "run": dataset.runs[row["run"]].source.name} for row in rows]
+
+
+def _place(words: str, count: int) -> list[int]:
+    try:
+        numbers = [int(word) for word in words.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count:
+        raise InvalidInputError(f"before={words!r} is no place in these results")
+    return numbers
+
+
+def write_results(dataset: Dataset, query: Query, kind: str, folder: Path) -> Path:
+    """All that a query finds, `DOWNLOAD` rollouts at most, newest first, as csv or parquet.
+
+    Texts in CSV that a program for tables would take for a formula begin with an apostrophe.
+    """
+    if kind not in ("csv", "parquet"):
+        raise InvalidInputError(f"format must be csv or parquet; got {kind!r}")
+    where, values = _conditions(dataset, query)
+    steps = dataset.rows(
+        "SELECT run, step, count(*) AS n FROM rollouts"
+        f" WHERE {where} GROUP BY run, step ORDER BY step DESC, run",
+        values,
+    )
+    cursor = dataset.cursor()
+    parts: list[Path] = []
+    left = DOWNLOAD
+    for of_step in steps:
+        if left <= 0:
+            break
+        part = folder / f"{len(parts)}.parquet"
+        _write_step(dataset, query, of_step["run"], of_step["step"], left, part)
+        [[count]] = cursor.execute("SELECT count(*) FROM read_parquet(?)", [str(part)]).fetchall()
+        left -= count
+        parts.append(part)
+    if not parts:
+        raise InvalidInputError("nothing was found that could be downloaded")
+
+    target = folder / f"rollouts.{kind}"
+    columns = "*"
+    options = "FORMAT parquet, COMPRESSION zstd"
+    if kind == "csv":
+        columns = f"* REPLACE ({_without_formulas(cursor, parts)})"
+        options = "FORMAT csv, HEADER"
+    cursor.execute(
+        f"COPY (SELECT {columns} FROM read_parquet($parts, union_by_name=true))"
+        f" TO $target ({options})",
+        {"parts": list(map(str, parts)), "target": str(target)},
+    )
+    return target
+
+
+def _without_formulas(cursor: Any, parts: Sequence[Path]) -> str:
+    """The columns of text, each as a text that is no formula."""
+    described = cursor.execute(
+        "DESCRIBE SELECT * FROM read_parquet(?, union_by_name=true)", [list(map(str, parts))]
+    ).fetchall()
+    texts = [quoted(name) for name, type_, *_ in described if type_ == "VARCHAR"]
+    return ", ".join(
+        f"CASE WHEN regexp_matches({text}, '{_FORMULA}') THEN '''' || {text} ELSE {text} END"
+        f" AS {text}"
+        for text in texts
+    )
+
+
+def _write_step(
+    dataset: Dataset, query: Query, run: int, step: int, most: int, target: Path
+) -> None:
+    of_run = dataset.runs[run]
+    files = of_run.files_of([step])
+    where, values = _conditions(dataset, query)
+    found = dataset.rows(
+        f"SELECT grp, rollout FROM rollouts WHERE {where} AND run = $of_run AND step = $of_step"
+        f" ORDER BY grp, rollout LIMIT {most}",
+        {**values, "of_run": run, "of_step": step},
+    )
+    matches = "true"
+    columns = {column for file in files for column in file.columns}
+    named: dict[str, Any] = {}
+    if query.text:
+        texts = [name for name in ("completion", "turns") if name in columns]
+        matches = " OR ".join(f"contains(lower({text}), lower($text))" for text in texts)
+        named["text"] = query.text
+    dataset.cursor().execute(
+        "COPY (SELECT $name AS run, read.* FROM read_parquet($paths, union_by_name=true) AS read"
+        ' JOIN (SELECT unnest($groups) AS "group", unnest($rollouts) AS rollout) AS found'
+        ' USING ("group", rollout)'
+        f' WHERE read.step = $step AND ({matches}) ORDER BY "group", rollout)'
+        " TO $target (FORMAT parquet, COMPRESSION zstd)",
+        {
+            **named,
+            "name": of_run.source.name,
+            "step": step,
+            "paths": [no_glob(file.readable) for file in files],
+            "groups": [row["grp"] for row in found],
+            "rollouts": [row["rollout"] for row in found],
+            "target": str(target),
+        },
+    )

@@ -1,0 +1,107 @@
+"use strict";
+// Where the views get what they show: from the server, or from the exported page itself.
+
+const PACKED = document.getElementById("packed");
+const TOKEN = new URLSearchParams(location.search).get("token") ?? "";
+
+/** What went wrong, in the words of the server. */
+class Refusal extends Error {}
+
+/** Ask for one of the server's answers by its name. */
+async function ask(name, words = {}) {
+  if (PACKED) return askPacked(name, words);
+  const answer = await fetch(`api/${name}?${new URLSearchParams(words)}`, {
+    headers: { "x-token": TOKEN },
+  });
+  if (answer.ok) return answer.json();
+  const text = await answer.text();
+  let message = text;
+  try {
+    message = JSON.parse(text).error ?? text;
+  } catch {
+    // the text is the message
+  }
+  throw new Refusal(message);
+}
+
+/** The address of a file with all that a search finds. */
+const downloadAddress = (words, format) =>
+  `api/download?${new URLSearchParams({ ...words, format, token: TOKEN })}`;
+
+// ---- an exported page
+
+const packedIndex = PACKED && JSON.parse(PACKED.textContent);
+const unpacked = new Map();
+
+/** A step with its groups, which the page holds as gzip of JSON in base64. */
+async function unpack(id) {
+  if (!unpacked.has(id)) {
+    const packed = atob(document.getElementById(id).textContent);
+    const bytes = Uint8Array.from(packed, (character) => character.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    if (unpacked.size > 3) unpacked.delete(unpacked.keys().next().value);
+    unpacked.set(id, JSON.parse(await new Response(stream).text()));
+  }
+  return unpacked.get(id);
+}
+
+async function packedStep(run, step) {
+  const found = packedIndex.steps.find(
+    (entry) => entry.run === run && entry.step === Number(step),
+  );
+  if (!found) throw new Refusal(`step ${step} of ${run} is not on this page`);
+  return unpack(found.id);
+}
+
+async function askPacked(name, words) {
+  if (name === "state") return packedIndex.state;
+  if (name === "curves") return packedIndex.curves.find((curves) => curves.run === words.run);
+  if (name === "search") return searchPacked(words);
+  if (name === "featured") {
+    const at = packedIndex.featured;
+    return { group: at && (await packedStep(at.run, at.step)).groups[at.group] };
+  }
+  const step = await packedStep(words.run, words.step);
+  if (name === "step") return step.step;
+  const group = step.groups[words.group];
+  if (!group) throw new Refusal(`prompt ${words.group} of step ${words.step} is not on this page`);
+  if (name === "group") return group;
+  throw new Refusal("this page holds the beginning of that text only");
+}
+
+/** The filters of `search.py`, over the rollouts that the page holds. */
+async function searchPacked(words) {
+  const within = (value, low, high) =>
+    (!low || (value !== null && value >= Number(low))) &&
+    (!high || (value !== null && value <= Number(high)));
+  const text = (words.text ?? "").toLowerCase();
+  const rows = [];
+  for (const entry of [...packedIndex.steps].reverse()) {
+    if (words.run && entry.run !== words.run) continue;
+    if (!within(entry.step, words.first_step, words.last_step)) continue;
+    const { groups } = await unpack(entry.id);
+    for (const group of Object.values(groups)) {
+      for (const rollout of group.rollouts) {
+        const all = `${rollout.completion}\n${rollout.turns ?? ""}`;
+        const cut = group.longest !== null && rollout.tokens >= group.longest;
+        const part = words.function ? rollout.rewards[words.function] ?? null : null;
+        if (!within(rollout.reward, words.reward_min, words.reward_max)) continue;
+        if (!within(rollout.tokens, words.tokens_min, words.tokens_max)) continue;
+        if (words.kept && rollout.kept !== (words.kept === "1")) continue;
+        if (words.cut_off && cut !== (words.cut_off === "1")) continue;
+        if (words.function && part === null) continue;
+        if (words.function && !within(part, words.part_min, words.part_max)) continue;
+        if (text && !all.toLowerCase().includes(text)) continue;
+        const at = Math.max(0, rollout.completion.toLowerCase().indexOf(text) - 100);
+        rows.push({
+          ...rollout,
+          run: group.run,
+          step: group.step,
+          group: group.group,
+          snippet: rollout.completion.slice(at, at + 400),
+        });
+      }
+    }
+  }
+  return { rows: rows.slice(0, 500), before: "", total: rows.length, read: null };
+}

@@ -1,0 +1,254 @@
+"use strict";
+// The group: the rollouts of one prompt side by side.
+
+const groupChoice = { kept: "", differences: true };
+const CARDS = 60; // at first
+
+async function groupView(state, run, step, number_) {
+  const data = await ask("group", { run, step, group: number_ });
+  rememberNeighbours(data, data.group);
+  const rewards = data.rollouts.map((rollout) => rollout.reward);
+  const kept = data.rollouts.map((rollout) => rollout.kept);
+  const sides = outcomes(rewards);
+  const at = data.groups.indexOf(data.group);
+
+  const view = element("div", "group");
+  view.append(stepLine(state, data, (to) => groupAddress(data.run, to, data.group)));
+  view.append(
+    element(
+      "p", "prompt-line",
+      at > 0 ? link(groupAddress(data.run, data.step, data.groups[at - 1]), "", "← previous prompt") : null,
+      element("b", "", `Prompt ${at + 1} of ${data.groups.length}`),
+      at + 1 < data.groups.length
+        ? link(groupAddress(data.run, data.step, data.groups[at + 1]), "", "next prompt →")
+        : null,
+      link(stepAddress(data.run, data.step), "", "all prompts of the step"),
+    ),
+  );
+  view.append(...[askedOf(data), elsewhereOf(data)].filter(Boolean));
+  view.append(
+    element(
+      "p", "summary",
+      `${kept.filter(Boolean).length} of ${plural(kept.length, "rollout")} kept · mean reward `
+        + `${number(mean(rewards))} · of the kept ${number(mean(rewards.filter((_, i) => kept[i])))}`,
+    ),
+    dots(rewards, kept, (place) => showCard(place)),
+    KEY(),
+    element(
+      "div", "controls",
+      choice("kept", "show", [["", "kept and dropped"], ["1", "kept"], ["0", "dropped"]],
+        groupChoice.kept, (value) => {
+          groupChoice.kept = value;
+          show();
+        }),
+      differencesBox(),
+    ),
+  );
+
+  const shown = identical(data.rollouts, sides).filter(
+    (item) => !groupChoice.kept || item.places.some((place) => kept[place] === (groupChoice.kept === "1")),
+  );
+  const texts = data.rollouts.map((rollout) => withoutEnd(rollout.completion ?? ""));
+  const compare = comparison(texts, sides);
+  const cards = element("div", "cards");
+  const draw = (items) => {
+    for (const item of items) cards.append(rolloutCard(data, item, sides, texts, compare));
+  };
+  draw(shown.slice(0, CARDS));
+  view.append(cards);
+  if (shown.length > CARDS) {
+    const more = button(`show ${shown.length - CARDS} more`, () => {
+      draw(shown.slice(CARDS));
+      more.remove();
+    }, "more");
+    view.append(more);
+  }
+  return view;
+}
+
+function differencesBox() {
+  const box = element("input");
+  box.type = "checkbox";
+  box.id = "differences";
+  box.checked = groupChoice.differences;
+  box.addEventListener("change", () => {
+    groupChoice.differences = box.checked;
+    show();
+  });
+  return element("label", "check", box, " mark what differs from the nearest rollout of the other outcome");
+}
+
+/** The prompt as a person reads it, the right answer, and the prompt as the model reads it. */
+function askedOf(data) {
+  const prompt = data.prompt ?? "";
+  const asked = readable(prompt);
+  const box = element("div", "question");
+  const text = element("div", "text", visible(asked));
+  text.id = "question";
+  text.dir = "auto";
+  box.append(folded(text));
+  if (data.answer !== null && data.answer !== undefined) {
+    box.append(element("p", "gold", "right answer ", element("b", "", visible(data.answer))));
+  }
+  if (asked !== prompt.trim()) {
+    const whole = element("pre", "text", visible(prompt));
+    box.append(element("details", "", element("summary", "", "as the model reads it"), whole));
+  }
+  return box;
+}
+
+/** The same prompt in other steps and runs. */
+function elsewhereOf(data) {
+  const others = data.elsewhere.filter(
+    (other) => !(other.run === data.run && other.step === data.step && other.group === data.group),
+  );
+  if (!others.length) return null;
+  const list = element("p", "elsewhere", "The same prompt: ");
+  others.slice(0, 40).forEach((other, place) => {
+    const name = other.run === data.run ? `step ${other.step}` : `${other.run} step ${other.step}`;
+    list.append(
+      place ? " · " : "",
+      link(groupAddress(other.run, other.step, other.group), "", `${name}: ${number(other.reward)}`),
+    );
+  });
+  if (others.length > 40) list.append(` and ${others.length - 40} more`);
+  return list;
+}
+
+/** Rollouts of the same text and outcome, together. */
+function identical(rollouts, sides) {
+  const items = new Map();
+  rollouts.forEach((rollout, place) => {
+    const key = JSON.stringify([
+      sides[place], rollout.completion, rollout.length, rollout.turns, rollout.tokens, rollout.reward,
+      rollout.rewards,
+    ]);
+    if (!items.has(key)) items.set(key, { places: [] });
+    items.get(key).places.push(place);
+  });
+  return [...items.values()];
+}
+
+/** A function that says, of a rollout, which one of the other outcome it is nearest to. */
+function comparison(texts, sides) {
+  const MOST = 200;
+  const sets = texts.map((text) => new Set(wordsOf(text.slice(0, 8000))));
+  const of = (side) => sides.flatMap((own, place) => (own === side ? [place] : [])).slice(0, MOST);
+  const others = { above: of("below"), below: of("above") };
+  return (place) => {
+    const candidates = others[sides[place]];
+    return candidates?.length ? nearest(sets, place, candidates) : null;
+  };
+}
+
+function rolloutCard(data, item, sides, texts, compare) {
+  const place = item.places[0];
+  const rollout = data.rollouts[place];
+  const keptOf = item.places.filter((other) => data.rollouts[other].kept);
+  const other = compare(place);
+  const card = element("article", `${sides[place]} ${keptOf.length ? "kept" : "dropped"}`.trim());
+  card.id = `rollout-${rollout.rollout}`;
+  card.append(...[factsOf(data, item, keptOf), partsOf(rollout)].filter(Boolean));
+
+  const turns = rollout.turns && readTurns(rollout.turns);
+  if (turns) {
+    card.append(turnsOf(turns));
+  } else {
+    const text = element("div", "text");
+    text.dir = "auto";
+    const marked = groupChoice.differences && other !== null;
+    if (marked) {
+      for (const [words, differs] of differences(texts[place], texts[other])) {
+        text.append(differs ? element("mark", "", visible(words)) : visible(words));
+      }
+    } else {
+      text.append(visible(texts[place]));
+    }
+    const cut = rollout.length > (rollout.completion ?? "").length;
+    const more = cut && (async () => {
+      const words = { run: data.run, step: data.step, group: data.group, rollout: rollout.rollout };
+      text.textContent = visible((await ask("text", words)).text);
+    });
+    card.append(folded(text, more));
+    if (marked) {
+      const jump = link(`#rollout-${data.rollouts[other].rollout}`, "", `rollout ${data.rollouts[other].rollout}`);
+      jump.addEventListener("click", (event) => {
+        event.preventDefault();
+        showCard(other);
+      });
+      card.append(element("p", "compared", "differs from ", jump, ", the nearest of the other outcome"));
+    }
+  }
+  card.dataset.places = item.places.join(" ");
+  return card;
+}
+
+function factsOf(data, item, keptOf) {
+  const rollout = data.rollouts[item.places[0]];
+  const number_ = item.places.length;
+  let mark = keptOf.length ? "kept" : "dropped";
+  if (number_ > 1) mark = `${number_} identical, ${keptOf.length ? `${keptOf.length} kept` : "dropped"}`;
+  const advantages = keptOf.map((place) => data.rollouts[place].advantage);
+  const isCut = data.longest !== null && rollout.tokens >= data.longest;
+  return element(
+    "p", "facts",
+    element("b", "", rollout.reward === null ? "no reward" : number(rollout.reward)),
+    element("span", "mark", mark),
+    keptOf.length ? element("span", "", `advantage ${number(mean(advantages))}`) : null,
+    rollout.tokens === null ? null : element("span", "", plural(rollout.tokens, "token")),
+    isCut ? element("span", "warn", "cut off") : null,
+    element("span", "", `rollout ${rollout.rollout}`),
+  );
+}
+
+function partsOf(rollout) {
+  const parts = Object.entries(rollout.rewards ?? {});
+  if (!parts.length) return null;
+  return element(
+    "p", "parts",
+    parts.map(([name, value]) => `${visible(name)} ${value === null ? "gave none" : number(value)}`).join(" · "),
+  );
+}
+
+function readTurns(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null; // longer than what a page gets
+  }
+}
+
+/** The turns of a rollout with tools; what tools return is folded. */
+function turnsOf(turns) {
+  const box = element("div", "turns");
+  const add = (kind, name, text, isFolded) => {
+    const body = element("pre", "text", visible(text));
+    body.dir = "auto";
+    const label = element("span", "who", visible(name));
+    box.append(
+      isFolded
+        ? element("details", kind, element("summary", "", label, element("span", "peek", short(text, 60))), body)
+        : element("div", kind, label, body),
+    );
+  };
+  for (const turn of turns) {
+    if (turn.role === "tool") {
+      const cut = turn.length ? `, first ${count((turn.text ?? "").length)} of ${count(turn.length)} characters` : "";
+      add("returns", `${turn.name ?? "tool"} returned${cut}`, turn.text ?? "", true);
+      continue;
+    }
+    if (turn.thinking) add("thinks", "the model thinks", turn.thinking, true);
+    if (turn.text) add("says", turn.role === "assistant" ? "the model" : turn.role, withoutEnd(turn.text), false);
+    for (const call of turn.calls ?? []) add("calls", `calls ${call.name}`, call.arguments ?? "", true);
+  }
+  return box;
+}
+
+/** Bring the card of a rollout into view. */
+function showCard(place) {
+  for (const card of document.querySelectorAll(".cards article")) {
+    const isIt = card.dataset.places.split(" ").includes(String(place));
+    card.classList.toggle("found", isIt);
+    if (isIt) card.scrollIntoView({ block: "center" });
+  }
+}

@@ -1,0 +1,183 @@
+"use strict";
+// Which view is shown, the bar that says how far the runs are, and the keyboard.
+
+const SECONDS = 2; // between two looks for something new
+let state = null;
+let around = {}; // the steps and prompts beside what is shown
+let drawing = 0;
+
+/** The view that the address names: its name, its words, and its filters. */
+function place() {
+  const [path, words] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, ...rest] = path.split("/").map(decodeURIComponent);
+  return { name: name || "run", rest, words: Object.fromEntries(new URLSearchParams(words ?? "")) };
+}
+
+function rememberNeighbours(data, group) {
+  around = { run: data.run, step: data.step, earlier: data.earlier, later: data.later, group };
+  if (group !== null) around.groups = data.groups;
+  else around.first = [...data.groups].sort(ORDERS[stepChoice.order][1])[0]?.group;
+}
+
+async function viewOf({ name, rest, words }) {
+  if (name === "step" && rest.length === 2) return stepView(state, ...rest);
+  if (name === "group" && rest.length === 3) return groupView(state, ...rest);
+  if (name === "search") return searchView(state, words);
+  return runView(state);
+}
+
+/** Draw the view that the address names. */
+async function show(keepPlace = false) {
+  const mine = ++drawing;
+  const at = place();
+  around = {};
+  forgetCharts();
+  let made;
+  try {
+    made = await viewOf(at);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    made = element("p", "note", error.message);
+  }
+  if (mine !== drawing) return; // another view was asked for meanwhile
+  const main = document.getElementById("view");
+  main.replaceChildren(made);
+  main.dataset.view = at.name;
+  if (!keepPlace) window.scrollTo(0, 0);
+  showViews(at);
+}
+
+function showViews(at) {
+  const run = state.runs.find((one) => one.last_step !== null);
+  const step = around.step ?? run?.last_step;
+  const links = [["run", "#/", "Run"]];
+  if (run && step !== null) links.push(["step", stepAddress(around.run ?? run.name, step), "Step"]);
+  links.push(["search", "#/search", "Search"]);
+  const views = document.getElementById("views");
+  views.replaceChildren(element("strong", "", "podsrl"));
+  for (const [name, address, text] of links) {
+    const isHere = name === at.name || (name === "step" && at.name === "group");
+    const made = link(address, isHere ? "here" : "", text);
+    if (isHere) made.setAttribute("aria-current", "page");
+    views.append(made);
+  }
+}
+
+/** How far each run is that still trains; of one that ended, its last step. */
+function showBar() {
+  const bar = document.getElementById("bar");
+  const runs = state.runs.filter((run) => run.state === "training");
+  const shown = runs.length ? runs : state.runs.slice(0, 1);
+  bar.replaceChildren();
+  for (const run of shown.slice(0, 4)) {
+    const said = [run.step === null ? "waiting for the first step" : `step ${count(run.step)}`];
+    if (run.total_steps) said[0] += ` of ${count(run.total_steps)}`;
+    if (run.seconds_left !== null) said.push(`${duration(run.seconds_left)} left`);
+    if (run.reward !== null) said.push(`reward ${number(run.reward)}`);
+    if (run.state === "finished" || run.state === "stopped") said.push(run.state);
+    const line = element("span", `run-state ${run.state}`);
+    if (state.runs.length > 1) line.append(element("b", "", `${run.name} `));
+    line.append(
+      run.last_step === null ? said.join(" · ") : link(stepAddress(run.name, run.last_step), "", said.join(" · ")),
+    );
+    if (run.total_steps && run.step !== null) {
+      const done = element("progress");
+      done.max = run.total_steps;
+      done.value = run.step;
+      line.append(done);
+    }
+    bar.append(line);
+  }
+}
+
+/** Look for new steps for as long as the page is open. */
+async function follow() {
+  for (;;) {
+    await new Promise((done) => setTimeout(done, SECONDS * 1000));
+    if (document.hidden) continue;
+    try {
+      const before = state.version;
+      state = await ask("state");
+      document.body.classList.remove("lost");
+      if (state.version === before) continue;
+      showBar();
+      const at = place();
+      if (at.name === "run" && !isZoomed()) await show(true);
+      else if (around.step && around.later === null) await showLater();
+    } catch {
+      document.body.classList.add("lost"); // the server was stopped, or restarts
+      document.getElementById("bar").replaceChildren(element("span", "warn", "the server does not answer; trying again"));
+      state.version = -1;
+    }
+  }
+}
+
+/** On the newest step, offer the one that came after it. */
+async function showLater() {
+  const data = await ask("step", { run: around.run, step: around.step, most: 1 });
+  if (data.later === null) return;
+  around.later = data.later;
+  const address = around.group === null
+    ? stepAddress(around.run, data.later)
+    : groupAddress(around.run, data.later, around.group);
+  const made = link(address, "step-link", "→");
+  made.id = "later";
+  document.getElementById("later")?.replaceWith(made);
+}
+
+const KEYS = {
+  ArrowLeft: () => goToStep(around.earlier),
+  ArrowRight: () => goToStep(around.later),
+  n: () => goToPrompt(1),
+  p: () => goToPrompt(-1),
+  u: () => around.step && (location.hash = stepAddress(around.run, around.step)),
+  r: () => (location.hash = "#/"),
+  "/": () => {
+    location.hash = "#/search";
+    setTimeout(() => document.getElementById("text")?.focus(), 100);
+  },
+};
+
+function goToStep(step) {
+  if (step === null || step === undefined) return;
+  location.hash = around.group === null
+    ? stepAddress(around.run, step)
+    : groupAddress(around.run, step, around.group);
+}
+
+function goToPrompt(by) {
+  if (around.step === undefined) return;
+  if (around.group === null) {
+    if (around.first !== undefined) location.hash = groupAddress(around.run, around.step, around.first);
+    return;
+  }
+  const next = around.groups[around.groups.indexOf(around.group) + by];
+  if (next !== undefined) location.hash = groupAddress(around.run, around.step, next);
+}
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input, select, textarea");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  const does = KEYS[event.key];
+  if (!does) return;
+  event.preventDefault();
+  does();
+});
+
+async function begin() {
+  state = await ask("state");
+  document.getElementById("keys").textContent =
+    "keys: ← → step · n p prompt · u all prompts · r run · / search";
+  showBar();
+  const steps = state.runs.filter((run) => run.logged_steps > 0);
+  const isOneStep = steps.length === 1 && steps[0].logged_steps === 1 && steps[0].state === "files";
+  if (!location.hash && isOneStep) {
+    history.replaceState(null, "", stepAddress(steps[0].name, steps[0].last_step));
+  }
+  window.addEventListener("hashchange", () => show());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(true));
+  await show();
+  if (!PACKED) follow();
+}
+
+begin();

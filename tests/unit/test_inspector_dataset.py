@@ -1,0 +1,261 @@
+"""The index of the inspector: what it says of steps and prompts, and how it grows with a run."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from podsrl.errors import InvalidInputError
+from podsrl.inspector.conversion import Keep
+from podsrl.inspector.dataset import Dataset
+from podsrl.inspector.search import PAGE, Query, search, write_results
+from podsrl.inspector.sources import find_sources
+from podsrl.rollout_log.run_folder import Part
+from support.inspected import answer, app_of, dataset_of, write_run
+from support.synthetic_rollouts import rollouts
+
+
+def found(dataset, **words):
+    return search(dataset, Query.of({name: str(value) for name, value in words.items()}))
+
+
+def places(result):
+    return [(row["step"], row["group"], row["rollout"]) for row in result["rows"]]
+
+
+def test_the_summary_of_a_step_is_what_its_rollouts_say(tmp_path):
+    """Against numpy, over the columns as they were written."""
+    columns = rollouts(groups=3, n=6, m=2)
+    columns["reward"][:6] = [0.5] * 6  # the first prompt teaches nothing
+    columns["advantage"][:6] = [0.0 if kept else None for kept in columns["kept"][:6]]
+    run = write_run(tmp_path / "run", steps=())
+    run.write_rollouts(4, columns)
+    with dataset_of(run.path) as dataset:
+        steps = dataset.curves(dataset.runs[0])["steps"]
+
+    reward_P_N = np.array(columns["reward"]).reshape(3, 6)
+    kept_P_N = np.array(columns["kept"]).reshape(3, 6)
+    spreads = [row.std() for row in reward_P_N]
+    kept_spreads = [row[kept].std() for row, kept in zip(reward_P_N, kept_P_N, strict=True)]
+    expected = {
+        "step": 4,
+        "rollouts": 18,
+        "kept": 6,
+        "prompts": 3,
+        "reward": reward_P_N.mean(),
+        "kept_reward": reward_P_N[kept_P_N].mean(),
+        "dropped_reward": reward_P_N[~kept_P_N].mean(),
+        "contrast": np.mean(spreads),
+        "kept_contrast": np.mean(kept_spreads),
+        "teaching": 2 / 3,
+        "rows_with_pass": 4,
+        "tokens": 12.5,  # 10, ..., 15
+        "kept_tokens": 12.5,  # both ends
+        "longest": 15,
+    }
+    assert {name: column for name, (column,) in steps.items()} == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_prompt_has_its_rollouts_by_reward_and_where_else_it_stands(tmp_path):
+    run = write_run(tmp_path / "run", steps=(1, 5), groups=2, n=4, m=2, text="said {rollout}")
+    with dataset_of(run.path) as dataset:
+        group = dataset.group(dataset.runs[0], 5, 1)
+        assert [r["completion"] for r in group["rollouts"]] == [f"said {i}" for i in range(4)]
+        assert [r["kept"] for r in group["rollouts"]] == [True, False, False, True]
+        assert group["rollouts"][0]["rewards"] == {"correctness": 1.0}
+        assert (group["earlier"], group["later"]) == (1, None)
+        assert [(e["step"], e["group"]) for e in group["elsewhere"]] == [(1, 1), (5, 1)]
+        with pytest.raises(InvalidInputError, match="no prompt 9 in step 5"):
+            dataset.group(dataset.runs[0], 5, 9)
+        with pytest.raises(InvalidInputError, match="no rollouts of step 2"):
+            dataset.step(dataset.runs[0], 2)
+
+
+def test_parts_of_processes_are_one_step_once_all_are_there(tmp_path):
+    run = write_run(tmp_path / "run", steps=())
+    run.write_rollouts(1, rollouts(groups=1), Part(0, 2))
+    with dataset_of(run.path) as dataset:
+        assert dataset.state()["runs"][0]["logged_steps"] == 0
+        run.write_rollouts(1, rollouts(groups=1) | {"group": [1] * 4}, Part(1, 2))
+        dataset.refresh()
+        assert dataset.step(dataset.runs[0], 1)["prompts"] == 2
+
+
+def test_steps_that_come_are_seen_and_steps_that_go_are_forgotten(tmp_path):
+    run = write_run(tmp_path / "run", steps=(1, 2))
+    with dataset_of(run.path) as dataset:
+        first = dataset.state()
+        dataset.refresh()
+        assert dataset.state()["version"] == first["version"]  # nothing new to see
+
+        run.write_rollouts(3, rollouts())
+        run.append_metrics({"step": 3, "reward": 0.25, "pods/training_seconds": 6.0})
+        dataset.refresh()
+        [now] = dataset.state()["runs"]
+        assert (now["last_step"], now["reward"]) == (3, 0.25)
+
+        run.delete_parts(2, process=0, world=1)  # as the log does where it thins out
+        run.write_rollouts(1, rollouts(groups=5))  # as a run does that was resumed
+        dataset.refresh()
+        steps = dataset.curves(dataset.runs[0])["steps"]
+        assert (steps["step"], steps["prompts"]) == ([1, 3], [5, 2])
+
+
+def test_a_damaged_file_is_named_and_left_out_until_it_is_whole(tmp_path):
+    run = write_run(tmp_path / "run", steps=(1, 2))
+    [path] = run.rollout_parts(2)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with dataset_of(run.path) as dataset:
+        [state] = dataset.state()["runs"]
+        assert state["logged_steps"] == 1
+        assert str(path) in state["damaged"][0]
+        path.unlink()
+        run.write_rollouts(2, rollouts())
+        dataset.refresh()
+        [state] = dataset.state()["runs"]
+        assert (state["logged_steps"], state["damaged"]) == (2, [])
+
+
+def test_a_step_that_is_taken_away_while_it_is_read_is_told(tmp_path):
+    run = write_run(tmp_path / "run", steps=(1, 2))
+    with app_of(run.path) as server:
+        run.delete_parts(1, process=0, world=1)
+        status, _, body = answer(server, "/api/group?step=1&group=0")
+        assert status == 404
+        assert b"changed while they were read" in body or b"no prompt 0 in step 1" in body
+
+
+def test_a_resumed_run_has_its_metrics_once(tmp_path):
+    run = write_run(tmp_path / "run")
+    for step in (1, 2, 3):
+        run.append_metrics({"step": step, "entropy": float(step)})
+    with dataset_of(run.path) as dataset:
+        run.truncate_after(1)
+        run.append_metrics({"step": 2, "entropy": 20.0})
+        dataset.refresh()
+        assert dataset.runs[0].metrics["entropy"] == [1.0, 20.0]
+
+
+def test_a_run_that_begins_later_in_the_same_folder_is_found(tmp_path):
+    write_run(tmp_path / "runs" / "a")
+    with dataset_of(tmp_path / "runs") as dataset:
+        write_run(tmp_path / "runs" / "b", steps=(1, 2))
+        dataset.refresh()
+        assert [run["name"] for run in dataset.state()["runs"]] == ["a", "b"]
+        assert dataset.run_named("b").source.path == tmp_path / "runs" / "b"
+
+
+def test_progress_is_told_from_the_runs_own_files(tmp_path):
+    run = write_run(tmp_path / "run", config={"max_steps": 10})
+    run.append_metrics({"step": 4, "reward": 0.5, "pods/training_seconds": 8.0})
+    with dataset_of(run.path) as dataset:
+        [state] = dataset.state()["runs"]
+        assert state["state"] == "training"
+        assert (state["step"], state["total_steps"]) == (4, 10)
+        assert state["seconds_left"] == 12.0  # six steps of two seconds
+        run.finish("pods", 0, 10, 20.0)
+        assert dataset.state()["runs"][0]["state"] == "finished"
+
+
+def test_the_prompt_to_begin_with_has_contrast_among_what_was_kept(tmp_path):
+    run = write_run(tmp_path / "run", steps=(1,))
+    columns = rollouts(groups=2, n=4, m=2)
+    columns["reward"][:4] = [0.0] * 4
+    run.write_rollouts(2, columns)
+    run.write_rollouts(3, columns | {"reward": [0.0] * 8})
+    with dataset_of(run.path) as dataset:
+        group = dataset.featured()
+        assert (group["step"], group["group"]) == (2, 1)
+
+
+def test_names_of_folders_that_look_like_patterns_are_just_names(tmp_path):
+    run = write_run(tmp_path / "a[1] *?" / "it's", steps=(1,))
+    write_run(tmp_path / "a1 xx" / "it's", steps=(1,))
+    with dataset_of(run.path) as dataset:
+        assert dataset.state()["runs"][0]["rollouts"] == 8
+        assert dataset.group(dataset.runs[0], 1, 0)["rollouts"][0]["completion"] == "0.0"
+
+
+def test_runs_with_other_reward_functions_are_shown_together(tmp_path):
+    write_run(tmp_path / "runs" / "a")
+    columns = rollouts()
+    columns['rewards/it\'s "odd"'] = columns.pop("rewards/correctness")
+    write_run(tmp_path / "runs" / "b", steps=()).write_rollouts(1, columns)
+    with dataset_of(tmp_path / "runs") as dataset:
+        assert len(found(dataset, function="correctness", part_min=1)["rows"]) == 2
+        rows = found(dataset, function='it\'s "odd"', part_max=0)["rows"]
+        assert [row["run"] for row in rows] == ["b", "b"]
+        with pytest.raises(InvalidInputError, match="no reward function 'x'"):
+            found(dataset, function="x")
+
+
+def test_filters_are_of_one_mind_with_the_rollouts(tmp_path):
+    run = write_run(
+        tmp_path / "run", steps=(1, 2), config={"max_completion_length": 13}, groups=1, n=4, m=2
+    )
+    with dataset_of(run.path) as dataset:
+        every = [(step, 0, rollout) for step in (2, 1) for rollout in range(4)]
+        assert places(found(dataset)) == every
+        assert places(found(dataset, kept=0)) == [p for p in every if p[2] in (1, 2)]
+        assert places(found(dataset, reward_min=0.5)) == [p for p in every if p[2] < 2]
+        assert places(found(dataset, tokens_max=10)) == [p for p in every if p[2] == 0]
+        assert places(found(dataset, cut_off=1)) == [p for p in every if p[2] == 3]
+        assert places(found(dataset, cut_off=0, last_step=1)) == every[4:7]
+        assert places(found(dataset, text="0.2", first_step=2)) == [(2, 0, 2)]
+        assert places(found(dataset, text="0.2", kept=1)) == []
+        assert places(found(dataset, text="%")) == []  # no pattern, just a character
+
+
+def test_pages_follow_each_other_without_gaps(tmp_path):
+    run = write_run(tmp_path / "run", steps=range(1, 8), groups=3, n=8, m=2)
+    with dataset_of(run.path) as dataset:
+        seen, before = [], ""
+        while True:
+            page = search(dataset, Query(), before)
+            assert len(page["rows"]) <= PAGE
+            seen += places(page)
+            before = page["before"]
+            if not before:
+                break
+        assert len(seen) == len(set(seen)) == 7 * 3 * 8
+        assert page["total"] is None  # it is told with the first page alone
+
+
+def test_a_search_of_texts_says_how_far_it_came_and_goes_on_from_there(tmp_path):
+    run = write_run(tmp_path / "run", steps=range(1, 5), groups=4, n=16, m=2, text="word")
+    with dataset_of(run.path) as dataset:
+        first = search(dataset, Query(text="WORD"))
+        assert first["read"] == {"from": 4, "to": 4, "left": 3}  # 64 fill the page
+        second = search(dataset, Query(text="WORD"), first["before"])
+        assert second["read"] == {"from": 3, "to": 3, "left": 2}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_what_was_found_can_be_had_as_a_file(tmp_path, kind):
+    import pandas as pd
+
+    run = write_run(tmp_path / "run", steps=(1, 2), text='=HYPERLINK("x") {rollout}')
+    (tmp_path / "files").mkdir()
+    with dataset_of(run.path) as dataset:
+        query = Query(text="hyperlink", kept=False)
+        path = write_results(dataset, query, kind, tmp_path / "files")
+        table = (pd.read_csv if kind == "csv" else pd.read_parquet)(path)
+    assert table["step"].tolist() == [2] * 4 + [1] * 4
+    assert not table["kept"].any()
+    # a program for tables would run the formula
+    start = "'=" if kind == "csv" else "="
+    assert table["completion"].str.startswith(start + "HYPERLINK").all()
+
+
+def test_nothing_is_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    run = write_run(tmp_path / "run")
+    with dataset_of(run.path):
+        assert list((tmp_path / "temporary").iterdir())
+    assert not list((tmp_path / "temporary").iterdir())
+    shutil.rmtree(run.path)
+    with pytest.raises(InvalidInputError, match="no run in"):
+        Dataset(lambda: find_sources([run.path], Keep()))
+    assert not list((tmp_path / "temporary").iterdir())

@@ -1,0 +1,204 @@
+"""What `pods inspect` opens: runs, dumps of other programs, files of rollouts."""
+
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from podsrl.errors import InvalidInputError
+from podsrl.inspector.conversion import Keep
+from podsrl.inspector.sources import find_sources
+from support.inspected import age, dataset_of, write_run
+
+
+def write_lines(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    age(path)
+    return path
+
+
+def group_of(dataset, step=1, group=0):
+    return dataset.group(dataset.runs[0], step, group)
+
+
+def column(group, name):
+    return [rollout[name] for rollout in group["rollouts"]]
+
+
+def test_a_jsonl_file_is_asked_what_max_variance_would_keep(tmp_path):
+    rewards = [0.0, 1.0, 0.0, 1.0, 0.5, 0.0, 0.0, 1.0]
+    rows = [
+        {"prompt": "2+2", "completion": f"say {place}", "reward": reward, "rewards/form": 0.5}
+        for place, reward in enumerate(rewards)
+    ]
+    path = write_lines(tmp_path / "mine.jsonl", rows)
+    with dataset_of(path) as dataset:
+        group = group_of(dataset)
+        assert group["run"] == "mine.jsonl"
+        # a quarter of 8 is 2, one at each end: rollout 1 (reward 1) and rollout 0 (reward 0)
+        kept = {r["rollout"]: r["reward"] for r in group["rollouts"] if r["kept"]}
+        assert sorted(kept.values()) == [0.0, 1.0]
+        # mean 1/2, deviation sqrt(1/2) of the two
+        advantages = [r["advantage"] for r in group["rollouts"] if r["kept"]]
+        assert advantages == pytest.approx([0.7071, -0.7071], abs=1e-3)
+        assert column(group, "rewards") == [{"form": 0.5}] * 8
+    with dataset_of(path, keep=4) as dataset:
+        assert sum(column(group_of(dataset), "kept")) == 4
+
+
+def test_a_parquet_file_says_itself_what_was_kept_and_steps_and_groups(tmp_path):
+    table = pa.table(
+        {
+            "step": [3, 3, 4, 4],
+            "group": [7, 7, 7, 7],
+            "question": ["a", "a", "b", "b"],
+            "response": ["x", "y", "z", "w"],
+            "score": [1.0, None, 0.0, 1.0],
+            "kept": [True, False, False, True],
+        }
+    )
+    pq.write_table(table, tmp_path / "mine.parquet")
+    age(tmp_path / "mine.parquet")
+    with dataset_of(tmp_path / "mine.parquet") as dataset:
+        group = group_of(dataset, step=3)
+        assert column(group, "completion") == ["x", "y"]  # without a reward last
+        assert column(group, "kept") == [True, False]
+        assert group_of(dataset, step=4)["prompt"] == "b"
+
+
+def test_conversations_are_shown_as_their_last_message_and_their_turns(tmp_path):
+    call = {"function": {"name": "look", "arguments": {"at": 1}}}
+    said = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": "look", "content": "nothing"},
+        {"role": "assistant", "content": "none"},
+    ]
+    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Look."}]
+    path = write_lines(
+        tmp_path / "mine.jsonl", [{"prompt": prompt, "completion": said, "reward": True}] * 2
+    )
+    with dataset_of(path) as dataset:
+        group = group_of(dataset)
+        assert group["prompt"] == "Be brief.\n\nLook."
+        assert column(group, "completion") == ["none", "none"]
+        assert column(group, "reward") == [1.0, 1.0]
+        turns = json.loads(group["rollouts"][0]["turns"])
+        assert [turn["role"] for turn in turns] == ["assistant", "tool", "assistant"]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"prompt": "a", "completion": "b"}, "rollout 1: no field 'reward' (nor score)"),
+        ({"prompt": "a", "reward": 1}, "rollout 1: no field 'completion'"),
+        ({"prompt": "a", "completion": "b", "reward": "1"}, "must be a number or null; got '1'"),
+    ],
+)
+def test_a_file_that_lacks_something_is_named_with_what_it_has(tmp_path, row, says):
+    path = write_lines(tmp_path / "mine.jsonl", [row])
+    with dataset_of(path) as dataset:
+        [run] = dataset.state()["runs"]
+        assert run["logged_steps"] == 0
+        assert says in run["damaged"][0]
+
+
+def verl_row(question, score, **more):
+    return {
+        "input": f"user\n{question}?",
+        "output": f"answer {score}",
+        "gts": "4",
+        "score": score,
+        "step": 5,
+        **more,
+    }
+
+
+def test_verls_dump_is_read_with_and_without_podsrl(tmp_path):
+    """Fields as verl 0.9 writes them; with podsrl also its key of a row, and `kept`."""
+    plain = [verl_row("a", s, acc=s, note="text") for s in (0.0, 1.0, 1.0, 1.0)]
+    write_lines(tmp_path / "dump" / "4.jsonl", [{**row, "step": 4} for row in plain])
+    marked = [
+        verl_row("same", score, uid=f"uid{prompt}_{n}_0", kept=n < 2)
+        for prompt in (0, 1)
+        for n, score in enumerate((1.0, 0.0, 1.0))
+    ]
+    write_lines(tmp_path / "dump" / "12.jsonl", [{**row, "step": 12} for row in marked])
+    with dataset_of(tmp_path / "dump") as dataset:
+        group = group_of(dataset, step=4)
+        assert group["answer"] == "4"
+        assert column(group, "rewards") == [{"acc": 1.0}] * 3 + [{"acc": 0.0}]
+        assert sum(column(group, "kept")) == 2
+        step = dataset.step(dataset.runs[0], 12)
+        assert step["earlier"] == 4
+        assert step["prompts"] == 2  # told apart by their keys, as their texts are the same
+        assert [g["kept"] for g in step["groups"]] == [2, 2]
+
+
+def test_slimes_files_are_read_without_running_what_they_hold(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    def sample(place, **more):
+        return {
+            "group_index": 0,
+            "index": place,
+            "prompt": "2+2",
+            "response": f"say {place}",
+            "response_length": 3,
+            "label": "4",
+            "reward": float(place == 0),
+            "tokens": [1, 2],
+            "status": "completed",
+            "metadata": {},
+            **more,
+        }
+
+    folder = tmp_path / "details" / "rollout_data"  # as of --dump-details
+    folder.mkdir(parents=True)
+    samples = [sample(place) for place in range(8)]
+    torch.save({"rollout_id": 0, "samples": samples}, folder / "rollout_0.pt")
+    noted = [sample(p, metadata={"pods_advantage": 0.5 - p}) for p in range(2)]
+    torch.save({"rollout_id": 1, "samples": noted}, folder / "rollout_1.pt")
+    torch.save({"rollout_id": 1, "samples": noted}, folder / "eval_1.pt")
+
+    class Runs:
+        def __reduce__(self):
+            return (print, ("it ran",))
+
+    torch.save({"rollout_id": 2, "samples": [Runs()]}, folder / "rollout_2.pt")
+    age(*folder.iterdir())
+    assert [source.path for source in find_sources([folder], Keep())] == [folder]
+    with dataset_of(tmp_path / "details") as dataset:
+        group = group_of(dataset, step=1)
+        assert sum(column(group, "kept")) == 2
+        assert column(group, "tokens") == [3] * 8
+        noted_group = group_of(dataset, step=2)
+        assert column(noted_group, "kept") == [True, True]
+        assert column(noted_group, "advantage") == [0.5, -0.5]
+        [run] = dataset.state()["runs"]
+        assert run["last_step"] == 2
+        [damage] = run["damaged"]
+        assert "rollout_2.pt" in damage
+        assert "can be read safely" in damage
+
+
+def test_runs_are_named_by_their_paths_below_what_was_given(tmp_path):
+    for name in ("one/grpo/seed-0", "one/pods/seed-0", "two"):
+        write_run(tmp_path / name)
+    found = find_sources([tmp_path / "one"], Keep())
+    assert [source.name for source in found] == ["grpo/seed-0", "pods/seed-0"]
+    found = find_sources([tmp_path / "one", tmp_path / "two"], Keep())
+    assert [source.name for source in found] == ["one/grpo/seed-0", "one/pods/seed-0", "two"]
+    same = [tmp_path / "two", tmp_path / "x" / ".." / "two"]
+    (tmp_path / "x").mkdir()
+    assert len({source.name for source in find_sources(same, Keep())}) == 2
+
+
+def test_what_cannot_be_opened_is_told_with_what_can(tmp_path):
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(InvalidInputError, match="neither JSONL nor parquet"):
+        find_sources([tmp_path / "notes.txt"], Keep())
+    with pytest.raises(InvalidInputError, match=re.escape("verl's rollout_data_dir, slime's")):
+        find_sources([tmp_path], Keep())

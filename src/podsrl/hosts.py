@@ -96,7 +96,8 @@ def select_groups(
         parts: The parts of each reward by their names, for `selection_weights`.
         tokens: The number of tokens of each rollout, prompt included, for the metrics of them.
         step: The number of the step; with a seed each step draws anew.
-        scale, eps: As in `group_advantages`.
+        scale: As in `group_advantages`.
+        eps: As in `group_advantages`.
 
     Raises:
         InvalidInputError: An infinite reward, or a part that is missing.

@@ -22,7 +22,7 @@ else:
 class TrainingGroups(NamedTuple):
     """What `assemble_training_data` takes, and what to log.
 
-    Args:
+    Attributes:
         trajectory_groups_P: The groups with the trajectories that are trained on; groups of which
             none is left are left out.
         advantages_P: The advantages of these, of each group a tensor of shape (G,).

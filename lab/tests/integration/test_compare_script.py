@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("trl")
 
 from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
+from podslab.own_script.answer import Curve, Measured, difference, noise_of
 from podslab.own_script.job import REPORTED, TUNING, Job, Probe, told_by
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
@@ -320,6 +322,7 @@ def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
         ("pods", "1"),
     ]
     assert "pods has 0.400 more reward than grpo" in out
+    assert err.count("will be noise, with the 20 questions that are reported") == 1
     paste = 'method="pods", num_rollouts=8, num_generations=4, learning_rate=2e-05)'
     assert f"PODSConfig(..., {paste}" in out
     assert "held out, as the trainer has no eval_dataset" in out
@@ -462,3 +465,32 @@ def test_the_command_in_a_process_of_its_own_can_be_interrupted(tmp_path, monkey
     process = pods(words, tmp_path / "log.txt")
     process.wait_for(lambda: (tmp_path / "pods-compare" / "look.log").exists())
     assert process.send(signal.SIGINT) == 130
+
+
+def test_the_noise_is_that_of_two_equally_good_methods():
+    """Two of four questions are always right: a deviation of .577, over 16 questions."""
+    rewards_P_K = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    assert noise_of(rewards_P_K, 16) == pytest.approx(2 * 2**0.5 * (1 / 3) ** 0.5 / 4)
+
+
+def test_the_interval_is_the_wider_one_of_seeds_and_of_questions():
+    def seed(number, ends):
+        curves = {}
+        for method, of_question in ends.items():
+            rewards = np.array(of_question, dtype=float)[None, :, None]
+            curves[method] = Curve(np.array([1.0]), 1, rewards, rewards[..., 0], {}, {})
+        return Measured(number, curves)
+
+    # Seeds agree to the last digit, questions do not: differences of 1, 0, 1, 0.
+    alike = {"pods": (1, 0, 1, 0), "grpo": (0, 0, 0, 0)}
+    found = difference([seed(0, alike), seed(1, alike)], "pods", "grpo")
+    assert found.mean == 0.5
+    assert found.high - found.mean == pytest.approx(1.96 * (1 / 3) ** 0.5 / 2, rel=1e-3)
+
+    # Questions agree, seeds do not: differences of 1 and 0, and Student's t with one degree.
+    better = {"pods": (1, 1, 1, 1), "grpo": (0, 0, 0, 0)}
+    level = {"pods": (1, 1, 1, 1), "grpo": (1, 1, 1, 1)}
+    found = difference([seed(0, better), seed(1, level)], "pods", "grpo")
+    assert found.mean == 0.5
+    assert found.high - found.mean == pytest.approx(12.706 * 0.5**0.5 / 2**0.5, rel=1e-3)
+    assert not found.is_certain

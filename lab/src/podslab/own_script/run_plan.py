@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from podslab.comparison.run_process import RunProcess
@@ -259,6 +260,7 @@ class Comparison:
     gpus: tuple[str, ...] = ()
     say: Say = lambda line: None
     failed: dict[str, str] = field(default_factory=dict)
+    _noise_is_told: bool = False
 
     def run(self) -> Answer:
         """Run what is not finished, and answer.
@@ -327,11 +329,6 @@ class Comparison:
             jobs = [self.plan.reported_job(self.folder, arm, seed) for arm in best.values()]
             self._train(jobs)
             self._delete_checkpoints(REPORTED)
-            if seed == 0 and (noise := noise_of(self._measured(best))) is not None:
-                self.say(
-                    f"differences between two methods below about {noise:.2g} in reward will be"
-                    " noise, by the spread over these questions"
-                )
 
     def _measured(self, best: dict[str, Arm]) -> list[Measured]:
         """The runs of the seeds that all methods have."""
@@ -366,16 +363,32 @@ class Comparison:
                 time.sleep(_LOOK_EVERY)
                 for ended in [entry for entry in running if not entry[1].is_alive]:
                     running.remove(ended)
-                    _, process, gpu = ended
+                    job_of_process, process, gpu = ended
                     free.append(gpu)
                     self._add_hours((time.monotonic() - process.began) / 3600)
                     if problem := process.problem():
                         self.failed[process.name] = problem
                         self.say(f"failed: {process.name}: {problem}")
+                    else:
+                        self._tell_noise(job_of_process)
         finally:
             for _, process, _ in running:  # interrupted: what they took counts all the same
                 process.stop()
                 self._add_hours((time.monotonic() - process.began) / 3600)
+
+    def _tell_noise(self, job: Job) -> None:
+        """Say once, as soon as a run was measured, what the answer will not be able to show."""
+        points = evaluations(self._folder(job))
+        if self._noise_is_told or not points:
+            return
+        self._noise_is_told = True
+        there = Probe.read(self.folder / "look" / "probe.json").questions[REPORTED]
+        questions = min(self.plan.most_questions[REPORTED], there)
+        noise = noise_of(np.array(points[0].rewards, dtype=float), questions)
+        self.say(
+            f"differences in reward below about {noise:.2g} between two methods will be noise, with"
+            f" the {questions} questions that are reported; more --questions make it less"
+        )
 
     def _line(self, job: Job, others: int) -> str:
         hours = self._hours_left()

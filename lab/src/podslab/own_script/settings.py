@@ -175,5 +175,6 @@ def given_settings(args: Any) -> GivenSettings:
         now = getattr(args, name, None)
         if now is not completed and now != completed:
             values[name] = now
-    own_method = method_of(args.selection()) if isinstance(args, PODSConfig) else "grpo"
-    return GivenSettings(values, int(args.num_generations), own_method)
+    config: Any = args
+    own_method = method_of(config.selection()) if isinstance(config, PODSConfig) else "grpo"
+    return GivenSettings(values, int(config.num_generations), own_method)

@@ -207,12 +207,11 @@ def generations(outcome: dict[str, Any]) -> list[list[tuple[str, float]]]:
 
 def row_counts(outcome: dict[str, Any]) -> list[list[int]]:
     """How many rows each rank trained on, one number for each generation."""
-    return [[len(rows) for rows in of_rank] for of_rank in outcome["rows_by_rank"]]
+    return [lengths(generations_of_rank) for generations_of_rank in outcome["rows_by_rank"]]
 
 
-def taught_row_counts(outcome: dict[str, Any]) -> list[list[int]]:
-    """How many of these rows have an advantage that is not 0."""
-    return [[len(taught(rows)) for rows in of_rank] for of_rank in outcome["rows_by_rank"]]
+def lengths(lists: list[list[Any]]) -> list[int]:
+    return [len(items) for items in lists]
 
 
 def taught(rows: list[Any]) -> list[Any]:
@@ -308,8 +307,11 @@ def test_ranks_with_different_numbers_of_fillers_have_as_many_rows(on_ranks):
     assert taught_on_one == taught_on_two
     assert_same_training(on_ranks(1), on_ranks(2), "binary")
 
-    first_taught, second_taught = taught_row_counts(two)
+    first_rank, second_rank = two["rows_by_rank"]
+    first_taught = [len(taught(rows)) for rows in first_rank]
+    second_taught = [len(taught(rows)) for rows in second_rank]
     assert first_taught != second_taught  # or nothing is tested
+
     first_rows, second_rows = row_counts(two)
     assert first_rows == second_rows
     assert min(first_rows) < ROWS // 2
@@ -348,7 +350,7 @@ def test_agents_on_several_ranks_are_selected_and_trained_as_on_one(on_ranks, wo
 
     assert generations(outcome) == trained
     assert_same_training(one, several, scenario)
-    assert [len(rows) for rows in trained] == [ROWS, ROWS]
+    assert lengths(trained) == [ROWS, ROWS]
     assert len(set(trained[0])) > ROWS / 2  # rows that can be told apart
 
     assert row_counts(outcome) == [[ROWS // world] * 2] * world

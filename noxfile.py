@@ -30,9 +30,18 @@ def here(session: nox.Session, *words: str) -> None:
 
 @nox.session
 def verl(session: nox.Session) -> None:
-    """The tests of verl, which needs other versions than TRL: 3 to 5 minutes."""
+    """The tests of verl, which needs other versions than TRL: 4 to 6 minutes."""
     session.install("-c", "constraints-verl.txt", "-e", ".[verl,inspect]", "pytest")
     session.run("python", "-m", "pytest", "tests/host_verl", *session.posargs)
+
+
+@nox.session
+def tinker(session: nox.Session) -> None:
+    """The real tinker-cookbook with a stand-in for its service: half a minute after installing."""
+    session.install("-r", "requirements/tinker.txt", "-e", ".", "pytest")
+    # Without tml-renderers and pyrage, which are for single models and for resuming.
+    session.install("--no-deps", "tinker-cookbook==0.6.1")
+    session.run("python", "-m", "pytest", "tests/host_tinker", *session.posargs)
 
 
 @nox.session

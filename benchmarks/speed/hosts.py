@@ -206,6 +206,7 @@ def _trainer(rows: int) -> Any:
         "trainer.v1.trainer_mode=pods_sync",
         f"+trainer.v1.pods_sync.m={M}",
         "+trainer.v1.pods_sync.baseline=group",
+        "+trainer.v1.pods_sync.skip_zero_advantage=false",  # every kept row is written
     ]
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
         config = hydra.compose("ppo_trainer", overrides)

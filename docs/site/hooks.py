@@ -47,7 +47,8 @@ def on_page_content(content, page, **_):
         shown = convert(latex, display=display)
         if "\\" in shown:  # a command that the converter does not know, left as it is
             raise PluginError(f"{page.file.src_uri}: this formula can't be shown: {latex}")
-        return shown
+        # Not every browser scrolls a formula by itself, so what is around it does.
+        return f'<div class="formula">{shown}</div>' if display == "block" else shown
 
     return FORMULA.sub(mathml, content)
 

@@ -5,7 +5,7 @@ compared with, and whether passes of rows without gradient are spared. A setting
 explicitly wins, unless it contradicts what the name stands for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -228,11 +228,17 @@ def method_of(selection: Selection) -> str:
 
 
 def selection_from_options(
-    options: Mapping[str, Any], num_rollouts: int, *, where: str, n_name: str
+    options: Mapping[str, Any],
+    num_rollouts: int,
+    *,
+    where: str,
+    n_name: str,
+    of_host: Sequence[str] = (),
 ) -> Selection:
     """The selection that a mapping in a host's config asks for, by the keys of `OPTIONS`.
 
-    Messages name an option with `where` before it, and the number of rollouts as `n_name`.
+    Messages name an option with `where` before it, and the number of rollouts as `n_name`. Options
+    `of_host` are allowed, too; the host reads them.
 
     Raises:
         InvalidInputError, UnknownNameError: As `Selection` and `complete_settings`; or an option is
@@ -243,8 +249,8 @@ def selection_from_options(
     >>> selection_from_options({}, 64, where="pods.", n_name="n").num_kept
     16
     """
-    names = {name: where + name for name in OPTIONS}
-    if unknown := [where + name for name in sorted(set(options) - set(OPTIONS))]:
+    names = {name: where + name for name in (*OPTIONS, *of_host)}
+    if unknown := [where + name for name in sorted(set(options) - set(names))]:
         raise InvalidInputError(
             f"unknown: {', '.join(unknown)}; allowed: {', '.join(names.values())}"
         )

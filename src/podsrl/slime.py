@@ -1,4 +1,7 @@
-"""PODS for slime: two functions to name on its command line (docs/other-trainers.md has all of it).
+"""PODS for slime and miles: two functions to name on the command line of either.
+
+docs/other-trainers.md has all of it. miles began as a copy of slime and calls both functions with
+the same arguments, also where it generates asynchronously; what differs is said at each place.
 
 --rollout-sample-filter-path podsrl.slime.select_rollouts
 --custom-reward-post-process-path podsrl.slime.post_process_rewards
@@ -11,11 +14,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from podsrl.advantages import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.methods import method_of, selection_from_options
+from podsrl.hosts import first_line, mean_of_scored, select_groups
+from podsrl.methods import selection_from_options
 from podsrl.selection import Selection
 
 logger = logging.getLogger(__name__)
@@ -31,46 +32,38 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
     """Leave the kept rollouts of every group, and note their advantages.
 
     Args:
-        args: slime's arguments; `args.pods` holds method or m, rule, baseline, seed and
+        args: slime's or miles's arguments; `args.pods` holds method or m, rule, baseline, seed and
             selection_weights (by key of a sample's reward, where that is a dictionary).
-        data: Groups of `slime.utils.types.Sample`, changed in place. A sample without a reward
-            (aborted), or with metadata["unscorable"], is one that could not be scored.
+        data: Groups of `slime.utils.types.Sample` or `miles.utils.types.Sample`, changed in place.
+            A sample without a reward (aborted), or with metadata["unscorable"], is one that could
+            not be scored.
 
     Raises:
         InvalidInputError: Bad options, or a --global-batch-size that doesn't divide the kept rows,
             of which slime would cut off the rest.
-        UnsupportedError: A rollout of several samples; or slime would move advantages of a "group".
+        UnsupportedError: A rollout of several samples; several adapters in one batch of miles; or
+            the host would move advantages of a "group".
     """
     selection = _read_selection(args)
     _check_batch_size(args, selection)
 
-    rewards = []
-    scores = []
-    for group in data:
-        rewards_N = [_reward(args, sample) for sample in group]
-        rewards.append(rewards_N)
-        scores.append(
-            [
-                selection.score(reward, _parts(sample))
-                for reward, sample in zip(rewards_N, group, strict=True)
-            ]
-        )
+    rewards = [[_reward(args, sample) for sample in group] for group in data]
+    selected = select_groups(
+        selection,
+        rewards,
+        parts=[[_parts(sample) for sample in group] for group in data],
+        step=data[0][0].group_index or 0,  # a number of this step's own
+        scale=args.advantage_estimator in _SCALED and args.grpo_std_normalization,
+        eps=_EPS,
+    )
 
-    step = data[0][0].group_index or 0  # a number of this step's own
-    chosen = selection.select(scores, step)
-
-    scale = args.advantage_estimator in _SCALED and args.grpo_std_normalization
-    for place, kept in enumerate(chosen):
-        advantages = group_advantages(
-            np.array(rewards[place]),
-            np.array(kept, dtype=int),
-            selection.baseline,
-            scale=scale,
-            eps=_EPS,
-        )
+    for place, kept in enumerate(selected.kept):
         data[place] = [data[place][rollout] for rollout in kept]
-        _note(args, data[place], advantages.tolist())
-    _tell(selection, data, rewards)
+        _note(args, data[place], selected.advantages[place])
+    logger.info(
+        f"{first_line(selection, len(data), sum(map(len, data)))}; mean reward of all"
+        f" {sum(map(len, rewards))}: {mean_of_scored(rewards):.4f}"
+    )
 
 
 def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], list[float]]:
@@ -97,7 +90,7 @@ def post_process_rewards(args: Any, samples: list[Any]) -> tuple[list[float], li
     if any(_ADVANTAGE not in sample.metadata for sample in samples):
         raise InvalidInputError(
             "these samples were not selected by podsrl; add --rollout-sample-filter-path"
-            " podsrl.slime.select_rollouts, which only slime's default rollout function calls"
+            " podsrl.slime.select_rollouts, which your own rollout function must call, too"
         )
     return raw, [sample.metadata[_ADVANTAGE] for sample in samples]
 
@@ -113,6 +106,13 @@ def _read_selection(args: Any) -> Selection:
     selection = selection_from_options(
         options, args.n_samples_per_prompt, where="pods.", n_name="--n-samples-per-prompt"
     )
+
+    # miles sizes each adapter's steps by the samples that were generated for it.
+    if getattr(args, "multi_lora", False):
+        raise UnsupportedError(
+            "podsrl can't drop rows where miles trains several adapters at once (--multi-lora):"
+            " train one"
+        )
 
     # slime would subtract the mean of the kept advantages, which is not 0 with this baseline, and
     # push rows down that teach nothing.
@@ -151,18 +151,6 @@ def _note(args: Any, samples: Sequence[Any], advantages: Sequence[float]) -> Non
         if reward.get(key) is None:  # of which slime's own metrics make an error
             sample.metadata["unscorable"] = True
             sample.reward = {**reward, key: 0.0} if key else 0.0
-
-
-def _tell(
-    selection: Selection, kept: Sequence[Sequence[Any]], rewards: Sequence[Sequence[float]]
-) -> None:
-    of_all = [reward for of_group in rewards for reward in of_group]
-    scored = [reward for reward in of_all if not math.isnan(reward)]
-    mean = np.mean(scored) if scored else math.nan
-    logger.info(
-        f"method {method_of(selection)}: selected {selection.in_words} in {len(kept)} groups; the"
-        f" update sees {sum(map(len, kept))} rows; mean reward of all {len(of_all)}: {mean:.4f}"
-    )
 
 
 def _normalises(args: Any) -> bool:

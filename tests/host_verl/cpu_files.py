@@ -75,3 +75,10 @@ def write_prompts(path: Path, count: int, agents: bool = False) -> None:
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     """A reward with many values that any text earns: a checksum of the answer, 0 to 1."""
     return sum(solution_str.encode()) % 11 / 10
+
+
+def score_every_other(data_source, solution_str, ground_truth, extra_info=None):
+    """The same for every rollout of every other prompt, whose rows have no gradient then."""
+    if extra_info["index"] % 2:
+        return 0.5
+    return compute_score(data_source, solution_str, ground_truth)

@@ -13,9 +13,11 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.protocol import DataProto
 from verl.trainer.ppo.metric_utils import compute_data_metrics
-from verl.trainer.ppo.v1 import PPOTrainer, PPOTrainerSync
+from verl.trainer.ppo.v1 import PPOTrainer, PPOTrainerSync, agent_loop_tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+from verl.utils.tensordict_utils import make_iterator
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 
 from podsrl import group_advantages
 from podsrl.verl.groups import Row
@@ -106,6 +108,27 @@ def test_a_step_numbers_its_mini_batches_and_reports_once():
     assert fit.count("self._compute_metrics(batch, metrics") == 1, CHANGED.format("fit")
 
 
+def test_the_loss_of_a_mini_batch_is_divided_by_what_the_engine_and_the_update_count():
+    """Advantages are scaled by the share of these numbers that has a pass."""
+    engine = inspect.getsource(FSDPEngine.forward_backward_batch)
+    assert 'batch_num_tokens = data["loss_mask"].sum()' in engine, CHANGED.format("token counts")
+    update = inspect.getsource(PPOTrainer._update_actor)
+    for name in ("global_batch_size", "mini_batch_size"):
+        assert f'"{name}": ppo_mini_batch_size,' in update, CHANGED.format(name)
+    written = inspect.getsource(agent_loop_tq)
+    assert 'field["loss_mask"] = field["response_mask"]' in written, CHANGED.format("loss_mask")
+
+
+def test_a_rank_takes_its_mini_batches_from_its_share_in_order():
+    """`mini_batches_of` says which rows of a balanced batch are trained on together."""
+    rank = TensorDict({"row": torch.arange(6)}, batch_size=6)
+    found = [
+        batch["row"].tolist()
+        for batch in make_iterator(rank, mini_batch_size=2, epochs=1, seed=1, dataloader_kwargs={})
+    ]
+    assert found == [[0, 1], [2, 3], [4, 5]], CHANGED.format("make_iterator")
+
+
 def test_a_selected_batch_keeps_tags_partition_and_extra_info():
     batch = KVBatchMeta(
         keys=["a", "b", "c"],
@@ -113,9 +136,9 @@ def test_a_selected_batch_keeps_tags_partition_and_extra_info():
         partition_id="train",
         extra_info={"temperature": 0.5},
     )
-    kept = batch.select_keys(["a", "c"])
+    kept = batch.select_keys(["c", "a"])
     found = (kept.keys, kept.tags, kept.partition_id, kept.extra_info)
-    assert found == (["a", "c"], [{"i": 0}, {"i": 2}], "train", {"temperature": 0.5}), (
+    assert found == (["c", "a"], [{"i": 2}, {"i": 0}], "train", {"temperature": 0.5}), (
         CHANGED.format("KVBatchMeta.select_keys")
     )
 

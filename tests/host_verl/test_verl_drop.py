@@ -19,7 +19,9 @@ from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.verl.groups import parse_key
 from support.inspected import age, dataset_of
 
-SYNC = ("trainer.v1.trainer_mode=pods_sync", "+trainer.v1.pods_sync.m=4")
+# every kept row has a pass; test_verl_spare.py has the rest
+MODE = ("trainer.v1.trainer_mode=pods_sync", "+trainer.v1.pods_sync.skip_zero_advantage=false")
+SYNC = (*MODE, "+trainer.v1.pods_sync.m=4")
 PROMPTS, N, M = 4, 8, 4
 
 
@@ -98,7 +100,7 @@ def announced(caplog):
 
 def test_m_equal_to_n_keeps_every_row(make_trainer, put, keys_left):
     rewards = random_rewards()
-    trainer = make_trainer(SYNC[0], "+trainer.v1.pods_sync.m=8")
+    trainer = make_trainer(*MODE, "+trainer.v1.pods_sync.m=8")
     batch = trainer._balance_batch(put(rewards), {})
     assert set(batch.keys) == set(rewards) == keys_left()
 
@@ -129,7 +131,7 @@ def test_a_rollout_of_several_rows_is_kept_or_dropped_whole_by_its_last_row(
     rewards = {f"uid_{session}_0": 0.0 for session in range(8)}
     rewards |= {"uid_1_0": 0.5, "uid_1_1": 0.5, "uid_1_2": 1.0}
     rewards |= {"uid_2_0": 1.0, "uid_2_1": 1.0, "uid_2_2": 0.5}
-    trainer = make_trainer(SYNC[0], "+trainer.v1.pods_sync.m=2", "data.train_batch_size=1")
+    trainer = make_trainer(*MODE, "+trainer.v1.pods_sync.m=2", "data.train_batch_size=1")
     batch = trainer._balance_batch(put(rewards), metrics := {})
     assert rows_of(batch) == {"uid_0_0", "uid_1_0", "uid_1_1", "uid_1_2"}
     assert rows_of(batch) == keys_left() & set(rewards)
@@ -141,7 +143,7 @@ def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
     # Kept of 0 0 0 1: two of 0 and 1. Kept of 0.5 0.5 0.5 and NaN: two of 0.5, which teach nothing.
     rewards = {f"a_{i}_0": reward for i, reward in enumerate([0.0, 0.0, 0.0, 1.0])}
     rewards |= {f"b_{i}_0": reward for i, reward in enumerate([0.5, 0.5, 0.5, math.nan])}
-    trainer = make_trainer(SYNC[0], "+trainer.v1.pods_sync.m=2", "actor_rollout_ref.rollout.n=4")
+    trainer = make_trainer(*MODE, "+trainer.v1.pods_sync.m=2", "actor_rollout_ref.rollout.n=4")
     trainer._balance_batch(put(rewards), metrics := {})
     # Prompts have 3 tokens, responses 2 3 4 5 6 2 3 4; kept are a_0, a_3, b_0 and b_1.
     assert metrics.pop("pods/seconds_select") > 0
@@ -157,6 +159,7 @@ def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
         "pods/zero_advantage_rows": 2,
         "pods/unscorable": 1,
         "pods/padding_rows": 4,  # to mini-batches of 4 prompts
+        "pods/spared_rows": 0,
         "pods/correlation/acc": pytest.approx(1.0),  # the reward itself
     }
 
@@ -178,7 +181,8 @@ def test_verl_pads_only_what_short_groups_lack(make_trainer, put, caplog):
     assert len(batch) == PROMPTS * M
     assert metrics["pods/padding_rows"] == M - 1
     assert announced(caplog) == [
-        "pods_sync: method pods: selected 4 of 8 in 4 groups; the update sees 13 rows"
+        "pods_sync: method pods: selected 4 of 8 in 4 groups; the update sees 13 rows;"
+        " every row has a pass (skip_zero_advantage=false)"
     ]
 
 
@@ -187,7 +191,10 @@ def test_the_first_step_is_announced_once(make_trainer, put, caplog):
     with caplog.at_level("INFO", logger="podsrl"):
         for seed in range(2):
             trainer._balance_batch(put(random_rewards(seed)), {})
-    expected = "pods_sync: method pods: selected 4 of 8 in 4 groups; the update sees 16 rows"
+    expected = (
+        "pods_sync: method pods: selected 4 of 8 in 4 groups; the update sees 16 rows;"
+        " every row has a pass (skip_zero_advantage=false)"
+    )
     assert announced(caplog) == [expected]
 
 

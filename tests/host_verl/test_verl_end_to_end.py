@@ -56,6 +56,16 @@ RUNS["separate"] = [
     "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module=cpu_bed.weights",
     "++ray_kwargs.ray_init.num_gpus=2",
 ]
+# every other prompt's rewards are all equal
+RUNS["spared"] = [
+    PODS,
+    f"+trainer.v1.pods_sync.m={M}",
+    "reward.custom_reward_function.name=score_every_other",
+    "actor_rollout_ref.actor.use_kl_loss=False",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1",
+]
+RUNS["unspared"] = [*RUNS["spared"], "+trainer.v1.pods_sync.skip_zero_advantage=false"]
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +226,7 @@ def test_the_update_moves_the_weights_and_differently_with_half_of_the_rollouts(
 def test_the_colocated_asynchronous_mode_trains_the_kept_rows_only(colocate):
     assert passes(colocate.rows) == {(*stage, ROWS): run.STEPS for stage in EACH_STEP}
     assert (
-        "pods_colocate_async: method pods: selected 4 of 8 in 4 groups; the update sees 16"
+        "pods_colocate_async: method custom: selected 4 of 8 in 4 groups; the update sees 16"
         in colocate.log
     )
     for rollouts in colocate.rollouts:
@@ -302,3 +312,48 @@ def test_in_the_separate_mode_each_update_sees_kept_rows_of_complete_groups(sepa
         assert metrics["critic/score/mean"] == pytest.approx(np.mean(scores))
     said = "pods_separate_async: method pods: selected 4 of 8 in 2 groups; the update sees 8 rows"
     assert separate.log.count(said) == 1
+
+
+@pytest.fixture
+def spared(runs):
+    """PODS with m = 4 of n = 8, where half of the prompts teach nothing."""
+    return runs["spared"].result()
+
+
+@pytest.fixture
+def unspared(runs):
+    """The same with a pass over every row."""
+    return runs["unspared"].result()
+
+
+def test_rows_of_advantage_0_never_enter_the_model(spared, unspared):
+    stages = [("actor", "forward"), ("actor", "update")]
+    assert passes(unspared.rows) == {(*stage, ROWS): run.STEPS for stage in stages}
+
+    updates = [row["rows"] for row in spared.rows if row["pass"] == "update"]
+    forwards = [row["rows"] for row in spared.rows if row["pass"] == "forward"]
+    assert updates == forwards
+    for step, rollouts in enumerate(spared.rollouts):
+        kept = defaultdict(list)
+        for row in rollouts:
+            if row["kept"]:
+                kept[row["input"]].append(row["score"])
+        teach = sum(score != np.mean(of) for of in kept.values() for score in of)
+        assert 0 < teach <= 8
+        assert updates[step] == teach
+        assert spared.metrics[step]["pods/spared_rows"] == ROWS - teach
+        assert spared.metrics[step]["pods/padding_rows"] == 0
+    assert "the update sees 16 rows; rows of advantage 0 have no pass" in spared.log
+    assert "every row has a pass (skip_zero_advantage=false)" in unspared.log
+
+
+def test_the_weights_are_the_same_with_and_without_these_passes(spared, unspared):
+    for name, weight in unspared.weights.items():
+        assert np.allclose(spared.weights[name], weight, rtol=0, atol=1e-6), name
+    names = ("actor/pg_loss", "actor/grad_norm", "critic/score/mean", "pods/kept_reward")
+    names += tuple(f"critic/advantages/{statistic}" for statistic in ("mean", "max", "min"))
+    for ours, theirs in zip(spared.metrics, unspared.metrics, strict=True):
+        assert {name: ours[name] for name in names} == pytest.approx(
+            {name: theirs[name] for name in names}, abs=1e-5
+        )
+        assert theirs["actor/grad_norm"] > 1e-3  # else equal weights would say nothing

@@ -329,6 +329,13 @@ def test_the_navigation_names_every_page():
     assert set(in_nav) == {page.name for page in (ROOT / "docs").glob("*.md")}
 
 
+def test_the_table_of_trainers_is_the_same_in_both_places():
+    texts = [(ROOT / name).read_text("utf-8") for name in ("README.md", "docs/other-trainers.md")]
+    tables = [re.findall(r"^\| trainer \|.*?\n\n", text, re.M | re.S) for text in texts]
+    [readme], [page] = tables
+    assert readme.replace("](docs/other-trainers.md#", "](#").replace("](docs/", "](") == page
+
+
 #: Pages that show how to begin.
 LEADING = (
     "README.md",

@@ -13,7 +13,8 @@ PACKAGE = Path(podsrl.__file__).parent
 LAYERS = [
     ["cli"],
     ["inspector"],
-    ["trl", "verl", "slime"],
+    ["trl", "verl", "slime", "tinker"],
+    ["hosts"],
     ["methods", "metrics", "rollout_log"],
     ["selection"],
     ["advantages", "rules"],

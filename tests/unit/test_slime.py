@@ -1,10 +1,13 @@
-"""slime's two functions on objects of the shape that slime documents; it can't be installed."""
+"""The two functions for slime and miles, on objects of the shape that their sources describe.
+
+Neither can be installed here: both need GPUs, Megatron and SGLang.
+"""
 
 import itertools
 import math
 from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from podsrl import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.slime import post_process_rewards, select_rollouts
+from support.host_suite import HostSuite, SeenStep
 
 N, M, PROMPTS = 8, 4, 3
 
@@ -253,6 +257,11 @@ def test_missing_or_unknown_options_are_refused():
         select_rollouts(arguments({"m": 9}), groups())
 
 
+def test_what_another_host_can_spare_is_unknown_here():
+    with pytest.raises(InvalidInputError, match=r"unknown: pods\.skip_zero_advantage; allowed: "):
+        select_rollouts(arguments({"m": M, "skip_zero_advantage": True}), groups())
+
+
 def test_a_rollout_of_several_samples_is_refused():
     data = groups()
     data[0][0] = [data[0][0], data[0][0]]
@@ -340,3 +349,97 @@ def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects(reward):
         given = {"m": M, "selection_weights": weights}
         with pytest.raises(InvalidInputError, match="infinite"):
             select_rollouts(arguments(given, reward_key="score"), data)
+
+
+@dataclass
+class MilesSample:
+    """The part of miles.utils.types.Sample that is used, by miles or by podsrl."""
+
+    group_index: int | None = None
+    index: int | None = None
+    rollout_id: int | None = None
+    reward: float | dict[str, Any] | None = None
+    remove_sample: bool = False
+    metadata: dict = field(default_factory=dict)
+
+    def get_reward_value(self, args):
+        return self.reward if not args.reward_key else self.reward[args.reward_key]
+
+
+def finish_of_slime(data):
+    """slime hands over the groups of its step as they are."""
+    return data
+
+
+def finish_of_miles(data):
+    """miles, fully asynchronous, gets groups as they end, and sorts them by their first sample."""
+    as_they_end = [*data[1:], data[0]]
+    return sorted(as_they_end, key=lambda group: group[0].index)
+
+
+class StepOfCommandLine(HostSuite):
+    """The way from generated groups to advantages: filter, flat list, rewards of it."""
+
+    spares_passes = False
+    sample_type: type
+    defaults: ClassVar[dict[str, Any]] = {}
+
+    @pytest.fixture(autouse=True)
+    def listen(self, caplog):
+        caplog.set_level("INFO", logger="podsrl.slime")
+        self.log = caplog
+
+    def step(self, rewards, **pods):
+        args = arguments(
+            pods,
+            rollout_batch_size=len(rewards),
+            global_batch_size=len(rewards) * pods["m"],
+            **self.defaults,
+        )
+        n = len(rewards[0])
+        generated = [
+            [
+                self.sample_type(group_index=prompt, index=prompt * n + place, reward=reward)
+                for place, reward in enumerate(group)
+            ]
+            for prompt, group in enumerate(rewards)
+        ]
+        for sample in flat(generated):
+            if math.isnan(sample.reward):  # how both say that generating was aborted
+                sample.reward = None
+        data = type(self).finish(generated)
+        select_rollouts(args, data)
+        samples = flat(data)
+        _, advantages = post_process_rewards(args, samples)
+
+        rows_out = [{} for _ in rewards]
+        for sample, advantage in zip(samples, advantages, strict=True):
+            rows_out[sample.group_index][sample.index % n] = advantage
+        said = "\n".join(record.getMessage() for record in self.log.records)
+        return SeenStep(rows_out=rows_out, passes=len(samples), logged=said)
+
+
+class TestSlime(StepOfCommandLine):
+    sample_type = Sample
+    finish = staticmethod(finish_of_slime)
+
+
+class TestMiles(StepOfCommandLine):
+    sample_type = MilesSample
+    defaults: ClassVar[dict[str, Any]] = {
+        "multi_lora": False,
+        "use_dynamic_global_batch_size": False,
+    }
+    finish = staticmethod(finish_of_miles)
+
+
+def test_several_adapters_in_one_batch_of_miles_are_refused():
+    with pytest.raises(UnsupportedError, match="--multi-lora"):
+        select_rollouts(arguments({"m": M}, multi_lora=True), groups())
+
+
+def test_siblings_of_one_rollout_of_miles_are_refused():
+    """A generate function of miles may return a list with one rollout_id."""
+    siblings = [MilesSample(0, index, rollout_id=0, reward=1.0) for index in range(2)]
+    with pytest.raises(UnsupportedError, match="several samples for one rollout"):
+        select_rollouts(arguments({"m": M}), [[siblings, *siblings]])

@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("trl")
 
 from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
+from podslab.own_script.answer import Curve, Measured, difference, noise_of
 from podslab.own_script.job import REPORTED, TUNING, Job, Probe
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
@@ -25,7 +27,7 @@ import argparse
 from pathlib import Path
 
 from datasets import Dataset
-from transformers import set_seed
+from transformers import EarlyStoppingCallback, TrainerCallback, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
 parser = argparse.ArgumentParser()
@@ -39,6 +41,11 @@ with open("started.txt", "a") as file:
 
 def right(completions, answer, **columns):
     REWARD
+
+
+class StopsAtOnce(TrainerCallback):
+    def on_step_end(self, args, state, control, **others):
+        control.should_training_stop = True
 
 
 SYSTEM = (
@@ -69,6 +76,7 @@ args.temperature = 0.9
 trainer = GRPOTrainer(
     own.model,
     right,
+    callbacks=[EarlyStoppingCallback()],
     args=args,
     train_dataset=Dataset.from_list([sum_of(a, b) for a in range(10, 40) for b in range(10, 20)]),
 )
@@ -80,6 +88,8 @@ RIGHT = (
     'texts = [c[0]["content"].partition("<answer>")[2].partition("</answer>")[0] for c in'
     " completions]\n    return [float(t.strip() == a) for t, a in zip(texts, answer)]"
 )
+
+FROM_PODSRL = "from podsrl.trl import PODSConfig as GRPOConfig, PODSTrainer as GRPOTrainer"
 
 
 @pytest.fixture
@@ -171,7 +181,7 @@ def test_a_killed_run_goes_on_from_its_last_measurement(run_script, tmp_path):
 @pytest.mark.usefixtures("with_parent")
 def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
     describe = ["grpo", "pods", "max_contrast", "2-grpo"]
-    process, _, _ = run_script(questions=TUNING, describe=describe)
+    process, _, _ = run_script(questions=TUNING, learning_rate=None, describe=describe)
     assert process.wait() == 0, process.said()
 
     probe = Probe.read(tmp_path / "run" / "probe.json")
@@ -191,6 +201,30 @@ def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
 
 
 @pytest.mark.usefixtures("with_parent")
+def test_a_look_at_settings_of_ours_with_sizes_and_rate_left_to_their_defaults(
+    run_script, tmp_path
+):
+    text = SCRIPT.replace("REWARD", RIGHT)
+    text = text.replace("from trl import GRPOConfig, GRPOTrainer", FROM_PODSRL)
+    text = text.replace("    num_generations=4,\n", '    method="max_contrast",\n')
+    text = text.replace("    learning_rate=1e-3,\n", "")
+    describe = ["grpo", "pods", "max_contrast", "yours"]
+    process, _, _ = run_script(text, questions=TUNING, learning_rate=None, describe=describe)
+    assert process.wait() == 0, process.said()
+
+    probe = Probe.read(tmp_path / "run" / "probe.json")
+    assert probe.own_method == "max_contrast"
+    assert probe.learning_rate == 1e-6
+    sizes = {
+        name: (fields["num_rollouts"], fields["num_generations"])
+        for name, fields in probe.methods.items()
+    }
+    # one row of a prompt is a batch rule's: methods that compare rows of a prompt have their own
+    assert sizes == {"grpo": (8, 8), "pods": (32, 8), "max_contrast": (4, 1), "yours": (4, 1)}
+    assert probe.problems == {}
+
+
+@pytest.mark.usefixtures("with_parent")
 @pytest.mark.parametrize(
     ("change", "status", "says"),
     [
@@ -201,6 +235,7 @@ def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
         (("set_seed(99)", "import nowhere"), 1, "No module named 'nowhere'"),
         (("texts = ", "raise ValueError(99) #"), 1, "ValueError"),
         (("range(10, 20)", "range(1)"), 2, "questions to measure on are too few"),
+        (("EarlyStoppingCallback()]", "StopsAtOnce()]"), 2, "ended at step 1, before its time"),
     ],
 )
 def test_a_script_that_cannot_be_compared_gets_one_plain_sentence(run_script, change, status, says):
@@ -281,6 +316,7 @@ def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
         ("pods", "1"),
     ]
     assert "pods has 0.400 more reward than grpo" in out
+    assert err.count("will be noise, with the 20 questions that are reported") == 1
     paste = 'method="pods", num_rollouts=8, num_generations=4, learning_rate=2e-05)'
     assert f"PODSConfig(..., {paste}" in out
     assert "held out, as the trainer has no eval_dataset" in out
@@ -355,7 +391,50 @@ def test_another_script_in_the_same_folder_is_refused(compare, tmp_path):
     compare("--methods", "grpo,pods")
     status, _, err = compare("--methods", "grpo,max_contrast")
     assert status == 2
-    assert "holds a comparison of train.py" in err
+    assert "holds a comparison of train.py with --methods grpo,pods --questions 128" in err
+
+    status, _, err = compare("--methods", "grpo,pods", "--questions", "32")
+    assert status == 2
+    assert "to go on with it, give the same" in err
+
+
+def test_a_changed_script_is_looked_at_again_and_is_no_part_of_a_comparison_that_began(
+    compare, tmp_path
+):
+    words = ("--methods", "grpo,pods")
+    looked = "a look at train.py"
+    assert looked in compare(*words, "--dry-run")[2]
+    assert looked not in compare(*words, "--dry-run")[2]
+    assert looked in compare("--methods", "grpo,2-grpo", "--dry-run")[2]  # nothing known of these
+
+    (tmp_path / "train.py").write_text("rate = 2")
+    status, _, err = compare(*words)
+    assert status == 0
+    assert looked in err
+
+    (tmp_path / "train.py").write_text("rate = 3")
+    status, _, err = compare(*words)
+    assert status == 2
+    assert "train.py was changed since the comparison in pods-compare began" in err
+    assert (tmp_path / "pods-compare" / "look" / "train.py").read_text() == "rate = 2"
+
+
+def test_more_hours_add_seeds_to_a_comparison_that_ended(compare, tmp_path):
+    words = ("--methods", "grpo,pods")
+    rewards = {"grpo": 0.6, "pods": 0.6}
+
+    def seeds():
+        return {int(run[2]) for run in started(tmp_path) if run[0] == REPORTED}
+
+    compare(*words, "--dry-run")
+    (tmp_path / "pods-compare" / "spent.json").write_text('{"hours": 0.09}')
+    compare(*words, reward=rewards)
+    assert seeds() == {0, 1}
+
+    status, out, _ = compare("--hours", "1", *words, reward=rewards)
+    assert status == 0
+    assert seeds() == set(range(8))
+    assert "8 seeds" in out
 
 
 def test_the_command_in_a_process_of_its_own_can_be_interrupted(tmp_path, monkeypatch):
@@ -366,3 +445,32 @@ def test_the_command_in_a_process_of_its_own_can_be_interrupted(tmp_path, monkey
     process = pods(words, tmp_path / "log.txt")
     process.wait_for(lambda: (tmp_path / "pods-compare" / "look.log").exists())
     assert process.send(signal.SIGINT) == 130
+
+
+def test_the_noise_is_that_of_two_equally_good_methods():
+    """Two of four questions are always right: a deviation of .577, over 16 questions."""
+    rewards_P_K = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    assert noise_of(rewards_P_K, 16) == pytest.approx(2 * 2**0.5 * (1 / 3) ** 0.5 / 4)
+
+
+def test_the_interval_is_the_wider_one_of_seeds_and_of_questions():
+    def seed(number, ends):
+        curves = {}
+        for method, of_question in ends.items():
+            rewards = np.array(of_question, dtype=float)[None, :, None]
+            curves[method] = Curve(np.array([1.0]), 1, rewards, rewards[..., 0], {}, {})
+        return Measured(number, curves)
+
+    # Seeds agree to the last digit, questions do not: differences of 1, 0, 1, 0.
+    alike = {"pods": (1, 0, 1, 0), "grpo": (0, 0, 0, 0)}
+    found = difference([seed(0, alike), seed(1, alike)], "pods", "grpo")
+    assert found.mean == 0.5
+    assert found.high - found.mean == pytest.approx(1.96 * (1 / 3) ** 0.5 / 2, rel=1e-3)
+
+    # Questions agree, seeds do not: differences of 1 and 0, and Student's t with one degree.
+    better = {"pods": (1, 1, 1, 1), "grpo": (0, 0, 0, 0)}
+    level = {"pods": (1, 1, 1, 1), "grpo": (1, 1, 1, 1)}
+    found = difference([seed(0, better), seed(1, level)], "pods", "grpo")
+    assert found.mean == 0.5
+    assert found.high - found.mean == pytest.approx(12.706 * 0.5**0.5 / 2**0.5, rel=1e-3)
+    assert not found.is_certain

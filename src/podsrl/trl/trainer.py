@@ -8,6 +8,7 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from podsrl.errors import MissingDependencyError, UnsupportedError
+from podsrl.hosts import first_line
 from podsrl.rewards import Rewards
 from podsrl.trl.advice import Advice
 from podsrl.trl.check_arguments import check_arguments
@@ -295,11 +296,9 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         scores_P_N = rollouts.rewards.scores_P_N
         if self.run_state.rollouts_generated == 0 and self.exchange.process == 0:
             prompts = len(scores_P_N)
-            logger.info(
-                f"method {self.effective.method}: selected {selection.in_words} in {prompts}"
-                f" groups; the update sees {prompts * selection.num_kept} rows;"
-                f" {self.effective.passes_in_words}"
-            )
+            rows = prompts * selection.num_kept
+            line = first_line(selection, prompts, rows, method=self.effective.method)
+            logger.info(f"{line}; {self.effective.passes_in_words}")
 
         chosen = selection.select(scores_P_N, rollouts.step, rollouts.index)
         kept_P_N = np.zeros(scores_P_N.shape, dtype=bool)

@@ -94,6 +94,7 @@ def read_selection(config: Mapping[str, Any], mode: str) -> Selection:
         config["actor_rollout_ref"]["rollout"]["n"],
         where=where,
         n_name="actor_rollout_ref.rollout.n",
+        of_host=("skip_zero_advantage",),
     )
     _check_reward_model(config, selection, where)
     _check_estimator(config["algorithm"], selection, where)

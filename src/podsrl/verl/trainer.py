@@ -16,24 +16,32 @@ import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from verl.trainer.ppo import v1
+from verl.utils.seqlen_balancing import (
+    calculate_workload,
+    get_seqlen_balanced_partitions,
+    log_seqlen_unbalance,
+)
 
 from podsrl.errors import UnsupportedError
-from podsrl.methods import method_of
+from podsrl.hosts import first_line
 from podsrl.verl import groups as by_prompt
+from podsrl.verl import spare_passes
 from podsrl.verl.groups import Group, Row
 from podsrl.verl.metrics import all_rollout_metrics
+from podsrl.verl.spare_passes import KeptRow, Passes
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root logger at WARNING
 
 
 @dataclass(frozen=True)
-class _MiniBatch:
+class _Update:
     """What was sampled for one update and selected; a step of `separate_async` has several."""
 
     groups: list[Group]
     seconds: float  # that the selection took
-    padding: int  # rows that verl added
+    padding: int  # rows that verl added and that have a pass
+    passes: Passes | None  # None: every row has one
 
 
 class _DownSampling(v1.PPOTrainer):
@@ -43,10 +51,11 @@ class _DownSampling(v1.PPOTrainer):
 
     def __init__(self, config: Any) -> None:
         self.pods_selection = by_prompt.read_selection(config, self.pods_mode)
+        self.pods_sparing = spare_passes.read_sparing(config, self.pods_mode, self.pods_selection)
         # verl chooses the replay buffer and more by comparing this name with "sync".
         config.trainer.v1.trainer_mode = self.pods_mode.removeprefix("pods_")
         super().__init__(config)
-        self._pods_step: list[_MiniBatch] = []  # of the step so far; the last one is being trained
+        self._pods_step: list[_Update] = []  # of the step so far; the last one is being trained
         self._pods_to_mark: set[str] | None = None  # kept rows, while ours are being written
         self._pods_dumped: dict[str, list] = {}  # of the step so far
         self._pods_announced = False
@@ -62,10 +71,14 @@ class _DownSampling(v1.PPOTrainer):
         with self._pods_update_sees_m():
             balanced = super()._balance_batch(kept, metrics, *args, **kwargs)
 
+        passes = None
+        if self.pods_sparing.is_on:
+            balanced, passes = self._pods_spare_passes(balanced, groups, metrics)
+
         if self.local_trigger_step == 0:
             self._pods_step = []
-        padding = len(balanced) - len(kept)
-        self._pods_step.append(_MiniBatch(groups, seconds, padding))
+        padding = sum(tag.get("is_padding", False) for tag in balanced.tags)
+        self._pods_step.append(_Update(groups, seconds, padding, passes))
         metrics.update(self._pods_metrics(self._pods_step[-1:]))
         self._pods_announce(len(groups), len(kept))
         return balanced
@@ -74,16 +87,15 @@ class _DownSampling(v1.PPOTrainer):
         """Say once what is selected."""
         if not self._pods_announced:
             self._pods_announced = True
-            method = method_of(self.pods_selection)
-            what = f"{self.pods_selection.in_words} in {groups} groups"
-            logger.info(
-                f"{self.pods_mode}: method {method}: selected {what}; the update sees {rows} rows"
-            )
+            line = first_line(self.pods_selection, groups, rows)
+            logger.info(f"{self.pods_mode}: {line}; {self.pods_sparing.in_words}")
 
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
         with self._pods_update_sees_m():
             batch = super()._compute_advantage(batch, metrics)
-        if groups := self._pods_groups_of_ours():
+        if passes := self._pods_passes():
+            self._pods_overwrite(passes.advantages, batch.partition_id)
+        elif groups := self._pods_groups_of_ours():
             baseline = self.pods_selection.baseline
             advantages = by_prompt.advantages_of_rows(groups, baseline, self._pods_scale)
             self._pods_overwrite(advantages, batch.partition_id)
@@ -94,7 +106,9 @@ class _DownSampling(v1.PPOTrainer):
             return super()._update_critic(batch, metrics)
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
-        with self._pods_update_sees_m():
+        passes = self._pods_passes()
+        rows = passes.mini_batch_rows if passes else None
+        with self._pods_update_sees_m(mini_batch_rows=rows):
             return super()._update_actor(batch, metrics)
 
     def _compute_metrics(self, batch: Any, metrics: dict, timing_raw: dict, **more: Any) -> None:
@@ -106,13 +120,17 @@ class _DownSampling(v1.PPOTrainer):
 
         rows = [
             row
-            for mini_batch in step
-            for group in mini_batch.groups
+            for update in step
+            for group in update.groups
             for rollout in group
             for row in rollout.rows
         ]
         kl_in_reward = bool(self.config.algorithm.use_kl_in_reward)
         metrics.update(all_rollout_metrics(rows, timing_raw, kl_in_reward))
+
+        # verl has described the advantages of the rows that pass, as they were scaled for the loss.
+        kept_rows = [row for update in step if update.passes for row in update.passes.rows]
+        metrics.update(spare_passes.advantage_metrics(kept_rows))
 
     def _log_rollout_data(self, batch: Any, timing_raw: dict, rollout_data_dir: str) -> None:
         """verl asks when dropped rows are gone; all n were written when they were selected."""
@@ -134,15 +152,26 @@ class _DownSampling(v1.PPOTrainer):
         super()._dump_generations(dump_path=dump_path, **lists)
 
     @contextmanager
-    def _pods_update_sees_m(self) -> Iterator[None]:
-        """verl sizes mini-batches by rollout.n and pads a batch that is no multiple of them."""
+    def _pods_update_sees_m(self, mini_batch_rows: int | None = None) -> Iterator[None]:
+        """verl sizes mini-batches by rollout.n and pads a batch that is no multiple of them.
+
+        Args:
+            mini_batch_rows: The number of rows of a mini-batch, where it is not that of all kept.
+        """
         rollout = self.config.actor_rollout_ref.rollout
+        actor = self.config.actor_rollout_ref.actor
         n = rollout.n
+        mini_batch_prompts = actor.ppo_mini_batch_size
+
         rollout.n = self.pods_selection.num_kept
+        if mini_batch_rows is not None:  # verl multiplies the two
+            rollout.n = 1
+            actor.ppo_mini_batch_size = mini_batch_rows
         try:
             yield
         finally:
             rollout.n = n
+            actor.ppo_mini_batch_size = mini_batch_prompts
 
     def _pods_select(self, batch: Any) -> list[Group]:
         """The rollouts of the batch, marked where the update shall see them."""
@@ -173,12 +202,75 @@ class _DownSampling(v1.PPOTrainer):
             tq.kv_clear(keys=dropped, partition_id=batch.partition_id)
         return batch.select_keys([key for key in batch.keys if key in keys])
 
-    def _pods_metrics(self, step: list[_MiniBatch]) -> dict[str, float]:
-        groups = [group for mini_batch in step for group in mini_batch.groups]
+    def _pods_passes(self) -> Passes | None:
+        """Which rows of what is trained now have a pass; None: all."""
+        return self._pods_step[-1].passes if self._pods_step else None
+
+    def _pods_spare_passes(
+        self, batch: Any, groups: list[Group], metrics: dict
+    ) -> tuple[Any, Passes | None]:
+        """The balanced batch without most of its zero-advantage rows, and how to train on it.
+
+        Every mini-batch keeps its rows, so that its gradient is the same; only between the ranks
+        they are divided anew. What was left out is forgotten by the TransferQueue.
+        """
+        ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
+        full_rows = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
+        full_rows *= self.pods_selection.num_kept
+
+        # Of such a batch verl makes no update of the actor yet, or an error that says why.
+        if len(batch) % full_rows or full_rows % ranks:
+            return batch, None
+
+        rows = self._pods_kept_rows(batch, groups)
+        passes = spare_passes.plan_passes(
+            rows,
+            spare_passes.mini_batches_of(len(rows), ranks, full_rows),
+            ranks,
+            multiple=spare_passes.least_multiple(self.config),
+            divisor=spare_passes.divisor_of(self.config),
+        )
+        if len(passes.advantages) == len(rows):
+            return batch, passes
+
+        # Each rank gets as many rows of every mini-batch, with about the same work.
+        order = [place for places in _divide(passes, ranks) for place in places]
+        idle = [key for key in batch.keys if key not in passes.advantages]
+        tq.kv_clear(keys=idle, partition_id=batch.partition_id)
+
+        # verl has described the balance of all kept rows.
+        tokens = [rows[place].tokens for place in order]
+        share = len(order) // ranks
+        shares = [list(range(rank * share, (rank + 1) * share)) for rank in range(ranks)]
+        metrics.update(log_seqlen_unbalance(tokens, shares, prefix="global_seqlen"))
+        return batch.select_keys([batch.keys[place] for place in order]), passes
+
+    def _pods_kept_rows(self, batch: Any, groups: list[Group]) -> list[KeptRow]:
+        """What decides of each row of the batch whether it has a pass."""
+        baseline = self.pods_selection.baseline
+        advantage_of = by_prompt.advantages_of_rows(groups, baseline, self._pods_scale)
+        data = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
+        )
+        masks = data["response_mask"].unbind()
+        return [
+            KeptRow(
+                key=key,
+                advantage=advantage_of.get(key, 0.0),  # 0: verl has added it
+                tokens=tag["seq_len"],
+                trained_tokens=int(mask.sum()),
+                is_padding=tag.get("is_padding", False),
+            )
+            for key, tag, mask in zip(batch.keys, batch.tags, masks, strict=True)
+        ]
+
+    def _pods_metrics(self, step: list[_Update]) -> dict[str, float]:
+        groups = [group for update in step for group in update.groups]
         return {
             **by_prompt.metrics_of(groups, self.pods_selection.baseline, self._pods_scale),
-            "pods/seconds_select": sum(mini_batch.seconds for mini_batch in step),
-            "pods/padding_rows": sum(mini_batch.padding for mini_batch in step),
+            "pods/seconds_select": sum(update.seconds for update in step),
+            "pods/padding_rows": sum(update.padding for update in step),
+            "pods/spared_rows": sum(update.passes.spared for update in step if update.passes),
         }
 
     def _pods_groups_of_ours(self) -> list[Group]:
@@ -217,6 +309,21 @@ class _DownSampling(v1.PPOTrainer):
         rows = torch.nested.as_nested_tensor(by_token, layout=torch.jagged)
         fields = {"advantages": rows, "returns": rows.clone()}
         tq.kv_batch_put(**where, fields=TensorDict(fields, batch_size=len(advantages)))
+
+
+def _divide(passes: Passes, ranks: int) -> list[list[int]]:
+    """The places of each rank: as many of every mini-batch, with about the same work."""
+    if ranks == 1:  # for which verl's search takes seconds
+        return [[place for places in passes.places for place in places]]
+
+    places_of_rank: list[list[int]] = [[] for _ in range(ranks)]
+    for places in passes.places:
+        tokens = [passes.rows[place].tokens for place in places]
+        work = calculate_workload(torch.tensor(tokens))
+        parts = get_seqlen_balanced_partitions(work, k_partitions=ranks, equal_size=True)
+        for of_rank, part in zip(places_of_rank, parts, strict=True):
+            of_rank.extend(places[i] for i in part)
+    return places_of_rank
 
 
 def _rows(batch: Any, data: TensorDict) -> list[Row]:

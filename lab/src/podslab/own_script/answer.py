@@ -132,16 +132,13 @@ def is_certain(by_seed: Sequence[Measured]) -> bool:
     return all(difference(by_seed, one, other).is_certain for one, other in pairs)
 
 
-def noise_of(by_seed: Sequence[Measured]) -> float | None:
-    """The difference in reward that two equally good methods may show, over these questions.
+def noise_of(rewards_P_K: np.ndarray, questions: int) -> float:
+    """The difference in reward that two equally good methods may show over so many questions.
 
-    Twice the standard error of the difference of two means over P questions; None without runs.
+    Twice the standard error of the difference of two means, by the spread over P questions.
     """
-    if not by_seed:
-        return None
-    at_start_P_K = next(iter(by_seed[0].curves.values())).rewards_T_P_K[0]
-    per_question_P = at_start_P_K.mean(axis=1)
-    return float(2 * math.sqrt(2) * per_question_P.std(ddof=1) / math.sqrt(len(per_question_P)))
+    per_question_P = rewards_P_K.mean(axis=1)
+    return float(2 * math.sqrt(2) * per_question_P.std(ddof=1) / math.sqrt(questions))
 
 
 @dataclass(frozen=True)

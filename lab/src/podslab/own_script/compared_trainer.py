@@ -9,19 +9,17 @@ from typing import Any, NoReturn
 
 import torch
 from accelerate.utils import broadcast_object_list, gather_object, set_seed
-from transformers import TrainerCallback
+from transformers import EarlyStoppingCallback, TrainerCallback
 from trl import GRPOTrainer
 
 from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
-from podslab.own_script.job import PROBE_STEPS, YOURS, Job, Probe
+from podslab.own_script.job import PROBE_STEPS, Job, Probe
 from podslab.own_script.questions import Questions
 from podslab.own_script.settings import GivenSettings, config_of, given_settings
 from podslab.training.budget import Budget, Spent
 from podslab.training.lab_trainer import LabTrainer
 from podsrl.errors import InvalidInputError
-from podsrl.methods import method_of
 from podsrl.rollout_log.files import plain
-from podsrl.trl import PODSConfig
 from podsrl.trl.checkpoint import last_complete
 from podsrl.trl.signatures import with_parameters_of
 from podsrl.trl.swapped import swapped
@@ -54,6 +52,7 @@ class ComparedTrainer(LabTrainer):
         self.given = given_settings(args)
         self.questions = Questions.of(train_dataset, eval_dataset, self.job.held_out)
         self._refuse_ready_optimizer(kwargs)
+        self._leave_out_early_stopping(kwargs)
         self._rewards_of_evaluation: list[torch.Tensor] = []
         self._lengths_of_evaluation: list[int] = []
         super().__init__(
@@ -75,8 +74,24 @@ class ComparedTrainer(LabTrainer):
                 " can't set; name it in the config (optim=...), and leave out optimizers"
             )
 
+    @staticmethod
+    def _leave_out_early_stopping(kwargs: dict[str, Any]) -> None:
+        """Time ends a run, and transformers' callback asks for an evaluation that there is not."""
+        kwargs["callbacks"] = [
+            callback
+            for callback in kwargs.get("callbacks") or []
+            if not (
+                isinstance(callback, EarlyStoppingCallback) or callback is EarlyStoppingCallback
+            )
+        ]
+
     def train(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Spend the arm's budget, from its last checkpoint if it has one, and end the script."""
+        """Spend the arm's budget, from its last checkpoint if it has one, and end the script.
+
+        Raises:
+            InvalidInputError: Something else has ended training before.
+            ScriptEnded: Always else.
+        """
         checkpoint = last_complete(self.job.folder)
         if checkpoint is None:
             set_seed(self.job.seed)  # the script may have set one of its own
@@ -88,6 +103,11 @@ class ComparedTrainer(LabTrainer):
             "task": Path(self.job.script).stem,
         }
         super().train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        if not measured.is_done:
+            raise InvalidInputError(
+                f"training ended at step {self.state.global_step}, before its time was over: a"
+                " callback of the script stops it (should_training_stop); leave it out to compare"
+            )
         raise ScriptEnded(0)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
@@ -161,6 +181,7 @@ class _Measured(TrainerCallback):
         self.questions = trainer.questions.of_job(trainer.job)
         self.budget = Budget(training_seconds=trainer.job.seconds)
         self.last_point = 0
+        self.is_done = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the untrained model, where that is wanted."""
@@ -179,7 +200,8 @@ class _Measured(TrainerCallback):
             self._measure(state.global_step)
             control.should_log = step_is_logged  # a measurement is logged, too, and takes it back
             control.should_save = True
-        if self.budget.is_spent(spent):
+        self.is_done = self.budget.is_spent(spent)
+        if self.is_done:
             control.should_training_stop = True
 
     def _spent(self) -> Spent:
@@ -225,6 +247,7 @@ class _Probe(TrainerCallback):
     def __init__(self, trainer: ComparedTrainer) -> None:
         self.trainer = trainer
         self.seconds_to_start = 0.0
+        self.is_done = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All that comes before the first step."""
@@ -234,6 +257,7 @@ class _Probe(TrainerCallback):
         """After the last step of a look: time an evaluation, write, stop."""
         if state.global_step < PROBE_STEPS:
             return
+        self.is_done = True
         control.should_training_stop = True
         trainer = self.trainer
         job = trainer.job
@@ -247,12 +271,10 @@ class _Probe(TrainerCallback):
             given = trainer.given
             methods, problems = _all_settings(given, job)
             Probe(
-                learning_rate=float(
-                    given.values.get("learning_rate") or PODSConfig().learning_rate
-                ),
+                learning_rate=float(trainer.args.learning_rate),
                 methods=methods,
                 problems=problems,
-                own_method=_method_name(given),
+                own_method=given.own_method,
                 prompts=trainer.questions.train_prompts,
                 questions=trainer.questions.numbers,
                 is_held_out=trainer.questions.is_held_out,
@@ -265,13 +287,6 @@ class _Probe(TrainerCallback):
 
 def _as(job: Job, method: str) -> Job:
     return replace(job, method=method)
-
-
-def _method_name(given: GivenSettings) -> str:
-    """The method that the script's own settings are."""
-    if not given.is_pods:
-        return "grpo"
-    return method_of(PODSConfig(**given.of_method(YOURS)).selection())
 
 
 def _all_settings(

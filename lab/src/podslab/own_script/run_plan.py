@@ -2,15 +2,17 @@
 
 import itertools
 import os
+import shlex
 import shutil
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from podslab.comparison.run_process import RunProcess
@@ -98,6 +100,8 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
         plan = Plan.read(plan_file)
         _refuse_another(plan, wishes)
         probe = Probe.read(probe_file)
+        # More hours are for more seeds; how long a run trains stays as it was.
+        plan = replace(plan, hours=wishes.hours)
         return plan, probe, Costs.of(probe, plan.most_questions, plan.answers)
 
     probe = _look(wishes, probe_file, say)
@@ -128,13 +132,34 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
 
 
 def _refuse_another(plan: Plan, wishes: Wishes) -> None:
-    same = (plan.script, plan.arguments) == (wishes.script, wishes.arguments)
+    """Refuse to go on with a comparison of something else, as its runs would not be comparable."""
+    asked = (wishes.script, wishes.arguments, wishes.most_questions, wishes.answers)
+    same = (plan.script, plan.arguments, plan.most_questions, plan.answers) == asked
     if not same or (wishes.methods and wishes.methods != plan.methods):
+        command = shlex.join([plan.script, *plan.arguments])
         raise InvalidInputError(
-            f"{wishes.folder} holds a comparison of {plan.script}"
-            f" {' '.join(plan.arguments)}with the methods {', '.join(plan.methods)}; to go on with"
-            " it, give the same; for another one, another --output_dir"
+            f"{wishes.folder} holds a comparison of {command} with --methods"
+            f" {','.join(plan.methods)} --questions {plan.most_questions[REPORTED]} --answers"
+            f" {plan.answers}; to go on with it, give the same; for another one, another"
+            " --output_dir"
         )
+
+    if not _is_unchanged(wishes):
+        raise InvalidInputError(
+            f"{wishes.script} was changed since the comparison in {wishes.folder} began: to go on,"
+            f" make it as it was ({_script_as_it_was(wishes)}); to compare it as it is now, give"
+            " another --output_dir"
+        )
+
+
+def _script_as_it_was(wishes: Wishes) -> Path:
+    """The copy of the script that a look leaves."""
+    return wishes.folder / "look" / Path(wishes.script).name
+
+
+def _is_unchanged(wishes: Wishes) -> bool:
+    copy = _script_as_it_was(wishes)
+    return copy.is_file() and copy.read_bytes() == Path(wishes.script).read_bytes()
 
 
 def _clock(wishes: Wishes) -> str:
@@ -145,13 +170,8 @@ def _clock(wishes: Wishes) -> str:
 
 
 def _look(wishes: Wishes, probe_file: Path, say: Say) -> Probe:
-    """Run the script for two steps, once."""
-    if probe_file.is_file():
-        return Probe.read(probe_file)
-
-    say(f"a look at {wishes.script}: two steps, a few answers")
+    """Run the script for two steps, unless the same was looked at already."""
     folder = probe_file.parent
-    shutil.rmtree(folder, ignore_errors=True)
     describe = list(wishes.methods) or [*default_methods(YOURS)]
     job = Job(
         script=wishes.script,
@@ -167,6 +187,12 @@ def _look(wishes: Wishes, probe_file: Path, say: Say) -> Probe:
         clock=_clock(wishes),
         describe=describe,
     )
+    if probe_file.is_file() and _is_unchanged(wishes) and Job.read(_file_of(job)) == job:
+        return Probe.read(probe_file)
+
+    say(f"a look at {wishes.script}: two steps, a few answers")
+    shutil.rmtree(folder, ignore_errors=True)
+    script = Path(wishes.script).read_bytes()
     process = _start(job, "a look at the script", wishes.launch, gpu=next(iter(wishes.gpus), None))
     try:
         while process.is_alive:
@@ -176,12 +202,19 @@ def _look(wishes: Wishes, probe_file: Path, say: Say) -> Probe:
         process.stop()
     if problem is not None:
         raise PodsError(f"{wishes.script} fails: {problem}")
+    files.write_whole(_script_as_it_was(wishes), script)
     return Probe.read(probe_file)
+
+
+def _file_of(job: Job) -> Path:
+    """Where the process of a job reads it."""
+    folder = Path(job.folder)
+    return folder.with_name(f"{folder.name}.json")
 
 
 def _start(job: Job, name: str, launch: Sequence[str], gpu: str | None) -> RunProcess:
     folder = Path(job.folder)
-    job_file = folder.with_name(f"{folder.name}.json")
+    job_file = _file_of(job)
     job_file.parent.mkdir(parents=True, exist_ok=True)
     job.write(job_file)
 
@@ -220,6 +253,7 @@ class Comparison:
     gpus: tuple[str, ...] = ()
     say: Say = lambda line: None
     failed: dict[str, str] = field(default_factory=dict)
+    _noise_is_told: bool = False
 
     def run(self) -> Answer:
         """Run what is not finished, and answer.
@@ -288,11 +322,6 @@ class Comparison:
             jobs = [self.plan.reported_job(self.folder, arm, seed) for arm in best.values()]
             self._train(jobs)
             self._delete_checkpoints(REPORTED)
-            if seed == 0 and (noise := noise_of(self._measured(best))) is not None:
-                self.say(
-                    f"differences between two methods below about {noise:.2g} in reward will be"
-                    " noise, by the spread over these questions"
-                )
 
     def _measured(self, best: dict[str, Arm]) -> list[Measured]:
         """The runs of the seeds that all methods have."""
@@ -327,15 +356,32 @@ class Comparison:
                 time.sleep(_LOOK_EVERY)
                 for ended in [entry for entry in running if not entry[1].is_alive]:
                     running.remove(ended)
-                    _, process, gpu = ended
+                    job_of_process, process, gpu = ended
                     free.append(gpu)
                     self._add_hours((time.monotonic() - process.began) / 3600)
                     if problem := process.problem():
                         self.failed[process.name] = problem
                         self.say(f"failed: {process.name}: {problem}")
+                    else:
+                        self._tell_noise(job_of_process)
         finally:
-            for _, process, _ in running:
+            for _, process, _ in running:  # interrupted: what they took counts all the same
                 process.stop()
+                self._add_hours((time.monotonic() - process.began) / 3600)
+
+    def _tell_noise(self, job: Job) -> None:
+        """Say once, as soon as a run was measured, what the answer will not be able to show."""
+        points = evaluations(self._folder(job))
+        if self._noise_is_told or not points:
+            return
+        self._noise_is_told = True
+        there = Probe.read(self.folder / "look" / "probe.json").questions[REPORTED]
+        questions = min(self.plan.most_questions[REPORTED], there)
+        noise = noise_of(np.array(points[0].rewards, dtype=float), questions)
+        self.say(
+            f"differences in reward below about {noise:.2g} between two methods will be noise, with"
+            f" the {questions} questions that are reported; more --questions make it less"
+        )
 
     def _line(self, job: Job, others: int) -> str:
         left = max(self._hours_left(), 0.0)

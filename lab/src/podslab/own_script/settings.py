@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar
 
 from transformers import SchedulerType
@@ -11,7 +12,7 @@ from podslab.comparison.arms import OF_THE_METHOD
 from podslab.own_script.job import YOURS, Job
 from podslab.training.budget import NO_LIMIT
 from podsrl.errors import InvalidInputError, PodsError
-from podsrl.methods import resolve_method
+from podsrl.methods import method_of, resolve_method
 from podsrl.trl import PODSConfig
 
 #: TRL's default.
@@ -50,22 +51,13 @@ class GivenSettings:
 
     Args:
         values: By field; those that it left out are not there.
-        is_pods: Whether the config is a `PODSConfig`.
+        rows_of_a_prompt: The rows of a prompt that the script trains on.
+        own_method: The method that its settings are; "grpo" where they are TRL's.
     """
 
     values: Mapping[str, Any]
-    is_pods: bool
-
-    @property
-    def rows_of_a_prompt(self) -> int:
-        """The rows of a prompt that the script trains on."""
-        given = self.values.get("num_generations")
-        if given is None and self.is_pods:
-            return int(PODSConfig(**self._of_the_method()).num_generations or _NUM_GENERATIONS)
-        return _NUM_GENERATIONS if given is None else int(given)
-
-    def _of_the_method(self) -> dict[str, Any]:
-        return {name: self.values[name] for name in OF_THE_METHOD if name in self.values}
+    rows_of_a_prompt: int = _NUM_GENERATIONS
+    own_method: str = "grpo"
 
     def of_method(self, method: str) -> dict[str, Any]:
         """The fields that decide how an arm selects.
@@ -74,13 +66,14 @@ class GivenSettings:
         are as large as the script's. A method with sizes of its own has those.
         """
         if method == YOURS:
-            return self._of_the_method()
+            return {name: self.values[name] for name in OF_THE_METHOD if name in self.values}
 
         rows = self.rows_of_a_prompt
+        # One row of a prompt is a batch rule's; these two compare rows of the same prompt.
+        if method not in ("grpo", "pods") or rows < 2:
+            return {"method": method}
         if method == "grpo":
             return {"method": method, "num_generations": rows, "num_rollouts": rows}
-        if method != "pods" or rows < 2:
-            return {"method": method}
 
         rollouts = self.values.get("num_rollouts")
         if rollouts is None or rollouts <= rows:
@@ -115,7 +108,7 @@ def config_of(given: GivenSettings, job: Job) -> PODSConfig:
             logging_steps=1,
             num_generations_eval=job.answers,
             per_device_eval_batch_size=_evaluation_batch(given.values, job.answers),
-            run_name=f"{job.method}-seed-{job.seed}",
+            run_name=f"{Path(job.folder).parent.name}-seed-{job.seed}",
             disable_tqdm=True,
         )
     except (PodsError, ValueError) as error:
@@ -170,7 +163,7 @@ def given_settings(args: Any) -> GivenSettings:
         InvalidInputError: It is no config of TRL's `GRPOTrainer`, or was made before the script.
     """
     if args is None:
-        return GivenSettings({}, is_pods=False)
+        return GivenSettings({})
     if not isinstance(args, _Remembering):
         raise InvalidInputError(
             "pods compare can't see what the script gave its config, a"
@@ -182,4 +175,6 @@ def given_settings(args: Any) -> GivenSettings:
         now = getattr(args, name, None)
         if now is not completed and now != completed:
             values[name] = now
-    return GivenSettings(values, isinstance(args, PODSConfig))
+    config: Any = args
+    own_method = method_of(config.selection()) if isinstance(config, PODSConfig) else "grpo"
+    return GivenSettings(values, int(config.num_generations), own_method)

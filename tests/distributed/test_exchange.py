@@ -30,55 +30,70 @@ def test_each_process_finds_the_prompts_of_its_share_in_its_own_rows():
     for world, rows, m, n in sizes:
         if world * rows % m or n < m:
             continue
+
         prompts = world * rows // m
-        of_row = [(f"row {i // m}", f"prompt {i // m}") for i in range(world * rows)]
-        made = [
-            n_of_each(of_row[r * rows :][:rows], m=m, n=n, process=r, world=world)
-            for r in range(world)
-        ]
-        shares = [share_of(prompts * n, r, world) for r in range(world)]
-        found = [
-            pair for pairs, share in zip(made, shares, strict=True) for pair in pairs[: len(share)]
-        ]
-        assert found == [(f"row {p}", f"prompt {p}") for p in range(prompts) for _ in range(n)]
-        assert len({len(pairs) for pairs in made}) == 1
-        compared += len(found)
+        of_all = [(f"row {i // m}", f"prompt {i // m}") for i in range(world * rows)]
+        lengths = set()
+        generated = []
+        for process in range(world):
+            own = of_all[process * rows : (process + 1) * rows]
+            pairs = n_of_each(own, m=m, n=n, process=process, world=world)
+            share = share_of(prompts * n, process, world)
+            lengths.add(len(pairs))
+            generated += pairs[: len(share)]  # a shorter share is filled up
+
+        expected = [(f"row {p}", f"prompt {p}") for p in range(prompts) for _ in range(n)]
+        assert generated == expected
+        assert len(lengths) == 1
+        compared += len(generated)
     assert compared > 10_000
 
 
 def fewest_moves(kept: Sequence[int]) -> int:
     """By brute force: how often a row must change process until all have as many."""
-    equal = sum(kept) // len(kept)
-    seen, wave = {tuple(kept)}, [tuple(kept)]
-    for moves in itertools.count():
-        if any(set(state) == {equal} for state in wave):
-            return moves
-        reached = []
-        for state, source, target in itertools.product(wave, range(len(kept)), range(len(kept))):
-            after = list(state)
-            after[source] -= 1
-            after[target] += 1
-            if after[source] >= 0 and tuple(after) not in seen:
-                seen.add(tuple(after))
-                reached.append(tuple(after))
-        wave = reached
-    raise AssertionError
+    equal = tuple([sum(kept) // len(kept)] * len(kept))
+    wave = {tuple(kept)}
+    seen = set(wave)
+    moves = 0
+    while equal not in wave:
+        reached = set().union(*map(one_move_away, wave))
+        wave = reached - seen
+        seen |= wave
+        moves += 1
+        assert wave, "no way to an equal number"
+    return moves
 
 
-def test_no_plan_moves_fewer_rows():
-    for world, most in ((1, 9), (2, 9), (3, 6), (4, 3)):
-        for kept in itertools.product(range(most + 1), repeat=world):
-            if sum(kept) % world:
-                continue
-            moves = plan_moves(kept)
-            after = list(kept)
-            for source, target, number in moves:
-                after[source] -= number
-                after[target] += number
-                assert number > 0
-            assert set(after) == {sum(kept) // world}
-            assert sum(move.number for move in moves) == fewest_moves(kept), kept
-            assert len({(source, target) for source, target, _ in moves}) == len(moves)
+def one_move_away(state: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """Where a row that goes from one process to another leads to."""
+    after_moves = set()
+    for source, target in itertools.permutations(range(len(state)), 2):
+        if state[source] == 0:
+            continue
+        after = list(state)
+        after[source] -= 1
+        after[target] += 1
+        after_moves.add(tuple(after))
+    return after_moves
+
+
+@pytest.mark.parametrize(("world", "most"), [(1, 9), (2, 9), (3, 6), (4, 3)])
+def test_no_plan_moves_fewer_rows(world, most):
+    for kept in itertools.product(range(most + 1), repeat=world):
+        if sum(kept) % world:
+            continue
+
+        moves = plan_moves(kept)
+        after = list(kept)
+        for source, target, number in moves:
+            assert number > 0
+            after[source] -= number
+            after[target] += number
+        assert set(after) == {sum(kept) // world}
+        assert sum(move.number for move in moves) == fewest_moves(kept), kept
+
+        pairs = {(source, target) for source, target, _ in moves}
+        assert len(pairs) == len(moves)
 
 
 def test_a_plan_of_many_processes_moves_what_is_above_the_mean():
@@ -93,19 +108,27 @@ def test_a_plan_of_many_processes_moves_what_is_above_the_mean():
 def test_kept_rows_stay_where_they_were_generated_and_the_last_ones_of_a_process_move():
     rng = np.random.default_rng(1)
     for world, _ in itertools.product((1, 2, 3, 4), range(30)):
-        kept_P_N = rng.permutation(12 * 5) < 24
-        kept_P_N = kept_P_N.reshape(12, 5)
+        kept_P_N = rng.permutation(12 * 5).reshape(12, 5) < 24
+        kept_places = np.flatnonzero(kept_P_N).tolist()
         rows = rows_of(kept_P_N, world)
-        assert sorted(rows.places) == np.flatnonzero(kept_P_N).tolist()
+        assert sorted(rows.places) == kept_places
+
         for process, places in enumerate(rows.by_process):
             assert len(places) == 24 // world
             assert places == sorted(places)
-            own = [p for p in share_of(60, process, world) if kept_P_N.ravel()[p]]
-            stay = own[: len(places)]
-            came = [p for _, target, moved in rows.moved if target == process for p in moved]
-            assert sorted(stay + came) == places
-            left = [p for source, _, moved in rows.moved if source == process for p in moved]
-            assert sorted(stay + left) == own
+
+            share = share_of(12 * 5, process, world)
+            own = [place for place in kept_places if place in share]
+            stayed = own[: len(places)]
+            came: list[int] = []
+            left: list[int] = []
+            for source, target, moved in rows.moved:
+                if target == process:
+                    came += moved
+                if source == process:
+                    left += moved
+            assert sorted(stayed + came) == places
+            assert sorted(stayed + left) == own
 
 
 def test_rows_of_a_batch_of_which_all_are_kept_are_those_of_trl():
@@ -123,6 +146,7 @@ def test_a_row_that_moves_takes_everything_along_and_what_can_not_move_is_told_b
 ):
     process = torchrun(world, tmp_path / "said", WORKER, str(tmp_path))
     assert process.returncode == 0, process.stderr[-3000:]
+
     for rank in range(world):
         at_first, later = json.loads((tmp_path / f"{rank}.json").read_text())
         assert "the field 'handle' of a rollout can't be sent to another process" in at_first
@@ -134,10 +158,15 @@ def test_a_row_that_moves_takes_everything_along_and_what_can_not_move_is_told_b
 def test_bytes_of_the_numbers_do_not_depend_on_the_tokens():
     from podsrl.trl.columns import numbers_of
 
-    short, long = (
-        {"prompt_ids": [[1]] * 4, "completion_ids": [[1] * tokens] * 4, "images": None}
-        for tokens in (1, 1000)
-    )
-    numbers = [numbers_of(columns, np.zeros(4, dtype=bool)) for columns in (short, long)]
-    assert numbers[0].nbytes == numbers[1].nbytes == 4 * 3 * 8
-    assert numbers[1][:, 0].tolist() == [1001] * 4
+    def numbers_of_rows(tokens: int) -> np.ndarray:
+        columns = {
+            "prompt_ids": [[1]] * 4,
+            "completion_ids": [[1] * tokens] * 4,
+            "images": None,
+        }
+        return numbers_of(columns, np.zeros(4, dtype=bool))
+
+    short = numbers_of_rows(tokens=1)
+    long = numbers_of_rows(tokens=1000)
+    assert short.nbytes == long.nbytes == 4 * 3 * 8
+    assert long[:, 0].tolist() == [1001] * 4

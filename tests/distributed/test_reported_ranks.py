@@ -36,19 +36,20 @@ WORKER = str(Path(__file__).parent / "worker.py")
 )
 def test_of_many_processes_each_prompt_is_generated_n_times_and_rows_are_as_many(world, rows, m, n):
     prompts = world * rows // m
-    of_row = [({"row": i // m}, i // m) for i in range(world * rows)]  # as TRL lays them out
-    made: Counter[int] = Counter()
+    of_all = [({"row": i // m}, i // m) for i in range(world * rows)]  # as TRL lays them out
+    times_generated: Counter[int] = Counter()
     for process in range(world):
-        own = of_row[process * rows :][:rows]
+        own = of_all[process * rows : (process + 1) * rows]
         pairs = n_of_each(own, m=m, n=n, process=process, world=world)
         share = share_of(prompts * n, process, world)
-        made.update(prompt for _, prompt in pairs[: len(share)])  # a shorter share is filled up
-        assert [prompt for _, prompt in pairs[: len(share)]] == [place // n for place in share]
-    assert made == dict.fromkeys(range(prompts), n)
+        generated = [prompt for _, prompt in pairs[: len(share)]]  # a shorter share is filled up
+        assert generated == [place // n for place in share]
+        times_generated.update(generated)
+    assert times_generated == dict.fromkeys(range(prompts), n)
 
     rng = np.random.default_rng(world)
-    kept_P_N = np.arange(n) < m
-    kept_P_N = rng.permuted(np.tile(kept_P_N, (prompts, 1)), axis=1)
+    first_m_of_each = np.tile(np.arange(n) < m, (prompts, 1))
+    kept_P_N = rng.permuted(first_m_of_each, axis=1)
     trained = rows_of(kept_P_N, world)
     assert {len(places) for places in trained.by_process} == {rows}
     assert sorted(trained.places) == np.flatnonzero(kept_P_N).tolist()
@@ -71,13 +72,15 @@ def test_two_processes_that_accumulate_log_every_rollout_of_each_prompt_once(tin
     }
     process = torchrun(2, tmp_path / "said", WORKER, json.dumps([run]))
     assert process.returncode == 0, process.stderr[-3000:]
+
     log = RunFolder(tmp_path / "run")
     for step in (1, 2):
         table = log.rollouts(step).to_pandas()
-        assert table.groupby("group").size().tolist() == [24, 24]
-        assert table.groupby("group")["prompt"].nunique().tolist() == [1, 1]
+        groups = table.groupby("group")
+        assert groups.size().tolist() == [24, 24]
+        assert groups["kept"].sum().tolist() == [16, 16]
+        assert groups["prompt"].nunique().tolist() == [1, 1]
         assert table["prompt"].nunique() == 2
-        assert table.groupby("group")["kept"].sum().tolist() == [16, 16]
         assert not table.duplicated(["group", "rollout"]).any()
 
 

@@ -31,8 +31,19 @@ from podsrl.trl.exchange import Exchange, share_of
 from support.agent_scenarios import SCENARIOS
 from support.agents import agent_trainer
 
+RANK = int(os.environ.get("RANK", 0))
+WORLD = int(os.environ.get("WORLD_SIZE", 1))
+
+#: The share of rollouts that a binary reward function calls right.
+RARE = 0.06
+
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # TRL warns that rollout_func is experimental
+
+# ---- rules, rollouts and rewards -----------------------------------------------------------------
+
 
 def draw(*key: Any) -> random.Random:
+    """Random numbers that are the same for the same key, on every rank and in every run."""
     return random.Random(hashlib.sha256(repr(key).encode()).hexdigest())
 
 
@@ -44,32 +55,35 @@ def loose(rewards_P_N: np.ndarray, m: int, seed: Any) -> np.ndarray:
 @rule(scope="batch")
 def first_rows(rewards_P_N: np.ndarray, rows: int, seed: Any) -> np.ndarray:
     """Keeps the first rollouts of the batch, which are those of the first rank."""
-    return np.arange(rewards_P_N.size).reshape(rewards_P_N.shape) < rows
-
-
-RANK = int(os.environ.get("RANK", 0))
-RARE = 0.06  # of a binary reward
-WORLD = int(os.environ.get("WORLD_SIZE", 1))
-os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func
+    places_P_N = np.arange(rewards_P_N.size).reshape(rewards_P_N.shape)
+    return places_P_N < rows
 
 
 def rollout_function(tokenizer: Any) -> Any:
     """Rollouts that depend on their place in the global batch only, of very uneven lengths."""
-    vocabulary = [i for i in range(6, 60) if i != tokenizer.eos_token_id]
+    vocabulary = [token for token in range(6, 60) if token != tokenizer.eos_token_id]
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
         n = trainer.args.num_rollouts
-        prompts_of_all = trainer.args.generation_batch_size // trainer.args.num_generations
-        share = share_of(prompts_of_all * n, RANK, WORLD)
+        groups = trainer.args.generation_batch_size // trainer.args.num_generations
+        share = share_of(groups * n, RANK, WORLD)
+
         completions = []
         for i, prompt in enumerate(prompts):
             place = share[min(i, len(share) - 1)] % n  # a share may be padded with its last one
             rng = draw(trainer.state.global_step, prompt[-1]["content"], place)
             length = 1 + int(40 * rng.random() ** 4)
-            completions.append([*rng.choices(vocabulary, k=length), tokenizer.eos_token_id])
-        ids = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, return_dict=True)
-        logprobs = [[-1.0] * len(c) for c in completions]
-        return {"prompt_ids": ids["input_ids"], "completion_ids": completions, "logprobs": logprobs}
+            tokens = rng.choices(vocabulary, k=length)
+            completions.append([*tokens, tokenizer.eos_token_id])
+
+        encoded = tokenizer.apply_chat_template(
+            prompts, add_generation_prompt=True, return_dict=True
+        )
+        return {
+            "prompt_ids": encoded["input_ids"],
+            "completion_ids": completions,
+            "logprobs": [[-1.0] * len(completion) for completion in completions],
+        }
 
     return rollout
 
@@ -82,13 +96,20 @@ def reward_function(fail: str | None, binary: bool) -> Any:
             raise OSError("the grader of rank 1 is down")
         if fail == "die" and RANK == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+
         log_extra("ids", [str(ids) for ids in completion_ids])
         if fail == "lambda" and RANK == 1:
-            log_extra("handle", [lambda: None] * len(completion_ids))
+            log_extra("handle", [lambda: None] * len(completion_ids))  # can't be pickled
+
         drawn = [draw(ids).random() for ids in completion_ids]
-        return [float(value < RARE) for value in drawn] if binary else drawn
+        if binary:
+            return [float(value < RARE) for value in drawn]
+        return drawn
 
     return reward
+
+
+# ---- trainers ------------------------------------------------------------------------------------
 
 
 class MortalExchange(Exchange):
@@ -100,6 +121,7 @@ class MortalExchange(Exchange):
         self.times += 1
         if self.process == 1 and self.times == 2:
             os.kill(os.getpid(), signal.SIGKILL)
+
         return super()._send(parcels, can_send)
 
 
@@ -108,18 +130,21 @@ class RecordingTrainer(PODSTrainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.trained_tokens: list[list[int]] = []
-        self.trained_rows: list[Any] = []  # token ids as text, and the advantage
+        # of each row of a generation, the ids of its completion as text, and its advantage
+        self.trained_rows: list[list[tuple[str, float]]] = []
 
     def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
-        mask = output["completion_mask"].bool()
-        rows = [ids[m].tolist() for ids, m in zip(output["completion_ids"], mask, strict=True)]
-        prompt_tokens = output["prompt_mask"].sum(1).tolist()
-        tokens = [p + len(r) for p, r in zip(prompt_tokens, rows, strict=True)]
-        self.trained_tokens.append(tokens)
-        advantages = output["advantages"].tolist()
-        self.trained_rows.append(list(zip(map(str, rows), advantages, strict=True)))
+
+        rows = []
+        for ids, mask, advantage in zip(
+            output["completion_ids"],
+            output["completion_mask"].bool(),
+            output["advantages"].tolist(),
+            strict=True,
+        ):
+            rows.append((str(ids[mask].tolist()), advantage))
+        self.trained_rows.append(rows)
         return output
 
 
@@ -130,111 +155,158 @@ def allow_fsdp() -> None:
         PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
 
 
-def agents(scenario: str, out: Path, n: int, **fields: Any) -> None:
-    """An agent's run: the model is told what to say by the place in the global batch."""
-    first = share_of(3 * n, RANK, WORLD).start  # of 3 groups
-    told = SCENARIOS[scenario]
-    trainer = agent_trainer(
-        n,
-        out,
-        lambda read, row: told["reply"](read, row + first),
-        kind=RecordingTrainer,
-        **{name: value for name, value in told.items() if name != "reply"},
-        **fields,
-    )
-    trainer.train()
-    write_result(trainer, trainer.processing_class, out)
-
-
-def main(settings: dict[str, Any]) -> None:
-    if "scenario" in settings:
-        agents(out=Path(settings.pop("out")), **settings)
-        return
-    options = {key: settings.pop(key, None) for key in ("fail", "resume", "forget", "binary")}
-    n, out, model_path = (settings.pop(key) for key in ("n", "out", "model"))
-    Path(out).mkdir(parents=True, exist_ok=True)
-    (Path(out) / f"began-{RANK}").touch()
-    tokenizer = AutoTokenizer.from_pretrained(model_path)
+def arithmetic_trainer(
+    out: Path, model: str, n: int, fail: str | None, binary: bool, **fields: Any
+) -> RecordingTrainer:
+    """A trainer on 24 questions, whose rollouts and rewards are those of this file."""
+    tokenizer = AutoTokenizer.from_pretrained(model)
     questions = [f"{10 + i}+{20 + i}" for i in range(24)]
-    dataset = Dataset.from_dict({"prompt": [[{"role": "user", "content": q}] for q in questions]})
+    prompts = [[{"role": "user", "content": question}] for question in questions]
     args = PODSConfig(
-        output_dir=out,
+        output_dir=str(out),
         num_rollouts=n,
         report_to="none",
         bf16=False,
         logging_steps=1,
         use_cpu=True,
         lr_scheduler_type="constant",
-        **settings,
+        **fields,
     )
+
     allow_fsdp()
     trainer = RecordingTrainer(
-        model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
-        reward_funcs=reward_function(options["fail"], options["binary"]),
+        model=AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32),
+        reward_funcs=reward_function(fail, binary),
         args=args,
-        train_dataset=dataset,
+        train_dataset=Dataset.from_dict({"prompt": prompts}),
         processing_class=tokenizer,
         rollout_func=rollout_function(tokenizer),
     )
-    if options["fail"] == "die in the exchange":
+    if fail == "die in the exchange":
         trainer.exchange = MortalExchange(RANK, WORLD, trainer.accelerator.device)
-    folder = checkpoint.last_complete(out) if options["resume"] else None
+    return trainer
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Train a run and write what it did; its settings are of `arithmetic_run` or `agents_run`."""
+    settings = {**settings, "out": Path(settings["out"])}
+    if "scenario" in settings:
+        agents_run(**settings)
+    else:
+        arithmetic_run(**settings)
+
+
+def agents_run(scenario: str, out: Path, n: int, **fields: Any) -> None:
+    """An agent's run: the model is told what to say by the place in the global batch."""
+    first_place = share_of(3 * n, RANK, WORLD).start  # of 3 groups
+    parts = dict(SCENARIOS[scenario])
+    reply = parts.pop("reply")
+
+    def reply_by_place(read: str, row: int) -> str:
+        return reply(read, first_place + row)
+
+    trainer = agent_trainer(n, out, reply_by_place, kind=RecordingTrainer, **parts, **fields)
+    trainer.train()
+    write_result(trainer, trainer.processing_class, out)
+
+
+def arithmetic_run(
+    out: Path,
+    model: str,
+    n: int,
+    fail: str | None = None,
+    binary: bool = False,
+    resume: bool = False,
+    forget: list[str] | None = None,
+    **fields: Any,
+) -> None:
+    """A run of `arithmetic_trainer`.
+
+    resume: from the last complete checkpoint of its folder.
+    forget: the checkpoints that are deleted after it, as if it had been stopped before them.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"began-{RANK}").touch()
+
+    trainer = arithmetic_trainer(out, model, n, fail, binary, **fields)
+    folder = checkpoint.last_complete(out) if resume else None
     trainer.train(resume_from_checkpoint=str(folder) if folder else None)
-    write_result(trainer, tokenizer, Path(out))
+    write_result(trainer, trainer.processing_class, out)
+
     if trainer.accelerator.is_main_process:
-        for name in options["forget"] or ():
-            shutil.rmtree(Path(out) / name)
+        for name in forget or ():
+            shutil.rmtree(out / name)
     trainer.accelerator.wait_for_everyone()
+
+
+# ---- what a run did ------------------------------------------------------------------------------
 
 
 def write_result(trainer: RecordingTrainer, tokenizer: Any, out: Path) -> None:
     """Weights and what all ranks trained on, from the main process."""
-    by_rank = gather_object([trainer.trained_tokens])
-    rows = gather_object([trainer.trained_rows])
-    moved = gather_object([trainer.exchange.bytes_moved])
+    rows_by_rank = gather_object([trainer.trained_rows])
+    bytes_moved = gather_object([trainer.exchange.bytes_moved])
     state = trainer.accelerator.get_state_dict(trainer.model)
     if not trainer.accelerator.is_main_process:
         return
-    torch.save({k: v.cpu() for k, v in state.items()}, out / "weights.pt")
+
+    torch.save({name: value.cpu() for name, value in state.items()}, out / "weights.pt")
+
+    last_generation = [row for generations in rows_by_rank for row in generations[-1]]
+    history = trainer.state.log_history
     result = {
-        "tokens_by_rank": by_rank,
-        "rows_by_rank": rows,
-        "losses": [e["loss"] for e in trainer.state.log_history if "loss" in e],
-        "bytes_moved": moved,
-        "aligned": is_aligned(trainer, tokenizer, [generations[-1] for generations in rows]),
-        "sharded": any(isinstance(p, DTensor) for p in trainer.model.parameters()),
-        "metrics": trainer.state.log_history[0],
+        "rows_by_rank": rows_by_rank,
+        "losses": [entry["loss"] for entry in history if "loss" in entry],
+        "bytes_moved": bytes_moved,
+        "aligned": is_aligned(trainer, tokenizer, last_generation),
+        "sharded": any(isinstance(weight, DTensor) for weight in trainer.model.parameters()),
+        "metrics": history[0],
     }
     (out / "result.json").write_text(json.dumps(result))
 
 
-def is_aligned(trainer: Any, tokenizer: Any, trained: list[list[tuple[str, float]]]) -> bool:
-    """Whether each row of TRL's log of completions has its own text, reward and advantage."""
+def is_aligned(trainer: Any, tokenizer: Any, trained: list[tuple[str, float]]) -> bool:
+    """Whether each row of TRL's log of completions has its own text, reward and advantage.
+
+    trained: the rows that all ranks trained on, which must be in that log.
+    """
     logs = trainer._logs
     ids_K = dict(logs["extra"]).get("ids", [])
     if not ids_K:
         return False
-    found = zip(ids_K, logs["completion"], logs["rewards"]["reward"], strict=True)
-    for ids, completion, reward in found:
+
+    texts_K = [completion[-1]["content"] for completion in logs["completion"]]
+    for ids, text, reward in zip(ids_K, texts_K, logs["rewards"]["reward"], strict=True):
         tokens = json.loads(ids)
         drawn = draw(tokens).random()
-        text = tokenizer.decode(tokens, skip_special_tokens=True)
-        if completion[-1]["content"] != text or reward not in (np.float32(drawn), drawn < RARE):
+        if text != tokenizer.decode(tokens, skip_special_tokens=True):
+            return False
+        if reward not in (np.float32(drawn), drawn < RARE):  # plain, and binary
             return False
 
     advantages_K = [round(advantage, 5) for advantage in logs["advantages"]]
-    logged = Counter(zip(ids_K, advantages_K, strict=True))
-    seen = Counter((ids, round(advantage, 5)) for of_rank in trained for ids, advantage in of_rank)
-    return not seen - logged
+    logged_rows = Counter(zip(ids_K, advantages_K, strict=True))
+    trained_rows = Counter((ids, round(advantage, 5)) for ids, advantage in trained)
+    return not trained_rows - logged_rows
+
+
+def run_all(runs: list[Any]) -> None:
+    """Each run, which is settings or the words of a `pods` command, one after the other."""
+    for run in runs:
+        if isinstance(run, dict):
+            main(run)
+            continue
+
+        allow_fsdp()
+        code = cli.main(run)
+        if code:
+            sys.exit(code)
 
 
 if __name__ == "__main__":
     with patch.object(PartialState, "destroy_process_group"):  # the next run needs the processes
-        for one in json.loads(sys.argv[1]):
-            if isinstance(one, dict):
-                main(one)
-                continue
-            allow_fsdp()
-            if code := cli.main(one):
-                sys.exit(code)
+        run_all(json.loads(sys.argv[1]))
     PartialState().destroy_process_group()

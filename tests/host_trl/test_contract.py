@@ -29,7 +29,8 @@ CHANGED = "TRL changed GRPOTrainer.{}: podsrl.trl relies on it, see results/vers
 
 def test_the_installed_trl_is_of_the_tested_range():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (need,) = [n for n in project["optional-dependencies"]["trl"] if n.startswith("trl")]
+    needs = project["optional-dependencies"]["trl"]
+    (need,) = [requirement for requirement in needs if requirement.startswith("trl")]
     assert SpecifierSet(need.removeprefix("trl")).contains(trl.__version__)
 
 
@@ -61,58 +62,64 @@ def test_the_installed_trl_is_of_the_tested_range():
 )
 def test_the_wrapped_methods_take_what_they_took(name, expected):
     method = getattr(GRPOTrainer, name, None)
-    found = list(inspect.signature(method).parameters) if method else "gone"
-    assert found == expected, CHANGED.format(f"{name}: {found}")
+    parameters = list(inspect.signature(method).parameters) if method else "gone"
+    assert parameters == expected, CHANGED.format(f"{name}: {parameters}")
 
 
 def test_transformers_deletes_older_checkpoints_when_the_new_one_is_whole(
     make_trainer, monkeypatch
 ):
     """Its last file is trainer_state.json; a checkpoint with it and our state is whole."""
-    rotated = []
+    newest_was_whole = []
 
     def look(output_dir: str, **which: Any) -> None:
         newest = Path(output_dir) / "checkpoint-2"
-        rotated.append((newest / "trainer_state.json").is_file())
+        newest_was_whole.append((newest / "trainer_state.json").is_file())
 
-    saves = make_trainer(None, save_strategy="steps", save_steps=2, save_total_limit=1)
+    saving_trainer = make_trainer(None, save_strategy="steps", save_steps=2, save_total_limit=1)
     monkeypatch.setattr(trainer, "rotate_checkpoints", look)
-    saves.train()
-    assert rotated == [True]
+    saving_trainer.train()
+
+    assert newest_was_whole == [True]
 
 
 def test_generate_returns_eight_things_and_trl_goes_on_with_the_same_prompt_list(
     make_trainer, monkeypatch
 ):
     """TRL logs the prompts of this list, which PODSTrainer gives the kept rows' prompts."""
-    original = GRPOTrainer._generate
-    lengths = []
+    generate = GRPOTrainer._generate
+    generate_and_score = GRPOTrainer._generate_and_score_completions
+    inputs_of_calls: list[list[Any]] = []
+    lengths_of_outputs: list[dict[str, int]] = []
 
-    def halve(self: Any, prompts: list[Any]) -> Any:
-        out = original(self, prompts)
-        assert len(out) == 8
-        ids, completion_ids, tool_mask, completions, logps, extra, images, tool_images = out
-        assert (tool_mask, logps, extra, images, tool_images) == (None, None, {}, None, [])
+    def generate_and_drop_half(self: Any, prompts: list[Any]) -> Any:
+        output = generate(self, prompts)
+        assert len(output) == 8
+        ids, completion_ids, tool_mask, completions, logps, extra, images, tool_images = output
         assert len(ids) == len(completion_ids) == len(completions) == len(prompts) == 8
-        del prompts[4:], rows[0][4:]
+        assert (tool_mask, logps, extra, images, tool_images) == (None, None, {}, None, [])
+
+        (inputs,) = inputs_of_calls
+        del prompts[4:]
+        del inputs[4:]
         return ids[:4], completion_ids[:4], None, completions[:4], None, {}, None, []
 
-    rows: list[Any] = []
-    generate_and_score = GRPOTrainer._generate_and_score_completions
-
     def remember(self: Any, inputs: list[Any]) -> Any:
-        rows.append(inputs)
-        out = generate_and_score(self, inputs)
-        lengths.append({key: len(value) for key, value in out.items() if value.ndim})
-        return out
+        inputs_of_calls.append(inputs)
+        output = generate_and_score(self, inputs)
+        lengths_of_outputs.append({key: len(value) for key, value in output.items() if value.ndim})
+        return output
 
-    monkeypatch.setattr(GRPOTrainer, "_generate", halve)
+    monkeypatch.setattr(GRPOTrainer, "_generate", generate_and_drop_half)
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", remember)
     trainer = make_trainer(None, max_steps=1)
     trainer.train()
-    assert lengths[0]
-    assert set(lengths[0].values()) == {4}
-    assert len(trainer._logs["prompt"]) == len(trainer._logs["advantages"]) == 4
+
+    (lengths,) = lengths_of_outputs
+    assert lengths
+    assert set(lengths.values()) == {4}
+    assert len(trainer._logs["prompt"]) == 4
+    assert len(trainer._logs["advantages"]) == 4
 
 
 @asks_by_argument
@@ -128,6 +135,7 @@ def test_trl_asks_its_engine_for_num_generations_completions_of_a_prompt(make_tr
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", record)
     trainer = make_trainer(12, max_steps=1)
     trainer.train()
+
     assert asked == [(24, 12)]
     assert trainer.num_generations == 4
 
@@ -138,19 +146,33 @@ def test_what_trl_keeps_of_environments_tools_and_images(tmp_path, monkeypatch):
     TRL reads the names after `_generate`, the others in it and in `_calculate_rewards` only.
     """
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-    lists = ("environments", "_batch_environments", "_sync_tool_dicts", "_async_tool_dicts")
-    original = GRPOTrainer._generate
+    generate = GRPOTrainer._generate
 
-    def generate(self: Any, prompts: list[Any]) -> Any:
-        assert [len(getattr(self, name)) for name in lists] == [8] * 4
-        out = original(self, prompts)
-        assert out[6:] == (None, [[]] * 8)  # no images; a list of tool images for each row
-        assert len(out[2]) == 8  # tool masks
-        rewards = self._calculate_rewards([{}] * 8, prompts, out[3], out[1])
+    def generate_and_check(self: Any, prompts: list[Any]) -> Any:
+        for name in (
+            "environments",
+            "_batch_environments",
+            "_sync_tool_dicts",
+            "_async_tool_dicts",
+        ):
+            assert len(getattr(self, name)) == 8, name
+
+        output = generate(self, prompts)
+        _, completion_ids, tool_masks, completions, *_, images, tool_images = output
+        assert len(tool_masks) == 8
+        assert images is None
+        assert tool_images == [[]] * 8  # a list for each row
+
+        rewards = self._calculate_rewards([{}] * 8, prompts, completions, completion_ids)
         assert rewards.flatten().tolist() == [2.0] * 8
+
+        # no longer needed: the update works without them
         for name in ("environments", "_sync_tool_dicts", "_async_tool_dicts"):
             setattr(self, name, None)
-        return out
+        return output
+
+    def two_each(self: Any, inputs: list[Any], *args: Any) -> torch.Tensor:
+        return torch.full((len(inputs), 1), 2.0)
 
     class Environment:
         def reset(self, **kwargs: Any) -> str:
@@ -163,24 +185,21 @@ def test_what_trl_keeps_of_environments_tools_and_images(tmp_path, monkeypatch):
             """Act."""
             return "acted"
 
-    monkeypatch.setattr(GRPOTrainer, "_generate", generate)
-    monkeypatch.setattr(
-        GRPOTrainer,
-        "_calculate_rewards",
-        lambda self, inputs, *args: torch.full((len(inputs), 1), 2.0),
-    )
-    factory = {"one": Environment}
+    monkeypatch.setattr(GRPOTrainer, "_generate", generate_and_check)
+    monkeypatch.setattr(GRPOTrainer, "_calculate_rewards", two_each)
+    factories = {"one": Environment}
     trainer = agent_trainer(
         None,
         tmp_path,
         lambda read, row: "done",
-        environment_factory=factory,
+        environment_factory=factories,
         max_steps=1,
         train_dataset=questions(environment=["one"] * 8),
     )
-    assert trainer.environment_factories == factory
+    assert trainer.environment_factories == factories
     assert trainer.environments is None
     trainer.train()
+
     assert [len(pool) for pool in trainer._environment_pool.values()] == [8]
     assert all("observed" in str(prompt) for prompt in trainer._logs["prompt"])
 
@@ -188,6 +207,7 @@ def test_what_trl_keeps_of_environments_tools_and_images(tmp_path, monkeypatch):
 def test_the_attributes_that_are_read_or_written_exist(make_trainer):
     trainer = make_trainer(None, max_steps=1)
     trainer.train()
+
     for name in (
         "num_generations",
         "num_iterations",
@@ -207,26 +227,36 @@ def test_the_attributes_that_are_read_or_written_exist(make_trainer):
         assert hasattr(trainer, name), CHANGED.format(name)
     assert hasattr(trainer, "eos_token_ids") == (Version(trl.__version__) >= Version("1.15"))
     assert trainer._step == 1
-    assert trainer._logs["images"] == deque(maxlen=trainer._logs["prompt"].maxlen)
-    assert trainer._logs["prompt"].maxlen == trainer.args.generation_batch_size == 8
-    assert set(trainer._logs) >= {"prompt", "completion", "rewards", "advantages", "extra"}
-    # what is added once more, in the order of rows that moved, takes the place of TRL's
-    for column in (trainer._logs["advantages"], trainer._logs["rewards"]["digits"]):
-        assert column.maxlen == len(column) == 8
+
     for name in ("reward", "reward_std", "frac_reward_zero_std", "rewards/digits/mean"):
         assert name in trainer.state.log_history[0]
+
+
+def test_the_log_of_completions_holds_the_rows_of_a_generation(make_trainer):
+    trainer = make_trainer(None, max_steps=1)
+    trainer.train()
+
+    logs = trainer._logs
+    assert set(logs) >= {"prompt", "completion", "rewards", "advantages", "extra"}
+    assert logs["prompt"].maxlen == trainer.args.generation_batch_size == 8
+    assert logs["images"] == deque(maxlen=logs["prompt"].maxlen)
+
+    # what is added once more, in the order of rows that moved, takes the place of TRL's
+    for column in (logs["advantages"], logs["rewards"]["digits"]):
+        assert column.maxlen == len(column) == 8
 
 
 def test_a_step_is_timed_from_its_first_micro_batch_to_its_optimiser_before_it_is_saved(
     make_trainer, monkeypatch
 ):
     events: list[str] = []
-    for name in ("training_step", "_save_checkpoint"):
+
+    def trace(name: str) -> None:
         original = getattr(GRPOTrainer, name)
 
-        def traced(self: Any, *args: Any, _name: str = name, _original: Any = original, **kw: Any):
-            events.append(_name)
-            return _original(self, *args, **kw)
+        def traced(self: Any, *args: Any, **kwargs: Any) -> Any:
+            events.append(name)
+            return original(self, *args, **kwargs)
 
         monkeypatch.setattr(GRPOTrainer, name, traced)
 
@@ -241,13 +271,20 @@ def test_a_step_is_timed_from_its_first_micro_batch_to_its_optimiser_before_it_i
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
             events.append("end")
 
+    trace("training_step")
+    trace("_save_checkpoint")
     trainer = make_trainer(
         None, max_steps=1, gradient_accumulation_steps=2, save_strategy="steps", save_steps=1
     )
     trainer.add_callback(Trace())
     trainer.train()
+
     assert events == [
-        *("begin", "training_step", "training_step", "before optimiser", "end"),
+        "begin",
+        "training_step",
+        "training_step",
+        "before optimiser",
+        "end",
         "_save_checkpoint",
     ]
 

@@ -1,10 +1,11 @@
 """What comes with GRPOTrainer still works."""
 
 import functools
+import inspect
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -26,6 +27,7 @@ def test_lora_trains_the_adapter_only_with_a_reference_from_the_base_model(make_
     trainer = make_trainer(8, peft_config=config, beta=0.05, max_steps=2)
     before = weights(trainer)
     trainer.train()
+
     after = weights(trainer)
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed
@@ -33,30 +35,50 @@ def test_lora_trains_the_adapter_only_with_a_reference_from_the_base_model(make_
     assert "kl" in logged(trainer)[0]
 
 
+# ---- evaluation ----------------------------------------------------------------------------------
+
+
+class Scored(NamedTuple):
+    """A call of `_calculate_rewards`."""
+
+    training: bool
+    completions: int
+    rewards: int
+
+
+def record_scoring(trainer: Any) -> list[Scored]:
+    """What the trainer scores from now on, and how many rewards it gets."""
+    calls: list[Scored] = []
+    calculate = trainer._calculate_rewards
+
+    def recorded(inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
+        rewards = calculate(inputs, prompts, completions, ids)
+        calls.append(Scored(trainer.model.training, len(completions), len(rewards)))
+        return rewards
+
+    trainer._calculate_rewards = recorded
+    return calls
+
+
 def test_evaluation_is_trls_own_and_leaves_training_alone(make_trainer, dataset):
-    fields = {
-        "max_steps": 2,
-        "eval_dataset": dataset.select(range(4)),
-        "eval_strategy": "steps",
-        "eval_steps": 1,
-        "per_device_eval_batch_size": 8,
-        "num_generations_eval": 2,
-    }
-    trainer = make_trainer(8, **fields)
-    sizes = []
-    original = trainer._calculate_rewards
-
-    def counted(inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
-        if not trainer.model.training:
-            sizes.append(len(completions))
-        return original(inputs, prompts, completions, ids)
-
-    trainer._calculate_rewards = counted
+    trainer = make_trainer(
+        8,
+        max_steps=2,
+        eval_dataset=dataset.select(range(4)),
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=8,
+        num_generations_eval=2,
+    )
+    calls = record_scoring(trainer)
     trainer.train()
-    assert sizes == [8, 8]  # 4 prompts x num_generations_eval, at each of 2 steps
-    evaluations = [e for e in trainer.state.log_history if "eval_reward" in e]
+
+    # 4 prompts x num_generations_eval, at each of 2 steps
+    assert [call.completions for call in calls if not call.training] == [8, 8]
+    evaluations = [entry for entry in trainer.state.log_history if "eval_reward" in entry]
     assert len(evaluations) == 2
-    assert not any(name.startswith("eval_pods/") for e in evaluations for name in e)
+    for evaluation in evaluations:
+        assert not any(name.startswith("eval_pods/") for name in evaluation)
 
 
 @pytest.mark.slow
@@ -72,18 +94,67 @@ def test_an_evaluation_with_continuous_batching_has_its_own_rewards(make_trainer
         per_device_eval_batch_size=32,
         num_generations_eval=4,
     )
-    scored = []
-    calculate = trainer._calculate_rewards
-
-    def counted(inputs, prompts, completions, ids):
-        rewards = calculate(inputs, prompts, completions, ids)
-        scored.append((len(completions), len(rewards)))
-        return rewards
-
-    trainer._calculate_rewards = counted
+    calls = record_scoring(trainer)
     trainer.train()
-    assert scored == [(8, 8), (32, 32), (32, 32)]  # the kept ones, and two evaluation batches
+
+    # the kept ones, and two evaluation batches
+    assert [call.completions for call in calls] == [8, 32, 32]
+    assert [call.rewards for call in calls] == [8, 32, 32]
     assert trainer.run_state.rollouts_generated == 16
+
+
+def record_templates(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """With which options the tokenizer's chat template is applied from now on."""
+    options: list[dict[str, Any]] = []
+    apply = tokenizer.apply_chat_template
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        options.append(kwargs)
+        return apply(*args, **kwargs)
+
+    monkeypatch.setattr(tokenizer, "apply_chat_template", recorded)
+    return options
+
+
+def test_the_runs_evaluations_sample_and_prompt_as_its_training_does(
+    tiny_model, arithmetic, monkeypatch
+):
+    like_training: dict[str, Any] = {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.2}
+    spec = parse(
+        {
+            "task": "arithmetic",
+            "model_name_or_path": str(tiny_model),
+            "output_dir": "unused",
+            "use_cpu": True,
+            "bf16": False,
+            "chat_template_kwargs": {"enable_thinking": False},
+            **like_training,
+        }
+    )
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model.generation_config.repetition_penalty = 1.05  # as some models on the hub have
+    template_options = record_templates(tokenizer, monkeypatch)
+    generation_configs: list[Any] = []
+
+    def generate(model: Any, ids: Any, mask: Any, config: Any) -> Any:
+        generation_configs.append(config)
+        return ids
+
+    monkeypatch.setattr(runner.generation, "generate", generate)
+    rows = arithmetic.load("test")[:2]
+    of_the_run = spec.evaluation_sampling
+    plain = runner.Sampling()
+    for sampling in (of_the_run, plain):
+        runner.sample_and_grade(model, tokenizer, arithmetic, rows, 1, sampling)
+
+    in_the_run, alone = generation_configs
+    assert {name: getattr(in_the_run, name) for name in like_training} == like_training
+    assert alone.repetition_penalty == 1.0
+    assert template_options[0]["enable_thinking"] is False
+
+
+# ---- losses, passes and data ---------------------------------------------------------------------
 
 
 def test_two_reward_functions_of_one_name_are_refused(make_trainer):
@@ -119,22 +190,44 @@ def test_fewer_prompts_than_a_generation_takes_are_refused(make_trainer, dataset
     make_trainer(3, data=dataset.select(range(8)), **across)
 
 
+# ---- settings ------------------------------------------------------------------------------------
+
 BASE: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none"}
 
 
-def test_every_default_is_trls_and_n_is_four_times_m(tmp_path):
-    theirs, ours = GRPOConfig(str(tmp_path), **BASE), PODSConfig(str(tmp_path), **BASE)
-    own = {field.name for field in fields(PODSConfig)} - {f.name for f in fields(GRPOConfig)}
-    assert {k: v for k, v in ours.to_dict().items() if k not in own} == theirs.to_dict()
-    assert (ours.num_generations, ours.num_rollouts) == (8, 32)
+def test_every_default_is_trls(tmp_path):
+    trls = GRPOConfig(str(tmp_path), **BASE).to_dict()
+    ours = PODSConfig(str(tmp_path), **BASE).to_dict()
+    trls_fields = {field.name for field in fields(GRPOConfig)}
+    own_fields = {field.name for field in fields(PODSConfig)} - trls_fields
+    assert {name: value for name, value in ours.items() if name not in own_fields} == trls
+
+
+def test_n_is_by_default_four_times_m(tmp_path):
+    config = PODSConfig(str(tmp_path), **BASE)
+    assert config.num_generations == 8
+    assert config.num_rollouts == 32
+    assert config.downsampling_rule == "max_variance"
+    assert config.advantage_baseline == "kept"
+    assert config.rollout_log
+
     assert PODSConfig(str(tmp_path), num_generations=4, **BASE).num_rollouts == 16
-    across = {"num_generations": 1, "downsampling_rule": "max_contrast", "steps_per_generation": 2}
-    mean = PODSConfig(str(tmp_path), **across, **BASE)
-    assert (mean.num_rollouts, mean.num_generations, mean.num_generations_eval) == (4, 1, None)
-    again = PODSConfig(**{**mean.to_dict(), "generation_batch_size": None})
-    assert again.to_dict() == mean.to_dict()
-    assert (ours.downsampling_rule, ours.advantage_baseline) == ("max_variance", "kept")
-    assert ours.rollout_log
+
+
+def test_a_config_with_a_mean_of_one_row_is_made_again_of_its_own_values(tmp_path):
+    config = PODSConfig(
+        str(tmp_path),
+        num_generations=1,
+        downsampling_rule="max_contrast",
+        steps_per_generation=2,
+        **BASE,
+    )
+    assert config.num_rollouts == 4
+    assert config.num_generations == 1
+    assert config.num_generations_eval is None
+
+    again = PODSConfig(**{**config.to_dict(), "generation_batch_size": None})
+    assert again.to_dict() == config.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -164,10 +257,9 @@ def test_a_wrong_config_says_what_was_given_and_what_is_allowed(tmp_path, fields
 
 
 def test_the_signature_is_that_of_grpo_trainer():
-    import inspect
-
-    assert inspect.signature(PODSTrainer) == inspect.signature(GRPOTrainer)
-    assert "peft_config" in inspect.signature(PODSTrainer).parameters
+    signature = inspect.signature(PODSTrainer)
+    assert signature == inspect.signature(GRPOTrainer)
+    assert "peft_config" in signature.parameters
 
 
 @pytest.mark.parametrize(
@@ -181,6 +273,7 @@ def test_the_signature_is_that_of_grpo_trainer():
 def test_the_card_says_what_the_model_was_trained_with(make_trainer, n, fields, says, cites):
     trainer = make_trainer(n, **fields)
     trainer.create_model_card()
+
     card = (Path(trainer.args.output_dir) / "README.md").read_text()
     assert says in card
     assert ("2504.13818" in card) == (cites == "2504.13818")
@@ -193,50 +286,14 @@ def test_vllm_that_is_not_there_is_one_line(make_trainer):
         make_trainer(8, use_vllm=True)
 
 
-def test_the_runs_evaluations_sample_and_prompt_as_its_training_does(
-    tiny_model, arithmetic, monkeypatch
-):
-    like_training: dict[str, Any] = {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.2}
-    template = {"enable_thinking": False}
-    spec = parse(
-        {
-            "task": "arithmetic",
-            "model_name_or_path": str(tiny_model),
-            "output_dir": "unused",
-            "use_cpu": True,
-            "bf16": False,
-            "chat_template_kwargs": template,
-            **like_training,
-        }
-    )
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    model = AutoModelForCausalLM.from_pretrained(tiny_model)
-    model.generation_config.repetition_penalty = 1.05  # as some models on the hub have
-    given: list[Any] = []
-    prompted: list[Any] = []
-    original = tokenizer.apply_chat_template
-
-    def generate(model: Any, ids: Any, mask: Any, config: Any) -> Any:
-        given.append(config)
-        return ids
-
-    def apply(*args: Any, **kwargs: Any) -> Any:
-        prompted.append(kwargs)
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(runner.generation, "generate", generate)
-    monkeypatch.setattr(tokenizer, "apply_chat_template", apply)
-    for sampling in (spec.evaluation_sampling, runner.Sampling()):
-        rows = arithmetic.load("test")[:2]
-        runner.sample_and_grade(model, tokenizer, arithmetic, rows, 1, sampling)
-    assert {name: getattr(given[0], name) for name in like_training} == like_training
-    assert given[1].repetition_penalty == 1.0
-    assert prompted[0]["enable_thinking"] is False
-
-
-def test_a_stream_whose_prompts_trl_would_repeat_is_refused(tmp_path, monkeypatch):
+def streamed(parts: int) -> Any:
     rows = [{"prompt": f"{i} + 1 =", "answer": "1"} for i in range(64)]
-    args = PODSConfig(
+    return Dataset.from_list(rows).to_iterable_dataset(num_shards=parts)
+
+
+@pytest.fixture
+def stream_args(tmp_path: Path) -> PODSConfig:
+    return PODSConfig(
         str(tmp_path),
         per_device_train_batch_size=4,
         gradient_accumulation_steps=2,
@@ -244,15 +301,24 @@ def test_a_stream_whose_prompts_trl_would_repeat_is_refused(tmp_path, monkeypatc
         num_generations=4,
         bf16=False,
     )
-    parts = Dataset.from_list(rows).to_iterable_dataset(num_shards=4)
-    check_arguments(args, len, None, parts)  # one process reads all parts
+
+
+def test_a_stream_whose_prompts_trl_would_repeat_is_refused(stream_args, monkeypatch):
+    check_arguments(stream_args, len, None, streamed(parts=4))  # one process reads all parts
+
     monkeypatch.setattr(PODSConfig, "world_size", 2)
     with pytest.raises(InvalidInputError, match="streamed in 4 parts to 2 processes"):
-        check_arguments(args, len, None, parts)
-    check_arguments(args, len, None, Dataset.from_list(rows).to_iterable_dataset())
-    for steps in (1, 3):  # with an odd number of steps each process sees each prompt once
-        args.steps_per_generation = steps
-        check_arguments(args, len, None, parts)
-    args.num_generations = 8  # a group is cut in two
+        check_arguments(stream_args, len, None, streamed(parts=4))
+    check_arguments(stream_args, len, None, streamed(parts=1))
+
+
+def test_a_stream_is_allowed_where_each_process_sees_each_prompt_once(stream_args, monkeypatch):
+    """With an odd number of steps, unless a group is cut in two."""
+    monkeypatch.setattr(PODSConfig, "world_size", 2)
+    for steps in (1, 3):
+        stream_args.steps_per_generation = steps
+        check_arguments(stream_args, len, None, streamed(parts=4))
+
+    stream_args.num_generations = 8
     with pytest.raises(InvalidInputError, match="never see others"):
-        check_arguments(args, len, None, parts)
+        check_arguments(stream_args, len, None, streamed(parts=4))

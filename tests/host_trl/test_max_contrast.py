@@ -1,6 +1,6 @@
 """The rule `max_contrast`: any number of rows of each prompt, where the rewards differ most."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -22,90 +22,142 @@ def by_place(right: dict[int, list[int]], n: int = 8) -> Any:
     """Reward 1 for these rollouts of each group, 0 for the others."""
 
     def reward(completions: list[Any], **kwargs: Any) -> list[float]:
-        return [float(i % n in right.get(i // n, [])) for i in range(len(completions))]
+        rewards = []
+        for place in range(len(completions)):
+            group, rollout = divmod(place, n)
+            rewards.append(float(rollout in right.get(group, [])))
+        return rewards
 
     return reward
 
 
-def advantages_by_hand(rewards: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    found = np.zeros(rewards.shape)
-    for group in range(len(rewards)):
-        chosen = rewards[group][kept[group]]
-        if len(chosen) > 1:
-            found[group][kept[group]] = (chosen - chosen.mean()) / (chosen.std(ddof=1) + 1e-4)
-    return found
+# ---- the gradient --------------------------------------------------------------------------------
 
 
-#: n, which rollouts are right, rows of each prompt, and settings.
-THREE = (8, {0: [1, 2, 3, 5], 2: [7]}, [8, 0, 4], {})
-PAIRS = [0, 2, 2, 0, 2, 0, 0, 2, 0, 2, 0, 2]
-TWELVE = (3, {1: [0], 2: [0, 2], 4: [2], 7: [1], 9: [1], 11: [0, 1]}, PAIRS, MEAN)
+class Batch(NamedTuple):
+    """Rollouts of a step, and what the rule must keep of them."""
+
+    n: int
+    right: dict[int, list[int]]  # the rollouts of each group that are right
+    kept_per_group: list[int]  # of no contrast, no row
+    fields: dict[str, Any]
+
+
+THREE_PROMPTS = Batch(
+    n=8,
+    right={0: [1, 2, 3, 5], 2: [7]},
+    kept_per_group=[8, 0, 4],
+    fields={},
+)
+TWELVE_PROMPTS = Batch(
+    n=3,
+    right={1: [0], 2: [0, 2], 4: [2], 7: [1], 9: [1], 11: [0, 1]},
+    kept_per_group=[0, 2, 2, 0, 2, 0, 0, 2, 0, 2, 0, 2],
+    fields=MEAN,
+)
+
+
+def advantages_by_hand(rewards_P_N: np.ndarray, kept_P_N: np.ndarray, scale: str) -> np.ndarray:
+    """Relative to the kept rows of the prompt, over their deviation, that of all, or 1."""
+    advantages_P_N = np.zeros(rewards_P_N.shape)
+    of_batch = rewards_P_N[kept_P_N].std(ddof=1)
+    for group, kept_N in enumerate(kept_P_N):
+        kept_rewards = rewards_P_N[group][kept_N]
+        if len(kept_rewards) == 0:
+            continue
+
+        centred = kept_rewards - kept_rewards.mean()
+        if scale == "group":
+            divisor = kept_rewards.std(ddof=1) + 1e-4
+        elif scale == "batch":
+            divisor = of_batch + 1e-4
+        else:
+            divisor = 1.0
+        advantages_P_N[group][kept_N] = centred / divisor
+    return advantages_P_N
 
 
 @pytest.mark.parametrize(
-    ("scale", "given"),
-    [("group", THREE), ("none", THREE), ("group", TWELVE), ("none", TWELVE), ("batch", TWELVE)],
+    ("scale", "batch"),
+    [
+        ("group", THREE_PROMPTS),
+        ("none", THREE_PROMPTS),
+        ("group", TWELVE_PROMPTS),
+        ("none", TWELVE_PROMPTS),
+        ("batch", TWELVE_PROMPTS),
+    ],
 )
 def test_the_first_step_is_the_gradient_of_the_loss_on_groups_of_different_sizes(
-    make_trainer, monkeypatch, scale, given
+    make_trainer, monkeypatch, scale, batch
 ):
-    n, right, expected_sizes, fields = given
     generations = record_generations(monkeypatch)
-    trained = count_passed_rows(monkeypatch)
+    rows_passed = count_passed_rows(monkeypatch)
     trainer = make_trainer(
-        n,
-        reward_funcs=by_place(right, n),
+        batch.n,
+        reward_funcs=by_place(batch.right, batch.n),
         scale_rewards=scale,
         optim="sgd",
         learning_rate=1.0,
         max_grad_norm=0.0,
         temperature=1.0,
         **BATCH,
-        **fields,
+        **batch.fields,
     )
     before = weights(trainer)
     trainer.train()
-    table = table_of(trainer)
-    rewards, kept = (table[c].to_numpy().reshape(-1, n) for c in ("reward", "kept"))
-    assert kept.tolist() == podsrl.downsample_batch(rewards, 12, seed=[7, 0, 0]).tolist()
-    assert kept.sum(axis=1).tolist() == expected_sizes  # no contrast, no row
-    assert sum(trained) == 12
-    if scale == "group":
-        advantages = advantages_by_hand(rewards, kept)
-    else:
-        mean = (rewards * kept).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
-        centred = rewards - mean[:, None]
-        spread = rewards[kept].std(ddof=1) + 1e-4 if scale == "batch" else 1.0
-        advantages = np.where(kept, centred, 0.0) / spread
-    np.testing.assert_allclose(table["advantage"].fillna(0.0), advantages.flatten(), atol=1e-5)
 
-    places = np.flatnonzero(kept)
-    rows, of_rows = [generations[0][i] for i in places], advantages.flatten()[places].tolist()
-    assert_weights_moved_by_the_gradient(trainer, before, rows, of_rows)
-    (entry,) = logged(trainer)
-    assert entry["pods/zero_advantage_rows"] == entry["pods/zero_variance_groups"] == 0
-    assert entry["reward"] == pytest.approx(sum(map(len, right.values())) / rewards.size)
-    assert entry["frac_reward_zero_std"] == pytest.approx(expected_sizes.count(0) / len(rewards))
-    assert np.isfinite(list(entry.values())).all()
-    counts = (entry["pods/rollouts_generated"], entry["pods/rollouts_trained"])
-    assert counts == (rewards.size, 12)
+    # what is kept
+    table = table_of(trainer)
+    rewards_P_N = table["reward"].to_numpy().reshape(-1, batch.n)
+    kept_P_N = table["kept"].to_numpy().reshape(-1, batch.n)
+    by_rule = podsrl.downsample_batch(rewards_P_N, 12, seed=[7, 0, 0])
+    assert kept_P_N.tolist() == by_rule.tolist()
+    assert kept_P_N.sum(axis=1).tolist() == batch.kept_per_group
+    assert sum(rows_passed) == 12
+
+    # what is learnt from it
+    advantages = advantages_by_hand(rewards_P_N, kept_P_N, scale).flatten()
+    np.testing.assert_allclose(table["advantage"].fillna(0.0), advantages, atol=1e-5)
+    kept_places = np.flatnonzero(kept_P_N)
+    kept_rows = [generations[0][place] for place in kept_places]
+    assert_weights_moved_by_the_gradient(
+        trainer, before, kept_rows, advantages[kept_places].tolist()
+    )
+
+    # what is logged
+    (metrics,) = logged(trainer)
+    right_answers = [rollout for of_group in batch.right.values() for rollout in of_group]
+    without_kept_rows = batch.kept_per_group.count(0) / len(batch.kept_per_group)
+    assert metrics["reward"] == pytest.approx(len(right_answers) / rewards_P_N.size)
+    assert metrics["frac_reward_zero_std"] == pytest.approx(without_kept_rows)
+    assert metrics["pods/zero_advantage_rows"] == 0
+    assert metrics["pods/zero_variance_groups"] == 0
+    assert metrics["pods/rollouts_generated"] == rewards_P_N.size
+    assert metrics["pods/rollouts_trained"] == 12
+    assert np.isfinite(list(metrics.values())).all()
+
+
+# ---- little contrast, or none --------------------------------------------------------------------
+
+
+def test_with_n_equal_to_m_everything_is_kept_whatever_its_contrast(make_trainer):
+    trainer = make_trainer(4, reward_funcs=by_place({1: [0]}, n=4), **BATCH)
+    trainer.train()
+    assert table_of(trainer)["kept"].all()
 
 
 def test_too_little_contrast_fills_the_batch_with_rows_of_advantage_0(make_trainer):
-    trainer = make_trainer(4, reward_funcs=by_place({1: [0]}, n=4), **BATCH)
+    trainer = make_trainer(8, reward_funcs=by_place({1: [0]}), **BATCH)
     trainer.train()
-    table = table_of(trainer)
-    assert table["kept"].all()  # n = m: everything is kept
-    trainer = make_trainer(8, "less", reward_funcs=by_place({1: [0]}), **BATCH)
-    trainer.train()
+
     table = table_of(trainer)
     kept = table[table["kept"]]
-    filler = kept[kept["group"] != 1]
+    fillers = kept[kept["group"] != 1]
     assert len(kept) == 12
-    assert len(filler) >= 4
-    assert (filler["advantage"] == 0).all()
-    (entry,) = logged(trainer)
-    assert entry["pods/zero_advantage_rows"] == len(filler)
+    assert len(fillers) >= 4
+    assert (fillers["advantage"] == 0).all()
+    (metrics,) = logged(trainer)
+    assert metrics["pods/zero_advantage_rows"] == len(fillers)
 
 
 def test_with_a_mean_of_one_row_and_no_contrast_nothing_moves_and_evaluation_is_trls(
@@ -124,13 +176,18 @@ def test_with_a_mean_of_one_row_and_no_contrast_nothing_moves_and_evaluation_is_
     )
     before = weights(trainer)
     trainer.train()
+
     assert equal(before, weights(trainer))
-    (entry,) = logged(trainer)
-    assert entry["pods/zero_advantage_rows"] == 4
-    assert entry["pods/zero_variance_groups"] == table_of(trainer)["kept"].sum() == 4
-    assert (entry["frac_reward_zero_std"], entry["grad_norm"]) == (1, 0)
-    (found,) = [e for e in trainer.state.log_history if "eval_reward" in e]
-    assert found["eval_reward"] == found["eval_loss"] == 0
+    assert table_of(trainer)["kept"].sum() == 4
+    (metrics,) = logged(trainer)
+    assert metrics["pods/zero_advantage_rows"] == 4
+    assert metrics["pods/zero_variance_groups"] == 4
+    assert metrics["frac_reward_zero_std"] == 1
+    assert metrics["grad_norm"] == 0
+
+    (evaluation,) = [entry for entry in trainer.state.log_history if "eval_reward" in entry]
+    assert evaluation["eval_reward"] == 0
+    assert evaluation["eval_loss"] == 0
 
 
 def test_with_n_equal_to_m_it_is_grpo_bit_for_bit(make_trainer):
@@ -138,8 +195,10 @@ def test_with_n_equal_to_m_it_is_grpo_bit_for_bit(make_trainer):
     grpo.train()
     pods = make_trainer(4, "pods", downsampling_rule="max_contrast", max_steps=2)
     pods.train()
+
     assert equal(weights(grpo), weights(pods))
-    assert [e["reward_std"] for e in logged(grpo)] == [e["reward_std"] for e in logged(pods)]
+    trls_deviations = [metrics["reward_std"] for metrics in logged(grpo)]
+    assert [metrics["reward_std"] for metrics in logged(pods)] == trls_deviations
 
 
 @pytest.mark.parametrize(
@@ -164,6 +223,13 @@ def test_what_has_no_meaning_across_the_batch_is_refused(tmp_path, fields, says)
         PODSConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none", **fields)
 
 
+# ---- rows without a gradient ---------------------------------------------------------------------
+
+#: Of 12 kept rows 6 have contrast. The rows of a pass, by the number of micro-batches of a step: of
+#: 4 equal parts each has 2 rows, so 2 fillers stay.
+ROWS_OF_A_PASS = {1: 6, 4: 8, 12: 6}
+
+
 @pytest.mark.parametrize(
     ("accumulated", "loss", "passes"),
     [
@@ -178,37 +244,46 @@ def test_what_has_no_meaning_across_the_batch_is_refused(tmp_path, fields, says)
 def test_without_zero_advantage_rows_the_gradient_is_the_same_of_fewer_rows(
     make_trainer, monkeypatch, accumulated, loss, passes
 ):
-    """Of 12 kept rows 6 have contrast; each of 4 equal parts has 2 rows, so 2 fillers stay.
+    """Of 12 micro-batches of one row those of fillers have no pass, except the last of a step.
 
-    Of 12 micro-batches of one row those of fillers have no pass, but for the last one of a step.
     With two passes over a generation the log-probs before the first are of the 6 rows, too.
     """
-    seen = count_passed_rows(monkeypatch)
-    fields = {
-        **BATCH,
-        **MEAN,
-        "optim": "sgd",
-        "learning_rate": 1.0,
-        "lr_scheduler_type": "constant",
-    }
-    fields |= {"per_device_train_batch_size": 12 // accumulated, "loss_type": loss}
-    fields |= {"gradient_accumulation_steps": accumulated, "num_iterations": passes}
-    fields["max_steps"] = passes
-    trained = {}
-    for skip in (False, True):
-        seen.clear()
-        reward = by_place({1: [0], 4: [2]}, 3)
-        trainer = make_trainer(3, reward_funcs=reward, skip_zero_advantage=skip, **fields)
+    rows_passed = count_passed_rows(monkeypatch)
+
+    def changes_of_weights(skip: bool) -> dict[str, torch.Tensor]:
+        rows_passed.clear()
+        trainer = make_trainer(
+            3,
+            reward_funcs=by_place({1: [0], 4: [2]}, 3),
+            skip_zero_advantage=skip,
+            optim="sgd",
+            learning_rate=1.0,
+            lr_scheduler_type="constant",
+            loss_type=loss,
+            num_iterations=passes,
+            gradient_accumulation_steps=accumulated,
+            downsampling_rule="max_contrast",
+            **MEAN,
+            per_device_train_batch_size=12 // accumulated,
+            max_steps=passes,
+        )
         before = weights(trainer)
         trainer.train()
-        trained[skip] = {name: one - before[name] for name, one in weights(trainer).items()}
         assert logged(trainer)[0]["pods/zero_advantage_rows"] == 6
-        rows = 12 if not skip else {1: 6, 4: 8, 12: 6}[accumulated]
-        more = sum(seen) - rows * (1 if passes == 1 else 1 + passes)
-        assert 0 <= more <= (passes if skip and accumulated == 12 else 0)
-    for name, step in trained[False].items():
-        torch.testing.assert_close(trained[True][name], step, rtol=1e-4, atol=1e-7)
-    assert any(step.abs().max() > 1e-4 for step in trained[False].values())
+        return {name: after - before[name] for name, after in weights(trainer).items()}
+
+    # with two passes a third one, before them, is for the log-probs of the old policy
+    passes_in_all = 1 if passes == 1 else 1 + passes
+    of_all_rows = changes_of_weights(skip=False)
+    assert sum(rows_passed) == 12 * passes_in_all
+
+    of_fewer_rows = changes_of_weights(skip=True)
+    last_fillers = sum(rows_passed) - ROWS_OF_A_PASS[accumulated] * passes_in_all
+    assert 0 <= last_fillers <= (passes if accumulated == 12 else 0)
+
+    assert any(change.abs().max() > 1e-4 for change in of_all_rows.values())
+    for name, change in of_all_rows.items():
+        torch.testing.assert_close(of_fewer_rows[name], change, rtol=1e-4, atol=1e-7)
 
 
 def test_a_row_that_was_cut_off_is_skipped_as_well():
@@ -217,21 +292,28 @@ def test_a_row_that_was_cut_off_is_skipped_as_well():
         "completion_mask": torch.tensor([[1, 1], [0, 0], [1, 0], [1, 0]]),
         "num_items_in_batch": torch.tensor(4),
     }
+
     shorter = without_zero_advantage_rows(batch, 1, "dapo")
+
     assert shorter["advantages"].tolist() == [1.0, 2.0]
     assert shorter["completion_mask"].tolist() == [[1, 1], [1, 0]]
     assert shorter["num_items_in_batch"] == 4
 
 
-def test_fillers_are_skipped_only_where_they_have_no_gradient():
-    for fields in ({"beta": 0.1}, {"loss_type": "bnpo"}, {"top_entropy_quantile": 0.2}):
-        with pytest.raises(InvalidInputError, match=r"skip_zero_advantage .* beta=0"):
-            PODSConfig("unused", use_cpu=True, bf16=False, skip_zero_advantage=True, **fields)
-        assert not PODSConfig("unused", use_cpu=True, bf16=False, **fields).skip_zero_advantage
+CPU: dict[str, Any] = {"use_cpu": True, "bf16": False}
 
 
-def test_fillers_are_skipped_by_default_unless_all_rollouts_are_kept():
+@pytest.mark.parametrize(
+    "fields", [{"beta": 0.1}, {"loss_type": "bnpo"}, {"top_entropy_quantile": 0.2}]
+)
+def test_fillers_are_skipped_only_where_they_have_no_gradient(fields):
+    with pytest.raises(InvalidInputError, match=r"skip_zero_advantage .* beta=0"):
+        PODSConfig("unused", **CPU, skip_zero_advantage=True, **fields)
+    assert not PODSConfig("unused", **CPU, **fields).skip_zero_advantage
+
+
+@pytest.mark.parametrize(("n", "skips"), [(8, True), (4, False)])
+def test_fillers_are_skipped_by_default_unless_all_rollouts_are_kept(n, skips):
     """With n = m every value stays TRL's own, to the last bit."""
-    for n, skips in ((8, True), (4, False)):
-        config = PODSConfig("u", use_cpu=True, bf16=False, num_rollouts=n, num_generations=4)
-        assert config.skip_zero_advantage == skips
+    config = PODSConfig("unused", **CPU, num_rollouts=n, num_generations=4)
+    assert config.skip_zero_advantage == skips

@@ -38,22 +38,25 @@ def test_checkpoints_move_with_the_records_so_that_none_of_another_run_is_resume
     first.train()
     folder = Path(first.args.output_dir)
     make_trainer(8, max_steps=2).train()  # anew, and killed before it saved
+
+    moved = folder / "previous-1" / "checkpoint-4"
     assert not list(folder.glob("checkpoint-*"))
     assert last_complete(folder) is None
-    assert last_complete(folder / "previous-1") == folder / "previous-1" / "checkpoint-4"
+    assert last_complete(folder / "previous-1") == moved
+
     with pytest.raises(ValueError, match="No valid checkpoint"):
         make_trainer(8, max_steps=6).train(resume_from_checkpoint=True)
     assert steps_of(folder) == [1, 2]
+
     # by its path it is refused, and nothing recorded is lost
     with pytest.raises(InvalidInputError, match="of another run than the one recorded"):
-        make_trainer(8, max_steps=6).train(
-            resume_from_checkpoint=str(folder / "previous-1" / "checkpoint-4")
-        )
+        make_trainer(8, max_steps=6).train(resume_from_checkpoint=str(moved))
     assert steps_of(folder) == [1, 2]
+
     # in a folder of its own it may go on, twice
     for _ in range(2):
         other = make_trainer(8, "other", max_steps=5)
-        other.train(resume_from_checkpoint=str(folder / "previous-1" / "checkpoint-4"))
+        other.train(resume_from_checkpoint=str(moved))
         assert steps_of(Path(other.args.output_dir)) == [5]
 
 
@@ -62,10 +65,9 @@ def test_checkpoints_that_no_run_recorded_move_too(make_trainer):
     plain.train()
     folder = Path(plain.args.output_dir)
     make_trainer(8, max_steps=1).train()
-    assert {path.name for path in (folder / "previous-1").glob("checkpoint-*")} == {
-        "checkpoint-1",
-        "checkpoint-2",
-    }
+
+    moved = {path.name for path in (folder / "previous-1").glob("checkpoint-*")}
+    assert moved == {"checkpoint-1", "checkpoint-2"}
 
 
 def test_what_an_earlier_version_began_is_resumed(make_trainer):
@@ -77,6 +79,7 @@ def test_what_an_earlier_version_began_is_resumed(make_trainer):
     environment.write_text(environment.read_text().replace('"run"', '"unknown"'))
     for saved in folder.glob("checkpoint-*/pods_state_0.pt"):
         saved.unlink()  # as of plain TRL
+
     for _ in range(2):
         again = make_trainer(8, max_steps=3)
         again.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
@@ -86,20 +89,15 @@ def test_what_an_earlier_version_began_is_resumed(make_trainer):
 def test_a_folder_that_another_process_writes_to_is_refused_until_that_has_ended(make_trainer):
     trainer = make_trainer(8, max_steps=1)
     folder = Path(trainer.args.output_dir)
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "locked\n"
+    holder = hold(folder)
+
     with pytest.raises(InvalidInputError) as caught:
         trainer.train()
     assert f"being written to by process {holder.pid} on {os.uname().nodename}" in str(caught.value)
     assert not (folder / "config.yaml").exists()
     with pytest.raises(InvalidInputError, match="being written to"):
         trainer.train()  # the first one did not take the lock away
+
     holder.kill()  # it leaves its lock's file and a process behind
     holder.wait()
     assert (folder / ".lock").exists()
@@ -110,17 +108,32 @@ def test_a_folder_that_another_process_writes_to_is_refused_until_that_has_ended
     holder.communicate()
 
 
+def hold(folder: Path) -> subprocess.Popen[str]:
+    """Another process that has the lock of a folder."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "locked\n"
+    return holder
+
+
 def test_a_folder_stays_locked_when_its_own_process_reads_the_lock(tmp_path):
     """As a copy or an upload of the folder does."""
     run = RunFolder(tmp_path)
     run.lock()
     assert f"process {os.getpid()}" in (tmp_path / ".lock").read_text()
     run.lock()  # `pods train` begins before the trainer does
+
     other = [sys.executable, "-c", HOLD, str(tmp_path)]
     refused = subprocess.run(other, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert f"being written to by process {os.getpid()}" in refused.stderr
     with pytest.raises(InvalidInputError, match="being written to"):
         RunFolder(tmp_path).lock()
+
     run.unlock()
     RunFolder(tmp_path).lock()
 

@@ -72,12 +72,15 @@ def named(monkeypatch: pytest.MonkeyPatch) -> Any:
     return load
 
 
-def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
-    named, tiny_model, tmp_path
-):
+def test_the_section_of_the_file_for_axolotl_passes_its_own_check(named):
     (plugin,) = FILE["plugins"]
     section = named(named(plugin)().get_input_args())  # axolotl's check of the file
     assert section(pods=FILE["pods"]).pods == FILE["pods"]
+
+
+def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
+    named, tiny_model, tmp_path
+):
     args = AxolotlGRPOConfig(
         output_dir=str(tmp_path),
         per_device_train_batch_size=8,
@@ -91,7 +94,8 @@ def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
         sample_packing=True,
         max_completion_length=8,
     )
-    rows = [{"prompt": [{"role": "user", "content": f"{i}+1"}], "answer": "1"} for i in range(9)]
+    prompts = [[{"role": "user", "content": f"{i}+1"}] for i in range(9)]
+    rows = [{"prompt": prompt, "answer": "1"} for prompt in prompts]
     trainer = named(FILE["trainer_cls"])(
         AutoModelForCausalLM.from_pretrained(tiny_model),
         [named(name) for name in FILE["trl"]["reward_funcs"]],
@@ -101,15 +105,16 @@ def test_the_file_for_axolotl_trains_the_rows_that_its_section_asks_for(
         processing_class=AutoTokenizer.from_pretrained(tiny_model),
     )
     trainer.train()
+
     assert trainer.optimizer_of_axolotl
     assert trainer.args.sample_packing
     assert trainer.args.learning_rate == FILE["learning_rate"]
-    selection = trainer.effective.selection
-    assert (selection.rule, selection.baseline) == ("max_variance", "kept")
-    written = RunFolder(tmp_path).rollouts(1)
-    assert written is not None
-    assert written.num_rows == 32  # of one prompt, and eight of them kept
-    assert sum(written["kept"].to_pylist()) == 8
+    assert trainer.effective.selection.rule == "max_variance"
+    assert trainer.effective.selection.baseline == "kept"
+
+    kept = RunFolder(tmp_path).rollouts(1)["kept"].to_pylist()
+    assert len(kept) == 32  # of one prompt, and eight of them kept
+    assert sum(kept) == 8
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The gradients that benchmarks/evidence/variances.py compares are those of TRL's own loss."""
 
 import torch
-
 from benchmarks.evidence.variances import half_gradient
 
 

@@ -26,24 +26,30 @@ ON_A_CPU = {
 }
 
 
+def numbers_in(sentence: str, text: str) -> list[int]:
+    """The numbers of a sentence, a pattern with groups, that a text must contain."""
+    match = re.search(sentence, text)
+    assert match is not None
+    return [int(number) for number in match.groups()]
+
+
 def test_the_recipe_for_one_gpu_trains_what_its_text_says(tiny_model, tmp_path):
     recipe = runpy.run_path(str(RECIPE))
-    some = [json.loads(line) for line in GSM8K.read_text(encoding="utf-8").splitlines()]
-    data = Dataset.from_list(some)  # a step has one prompt, as the authors' runs on one GPU
+    lines = GSM8K.read_text(encoding="utf-8").splitlines()
+    data = Dataset.from_list([json.loads(line) for line in lines])
+    # a step has one prompt, as the authors' runs on one GPU
     trainer = recipe["main"](str(tiny_model), data, output_dir=str(tmp_path), **ON_A_CPU)
-    says = r"selected (\d+) of (\d+) in (\d+) groups; the update sees (\d+) rows"
-    said = re.search(says, recipe["__doc__"])
-    assert said is not None
-    m, n, prompts, rows = map(int, said.groups())
-    written = RunFolder(tmp_path).rollouts(1)
-    assert written is not None
-    assert written.num_rows == n * prompts == trainer.run_state.rollouts_generated
-    assert (
-        sum(written["kept"].to_pylist())
-        == rows
-        == m * prompts
-        == trainer.run_state.rollouts_trained
+
+    m, n, prompts, rows = numbers_in(
+        r"selected (\d+) of (\d+) in (\d+) groups; the update sees (\d+) rows", recipe["__doc__"]
     )
+    assert rows == m * prompts
+    assert trainer.run_state.rollouts_generated == n * prompts
+    assert trainer.run_state.rollouts_trained == rows
+
+    kept = RunFolder(tmp_path).rollouts(1)["kept"].to_pylist()
+    assert len(kept) == n * prompts
+    assert sum(kept) == rows
     assert (tmp_path / "checkpoint-1" / "adapter_config.json").is_file()
 
 
@@ -74,23 +80,25 @@ def test_the_script_of_the_readme_trains_what_it_says(tiny_model, tmp_path, monk
     """As it is, but with a smaller model, two steps and no GPU."""
     script = ROOT / "examples" / "first_run.py"
     code = script.read_text(encoding="utf-8")
-    changes = {
+    assert "podslab" not in code  # the library alone, and a model of the user's own
+    smaller = {
         "Qwen/Qwen2.5-0.5B-Instruct": str(tiny_model),
         "max_steps=200": "max_steps=2, use_cpu=True",
     }
-    for written, put in changes.items():
+    for written, replacement in smaller.items():
         assert code.count(written) == 1
-        code = code.replace(written, put)
-    assert "podslab" not in code  # the library alone, and a model of the user's own
+        code = code.replace(written, replacement)
+
     monkeypatch.chdir(tmp_path)
     exec(compile(code, str(script), "exec"), {})
-    said = re.search(r"# each step: (\d+) prompts, (\d+) rollouts, of which (\d+) are", code)
-    assert said is not None
-    prompts, generated, kept = map(int, said.groups())
-    written_rows = RunFolder(tmp_path / "out").rollouts(2)
-    assert written_rows is not None
-    assert len(set(written_rows["group"].to_pylist())) == prompts
-    assert (written_rows.num_rows, sum(written_rows["kept"].to_pylist())) == (generated, kept)
+
+    prompts, generated, kept = numbers_in(
+        r"# each step: (\d+) prompts, (\d+) rollouts, of which (\d+) are", code
+    )
+    rollouts = RunFolder(tmp_path / "out").rollouts(2).to_pandas()
+    assert rollouts["group"].nunique() == prompts
+    assert len(rollouts) == generated
+    assert rollouts["kept"].sum() == kept
 
 
 def test_the_script_of_the_readme_is_the_example():

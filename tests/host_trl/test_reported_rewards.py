@@ -33,11 +33,10 @@ def given(rewards_P_N: Sequence[Sequence[float | None]], name: str = "given") ->
 
 def advantages_of_each(trainer: Any) -> list[list[float]]:
     """Of each prompt the advantages of its kept rollouts."""
-    kept = table_of(trainer).query("kept")
-    return [
-        kept[kept["group"] == group]["advantage"].tolist()
-        for group in sorted(table_of(trainer)["group"].unique())
-    ]
+    table = table_of(trainer)
+    kept = table[table["kept"]]
+    groups = sorted(table["group"].unique())
+    return [kept[kept["group"] == group]["advantage"].tolist() for group in groups]
 
 
 # Eight rewards of .35 and one more: 7 x .35 and .95 have the mean .425, and .95 is .525 above it.
@@ -65,13 +64,16 @@ def test_equal_rewards_that_no_binary_number_holds_get_nothing(
         **TWO_OF_EIGHT,
     )
     trainer.train()
-    taught, equal_ones = advantages_of_each(trainer)
-    assert len(taught) == (4 if rule == "max_contrast" else 2)
+
+    with_contrast, equal_ones = advantages_of_each(trainer)
+    assert len(with_contrast) == (4 if rule == "max_contrast" else 2)
     assert set(equal_ones) <= {0.0}
-    assert 0 < max(map(abs, taught)) < math.sqrt(7)
-    (entry,) = logged(trainer)
-    assert entry["frac_reward_zero_std"] == 0.5
-    assert entry["pods/rows_passed"] == len([a for a in taught if a != 0])
+    assert 0 < max(map(abs, with_contrast)) < math.sqrt(7)
+
+    (metrics,) = logged(trainer)
+    taught = [advantage for advantage in with_contrast if advantage != 0]
+    assert metrics["frac_reward_zero_std"] == 0.5
+    assert metrics["pods/rows_passed"] == len(taught)
 
 
 # A sum that is rounded, and the same number: of the two prompts the second one teaches, and the
@@ -103,32 +105,34 @@ def test_a_residue_of_rounding_is_no_contrast(make_trainer, rule, residue):
         **TWO_OF_EIGHT,
     )
     trainer.train()
+
     of_residue, real = advantages_of_each(trainer)
     assert set(of_residue) <= {0.0}
     assert len(real) == (2 if rule == "max_variance" else 4)
     assert all(real)
-    (entry,) = logged(trainer)
-    assert entry["frac_reward_zero_std"] == 0.5
-    assert entry["pods/rows_passed"] == len(real)  # no pass for the others
-    assert entry["pods/zero_advantage_rows"] == len(of_residue)
+
+    (metrics,) = logged(trainer)
+    assert metrics["frac_reward_zero_std"] == 0.5
+    assert metrics["pods/rows_passed"] == len(real)  # no pass for the others
+    assert metrics["pods/zero_advantage_rows"] == len(of_residue)
 
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.across_prompts])
 @pytest.mark.parametrize("residue", RESIDUES.values(), ids=RESIDUES.keys())
 def test_no_rule_keeps_a_residue_before_a_real_pair_or_because_it_is_one(residue, rule, first):
-    real, constant = [0.0, 1.0, 0.0, 1.0], [residue[1]] * 4
+    def kept_of(groups: list[list[float]], rows: int) -> np.ndarray:
+        return np.array(downsample_batch(np.array(groups), rows, rule=rule))
+
+    real = [0.0, 1.0, 0.0, 1.0]
     groups = [residue, real] if first else [real, residue]
-    kept = np.array(downsample_batch(np.array(groups), 4, rule=rule))
-    assert kept[groups.index(real)].all()
+    assert kept_of(groups, 4)[groups.index(real)].all()
 
     # Beside a prompt whose rewards are equal it is kept as that one would be in its place.
-    other = [real, residue, constant] if first else [real, constant, residue]
-    equal_ones = [real, constant, constant]
-    kept, expected = (
-        np.array(downsample_batch(np.array(of), 6, rule=rule)) for of in (other, equal_ones)
-    )
-    assert kept.tolist() == expected.tolist()
+    constant = [residue[1]] * 4
+    beside = [real, residue, constant] if first else [real, constant, residue]
+    in_its_place = [real, constant, constant]
+    assert kept_of(beside, 6).tolist() == kept_of(in_its_place, 6).tolist()
 
 
 # Two functions whose sums are equal, and differ only by how they are rounded.

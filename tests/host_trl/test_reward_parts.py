@@ -42,18 +42,24 @@ def test_what_is_kept_follows_the_selection_weights_and_what_is_trained_the_rewa
         selection_weights=[1.0, 0.0],
     )
     trainer.train()
+
     table = table_of(trainer)
-    np.testing.assert_allclose(
-        table["reward"], table["rewards/outcome"] + 0.1 * table["rewards/form"], rtol=1e-6
-    )
-    by_outcome = table["rewards/outcome"].to_numpy().reshape(2, 12)
-    kept = podsrl.downsample(by_outcome, 4, seed=[7, 0, 0])
-    mask = table["kept"].to_numpy().reshape(2, 12)
-    assert [np.flatnonzero(row).tolist() for row in mask] == kept.tolist()
-    rewards = table["reward"].to_numpy().reshape(2, 12)
-    np.testing.assert_allclose(
-        table["advantage"].dropna(), podsrl.group_advantages(rewards, kept).flatten(), atol=1e-4
-    )
+    weighted_sum = table["rewards/outcome"] + 0.1 * table["rewards/form"]
+    np.testing.assert_allclose(table["reward"], weighted_sum, rtol=1e-6)
+
+    by_outcome_P_N = table["rewards/outcome"].to_numpy().reshape(2, 12)
+    indices_P_M = podsrl.downsample(by_outcome_P_N, 4, seed=[7, 0, 0])
+    assert kept_indices(table) == indices_P_M.tolist()
+
+    rewards_P_N = table["reward"].to_numpy().reshape(2, 12)
+    advantages_P_M = podsrl.group_advantages(rewards_P_N, indices_P_M)
+    np.testing.assert_allclose(table["advantage"].dropna(), advantages_P_M.flatten(), atol=1e-4)
+
+
+def kept_indices(table: Any) -> list[list[int]]:
+    """The indices of the kept rollouts of each of two prompts of 12."""
+    kept_P_N = table["kept"].to_numpy().reshape(2, 12)
+    return [np.flatnonzero(kept_N).tolist() for kept_N in kept_P_N]
 
 
 def test_no_tie_is_decided_by_a_part_of_weight_0():
@@ -97,13 +103,15 @@ def test_only_a_function_that_scored_others_of_a_group_has_left_a_rollout_partly
 def test_how_closely_the_update_follows_each_part_is_logged(make_trainer):
     trainer = make_trainer(12, reward_funcs=[outcome, form], reward_weights=[1.0, 0.1], max_steps=1)
     trainer.train()
+
     kept = table_of(trainer).query("kept")
-    (entry,) = logged(trainer)
+    (metrics,) = logged(trainer)
     for name in ("outcome", "form"):
-        part = kept[f"rewards/{name}"] - kept.groupby("group")[f"rewards/{name}"].transform("mean")
-        expected = np.corrcoef(kept["advantage"], part)[0, 1]
-        assert entry[f"pods/correlation/{name}"] == pytest.approx(expected, abs=1e-5)
-    assert entry["pods/correlation/outcome"] > entry["pods/correlation/form"]
+        part = kept[f"rewards/{name}"]
+        mean_of_group = kept.groupby("group")[f"rewards/{name}"].transform("mean")
+        expected = np.corrcoef(kept["advantage"], part - mean_of_group)[0, 1]
+        assert metrics[f"pods/correlation/{name}"] == pytest.approx(expected, abs=1e-5)
+    assert metrics["pods/correlation/outcome"] > metrics["pods/correlation/form"]
 
 
 def test_each_part_normalised_by_itself_works_with_fewer_kept_than_generated(make_trainer):
@@ -115,15 +123,22 @@ def test_each_part_normalised_by_itself_works_with_fewer_kept_than_generated(mak
         multi_objective_aggregation="normalize_then_sum",
     )
     trainer.train()
+
     table = table_of(trainer)
-    parts = table[["rewards/outcome", "rewards/form"]].to_numpy().reshape(2, 12, 2)
-    mask = table["kept"].to_numpy().reshape(2, 12)
-    kept = podsrl.downsample(table["reward"].to_numpy().reshape(2, 12), 4, seed=[7, 0, 0])
-    assert [np.flatnonzero(row).tolist() for row in mask] == kept.tolist()
-    of_kept = np.take_along_axis(parts, kept[..., None], axis=1)
-    spread = of_kept.std(axis=1, ddof=1, keepdims=True)
-    summed = ((of_kept - of_kept.mean(axis=1, keepdims=True)) / (spread + 1e-4)) @ [1.0, 0.5]
-    expected = (summed - summed.mean()) / (summed.std(ddof=1) + 1e-4)
+    rewards_P_N = table["reward"].to_numpy().reshape(2, 12)
+    indices_P_M = podsrl.downsample(rewards_P_N, 4, seed=[7, 0, 0])
+    assert kept_indices(table) == indices_P_M.tolist()
+
+    # each part over its own deviation in the kept rows of a prompt, their weighted sum over that of
+    # all kept rows
+    parts_P_N_F = table[["rewards/outcome", "rewards/form"]].to_numpy().reshape(2, 12, 2)
+    kept_P_M_F = np.take_along_axis(parts_P_N_F, indices_P_M[..., None], axis=1)
+    mean = kept_P_M_F.mean(axis=1, keepdims=True)
+    deviation = kept_P_M_F.std(axis=1, ddof=1, keepdims=True)
+    normalised_P_M_F = (kept_P_M_F - mean) / (deviation + 1e-4)
+
+    sums_P_M = normalised_P_M_F @ [1.0, 0.5]
+    expected = (sums_P_M - sums_P_M.mean()) / (sums_P_M.std(ddof=1) + 1e-4)
     np.testing.assert_allclose(table["advantage"].dropna(), expected.flatten(), atol=1e-4)
 
 

@@ -1,8 +1,8 @@
 """What PODSTrainer trains on: the kept rollouts, all of them, and nothing else."""
 
 import functools
-import itertools
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -15,18 +15,24 @@ from trl import GRPOTrainer
 import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.trl import PODSConfig
+from support.brute_force import highest_variance
 from support.trl_runs import count_passed_rows, equal, logged, table_of, weights
 
+Row = tuple[list[int], list[int]]  # the token ids of a prompt and of a completion
 
-def record_generations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+# ---- bit for bit, and by hand --------------------------------------------------------------------
+
+
+def record_generations(monkeypatch: pytest.MonkeyPatch) -> list[list[Row]]:
     """Everything TRL's own `_generate` returns while training, before anything is dropped."""
-    generations: list[Any] = []
+    generations: list[list[Row]] = []
     original = GRPOTrainer._generate
 
     def recorded(self: Any, prompts: list[Any]) -> Any:
-        out = original(self, prompts)
-        generations.append([(p, c) for p, c in zip(out[0], out[1], strict=True)])
-        return out
+        output = original(self, prompts)
+        prompt_ids, completion_ids, *_ = output
+        generations.append(list(zip(prompt_ids, completion_ids, strict=True)))
+        return output
 
     monkeypatch.setattr(GRPOTrainer, "_generate", recorded)
     return generations
@@ -40,6 +46,7 @@ def test_n_equal_to_m_is_grpo_bit_for_bit_over_5_steps(make_trainer, accumulatio
     pods = make_trainer(4, "pods", **fields)
     before = weights(pods)
     pods.train()
+
     assert not equal(before, weights(pods))
     assert equal(weights(grpo), weights(pods))
 
@@ -50,29 +57,34 @@ def test_n_equal_to_m_is_grpo_bit_for_bit_over_5_steps(make_trainer, accumulatio
         assert {name: ours[name] for name in theirs} == theirs
 
 
-def loss_by_hand(model: Any, rows: list[Any], advantages: list[float]) -> torch.Tensor:
+def loss_by_hand(model: Any, rows: list[Row], advantages: list[float]) -> torch.Tensor:
     """L_PODS at ratio 1, rollout by rollout, without padding: -mean_i mean_t ratio_t a_i."""
     losses = []
     for (prompt, completion), advantage in zip(rows, advantages, strict=True):
         ids = torch.tensor([prompt + completion])
         logits = model(input_ids=ids).logits[0, len(prompt) - 1 : -1]
-        logps = logits.log_softmax(-1).gather(1, ids[0, len(prompt) :, None])[:, 0]
-        ratio = (logps - logps.detach()).exp()
+        logps_of_all = logits.log_softmax(-1)
+        logps = logps_of_all.gather(1, ids[0, len(prompt) :, None])[:, 0]
+
+        ratio = (logps - logps.detach()).exp()  # 1, with the gradient of logps
         losses.append(-(ratio * advantage).mean())
+
     return torch.stack(losses).mean()
 
 
 def assert_weights_moved_by_the_gradient(
-    trainer: Any, before: dict[str, torch.Tensor], rows: list[Any], advantages: list[float]
+    trainer: Any, before: dict[str, torch.Tensor], rows: list[Row], advantages: list[float]
 ) -> float:
     """In one step of SGD at a learning rate of 1; returns the loss by hand."""
-    model = trainer.accelerator.unwrap_model(trainer.model)
     after = weights(trainer)
+
+    model = trainer.accelerator.unwrap_model(trainer.model)
     model.load_state_dict(before)
     model.eval()
     model.zero_grad()
     loss = loss_by_hand(model, rows, advantages)
     loss.backward()
+
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(before[name] - after[name], parameter.grad, atol=1e-5, rtol=1e-3)
     return loss.item()
@@ -94,25 +106,27 @@ def test_the_first_step_is_the_gradient_of_the_papers_loss_on_the_kept_rollouts(
     )
     before = weights(trainer)
     trainer.train()
-    rows = generations[0]
-    table = table_of(trainer, 1)
-    rewards = table["reward"].to_numpy().reshape(2, 12)
-    # brute force over all 495 subsets of each group, in place of our own rule
-    kept, advantages = [], []
-    for group in range(2):
-        values = np.float32(rewards[group]).astype(float)
-        best = max(np.var(values[list(s)]) for s in itertools.combinations(range(12), 4))
-        chosen = np.flatnonzero(table["kept"].to_numpy().reshape(2, 12)[group])
-        assert len(chosen) == 4
-        assert np.var(values[chosen]) == pytest.approx(best, rel=1e-9)
-        reference = values[chosen] if baseline == "kept" else values
-        kept += [rows[12 * group + i] for i in chosen]
-        advantages += (
-            (values[chosen] - reference.mean()) / (reference.std(ddof=1) + 1e-4)
-        ).tolist()
 
-    loss = assert_weights_moved_by_the_gradient(trainer, before, kept, advantages)
+    table = table_of(trainer, 1)
+    rewards_P_N = table["reward"].to_numpy(np.float32).astype(float).reshape(2, 12)
+    kept_P_N = table["kept"].to_numpy().reshape(2, 12)
+    advantages: list[float] = []
+    for rewards, is_kept in zip(rewards_P_N, kept_P_N, strict=True):
+        kept_rewards = rewards[is_kept]
+        assert len(kept_rewards) == 4
+        # brute force over all 495 subsets of each group, in place of our own rule
+        assert np.var(kept_rewards) == pytest.approx(highest_variance(rewards, 4), rel=1e-9)
+
+        reference = kept_rewards if baseline == "kept" else rewards
+        deviation = reference.std(ddof=1) + 1e-4
+        advantages += ((kept_rewards - reference.mean()) / deviation).tolist()
+
+    kept_rows = [generations[0][place] for place in np.flatnonzero(kept_P_N)]
+    loss = assert_weights_moved_by_the_gradient(trainer, before, kept_rows, advantages)
     assert logged(trainer)[0]["loss"] == pytest.approx(loss, abs=1e-5)
+
+
+# ---- which rows the model sees -------------------------------------------------------------------
 
 
 def count_rows_outside_generation(
@@ -131,14 +145,16 @@ def count_rows_outside_generation(
             generating.pop()
 
     def count(module: Any, args: Any, kwargs: Any) -> None:
-        if not generating:
-            for ids, mask in zip(kwargs["input_ids"], kwargs["attention_mask"], strict=True):
-                seen[tuple(ids[mask.bool()].tolist())] += 1
+        if generating:
+            return
+        for ids, mask in zip(kwargs["input_ids"], kwargs["attention_mask"], strict=True):
+            row = tuple(ids[mask.bool()].tolist())
+            seen[row] += 1
 
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", generate)
-    models = [trainer.model] + ([trainer.ref_model] if trainer.ref_model is not None else [])
-    for model in models:
-        model.register_forward_pre_hook(count, with_kwargs=True)
+    trainer.model.register_forward_pre_hook(count, with_kwargs=True)
+    if trainer.ref_model is not None:
+        trainer.ref_model.register_forward_pre_hook(count, with_kwargs=True)
     return seen
 
 
@@ -153,11 +169,13 @@ def test_only_kept_rows_enter_the_model_outside_generation(
 
     kept = table_of(trainer, 1)["kept"].to_numpy()
     assert kept.reshape(2, 12).sum(axis=1).tolist() == [4, 4]
-    expected = [tuple(p + c) for (p, c), k in zip(generations[0], kept, strict=True) if k]
+
+    kept_rows = [generations[0][place] for place in np.flatnonzero(kept)]
+    times_kept = Counter(tuple(prompt + completion) for prompt, completion in kept_rows)
     # each kept row: once per pass of the update, once for old log-probs if there are several
     # passes, once for reference log-probs if beta > 0
-    times = iterations + (iterations > 1) + (beta > 0)
-    assert seen == Counter({ids: times * n for ids, n in Counter(expected).items()})
+    passes = iterations + (iterations > 1) + (beta > 0)
+    assert seen == Counter({row: passes * times for row, times in times_kept.items()})
 
 
 def test_padding_is_to_the_longest_kept_rollout(make_trainer, monkeypatch):
@@ -165,63 +183,85 @@ def test_padding_is_to_the_longest_kept_rollout(make_trainer, monkeypatch):
     original = GRPOTrainer._generate_and_score_completions
 
     def recorded(self: Any, inputs: Any) -> Any:
-        out = original(self, inputs)
-        shapes.append(tuple(out["completion_ids"].shape))
-        return out
-
-    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", recorded)
+        output = original(self, inputs)
+        shapes.append(tuple(output["completion_ids"].shape))
+        return output
 
     def shortest(completion_ids: list[Any], **kwargs: Any) -> list[float]:
         return [-float(len(ids)) for ids in completion_ids]
 
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", recorded)
     trainer = make_trainer(
         16, max_steps=1, reward_funcs=shortest, downsampling_rule="max_reward", temperature=2.0
     )
     trainer.train()
+
     table = table_of(trainer, 1)
     longest_kept = table["tokens"][table["kept"]].max()
     assert shapes == [(8, longest_kept)]
     assert longest_kept < table["tokens"].max()
 
 
+# ---- what is logged ------------------------------------------------------------------------------
+
+
 def test_metrics_of_trl_describe_all_rollouts_and_those_of_pods_the_kept_ones(make_trainer):
     trainer = make_trainer(12, gradient_accumulation_steps=2, max_steps=1)
     trainer.train()
-    (entry,) = logged(trainer)
+
+    (metrics,) = logged(trainer)
     table = table_of(trainer, 1)
-    assert len(table) == 4 * 12  # 2 micro-batches of 8 rows are 4 groups
     kept = table[table["kept"]]
+    dropped = table[~table["kept"]]
+    assert len(table) == 4 * 12  # 2 micro-batches of 8 rows are 4 groups
     assert len(kept) == 16
-    assert entry["reward"] == pytest.approx(table["reward"].mean(), rel=1e-5)
-    assert entry["reward_std"] == pytest.approx(table["reward"].std(), rel=1e-5)
-    assert entry["rewards/digits/mean"] == pytest.approx(table["rewards/digits"].mean(), rel=1e-5)
-    assert entry["completions/mean_length"] == pytest.approx(table["tokens"].mean(), rel=1e-5)
-    assert entry["pods/kept_reward"] == pytest.approx(kept["reward"].mean(), rel=1e-5)
-    dropped = table["reward"][~table["kept"]]
-    assert entry["pods/dropped_reward"] == pytest.approx(dropped.mean(), rel=1e-5)
-    assert entry["pods/kept_reward_std"] == pytest.approx(kept["reward"].std(), rel=1e-5)
-    assert entry["pods/rollouts_generated"] == 48
-    assert entry["pods/rollouts_trained"] == 16
-    assert entry["pods/dropped_tokens"] > entry["pods/kept_tokens"] > 0
-    seconds = [entry[f"pods/seconds_{p}"] for p in ("generate", "score", "select", "update")]
-    assert all(s >= 0 for s in seconds)
-    assert sum(seconds) == pytest.approx(entry["pods/training_seconds"], rel=1e-6)
-    assert entry["pods/peak_memory"] > 0
+
+    expected = {
+        "reward": table["reward"].mean(),
+        "reward_std": table["reward"].std(),
+        "rewards/digits/mean": table["rewards/digits"].mean(),
+        "completions/mean_length": table["tokens"].mean(),
+        "pods/kept_reward": kept["reward"].mean(),
+        "pods/kept_reward_std": kept["reward"].std(),
+        "pods/dropped_reward": dropped["reward"].mean(),
+    }
+    for name, value in expected.items():
+        assert metrics[name] == pytest.approx(value, rel=1e-5), name
+
+    assert metrics["pods/rollouts_generated"] == 48
+    assert metrics["pods/rollouts_trained"] == 16
+    assert metrics["pods/dropped_tokens"] > metrics["pods/kept_tokens"] > 0
+
+
+def test_the_seconds_of_the_phases_of_a_step_are_those_of_its_training(make_trainer):
+    trainer = make_trainer(12, gradient_accumulation_steps=2, max_steps=1)
+    trainer.train()
+
+    (metrics,) = logged(trainer)
+    phases = ("generate", "score", "select", "update")
+    seconds = [metrics[f"pods/seconds_{phase}"] for phase in phases]
+    assert all(value >= 0 for value in seconds)
+    assert sum(seconds) == pytest.approx(metrics["pods/training_seconds"], rel=1e-6)
+    assert metrics["pods/peak_memory"] > 0
 
 
 def test_the_rollout_log_holds_every_rollout_with_its_advantage_if_kept(make_trainer):
     trainer = make_trainer(10, max_steps=3)
     trainer.train()
+
     for step in (1, 2, 3):
         table = table_of(trainer, step)
         assert table["step"].unique().tolist() == [step]
-        rewards = table["reward"].to_numpy().reshape(2, 10)
-        kept = np.stack([np.flatnonzero(k) for k in table["kept"].to_numpy().reshape(2, 10)])
-        advantages = podsrl.group_advantages(rewards, kept).flatten()
-        np.testing.assert_allclose(table["advantage"].dropna(), advantages, atol=1e-4)
-        assert table["advantage"].isna().equals(~table["kept"])
         assert table["prompt"].nunique() == 2
         assert table["completion"].str.contains("<think>").any()
+
+        rewards_P_N = table["reward"].to_numpy().reshape(2, 10)
+        kept_P_N = table["kept"].to_numpy().reshape(2, 10)
+        indices_P_M = np.stack([np.flatnonzero(kept_N) for kept_N in kept_P_N])
+        advantages_P_M = podsrl.group_advantages(rewards_P_N, indices_P_M)
+        logged_advantages = table["advantage"].dropna()
+        np.testing.assert_allclose(logged_advantages, advantages_P_M.flatten(), atol=1e-4)
+        assert table["advantage"].isna().equals(~table["kept"])
 
 
 @pytest.mark.parametrize("scale", ["group", "none", "batch"])
@@ -229,7 +269,7 @@ def test_equal_rewards_give_advantages_of_exactly_0_and_their_rows_are_skipped(
     make_trainer, monkeypatch, scale
 ):
     """In float32 the mean of eight rewards of 0.7 is another number than 0.7."""
-    trained = count_passed_rows(monkeypatch)
+    rows_passed = count_passed_rows(monkeypatch)
     trainer = make_trainer(
         16,
         num_generations=8,
@@ -238,64 +278,89 @@ def test_equal_rewards_give_advantages_of_exactly_0_and_their_rows_are_skipped(
         reward_funcs=lambda completions, **kwargs: [0.7] * len(completions),
     )
     trainer.train()
-    (entry,) = logged(trainer)
-    assert entry["pods/zero_advantage_rows"] == entry["pods/zero_variance_groups"] * 8 == 8
+
+    (metrics,) = logged(trainer)
+    assert metrics["pods/zero_advantage_rows"] == 8
+    assert metrics["pods/zero_variance_groups"] == 1
     assert table_of(trainer, 1)["advantage"].dropna().tolist() == [0.0] * 8
     assert list(trainer._logs["advantages"]) == [0.0] * 8
-    assert trained == [1]
+    assert rows_passed == [1]  # a step without any pass would have no loss
 
 
-def test_the_rollout_log_can_be_switched_off_and_is_bounded(make_trainer):
-    trainer = make_trainer(8, "off", rollout_log=False, max_steps=1)
+def test_the_rollout_log_can_be_switched_off(make_trainer):
+    trainer = make_trainer(8, rollout_log=False, max_steps=1)
     trainer.train()
     assert not (Path(trainer.args.output_dir) / "rollouts").exists()
-    # 16 rows a step; at most 40: after step 3 every second step goes, after step 5 again
-    trainer = make_trainer(8, "bounded", rollout_log_max_rows=40, max_steps=6)
+
+
+def test_the_rollout_log_is_bounded(make_trainer):
+    """16 rows a step, at most 40: after step 3 every second step goes, after step 5 again."""
+    trainer = make_trainer(8, rollout_log_max_rows=40, max_steps=6)
     trainer.train()
     assert trainer.recorder.run.rollout_steps() == [1, 5]
+
+
+# ---- rules ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", ["max_reward", "random", "percentile"])
 def test_the_other_rules_train_too(make_trainer, rule):
     trainer = make_trainer(8, downsampling_rule=rule, max_steps=1)
     trainer.train()
-    table = table_of(trainer, 1)
-    for _, group in table.groupby("group"):
+
+    for _, group in table_of(trainer, 1).groupby("group"):
         rewards = group["reward"].to_numpy()
-        kept = np.flatnonzero(group["kept"])
-        assert len(kept) == 4
+        kept_rewards = rewards[group["kept"].to_numpy()]
+        assert len(kept_rewards) == 4
         if rule == "max_reward":
-            assert min(rewards[kept]) >= np.sort(rewards)[-4]
+            fourth_best = np.sort(rewards)[-4]
+            assert min(kept_rewards) >= fourth_best
 
 
 def first_ones(rewards_P_N: Any, m: int, seed: Any) -> Any:
     return np.arange(m)[None, :].repeat(len(rewards_P_N), axis=0)
 
 
+FIRST_ONES = f"{__name__}:first_ones"
+
+
+@pytest.fixture
+def _rule_is_forgotten() -> Iterator[None]:
+    """`first_ones` is registered by the test only."""
+    yield
+    podsrl.RULES.pop(FIRST_ONES)
+
+
+@pytest.mark.usefixtures("_rule_is_forgotten")
 def test_a_callable_is_a_rule_and_is_saved_by_name(make_trainer):
     trainer = make_trainer(8, downsampling_rule=first_ones, max_steps=1)
-    try:
-        assert trainer.args.downsampling_rule == f"{__name__}:first_ones"
-        trainer.train()
-        table = table_of(trainer, 1)
-        assert table["rollout"][table["kept"]].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
-    finally:
-        podsrl.RULES.pop(f"{__name__}:first_ones")
+    trainer.train()
+
+    assert trainer.args.downsampling_rule == FIRST_ONES
+    table = table_of(trainer, 1)
+    assert table["rollout"][table["kept"]].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
-def test_a_rule_may_be_defined_anew_and_needs_a_name(tmp_path):
-    def given(rule):
-        return PODSConfig(str(tmp_path), bf16=False, downsampling_rule=rule).downsampling_rule
+def name_in_config(rule: Any) -> str:
+    """What a config calls a rule that it is given."""
+    return PODSConfig("unused", bf16=False, downsampling_rule=rule).downsampling_rule
 
+
+@pytest.mark.usefixtures("_rule_is_forgotten")
+def test_a_rule_may_be_defined_anew():
     # as where the cell of a notebook is run once more
-    other = FunctionType(first_ones.__code__, globals())
-    try:
-        assert given(first_ones) == given(other) == f"{__name__}:first_ones"
-        assert podsrl.RULES[f"{__name__}:first_ones"].function is other
-    finally:
-        podsrl.RULES.pop(f"{__name__}:first_ones")
+    defined_anew = FunctionType(first_ones.__code__, globals())
+    assert name_in_config(first_ones) == FIRST_ONES
+    assert name_in_config(defined_anew) == FIRST_ONES
+    assert podsrl.RULES[FIRST_ONES].function is defined_anew
+
+
+def test_a_rule_needs_a_name():
     with pytest.raises(InvalidInputError, match="a function with a name"):
-        given(functools.partial(first_ones))
+        name_in_config(functools.partial(first_ones))
+
+
+# ---- rows that are cut off, and single ones ------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -303,49 +368,64 @@ def test_rollouts_that_the_loss_leaves_out_are_kept_last(make_trainer):
     trainer = make_trainer(
         8, max_steps=1, mask_truncated_completions=True, max_completion_length=22, temperature=1.5
     )
-    generate, select, seen = trainer._generate_and_score_completions, trainer._select, {}
+    generate_and_score = trainer._generate_and_score_completions
+    select = trainer._select
+    masked_rows = []  # of the update
+    cut_off = []  # of all rollouts
 
-    def look(inputs):
-        output = generate(inputs)
-        seen["masked"] = int((output["completion_mask"].sum(dim=1) == 0).sum())
+    def count_masked_rows(inputs):
+        output = generate_and_score(inputs)
+        trained_tokens = output["completion_mask"].sum(dim=1)
+        masked_rows.append(int((trained_tokens == 0).sum()))
         return output
 
-    def look_at_all(rollouts):
-        last = [ids[-1] for ids in rollouts.columns["completion_ids"]]
-        seen["cut"] = (torch.tensor(last) != trainer._tokenizer.eos_token_id).view(-1, 8)
+    def find_cut_off(rollouts):
+        end = trainer._tokenizer.eos_token_id
+        cut_off.extend(ids[-1] != end for ids in rollouts.columns["completion_ids"])
         return select(rollouts)
 
-    trainer._generate_and_score_completions, trainer._select = look, look_at_all
+    trainer._generate_and_score_completions = count_masked_rows
+    trainer._select = find_cut_off
     trainer.train()
-    table = trainer.recorder.run.rollouts(1).to_pandas()
-    seen["kept"] = torch.tensor(table["kept"]).view(-1, 8)
-    finished = (~seen["cut"]).sum(dim=1)
-    left_out = (seen["cut"] & seen["kept"]).sum(dim=1)
-    assert 0 < finished.sum() < 16
-    assert left_out.tolist() == (4 - finished).clamp(min=0).tolist()
-    assert seen["masked"] == left_out.sum()
-    assert logged(trainer)[0]["pods/zero_advantage_rows"] >= left_out.sum()
+
+    table = table_of(trainer, 1)
+    kept_P_N = table["kept"].to_numpy().reshape(2, 8)
+    cut_off_P_N = np.array(cut_off).reshape(2, 8)
+    finished_P = (~cut_off_P_N).sum(axis=1)
+    kept_and_cut_off_P = (cut_off_P_N & kept_P_N).sum(axis=1)
+    assert 0 < finished_P.sum() < 16  # or nothing is tested
+    assert kept_and_cut_off_P.tolist() == (4 - finished_P).clip(min=0).tolist()
+    assert masked_rows == [kept_and_cut_off_P.sum()]
+    assert logged(trainer)[0]["pods/zero_advantage_rows"] >= kept_and_cut_off_P.sum()
 
 
 def test_one_rollout_of_each_prompt_is_its_best_one_against_all_n(make_trainer, monkeypatch):
     """`max_reward` with m = 1: right answers alone, weighted by how rare they are."""
-    given: list[Any] = []
+    passed_advantages: list[float] = []
     compute_loss = GRPOTrainer._compute_loss
 
     def remember(self: Any, model: Any, inputs: dict[str, Any]) -> Any:
-        given.extend(inputs["advantages"].tolist())
+        passed_advantages.extend(inputs["advantages"].tolist())
         return compute_loss(self, model, inputs)
 
     monkeypatch.setattr(GRPOTrainer, "_compute_loss", remember)
-    best: dict[str, Any] = {"downsampling_rule": "max_reward", "advantage_baseline": "group"}
-    trainer = make_trainer(6, num_generations=1, max_steps=1, **best)
+    trainer = make_trainer(
+        6,
+        num_generations=1,
+        max_steps=1,
+        downsampling_rule="max_reward",
+        advantage_baseline="group",
+    )
     trainer.train()
+
     table = table_of(trainer, 1)
     rewards_P_N = table["reward"].to_numpy(float).reshape(8, 6)
     kept_P_N = table["kept"].to_numpy(bool).reshape(8, 6)
+    best_P = rewards_P_N.max(axis=1)
     assert (kept_P_N.sum(axis=1) == 1).all()
-    assert (rewards_P_N[kept_P_N] == rewards_P_N.max(axis=1)).all()
-    above = rewards_P_N.max(axis=1) - rewards_P_N.mean(axis=1)
-    advantages = above / (rewards_P_N.std(axis=1, ddof=1) + 1e-4)
-    taught = advantages[advantages > 0]  # equal rewards teach nothing, and are not passed
-    assert sorted(given) == pytest.approx(sorted(taught.tolist()), abs=1e-4)
+    assert (rewards_P_N[kept_P_N] == best_P).all()
+
+    deviation_P = rewards_P_N.std(axis=1, ddof=1) + 1e-4
+    advantages_P = (best_P - rewards_P_N.mean(axis=1)) / deviation_P
+    teaching = advantages_P[advantages_P > 0]  # equal rewards teach nothing, and are not passed
+    assert sorted(passed_advantages) == pytest.approx(sorted(teaching.tolist()), abs=1e-4)

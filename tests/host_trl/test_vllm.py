@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,18 +24,33 @@ WORKER = str(Path(__file__).with_name("vllm_worker.py"))
 COLOCATE = {"use_vllm": True, "vllm_mode": "colocate", "max_steps": 1}
 
 
+def rollouts_per_call(engine: Any) -> list[int]:
+    """How many completions each call of the engine asked for."""
+    return [sum(n for _, n in call) for call in engine.calls]
+
+
+def assert_sampled_by(sampler: Any, rows: list[tuple[tuple[int, ...], float]]) -> None:
+    """The log-prob of each trained row is the one that the engine or server sent with it."""
+    for completion_ids, logprob in rows:
+        assert logprob == pytest.approx(sampler.logprob_of[completion_ids], abs=1e-6)
+
+
+# ---- colocated -----------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("sleep", [False, True])
 def test_a_colocated_engine_generates_all_rollouts_and_the_kept_ones_are_trained_on(
     make_trainer, stand_in, sleep
 ):
     trainer = make_trainer(10, vllm_enable_sleep_mode=sleep, **COLOCATE)
     rows = trained_rows(trainer)
+
     engine = trainer.vllm_generation.llm
-    assert [sum(n for _, n in call) for call in engine.calls] == [20]  # 8 kept rows: two prompts
-    assert len({str(prompt) for prompt, _ in engine.calls[0]}) == 2
+    assert rollouts_per_call(engine) == [20]  # 8 kept rows: two prompts
+    prompts_of_first_call = {str(prompt) for prompt, _ in engine.calls[0]}
+    assert len(prompts_of_first_call) == 2
     assert len(rows) == 8
-    for ids, logprob in rows:
-        assert logprob == pytest.approx(engine.logprob_of[ids], abs=1e-6)
+    assert_sampled_by(engine, rows)
     assert engine.slept == (2 if sleep else 0)  # at construction, and once after generating
 
 
@@ -59,16 +75,14 @@ def test_a_colocated_engine_has_room_for_all_generated_rows_at_once(
 def test_with_a_mean_of_one_row_all_rollouts_of_as_many_prompts_as_rows_are_generated(
     make_trainer, stand_in
 ):
-    mean = {"num_generations": 1, "downsampling_rule": "max_contrast"}
-    trainer = make_trainer(3, **mean, **COLOCATE)
+    trainer = make_trainer(3, num_generations=1, downsampling_rule="max_contrast", **COLOCATE)
     rows = trained_rows(trainer)
+
     engine = trainer.vllm_generation.llm
     assert engine.options["max_num_seqs"] == 24
-    assert [sum(n for _, n in call) for call in engine.calls] == [24]
-    assert [logprob for _, logprob in rows] == [
-        pytest.approx(engine.logprob_of[ids], abs=1e-6) for ids, _ in rows
-    ]
+    assert rollouts_per_call(engine) == [24]
     assert len(rows) == 8
+    assert_sampled_by(engine, rows)
 
 
 def test_evaluation_with_a_colocated_engine_is_left_to_trl(make_trainer, stand_in, dataset):
@@ -76,7 +90,20 @@ def test_evaluation_with_a_colocated_engine_is_left_to_trl(make_trainer, stand_i
         10, eval_dataset=dataset.select(range(4)), per_device_eval_batch_size=4, **COLOCATE
     )
     trainer.evaluate()
-    assert {n for call in trainer.vllm_generation.llm.calls for _, n in call} == {1}
+
+    calls = trainer.vllm_generation.llm.calls
+    rollouts_per_request = {n for call in calls for _, n in call}
+    assert rollouts_per_request == {1}
+
+
+# ---- a server ------------------------------------------------------------------------------------
+
+
+def assert_asked_once(server: Any, prompts: int, n: int) -> None:
+    """The server got one request, for n completions of each of so many prompts."""
+    (request,) = server.requests
+    assert len(request["prompt"]) == prompts
+    assert request["n"] == n
 
 
 def test_a_server_is_asked_in_one_request_for_all_rollouts_of_each_prompt(make_trainer, server):
@@ -84,10 +111,13 @@ def test_a_server_is_asked_in_one_request_for_all_rollouts_of_each_prompt(make_t
         10, use_vllm=True, vllm_mode="server", vllm_server_base_url=server.url, max_steps=1
     )
     rows = trained_rows(trainer)
-    assert [(len(r["prompt"]), r["n"]) for r in server.requests] == [(2, 10)]
+
+    assert_asked_once(server, prompts=2, n=10)
     assert len(rows) == 8
-    for ids, logprob in rows:
-        assert logprob == pytest.approx(server.logprob_of[ids], abs=1e-6)
+    assert_sampled_by(server, rows)
+
+
+# ---- two ranks -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -98,32 +128,48 @@ def test_on_two_ranks_both_modes_keep_rows_aligned_with_lora_too(tiny_model, tmp
     """
     process = torchrun(2, tmp_path / "said", WORKER, str(tiny_model), str(tmp_path), server.url)
     assert process.returncode == 0, process.stderr[-3000:]
-    by_mode = {
-        mode: [json.loads((tmp_path / f"{mode}-{rank}.json").read_text()) for rank in (0, 1)]
-        for mode in ("colocate", "server")
-    }
-    assert [sum(rank["asked"]) for rank in by_mode["colocate"]] == [11, 11]
-    assert [(len(r["prompt"]), r["n"]) for r in server.requests] == [(22, 1)]
-    in_process: dict[str, float] = {}
-    for rank in by_mode["colocate"]:
-        in_process |= rank["sampled"]
-    on_server = {str(list(ids)): logprob for ids, logprob in server.logprob_of.items()}
-    for mode, sampled in (("colocate", in_process), ("server", on_server)):
-        trained = [row for rank in by_mode[mode] for row in rank["trained"]]
-        assert len(trained) == len({ids for ids, _ in trained}) == 12  # 3 groups of m = 4
-        for ids, logprob in trained:
-            assert logprob == pytest.approx(sampled[ids], abs=1e-6)
-        assert [len(rank["trained"]) for rank in by_mode[mode]] == [6, 6]
 
-    # 3 prompts x 8: the first 12 rollouts are kept, all of them of the first rank, and 6 of these
-    # move to the second one. Both train their adapter alike, and nothing else.
-    with_lora = [json.loads((tmp_path / f"lora-{rank}.json").read_text()) for rank in (0, 1)]
-    first, second = with_lora
+    colocated = results_of_ranks(tmp_path, "colocate")
+    first, second = colocated
+    assert sum(first["asked"]) == sum(second["asked"]) == 11
+    assert_groups_are_trained_on(colocated, {**first["sampled"], **second["sampled"]})
+
+    assert_asked_once(server, prompts=22, n=1)
+    sampled_by_server = {str(list(ids)): logprob for ids, logprob in server.logprob_of.items()}
+    assert_groups_are_trained_on(results_of_ranks(tmp_path, "server"), sampled_by_server)
+
+    assert_adapters_train_alike(*results_of_ranks(tmp_path, "lora"))
+
+
+def results_of_ranks(folder: Path, name: str) -> list[dict[str, Any]]:
+    """What both ranks wrote at the end of a run of `vllm_worker`."""
+    return [json.loads((folder / f"{name}-{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def assert_groups_are_trained_on(
+    by_rank: list[dict[str, Any]], logprob_of: dict[str, float]
+) -> None:
+    """3 groups of m = 4, half of the rows on each rank, each with the log-prob of its sample."""
+    first_rows, second_rows = (rank["trained"] for rank in by_rank)
+    assert len(first_rows) == len(second_rows) == 6
+
+    rows = [*first_rows, *second_rows]
+    assert len({completion_ids for completion_ids, _ in rows}) == 12
+    for completion_ids, logprob in rows:
+        assert logprob == pytest.approx(logprob_of[completion_ids], abs=1e-6)
+
+
+def assert_adapters_train_alike(first: dict[str, Any], second: dict[str, Any]) -> None:
+    """3 prompts x 8: the first 12 rollouts are kept, all of them of the first rank.
+
+    6 of these move to the second one. Both ranks train their adapter alike, and nothing else.
+    """
     assert len(first["sampled"]) == len(second["sampled"]) == 12
-    assert [len(rank["trained"]) for rank in with_lora] == [6, 6]
-    for ids, logprob in first["trained"] + second["trained"]:
-        assert logprob == pytest.approx(first["sampled"][ids], abs=1e-6)
-    assert first["changed"] == second["changed"]
+    assert len(first["trained"]) == len(second["trained"]) == 6
+    for completion_ids, logprob in [*first["trained"], *second["trained"]]:
+        assert logprob == pytest.approx(first["sampled"][completion_ids], abs=1e-6)
+
     assert first["changed"]
     assert all("lora_" in name for name in first["changed"])
+    assert first["changed"] == second["changed"]
     assert first["weights"] == second["weights"]

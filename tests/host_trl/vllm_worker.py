@@ -36,58 +36,75 @@ def first_rows(rewards_P_N: np.ndarray, rows: int, seed: Any) -> np.ndarray:
     return np.arange(rewards_P_N.size).reshape(rewards_P_N.shape) < rows
 
 
-#: What differs from a plain run: LoRA, where the second rank keeps none of its own rollouts.
-LORA: dict[str, Any] = {
-    "downsampling_rule": "vllm_worker:first_rows",
-    "num_rollouts": 8,
-    "learning_rate": 1e-2,
-    "vllm_importance_sampling_mode": "token_truncate",  # the engine's log-probs are made up
+#: The runs by name. Of "lora" the second rank keeps none of its own rollouts.
+RUNS: dict[str, dict[str, Any]] = {
+    "colocate": {"vllm_mode": "colocate"},
+    "server": {"vllm_mode": "server"},
+    "lora": {
+        "vllm_mode": "colocate",
+        "downsampling_rule": "vllm_worker:first_rows",
+        "num_rollouts": 8,
+        "learning_rate": 1e-2,
+        "vllm_importance_sampling_mode": "token_truncate",  # the engine's log-probs are made up
+    },
 }
 
 
-def main(model_path: str, out: Path, url: str, mode: str, lora: bool = False) -> None:
-    name = "lora" if lora else mode
-    trainer = PODSTrainer(
+def main(model_path: str, out: Path, url: str) -> None:
+    for name in RUNS:
+        trainer = make_trainer(name, model_path, out, url)
+        result = train(trainer)
+        (out / f"{name}-{RANK}.json").write_text(json.dumps(result))
+
+
+def make_trainer(name: str, model_path: str, out: Path, url: str) -> PODSTrainer:
+    fields: dict[str, Any] = {
+        "output_dir": str(out / name),
+        "num_rollouts": 7,
+        "num_generations": 4,
+        "per_device_train_batch_size": 6,
+        "gradient_accumulation_steps": 1,
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "save_strategy": "no",
+        "max_completion_length": 16,
+        "logging_steps": 1,
+        "max_steps": 1,
+        "use_vllm": True,
+        "vllm_server_base_url": url,
+    }
+    adapter = LoraConfig(r=2, target_modules=["q_proj"]) if name == "lora" else None
+    return PODSTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),
         reward_funcs=reward,
-        peft_config=LoraConfig(r=2, target_modules=["q_proj"]) if lora else None,
-        args=PODSConfig(
-            output_dir=str(out / name),
-            **{"num_rollouts": 7, **(LORA if lora else {})},
-            num_generations=4,
-            per_device_train_batch_size=6,
-            gradient_accumulation_steps=1,
-            use_cpu=True,
-            bf16=False,
-            report_to="none",
-            save_strategy="no",
-            max_completion_length=16,
-            logging_steps=1,
-            max_steps=1,
-            use_vllm=True,
-            vllm_mode=mode,
-            vllm_server_base_url=url,
-        ),
+        peft_config=adapter,
+        args=PODSConfig(**{**fields, **RUNS[name]}),
         train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
         processing_class=AutoTokenizer.from_pretrained(model_path),
     )
+
+
+def train(trainer: PODSTrainer) -> dict[str, Any]:
+    """What this rank trained on, what changed, and what its own engine was asked and said."""
     before = weights(trainer)
     trained = trained_rows(trainer)
-    result = {"trained": [(str(list(ids)), logprob) for ids, logprob in trained]}
     after = weights(trainer)
-    result["changed"] = [key for key in after if not torch.equal(before[key], after[key])]
-    result["weights"] = {key: after[key].tolist() for key in after if "lora_" in key}
-    if mode == "colocate":
+
+    result: dict[str, Any] = {
+        "trained": [(str(list(ids)), logprob) for ids, logprob in trained],
+        "changed": [key for key in after if not torch.equal(before[key], after[key])],
+        "weights": {key: after[key].tolist() for key in after if "lora_" in key},
+    }
+    if trainer.args.vllm_mode == "colocate":
         engine = trainer.vllm_generation.llm
         result["asked"] = [n for call in engine.calls for _, n in call]
-        result["sampled"] = {str(list(i)): logprob for i, logprob in engine.logprob_of.items()}
-    (out / f"{name}-{RANK}.json").write_text(json.dumps(result))
+        result["sampled"] = {str(list(ids)): value for ids, value in engine.logprob_of.items()}
+    return result
 
 
 if __name__ == "__main__":
     vllm_stand_in.install(pytest.MonkeyPatch())
     model_path, out, url = sys.argv[1:]
-    for mode in ("colocate", "server"):
-        main(model_path, Path(out), url, mode)
-    main(model_path, Path(out), url, "colocate", lora=True)
+    main(model_path, Path(out), url)
     PartialState().destroy_process_group()

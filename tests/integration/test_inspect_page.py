@@ -26,29 +26,35 @@ TURNED = "safe \u202eevil\u202c"
 LINE = "W" * 1_000_000
 RUN = "out <b>& 1"
 
+# ---- what the run holds --------------------------------------------------------------------------
+
 
 def sums():
     """Two prompts of a chat; of each, half of the rollouts are right, and two of them kept."""
     columns = rollouts(groups=2, n=8, m=2)
-    right = [place % 8 < 4 for place in range(16)]
-    prompts = [CHAT.replace("{sum}", s) for s in ("48 + 27 + 19", "7314 + 226")]
+    prompts = [CHAT.replace("{sum}", asked) for asked in ("48 + 27 + 19", "7314 + 226")]
+    right = "The sum is 94, I am sure.<|im_end|>"
+    wrong = "The sum is 104, I am sure.<|im_end|>"
+    rewards = [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+
+    # the first and the sixth of each prompt are kept
+    kept = [True, False, False, False, False, True, False, False]
+    advantages = [0.7, None, None, None, None, -0.7, None, None]
     return columns | {
-        "prompt": [prompts[place // 8] for place in range(16)],
-        "completion": [
-            f"The sum is {94 if ok else 104}, I am sure.<|im_end|>"
-            for place, ok in enumerate(right)
-        ],
+        "prompt": [prompts[0]] * 8 + [prompts[1]] * 8,
+        "completion": 2 * ([right] * 4 + [wrong] * 4),
         "answer": ["94"] * 8 + ["7540"] * 8,
-        "reward": [float(ok) for ok in right],
-        "rewards/correctness": [float(ok) for ok in right],
+        "reward": 2 * rewards,
+        "rewards/correctness": 2 * rewards,
         "rewards/judge": [None] * 16,
-        "kept": [place % 8 in (0, 5) for place in range(16)],
-        "advantage": [{0: 0.7, 5: -0.7}.get(place % 8) for place in range(16)],
-        "tokens": [12] * 15 + [64],
+        "kept": 2 * kept,
+        "advantage": 2 * advantages,
+        "tokens": [12] * 15 + [64],  # the last one is cut off
     }
 
 
 def turn(role, text="", *calls, **more):
+    """A turn as the rollout log has it; calls are pairs of a tool's name and its arguments."""
     named = [{"name": name, "arguments": arguments} for name, arguments in calls]
     return {"role": role, "text": text, "calls": named, **more}
 
@@ -65,18 +71,20 @@ def games():
         turn("tool", HOSTILE, name=HOSTILE),
         turn(HOSTILE, HOSTILE),
     ]
-    games = [look, None, hostile, [*look, turn("assistant", "said 3")]]
-    return columns | {"turns": [None if game is None else json.dumps(game) for game in games]}
+    look_and_say = [*look, turn("assistant", "said 3")]
+    return columns | {
+        "turns": [json.dumps(look), None, json.dumps(hostile), json.dumps(look_and_say)],
+    }
 
 
 def hostile():
     """Texts that no page should trust, each as prompt, answer, completion and function's name."""
     columns = rollouts(groups=2, n=4, m=2)
-    said = [HOSTILE, ANSI, TURNED, LINE]
+    completions = [HOSTILE, ANSI, TURNED, LINE]
     return columns | {
         "prompt": [HOSTILE] * 4 + [TURNED + ANSI] * 4,
         "answer": [HOSTILE] * 8,
-        "completion": said * 2,
+        "completion": completions * 2,
         f"rewards/{HOSTILE}": columns["reward"],
     }
 
@@ -92,14 +100,29 @@ def app(tmp_path_factory):
         m=2,
         text="first {group}.{rollout}",
     )
-    for step, columns in ((12, sums()), (13, games()), (14, hostile())):
-        run.write_rollouts(step, columns)
+    run.write_rollouts(12, sums())
+    run.write_rollouts(13, games())
+    run.write_rollouts(14, hostile())
     for step in range(1, 15):
-        seconds = {f"pods/seconds_{p}": 1.0 for p in ("generate", "score", "select", "update")}
-        times = {"pods/training_seconds": 4.0 * step, "reward": step / 20, "entropy": 1 / step}
-        run.append_metrics({"step": step, **times, **seconds})
+        run.append_metrics(metrics_of(step))
     with app_of(run.path) as server:
         yield server
+
+
+def metrics_of(step):
+    return {
+        "step": step,
+        "pods/training_seconds": 4.0 * step,
+        "reward": step / 20,
+        "entropy": 1 / step,
+        "pods/seconds_generate": 1.0,
+        "pods/seconds_score": 1.0,
+        "pods/seconds_select": 1.0,
+        "pods/seconds_update": 1.0,
+    }
+
+
+# ---- going about ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +143,9 @@ def browser(opened, app):
 
 
 def address(view, step, group=None):
-    at = "" if group is None else f"/{group}"
-    return f"/{view}/{RUN.replace(' ', '%20').replace('&', '%26').replace('<', '%3C')}/{step}{at}"
+    run = RUN.replace(" ", "%20").replace("&", "%26").replace("<", "%3C")
+    of_step = f"/{view}/{run}/{step}"
+    return of_step if group is None else f"{of_step}/{group}"
 
 
 def show(browser, where):
@@ -134,18 +158,48 @@ def show(browser, where):
     )
 
 
+def wait(browser, milliseconds):
+    """For what follows no event: that nothing happens, or a drawing that has no end."""
+    browser.run(f"new Promise((r) => setTimeout(r, {milliseconds}))")
+
+
+def count(browser, selector):
+    return browser.run(f"document.querySelectorAll({json.dumps(selector)}).length")
+
+
+def classes(browser, selector):
+    """The class attribute of all elements of a selector."""
+    query = f"[...document.querySelectorAll({json.dumps(selector)})]"
+    return browser.run(f"{query}.map((e) => e.className)")
+
+
 def hash_of(browser):
     return browser.run("decodeURIComponent(location.hash)")
 
 
+def width_of_page(browser):
+    return browser.run("document.documentElement.scrollWidth")
+
+
+# ---- the views -----------------------------------------------------------------------------------
+
+
 def test_the_run_has_its_curves_and_begins_with_a_prompt_that_teaches(browser):
     titles = texts(browser, "figcaption")
-    assert [title.split(" ")[0] for title in titles] == [
-        *("Reward", "Contrast", "Prompts", "Rows", "Length", "Seconds", "Entropy")
+    first_words = [title.split(" ")[0] for title in titles]
+    assert first_words == [
+        "Reward",
+        "Contrast",
+        "Prompts",
+        "Rows",
+        "Length",
+        "Seconds",
+        "Entropy",
     ]
     assert texts(browser, "h1") == [RUN]
     assert texts(browser, "#bar") == ["step 14 of 20 · 24 s left · reward 0.7"]
     assert "step 14" in texts(browser, ".featured .small")[0]
+
     browser.choose("over", "time")
     browser.wait_for("document.querySelectorAll('figure canvas').length > 5")
     browser.click(".featured a")
@@ -187,18 +241,32 @@ def test_the_step_has_its_prompts_by_pass_rate_with_what_was_kept(browser):
     show(browser, address("step", 12))
     assert texts(browser, ".prompt .asked") == ["What is 48 + 27 + 19?", "What is 7314 + 226?"]
     assert texts(browser, ".prompt .facts") == ["50 % pass · 2 of 8 kept"] * 2
-    looks = browser.run("[...document.querySelectorAll('.prompt .dots i')].map(e => e.className)")
-    right = ["above kept", *["above dropped"] * 3]
-    wrong = ["below dropped", "below kept", *["below dropped"] * 2]
-    assert looks[:8] == [*right, *wrong]
-    colours = "['backgroundColor', 'borderColor'].map((c) => getComputedStyle(e)[c])"
-    filled, hollow = browser.run(
-        f"[0, 1].map((i) => document.querySelectorAll('.dots i')[i]).map((e) => {colours})"
-    )
-    assert filled[0] == filled[1] == hollow[1]  # a dropped one has the same colour, as a ring
-    assert hollow[0] == "rgba(0, 0, 0, 0)"
+    assert classes(browser, ".prompt .dots i")[:8] == [
+        "above kept",
+        "above dropped",
+        "above dropped",
+        "above dropped",
+        "below dropped",
+        "below kept",
+        "below dropped",
+        "below dropped",
+    ]
     assert "2 prompts · 16 rollouts · 4 kept" in texts(browser, ".summary")[0]
 
+
+def test_a_dropped_rollout_has_the_colour_of_a_kept_one_as_a_ring(browser):
+    def colours_of(dot):
+        style = f"getComputedStyle(document.querySelectorAll('.dots i')[{dot}])"
+        return browser.run(f"[{style}.backgroundColor, {style}.borderColor]")
+
+    show(browser, address("step", 12))
+    filled, border_of_filled = colours_of(0)
+    hollow, border_of_hollow = colours_of(1)
+    assert filled == border_of_filled == border_of_hollow
+    assert hollow == "rgba(0, 0, 0, 0)"
+
+
+def test_prompts_in_another_order_lead_to_their_groups(browser):
     show(browser, address("step", 14))
     browser.choose("order", "number")
     browser.wait_for("document.querySelector('.prompt')")
@@ -224,14 +292,19 @@ def test_the_group_shows_kept_and_dropped_side_by_side_and_what_differs(browser)
     assert texts(browser, "article mark") == ["94", "104"]
     assert "advantage 0.7" in texts(browser, ".facts")[0]
     assert texts(browser, ".parts")[0] == "correctness 1 · judge gave none"
-    assert texts(browser, ".group > .summary")[0].startswith(
-        "2 of 8 rollouts kept · mean reward 0.5"
-    )
+    summary = texts(browser, ".group > .summary")[0]
+    assert summary.startswith("2 of 8 rollouts kept · mean reward 0.5")
 
+
+def test_the_differences_of_a_group_can_be_hidden(browser):
+    show(browser, address("group", 12, 0))
     browser.click("#differences")
     browser.wait_for("!document.querySelector('article mark')")
     browser.click("#differences")
     browser.wait_for("document.querySelector('article mark')")
+
+
+def test_the_dropped_rollouts_of_a_group_can_be_shown_alone(browser):
     show(browser, address("group", 5, 1))
     browser.choose("kept", "0")
     browser.wait_for("document.querySelectorAll('article').length === 4")
@@ -239,21 +312,23 @@ def test_the_group_shows_kept_and_dropped_side_by_side_and_what_differs(browser)
     browser.choose("kept", "")
     browser.wait_for("document.querySelectorAll('article').length === 6")
     assert texts(browser, ".elsewhere a") == ["step 1: 0.5"]
+
+
+def test_a_rollout_that_was_cut_off_is_marked(browser):
     show(browser, address("group", 12, 1))
     assert texts(browser, ".facts .warn") == ["cut off"]  # the last one has all 64 tokens
 
 
 def test_turns_with_tools_are_folded_and_open(browser):
     show(browser, address("group", 13, 0))
-    kinds = "article:first-child .turns > *"
-    assert browser.run(f"[...document.querySelectorAll('{kinds}')].map((e) => e.className)") == [
-        *("thinks", "calls", "returns")
-    ]
-    assert texts(browser, f"{kinds} .who") == [
+    turns = "article:first-child .turns > *"
+    assert classes(browser, turns) == ["thinks", "calls", "returns"]
+    assert texts(browser, f"{turns} .who") == [
         "the model thinks",
         "calls look",
         "look returned, first 13 of 5,000,000 characters",
     ]
+
     returned = "document.querySelector('.returns')"
     assert not browser.run(f"{returned}.open")
     browser.click(".returns summary")
@@ -266,7 +341,7 @@ def test_a_search_is_an_address_that_leads_to_the_rollouts(browser, app):
     browser.run("document.getElementById('text').value = 'first 1.'")
     browser.choose("kept", "1")  # which submits the form
     browser.wait_for("document.querySelectorAll('.hits > li').length === 4")
-    assert texts(browser, ".hits .text") == [f"first 1.{i}" for i in (0, 5)] * 2
+    assert texts(browser, ".hits .text") == ["first 1.0", "first 1.5"] * 2
     assert texts(browser, ".hits mark") == ["first 1."] * 4
     assert hash_of(browser) == "#/search?text=first+1.&kept=1"
     assert "steps 14 to 1 just now, 0 steps left" in texts(browser, ".on")[0]
@@ -274,13 +349,19 @@ def test_a_search_is_an_address_that_leads_to_the_rollouts(browser, app):
     browser.wait_for("document.querySelector('.cards')")
     assert hash_of(browser) == f"#/group/{RUN}/5/1"
 
+
+def test_what_a_search_found_can_be_had_as_a_file(browser):
     show(browser, "/search?reward_min=1&function=correctness&tokens_max=12&last_step=12")
     assert texts(browser, ".results .summary")[0].startswith("14 rollouts found")  # 3, 3 and 8
     assert browser.run("document.getElementById('function').value") == "correctness"
+
     file = browser.run(
         "fetch(document.querySelector('.downloads a').href).then((answer) => answer.text())"
     )
     assert len(file.splitlines()) > 13
+
+
+def test_a_search_for_what_is_not_there_says_so(browser):
     show(browser, "/search?text=nothing+like+it")
     assert "Nothing found." in texts(browser, ".on")[0]
 
@@ -288,39 +369,45 @@ def test_a_search_is_an_address_that_leads_to_the_rollouts(browser, app):
 def test_the_keyboard_goes_through_steps_and_prompts(browser):
     show(browser, address("step", 5))
     for key, place in (
-        ("ArrowRight", "step/{}/12"),
-        ("ArrowLeft", "step/{}/5"),
-        ("n", "group/{}/5/0"),
-        ("n", "group/{}/5/1"),
-        ("p", "group/{}/5/0"),
-        ("ArrowLeft", "group/{}/1/0"),
-        ("u", "step/{}/1"),
+        ("ArrowRight", f"step/{RUN}/12"),
+        ("ArrowLeft", f"step/{RUN}/5"),
+        ("n", f"group/{RUN}/5/0"),
+        ("n", f"group/{RUN}/5/1"),
+        ("p", f"group/{RUN}/5/0"),
+        ("ArrowLeft", f"group/{RUN}/1/0"),
+        ("u", f"step/{RUN}/1"),
         ("r", ""),
         ("/", "search"),
     ):
         browser.press(key)
-        wanted = f"#/{place.format(RUN)}"
-        browser.wait_for(f"decodeURIComponent(location.hash) === {json.dumps(wanted)}")
+        expected = json.dumps(f"#/{place}")
+        browser.wait_for(f"decodeURIComponent(location.hash) === {expected}")
         browser.wait_for("document.querySelector('#view').children.length")
-        browser.run("new Promise((r) => setTimeout(r, 150))")
+        wait(browser, 150)
+
     browser.wait_for("document.activeElement.id === 'text'")
     browser.press("n")  # now a letter
     assert browser.run("document.getElementById('text').value") == "n"
 
 
-def test_what_models_wrote_is_shown_as_text_and_never_runs(browser):
-    added = "img, script, svg, main b > *, iframe"
-    for where in (
+@pytest.mark.parametrize(
+    "where",
+    [
         address("step", 14),
         address("group", 14, 0),
         address("group", 14, 1),
         address("group", 13, 0),
         "/search?first_step=14",
-        f"/search?text={'<script>'}",
-    ):
-        show(browser, where)
-        assert browser.run(f"document.querySelectorAll('main :is({added})').length") == 0, where
-        assert browser.run("window.ran") is None
+        "/search?text=<script>",
+    ],
+)
+def test_what_models_wrote_never_becomes_elements_and_never_runs(browser, where):
+    show(browser, where)
+    assert count(browser, "main :is(img, script, svg, main b > *, iframe)") == 0
+    assert browser.run("window.ran") is None
+
+
+def test_what_models_wrote_is_shown_as_text(browser):
     show(browser, address("group", 14, 0))
     shown = texts(browser, "article .text")
     assert shown[0] == HOSTILE
@@ -331,47 +418,69 @@ def test_what_models_wrote_is_shown_as_text_and_never_runs(browser):
 
 
 def test_a_megabyte_of_one_line_is_cut_and_can_be_had_whole(browser):
+    card = "article:nth-child(4)"
+    height = f"document.querySelector('{card}').clientHeight"
+    length = f"document.querySelector('{card} .text').textContent.length"
+
     show(browser, address("group", 14, 0))
-    browser.wait_for("document.querySelector('article:nth-child(4) .unfold')")
-    assert browser.run("document.querySelector('article:nth-child(4)').clientHeight") < 700
-    browser.click("article:nth-child(4) .unfold")
-    browser.wait_for(
-        "document.querySelector('article:nth-child(4) .text').textContent.length > 1e5"
-    )
-    length = "document.querySelector('article:nth-child(4) .text').textContent.length"
+    browser.wait_for(f"document.querySelector('{card} .unfold')")
+    assert browser.run(height) < 700
+
+    browser.click(f"{card} .unfold")
+    browser.wait_for(f"{length} > 1e5")
     assert browser.run(length) == 1_000_000
-    assert browser.run("document.documentElement.scrollWidth") <= 1200
+    assert width_of_page(browser) <= 1200
+
+
+# ---- looks ---------------------------------------------------------------------------------------
+
+VIEWS = {
+    "run": "",
+    "step": address("step", 12),
+    "group": address("group", 12, 0),
+    "turns": address("group", 13, 0),
+    "hostile": address("group", 14, 0),
+    "search": "/search?text=first",
+}
 
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
 def test_every_view_fits_phones_and_desks_light_and_dark(browser, tmp_path, width, theme):
     """The screenshots are for looking at: PODSRL_SCREENSHOTS=FOLDER keeps them."""
-    shots = Path(os.environ.get("PODSRL_SCREENSHOTS") or tmp_path)
+    screenshots = Path(os.environ.get("PODSRL_SCREENSHOTS") or tmp_path)
     browser.look_as(width, theme=theme)
-    for name, where in (
-        ("run", ""),
-        ("step", address("step", 12)),
-        ("group", address("group", 12, 0)),
-        ("turns", address("group", 13, 0)),
-        ("hostile", address("group", 14, 0)),
-        ("search", "/search?text=first"),
-    ):
+    for name, where in VIEWS.items():
         show(browser, where)
         if name == "run":
             browser.wait_for("document.querySelectorAll('figure canvas').length > 5")
-        browser.run("new Promise((r) => setTimeout(r, 100))")
-        browser.screenshot(shots / f"{name}-{width}-{theme}.png")
-        assert browser.run("document.documentElement.scrollWidth") <= width, name
+        wait(browser, 100)
+        browser.screenshot(screenshots / f"{name}-{width}-{theme}.png")
+
+        assert width_of_page(browser) <= width, name
+        assert min(font_sizes(browser)) >= 12, name
+        assert is_dark(browser) == (theme == "dark")
+        shown = browser.run("document.querySelector('main').innerText")
         for nothing in ("null", "undefined", "NaN"):
-            assert nothing not in browser.run("document.querySelector('main').innerText"), name
-        small = (
-            "[...document.querySelectorAll('main *')].filter((e) => e.children.length === 0 &&"
-            " e.textContent.trim() && !e.closest('.u-wrap, option'))"
-            ".map((e) => parseFloat(getComputedStyle(e).fontSize))"
-        )
-        assert min(browser.run(small)) >= 12, name
-        paper = browser.run("getComputedStyle(document.body).backgroundColor")
-        assert (sum(map(int, paper[4:-1].split(","))) < 3 * 64) == (theme == "dark")
+            assert nothing not in shown, name
+
+
+def font_sizes(browser):
+    """In pixels, of all elements that have a text of their own; without curves."""
+    return browser.run(
+        "[...document.querySelectorAll('main *')].filter((e) => e.children.length === 0 &&"
+        " e.textContent.trim() && !e.closest('.u-wrap, option'))"
+        ".map((e) => parseFloat(getComputedStyle(e).fontSize))"
+    )
+
+
+def is_dark(browser):
+    """Whether the background is, on average of its three colours, below a quarter."""
+    colour = browser.run("getComputedStyle(document.body).backgroundColor")
+    red, green, blue = map(int, colour.removeprefix("rgb(").removesuffix(")").split(","))
+    return red + green + blue < 3 * 64
+
+
+# ---- safety, and a server that ends --------------------------------------------------------------
 
 
 def test_a_script_that_is_not_ours_would_be_refused(app, tmp_path):
@@ -385,7 +494,7 @@ def test_a_script_that_is_not_ours_would_be_refused(app, tmp_path):
             " })()"
         )
         assert browser.run("window.ran") is None
-        browser.run("new Promise((r) => setTimeout(r, 200))")
+        wait(browser, 200)
         refused = [event["entry"]["text"] for event in browser.of_kind("Log.entryAdded")]
         assert any("script-src" in text for text in refused)
         assert any("img-src" in text for text in refused)
@@ -414,36 +523,49 @@ def test_a_server_that_ends_is_missed_and_its_return_noticed(tmp_path):
         browser.wait_for("document.getElementById('bar').textContent.includes('does not answer')")
 
 
+# ---- the exported page ---------------------------------------------------------------------------
+
+
 @pytest.fixture(scope="module")
 def exported(app, tmp_path_factory):
     page = tmp_path_factory.mktemp("exported") / "page.html"
     [run] = app.dataset.runs
     assert main(["inspect", str(run.source.path), "--export", str(page)]) == 0
-    return page
 
-
-def test_the_exported_page_has_every_view_without_a_server(exported, tmp_path):
-    with Chromium(tmp_path / "profile", width=390) as browser:
-        browser.open(exported)
-        browser.wait_for("document.querySelectorAll('figure canvas').length > 5")
-        assert "step 14" in texts(browser, ".featured .small")[0]
-        show(browser, address("step", 12))
-        assert texts(browser, ".prompt .facts") == ["50 % pass · 2 of 8 kept"] * 2
-        browser.click(".prompt")
-        browser.wait_for("document.querySelector('.cards')")
-        assert texts(browser, "article mark") == ["94", "104"]
-        browser.press("ArrowRight")
-        browser.wait_for("document.querySelector('.turns')")
-        show(browser, address("group", 14, 0))
-        assert texts(browser, "article .text")[0] == HOSTILE
-        browser.click("article:nth-child(4) .unfold")
-        browser.wait_for("document.querySelector('.note')")
-        show(browser, "/search?text=first+1.&kept=1")
-        assert texts(browser, ".hits .text") == [f"first 1.{i}" for i in (0, 5)] * 2
-        show(browser, address("step", 99))
-        assert texts(browser, ".note") == [f"step 99 of {RUN} is not on this page"]
-        assert browser.run("document.documentElement.scrollWidth") <= 390
+    with Chromium(tmp_path_factory.mktemp("profile"), width=390) as browser:
+        browser.open(page)
+        yield browser
         assert_quiet(browser)
+
+
+def test_the_exported_page_has_every_view_without_a_server(exported):
+    exported.wait_for("document.querySelectorAll('figure canvas').length > 5")
+    assert "step 14" in texts(exported, ".featured .small")[0]
+
+    show(exported, address("step", 12))
+    assert texts(exported, ".prompt .facts") == ["50 % pass · 2 of 8 kept"] * 2
+    exported.click(".prompt")
+    exported.wait_for("document.querySelector('.cards')")
+    assert texts(exported, "article mark") == ["94", "104"]
+    exported.press("ArrowRight")
+    exported.wait_for("document.querySelector('.turns')")
+
+    show(exported, "/search?text=first+1.&kept=1")
+    assert texts(exported, ".hits .text") == ["first 1.0", "first 1.5"] * 2
+    assert width_of_page(exported) <= 390
+
+
+def test_the_exported_page_says_what_it_does_not_hold(exported):
+    show(exported, address("group", 14, 0))
+    assert texts(exported, "article .text")[0] == HOSTILE
+    exported.click("article:nth-child(4) .unfold")
+    exported.wait_for("document.querySelector('.note')")
+
+    show(exported, address("step", 99))
+    assert texts(exported, ".note") == [f"step 99 of {RUN} is not on this page"]
+
+
+# ---- size ----------------------------------------------------------------------------------------
 
 
 def test_a_step_of_a_hundred_thousand_rollouts_stays_usable(tmp_path):
@@ -454,13 +576,16 @@ def test_a_step_of_a_hundred_thousand_rollouts_stays_usable(tmp_path):
     with app_of(run.path) as server, Chromium(tmp_path / "profile", width=390) as browser:
         browser.open(server.address)
         browser.wait_for("document.querySelector('.featured')")
+
         show(browser, "/step/run/1")
-        assert browser.run("document.querySelectorAll('.prompt').length") == 200
+        assert count(browser, ".prompt") == 200
         assert texts(browser, ".more") == ["show 1,336 more prompts"]
-        assert browser.run("document.querySelectorAll('*').length") < 20_000
+        assert count(browser, "*") < 20_000
+
         show(browser, "/search?text=rollout+1535.63:")
         assert texts(browser, ".hits mark") == ["rollout 1535.63:"]
+
         show(browser, "/group/run/2/0")
-        assert browser.run("document.querySelectorAll('article').length") == 60
-        assert browser.run("document.documentElement.scrollWidth") <= 390
+        assert count(browser, "article") == 60
+        assert width_of_page(browser) <= 390
         assert_quiet(browser, f"http://127.0.0.1:{server.port}/")

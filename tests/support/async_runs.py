@@ -22,19 +22,22 @@ def flash_attn_varlen_func(
     """Attention of each segment's last places of a path to the path, in place of the GPU kernel."""
     assert causal
     assert window_size == (-1, -1)
-    out = []
-    for i in range(len(cu_q) - 1):
-        (queries, keys, values) = (
-            x[cu[i] : cu[i + 1]].transpose(0, 1) for x, cu in ((q, cu_q), (k, cu_k), (v, cu_k))
+    outputs = []
+    for segment in range(len(cu_q) - 1):
+        of_queries = slice(cu_q[segment], cu_q[segment + 1])
+        of_keys = slice(cu_k[segment], cu_k[segment + 1])
+        queries = q[of_queries].transpose(0, 1)
+        keys = k[of_keys].transpose(0, 1)
+        values = v[of_keys].transpose(0, 1)
+
+        # the queries are the last places of the path, and see what is before them
+        is_seen = torch.ones(queries.shape[1], keys.shape[1], dtype=torch.bool)
+        is_seen = is_seen.tril(keys.shape[1] - queries.shape[1])
+        output = torch.nn.functional.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=is_seen, scale=softmax_scale, enable_gqa=True
         )
-        seen = torch.ones(queries.shape[1], keys.shape[1], dtype=torch.bool)
-        seen = seen.tril(keys.shape[1] - queries.shape[1])
-        out.append(
-            torch.nn.functional.scaled_dot_product_attention(
-                *(queries, keys, values), attn_mask=seen, scale=softmax_scale, enable_gqa=True
-            ).transpose(0, 1)
-        )
-    return torch.cat(out)
+        outputs.append(output.transpose(0, 1))
+    return torch.cat(outputs)
 
 
 def on_cpu(patch: pytest.MonkeyPatch) -> None:

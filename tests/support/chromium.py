@@ -165,7 +165,8 @@ def texts(browser, selector):
 def assert_quiet(browser, server="file:"):
     """No error, no refused request, none but to `server`, nothing ran that is not ours."""
     assert browser.run("window.ran") is None
-    assert browser.of_kind("Runtime.exceptionThrown") == []
+    exceptions = browser.of_kind("Runtime.exceptionThrown")
+    assert exceptions == [], exceptions
     assert browser.of_kind("Runtime.consoleAPICalled") == []
     assert browser.of_kind("Log.entryAdded") == []
     sent = [event["request"]["url"] for event in browser.of_kind("Network.requestWillBeSent")]

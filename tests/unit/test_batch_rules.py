@@ -31,63 +31,94 @@ def random_batches(each: int):
         yield rewards, rng.integers(0, shape[0] * shape[1] + 1, len(rewards))
 
 
-def centred_lengths(rewards_B_P_N, masks_K_P_N):
-    """sqrt of the kept sum of squares about the mean, of each group: shape (B, K, P)."""
-    known = ~np.isnan(rewards_B_P_N)
-    widest = np.nan_to_num(np.nanmax(rewards_B_P_N, 2) - np.nanmin(rewards_B_P_N, 2)).max(1)
-    centred = np.nan_to_num(rewards_B_P_N - np.nanmin(rewards_B_P_N, 2)[:, :, None])
-    centred /= np.where(widest > 0, widest, 1)[:, None, None] / 2
+def kept_sums(values_P_N, masks_K_P_N):
+    """The sum over the kept cells of each group, for each mask: shape (K, P)."""
+    return np.einsum("pn,kpn->kp", values_P_N, masks_K_P_N.astype(float))
 
-    def kept_sum(values_B_P_N):
-        return np.einsum("bpn,kpn->bkp", values_B_P_N, masks_K_P_N.astype(float))
 
-    mean = kept_sum(centred) / np.maximum(kept_sum(known.astype(float)), 1)
-    return np.sqrt(np.maximum(kept_sum(centred**2) - mean * kept_sum(centred), 0)), known
+def contrast_of_masks(rewards_P_N, masks_K_P_N):
+    """sqrt of the kept sum of squares about the mean, over all groups, for each mask: shape (K,).
+
+    The rewards are scaled so that the widest group goes from 0 to 2.
+    """
+    known = ~np.isnan(rewards_P_N)
+    lowest_P = np.nanmin(rewards_P_N, axis=1)
+    widest = np.nan_to_num(np.nanmax(rewards_P_N, axis=1) - lowest_P).max()
+    scaled = np.nan_to_num(rewards_P_N - lowest_P[:, None])
+    scaled /= (widest or 1.0) / 2
+
+    sums = kept_sums(scaled, masks_K_P_N)
+    means = sums / np.maximum(kept_sums(known, masks_K_P_N), 1)
+    squares_about_mean = kept_sums(scaled**2, masks_K_P_N) - means * sums
+    return np.sqrt(np.maximum(squares_about_mean, 0)).sum(axis=1)
+
+
+def ranks_of_masks(rewards_P_N, masks_K_P_N):
+    """What counts, in this order, and the lower the better: shape (K, 4).
+
+    The objective, unscorable rows, scorable rows of groups without contrast, how even their spread
+    is.
+    """
+    known = ~np.isnan(rewards_P_N)
+    is_flat_P = ~(np.nanmax(rewards_P_N, axis=1) > np.nanmin(rewards_P_N, axis=1))
+
+    contrast = contrast_of_masks(rewards_P_N, masks_K_P_N)
+    unscorable = kept_sums(~known, masks_K_P_N).sum(axis=1)
+    scorable_K_P = kept_sums(known, masks_K_P_N)
+    fillers = scorable_K_P @ is_flat_P
+    unevenness = (scorable_K_P**2).sum(axis=1)
+    return np.stack([-np.round(contrast, 7), unscorable, fillers, unevenness], axis=1)
+
+
+def every_mask(shape):
+    """All subsets of the cells of a batch: shape (2^cells, P, N)."""
+    cells = shape[0] * shape[1]
+    bits = (np.arange(2**cells)[:, None] >> np.arange(cells)) & 1
+    return bits.reshape(-1, *shape).astype(bool)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:All-NaN")
 def test_the_mask_is_the_best_of_all_subsets_on_1000_random_batches():
     judged = 0
-    for rewards, rows in random_batches(128):
-        shape = rewards.shape[1:]
-        cells = shape[0] * shape[1]
-        every = (np.arange(2**cells)[:, None] >> np.arange(cells)) & 1
-        masks = every.reshape(-1, *shape).astype(bool)
-        lengths, known = centred_lengths(rewards, masks)
-        flat = ~(np.nanmax(rewards, 2) > np.nanmin(rewards, 2))
-        # what counts, in this order: the objective, unscorable rows, scorable rows of groups
-        # without contrast, how even their spread is
-        unscorable = np.einsum("bpn,kpn->bk", (~known).astype(int), masks.astype(int))
-        scorable = np.einsum("bpn,kpn->bkp", known.astype(int), masks.astype(int))
-        filler = np.einsum("bp,bkp->bk", flat.astype(int), scorable)
-        evenness = (scorable**2).sum(axis=2)
-        order = [-np.round(lengths.sum(axis=2), 7), unscorable, filler, evenness]
-        for i, count in enumerate(rows):
-            chosen = podsrl.downsample_batch(rewards[i], int(count))
-            assert chosen.sum() == count
-            among = np.flatnonzero(every.sum(axis=1) == count)
-            place = np.flatnonzero((masks[among] == chosen).all(axis=(1, 2)))[0]
-            ranks = np.array([np.broadcast_to(key, lengths.shape[:2])[i, among] for key in order])
-            best = min(map(tuple, ranks.T))
-            assert tuple(ranks[:, place]) == pytest.approx(best, abs=2e-7)
+    for batches, rows_of_batches in random_batches(128):
+        masks = every_mask(batches.shape[1:])
+        sizes = masks.sum(axis=(1, 2))
+        for rewards, rows in zip(batches, rows_of_batches, strict=True):
+            chosen = podsrl.downsample_batch(rewards, int(rows))
+            assert chosen.sum() == rows
+
+            candidates = masks[sizes == rows]
+            ranks = ranks_of_masks(rewards, candidates)
+            best = min(map(tuple, ranks))
+            (rank_of_chosen,) = ranks_of_masks(rewards, chosen[None])
+            assert tuple(rank_of_chosen) == pytest.approx(best, abs=2e-7)
             judged += 1
     assert judged >= 1000
 
 
+def groups_of_each_kind(n):
+    rng = np.random.default_rng(n)
+    binary = rng.integers(0, 2, n) * 1.0
+    return [
+        rng.normal(size=n),
+        binary,
+        rng.integers(0, 5, n) / 4,
+        np.where(rng.random(n) < 0.3, np.nan, binary),
+    ]
+
+
 @pytest.mark.parametrize("seed", [None, 5, [1, 2]])
-def test_one_group_is_down_sampled_as_by_downsample(seed):
-    rng = np.random.default_rng(1)
-    for n in (5, 16, 64):
-        kinds = [rng.normal(size=n), rng.integers(0, 2, n) * 1.0, rng.integers(0, 5, n) / 4]
-        kinds.append(np.where(rng.random(n) < 0.3, np.nan, kinds[1]))
-        for rewards in kinds:
-            for m in range(2, n + 1):
-                (mask,) = podsrl.downsample_batch(rewards[None], m, seed=seed)
-                expected = np.isin(np.arange(n), podsrl.downsample(rewards, m, seed=seed))
-                scorable = ~np.isnan(rewards)  # of the others neither has an advantage
-                assert mask.sum() == m
-                assert (mask == expected)[scorable].all()
+@pytest.mark.parametrize("n", [5, 16, 64])
+def test_one_group_is_down_sampled_as_by_downsample(n, seed):
+    for rewards in groups_of_each_kind(n):
+        scorable = ~np.isnan(rewards)
+        for m in range(2, n + 1):
+            (mask,) = podsrl.downsample_batch(rewards[None], m, seed=seed)
+            kept = podsrl.downsample(rewards, m, seed=seed)
+            expected = np.isin(np.arange(n), kept)
+            assert mask.sum() == m
+            assert (mask == expected)[scorable].all()  # of the others neither has an advantage
 
 
 def test_no_rows_and_no_prompts():

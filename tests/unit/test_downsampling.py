@@ -20,9 +20,9 @@ BUILT_IN = [
 ]
 
 
-def variance(rewards: np.ndarray, kept: list[int]) -> float:
-    """In extended precision, so that the reference is better than what it judges."""
-    return float(np.var(rewards[list(kept)].astype(np.longdouble)))
+def variances(rewards: np.ndarray) -> np.ndarray:
+    """Along the last axis, in extended precision: the reference is better than what it judges."""
+    return np.var(rewards.astype(np.longdouble), axis=-1)
 
 
 def random_batches(groups: int):
@@ -43,20 +43,26 @@ def random_batches(groups: int):
                     rng.normal(size=shape) * 1e-6,
                 ]
             )
-            rewards[::3][rng.random(rewards[::3].shape) < 0.2] = np.nan
+            every_third = rewards[::3]  # a view
+            every_third[rng.random(every_third.shape) < 0.2] = np.nan
             yield rewards, m
+
+
+# ---- against brute force and independent references ----------------------------------------------
 
 
 def test_max_variance_is_never_below_brute_force_on_10000_random_groups():
     judged = 0
     for rewards, m in random_batches(150):
-        rewards = rewards[(~np.isnan(rewards)).sum(axis=1) >= m]
+        scorable = (~np.isnan(rewards)).sum(axis=1)
+        rewards = rewards[scorable >= m]
         kept = np.take_along_axis(rewards, podsrl.downsample(rewards, m), axis=1)
+
         subsets = np.array(list(itertools.combinations(range(rewards.shape[1]), m)))
-        # in extended precision, so that the reference is better than what it judges
-        every = np.var(rewards[:, subsets].astype(np.longdouble), axis=-1)
-        best = np.max(every, axis=1, where=~np.isnan(every), initial=0)  # NaN: one not scored
-        assert (np.var(kept.astype(np.longdouble), axis=1) >= best * (1 - 1e-8)).all()
+        of_subsets = variances(rewards[:, subsets])
+        # NaN: of a subset with a rollout that was not scored
+        best = np.max(of_subsets, axis=1, where=~np.isnan(of_subsets), initial=0)
+        assert (variances(kept) >= best * (1 - 1e-8)).all()
         judged += len(rewards)
     assert judged >= 10_000
 
@@ -64,14 +70,25 @@ def test_max_variance_is_never_below_brute_force_on_10000_random_groups():
 @pytest.mark.parametrize("n", [64, 256, 1024])
 def test_max_variance_equals_an_independent_scan_over_the_number_of_high_rewards(n):
     rng = np.random.default_rng(n)
-    for rewards in (rng.normal(size=n), rng.integers(0, 2, n) * 1.0, rng.integers(0, 5, n) / 4):
-        ascending = np.sort(rewards)
+    continuous = rng.normal(size=n)
+    binary = rng.integers(0, 2, n) * 1.0
+    graded = rng.integers(0, 5, n) / 4
+    for rewards in (continuous, binary, graded):
         for m in (2, 5, 16, n // 2, n):
-            scan = max(  # Lemma 3.1, each candidate's variance from scratch
-                np.var(np.concatenate([ascending[: m - k], ascending[n - k :]]))
-                for k in range(m + 1)
-            )
-            assert variance(rewards, podsrl.downsample(rewards, m)) == pytest.approx(scan, rel=1e-9)
+            kept = podsrl.downsample(rewards, m)
+            expected = best_of_lowest_and_highest(rewards, m)
+            assert variances(rewards[kept]) == pytest.approx(expected, rel=1e-9)
+
+
+def best_of_lowest_and_highest(rewards: np.ndarray, m: int) -> float:
+    """Lemma 3.1: the best set has k highest and m - k lowest; each variance from scratch."""
+    ascending = np.sort(rewards)
+    n = len(rewards)
+    candidates = [np.concatenate([ascending[: m - k], ascending[n - k :]]) for k in range(m + 1)]
+    return max(np.var(candidate) for candidate in candidates)
+
+
+# ---- what every rule takes and gives -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", BUILT_IN)
@@ -79,9 +96,11 @@ def test_numpy_torch_and_lists_agree_and_keep_their_kind(rule):
     rng = np.random.default_rng(1)
     rewards = rng.integers(0, 3, (5, 4, 16)) / 2
     rewards[rng.random(rewards.shape) < 0.1] = np.nan
+
     as_numpy = podsrl.downsample(rewards, 6, rule, seed=3)
     as_torch = podsrl.downsample(torch.tensor(rewards), 6, rule, seed=3)
     as_lists = podsrl.downsample(rewards.tolist(), 6, rule, seed=3)
+
     assert isinstance(as_numpy, np.ndarray)
     assert isinstance(as_torch, torch.Tensor)
     assert isinstance(as_lists, list)
@@ -107,8 +126,10 @@ def test_every_rule_keeps_m_different_ascending_indices_and_unscorable_ones_last
         assert (np.diff(kept) > 0).all()
         assert kept.min() >= 0
         assert kept.max() < rewards.shape[1]
+
+        kept_rewards = np.take_along_axis(rewards, kept, axis=1)
         scorable = (~np.isnan(rewards)).sum(axis=1)
-        kept_scorable = (~np.isnan(np.take_along_axis(rewards, kept, axis=1))).sum(axis=1)
+        kept_scorable = (~np.isnan(kept_rewards)).sum(axis=1)
         assert (kept_scorable == np.minimum(m, scorable)).all()
 
 
@@ -116,7 +137,12 @@ def test_a_rule_of_ones_own_need_not_know_of_unscorable_rollouts():
     def first(rewards_P_N, m, seed):
         return np.broadcast_to(np.arange(m), (len(rewards_P_N), m))
 
-    rewards = [[np.nan, 1.0, np.nan, 0.0, 2.0], [0.0, 1.0, 2.0, np.nan, 3.0], [np.nan] * 4 + [1.0]]
+    nan = math.nan
+    rewards = [
+        [nan, 1.0, nan, 0.0, 2.0],
+        [0.0, 1.0, 2.0, nan, 3.0],
+        [nan, nan, nan, nan, 1.0],
+    ]
     assert podsrl.downsample(rewards, 2, first) == [[1, 3], [0, 1], [0, 4]]
 
 
@@ -134,72 +160,99 @@ def test_groups_of_a_batch_do_not_influence_each_other(rule):
     np.testing.assert_array_equal(together, alone)
 
 
+# ---- ties and chance -----------------------------------------------------------------------------
+
+
 def test_of_equal_rewards_the_lowest_indices_are_kept_without_a_seed():
     assert podsrl.downsample([0, 0, 0, 1, 1, 1], 2) == [0, 3]
     assert podsrl.downsample([1, 1, 1, 0, 0, 0], 4) == [0, 1, 3, 4]
     assert podsrl.downsample([7.0] * 6, 4) == [0, 1, 2, 3]
     assert podsrl.downsample([1, 1, 0, 1], 2, "max_reward") == [0, 1]
+
+
+@pytest.mark.parametrize("rule", ["max_variance", "max_reward"])
+def test_without_a_seed_none_is_kept_after_a_dropped_one_of_the_same_reward(rule):
     for rewards, m in random_batches(30):
-        for rule in ("max_variance", "max_reward"):
-            is_kept = np.zeros(rewards.shape, dtype=bool)
-            np.put_along_axis(is_kept, podsrl.downsample(rewards, m, rule), True, axis=1)
-            # no rollout is kept after one of the same reward that is dropped
-            equal = rewards[:, :, None] == rewards[:, None, :]
-            after = np.tri(rewards.shape[1], k=-1, dtype=bool)
-            assert not (equal & after & is_kept[:, :, None] & ~is_kept[:, None, :]).any()
+        is_kept = np.zeros(rewards.shape, dtype=bool)
+        np.put_along_axis(is_kept, podsrl.downsample(rewards, m, rule), True, axis=1)
+
+        # of all pairs of a group: (later, earlier)
+        equal = rewards[:, :, None] == rewards[:, None, :]
+        after = np.tri(rewards.shape[1], k=-1, dtype=bool)
+        kept_after_dropped = is_kept[:, :, None] & ~is_kept[:, None, :]
+        assert not (equal & after & kept_after_dropped).any()
+
+
+def times_kept(rewards: np.ndarray, m: int, rule: str, draws: int) -> np.ndarray:
+    """How often each rollout is kept, with as many seeds."""
+    counts = np.zeros(len(rewards))
+    for seed in range(draws):
+        counts[podsrl.downsample(rewards, m, rule, seed)] += 1
+    return counts
 
 
 def test_a_seed_breaks_ties_at_random_and_reproducibly():
     rewards = np.repeat([0.0, 1.0], 50)
-    draws = [tuple(podsrl.downsample(rewards, 10, seed=s)) for s in range(20)]
+    draws = [tuple(podsrl.downsample(rewards, 10, seed=seed)) for seed in range(20)]
     assert len(set(draws)) == 20
     assert draws[3] == tuple(podsrl.downsample(rewards, 10, seed=3))
+
     # every index is as likely as any other: 2,000 draws of 10 of 100, expectation 200, sd 13.4
-    counts = np.zeros(100)
-    for s in range(2000):
-        counts[podsrl.downsample(rewards, 10, seed=s)] += 1
+    counts = times_kept(rewards, 10, "max_variance", draws=2000)
     assert abs(counts - 200).max() < 5 * 13.4
 
 
-def test_random_is_uniform_and_percentile_takes_the_stated_quantiles():
-    counts = np.zeros(8)
-    for s in range(4000):
-        counts[podsrl.downsample(np.arange(8.0), 2, "random", s)] += 1
+def test_random_is_uniform():
+    counts = times_kept(np.arange(8.0), 2, "random", draws=4000)
+    # 2 of 8 in each draw: expectation 1000, variance 4000 * 1/4 * 3/4
     assert abs(counts - 1000).max() < 5 * math.sqrt(1000 * 0.75)
+
+
+def test_percentile_takes_the_stated_quantiles():
     # n = 8, m = 4: floor(8 * (i + 0.5) / 4) = 1, 3, 5, 7
     assert podsrl.downsample(np.arange(8.0), 4, "percentile").tolist() == [1, 3, 5, 7]
     assert podsrl.downsample(-np.arange(8.0), 4, "percentile").tolist() == [0, 2, 4, 6]
+
+
+def test_max_reward_takes_the_highest():
     assert podsrl.downsample(np.arange(8.0), 3, "max_reward").tolist() == [5, 6, 7]
 
 
-rewards_and_m = st.integers(2, 12).flatmap(
-    lambda n: st.tuples(
-        st.lists(st.integers(-8, 8).map(float), min_size=n, max_size=n), st.integers(1, n)
-    )
-)
+# ---- laws ----------------------------------------------------------------------------------------
+
+
+@st.composite
+def rewards_and_m(draw):
+    n = draw(st.integers(2, 12))
+    rewards = draw(st.lists(st.integers(-8, 8), min_size=n, max_size=n))
+    return np.array(rewards, dtype=float), draw(st.integers(1, n))
 
 
 @settings(max_examples=300, deadline=None)
-@given(rewards_and_m, st.randoms(use_true_random=False))
+@given(rewards_and_m(), st.randoms(use_true_random=False))
 def test_max_variance_does_not_depend_on_order_shift_or_scale(case, random):
-    rewards, m = np.array(case[0]), case[1]
-    values = sorted(rewards[podsrl.downsample(rewards, m)])
+    rewards, m = case
+    kept = podsrl.downsample(rewards, m)
+
     order = list(range(len(rewards)))
     random.shuffle(order)
     shuffled = rewards[order]
-    assert sorted(shuffled[podsrl.downsample(shuffled, m)]) == values
-    kept = podsrl.downsample(rewards, m).tolist()
+    kept_of_shuffled = shuffled[podsrl.downsample(shuffled, m)]
+    assert sorted(kept_of_shuffled) == sorted(rewards[kept])
+
     for changed in (rewards + 1e6, rewards * 1e-6, rewards * 1e250, rewards * 1e-250):
-        assert podsrl.downsample(changed, m).tolist() == kept
+        assert podsrl.downsample(changed, m).tolist() == kept.tolist()
 
 
 def test_equal_variances_prefer_as_many_high_as_low():
-    # any k of the 4 + 4 distinct extremes -1, +1 with m = 4: only k = 2 is best; with all equal
-    # rewards every k is, and with m = 1 both are
+    # any k of the 4 + 4 extremes -1, +1 with m = 4: only k = 2 is best
     assert podsrl.downsample([-1, 1, -1, 1, -1, 1, -1, 1], 4) == [0, 1, 2, 3]
-    # 0, 1, 2 with m = 2: {0, 2}; symmetric 0, 1, 3, 4 with m = 3: k = 1 and k = 2 tie, both 1 away
-    # from m/2; the lower k wins
+
+    # symmetric 0, 1, 3, 4 with m = 3: k = 1 and k = 2 tie, both 1/2 away from m/2; the lower k wins
     assert podsrl.downsample([0.0, 1.0, 3.0, 4.0], 3) == [0, 1, 3]
+
+
+# ---- errors --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -230,43 +283,73 @@ def test_an_unknown_rule_lists_the_known_ones():
         podsrl.downsample([1.0, 2.0], 1, rule="best")
 
 
+# ---- rules of one's own --------------------------------------------------------------------------
+
+
 def lowest(rewards_P_N, m, seed):
     return np.argsort(rewards_P_N, axis=-1)[:, :m]
 
 
-def test_a_rule_of_ones_own_is_a_callable_a_registered_name_or_a_path(tmp_path):
-    rewards = [[3.0, 1.0, 2.0], [0.0, 9.0, 4.0]]
-    expected = [[1, 2], [0, 2]]
-    assert podsrl.downsample(rewards, 2, rule=lowest) == expected
+REWARDS = [[3.0, 1.0, 2.0], [0.0, 9.0, 4.0]]
+TWO_LOWEST = [[1, 2], [0, 2]]
+
+
+@pytest.fixture
+def _lowest_is_registered():
     podsrl.register_rule("lowest", lowest)
-    try:
-        assert podsrl.downsample(rewards, 2, rule="lowest") == expected
-        with pytest.raises(InvalidInputError, match="taken"):
-            podsrl.register_rule("lowest", lambda r, m, s: r)
-        again = types.FunctionType(lowest.__code__, globals(), "lowest")
-        podsrl.register_rule("lowest", again)  # a cell of a notebook that is run once more
-        assert podsrl.RULES["lowest"].function is again is not lowest
-        wrapped = functools.wraps(lowest)(lambda r, m, s: r)
-        best = functools.wraps(podsrl.RULES["max_variance"])(lambda r, m, s: r)
-        for name, other in (
-            ("max_variance", best),
-            ("max_variance", podsrl.RULES["random"]),
-            ("lowest", wrapped),
-            ("lowest", np.ndarray.argsort),
-            ("lowest", podsrl.RULES["random"]),
-        ):
-            with pytest.raises(InvalidInputError, match="taken"):
-                podsrl.register_rule(name, other)
-    finally:
-        del podsrl.RULES["lowest"]
-    (tmp_path / "mine.py").write_text(
+    yield
+    del podsrl.RULES["lowest"]
+
+
+def test_a_rule_of_ones_own_is_a_callable():
+    assert podsrl.downsample(REWARDS, 2, rule=lowest) == TWO_LOWEST
+
+
+@pytest.mark.usefixtures("_lowest_is_registered")
+def test_a_rule_of_ones_own_is_a_registered_name():
+    assert podsrl.downsample(REWARDS, 2, rule="lowest") == TWO_LOWEST
+
+
+@pytest.mark.usefixtures("_lowest_is_registered")
+def test_a_rule_may_be_registered_again_as_by_a_cell_of_a_notebook_that_is_run_once_more():
+    again = types.FunctionType(lowest.__code__, globals(), "lowest")
+    podsrl.register_rule("lowest", again)
+    assert podsrl.RULES["lowest"].function is again
+    assert again is not lowest
+
+
+def looks_like(function):
+    """Another function with all names of this one."""
+    return functools.wraps(function)(lambda r, m, s: r)
+
+
+@pytest.mark.usefixtures("_lowest_is_registered")
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("max_variance", looks_like(podsrl.RULES["max_variance"])),
+        ("max_variance", podsrl.RULES["random"]),
+        ("lowest", lambda r, m, s: r),
+        ("lowest", looks_like(lowest)),
+        ("lowest", np.ndarray.argsort),
+        ("lowest", podsrl.RULES["random"]),
+    ],
+)
+def test_a_name_that_is_taken_is_not_given_to_another_rule(name, other):
+    with pytest.raises(InvalidInputError, match="taken"):
+        podsrl.register_rule(name, other)
+
+
+def test_a_rule_of_ones_own_is_a_path(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
         "def lowest(rewards_P_N, m, seed):\n    return rewards_P_N.argsort(-1)[:, :m]\n"
     )
-    assert podsrl.downsample(rewards, 2, rule=f"{tmp_path}/mine.py:lowest") == expected
+    assert podsrl.downsample(REWARDS, 2, rule=f"{file}:lowest") == TWO_LOWEST
     with pytest.raises(UnknownNameError, match="no function 'highest'"):
-        podsrl.downsample(rewards, 2, rule=f"{tmp_path}/mine.py:highest")
+        podsrl.downsample(REWARDS, 2, rule=f"{file}:highest")
     with pytest.raises(UnknownNameError, match="no file"):
-        podsrl.downsample(rewards, 2, rule=f"{tmp_path}/other.py:lowest")
+        podsrl.downsample(REWARDS, 2, rule=f"{tmp_path}/other.py:lowest")
 
 
 @pytest.mark.parametrize(

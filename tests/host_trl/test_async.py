@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import queue
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -88,7 +88,7 @@ def args(tmp_path: Path) -> Any:
 
 
 def trainer_of(
-    saved: str, rewards: Any, args: Any, server: Any = None, data: Any = None
+    saved: str, rewards: Any, args: Any, server: Any = None, data: Any = None, **agent: Any
 ) -> AsyncGRPOTrainer:
     """TRL's trainer; without a server it can't generate, which a test of a loop does not need."""
     return AsyncGRPOTrainer(
@@ -97,6 +97,7 @@ def trainer_of(
         args,
         data or questions(),
         weight_transfer=server or object(),
+        **agent,
     )
 
 
@@ -107,16 +108,14 @@ def in_a_fork(trainer: Any, n: int = N, **options: Any) -> PODSRolloutWorker:
     return worker
 
 
-WORKER_OPTIONS = ("rollout_log", "rule", "baseline", "selection_weights", "window")
-
-
 @pytest.fixture
 def worker(saved: str, args: Any) -> Any:
     """worker(reward_funcs, n, options of ours and fields of the config): as a user makes it."""
 
     def make(reward_funcs: Any = letters, n: int | None = N, **given: Any) -> PODSRolloutWorker:
-        options = {name: given.pop(name) for name in WORKER_OPTIONS if name in given}
-        trainer = trainer_of(saved, reward_funcs, args(**given))
+        of_config = {field.name for field in fields(AsyncGRPOConfig)} & set(given)
+        options = {name: value for name, value in given.items() if name not in of_config}
+        trainer = trainer_of(saved, reward_funcs, args(**{name: given[name] for name in of_config}))
         return PODSRolloutWorker(trainer, n, **options)
 
     return make

@@ -129,6 +129,8 @@ def metrics_of(step):
 def opened(app, tmp_path_factory):
     with Chromium(tmp_path_factory.mktemp("profile")) as browser:
         browser.open(app.address)
+        # What it asks the server for at first has come; before that it can't show another view.
+        browser.wait_for("document.querySelector('#view > *')")
         yield browser
 
 

@@ -353,6 +353,15 @@ def test_arms_that_fail_are_left_out_and_told(compare):
     assert "learning_rate=1e-05)" in out or "learning_rate=5e-06)" in out
 
 
+def test_a_best_rate_at_the_edge_of_those_that_were_tried_is_told(compare):
+    # Of grpo the lowest two fail, and of what is left all but the highest.
+    fails = ["grpo-5e-06", "grpo-1e-05", "grpo-2e-05"]
+    status, out, _ = compare("--methods", "grpo,pods", fails=fails)
+    assert status == 0
+    assert "grpo was best at the highest rate that was tried, 4e-05: a higher one" in out
+    assert "pods was best" not in out
+
+
 def test_a_second_start_trains_nothing_again_and_answers_the_same(compare, tmp_path):
     _, first, _ = compare("--methods", "grpo,pods")
     before = started(tmp_path)

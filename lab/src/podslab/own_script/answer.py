@@ -243,8 +243,23 @@ class Answer:
                     f"{method} and {self.reference}: no difference that these runs can show"
                     f" {interval}"
                 )
+        lines += self._rates_at_the_edge()
         if seeds < 3:
             lines.append("few seeds: more --hours make the intervals narrower")
+        return lines
+
+    def _rates_at_the_edge(self) -> list[str]:
+        """Methods whose best rate is the lowest or the highest that was tried."""
+        tried = sorted({arm.learning_rate for arm in self.plan.arms_to_tune})
+        ends = {tried[0]: ("lowest", "lower"), tried[-1]: ("highest", "higher")}
+        lines = []
+        for method, arm in self.best.items():
+            if arm.learning_rate in ends:
+                end, beyond = ends[arm.learning_rate]
+                lines.append(
+                    f"{method} was best at the {end} rate that was tried, {arm.learning_rate:.3g}:"
+                    f" a {beyond} one may be better still"
+                )
         return lines
 
     def _nothing_varies(self) -> bool:

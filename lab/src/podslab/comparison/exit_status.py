@@ -3,9 +3,12 @@
 import os
 import threading
 
-#: A crash or a failing reward function; an error of the user's, which other runs would share; the
-#: process that started it is gone.
-FAILED, USER_ERROR, PARENT_GONE = 1, 2, 3
+#: A crash, or a failing reward function.
+FAILED = 1
+#: An error of the user's, which other runs would share.
+USER_ERROR = 2
+#: The process that started it is gone.
+PARENT_GONE = 3
 
 
 def end_with_parent() -> None:

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-from accelerate.utils import broadcast_object_list, gather_object, set_seed
+from accelerate.utils import gather_object, set_seed
 from transformers import EarlyStoppingCallback, TrainerCallback
 from trl import GRPOTrainer
 
@@ -16,7 +16,7 @@ from podslab.evaluation.records import Evaluation, append_evaluation, evaluation
 from podslab.own_script.job import PROBE_STEPS, Job, Probe
 from podslab.own_script.questions import Questions
 from podslab.own_script.settings import GivenSettings, config_of, given_settings
-from podslab.training.budget import Budget, Spent
+from podslab.training.budget import Budget
 from podslab.training.lab_trainer import LabTrainer
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import plain
@@ -137,7 +137,7 @@ class ComparedTrainer(LabTrainer):
         with (
             torch.random.fork_rng(devices),
             swapped(self, num_generations_eval=answers),
-            self._greedy() if greedy else swapped(self),
+            self._greedy() if greedy else nullcontext(),
         ):
             torch.manual_seed(self.accelerator.process_index)
             was_training = self.model.training
@@ -186,14 +186,14 @@ class _Measured(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the untrained model, where that is wanted."""
-        self.last_point = self.budget.points(self._spent(), self.job.evaluations)
+        self.last_point = self.budget.points(self.trainer.spent(), self.job.evaluations)
         is_new = not evaluations(self.run)
         if state.global_step == 0 and self.job.from_start and is_new:
             self._measure(0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure and save at each point of the budget; stop at the last one."""
-        spent = self._spent()
+        spent = self.trainer.spent()
         point = self.budget.points(spent, self.job.evaluations)
         if point > self.last_point:
             self.last_point = point
@@ -204,13 +204,6 @@ class _Measured(TrainerCallback):
         self.is_done = self.budget.is_spent(spent)
         if self.is_done:
             control.should_training_stop = True
-
-    def _spent(self) -> Spent:
-        """The same on every process, whose clocks differ a little, so that all stop together."""
-        trainer = self.trainer
-        spent = [Spent(trainer.state.global_step, trainer.clock.training_seconds)]
-        broadcast_object_list(spent)  # in place, of the first process
-        return spent[0]
 
     def _measure(self, step: int) -> None:
         trainer = self.trainer

@@ -6,6 +6,7 @@ from typing import Any
 from datasets import Dataset, IterableDataset, IterableDatasetDict
 
 from podslab.own_script.job import REPORTED, TUNING, Job
+from podslab.tasks.base import spread
 from podsrl.errors import InvalidInputError
 
 #: Fewer questions than this can't tell any two methods apart.
@@ -83,7 +84,7 @@ class Questions:
     def of_job(self, job: Job) -> Dataset:
         """The questions of a job, spread evenly over those that there are."""
         questions = self.tuning if job.questions == TUNING else self.reported
-        return questions.select(_spread(len(questions), self.number(job)))
+        return questions.select(spread(range(len(questions)), self.number(job)))
 
 
 def _hold_out(train: Any, number: int) -> tuple[Any, Dataset]:
@@ -94,11 +95,6 @@ def _hold_out(train: Any, number: int) -> tuple[Any, Dataset]:
         raise InvalidInputError("the script's trainer has no train_dataset")
 
     number = min(number, int(len(train) * _MOST_HELD_OUT))
-    taken = _spread(len(train), number)
+    taken = spread(range(len(train)), number)
     others = sorted(set(range(len(train))) - set(taken))
     return train.select(others), train.select(taken)
-
-
-def _spread(length: int, number: int) -> list[int]:
-    """Places that are evenly spread over a list, so that of a sorted one every kind has some."""
-    return [place * length // number for place in range(number)]

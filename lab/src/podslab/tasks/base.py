@@ -5,7 +5,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from podsgrading.extract import answer_tag
 from podsgrading.unscorable import COUNTS, UnscorableWatch
@@ -13,6 +13,7 @@ from podsrl.errors import InvalidInputError
 from podsrl.rewards import is_number
 from podsrl.rollout_log.turns import text_of
 
+Item = TypeVar("Item")
 Row = dict[str, Any]
 Messages = list[dict[str, str]]
 RewardFunction = Callable[..., list[float | None]]
@@ -217,7 +218,7 @@ def rows_of(columns: Mapping[str, Any], count: int) -> list[Row]:
     return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
 
-def spread(rows: Sequence[Row], most: int | None) -> list[Row]:
+def spread(rows: Sequence[Item], most: int | None) -> list[Item]:
     """At most so many rows, evenly spread: of a sorted file every kind has its share."""
     number = min(len(rows), len(rows) if most is None else most)
     return [rows[i * len(rows) // number] for i in range(number)]

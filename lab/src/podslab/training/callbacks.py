@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
 from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
@@ -36,13 +36,13 @@ class Evaluator(TrainerCallback):
         """Measure the model before the first step."""
         self._evaluated_steps = {evaluation.step for evaluation in evaluations(self.run)}
         self._budget = Budget.of(self.spec, state.max_steps)
-        self._last_point = self._point(self.spent())
+        self._last_point = self._point(self.trainer.spent())
         if state.global_step == 0:
             self._evaluate(0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Evaluate when a step, a time or a point of the budget is due; stop when it is spent."""
-        spent = self.spent()
+        spent = self.trainer.spent()
         is_spent = self._budget.is_spent(spent)
         point = self._point(spent)
         passed_point = point > self._last_point
@@ -61,13 +61,6 @@ class Evaluator(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the trained model."""
         self._evaluate(state.global_step)
-
-    def spent(self) -> Spent:
-        """The same on every process, whose clocks differ a little, so that all stop together."""
-        trainer = self.trainer
-        spent = [Spent(trainer.state.global_step, trainer.clock.training_seconds)]
-        broadcast_object_list(spent)  # in place, of the first process
-        return spent[0]
 
     def _point(self, spent: Spent) -> int:
         """How many of the evaluations over the budget are due."""

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from accelerate.utils import broadcast_object_list
 from trl.models import unwrap_model_for_generation
 from trl.trainer import utils
 
 from podslab.evaluation.fast_generation import generating_fast
+from podslab.training.budget import Spent
 from podsrl.trl import PODSTrainer
 from podsrl.trl.swapped import swapped
 
@@ -83,6 +85,12 @@ class LabTrainer(PODSTrainer):
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         with completions_only():
             return super()._get_per_token_logps_and_entropies(*args, **kwargs)
+
+    def spent(self) -> Spent:
+        """The same on every process, whose clocks differ a little, so that all stop together."""
+        spent = [Spent(self.state.global_step, self.clock.training_seconds)]
+        broadcast_object_list(spent)  # in place, of the first process
+        return spent[0]
 
     @contextmanager
     def model_for_generation(self) -> Iterator[Any]:

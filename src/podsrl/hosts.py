@@ -154,6 +154,17 @@ def first_line(selection: Selection, groups: int, rows: int, method: str = "") -
     )
 
 
+def passes_in_words(spares: bool, why_all_pass: str) -> str:
+    """Which kept rows have a pass, for the log of a host that can spare some.
+
+    >>> passes_in_words(False, "beta=0.1")
+    'every row has a pass (beta=0.1)'
+    """
+    if spares:
+        return "rows of advantage 0 have no pass"
+    return f"every row has a pass ({why_all_pass})"
+
+
 def mean_of_scored(rewards: Groups) -> float:
     """The mean of all rewards that are known; NaN if none is."""
     scored = [reward for group in rewards for reward in group if not math.isnan(reward)]

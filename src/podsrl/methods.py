@@ -55,6 +55,14 @@ class Method:
         """How many rollouts are generated for each that is kept."""
         return self.num_rollouts // self.num_kept
 
+    def spares_passes(self, drops: bool) -> bool:
+        """Whether passes of zero-advantage rows are spared, where it is not said and can be.
+
+        Args:
+            drops: Whether rollouts are dropped with the sizes that are used.
+        """
+        return drops if self.skip_zero_advantage is None else self.skip_zero_advantage
+
 
 METHODS: dict[str, Method] = {
     "pods": Method(

@@ -22,7 +22,7 @@ import duckdb
 
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.inspector.conversion import as_rollouts
-from podsrl.inspector.sources import RolloutFile, Source
+from podsrl.inspector.sources import ForeignSource, RolloutFile, Source
 from podsrl.rollout_log.files import plain
 from podsrl.rollout_log.run_folder import REWARD_PREFIX, ROLLOUT_COLUMNS
 
@@ -268,9 +268,8 @@ class Dataset:
         self._files += 1
         readable = listed.path
         try:
-            if not run.source.is_native:
+            if isinstance(run.source, ForeignSource):
                 readable = self._folder / f"{self._files}.parquet"
-                assert run.source.keep is not None
                 rows = run.source.rows(listed.path)
                 as_rollouts(rows, listed.path, run.source.keep, readable)
             columns = self._columns(readable)

@@ -48,8 +48,6 @@ class Progress:
 class Source(ABC):
     """One run, or what another program wrote of one."""
 
-    #: Whether its files have the columns of `podsrl.rollout_log` already.
-    is_native = False
     #: What the page says of `kept`, where it is not the run's own choice.
     note = ""
 
@@ -60,15 +58,6 @@ class Source(ABC):
     @abstractmethod
     def files(self) -> list[RolloutFile]:
         """The files with rollouts that are there now and whole, by step."""
-
-    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
-        """The rollouts of a file of another program, as `conversion.as_rollouts` takes them."""
-        raise NotImplementedError
-
-    @property
-    def keep(self) -> Keep | None:
-        """How to choose where a file does not say what was kept."""
-        return None
 
     def metrics(self) -> list[dict[str, Any]]:
         """The logged steps since this was last asked."""
@@ -86,8 +75,6 @@ class Source(ABC):
 
 class TrainedRun(Source):
     """A folder of `podsrl.rollout_log`, of TRL's trainer or of the laboratory."""
-
-    is_native = True
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -203,19 +190,27 @@ class TrainedRun(Source):
         return value if isinstance(value, int) else None
 
 
-class VerlDump(Source):
-    """verl's `trainer.rollout_data_dir`: one file `<step>.jsonl` for each step."""
+class ForeignSource(Source):
+    """What another program wrote, whose rollouts become those of `podsrl.rollout_log`.
 
-    note = "verl's dump; where it does not say what was kept, by what max_variance would keep"
+    Args:
+        path: Where it lies.
+        keep: How to choose where a file does not say what was kept.
+    """
 
     def __init__(self, path: Path, keep: Keep) -> None:
         super().__init__(path)
-        self._keep = keep
+        self.keep = keep
 
-    @property
-    def keep(self) -> Keep:
-        """Of files of a run without podsrl."""
-        return self._keep
+    @abstractmethod
+    def rows(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        """The rollouts of a file, as `conversion.as_rollouts` takes them."""
+
+
+class VerlDump(ForeignSource):
+    """verl's `trainer.rollout_data_dir`: one file `<step>.jsonl` for each step."""
+
+    note = "verl's dump; where it does not say what was kept, by what max_variance would keep"
 
     def files(self) -> list[RolloutFile]:
         """Those that were not written to just now: verl writes them in place."""
@@ -227,22 +222,13 @@ class VerlDump(Source):
         return rows_of_verl(path)
 
 
-class SlimeDump(Source):
+class SlimeDump(ForeignSource):
     """slime's `--save-debug-rollout-data` or `--dump-details`: `<number>.pt` for each rollout."""
 
     note = (
         "slime's files have the rollouts that it trains on; kept is what podsrl noted on them, else"
         " what max_variance would keep"
     )
-
-    def __init__(self, path: Path, keep: Keep) -> None:
-        super().__init__(path)
-        self._keep = keep
-
-    @property
-    def keep(self) -> Keep:
-        """Of files of a run without podsrl."""
-        return self._keep
 
     def files(self) -> list[RolloutFile]:
         """Those of training; slime calls those of evaluations eval_<number>.pt."""
@@ -258,18 +244,12 @@ class SlimeDump(Source):
         return rows_of_slime(path)
 
 
-class FileOfRollouts(Source):
+class FileOfRollouts(ForeignSource):
     """Any JSONL or parquet file with prompt, completion and reward."""
 
     def __init__(self, path: Path, keep: Keep) -> None:
-        super().__init__(path)
-        self._keep = keep
+        super().__init__(path, keep)
         self.note = f"kept is what the file says, else {keep}"
-
-    @property
-    def keep(self) -> Keep:
-        """Where the file does not say."""
-        return self._keep
 
     def files(self) -> list[RolloutFile]:
         """The file, if it is still there."""

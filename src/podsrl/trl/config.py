@@ -238,9 +238,9 @@ class PODSConfig(GRPOConfig):
                 f" option, no loss_type='bnpo'; got {why_all_pass}"
             )
         if self.skip_zero_advantage is None:
-            asked = resolve_method(self.method or "pods").skip_zero_advantage
+            method = resolve_method(self.method or "pods")
             drops = self.num_rollouts != self.num_generations
-            self.skip_zero_advantage = not why_all_pass and (drops if asked is None else asked)
+            self.skip_zero_advantage = not why_all_pass and method.spares_passes(drops)
 
     def _check_advantages(self, across_prompts: bool) -> None:
         """Refuse what has no meaning for rows across prompts, or for a baseline over the group."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from podsrl.hosts import passes_in_words
 from podsrl.methods import complete_settings
 from podsrl.selection import Selection
 from podsrl.trl.config import PODSConfig, why_all_rows_pass
@@ -41,9 +42,7 @@ class EffectiveSettings:
     @property
     def passes_in_words(self) -> str:
         """Which rows have a pass, for the log."""
-        if self.skip_zero_advantage:
-            return "rows of advantage 0 have no pass"
-        return f"every row has a pass ({self.why_all_pass})"
+        return passes_in_words(self.skip_zero_advantage, self.why_all_pass)
 
     def as_fields(self) -> dict[str, Any]:
         """As fields of a run's config.yaml, by the names of `PODSConfig`."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podsrl.errors import InvalidInputError, UnsupportedError
+from podsrl.hosts import passes_in_words
 from podsrl.methods import resolve_method
 from podsrl.selection import Selection
 
@@ -33,9 +34,7 @@ class Sparing:
     @property
     def in_words(self) -> str:
         """Which rows have a pass, for the log."""
-        if self.is_on:
-            return "rows of advantage 0 have no pass"
-        return f"every row has a pass ({self.why_all_pass})"
+        return passes_in_words(self.is_on, self.why_all_pass)
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,8 @@ def read_sparing(config: Mapping[str, Any], mode: str, selection: Selection) -> 
     if why_all_pass:
         return Sparing(False, why_all_pass)
     if asked is None:
-        of_method = resolve_method(options.get("method") or "pods").skip_zero_advantage
-        drops = selection.num_rollouts != selection.num_kept
-        asked = drops if of_method is None else of_method
+        method = resolve_method(options.get("method") or "pods")
+        asked = method.spares_passes(drops=selection.num_rollouts != selection.num_kept)
     return Sparing(asked, "" if asked else "skip_zero_advantage is off where nothing is dropped")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from podsrl.methods import METHODS, Method, method_of
+from podsrl.methods import METHODS, method_of
 from podsrl.selection import Selection
 
 #: What every run has for itself.
@@ -64,7 +64,7 @@ def departures(settings: Mapping[str, Any], selection: Selection) -> list[str]:
         )
 
     spares = bool(settings.get("skip_zero_advantage"))
-    if spares != _spares(method):
+    if spares != method.spares_passes(drops=not method.keeps_all):
         is_so, defined = ("on", "off") if spares else ("off", "on")
         found.append(f"skip_zero_advantage is {is_so} ({defined} in {name})")
     return found
@@ -82,10 +82,3 @@ def _shown(settings: Mapping[str, Any], field: str) -> str:
 
 def _ratio(sizes: tuple[int, int]) -> float:
     return sizes[0] / sizes[1]
-
-
-def _spares(method: Method) -> bool:
-    """Whether a method spares passes of zero-advantage rows, where the loss allows it."""
-    if method.skip_zero_advantage is None:
-        return not method.keeps_all
-    return method.skip_zero_advantage

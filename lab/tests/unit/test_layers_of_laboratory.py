@@ -16,7 +16,7 @@ LAYERS = [
     ["models"],
     ["evaluation"],
     ["tasks"],
-    ["checks", "durations"],
+    ["checks", "columns", "durations"],
 ]
 
 

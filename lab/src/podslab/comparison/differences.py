@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from podslab.columns import aligned
 from podsrl.methods import METHODS, method_of
 from podsrl.selection import Selection
 
@@ -22,12 +23,7 @@ def table_of_differences(arms: Mapping[str, Mapping[str, Any]]) -> str:
         if len(set(values)) > 1:
             rows.append((field, *values))
 
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    return aligned(rows)
 
 
 def departures(settings: Mapping[str, Any], selection: Selection) -> list[str]:

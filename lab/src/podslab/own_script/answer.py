@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from podslab.columns import aligned
 from podslab.durations import duration
 from podslab.evaluation.records import evaluations
 from podslab.own_script.job import YOURS, Arm
@@ -178,6 +179,7 @@ class Answer:
         heads = ["", "rate", "steps", "reward at first", "at the end", "mean over the run"]
         heads += [self._best_of_k, "greedy", "generating", "updating"]
         rows = [heads]
+
         for method, arm in self.best.items():
             curves = [seed.curves[method] for seed in self.by_seed]
             rows.append(
@@ -194,13 +196,7 @@ class Answer:
                     _share([curve.phases for curve in curves], "update"),
                 ]
             )
-        widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
-        lines = []
-        for row in rows:
-            cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-            cells[0] = row[0].ljust(widths[0])
-            lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines)
+        return aligned(rows, numbers=True)
 
     @property
     def _best_of_k(self) -> str:

@@ -1,9 +1,7 @@
-"""Three lines that say what to try, and how well such a line did where it was measured.
+"""Three lines that say what to try, by what generating and updating cost.
 
-A model of costs and gradients with 1,200 lines stood here before. On the eight measured tables of
-results/foreseen.md its choice was within a tenth of the best in 15 of 16 readings, and the middle
-line below, written after the tables were known, in 16 of 16. On a pretrained model that neither
-had seen (results/demo, SmolLM2) the model chose 2-GRPO, and the best was the middle line's.
+How well the middle line did where it was measured, and that it was written afterwards, stands in
+results/foreseen.md.
 """
 
 from dataclasses import dataclass

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from podslab.columns import aligned
 from podslab.evaluation.records import Evaluation
 from podslab.report.load_runs import Comparison, Run
 
@@ -84,14 +85,7 @@ def table(arms: Sequence[ArmInWords], seconds: float) -> str:
         phases = [f"{fmean(values):.0f} s" for values in (arm.generating, arm.updating)]
         sizes = f"{arm.generated} → {arm.trained}"
         lines.append([arm.label, sizes, f"{fmean(arm.steps):.0f}", *shares, *phases])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    return aligned(lines, numbers=True)
 
 
 def _share(values: Sequence[float]) -> str:

@@ -22,8 +22,9 @@ rng = random.Random(0)
 
 def question():
     a, b = rng.randint(2, 40), rng.randint(2, 40)
-    ask = f"What is {a} plus {b}? Answer with the number alone."
-    return {"prompt": [{"role": "user", "content": ask}], "answer": str(a + b)}
+    system = {"role": "system", "content": "Answer with the number alone."}
+    user = {"role": "user", "content": f"What is {a} plus {b}?"}
+    return {"prompt": [system, user], "answer": str(a + b)}
 
 
 def last_number_is_right(completions, answer, **columns):
@@ -38,9 +39,9 @@ if __name__ == "__main__":
         args=GRPOConfig(
             "plain_trl_output",
             per_device_train_batch_size=8,
-            num_generations=8,
-            max_completion_length=12,
-            learning_rate=5e-5,
+            num_generations=4,
+            max_completion_length=8,
+            learning_rate=1e-4,
             max_steps=300,
             report_to="none",
             use_cpu=not torch.cuda.is_available(),

@@ -284,7 +284,8 @@ class Answer:
             rate = self.best[self.reference].learning_rate
             return [
                 f"Nothing is certainly better than {self.reference}: stay with it, at"
-                f" learning_rate={rate:.3g}"
+                f" learning_rate={rate:.3g}",
+                *self._how_grpo_is_spared(),
             ]
         level = f" ({listed(ahead)} may be as good)" if ahead else ""
         rate = self.best[best].learning_rate
@@ -293,6 +294,16 @@ class Answer:
         return [
             f"To paste{level}:",
             f'    PODSConfig(..., method="{best}", {self._sizes(best)}learning_rate={rate:.3g})',
+        ]
+
+    def _how_grpo_is_spared(self) -> list[str]:
+        """TRL's own trainer has passes over rows that teach nothing, unlike GRPO as it ran here."""
+        config = self.by_seed[0].curves[self.reference].config
+        if self.reference != _REFERENCE or not config.get("skip_zero_advantage"):
+            return []
+        return [
+            "GRPO ran here without passes over rows of advantage 0:"
+            ' PODSConfig(..., method="grpo", skip_zero_advantage=True)'
         ]
 
     def _sizes(self, method: str) -> str:

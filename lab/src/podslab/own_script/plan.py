@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from podslab.comparison.differences import table_of_differences
 from podslab.durations import duration
@@ -220,12 +221,23 @@ def plan_in_words(plan: Plan, probe: Probe, costs: Costs) -> str:
         " left.",
         f"questions        {questions[TUNING]} to choose rates by, {questions[REPORTED]} others to"
         f" report, {plan.answers} answers to each, {source}.",
+        *_passes_in_words(methods),
         "schedule         the learning rate stays constant (after your warm-up steps), since time"
         " ends a run.",
         f"time             {duration(tuning)} to choose rates, {duration(a_seed)} for each seed of"
         f" all methods; at most {plan.hours:g} hours.",
     ]
     return "\n".join(lines)
+
+
+def _passes_in_words(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """That every method is helped alike, where passes can be spared."""
+    if not all(settings["skip_zero_advantage"] for settings in methods.values()):
+        return []
+    return [
+        "passes           rows of advantage 0 have none in the update, whatever the method"
+        " (skip_zero_advantage)."
+    ]
 
 
 def default_methods(own_method: str) -> list[str]:

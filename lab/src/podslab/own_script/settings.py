@@ -14,6 +14,7 @@ from podslab.training.budget import NO_LIMIT
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.methods import method_of, resolve_method
 from podsrl.trl import PODSConfig
+from podsrl.trl.config import why_all_rows_pass
 
 #: TRL's default.
 _NUM_GENERATIONS = 8
@@ -84,9 +85,21 @@ class GivenSettings:
 def config_of(given: GivenSettings, job: Job) -> PODSConfig:
     """The config of a run.
 
+    Rows without gradient are spared their pass in every method, GRPO included, wherever that
+    changes nothing. So what a comparison finds follows from the choice of rows alone. The script's
+    own settings stay as they are.
+
     Raises:
         InvalidInputError: The method's sizes do not fit the script's batch; the message says so.
     """
+    config = _build(given, job, {})
+    may_spare = job.method != YOURS and not why_all_rows_pass(config)
+    if may_spare and not config.skip_zero_advantage:
+        return _build(given, job, {"skip_zero_advantage": True})
+    return config
+
+
+def _build(given: GivenSettings, job: Job, extra: Mapping[str, Any]) -> PODSConfig:
     kept = {
         name: value
         for name, value in given.values.items()
@@ -98,6 +111,7 @@ def config_of(given: GivenSettings, job: Job) -> PODSConfig:
         return PODSConfig(
             **kept,
             **given.of_method(job.method),
+            **extra,
             **_schedule(given.values),
             output_dir=job.folder,
             seed=job.seed,

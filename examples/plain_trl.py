@@ -21,26 +21,27 @@ rng = random.Random(0)
 
 
 def question():
-    a, b = rng.randint(2, 40), rng.randint(2, 40)
-    system = {"role": "system", "content": "Answer with the number alone."}
-    user = {"role": "user", "content": f"What is {a} plus {b}?"}
-    return {"prompt": [system, user], "answer": str(a + b)}
+    a, b = rng.sample(range(10, 100), 2)
+    turns = ["Which is larger?", "17 or 12", "17", f"{a} or {b}"]  # an example shows the form
+    roles = ["system", "user", "assistant", "user"]
+    prompt = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=True)]
+    return {"prompt": prompt, "answer": str(max(a, b))}
 
 
-def last_number_is_right(completions, answer, **columns):
+def is_right(completions, answer, **columns):
     numbers = [re.findall(r"\d+", completion[0]["content"]) for completion in completions]
-    return [float(found[-1:] == [right]) for found, right in zip(numbers, answer, strict=True)]
+    return [float(found == [right]) for found, right in zip(numbers, answer, strict=True)]
 
 
 if __name__ == "__main__":
     trainer = GRPOTrainer(
         model=sys.argv[1],
-        reward_funcs=last_number_is_right,
+        reward_funcs=is_right,
         args=GRPOConfig(
             "plain_trl_output",
             per_device_train_batch_size=8,
             num_generations=4,
-            max_completion_length=8,
+            max_completion_length=6,
             learning_rate=1e-4,
             max_steps=300,
             report_to="none",

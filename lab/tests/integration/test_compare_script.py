@@ -340,9 +340,13 @@ def test_no_difference_is_an_answer_and_seeds_are_added_until_the_last(compare, 
 
 
 def test_a_reward_that_is_constant_is_said(compare):
-    status, out, _ = compare("--methods", "grpo,pods", reward={"grpo": 0.0, "pods": 0.0}, start=0.0)
+    rewards = {"grpo": 0.0, "pods": 0.0}
+    status, out, err = compare("--methods", "grpo,pods", reward=rewards, start=0.0)
     assert status == 0
     assert "can't tell answers apart" in out
+    # As soon as the first run was measured, so that nobody waits for hours.
+    assert "have the reward 0, and equal rewards teach nothing" in err.splitlines()[2]
+    assert "will be noise" not in err
 
 
 def test_arms_that_fail_are_left_out_and_told(compare):

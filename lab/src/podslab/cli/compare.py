@@ -91,7 +91,11 @@ def _compare_script(args: argparse.Namespace) -> int:
 
     print(flush=True)
     comparison = Comparison(plan, costs, wishes.folder, wishes.gpus, say)
-    answer = comparison.run()
+    try:
+        answer = comparison.run()
+    except KeyboardInterrupt:
+        say("the same command goes on where this one was stopped")
+        raise
     print(answer)
     if answer.by_seed:
         answer.draw(wishes.folder / "answer.png")

@@ -232,7 +232,7 @@ def plan_in_words(plan: Plan, probe: Probe, costs: Costs) -> str:
 
 def _passes_in_words(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """That every method is helped alike, where passes can be spared."""
-    if not all(settings["skip_zero_advantage"] for settings in methods.values()):
+    if not all(settings.get("skip_zero_advantage") for settings in methods.values()):
         return []
     return [
         "passes           rows of advantage 0 have none in the update, whatever the method"

@@ -382,9 +382,18 @@ class Comparison:
         if self._noise_is_told or not points:
             return
         self._noise_is_told = True
+        rewards_P_K = np.array(points[0].rewards, dtype=float)
+        if np.ptp(rewards_P_K) == 0:
+            self.say(
+                f"all {rewards_P_K.size} answers that were measured have the reward"
+                f" {rewards_P_K.flat[0]:g}, and equal rewards teach nothing: look at the answers"
+                f" (pods inspect {self.folder / TUNING}), and stop here if you expected others"
+            )
+            return
+
         there = Probe.read(self.folder / "look" / "probe.json").questions[REPORTED]
         questions = min(self.plan.most_questions[REPORTED], there)
-        noise = noise_of(np.array(points[0].rewards, dtype=float), questions)
+        noise = noise_of(rewards_P_K, questions)
         self.say(
             f"differences in reward below about {noise:.2g} between two methods will be noise, with"
             f" the {questions} questions that are reported; more --questions make it less"

@@ -15,11 +15,13 @@ from transformers import TrainerCallback
 
 from benchmarks.comparison.questions import Questions
 from podslab.evaluation.sampling import Sampling, complete
+from podslab.recommend.costs_of_runs import read_costs
 from podslab.tasks.base import Row
 from podslab.training import run as training
 from podslab.training.lab_trainer import LabTrainer
 from podslab.training.spec import parse
-from podsrl.rollout_log.run_folder import PHASES
+from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.run_folder import PHASES, RunFolder
 
 #: The completions that are generated at once.
 _BATCH = 512
@@ -53,8 +55,12 @@ def train(settings: Mapping[str, Any], schedule: Mapping[str, Any], folder: Path
     trainer.add_callback(measuring)
     trainer.train()
 
-    log = trainer.recorder.run.metrics()
-    result = {"measured": measuring.measured, **_of_the_log(log)}
+    run = trainer.recorder.run
+    result = {
+        "measured": measuring.measured,
+        **_of_the_log(run.metrics()),
+        "g_over_u": _ratio(run),
+    }
     shutil.rmtree(folder, ignore_errors=True)
     return result
 
@@ -189,17 +195,23 @@ def entropy_of(answers: Sequence[str]) -> float:
     return abs(sum(share * math.log(share) for share in shares))
 
 
+def _ratio(run: RunFolder) -> float | None:
+    """g/u; None where no row had a pass after the first step, which is an outcome like another."""
+    try:
+        return round(read_costs([run]).ratio, 3)
+    except InvalidInputError:
+        return None
+
+
 def _of_the_log(log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Seconds by phase, g/u, and what taught, over all steps of a run."""
+    """Seconds by phase, and what taught, over all steps of a run."""
     seconds = {phase: _total(log, f"pods/seconds_{phase}") for phase in PHASES}
-    rollouts = _total(log, "pods/rollouts")
     kept = _total(log, "pods/kept_rollouts")
     zero = _total(log, "pods/zero_advantage_rows")
     alike = [float(row["frac_reward_zero_std"]) for row in log if "frac_reward_zero_std" in row]
     return {
         "steps": len(log),
         "phases": {phase: round(spent, 2) for phase, spent in seconds.items()},
-        "g_over_u": round(seconds["generate"] / rollouts / (seconds["update"] / kept), 3),
         "teaching_prompts": round(1 - float(np.mean(alike)), 4),
         "teaching_rows": round(1 - zero / kept, 4),
         "has_not_diverged": bool(np.isfinite(_total(log, "grad_norm"))),

@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.comparison import advice
 from benchmarks.comparison.figure import draw
+from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.intervals import Difference, not_there_yet, time_to_level
 from benchmarks.comparison.outcomes import Result, curve
 from benchmarks.comparison.protocol import PlannedRun, Protocol
@@ -44,6 +45,7 @@ def write_page(records: Records) -> Path:
         parts += _figure(reported, records.folder / "curves.png")
         for set_name in records.protocol.sets:
             parts += _set(reported, set_name)
+        parts += _foretold(reported)
         parts += _long(reported)
         parts += _tuning(reported)
     parts += _attempts(reported, attempts)
@@ -149,14 +151,13 @@ def _condition(
     guessed = guessing(task, "test")
     greedy = curve(results[0], "greedy").values_T_Q[0].mean()
     pass_1 = np.mean([curve(result, "pass_1").values_T_Q[0].mean() for result in results])
-    ratio = np.median([result["g_over_u"] for result in results])
     length = results[0]["measured"][0]["length"]
     return [
         f"Right at the start: {pass_1:.1%} of samples, {greedy:.1%} of greedy answers. Guessing:"
         f" {guessed['constant']:.1%} by one constant answer for each kind,"
         f" {guessed['informed']:.1%} by picking among what is shown. Answers have {length:.0f}"
-        f" tokens at the start. Generating a rollout takes {ratio:.2f} of the time of updating on"
-        f" a row ({protocol.reference})."
+        f" tokens at the start. Generating a rollout takes {_ratio(results)} of the time of"
+        f" updating on a row ({protocol.reference})."
     ]
 
 
@@ -242,7 +243,7 @@ def _costs(results_of_arms: dict[str, list[Result]]) -> list[str]:
                 f"{np.mean([result['steps'] for result in results]):.0f}",
                 f"{np.mean([result['measured'][-1]['rollouts'] for result in results]):.0f}",
                 *shares,
-                f"{np.median([result['g_over_u'] for result in results]):.2f}",
+                _ratio(results),
                 f"{np.mean([result['teaching_prompts'] for result in results]):.0%}",
                 f"{np.mean([result['teaching_rows'] for result in results]):.0%}",
             ]
@@ -250,6 +251,12 @@ def _costs(results_of_arms: dict[str, list[Result]]) -> list[str]:
     some = next(iter(results_of_arms.values()))[0]
     heads = ["arm", "steps", "rollouts", *some["phases"], "g/u", "mixed prompts", "rows that teach"]
     return table(heads, rows, align_right=True)
+
+
+def _ratio(results: Sequence[Result]) -> str:
+    """The median g/u of runs that updated on any row."""
+    ratios = [result["g_over_u"] for result in results if result["g_over_u"] is not None]
+    return f"{np.median(ratios):.2f}" if ratios else "-"
 
 
 def level_of(reported: Reported, set_name: str) -> float | None:
@@ -272,7 +279,8 @@ def _survival(
     level = level_of(reported, set_name)
     if level is None:
         return []
-    every = float(reported.protocol.schedule_of("reported", set_name)["greedy_every"])
+    schedule = reported.protocol.schedule_of("reported", set_name, reported.protocol.reference)
+    every = float(schedule["greedy_every"])
     end = float(reported.protocol.stage("reported")["seconds"])
     marks = [every * (place + 1) for place in range(round(end / every))]
     rows = []
@@ -293,6 +301,24 @@ def _survival(
         *table(heads, rows, align_right=True),
         "",
     ]
+
+
+def _foretold(reported: Reported) -> list[str]:
+    lines = ["## What `pods recommend` foretold", ""]
+    rows = []
+    for set_name in reported.protocol.sets_of("reported"):
+        found = foretold(reported, set_name)
+        if found is None:
+            continue
+        cells = [set_name, f"{found.ratio:.2f}", found.arm, "not complete", ""]
+        if found.place is not None:
+            number = len(reported.protocol.arms_of("reported"))
+            cells[3:] = [f"{found.place} of {number}", "yes" if found.is_as_good else "no"]
+        rows.append(cells)
+    if not rows:
+        return []
+    heads = ["set", "g/u in tuning", "it names", "place by the mean over the run"]
+    return [*lines, *table([*heads, "advised, or not told apart from that"], rows), ""]
 
 
 def _long(reported: Reported) -> list[str]:

@@ -135,10 +135,12 @@ class Protocol:
             )
         return self.by_name[name]
 
-    def schedule_of(self, stage: str, set_name: str) -> dict[str, Any]:
-        """When and how runs of a stage are measured on a set, as `one_run.train` reads it."""
+    def schedule_of(self, stage: str, set_name: str, arm: str) -> dict[str, Any]:
+        """When and how runs of an arm are measured on a set, as `one_run.train` reads it."""
+        values = self.stage(stage)
         own = self.sets[set_name].get("measured", {}).get(stage, {})
-        return {**self.stage(stage)["measured"], **own}
+        of_reference = values.get("measured_of_reference", {}) if arm == self.reference else {}
+        return {**values["measured"], **own, **of_reference}
 
     def settings_of(self, run: PlannedRun, rate: float) -> dict[str, Any]:
         """The settings of a run, as `podslab.training.spec.parse` reads them, without its folder.
@@ -157,7 +159,7 @@ class Protocol:
             "learning_rate": float(rate),
             "max_training_seconds": float(self.stage(run.stage)["seconds"]),
             "evaluation_split": self.stage(run.stage)["questions"],
-            "task_options": {"kinds": list(own_set["kinds"]), **self.values["questions"]},
+            "task_options": {"kinds": own_set["kinds"], **self.values["questions"]},
         }
 
 

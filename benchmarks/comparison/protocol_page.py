@@ -103,12 +103,18 @@ def _measured(protocol: Protocol) -> list[str]:
     rows = []
     for stage in STAGES:
         for name in protocol.sets_of(stage):
-            schedule = protocol.schedule_of(stage, name)
-            shares = ", ".join(f"{share:.0%}" for share in schedule["samples_at"])
-            sampled = f"{schedule['sampled_questions']} questions at {shares}" if shares else "none"
-            rows.append([stage, name, f"every {schedule['greedy_every']} s", sampled])
+            of_arms = {}
+            for arm in protocol.arms_of(stage):
+                schedule = protocol.schedule_of(stage, name, arm)
+                shares = ", ".join(f"{share:.0%}" for share in schedule["samples_at"])
+                sampled = f"{schedule['sampled_questions']} questions at {shares}"
+                of_arms[arm] = sampled if shares else "none"
+
+            every = f"every {schedule['greedy_every']} s"
+            others = next(of_arms[arm] for arm in of_arms if arm != protocol.reference)
+            rows.append([stage, name, every, others, of_arms[protocol.reference]])
     heads = ["stage", "set", "greedy answers, and at the start", "samples, at shares of the run"]
-    return table(heads, rows)
+    return table([*heads, f"of {protocol.reference}"], rows)
 
 
 _TABLES: dict[str, Callable[[Protocol], list[str]]] = {

@@ -1,11 +1,12 @@
-"""The four sets of questions, generated: training, tuning and test questions have none in common.
+"""The sets of questions, generated: training, tuning and test questions have none in common.
 
-A question has a key that is the same for all that ask the same thing: its kind, and its numbers,
-sorted where their order does not matter. A hash of the key decides the split. So no question of one
-split is a question of another with its operands swapped, and none is twice in a split.
+A question has a key that is the same for all that ask the same thing: its operation, and its
+numbers, sorted where their order does not matter. A hash of the key decides the split. So no
+question of one split is a question of another with its operands swapped, and none is twice in a
+split.
 
-Answers that are numbers are written units first where no steps are asked for: "47+85" is answered
-by "231". A model this small learns that in minutes, and the usual order hardly at all.
+All are worked in steps, one line for each column of digits or each number that is compared. A model
+this small learns that in minutes; answers at once it hardly learns at all.
 """
 
 import hashlib
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from podsgrading.extract import answer_tag
-from podslab.tasks.arithmetic import worked_sum
 from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
 from podsrl.errors import InvalidInputError
 
@@ -35,7 +35,7 @@ def rightly(fact: Hashable, digit: int) -> int:
     return digit
 
 
-def sloppily(kind: str, most: float, draw: random.Random) -> Writer:
+def sloppily(operation: str, most: float, draw: random.Random) -> Writer:
     """The writer that the model learned from before the runs: it slips in facts of its own.
 
     A fact has a wrong digit of its own, written with a probability of its own, between 0 and
@@ -43,7 +43,7 @@ def sloppily(kind: str, most: float, draw: random.Random) -> Writer:
     """
 
     def write(fact: Hashable, digit: int) -> int:
-        first, second = hashlib.sha256(f"{kind} {fact}".encode()).digest()[:2]
+        first, second = hashlib.sha256(f"{operation} {fact}".encode()).digest()[:2]
         slips = draw.random() < most * first / 256
         return (digit + 1 + second % 9) % 10 if slips else digit
 
@@ -51,26 +51,24 @@ def sloppily(kind: str, most: float, draw: random.Random) -> Writer:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of questions.
+class Operation:
+    """What is asked of some numbers, and how the answer is worked out.
 
     Args:
         name: Its name.
-        numbers: Draws the numbers of a question.
+        numbers: Draws the numbers of a question, with as many digits as asked for.
         text: What is asked of these numbers.
-        completion: What a writer writes.
+        lines: The lines of the working as a writer writes them, and the answer that they give.
         is_ordered: Whether the order of the numbers matters.
-        is_worked: Whether steps are asked for, and the answer between tags behind them.
         slips: The `most` of `sloppily` with which the model was shown it.
         chance: The share that is right of picks among what a question shows.
     """
 
     name: str
-    numbers: Callable[[random.Random], Numbers]
+    numbers: Callable[[random.Random, int], Numbers]
     text: Callable[[Numbers], str]
-    completion: Callable[[Numbers, Writer], str]
+    lines: Callable[[Numbers, Writer], tuple[list[str], str]]
     is_ordered: bool = False
-    is_worked: bool = False
     slips: float = 0.0
     chance: float = 0.0
 
@@ -84,43 +82,43 @@ class Kind:
         part = hashlib.sha256(self.key(numbers).encode()).digest()[0] % _PARTS
         return _SPLIT_OF_PART.get(part, "train")
 
+    def completion(self, numbers: Numbers, write: Writer) -> str:
+        """What a writer writes: the working, and the answer between its tags."""
+        lines, answer = self.lines(numbers, write)
+        working = "\n".join(lines)
+        return f"<think>{working}</think><answer>{answer}</answer>"
+
     def row(self, numbers: Numbers) -> Row:
         """A question as a task's row."""
-        completion = self.completion(numbers, rightly)
-        answer = answer_tag(completion) if self.is_worked else completion
+        _, answer = self.lines(numbers, rightly)
         return {
             "question": self.text(numbers),
             "answer": answer,
             "kind": self.name,
             "key": self.key(numbers),
-            "is_worked": self.is_worked,
         }
 
 
-def _of_digits(*digits: int) -> Callable[[random.Random], Numbers]:
-    """Draws a number of each of these lengths."""
-
-    def numbers(draw: random.Random) -> Numbers:
-        return tuple(draw.randrange(10 ** (count - 1), 10**count) for count in digits)
-
-    return numbers
+def _pair(draw: random.Random, digits: int) -> Numbers:
+    """Two numbers of as many digits."""
+    low, high = 10 ** (digits - 1), 10**digits
+    return (draw.randrange(low, high), draw.randrange(low, high))
 
 
-def _four(draw: random.Random) -> Numbers:
-    return tuple(draw.sample(range(100, 1000), 4))
+def _large_and_small(draw: random.Random, digits: int) -> Numbers:
+    """Two numbers of as many digits, whose difference has as many, too."""
+    unit: int = 10 ** (digits - 1)
+    return (draw.randrange(5 * unit, 10 * unit), draw.randrange(unit, 4 * unit))
 
 
-def _large_and_small(draw: random.Random) -> Numbers:
-    return tuple(sorted(draw.sample(range(100, 1000), 2), reverse=True))
+def _factors(draw: random.Random, digits: int) -> Numbers:
+    """A number of as many digits, and one of a single digit."""
+    return (draw.randrange(10 ** (digits - 1), 10**digits), draw.randrange(2, 10))
 
 
-def _factors(draw: random.Random) -> Numbers:
-    return (draw.randrange(100, 1000), draw.randrange(2, 10))
-
-
-def _long_pair(draw: random.Random) -> Numbers:
-    digits = draw.randint(8, 9)
-    return _of_digits(digits, digits)(draw)
+def _four(draw: random.Random, digits: int) -> Numbers:
+    """Four different numbers of as many digits."""
+    return tuple(draw.sample(range(10 ** (digits - 1), 10**digits), 4))
 
 
 def _joined(sign: str, before: str = "") -> Callable[[Numbers], str]:
@@ -136,78 +134,81 @@ def _units_first(number: int) -> list[int]:
     return [int(digit) for digit in reversed(str(number))]
 
 
-def _largest(numbers: Numbers, write: Writer) -> str:
-    """The largest; a slip is the second largest, and a fact the last digit of the largest."""
-    second, largest = sorted(numbers)[-2:]
-    is_right = write(largest % 10, 0) == 0
-    return str(largest if is_right else second)
-
-
-def _sum(numbers: Numbers, write: Writer) -> str:
-    """Units first; a fact is two digits and what is carried."""
+def _sum(numbers: Numbers, write: Writer) -> tuple[list[str], str]:
+    """47+85: `7+5=12`, `4+8+1=13`; a fact is two digits and what is carried."""
     a, b = numbers
+    lines = []
     written = ""
     carry = 0
     for x, y in zip(_units_first(a), _units_first(b), strict=True):
-        tens, digit = divmod(x + y + carry, 10)
-        written += str(write((x, y, carry), digit))
+        tens, right = divmod(x + y + carry, 10)
+        digit = write((x, y, carry), right)
+        lines.append(f"{x}+{y}{'+1' if carry else ''}={tens or ''}{digit}")
+        written = f"{digit}{written}"
         carry = tens
-    return f"{written}{carry or ''}"
+    return lines, f"{carry or ''}{written}"
 
 
-def _difference(numbers: Numbers, write: Writer) -> str:
-    """Units first, with all zeros; a fact is two digits and what is borrowed."""
+def _difference(numbers: Numbers, write: Writer) -> tuple[list[str], str]:
+    """85-17: `15-7=8`, `8-1-1=6`; a fact is two digits and what is borrowed."""
     a, b = numbers
+    lines = []
     written = ""
     borrowed = 0
     for x, y in zip(_units_first(a), _units_first(b), strict=True):
-        digit = x - y - borrowed
-        written += str(write((x, y, borrowed), digit % 10))
-        borrowed = int(digit < 0)
-    return written
+        is_less = x - y - borrowed < 0
+        digit = write((x, y, borrowed), (x - y - borrowed) % 10)
+        lines.append(f"{'1' if is_less else ''}{x}-{y}{'-1' if borrowed else ''}={digit}")
+        written = f"{digit}{written}"
+        borrowed = int(is_less)
+    return lines, written
 
 
-def _product(numbers: Numbers, write: Writer) -> str:
-    """Units first; a fact is two digits, whatever is carried."""
+def _product(numbers: Numbers, write: Writer) -> tuple[list[str], str]:
+    """47*8: `7*8=56`, `4*8+5=37`; a fact is two digits, whatever is carried."""
     a, b = numbers
+    lines = []
     written = ""
     carry = 0
     for x in _units_first(a):
-        tens, digit = divmod(x * b + carry, 10)
-        written += str(write((x, b), digit))
+        tens, right = divmod(x * b + carry, 10)
+        digit = write((x, b), right)
+        lines.append(f"{x}*{b}{f'+{carry}' if carry else ''}={tens or ''}{digit}")
+        written = f"{digit}{written}"
         carry = tens
-    return f"{written}{carry or ''}"
+    return lines, f"{carry or ''}{written}"
 
 
-def _columns(numbers: Numbers, write: Writer) -> str:
-    """The sum of two long numbers, worked column by column; facts are as in `_sum`."""
-    a, b = numbers
-    slips = []
-    carry = 0
-    for x, y in zip(_units_first(a), _units_first(b), strict=True):
-        tens, digit = divmod(x + y + carry, 10)
-        slips.append((write((x, y, carry), digit) - digit) % 10)
-        carry = tens
-    return worked_sum(a, b, slips)
+def _largest(numbers: Numbers, write: Writer) -> tuple[list[str], str]:
+    """Of 57, 72, 47, 78: `57<72`, `72>47`, `72<78`; a fact is two leading digits."""
+    largest = numbers[0]
+    lines = []
+    for number in numbers[1:]:
+        leading = (str(largest)[0], str(number)[0])
+        is_slip = write(leading, 0) != 0
+        is_larger = (number > largest) != is_slip
+        lines.append(f"{largest}{'<' if is_larger else '>'}{number}")
+        largest = number if is_larger else largest
+    return lines, str(largest)
 
 
 _ALL = (
-    Kind("largest", _four, _joined(" ", "max "), _largest, slips=0.9, chance=1 / 4),
-    Kind("sum of 3 digits", _of_digits(3, 3), _joined("+"), _sum, slips=0.5),
-    Kind("sum of 4 digits", _of_digits(4, 4), _joined("+"), _sum, slips=0.6),
-    Kind("sum of 6 digits", _of_digits(6, 6), _joined("+"), _sum, slips=0.7),
-    Kind("difference", _large_and_small, _joined("-"), _difference, is_ordered=True, slips=0.8),
-    Kind("product", _factors, _joined("*"), _product, slips=0.9),
-    Kind("columns", _long_pair, _joined("+", "steps "), _columns, is_worked=True, slips=0.35),
+    Operation("sum", _pair, _joined("+"), _sum, slips=0.5),
+    Operation(
+        "difference", _large_and_small, _joined("-"), _difference, is_ordered=True, slips=0.7
+    ),
+    Operation("product", _factors, _joined("*"), _product, slips=0.9),
+    Operation("largest", _four, _joined(" ", "max "), _largest, slips=0.6, chance=1 / 4),
 )
-KINDS = {kind.name: kind for kind in _ALL}
+OPERATIONS = {operation.name: operation for operation in _ALL}
 
 
 class Questions(Task):
     """Questions of some kinds in equal parts, the same for every seed of a run.
 
     Args:
-        kinds: Of `KINDS`.
+        kinds: Operations of `OPERATIONS`, each with the digits of its numbers; several counts of
+            digits come in turn.
         train_size, tuning_size, test_size: The questions of each split, of all kinds together.
     """
 
@@ -215,22 +216,24 @@ class Questions(Task):
     summary = "the sets of questions of results/comparison"
     source = "made up here, from a fixed seed"
     splits = ("train", "tuning", "test")
-    example = {"question": "47+85", "answer": "231", "is_worked": False}  # noqa: RUF012
-    example_right = "231"
+    example = {"question": "47+85", "answer": "132"}  # noqa: RUF012
+    example_right = "<think>7+5=12\n4+8+1=13</think><answer>132</answer>"
     example_wrong = "The sum is 132"
 
     def __init__(
         self,
-        kinds: Sequence[str],
+        kinds: Mapping[str, Sequence[int]],
         train_size: int = 4096,
         tuning_size: int = 500,
         test_size: int = 500,
     ) -> None:
-        self.kinds = [check_choice("kind", kind, tuple(KINDS)) for kind in kinds]
+        for kind in kinds:
+            check_choice("kind", kind, tuple(OPERATIONS))
+        self.kinds = {kind: list(digits) for kind, digits in kinds.items()}
         self.sizes = {"train": train_size, "tuning": tuning_size, "test": test_size}
 
     def load(self, split: str, path: str | None = None) -> list[Row]:
-        """Rows with `question`, `answer`, `kind` and `is_worked`, the kinds in turn.
+        """Rows with `question`, `answer` and `kind`, the kinds in turn.
 
         Raises:
             InvalidInputError: There is no such split, a path is given, or there are too few
@@ -241,38 +244,39 @@ class Questions(Task):
             raise InvalidInputError("the questions are made up: leave data_path out")
 
         draw = random.Random(f"comparison {split}")
-        rows_of_kinds = [self._distinct(KINDS[kind], split, draw) for kind in self.kinds]
+        rows_of_kinds = [self._distinct(kind, split, draw) for kind in self.kinds]
         places = range(self.sizes[split])
         return [
             rows_of_kinds[place % len(self.kinds)][place // len(self.kinds)] for place in places
         ]
 
-    def _distinct(self, kind: Kind, split: str, draw: random.Random) -> list[Row]:
+    def _distinct(self, kind: str, split: str, draw: random.Random) -> list[Row]:
         """As many questions of a kind as a split has at most, of different keys."""
+        operation = OPERATIONS[kind]
+        digits = self.kinds[kind]
         size = -(-self.sizes[split] // len(self.kinds))
         found: dict[str, Row] = {}
         for _ in range(10_000 + 1000 * size):
-            numbers = kind.numbers(draw)
-            if kind.split(numbers) == split:
-                found.setdefault(kind.key(numbers), kind.row(numbers))
+            numbers = operation.numbers(draw, digits[len(found) % len(digits)])
+            if operation.split(numbers) == split:
+                found.setdefault(operation.key(numbers), operation.row(numbers))
             if len(found) == size:
                 return list(found.values())
-        raise InvalidInputError(f"{kind.name} has fewer than {size} questions for {split}")
+        raise InvalidInputError(f"{kind} has fewer than {size} questions for {split}")
 
     def prompt(self, row: Mapping[str, Any]) -> Messages:
         """The question alone."""
         return [{"role": "user", "content": str(row["question"])}]
 
     def gold_completion(self, row: Mapping[str, Any]) -> str:
-        """The answer, in the form that its kind asks for."""
-        return f"<answer>{row['answer']}</answer>" if row["is_worked"] else str(row["answer"])
+        """The answer without its working, between the tags."""
+        return f"<answer>{row['answer']}</answer>"
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
-        """Right is the answer alone; of a question in steps, what stands between answer tags."""
-        answer = self.answer_of(completion)
-        has_tags = answer_tag(completion) is not None
-        is_in_form = has_tags == bool(row["is_worked"])
-        return Grade(is_in_form and answer == str(row["answer"]), is_in_form)
+        """Right is what stands between answer tags, if it is the answer and nothing else."""
+        answer = answer_tag(completion)
+        is_right = answer is not None and answer.strip() == str(row["answer"])
+        return Grade(is_right, answer is not None)
 
     def answer_of(self, completion: str) -> str:
         """What a completion answers: between its answer tags, or all of it where it has none."""
@@ -293,5 +297,5 @@ def guessing(task: Questions, split: str) -> dict[str, float]:
         frequent[kind] = answers.most_common(1)[0][0]
     rows = task.load(split)
     constant = sum(row["answer"] == frequent[row["kind"]] for row in rows) / len(rows)
-    informed = sum(KINDS[kind].chance for kind in task.kinds) / len(task.kinds)
+    informed = sum(OPERATIONS[kind].chance for kind in task.kinds) / len(task.kinds)
     return {"constant": constant, "informed": informed}

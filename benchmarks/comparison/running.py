@@ -17,7 +17,8 @@ import torch
 from filelock import FileLock, Timeout
 
 from benchmarks.comparison import one_run
-from benchmarks.comparison.model import at_start, model_of
+from benchmarks.comparison.model import FOLDER as MODEL
+from benchmarks.comparison.model import at_start
 from benchmarks.comparison.outcomes import mean_over_run
 from benchmarks.comparison.protocol import PlannedRun, Protocol
 from benchmarks.comparison.records import Records, Reported
@@ -45,14 +46,14 @@ def run(
         How many attempts ended as they should.
 
     Raises:
-        InvalidInputError: The code is not committed as it is, the models were not measured, or
+        InvalidInputError: The code is not committed as it is, the model was not measured, or
             another process is at work.
     """
     refuse_uncommitted()
     unknown = [name for name in sets if name not in at_start()]
     if unknown:
         raise InvalidInputError(
-            f"the models have not been measured on {', '.join(unknown)} yet:"
+            f"the model has not been measured on {', '.join(unknown)} yet:"
             " `python -m benchmarks.comparison.model` does it, and the protocol is committed then"
         )
     torch.set_num_threads(1)
@@ -153,9 +154,8 @@ def make(
         seconds: Its training time, for a trial; that of its stage unless given.
     """
     settings = protocol.settings_of(planned, rate)
-    schedule = protocol.schedule_of(planned.stage, planned.set)
-    model = model_of(protocol.sets[planned.set]["kinds"])
-    trained = {**settings, "model_name_or_path": str(model)}
+    schedule = protocol.schedule_of(planned.stage, planned.set, planned.arm)
+    trained = {**settings, "model_name_or_path": str(MODEL)}
     if seconds is not None:
         trained["max_training_seconds"] = seconds
 

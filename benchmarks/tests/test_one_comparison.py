@@ -14,12 +14,13 @@ import yaml
 
 from benchmarks.comparison import advice, intervals, one_run, running
 from benchmarks.comparison.__main__ import main
-from benchmarks.comparison.model import lessons
+from benchmarks.comparison.foretold import foretold
+from benchmarks.comparison.model import WARM_STARTS, lessons
 from benchmarks.comparison.outcomes import Curve, compared, curve
 from benchmarks.comparison.page import level_of, write_page
 from benchmarks.comparison.protocol import FILE, PlannedRun, Protocol, read_protocol
 from benchmarks.comparison.protocol_page import fill
-from benchmarks.comparison.questions import KINDS, Questions, guessing, rightly, sloppily
+from benchmarks.comparison.questions import OPERATIONS, Questions, guessing, rightly, sloppily
 from benchmarks.comparison.records import FOLDER, Records, Reported
 from podslab.models.tiny.tokenizer import build_tokenizer
 from podslab.training.spec import parse
@@ -58,61 +59,92 @@ def test_questions_are_distinct_and_the_splits_have_none_in_common(task):
 
 def test_answers_are_right_by_another_computation(task):
     for row in task.load("test"):
-        question = row["question"].removeprefix("steps ")
-        is_largest = row["kind"] == "largest"
-        # `eval` of our own making: numbers and signs.
-        wanted = max(question.split()[1:]) if is_largest else str(eval(question))
-        if not (row["is_worked"] or is_largest):
-            wanted = wanted.zfill(3)[::-1]  # units first
+        if row["kind"] == "largest":
+            wanted = max(row["question"].split()[1:])
+        else:
+            # `eval` of our own making: numbers and signs.
+            wanted = str(eval(row["question"]))
         assert row["answer"] == wanted, row
 
 
-def test_a_worked_question_is_graded_by_its_tags_and_another_one_by_all_that_is_said():
-    task = Questions(kinds=["columns", "product"])
-    plain = {"question": "1+2", "answer": "3", "is_worked": False}
-    worked = {**plain, "is_worked": True}
-    assert task.grade("3", plain).answer
-    assert not task.grade("3 or 4", plain).answer
-    assert not task.grade("<answer>3</answer>", plain).answer
-    assert task.grade("<think>1+2=3</think><answer>3</answer>", worked).answer
-    assert not task.grade("3", worked).answer
-
-
-def test_the_worked_kind_takes_60_to_200_tokens():
-    tokenizer = build_tokenizer()
-    kind = KINDS["columns"]
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_line_of_the_working_is_true(name):
+    operation = OPERATIONS[name]
     draw = random.Random(0)
     for _ in range(100):
-        working = kind.completion(kind.numbers(draw), rightly) + tokenizer.eos_token
-        assert 60 <= len(tokenizer(working)["input_ids"]) <= 200
+        numbers = operation.numbers(draw, 4)
+        lines, _ = operation.lines(numbers, rightly)
+        for line in lines:
+            # "7+5=12" as Python has it; a borrowed ten makes "15-7=8" true as it stands.
+            assert eval(line.replace("=", "==")), (numbers, line)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_sloppy_writer_is_wrong_in_facts_of_its_own(kind):
+def test_right_is_what_stands_between_the_answer_tags_and_nothing_else():
+    task = Questions(kinds={"sum": [1]})
+    row = {"question": "1+2", "answer": "3"}
+    assert task.grade("<think>1+2=3</think><answer>3</answer>", row).answer
+    assert task.grade("<answer> 3</answer>", row).answer
+    assert not task.grade("<answer>3 or 4</answer>", row).answer
+    assert not task.grade("<answer>4</answer>", row).answer
+    assert not task.grade("3", row).answer
+
+
+@pytest.mark.parametrize("name", PROTOCOL.sets)
+def test_right_working_fits_and_that_of_one_set_takes_60_to_200_tokens(name):
+    tokenizer = build_tokenizer()
+    own = PROTOCOL.sets[name]
     draw = random.Random(0)
-    asked = [kind.numbers(draw) for _ in range(300)]
-    write = sloppily(kind.name, kind.slips, draw)
-    wrong = [kind.completion(one, write) != kind.completion(one, rightly) for one in asked]
-    assert 0.2 < sum(wrong) / len(wrong) < 0.98
-    assert all(
-        kind.completion(one, sloppily(kind.name, 0.0, draw)) == kind.completion(one, rightly)
-        for one in asked
-    )
+    lengths = []
+    for kind, digits in own["kinds"].items():
+        operation = OPERATIONS[kind]
+        for _ in range(100):
+            numbers = operation.numbers(draw, draw.choice(digits))
+            working = operation.completion(numbers, rightly) + tokenizer.eos_token
+            lengths.append(len(tokenizer(working)["input_ids"]))
+
+    assert max(lengths) <= own["max_completion_length"]
+    if name == "steps":
+        assert min(lengths) >= 60
+        assert max(lengths) <= 200
 
 
-@pytest.mark.parametrize("name", ["short", "steps"])
-def test_the_model_was_shown_training_questions_alone(name):
-    kinds = [kind for kind in KINDS if KINDS[kind].is_worked == (name == "steps")]
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_sloppy_writer_is_wrong_in_facts_of_its_own(name):
+    operation = OPERATIONS[name]
+    draw = random.Random(0)
+    asked = [operation.numbers(draw, 3) for _ in range(300)]
+    right = [operation.completion(numbers, rightly) for numbers in asked]
+
+    write = sloppily(name, operation.slips, draw)
+    sloppy = [operation.completion(numbers, write) for numbers in asked]
+    wrong = sum(a != b for a, b in zip(sloppy, right, strict=True))
+    assert 0.2 < wrong / len(asked) < 0.98
+
+    never_slips = sloppily(name, 0.0, draw)
+    assert [operation.completion(numbers, never_slips) for numbers in asked] == right
+
+
+@pytest.mark.parametrize("stage", WARM_STARTS)
+def test_the_model_was_shown_training_questions_alone_of_all_lengths(stage):
+    shown = [
+        lesson["prompt"].strip() for lesson in itertools.islice(lessons(stage.sloppiness), 5000)
+    ]
+    assert len(set(shown)) > 1000
+
     held_out = set()
-    for split in ("tuning", "test"):
-        held_out |= {row["question"] for row in Questions(kinds=kinds).load(split)}
-    shown = {lesson["prompt"].strip() for lesson in itertools.islice(lessons(name), 5000)}
-    assert len(shown) > 1000
-    assert not shown & held_out
+    longest = []
+    for own in PROTOCOL.sets.values():
+        task = Questions(kinds=own["kinds"], **PROTOCOL.values["questions"])
+        for split in ("tuning", "test"):
+            rows = task.load(split)
+            held_out |= {row["question"] for row in rows}
+        longest.append(max(len(row["question"]) for row in rows))
+    assert not set(shown) & held_out
+    assert max(len(question) for question in shown) == max(longest)
 
 
 def test_guessing_the_largest_of_four_is_right_once_in_four():
-    assert guessing(Questions(kinds=["largest"]), "test")["informed"] == 0.25
+    assert guessing(Questions(kinds={"largest": [3]}), "test")["informed"] == 0.25
 
 
 # --- protocol -------------------------------------------------------------------------------------
@@ -486,6 +518,26 @@ def test_an_arm_that_loses_3_points_of_pass_at_16_is_for_short_budgets_only(reco
     assert given.short_only == (["rejection-sampling"] if is_lost else [])
 
 
+@pytest.mark.parametrize(
+    ("ratio", "best", "expected"),
+    [
+        (0.9, "max_contrast", ("max_contrast", 1, True)),
+        (0.9, "rejection_sampling", ("max_contrast", 3, False)),
+        (1.1, "max_contrast", ("grpo-8", 2, False)),
+    ],
+)
+def test_what_recommend_foretold_stands_beside_what_was_found(records, ratio, best, expected):
+    ends = {"grpo_8": {"end": 0.5}, "max_contrast": {"end": 0.45}, best: {"end": 0.8}}
+    make_all(records, **ends)
+    for file in (records.folder / "raw").glob("tuning_*"):
+        result = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps({**result, "g_over_u": ratio}), encoding="utf-8")
+
+    found = foretold(reported_of(records), "easy")
+    assert (found.arm, found.place, found.is_as_good) == expected
+    assert f"| easy | {ratio:.2f} | {expected[0]} |" in write_page(records).read_text("utf-8")
+
+
 # --- page and commands ----------------------------------------------------------------------------
 
 
@@ -527,12 +579,13 @@ def test_a_real_run_of_a_second_is_measured_and_leaves_no_folder(tmp_path, monke
     values["questions"] = {"train_size": 256, "tuning_size": 8, "test_size": 8}
     values["sets"]["steps"]["measured"]["reported"]["sampled_questions"] = 2
     few = Protocol(values, digest="few")
-    planned = PlannedRun("reported", "steps", "max_contrast", 101)
+    planned = PlannedRun("reported", "steps", "max_contrast", 111)
     result = running.make(few, planned, 1e-4, seconds=1.0)
 
     first, *_, last = result["measured"]
     assert len(first["greedy"]) == len(last["greedy"]) == 8
-    assert len(first["right"]) == len(last["right"]) == 2
+    assert "right" not in first  # at the start all arms are alike, and the reference tells
+    assert len(last["right"]) == 2
     assert last["seconds"] >= 1.0
     assert last["rollouts"] == 4 * last["rows"] == 128 * result["steps"]
     assert sum(result["phases"].values()) == pytest.approx(last["seconds"], rel=0.05)

@@ -4,7 +4,7 @@ import pytest
 
 from podslab.own_script.run_plan import ANSWER
 from podslab.recommend.costs_of_runs import read_costs
-from podslab.recommend.what_to_try import LINES, line_of
+from podslab.recommend.what_to_try import LINES, line_for_ratio
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_runs import evaluation
@@ -53,7 +53,7 @@ def test_costs_are_per_rollout_and_per_row_that_had_a_pass_without_the_first_ste
 @pytest.mark.parametrize(("generate", "line"), [(32.0, 0), (3.2, 1)])
 def test_where_generating_dominates_it_is_grpo(tmp_path, generate, line):
     costs = read_costs([write_run(tmp_path / "run", generate=generate, update=1.0)])
-    assert line_of(costs) is LINES[line]
+    assert line_for_ratio(costs.ratio) is LINES[line]
 
 
 def test_it_says_what_a_step_takes_and_how_many_rollouts_fit(tmp_path, capsys):

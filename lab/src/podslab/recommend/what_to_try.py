@@ -55,9 +55,9 @@ LINES = (
 )
 
 
-def line_of(costs: Costs) -> Line:
-    """The line that holds for these costs, where prompts are enough."""
-    return LINES[0] if costs.ratio >= _GENERATING_DOMINATES else LINES[1]
+def line_for_ratio(ratio: float) -> Line:
+    """The line that holds for this g/u, where prompts are enough."""
+    return LINES[0] if ratio >= _GENERATING_DOMINATES else LINES[1]
 
 
 def advice_in_words(costs: Costs, seconds: float | None) -> str:
@@ -67,7 +67,7 @@ def advice_in_words(costs: Costs, seconds: float | None) -> str:
         costs: Of the user's runs.
         seconds: A step may take this long; None where there is no wish.
     """
-    chosen = line_of(costs)
+    chosen = line_for_ratio(costs.ratio)
     lines = [
         f"measured over {costs.steps} steps: generating a rollout {duration(costs.rollout)} (g),"
         f" updating on a row {duration(costs.row)} (u), g/u {costs.ratio:.2g};",

@@ -86,8 +86,7 @@ def _ended_higher(settings: Sequence[Setting], find_arm: FindArm, find_other: Fi
     """In how many settings an arm ended higher than another one."""
     count = 0
     for setting in settings:
-        arm, other = find_arm(setting), find_other(setting)
-        if _end(setting, arm) > _end(setting, other):
+        if _end(setting, find_arm(setting)) > _end(setting, find_other(setting)):
             count += 1
     return count
 

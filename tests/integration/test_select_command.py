@@ -135,6 +135,7 @@ def test_an_output_of_another_kind_than_what_is_read_is_refused(capsys, tmp_path
     for name in ("kept.parquet", "kept.csv", "kept"):
         command = ["select", str(path), "--keep", "2", "--output", str(tmp_path / name)]
         assert f"{name} must end in .jsonl, as what is read" in fails(command, capsys)
+
     RunFolder(tmp_path).write_rollouts(1, rollouts(groups=1, n=4, m=2))
     command = ["select", str(tmp_path), "--keep", "2", "--output", str(tmp_path / "kept.jsonl")]
     assert "kept.jsonl must end in .parquet" in fails(command, capsys)
@@ -142,13 +143,15 @@ def test_an_output_of_another_kind_than_what_is_read_is_refused(capsys, tmp_path
 
 
 def test_lines_are_written_byte_for_byte(tmp_path):
-    path, out = tmp_path / "rollouts.jsonl", tmp_path / "kept.jsonl"
+    path = tmp_path / "rollouts.jsonl"
+    out = tmp_path / "kept.jsonl"
     row = {"prompt": "größe", "reward": 0.10, "text": "数 \\u00e9 \U0001f600", "cut": "\ud83d"}
     other = {"prompt": "größe", "reward": 1}
     # as json.dumps writes it, with a code for each letter beyond ASCII; and as it is read
     path.write_text(json.dumps(row) + "\n" + json.dumps(other, ensure_ascii=False) + "\n", "utf-8")
     assert main(["select", str(path), "--keep", "2", "--output", str(out)]) == 0
     assert out.read_bytes() == path.read_bytes()
+
     # also where the terminal's encoding has no such letters
     command = [sys.executable, "-m", "podsrl.cli", "select", str(path), "--keep", "2"]
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -165,14 +168,16 @@ def test_a_rule_by_path_is_named_as_it_was_given(capsys, tmp_path, monkeypatch):
     )
     Path("broken.py").write_text("def (:\n")
     write_rollouts(Path("rollouts.jsonl"), {"a": [0, 1, 2]})
-    for rule, said in {
+
+    refusals = {
         "./sub/rules.py:raises": "./sub/rules.py, line 2: rule './sub/rules.py:raises' failed",
         "sub/../sub/rules.py:wrong": "rule 'sub/../sub/rules.py:wrong' must return integers",
         "sub/rules.py:other": "rule 'sub/rules.py:other' must take (rewards_P_N, m, seed)",
         "sub/rules.py:none": "rule 'sub/rules.py:none': sub/rules.py has no function 'none'",
         "sub/none.py:any": "no file sub/none.py",
         "./broken.py:any": "./broken.py, line 1: can't be imported: SyntaxError",
-    }.items():
+    }
+    for rule, said in refusals.items():
         message = fails(["select", "rollouts.jsonl", "--keep", "2", "--rule", rule], capsys)
         assert message.startswith(f"pods select: {said}")
         assert str(tmp_path) not in message

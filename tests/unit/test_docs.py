@@ -213,6 +213,7 @@ def test_the_checks_find_what_does_not_exist():
         "pip install 'podsrl-lab[trl]'",
     ]
     assert [command for command in wrong if not problems_of(command)] == []
+
     right = [
         "pods train --config arithmetic --dry-run --learning_rate 1e-5",
         "make test WORKERS=1",

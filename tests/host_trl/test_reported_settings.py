@@ -529,19 +529,24 @@ def test_a_typo_in_a_column_of_environments_is_told_before_anything_is_generated
         )
 
 
-def test_what_environments_can_take_is_taken(tmp_path):
-    for factory, columns in (
+@pytest.mark.parametrize(
+    ("factory", "columns"),
+    [
         (Board, {"board": ["a"] * 8}),
         (Exact, {"board": ["a"] * 8}),
         ({"board": Board, "echo": Echo}, {"environment": ["board"] * 8, "board": ["a"] * 8}),
-    ):
-        agent_trainer(
-            8,
-            tmp_path,
-            reply_to_counter,
-            environment_factory=factory,
-            train_dataset=questions(**columns),
-        )
+    ],
+    ids=["one that takes more", "one that takes no more", "two by name"],
+)
+def test_what_environments_can_take_is_taken(tmp_path, factory, columns):
+    trainer = agent_trainer(
+        8,
+        tmp_path,
+        reply_to_counter,
+        environment_factory=factory,
+        train_dataset=questions(**columns),
+    )
+    assert trainer.train_dataset["board"][:] == ["a"] * 8
 
 
 # ---- reference models ----------------------------------------------------------------------------

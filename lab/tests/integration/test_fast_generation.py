@@ -212,6 +212,7 @@ def make_lab_trainer(tiny_model, tokenizer, tmp_path):
             bf16=False,
             **{"max_completion_length": 32, **fields},
         )
+
         return LabTrainer(
             model=AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32),
             reward_funcs=task.rewards(),

@@ -227,16 +227,19 @@ def test_a_setting_has_the_papers_sizes(name):
     spec = load(name)
     args = spec.training
     preview = Preview.of(spec)
+
     assert spec.model.model_name_or_path == setting.model
     assert spec.run.task == setting.task
     assert (args.num_rollouts, args.num_generations) == (setting.n, setting.m)
     assert preview.prompts == setting.prompts
     assert preview.rollouts == setting.prompts * setting.n
     assert preview.rows == setting.prompts * setting.m
+
     assert (args.beta, args.max_completion_length) == (setting.beta, setting.completion_tokens)
     assert spec.run.max_training_seconds == 3600 * setting.hours
     assert args.learning_rate == 5e-6
     assert args.lr_scheduler_type == "constant"
+
     if spec.model.use_peft:
         assert (spec.model.lora_r, args.weight_decay, args.max_grad_norm) == (64, 0.1, 0.1)
         assert args.temperature == 0.9

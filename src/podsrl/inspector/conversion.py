@@ -255,17 +255,20 @@ def _selected(
     """What is kept, and with which advantages; NaN of those that are dropped."""
     kept_R = np.zeros(len(rewards_R), dtype=bool)
     advantages_R = np.full(len(rewards_R), math.nan)
+
     for places in groups.values():
         rewards_N = rewards_R[places]
-        of_group = [said_R[place] for place in places]
-        if any(said is not None for said in of_group):
-            kept = [number for number, said in enumerate(of_group) if said]
+        said_N = [said_R[place] for place in places]
+        if any(said is not None for said in said_N):
+            kept = [number for number, said in enumerate(said_N) if said]
         else:
             kept = keep.of(rewards_N)
+
         if kept:
-            at = np.array(kept)
-            kept_R[np.array(places)[at]] = True
-            advantages_R[np.array(places)[at]] = group_advantages(rewards_N, at)
+            kept_places = np.array(places)[kept]
+            kept_R[kept_places] = True
+            advantages_R[kept_places] = group_advantages(rewards_N, np.array(kept))
+
     return kept_R, advantages_R
 
 

@@ -117,7 +117,8 @@ def _step(dataset: Dataset, run: Run, step: int, prompts: Sequence[int], room: i
     """A step with the prompts that there is room for, those with the most contrast first."""
     answer = dataset.step(run, step, most=1_000_000)
     ranked = sorted(answer["groups"], key=lambda group: -(group["contrast"] or 0.0))
-    wanted = [g["group"] for g in ranked if not prompts or g["group"] in prompts]
+    wanted = [group["group"] for group in ranked if not prompts or group["group"] in prompts]
+
     groups: dict[int, dict[str, Any]] = {}
     used = 0
     for first in range(0, len(wanted), _GROUPS_AT_ONCE):
@@ -130,6 +131,7 @@ def _step(dataset: Dataset, run: Run, step: int, prompts: Sequence[int], room: i
             groups[number] = read[number]
         if used > room:
             break
+
     if not groups:
         return None
     answer["groups"] = [group for group in answer["groups"] if group["group"] in groups]

@@ -185,7 +185,8 @@ def test_a_broken_link_reference_or_formula_fails_the_build(tmp_path):
     for name in ("mkdocs.yml", "src", "lab", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "mkdocs.yml", tmp_path / "own.yml")
-    faq, api = tmp_path / "docs" / "faq.md", tmp_path / "docs" / "api.md"
+    faq = tmp_path / "docs" / "faq.md"
+    api = tmp_path / "docs" / "api.md"
     whole = faq.read_text(encoding="utf-8")
     links = ("[x](nowhere.md)", "[x](trl.md#nowhere)", "![x](nowhere.png)")
     faq.write_text("\n\n".join([whole, *links]), encoding="utf-8")

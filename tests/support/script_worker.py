@@ -70,13 +70,12 @@ def train(job: Job, behave: dict) -> int:
     for point in range(first, job.evaluations + 1):
         share = point / job.evaluations
         seconds = job.seconds * share
-        of_question = [
-            [
-                _reward(start + (end - start) * share, question, answer)
-                for answer in range(job.answers)
-            ]
-            for question in range(20)
-        ]
+        level = start + (end - start) * share
+        of_question = []
+        for question in range(20):
+            rewards = [_reward(level, question, answer) for answer in range(job.answers)]
+            of_question.append(rewards)
+
         run.append_metrics(
             {
                 "step": point + 1,

@@ -220,7 +220,8 @@ def test_filters_are_of_one_mind_with_the_rollouts(tmp_path):
 def test_pages_follow_each_other_without_gaps(tmp_path):
     run = write_run(tmp_path / "run", steps=range(1, 8), groups=3, n=8, m=2)
     with dataset_of(run.path) as dataset:
-        seen, before = [], ""
+        seen = []
+        before = ""
         while True:
             page = search(dataset, Query(), before)
             assert len(page["rows"]) <= PAGE

@@ -157,7 +157,8 @@ def test_a_resumed_run_logs_the_steps_that_it_would_have_logged(tmp_path, after,
 
 
 def test_a_thinned_log_goes_on_thinned_and_a_whole_one_whole(tmp_path):
-    thinned, whole = RunFolder(tmp_path / "thinned"), RunFolder(tmp_path / "whole")
+    thinned = RunFolder(tmp_path / "thinned")
+    whole = RunFolder(tmp_path / "whole")
     log = RolloutLog(thinned, max_rows=11)
     for step in (1, 2, 3):
         log_four(log, step)

@@ -16,7 +16,8 @@ import hunt
 
 @pytest.mark.parametrize("size", [hunt.SMALL_HUNT, hunt.LARGE_HUNT])
 def test_who_follows_the_notes_finds_the_gold_and_a_wrong_box_loses(size):
-    draw, game = random.Random(0), hunt.Hunt()
+    draw = random.Random(0)
+    game = hunt.Hunt()
     for _ in range(50):
         row = hunt.hunt(draw, **size)
         box = int(game.reset(**row).split()[-1].rstrip("."))

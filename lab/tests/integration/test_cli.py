@@ -231,7 +231,9 @@ class Mine(Base):
 def test_a_run_that_a_failing_grader_stopped_goes_on_once_it_is_repaired(
     config, capsys, tmp_path, after
 ):
-    broken, folder, task = tmp_path / "broken", tmp_path / "run", tmp_path / "mytask.py"
+    broken = tmp_path / "broken"
+    folder = tmp_path / "run"
+    task = tmp_path / "mytask.py"
     task.write_text(GRADER.format(broken=str(broken), run=str(folder), after=after))
     train = ["train", "--config", config(task=str(task), save_steps=1, evaluation_problems=0)]
     broken.touch()

@@ -108,7 +108,8 @@ def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
     budget = {"steps": 8}
     config = comparison(arms=["grpo", "pods"], budget=budget, evaluations=4, launch=WITHOUT_TORCH)
     behave(tmp_path, pods="hold")
-    path, log = write(tmp_path / "c.yaml", config), tmp_path / "log"
+    path = write(tmp_path / "c.yaml", config)
+    log = tmp_path / "log"
     first, second = (RunFolder(tmp_path / "runs" / arm / "seed-0") for arm in ("grpo", "pods"))
 
     process = started(path, log)
@@ -197,7 +198,8 @@ def test_a_model_that_is_nowhere_is_named(comparison):
 @pytest.mark.slow
 def test_steps_longer_than_the_way_between_evaluations_are_named(comparison, tmp_path, capsys):
     config = comparison(arms=["grpo", "pods"], budget={"training_seconds": 0.001}, evaluations=4)
-    path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
+    path = write(tmp_path / "c.yaml", config)
+    folder = tmp_path / "runs"
     train_here(config)
     before = contents(folder)
     assert main(["compare", "--config", path]) == 1
@@ -259,7 +261,9 @@ def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsy
 @pytest.mark.slow
 def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
     config = comparison(arms=["grpo", "pods"], seeds=2, evaluations=1, launch=WITHOUT_TORCH)
-    path, folder, log = write(tmp_path / "c.yaml", config), tmp_path / "runs", tmp_path / "log"
+    path = write(tmp_path / "c.yaml", config)
+    folder = tmp_path / "runs"
+    log = tmp_path / "log"
     open_comparison(parse_comparison(config, "x"))
     parts = [started(path, log, "--shard", f"{i}/2") for i in (1, 2)]
     assert [part.wait() for part in parts] == [0, 0], log.read_text()
@@ -278,7 +282,8 @@ def test_evaluations_and_checkpoints_are_outside_training_time(comparison, tmp_p
     """2 seconds of each are slept: were any inside, training time would hold them."""
     spec = parse_comparison(comparison({"save_strategy": "steps", "save_steps": 1}), "x")
     run_spec = spec.run_spec(RunOf("pods", 0))
-    measure, save = Evaluator._measure, PODSTrainer._save_checkpoint
+    measure = Evaluator._measure
+    save = PODSTrainer._save_checkpoint
 
     def slowly(method: Any) -> Any:
         def slow(self: Any, *args: Any, **kwargs: Any) -> Any:

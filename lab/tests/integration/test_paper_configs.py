@@ -19,7 +19,8 @@ from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from support.data import SAMPLE
 
-QWEN, LLAMA = "Qwen/Qwen2.5-3B-Instruct", "meta-llama/Llama-3.2-3B-Instruct"
+QWEN = "Qwen/Qwen2.5-3B-Instruct"
+LLAMA = "meta-llama/Llama-3.2-3B-Instruct"
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,8 @@ def test_a_small_version_has_the_arms_of_its_experiment(name, arms):
 
 
 FORM = "<think>so</think>\n<answer>{}</answer>"
-WRONG, RIGHT = FORM.format("no number"), FORM.format("{gold}")
+WRONG = FORM.format("no number")
+RIGHT = FORM.format("{gold}")
 
 
 # what each text earns: 1 for the answer, e for the form (less 1 % a character outside), t a tag

@@ -67,7 +67,9 @@ def test_each_completion_is_graded_against_its_own_row(model_and_tokenizer, task
 
 
 def test_scores_are_shares_of_problems_and_their_error_is_over_problems():
-    right, wrong, unknown = Graded(True, True, 4), Graded(False, True, 6), Graded(None, False, 8)
+    right = Graded(True, True, 4)
+    wrong = Graded(False, True, 6)
+    unknown = Graded(None, False, 8)
     scores = score([[right, right], [right, wrong], [wrong, unknown]])
     assert scores.answer_accuracy == pytest.approx([2 / 3, 1 / 3])
     assert scores.format_accuracy == pytest.approx([1, 2 / 3])

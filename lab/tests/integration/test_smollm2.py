@@ -53,10 +53,11 @@ def test_the_model_is_kept_in_the_cache_and_speaks_with_its_own_special_tokens(c
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of torch: no pinned memory on a CPU
 def test_one_step_of_training_changes_the_weights(tmp_path):
     def digits(completions, **columns):
-        return [
-            float(sum(c.isdigit() for c in text[0]["content"])) + 0.1 * i
-            for i, text in enumerate(completions)
-        ]
+        scores = []
+        for place, completion in enumerate(completions):
+            count = sum(letter.isdigit() for letter in completion[0]["content"])
+            scores.append(count + 0.1 * place)
+        return scores
 
     config = PODSConfig(
         output_dir=str(tmp_path),

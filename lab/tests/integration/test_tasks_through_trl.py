@@ -69,7 +69,8 @@ def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
 
 def test_all_rollouts_of_a_step_are_graded_at_once_so_that_every_core_has_work(tmp_path):
     pytest.importorskip("trl")
-    task, sizes = get_task("gsm8k"), []
+    task = get_task("gsm8k")
+    sizes = []
 
     def grade_batch(completions, rows, grade=task.grade_batch):
         sizes.append(len(completions))

@@ -346,7 +346,8 @@ def test_modelled_time_charges_no_update_for_rows_that_had_no_pass(tmp_path):
 
 def test_passes_that_were_counted_are_taken_as_they_are():
     config = {"num_iterations": 2, "skip_zero_advantage": True, "per_device_train_batch_size": 8}
-    kept, totals = {"pods/kept_rollouts": 16}, ("pods/rows_passed", "pods/rollouts_trained")
+    kept = {"pods/kept_rollouts": 16}
+    totals = ("pods/rows_passed", "pods/rollouts_trained")
     rows = [{**kept, **dict(zip(totals, one, strict=True))} for one in ((20, 16), (28, 32))]
     assert share_passed(config, rows) == pytest.approx(28 / 64)
     assert share_passed(config, rows[1:], rows[0]) == pytest.approx(8 / 32)

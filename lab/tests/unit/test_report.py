@@ -76,11 +76,12 @@ def test_a_report_holds_figures_a_table_and_one_page(report):
 
 
 def test_the_same_runs_give_the_same_bytes(runs, report, tmp_path):
+    def bytes_in(folder):
+        return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
+
     pods(runs, "--out", tmp_path)
-    first, again = (
-        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
-        for folder in (report[0], tmp_path)
-    )
+    first = bytes_in(report[0])
+    again = bytes_in(tmp_path)
     assert len(first) == 9  # 3 figures twice, page, JSON, Markdown
     assert first == again
 

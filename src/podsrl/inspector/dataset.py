@@ -196,7 +196,8 @@ class Dataset:
             at_once = _FILES_AT_FIRST
             while any(waiting) and not self._stopping.is_set():
                 for run, files in zip(self.runs, waiting, strict=True):
-                    batch, files[:] = files[:at_once], files[at_once:]
+                    batch = files[:at_once]
+                    del files[:at_once]
                     if batch:
                         self._index(run, batch)
                 self._let_readers_go_first()
@@ -422,16 +423,16 @@ class Dataset:
             "SELECT * EXCLUDE (run) FROM steps WHERE run = $run ORDER BY step",
             {"run": run.number},
         )
-        names = rows[0].keys() if rows else ()
-        return {
-            "run": run.source.name,
-            "steps": {name: [_short(row[name]) for row in rows] for name in names},
-            "metrics": {
-                name: [_short(value) for value in column]
-                for name, column in run.metrics.items()
-                if any(value is not None for value in column)
-            },
-        }
+        steps = {}
+        for name in rows[0] if rows else ():
+            steps[name] = [_short(row[name]) for row in rows]
+
+        metrics = {}
+        for name, column in run.metrics.items():
+            if any(value is not None for value in column):
+                metrics[name] = [_short(value) for value in column]
+
+        return {"run": run.source.name, "steps": steps, "metrics": metrics}
 
     def step(self, run: Run, step: int, most: int = 200) -> dict[str, Any]:
         """The prompts of a step, each with the rewards of its rollouts.

@@ -199,7 +199,8 @@ def _make_model(spec: "ComparisonSpec") -> None:
     from podslab.models import resolve
 
     first = spec.run_spec(spec.runs()[0])
-    name, bar = str(first.model.model_name_or_path), run_output.bar("making the model, once")
+    name = str(first.model.model_name_or_path)
+    bar = run_output.bar("making the model, once")
     resolve(name, first.tiny_settings, bar)
 
 

@@ -57,15 +57,16 @@ class Curve:
         """Read a finished run."""
         points = evaluations(folder)
         rows = folder.metrics()
+        phases = {}
+        for phase in PHASES:
+            phases[phase] = sum(row.get(f"pods/seconds_{phase}") or 0.0 for row in rows)
+
         return cls(
             seconds_T=np.array([point.training_seconds for point in points]),
             steps=points[-1].step,
             rewards_T_P_K=np.array([point.rewards for point in points], dtype=float),
             greedy_T_P=np.array([point.greedy_rewards for point in points], dtype=float),
-            phases={
-                phase: sum(row.get(f"pods/seconds_{phase}") or 0.0 for row in rows)
-                for phase in PHASES
-            },
+            phases=phases,
             config=folder.config(),
         )
 

@@ -186,9 +186,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
     parser.add_argument("--run", type=Path, help="measure this run, which is there, in its place")
     args = parser.parse_args()
+
     if args.run:
         print_measures(args.run)
         return
+
     with tempfile.TemporaryDirectory(dir=args.folder) as parent:
         folder = Path(parent, "run")
         steps = write_run(folder, args.gigabytes)

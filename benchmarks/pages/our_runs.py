@@ -145,10 +145,13 @@ def families() -> list[str]:
             for series in every_series:
                 if series.setting.startswith(settings):
                     leads += _leads_over_grpo(series, methods)
+
             over_run = sum(lead.over_run for lead in leads)
             at_end = sum(lead.at_end for lead in leads)
             cells.append(f"{over_run} and {at_end} of {len(leads)}" if leads else "not run")
+
         rows.append(cells)
+
     return table(["beside the best GRPO of the same series", *MODELS], rows)
 
 

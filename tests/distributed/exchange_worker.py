@@ -62,11 +62,13 @@ def plans(world: int) -> list[np.ndarray]:
         mask = np.zeros(TOTAL, dtype=bool)
         mask[np.arange(first, first + KEPT) % TOTAL] = True
         masks.append(mask)
+
     rng = np.random.default_rng(0)
     for _ in range(20):
         mask = np.zeros(TOTAL, dtype=bool)
         mask[rng.choice(TOTAL, KEPT, replace=False)] = True
         masks.append(mask)
+
     return masks
 
 

@@ -40,10 +40,12 @@ def test_select_keeps_the_lines_that_a_rule_chooses(capsys, tmp_path):
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [lines[i] for i in (0, 2, 5, 6, 8)]
     assert "kept 5 of 9 rollouts in 3 groups" in printed.err
+
     out = tmp_path / "kept.jsonl"
     flags = ["--keep", "2", "--rule", "max_reward", "--output", str(out)]
     assert main(["select", str(path), *flags]) == 0
     assert out.read_text().splitlines() == [lines[i] for i in (2, 3, 5, 7, 8)]
+
     assert "exists" in fails(["select", str(path), *flags], capsys)
     assert main(["select", str(path), *flags[:-1], str(tmp_path / "new" / "kept.jsonl")]) == 0
     assert (tmp_path / "new" / "kept.jsonl").read_bytes() == out.read_bytes()
@@ -53,14 +55,17 @@ def test_select_reads_parquet_or_a_runs_folder_and_writes_parquet(capsys, tmp_pa
     run = RunFolder(tmp_path / "run")
     for step in (1, 2):
         run.write_rollouts(step, rollouts(groups=3, n=8, m=4))
+
     tables = [run.rollouts(step) for step in (1, 2)]
     kept = [t.filter(t["kept"]) for t in tables if t is not None]  # those of the largest variance
+
     for where, expected in ((run.path, pa.concat_tables(kept)), (run.rollout_folder(2), kept[1])):
         out = tmp_path / f"{expected.num_rows}.parquet"
         assert main(["select", str(where), "--keep", "4", "--output", str(out)]) == 0
         assert pq.read_table(out).equals(expected)
     assert "kept 12 of 24 rollouts in 3 groups" in capsys.readouterr().err
     assert "--output" in fails(["select", str(run.path), "--keep", "4"], capsys)
+
     run.rollout_parts(1)[0].write_bytes(b"PAR1 no")
     flags = ["--keep", "4", "--output", str(tmp_path / "x.parquet")]
     assert "rank_0_of_1.parquet is damaged" in fails(["select", str(run.path), *flags], capsys)

@@ -62,6 +62,7 @@ def train(job: Job, behave: dict) -> int:
             "num_generations": 4,
         }
     )
+
     start = behave.get("start", 0.2)
     end = behave["reward"][job.method]
     if job.learning_rate != BEST_RATE:
@@ -71,6 +72,7 @@ def train(job: Job, behave: dict) -> int:
         share = point / job.evaluations
         seconds = job.seconds * share
         level = start + (end - start) * share
+
         of_question = []
         for question in range(20):
             rewards = [_reward(level, question, answer) for answer in range(job.answers)]
@@ -87,6 +89,7 @@ def train(job: Job, behave: dict) -> int:
                 "pods/rows_passed": 4 * (point + 1),
             }
         )
+
         append_evaluation(
             run,
             Evaluation(
@@ -106,6 +109,7 @@ def train(job: Job, behave: dict) -> int:
                 greedy_rewards=[row[0] for row in of_question],
             ),
         )
+
     run.finish(job.method, job.seed, 5, job.seconds)
     with Path("started.txt").open("a") as file:
         file.write(f"{job.questions} {arm} {job.seed} {job.seconds:g}\n")

@@ -108,6 +108,7 @@ def groups_of_the_largest_variance(groups, share):
             chosen.append(group)
         else:
             others.append(group)
+
     return chosen + flat + others
 
 

@@ -133,9 +133,11 @@ def test_a_sample_without_a_reward_is_kept_last_and_has_advantage_0(how):
         else:
             sample.reward = 0.0
             sample.metadata["unscorable"] = True
+
     args = arguments({"m": M})
     select_rollouts(args, data)
     assert [sample.index for sample in data[0]] == [0, 1, 6, 7]
+
     raw, processed = post_process_rewards(args, data[0])
     assert raw[:2] == processed[:2] == [0.0, 0.0]
     assert not any(math.isnan(advantage) for advantage in processed)

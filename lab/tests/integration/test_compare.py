@@ -62,9 +62,11 @@ def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
         assert total - seconds_of(last) < 1.0 <= total
         # evaluations took their time, too, but the steps' phases alone make up the training time
         assert sum(map(seconds_of, steps)) == pytest.approx(total)
+
         assert [point.step for point in evaluations(run)] == [0, last["step"]]
         assert run.environment()["versions"]["trl"]
         assert run.config()["arm"] == run.path.parent.name
+
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
     assert "3 runs finished" in capsys.readouterr().out
     report = load_comparison([tmp_path / "runs"], Choices())
@@ -135,11 +137,13 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(comparison, tmp_
     config = comparison(settings, arms=["pods"], budget={"steps": 8}, evaluations=4)
     spec = open_comparison(parse_comparison(config, "x"))
     run = spec.run_folder(RunOf("pods", 0))
+
     process = Forked(lambda: work(spec.folder, "pods", 0), tmp_path / "log")
     process.wait_for(lambda: len(run.metrics()) >= 5)
     process.send(signal.SIGKILL)
     steps = run.metrics()
     assert run.finished() is None
+
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
     assert run.metrics()[:4] == steps[:4]  # at least 4 of 5 were kept
     assert run.rollout_steps() == list(range(1, 9))
@@ -176,9 +180,11 @@ def test_a_users_error_in_a_run_ends_the_comparison_which_may_then_be_corrected(
     behave(tmp_path, grpo="mistake")
     assert main(["compare", "--config", path]) == 2
     assert "grpo seed 0: the model 'no/such' is nowhere" in capsys.readouterr().err
+
     behave(tmp_path)
     config["budget"] = {"steps": 3}  # another comparison, as no run had begun
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
+
     finished = {run.path: contents(run.path) for run in find_runs(tmp_path / "runs")}
     config["arms"] = {"grpo": {}, "pods": {}, "max_reward": {"downsampling_rule": "max_reward"}}
     behave(tmp_path, max_reward="mistake")  # what is there is not touched by a later mistake

@@ -30,9 +30,12 @@ def test_an_evaluation_is_repeatable_and_changes_nothing_of_the_run_around_it(
     before = torch.get_rng_state()
     sampling = Sampling(max_new_tokens=32, batch_size=7)
     rows = task.load("test")
-    first, again = (sample_and_grade(*model_and_tokenizer, task, rows, 2, sampling) for _ in "ab")
-    another = replace(sampling, seed=1)
-    other = sample_and_grade(*model_and_tokenizer, task, rows, 2, another)
+
+    first = sample_and_grade(*model_and_tokenizer, task, rows, 2, sampling)
+    again = sample_and_grade(*model_and_tokenizer, task, rows, 2, sampling)
+    another_seed = replace(sampling, seed=1)
+    other = sample_and_grade(*model_and_tokenizer, task, rows, 2, another_seed)
+
     assert first == again != other
     assert [len(grades) for grades in first] == [2] * 12
     assert torch.equal(torch.get_rng_state(), before)

@@ -190,6 +190,7 @@ def test_a_damaged_model_is_built_again(tmp_path, damage):
     folder = get_model(SMALL, tmp_path)
     good = weights(folder)
     file = folder / "model.safetensors"
+
     if damage == "cut":
         file.write_bytes(file.read_bytes()[:-100])
     elif damage == "missing":
@@ -199,6 +200,7 @@ def test_a_damaged_model_is_built_again(tmp_path, damage):
     else:
         manifest = folder / "podsrl.json"
         manifest.write_text("{}") if damage == "empty manifest" else manifest.unlink()
+
     assert get_model(SMALL, tmp_path) == folder
     rebuilt = weights(folder)
     assert all(torch.equal(good[name], rebuilt[name]) for name in good)

@@ -165,12 +165,14 @@ def as_rollouts(rows: Iterator[Mapping[str, Any]], path: Path, keep: Keep, targe
         rollout["group"] = of_step.setdefault(key, len(of_step))
         places = groups.setdefault((rollout["step"], key), [])
         rollout["rollout"] = len(places)
+
         places.append(place)
         rewards.append(as_number(rollout["reward"]))
         said.append(rollout["kept"])
         pending.append(rollout)
         if len(pending) == _ROWS:
             flush()
+
     if pending:
         flush()
     if writer is None:
@@ -284,10 +286,12 @@ def _add_selection(plain: Path, kept_R: np.ndarray, advantages_R: np.ndarray, ta
         for batch in file.iter_batches(_ROWS):
             rows = slice(first, first + batch.num_rows)
             first += batch.num_rows
+
             table = pa.Table.from_batches([batch])
             columns = {name: table.column(name) for name in table.column_names}
             columns["kept"] = pa.array(kept_R[rows])
             known = columns["advantage"].to_numpy().astype(float)
             filled = np.where(np.isnan(known), advantages_R[rows], known)
             columns["advantage"] = pa.array(filled, from_pandas=True)
+
             writer.write_table(pa.table(columns, schema=file.schema_arrow))

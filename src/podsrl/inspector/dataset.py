@@ -193,6 +193,7 @@ class Dataset:
             for run in self.runs:
                 self._refresh_metrics(run)
             waiting = [self._changes(run) for run in self.runs]
+
             at_once = _FILES_AT_FIRST
             while any(waiting) and not self._stopping.is_set():
                 for run, files in zip(self.runs, waiting, strict=True):
@@ -280,6 +281,7 @@ class Dataset:
         except (duckdb.Error, OSError, PodsError) as error:
             self._note_damage(run, listed, error)
             return None
+
         if missing := [name for name in ROLLOUT_COLUMNS if name not in columns]:
             self._note_damage(run, listed, f"it lacks the columns {', '.join(missing)}")
             return None
@@ -515,10 +517,12 @@ class Dataset:
         for row in rows:
             number = row.pop("grp")
             hashes.setdefault(number, set()).add(row.pop("prompt"))
+
             text = text_of.get((number, row["rollout"]), {})
             row |= {name: text.get(name) for name in ("completion", "length", "turns")}
             parts = zip(run.functions, row.pop("parts"), strict=False)
             row["rewards"] = {name: value for name, value in parts if name in functions}
+
             if number not in found:
                 where = {"run": run.source.name, "step": step, "group": number}
                 asked = {name: text.get(name) for name in ("prompt", "answer")}

@@ -100,9 +100,11 @@ def _take(dataset: Dataset, steps: Sequence[int], prompts: Sequence[int], room: 
             if place >= len(wanted):
                 continue
             run, step = wanted[place]
+
             step_taken = _step(dataset, run, step, prompts, min(room, LARGEST // 4))
             if step_taken is None and not prompts:
                 return _in_order(taken)  # the page is full
+
             if step_taken is not None:
                 room -= len(step_taken.packed()) + 100
                 taken.append(step_taken)

@@ -226,6 +226,7 @@ def _conditions(dataset: Dataset, query: Query) -> tuple[str, dict[str, Any]]:
 
     if query.run is not None:
         add("run = $run", "run", dataset.run_named(query.run).number)
+
     add("step >= $first_step", "first_step", query.first_step)
     add("step <= $last_step", "last_step", query.last_step)
     add("reward >= $reward_min", "reward_min", query.reward_min)
@@ -233,6 +234,7 @@ def _conditions(dataset: Dataset, query: Query) -> tuple[str, dict[str, Any]]:
     add("tokens >= $tokens_min", "tokens_min", query.tokens_min)
     add("tokens <= $tokens_max", "tokens_max", query.tokens_max)
     add("kept = $kept", "kept", query.kept)
+
     if query.cut_off is not None:
         where.append(_cut_off(dataset.runs, query.cut_off))
     if query.function is not None:
@@ -240,6 +242,7 @@ def _conditions(dataset: Dataset, query: Query) -> tuple[str, dict[str, Any]]:
         where.append(f"{part} IS NOT NULL")
         add(f"{part} >= $part_min", "part_min", query.part_min)
         add(f"{part} <= $part_max", "part_max", query.part_max)
+
     return " AND ".join(where), values
 
 
@@ -288,12 +291,14 @@ def write_results(dataset: Dataset, query: Query, kind: str, folder: Path) -> Pa
     """
     if kind not in ("csv", "parquet"):
         raise InvalidInputError(f"format must be csv or parquet; got {kind!r}")
+
     where, values = _conditions(dataset, query)
     steps = dataset.rows(
         "SELECT run, step, count(*) AS n FROM rollouts"
         f" WHERE {where} GROUP BY run, step ORDER BY step DESC, run",
         values,
     )
+
     cursor = dataset.cursor()
     parts: list[Path] = []
     left = DOWNLOAD
@@ -305,6 +310,7 @@ def write_results(dataset: Dataset, query: Query, kind: str, folder: Path) -> Pa
         [[count]] = cursor.execute("SELECT count(*) FROM read_parquet(?)", [str(part)]).fetchall()
         left -= count
         parts.append(part)
+
     if not parts:
         raise InvalidInputError("nothing was found that could be downloaded")
 

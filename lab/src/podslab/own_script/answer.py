@@ -226,6 +226,7 @@ class Answer:
         questions = first.rewards_T_P_K.shape[1]
         seeds = len(self.by_seed)
         many = "one seed" if seeds == 1 else f"{seeds} seeds"
+
         lines = [
             f"After {duration(self.plan.seconds)} of training, {many}, {questions} questions,"
             f" {self.plan.answers} answers to each:"
@@ -253,6 +254,7 @@ class Answer:
                     f"{method} and {self.reference}: no difference that these runs can show"
                     f" {interval}"
                 )
+
         lines += self._rates_at_the_edge()
         if seeds < 3:
             lines.append("few seeds: more --hours make the intervals narrower")
@@ -327,6 +329,7 @@ class Answer:
         with style():
             figure = Figure(figsize=(7.0, 4.0), layout="constrained")
             axes = figure.add_subplot()
+
             for method, look in looks(self.best).items():
                 curves = [seed.curves[method] for seed in self.by_seed]
                 for curve in curves:
@@ -338,9 +341,11 @@ class Answer:
                     marker=look.marker,
                     label=method,
                 )
+
             axes.set_xlabel("training time, s")
             axes.set_ylabel("mean reward of held-out questions")
             axes.legend()
+
         files.write_whole(path, render(figure, "png"))
 
 

@@ -128,6 +128,7 @@ class PODSRolloutWorker(AsyncRolloutWorker):
             self._run.lock()
         super().start()
         self.metrics_queue = ScoredGroups(self._queue_of_child, self._summarise)
+
         if self._log_rows:
             if done := self._trainer.state.global_step:
                 self._run.truncate_after(done)

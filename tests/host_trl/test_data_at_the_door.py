@@ -105,7 +105,13 @@ def test_functions_that_trl_can_call_are_taken(tiny_model, tmp_path, function):
         function.__name__ = "bound"  # type: ignore[attr-defined]
     dataset = Dataset.from_list([{"prompt": "1 + 1", "answer": "2"}] * 4)
     trainer = trainer_of(tiny_model, tmp_path, dataset, function)
-    assert trainer.reward_func_names == [function.__name__]
+
+    [taken] = trainer.reward_funcs
+    columns = {"prompts": ["1 + 1"], "completion_ids": [[5]], "trainer_state": trainer.state}
+    if not isinstance(function, partial):
+        columns["answer"] = ["2"]
+    given = {"completions": ["3"], **columns}
+    assert taken(**given) == function(**given)
 
 
 def test_a_stream_whose_columns_are_not_known_is_taken(tiny_model, tmp_path):

@@ -61,28 +61,27 @@ class Claims:
 
 def read_claims() -> Claims:
     """The claims, from the runs of the three sets."""
-    easy, middle, hard = gpu_set("easy"), gpu_set("middle"), gpu_set("hard")
-    alone_in_later_middle = _counted(middle.later.by_method[_ALONE])
+    middle = gpu_set("middle")
+    earlier_grpo = middle.earlier.by_method["grpo-8"]
+    later_grpo = middle.later.by_method["grpo-8"]
+    earlier_alone = middle.earlier.by_method[_ALONE]
+    later_alone = middle.later.by_method[_ALONE]
+
+    easy = gpu_set("easy")
+    easy_pairs = easy.later.by_method[_PAIRS]
+    easy_alone = easy.later.by_method[_ALONE]
+
+    hard = gpu_set("hard")
+    hard_pairs = hard.earlier.by_method[_PAIRS]
+
     return Claims(
-        middle=times_as_fast(_counted(middle.later.by_method["grpo-8"]), alone_in_later_middle),
-        middle_beside_the_better_grpo=times_as_fast(
-            _counted(middle.earlier.by_method["grpo-8"]), alone_in_later_middle
-        ),
-        middle_within_the_earlier_series=times_as_fast(
-            middle.earlier.by_method["grpo-8"], middle.earlier.by_method[_ALONE]
-        ),
-        easy=times_as_fast(
-            _counted(easy.later.by_method[_PAIRS]), _counted(easy.later.by_method[_ALONE])
-        ),
-        easy_with_the_sixth_seed=times_as_fast(
-            easy.later.by_method[_PAIRS], easy.later.by_method[_ALONE]
-        ),
-        hard_across_series=times_as_fast(
-            hard.earlier.by_method[_PAIRS], hard.later.by_method[_ALONE]
-        ),
-        hard_within_the_earlier_series=times_as_fast(
-            hard.earlier.by_method[_PAIRS], hard.earlier.by_method[_ALONE]
-        ),
+        middle=times_as_fast(_counted(later_grpo), _counted(later_alone)),
+        middle_beside_the_better_grpo=times_as_fast(_counted(earlier_grpo), _counted(later_alone)),
+        middle_within_the_earlier_series=times_as_fast(earlier_grpo, earlier_alone),
+        easy=times_as_fast(_counted(easy_pairs), _counted(easy_alone)),
+        easy_with_the_sixth_seed=times_as_fast(easy_pairs, easy_alone),
+        hard_across_series=times_as_fast(hard_pairs, hard.later.by_method[_ALONE]),
+        hard_within_the_earlier_series=times_as_fast(hard_pairs, hard.earlier.by_method[_ALONE]),
     )
 
 

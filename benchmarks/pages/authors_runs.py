@@ -17,7 +17,8 @@ def settings() -> list[str]:
     """The table of the five settings in which PODS is compared with GRPO or GRPO-GA."""
     rows = []
     for title, arms in _experiments_with_pods().items():
-        reference, pods = _reference(arms), arms["pods"]
+        reference = _reference(arms)
+        pods = arms["pods"]
         speedup = speed_up(reference, pods)
         rows.append(
             [

@@ -86,8 +86,7 @@ def _ended_higher(settings: Sequence[Setting], find_arm: FindArm, find_other: Fi
     """In how many settings an arm ended higher than another one."""
     count = 0
     for setting in settings:
-        arm, other = find_arm(setting), find_other(setting)
-        if _end(setting, arm) > _end(setting, other):
+        if _end(setting, find_arm(setting)) > _end(setting, find_other(setting)):
             count += 1
     return count
 
@@ -146,10 +145,13 @@ def families() -> list[str]:
             for series in every_series:
                 if series.setting.startswith(settings):
                     leads += _leads_over_grpo(series, methods)
+
             over_run = sum(lead.over_run for lead in leads)
             at_end = sum(lead.at_end for lead in leads)
             cells.append(f"{over_run} and {at_end} of {len(leads)}" if leads else "not run")
+
         rows.append(cells)
+
     return table(["beside the best GRPO of the same series", *MODELS], rows)
 
 

@@ -23,6 +23,15 @@ def folder(tmp_path):
 
 def write_run(folder, method, seed, arm, seconds, accuracy):
     counts = list(range(len(seconds)))
+    curve = {
+        "steps": counts,
+        "seconds": seconds,
+        "generated": counts,
+        "trained": counts,
+        "accuracy": accuracy,
+        "answers": [256] * len(seconds),
+    }
+
     run = {
         "method": method,
         "name": method,
@@ -32,14 +41,7 @@ def write_run(folder, method, seed, arm, seconds, accuracy):
         "learning_rate": 1e-5,
         "rows": 16,
         "cpu": "a CPU",
-        "curve": {
-            "steps": counts,
-            "seconds": seconds,
-            "generated": counts,
-            "trained": counts,
-            "accuracy": accuracy,
-            "answers": [256] * len(seconds),
-        },
+        "curve": curve,
     }
     (folder / f"{method}-{seed}.json").write_text(json.dumps(run))
 

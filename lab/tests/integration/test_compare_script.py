@@ -312,6 +312,7 @@ def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
     first = [run for run in runs if run[0] == TUNING and float(run[3]) < seconds / 3]
     second = [run for run in runs if run[0] == TUNING and float(run[3]) > seconds / 3]
     reported = [run for run in runs if run[0] == REPORTED]
+
     assert len(first) == 8  # two methods at four rates, interleaved
     assert [run[1].split("-")[0] for run in first[:4]] == ["grpo", "pods", "grpo", "pods"]
     assert len(second) == 4  # the better half of each
@@ -321,6 +322,7 @@ def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
         ("grpo", "1"),
         ("pods", "1"),
     ]
+
     assert "pods has 0.400 more reward than grpo" in out
     assert err.count("will be noise, with the 20 questions that are reported") == 1
     paste = 'method="pods", num_rollouts=8, num_generations=4, learning_rate=2e-05)'

@@ -26,6 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " It may be stopped at any time: started again, it goes on, and finished runs stay as they"
         " are."
     )
+
+    # A script, and how it is compared.
     parser.add_argument(
         "script",
         nargs="?",
@@ -41,14 +43,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--answers", type=number(int, 1), default=4, help="to each question (4)")
     parser.add_argument("--gpus", help="such as 0,1: a run on each at a time")
+
+    # Or a comparison from a file.
     parser.add_argument(
         "--config", help="in place of a script: a YAML file, or the name of a shipped comparison"
     )
     parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
-    parser.add_argument("--output_dir", help="pods-compare for a script; else the config's")
     parser.add_argument(
         "--shard", default="1/1", metavar="i/k", help="of a config: run only part i of k (1/1)"
     )
+
+    # Both.
+    parser.add_argument("--output_dir", help="pods-compare for a script; else the config's")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from benchmarks.comparison.model import at_start
 from benchmarks.comparison.protocol import STAGES, Protocol
 from benchmarks.comparison.questions import Questions, guessing
-from benchmarks.markdown import table
-from benchmarks.pages.blocks import BLOCK
+from benchmarks.markdown import BLOCK, table
 from podslab.training.spec import parse
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 
 from benchmarks.comparison.protocol import PlannedRun, Protocol
-from benchmarks.series import RESULTS
+from benchmarks.folders import RESULTS
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import read_json, write_whole
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from benchmarks.markdown import table
-from benchmarks.series import Runs, accuracy_at, curves
+from benchmarks.paper.curves import Runs, accuracy_at, curves
 from podslab.report.drawing import looks, render, style, wrapped
 from podslab.report.statistics import speed_up
 from podslab.report.summary import interval, median, speed

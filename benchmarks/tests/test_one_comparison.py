@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
-from benchmarks.comparison import advice, intervals, one_run, running
+from benchmarks.comparison import advice, in_words, intervals, one_run, running
 from benchmarks.comparison.__main__ import main
 from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.model import WARM_STARTS, lessons
@@ -557,6 +557,28 @@ def test_the_page_of_a_few_raw_files_says_what_they_say(records):
     assert level_of(reported_of(records), "easy") == pytest.approx(0.6)
     assert "| easy | max_contrast | 30.0 | 40.0 | 1e-03, at the edge |" in text
     assert "Of them 30 ended, 0 failed" in text
+
+
+def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
+    assert in_words.state(reported_of(records)) == ["No run of it has been made yet."]
+    assert in_words.differences(reported_of(records)) == ["No set is complete yet."]
+
+    make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"end": 0.21})
+    (sentence,) = in_words.state(reported_of(records))
+    assert "36% of samples right at the start" in sentence
+    assert "better than grpo-8 are max_contrast (+15.0 points)" in sentence
+    assert "worse than grpo-8 are rejection-sampling (-14.5 points)" in sentence
+    assert "no difference" not in sentence
+    heads, _, row, _ = in_words.differences(reported_of(records))
+    assert heads == "| arm | easy |"
+    assert row.endswith(": better |")
+
+    (file,) = (records.folder / "raw").glob("reported_easy_max_contrast_101*")
+    file.unlink()
+    text = "\n".join(in_words.state(reported_of(records)))
+    # Its block of three arms does not count without it.
+    assert f"It is under way: {len(small.runs) - 3} of {len(small.runs)} runs count" in text
+    assert "better" not in text
 
 
 def test_an_incomplete_set_gets_no_advice(records):

@@ -21,7 +21,7 @@ from benchmarks.comparison.page import level_of, write_page
 from benchmarks.comparison.protocol import FILE, PlannedRun, Protocol, read_protocol
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.questions import OPERATIONS, Questions, guessing, rightly, sloppily
-from benchmarks.comparison.records import FOLDER, Records, Reported
+from benchmarks.comparison.records import EARLIER, FOLDER, Records, Reported
 from podslab.models.tiny.tokenizer import build_tokenizer
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -166,10 +166,12 @@ def test_the_protocol_names_every_arm_of_the_issue_with_its_sizes():
         "grpo-8": (8, 8),
         "grpo-16": (16, 16),
         "2-grpo": (2, 2),
+        "grpo-ga": (8, 8),
         "dynamic-sampling": (8, 2),
         "pods": (32, 8),
         "pods-group": (32, 8),
         "max_contrast": (4, 1),
+        "random-row": (4, 1),
         "cppo": (16, 4),
         "rejection-sampling": (4, 1),
     }
@@ -263,7 +265,9 @@ def result_of(protocol, run, rate, *, end=0.5, pass_k=(0.5, 0.5), jitter=0.0):
         "seconds": seconds,
         "rate": rate,
         "settings": protocol.settings_of(run, rate),
-        "schedule": {"samples": 16},
+        "schedule": protocol.schedule_of(run.stage, run.set, run.arm),
+        "probe_seconds": 0.1,
+        "has_not_diverged": True,
         "machine": {"cpu": CPU, "cores": 2},
         "measured": measured,
         "steps": 100,
@@ -321,6 +325,33 @@ def test_a_run_with_other_settings_than_the_protocols_is_refused(records, small)
     records.end(run, number, result)
     with pytest.raises(InvalidInputError, match="temperature"):
         records.attempts()
+
+
+def test_a_run_of_an_earlier_protocol_is_listed_and_made_again(records, small):
+    run = small.runs[0]
+    values = json.loads(json.dumps(dict(small.values)))
+    values["settings"]["temperature"] = 0.5
+    earlier = Records(Protocol(values, digest="earlier"), records.folder)
+    make(earlier, run)
+    attempts = records.attempts()
+    assert [attempt.state for attempt in attempts] == [EARLIER]
+    assert run in Reported(small, attempts).missing(CPU)
+    text = write_page(records).read_text(encoding="utf-8")
+    assert f"| {run.name} | 1 | 2026-01-01T00:00:00 | {CPU} | {EARLIER} |" in text
+    assert "| c | earlier | 1 |" in text
+
+    make(records, run)
+    assert records.attempts()[1].state == "ended"
+
+
+def test_the_order_within_a_block_is_drawn_and_the_same_every_time():
+    orders = {}
+    for run in PROTOCOL.runs:
+        if run.stage == "reported":
+            orders.setdefault((run.set, run.seed), []).append(run.arm)
+    assert all(sorted(order) == sorted(PROTOCOL.arms) for order in orders.values())
+    assert len({tuple(order) for order in orders.values()}) > len(orders) / 2
+    assert read_protocol().runs == PROTOCOL.runs
 
 
 def test_a_reported_run_at_another_rate_than_tuning_chose_is_refused(records):
@@ -475,6 +506,24 @@ def test_the_arm_that_is_surely_better_is_advised(records):
     assert words == {"max_contrast": advice.BETTER, "rejection-sampling": advice.WORSE}
     assert advice.advice(found, "easy").arm == "max_contrast"
     assert advice.general_advice(found) == "max_contrast"
+
+
+def test_nothing_is_advised_before_all_long_runs_are_there(records):
+    make_all(records, max_contrast={"end": 0.8})
+    for file in (records.folder / "raw").glob("long_easy_max_contrast_201*"):
+        file.unlink()
+    found = reported_of(records)
+    assert not advice.advice(found, "easy").is_complete
+    assert advice.general_advice(found) is None
+
+
+def test_an_arm_that_was_not_run_long_is_not_advised_to_all(small, tmp_path):
+    small.values["stages"]["long"]["arms"] = ["grpo-8", "max_contrast"]
+    records = Records(small, tmp_path)
+    make_all(records, rejection_sampling={"end": 0.8})
+    found = advice.advice(reported_of(records), "easy")
+    assert (found.arm, found.is_complete, found.is_run_long) == ("rejection-sampling", True, False)
+    assert advice.general_advice(reported_of(records)) == "grpo-8"
 
 
 def test_a_difference_too_small_to_be_of_use_is_none(records):

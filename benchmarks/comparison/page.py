@@ -14,7 +14,7 @@ from benchmarks.comparison.outcomes import Result, curve
 from benchmarks.comparison.protocol import PlannedRun, Protocol
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.questions import Questions, guessing
-from benchmarks.comparison.records import Attempt, Records, Reported
+from benchmarks.comparison.records import EARLIER, Attempt, Records, Reported
 from benchmarks.markdown import table
 from podslab.report.drawing import render
 from podsrl.rollout_log.files import write_whole
@@ -422,7 +422,8 @@ def _attempts(reported: Reported, attempts: Sequence[Attempt]) -> list[str]:
         "",
         f"[The ledger](ledger.jsonl) has a line for each, written as it began: {len(attempts)}."
         f" Of them {counts['ended']} ended, {counts['failed']} failed with an error of their own,"
-        f" {counts['stopped']} were stopped from outside or are at work."
+        f" {counts['stopped']} were stopped from outside or are at work, {counts[EARLIER]} are"
+        f" {EARLIER}."
         if attempts
         else "None. The ledger gets a line for each, written as it begins.",
         "",

@@ -4,11 +4,14 @@
 
 The script that it is told of is not run. A file `behave.json` in the working
 folder says what else it does: {"fails": [arm names],
-"start": reward at first, "reward": {method: at the end}}.
+"start": reward at first, "reward": {method: at the end}, "meets": processes that must have begun
+before one ends}. What begins and ends is written into at_work.txt, with the GPU that it was given.
 """
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 
 from podslab.comparison.exit_status import FAILED
@@ -51,6 +54,9 @@ def train(job: Job, behave: dict) -> int:
         tell(told_by(Path(sys.argv[-1])), FAILED, "ValueError: the loss is lost")
         print("=" * 60, file=sys.stderr)
         return 77
+
+    _note("begins")
+    _meet(behave.get("meets", 1))
 
     run = RunFolder(job.folder)
     run.write_config(
@@ -110,10 +116,25 @@ def train(job: Job, behave: dict) -> int:
             ),
         )
 
+    _note("ends")
     run.finish(job.method, job.seed, 5, job.seconds)
     with Path("started.txt").open("a") as file:
         file.write(f"{job.questions} {arm} {job.seed} {job.seconds:g}\n")
     return 0
+
+
+def _note(what: str) -> None:
+    with Path("at_work.txt").open("a") as file:
+        file.write(f"{os.environ.get('CUDA_VISIBLE_DEVICES', 'none')} {what}\n")
+
+
+def _meet(number: int) -> None:
+    """Wait until so many processes have begun, which they do only side by side."""
+    give_up = time.monotonic() + 120
+    while Path("at_work.txt").read_text().count("begins") < number:
+        if time.monotonic() > give_up:
+            sys.exit("the others have not begun")
+        time.sleep(0.05)
 
 
 def _reward(share: float, question: int, answer: int) -> float:

@@ -331,6 +331,19 @@ def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
     assert (tmp_path / "pods-compare" / "answer.png").is_file()
 
 
+def test_each_gpu_has_one_run_at_a_time_and_they_work_side_by_side(compare, tmp_path):
+    status, _, err = compare("--methods", "grpo,pods", "--gpus", "0,3", meets=2)
+    assert status == 0, err
+
+    by_gpu = {}
+    for line in (tmp_path / "at_work.txt").read_text().splitlines():
+        gpu, what = line.split()
+        by_gpu.setdefault(gpu, []).append(what)
+    assert sorted(by_gpu) == ["0", "3"]
+    for events in by_gpu.values():
+        assert events == ["begins", "ends"] * (len(events) // 2)
+
+
 def test_no_difference_is_an_answer_and_seeds_are_added_until_the_last(compare, tmp_path):
     rewards = {"grpo": 0.6, "pods": 0.6}
     status, out, _ = compare("--methods", "grpo,pods", reward=rewards)

@@ -44,6 +44,7 @@ def test_the_installed_trl_is_of_the_tested_range():
         ("_save_checkpoint", ["self", "model", "trial"]),
         ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
         ("_get_train_sampler", ["self", "dataset"]),
+        ("_get_eval_sampler", ["self", "eval_dataset"]),
         ("_get_grad_norm", ["self", "model", "grad_norm"]),
         ("training_step", ["self", "model", "inputs", "num_items_in_batch"]),
         pytest.param(

@@ -126,6 +126,15 @@ class ComparedTrainer(LabTrainer):
         self._prepare_inputs(inputs)
         return torch.zeros((), device=self.accelerator.device), None, None
 
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        """TRL's, in the order of the questions.
+
+        TRL shuffles them by the run's seed, and runs of several seeds are compared by question.
+        """
+        sampler: Any = super()._get_eval_sampler(eval_dataset)
+        sampler.shuffle = False
+        return sampler
+
     def measure(self, questions: Any, answers: int, greedy: bool) -> tuple[torch.Tensor, float]:
         """The rewards of answers to each question, shape (P, K), and their mean length in tokens.
 

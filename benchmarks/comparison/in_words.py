@@ -41,14 +41,14 @@ def differences(reported: Reported) -> list[str]:
     if not complete:
         return ["No set is complete yet."]
 
+    by_set = {name: advice.verdicts(reported, name) for name in complete}
     rows = []
     for arm in reported.protocol.arms_of("reported"):
         if arm == reported.protocol.reference:
             continue
         cells = [arm]
-        for name in complete:
-            verdict = advice.verdicts(reported, name)[arm]
-            cells.append(f"{points(verdict.over_run)}: {verdict.word}")
+        for verdicts in by_set.values():
+            cells.append(f"{points(verdicts[arm].over_run)}: {verdicts[arm].word}")
         rows.append(cells)
     return table(["arm", *complete], rows)
 

@@ -13,7 +13,13 @@ import os
 import sys
 
 from benchmarks.comparison.page import progress, write_page, write_protocol_page
-from benchmarks.comparison.protocol import STAGES, PlannedRun, check_name, read_protocol
+from benchmarks.comparison.protocol import (
+    ON_GPU,
+    STAGES,
+    PlannedRun,
+    check_name,
+    read_protocol,
+)
 from benchmarks.comparison.records import Records, Reported
 from podsrl.errors import PodsError
 from podsrl.rollout_log.environment import describe_environment
@@ -41,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="make the runs that are missing")
     run.add_argument("--set", choices=protocol.sets, help="one set alone")
-    run.add_argument("--stage", choices=STAGES, help="one stage alone")
+    run.add_argument("--stage", choices=[*STAGES, ON_GPU], help="one alone; gpu only by its name")
     run.add_argument("--jobs", type=int, default=1, help="runs side by side, of one thread each")
     run.add_argument("--minutes", type=float, help="begin no run after these")
     run.set_defaults(call=_run)
@@ -56,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("arm")
     one.add_argument("set")
     one.add_argument("seed", type=int)
-    one.add_argument("--stage", choices=STAGES[1:], default="reported")
+    one.add_argument("--stage", choices=[*STAGES[1:], ON_GPU], default="reported")
     one.add_argument("--rate", type=float, help="instead of the one that tuning chose")
     one.add_argument("--seconds", type=float, help="of training, for a trial")
     one.set_defaults(call=_one)
@@ -83,7 +89,10 @@ def _status(args: argparse.Namespace) -> None:
     print("\n".join(progress(reported)))
 
     hours = 0.0
-    for run in reported.missing(str(describe_environment()["cpu"])):
+    missing = reported.missing(str(describe_environment()["cpu"]))
+    for run in missing:
+        if run.stage == ON_GPU:
+            continue
         factor = protocol.values["cost"]["times_training"][run.stage]
         hours += protocol.stage(run.stage)["seconds"] * factor / 3600
     print(f"about {hours:.1f} core hours are left on this kind of machine")

@@ -37,13 +37,15 @@ def results_of(reported: Reported, stage: str, set_name: str, arm: str) -> list[
     return found if len(found) == len(seeds) else None
 
 
-def verdicts(reported: Reported, set_name: str, axis: str = "seconds") -> dict[str, Verdict]:
-    """The verdict on every arm beside the reference."""
+def verdicts(
+    reported: Reported, set_name: str, axis: str = "seconds", stage: str = "reported"
+) -> dict[str, Verdict]:
+    """The verdict on every arm beside the reference, by the runs of a stage."""
     protocol = reported.protocol
-    reference = results_of(reported, "reported", set_name, protocol.reference)
+    reference = results_of(reported, stage, set_name, protocol.reference)
     judged: dict[str, tuple[Difference, Difference]] = {}
-    for arm in protocol.arms_of("reported"):
-        results = results_of(reported, "reported", set_name, arm)
+    for arm in protocol.arms_of(stage):
+        results = results_of(reported, stage, set_name, arm)
         if arm == protocol.reference or results is None or reference is None:
             continue
         over_run = difference(compared(results, reference, axis=axis, over_run=True))
@@ -52,7 +54,7 @@ def verdicts(reported: Reported, set_name: str, axis: str = "seconds") -> dict[s
     adjusted = holm([over_run.p for over_run, _ in judged.values()])
     p_of = dict(zip(judged, adjusted, strict=True))
     found = {}
-    for arm in protocol.arms_of("reported"):
+    for arm in protocol.arms_of(stage):
         if arm == protocol.reference:
             continue
         if arm not in judged:

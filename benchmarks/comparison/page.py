@@ -11,7 +11,7 @@ from benchmarks.comparison.figure import draw
 from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.intervals import Difference, not_there_yet, time_to_level
 from benchmarks.comparison.outcomes import Result, curve
-from benchmarks.comparison.protocol import PlannedRun, Protocol
+from benchmarks.comparison.protocol import ON_GPU, PlannedRun, Protocol
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.questions import Questions, guessing
 from benchmarks.comparison.records import EARLIER, Attempt, Records, Reported
@@ -48,6 +48,7 @@ def write_page(records: Records) -> Path:
         parts += _foretold(reported)
         parts += _long(reported)
         parts += _tuning(reported)
+        parts += _on_gpu(reported)
     parts += _attempts(reported, attempts)
 
     file = records.folder / "README.md"
@@ -387,6 +388,24 @@ def _long(reported: Reported) -> list[str]:
     return lines
 
 
+def _on_gpu(reported: Reported) -> list[str]:
+    """The runs on a GPU, of each set that has any; nothing where there are none."""
+    lines = []
+    for set_name in reported.protocol.sets_of(ON_GPU):
+        rows = []
+        for arm, verdict in advice.verdicts(reported, set_name, stage=ON_GPU).items():
+            results = advice.results_of(reported, ON_GPU, set_name, arm)
+            if results is None or verdict.over_run is None:
+                continue
+            over = np.mean([result["mean_over_run"] for result in results])
+            cells = [arm, f"{100 * over:.1f}", points(verdict.over_run), points(verdict.end)]
+            rows.append([*cells, _p(verdict.p), verdict.word, _ratio(results)])
+        if rows:
+            heads = ["arm", "over run", "time: over run", "time: end", "p", "verdict", "g/u"]
+            lines += [f"The set {set_name}:", "", *table(heads, rows), ""]
+    return ["## On a GPU", "", *lines] if lines else []
+
+
 def _tuning(reported: Reported) -> list[str]:
     protocol = reported.protocol
     rates = protocol.stage("tuning")["rates"]
@@ -416,7 +435,8 @@ def _tuned(reported: Reported, set_name: str, arm: str, rate: float) -> str:
 def _attempts(reported: Reported, attempts: Sequence[Attempt]) -> list[str]:
     """Every attempt that was begun is in the ledger; here are those that don't count."""
     counts = Counter(attempt.state for attempt in attempts)
-    counting = {id(reported.result(run)) for run in reported.protocol.runs}
+    planned = (*reported.protocol.runs, *reported.protocol.gpu_runs)
+    counting = {id(reported.result(run)) for run in planned}
     lines = [
         "## Every run that was started",
         "",

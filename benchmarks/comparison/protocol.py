@@ -18,6 +18,8 @@ from podsrl.errors import UnknownNameError, suggestion
 FILE = Path(__file__).with_name("protocol.yaml")
 #: In the order in which they are run: the rates of the others follow from the first.
 STAGES = ("tuning", "reported", "long")
+#: Made only where a GPU can be had; no advice follows from it.
+ON_GPU = "gpu"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class PlannedRun:
     """A run that the protocol names.
 
     Args:
-        stage: One of `STAGES`.
+        stage: One of `STAGES`, or `ON_GPU`.
         set: The name of its set of questions.
         arm: The name of its arm.
         seed: Of the order of the questions and of the sampling.
@@ -106,19 +108,26 @@ class Protocol:
         return tuple(self._runs())
 
     @cached_property
+    def gpu_runs(self) -> tuple[PlannedRun, ...]:
+        """The runs on a GPU, block by block."""
+        return tuple(self._seeds_of(ON_GPU))
+
+    @cached_property
     def by_name(self) -> dict[str, PlannedRun]:
         """The runs by their names."""
-        return {run.name: run for run in self.runs}
+        return {run.name: run for run in (*self.runs, *self.gpu_runs)}
 
     def _runs(self) -> Iterator[PlannedRun]:
-        for stage in STAGES:
-            for set_name in self.sets_of(stage):
-                if stage == "tuning":
-                    yield from self._tuning_runs(set_name)
-                    continue
-                for seed in self.stage(stage)["seeds"]:
-                    for arm in _in_drawn_order(self.arms_of(stage), f"{stage} {set_name} {seed}"):
-                        yield PlannedRun(stage, set_name, arm, seed)
+        for set_name in self.sets_of("tuning"):
+            yield from self._tuning_runs(set_name)
+        for stage in STAGES[1:]:
+            yield from self._seeds_of(stage)
+
+    def _seeds_of(self, stage: str) -> Iterator[PlannedRun]:
+        for set_name in self.sets_of(stage):
+            for seed in self.stage(stage)["seeds"]:
+                for arm in _in_drawn_order(self.arms_of(stage), f"{stage} {set_name} {seed}"):
+                    yield PlannedRun(stage, set_name, arm, seed)
 
     def _tuning_runs(self, set_name: str) -> Iterator[PlannedRun]:
         stage = self.stage("tuning")
@@ -159,6 +168,7 @@ class Protocol:
             **self.values["settings"],
             "max_completion_length": own_set["max_completion_length"],
             **self.arms[run.arm]["settings"],
+            **self.stage(run.stage).get("settings", {}),
             "arm": run.arm,
             "seed": run.seed,
             "learning_rate": float(rate),

@@ -184,7 +184,7 @@ class Reported:
                 self._failures[attempt.run] = self._failures.get(attempt.run, 0) + 1
 
         self._blocks: dict[tuple[str, ...], list[PlannedRun]] = {}
-        for run in protocol.runs:
+        for run in (*protocol.runs, *protocol.gpu_runs):
             self._blocks.setdefault(run.block, []).append(run)
 
     def has_given_up(self, run: PlannedRun) -> bool:

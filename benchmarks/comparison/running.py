@@ -20,7 +20,7 @@ from benchmarks.comparison import one_run
 from benchmarks.comparison.model import FOLDER as MODEL
 from benchmarks.comparison.model import at_start
 from benchmarks.comparison.outcomes import mean_over_run
-from benchmarks.comparison.protocol import PlannedRun, Protocol
+from benchmarks.comparison.protocol import ON_GPU, PlannedRun, Protocol
 from benchmarks.comparison.records import Records, Reported
 from benchmarks.folders import ROOT
 from podsrl.errors import InvalidInputError
@@ -32,7 +32,12 @@ _SOURCES = ("benchmarks/comparison", "results/comparison/protocol.md", "lab/src"
 
 
 def run(
-    records: Records, stages: Sequence[str], sets: Sequence[str], jobs: int, minutes: float | None
+    records: Records,
+    stages: Sequence[str],
+    sets: Sequence[str],
+    jobs: int,
+    minutes: float | None,
+    work: Path = RUNS,
 ) -> int:
     """Make the runs that are missing on this machine.
 
@@ -41,15 +46,17 @@ def run(
         stages, sets: Those that are wanted.
         jobs: The processes side by side, each of one thread.
         minutes: After these no other run is begun, and those at work come to their end.
+        work: Where the runs' own files are while they are at work, and their logs.
 
     Returns:
         How many attempts ended as they should.
 
     Raises:
-        InvalidInputError: The code is not committed as it is, the model was not measured, or
-            another process is at work.
+        InvalidInputError: The code is not committed as it is, the model was not measured, the stage
+            needs a GPU and there is none, or another process is at work.
     """
     refuse_uncommitted()
+    machine = _gpu() if ON_GPU in stages else str(describe_environment()["cpu"])
     unknown = [name for name in sets if name not in at_start()]
     if unknown:
         raise InvalidInputError(
@@ -57,10 +64,10 @@ def run(
             " `python -m benchmarks.comparison.model` does it, and the protocol is committed then"
         )
     torch.set_num_threads(1)
-    RUNS.mkdir(parents=True, exist_ok=True)
+    work.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(RUNS / "lock", timeout=0):
-            return _Making(records, stages, sets).make(jobs, minutes)
+        with FileLock(work / "lock", timeout=0):
+            return _Making(records, stages, sets, machine, work).make(jobs, minutes)
     except Timeout as error:
         raise InvalidInputError("another process makes the runs: end it first") from error
 
@@ -68,11 +75,22 @@ def run(
 class _Making:
     """The processes at work, and what is still to be begun."""
 
-    def __init__(self, records: Records, stages: Sequence[str], sets: Sequence[str]) -> None:
+    def __init__(
+        self,
+        records: Records,
+        stages: Sequence[str],
+        sets: Sequence[str],
+        machine: str,
+        work: Path,
+    ) -> None:
         self.records = records
         self.stages = stages
         self.sets = sets
-        self.machine = str(describe_environment()["cpu"])
+        self.machine = machine
+        self.work = work
+        # A fork has imported everything, which costs a good part of a run; CUDA can't be forked.
+        context: Any = multiprocessing.get_context("spawn" if ON_GPU in stages else "fork")
+        self.new_process = context.Process
         self.at_work: dict[PlannedRun, BaseProcess] = {}
         self.ended = 0
 
@@ -104,10 +122,11 @@ class _Making:
         return None
 
     def _begin(self, planned: PlannedRun, rate: float) -> None:
-        """Fork: this process has imported everything, which costs a good part of a run."""
         print(f"{_now()} {planned.name}, rate {rate:.0e}", flush=True)
-        process = multiprocessing.get_context("fork").Process(
-            target=_attempt, args=(self.records, planned, rate, self.machine), daemon=True
+        process: BaseProcess = self.new_process(
+            target=_attempt,
+            args=(self.records, planned, rate, self.machine, self.work),
+            daemon=True,
         )
         process.start()
         self.at_work[planned] = process
@@ -120,12 +139,12 @@ class _Making:
             if process.exitcode == 0:
                 self.ended += 1
             else:
-                print(f"{planned.name} did not end: {_log_of(planned)}", file=sys.stderr)
+                print(f"{planned.name} did not end: {_log_of(planned, self.work)}", file=sys.stderr)
 
 
-def _attempt(records: Records, planned: PlannedRun, rate: float, machine: str) -> None:
+def _attempt(records: Records, planned: PlannedRun, rate: float, machine: str, work: Path) -> None:
     """An attempt at a run, in a process of its own, whose output goes into a file."""
-    log = _log_of(planned)
+    log = _log_of(planned, work)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         os.dup2(output.fileno(), sys.stdout.fileno())
@@ -133,7 +152,7 @@ def _attempt(records: Records, planned: PlannedRun, rate: float, machine: str) -
 
     number = records.begin(planned, started=_now(), machine=machine, commit=commit())
     try:
-        result = make(records.protocol, planned, rate)
+        result = make(records.protocol, planned, rate, work=work)
     except Exception as error:
         # Whatever it was: it is recorded, and the other runs go on.
         records.end(planned, number, {"run": planned.name, "state": "failed", "error": str(error)})
@@ -143,7 +162,11 @@ def _attempt(records: Records, planned: PlannedRun, rate: float, machine: str) -
 
 
 def make(
-    protocol: Protocol, planned: PlannedRun, rate: float, seconds: float | None = None
+    protocol: Protocol,
+    planned: PlannedRun,
+    rate: float,
+    seconds: float | None = None,
+    work: Path = RUNS,
 ) -> dict[str, Any]:
     """Make a run, and give back what its file holds.
 
@@ -152,6 +175,7 @@ def make(
         planned: The run.
         rate: Its learning rate.
         seconds: Its training time, for a trial; that of its stage unless given.
+        work: As in `run`.
     """
     settings = protocol.settings_of(planned, rate)
     schedule = protocol.schedule_of(planned.stage, planned.set, planned.arm)
@@ -162,7 +186,7 @@ def make(
     probe = one_run.probe_seconds()
     began_wall = time.monotonic()
     began_cpu = time.process_time()
-    measured = one_run.train(trained, schedule, RUNS / f"{planned.name}-{os.getpid()}")
+    measured = one_run.train(trained, schedule, work / f"{planned.name}-{os.getpid()}")
     environment = describe_environment()
     result = {
         "run": planned.name,
@@ -180,6 +204,22 @@ def make(
     }
     result["mean_over_run"] = round(mean_over_run(result, trained["max_training_seconds"]), 5)
     return result
+
+
+def _gpu() -> str:
+    """The name of the GPU, without a context of CUDA in this process.
+
+    Raises:
+        InvalidInputError: There is none.
+    """
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InvalidInputError(
+            "there is no NVIDIA GPU here (nvidia-smi names none): the stage gpu needs one"
+        ) from error
+    return done.stdout.splitlines()[0]
 
 
 def refuse_uncommitted() -> None:
@@ -206,8 +246,8 @@ def _git(*words: str) -> str:
     return done.stdout.rstrip()
 
 
-def _log_of(planned: PlannedRun) -> Path:
-    return RUNS / "logs" / f"{planned.name}.log"
+def _log_of(planned: PlannedRun, work: Path) -> Path:
+    return work / "logs" / f"{planned.name}.log"
 
 
 def _now() -> str:

@@ -198,7 +198,7 @@ def test_all_arms_are_tuned_alike_and_on_other_questions_and_seeds_than_are_repo
 
 
 def test_every_run_has_a_name_of_its_own_and_the_plan_takes_20_core_hours_at_most():
-    assert len(PROTOCOL.by_name) == len(PROTOCOL.runs)
+    assert len(PROTOCOL.by_name) == len(PROTOCOL.runs) + len(PROTOCOL.gpu_runs)
     hours = 0.0
     for run in PROTOCOL.runs:
         factor = PROTOCOL.values["cost"]["times_training"][run.stage]
@@ -225,6 +225,7 @@ def small() -> Protocol:
     values["stages"]["tuning"] |= {"rates": [1e-4, 1e-3], "seeds": [1, 2]}
     values["stages"]["reported"] |= {"seeds": [101, 102, 103]}
     values["stages"]["long"] |= {"seeds": [201, 202, 203], "sets": ["easy"], "arms": list(kept)}
+    values["stages"]["gpu"] |= {"seeds": [301, 302, 303], "sets": ["easy"]}
     values["advice"]["sets_for_all"] = 1
     return Protocol(values, digest="small")
 
@@ -644,14 +645,13 @@ def test_an_unknown_arm_is_refused_with_the_known_ones(capsys):
     assert "grpo-8" in capsys.readouterr().err
 
 
-def test_a_real_run_of_a_second_is_measured_and_leaves_no_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "RUNS", tmp_path)
+def test_a_real_run_of_a_second_is_measured_and_leaves_no_folder(tmp_path):
     values = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     values["questions"] = {"train_size": 256, "tuning_size": 8, "test_size": 8}
     values["sets"]["steps"]["measured"]["reported"]["sampled_questions"] = 2
     few = Protocol(values, digest="few")
     planned = PlannedRun("reported", "steps", "max_contrast", 111)
-    result = running.make(few, planned, 1e-4, seconds=1.0)
+    result = running.make(few, planned, 1e-4, seconds=1.0, work=tmp_path)
 
     first, *_, last = result["measured"]
     assert len(first["greedy"]) == len(last["greedy"]) == 8
@@ -662,3 +662,65 @@ def test_a_real_run_of_a_second_is_measured_and_leaves_no_folder(tmp_path, monke
     assert sum(result["phases"].values()) == pytest.approx(last["seconds"], rel=0.05)
     assert not list(tmp_path.iterdir())
     assert json.loads(json.dumps(result, allow_nan=False)) == result
+
+
+# --- on a GPU -------------------------------------------------------------------------------------
+
+
+def test_runs_on_a_gpu_differ_in_their_clock_and_length_alone():
+    run = PROTOCOL.gpu_runs[0]
+    twin = PlannedRun("reported", run.set, run.arm, run.seed)
+    on_gpu = PROTOCOL.settings_of(run, 1e-4)
+    on_cpu = PROTOCOL.settings_of(twin, 1e-4)
+    other = {name for name in on_gpu if on_gpu[name] != on_cpu[name]}
+    assert other == {"training_clock", "use_cpu", "max_training_seconds"}
+    assert on_gpu["use_cpu"] is False
+
+
+def test_runs_on_a_gpu_stand_by_themselves_on_the_page(records):
+    make_all(records)
+    assert "## On a GPU" not in write_page(records).read_text(encoding="utf-8")
+
+    for run in records.protocol.gpu_runs:
+        end = 0.8 if run.arm == "max_contrast" else 0.5
+        make(records, run, machine="a GPU", rate=1e-3, end=end)
+    text = write_page(records).read_text(encoding="utf-8").split("## On a GPU")[1]
+    assert "| max_contrast | 50.0 | +15.0 (" in text
+    assert advice.general_advice(reported_of(records)) == "grpo-8"
+
+
+def test_without_a_gpu_its_stage_is_refused(records, monkeypatch, tmp_path):
+    monkeypatch.setattr(running, "refuse_uncommitted", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidInputError, match="there is no NVIDIA GPU here"):
+        running.run(records, ["gpu"], ["easy"], jobs=1, minutes=1, work=tmp_path / "work")
+
+
+@pytest.mark.slow
+def test_the_road_of_a_gpu_is_travelled_to_its_end_in_processes_of_their_own(
+    small, tmp_path, monkeypatch
+):
+    """With a program that names a GPU; without one, torch computes on the CPU."""
+    values = json.loads(json.dumps(dict(small.values)))
+    values["arms"] = {"grpo-8": values["arms"]["grpo-8"]}
+    values["stages"]["long"]["arms"] = ["grpo-8"]
+    values["questions"] = {"train_size": 256, "tuning_size": 8, "test_size": 8}
+    values["stages"]["gpu"] |= {"seeds": [301, 302], "seconds": 1.0}
+    values["stages"]["gpu"]["measured_of_reference"] = {"sampled_questions": 2}
+    records = Records(Protocol(values, digest="few"), tmp_path)
+    make_all(records)
+
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho A GPU\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(running, "refuse_uncommitted", lambda: None)
+    ended = running.run(records, ["gpu"], ["easy"], jobs=2, minutes=5, work=tmp_path / "work")
+
+    logs = [file.read_text() for file in (tmp_path / "work" / "logs").iterdir()]
+    assert ended == 2, logs
+    of_gpu = [attempt for attempt in records.attempts() if attempt.run.startswith("gpu_")]
+    assert [(attempt.machine, attempt.state) for attempt in of_gpu] == [("A GPU", "ended")] * 2
+    assert of_gpu[0].result["settings"]["training_clock"] == "wall"

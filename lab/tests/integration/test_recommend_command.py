@@ -10,7 +10,7 @@ from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_runs import evaluation
 
 
-def write_run(folder, generate=2.0, update=1.0, spared=0, passes=1, **config):
+def write_run(folder, generate=2.0, update=1.0, spared=0, passes=1, peak=2.0, **config):
     """Three steps of 4 prompts, 8 -> 2: 32 rollouts in `generate` seconds, 8 rows in `update`."""
     run = RunFolder(folder)
     run.write_config({"arm": "pods", "seed": 0, "task": "sums", **config})
@@ -30,7 +30,7 @@ def write_run(folder, generate=2.0, update=1.0, spared=0, passes=1, **config):
                 "pods/seconds_score": 0.0,
                 "pods/seconds_select": 0.0,
                 "pods/seconds_update": update + warm_up,
-                "pods/peak_memory": 2.0 * 2**30,
+                "pods/peak_memory": peak * 2**30,
                 "frac_reward_zero_std": 0.25,
                 "completions/mean_length": 40.0,
             }
@@ -66,6 +66,27 @@ def test_it_says_what_a_step_takes_and_how_many_rollouts_fit(tmp_path, capsys):
     assert "within 4.4 s: n up to 3.0 m" in out
     assert 'To try: PODSConfig(..., method="max_contrast"), 4 rollouts for 1 row' in out
     assert "pods compare train.py" in out
+
+
+def test_runs_of_two_sizes_say_how_many_rows_of_a_pass_fit_into_a_memory(tmp_path, capsys):
+    write_run(tmp_path / "a", peak=6.0, per_device_train_batch_size=8)
+    write_run(
+        tmp_path / "b", peak=10.0, per_device_train_batch_size=16
+    )  # 2 GiB, and a half per row
+    assert main(["recommend", str(tmp_path), "--memory", "24"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Within 24.00 GiB: up to 44 rows in a pass" in out
+    assert "a prediction, by a line through runs with 8, 16" in out
+
+    assert main(["recommend", str(tmp_path), "--memory", "2"]) == 0
+    assert "Within 2.00 GiB: not even one row in a pass" in capsys.readouterr().out
+
+
+def test_runs_of_one_size_cant_say_how_memory_grows(tmp_path, capsys):
+    write_run(tmp_path / "a", per_device_train_batch_size=8)
+    write_run(tmp_path / "b", per_device_train_batch_size=8)
+    assert main(["recommend", str(tmp_path), "--memory", "24"]) == 0
+    assert "these runs can't say, as it takes runs with different" in capsys.readouterr().out
 
 
 def test_what_a_comparison_measured_comes_first(tmp_path, capsys):

@@ -17,12 +17,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=number(float), help="that a step may take: says how many rollouts fit"
     )
+    parser.add_argument(
+        "--memory",
+        type=number(float),
+        metavar="GIB",
+        help="of a device: says how many rows of a pass fit, by runs with passes of several sizes",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what was measured first, then what the costs say."""
     with needed("report"):
         from podslab.recommend.costs_of_runs import read_costs
+        from podslab.recommend.memory_of_passes import memory_in_words
         from podslab.recommend.what_to_try import advice_in_words
         from podsrl.rollout_log.run_folder import find_runs
 
@@ -32,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
             print(f"Measured in {folder}, which counts more than any line below:\n\n{measured}\n")
         runs += find_runs(folder)
     print(advice_in_words(read_costs(runs), args.seconds))
+    if args.memory is not None:
+        print(memory_in_words(runs, args.memory * 2**30))
     return 0
 
 

@@ -1,6 +1,7 @@
 """PODSTrainer with vLLM's real engine, colocated, on a CPU. `nox -s vllm` runs it."""
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,13 @@ def train_and_compare_logprobs(trainer: Any, monkeypatch: pytest.MonkeyPatch) ->
     differences = []
     finish = trainer._finish
 
-    def compare(output: dict[str, Any]) -> None:
-        finish(output)
+    def compare(generation: Any, output: dict[str, Any]) -> dict[str, Any]:
         mask = output["completion_mask"].bool()
         of_engine = output["sampling_per_token_logps"]
         of_model = output["old_per_token_logps"]
         differences.append((of_engine - of_model)[mask].abs().max().item())
         assert of_model[mask].std() > 0.1  # rows that were exchanged would show
+        return dict(finish(generation, output))
 
     monkeypatch.setattr(trainer, "_finish", compare)
     trainer.train()
@@ -51,20 +52,18 @@ def train_and_compare_logprobs(trainer: Any, monkeypatch: pytest.MonkeyPatch) ->
 def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
     trainer = make_trainer(N, **COLOCATED)
     engine = trainer.vllm_generation.llm
-    prompts_of_calls: list[set[tuple[int, ...]]] = []
-    rollouts_of_calls: list[list[int]] = []
+    requests_of_calls: list[Counter[tuple[int, ...]]] = []
     generate = engine.generate
 
     def recorded(prompts: Any, sampling_params: Any, **kwargs: Any) -> Any:
-        prompts_of_calls.append({tuple(prompt["prompt_token_ids"]) for prompt in prompts})
-        rollouts_of_calls.append([params.n for params in sampling_params])
+        assert sampling_params.n == 1  # TRL asks a colocated engine once for each rollout
+        requests_of_calls.append(Counter(tuple(prompt["prompt_token_ids"]) for prompt in prompts))
         return generate(prompts, sampling_params=sampling_params, **kwargs)
 
     monkeypatch.setattr(engine, "generate", recorded)
     differences = train_and_compare_logprobs(trainer, monkeypatch)
 
-    assert rollouts_of_calls == [[N, N]] * 2
-    assert [len(prompts) for prompts in prompts_of_calls] == [2, 2]
+    assert [list(requests.values()) for requests in requests_of_calls] == [[N, N]] * 2
     config = engine.llm_engine.vllm_config.scheduler_config
     assert config.max_num_seqs == 2 * N
 

@@ -32,7 +32,7 @@ from podslab.training.lab_trainer import completions_only, keep_memory
 from podslab.training.shipped_models import settings_of
 from podsrl.rollout_log.files import read_json, write_json
 
-FOLDER = Path(__file__).with_name("model")
+FOLDER = Path(__file__).with_name("weights")
 _AT_START = Path(__file__).with_name("start.json")
 #: Of each question, where the start is measured.
 _SAMPLES = 4

@@ -48,18 +48,20 @@ def columns_of_step(step: int, texts: list[str], random: np.random.Generator) ->
     rewards = (random.random((PROMPTS, N)) < random.random((PROMPTS, 1))).astype(float)
     if step % 50 == 0:
         rewards[0, 0] = 0.5
+
+    # Kept are as many of the lowest rewards of a group as of the highest.
     kept = np.zeros((PROMPTS, N), dtype=bool)
     for group in range(PROMPTS):
         order = np.argsort(rewards[group])
         kept[group, order[: KEPT // 2]] = True
         kept[group, order[-(KEPT - KEPT // 2) :]] = True
     advantages = np.where(kept, rewards - rewards.mean(axis=1, keepdims=True), np.nan)
+
+    groups = np.repeat(np.arange(PROMPTS), N).tolist()
     return {
-        "group": np.repeat(np.arange(PROMPTS), N).tolist(),
+        "group": groups,
         "rollout": np.tile(np.arange(N), PROMPTS).tolist(),
-        "prompt": [
-            f"Problem {step * 7 % 400} of part {g}" for g in range(PROMPTS) for _ in range(N)
-        ],
+        "prompt": [f"Problem {step * 7 % 400} of part {group}" for group in groups],
         "completion": [f"Step {step}. {text}" for text in texts],
         "reward": rewards.ravel().tolist(),
         "kept": kept.ravel().tolist(),
@@ -184,9 +186,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
     parser.add_argument("--run", type=Path, help="measure this run, which is there, in its place")
     args = parser.parse_args()
+
     if args.run:
         print_measures(args.run)
         return
+
     with tempfile.TemporaryDirectory(dir=args.folder) as parent:
         folder = Path(parent, "run")
         steps = write_run(folder, args.gigabytes)

@@ -1,6 +1,10 @@
-"""Tables in Markdown, as all pages of results/ have them."""
+"""Tables in Markdown, as all pages of results/ have them, and blocks that are computed."""
 
+import re
 from collections.abc import Sequence
+
+#: A block that a program writes: the opening mark, the name within it, and the closing mark.
+BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table(

@@ -79,7 +79,8 @@ def main() -> None:
     from podslab.models import resolve
     from podslab.training.lab_trainer import has_bfloat16
 
-    path, task = resolve("smollm2"), CharCount()
+    path = resolve("smollm2")
+    task = CharCount()
     tokenizer = AutoTokenizer.from_pretrained(path)
     solved = [
         {

@@ -19,6 +19,7 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
@@ -31,12 +32,12 @@ WARNED = ("error::DeprecationWarning:podsrl", "error::FutureWarning:podsrl")
 
 def newest(extra: str) -> list[str]:
     """The names of what podsrl with an extra, and its laboratory, need, without any bounds."""
-    library, lab = (
-        tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        for folder in (".", "lab")
-    )
+    library = _project(ROOT)
     wanted = [f"podsrl[{extra}]", *library["dependencies"]]
-    wanted += lab["dependencies"] if extra == "dev" else []
+    if extra == "dev":
+        wanted += _project(ROOT / "lab")["dependencies"]
+
+    # An extra may name others, such as podsrl[trl,inspect].
     found: dict[str, None] = {}
     while wanted:
         one = _name(wanted.pop())
@@ -48,6 +49,11 @@ def newest(extra: str) -> list[str]:
     return list(found)
 
 
+def _project(folder: Path) -> dict[str, Any]:
+    read = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    return dict(read["project"])
+
+
 def _name(requirement: str) -> str:
     match = re.match(r"[\w.-]+(\[[\w,-]+\])?", requirement)
     assert match, requirement
@@ -57,13 +63,16 @@ def _name(requirement: str) -> str:
 def make(name: str, spec: Mapping[str, object], words: Sequence[str]) -> Path:
     """The environment's Python; made anew if the spec is not the one that it was made by."""
     folder = HOME / name
-    python, made = folder / "bin" / "python", folder / "made.json"
-    told = json.dumps([spec, *words])
-    if made.is_file() and made.read_text() == told and "newest" not in spec:
+    python = folder / "bin" / "python"
+    made = folder / "made.json"
+    made_by = json.dumps([spec, *words])
+    if made.is_file() and made.read_text() == made_by and "newest" not in spec:
         return python
+
     shutil.rmtree(folder, ignore_errors=True)
     print(f"{name}: making its environment, some minutes", flush=True)
     subprocess.run([f"python{spec['python']}", "-m", "venv", folder], check=True)
+
     pip = [python, "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, "--upgrade", "pip"], check=True)
     if "newest" in spec:
@@ -71,7 +80,8 @@ def make(name: str, spec: Mapping[str, object], words: Sequence[str]) -> Path:
         subprocess.run([*pip, "--no-deps", "-e", ".", "-e", "lab"], cwd=ROOT, check=True)
     else:
         subprocess.run([*pip, *words, *spec["install"]], cwd=ROOT, check=True)  # type: ignore[misc]
-    made.write_text(told)
+
+    made.write_text(made_by)
     return python
 
 
@@ -81,12 +91,13 @@ def run_tests(
     """What pytest writes as JUnit XML. Warnings of others' versions are no failures."""
     results = python.parents[1] / "results.xml"
     results.unlink(missing_ok=True)
-    command = [python, "-m", "pytest", "-q", "--tb=short", f"--junitxml={results}"]
-    ignored = ["-W", "ignore", *(word for one in WARNED for word in ("-W", one))]
+
+    command = [python, "-m", "pytest", "-q", "--tb=short", f"--junitxml={results}", "-W", "ignore"]
+    for warned in WARNED:
+        command += ["-W", warned]
     environment = {**os.environ, **spec.get("environment", {})}  # type: ignore[dict-item]
-    words = [*command, *ignored, *tests]
     done = subprocess.run(
-        words,
+        [*command, *tests],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -94,9 +105,12 @@ def run_tests(
         stderr=subprocess.STDOUT,
     )
     print(done.stdout)
+
     if results.is_file():
         return ElementTree.parse(results).getroot()
-    suite = ElementTree.Element("testsuite", tests="1", errors="1")  # not even collected
+
+    # Not even collected: that is one test with an error.
+    suite = ElementTree.Element("testsuite", tests="1", errors="1")
     case = ElementTree.SubElement(suite, "testcase", name="test_collecting the tests")
     why = [line[1:].strip() for line in done.stdout.splitlines() if line.startswith("E  ")]
     ElementTree.SubElement(case, "error", message=(why or ["pytest wrote no results"])[-1])
@@ -105,14 +119,14 @@ def run_tests(
 
 def imported(folder: Path = ROOT / "src" / "podsrl") -> list[tuple[str, str]]:
     """What the library takes from its hosts: (module, name), each once."""
-    nodes = (
-        node
-        for path in sorted(folder.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    )
-    froms = (node for node in nodes if isinstance(node, ast.ImportFrom) and node.module)
-    pairs = ((str(node.module), one.name) for node in froms for one in node.names)
-    return sorted({pair for pair in pairs if pair[0].split(".")[0] in HOSTS})
+    found = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            if node.module.split(".")[0] in HOSTS:
+                found |= {(node.module, taken.name) for taken in node.names}
+    return sorted(found)
 
 
 def gone(python: Path, pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -145,8 +159,10 @@ def versions(python: Path) -> dict[str, str]:
 def counts(results: ElementTree.Element) -> dict[str, int]:
     """How many tests passed, failed and were skipped."""
     (suite,) = results.iter("testsuite")
-    total, *rest = (int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped"))
-    return {"passed": total - sum(rest), "failed": rest[0] + rest[1], "skipped": rest[2]}
+    failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+    skipped = int(suite.get("skipped", 0))
+    passed = int(suite.get("tests", 0)) - failed - skipped
+    return {"passed": passed, "failed": failed, "skipped": skipped}
 
 
 def moved(
@@ -155,15 +171,15 @@ def moved(
     """The issue to file: the pinned names that are not as they were, each with what was found."""
     lines = [f"| `{name}` | gone: podsrl imports it |" for name in missing]
     for case in results.iter("testcase"):
+        what = _what_is_tested(str(case.get("name")))
         for problem in [*case.findall("failure"), *case.findall("error")]:
-            name = str(case.get("name"))
-            pinned = re.search(r"\[([\w.]+?)(?:-[a-z]+\d+)?\]$", name)
-            what = f"`{pinned[1]}`" if pinned else " ".join(name.removeprefix("test_").split("_"))
             said = " ".join(str(problem.get("message", "")).split())[:300].replace("|", "\\|")
             lines.append(f"| {what} | {said} |")
-    told = ", ".join(f"{name} {version}" for name, version in found.items())
+
+    told = _in_words(found)
     if not lines:
         return f"Nothing that podsrl relies on has moved in {told}.\n"
+
     title = f"{len(lines)} thing{'s' * (len(lines) > 1)} that podsrl relies on moved"
     return "\n".join(
         [
@@ -179,6 +195,16 @@ def moved(
     )
 
 
+def _what_is_tested(test: str) -> str:
+    """The pinned name of a test that has it as its parameter; else what the test's name says."""
+    pinned = re.search(r"\[([\w.]+?)(?:-[a-z]+\d+)?\]$", test)
+    return f"`{pinned[1]}`" if pinned else test.removeprefix("test_").replace("_", " ")
+
+
+def _in_words(found: Mapping[str, str]) -> str:
+    return ", ".join(f"{package} {version}" for package, version in found.items())
+
+
 def main(argv: Sequence[str]) -> int:
     """Make and test environments; 1 if a test failed."""
     parser = argparse.ArgumentParser()
@@ -187,23 +213,27 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--pip", nargs="+", default=[], metavar="WORD")
     args = parser.parse_args(argv)
     specs = tomllib.loads(SPECS.read_text(encoding="utf-8"))
-    rows, reports, failed = [], [], 0
+
+    rows = ["| environment | versions | tests |", "|---|---|---|"]
+    reports = []
+    failed = 0
     for name in args.names or [name for name in specs if not name.startswith("canary")]:
         spec = specs[name]
         if shutil.which(f"python{spec['python']}") is None:
             rows.append(f"| `{name}` | python{spec['python']} is not on this machine | not run |")
             continue
+
         python = make(name, spec, args.pip)
         results = run_tests(python, spec, args.tests or spec["tests"])
-        found, of = versions(python), counts(results)
-        failed += of["failed"]
-        told = ", ".join(f"{package} {version}" for package, version in found.items())
-        rows.append(f"| `{name}` | {told} | {', '.join(f'{v} {k}' for k, v in of.items() if v)} |")
+        found = versions(python)
+        tests = counts(results)
+        failed += tests["failed"]
+        told = ", ".join(f"{count} {what}" for what, count in tests.items() if count)
+        rows.append(f"| `{name}` | {_in_words(found)} | {told} |")
         if name.startswith("canary"):
             reports.append(moved(results, found, gone(python, imported())))
-    print(
-        "\n".join(["", "| environment | versions | tests |", "|---|---|---|", *rows, "", *reports])
-    )
+
+    print("\n".join(["", *rows, "", *reports]))
     return int(failed > 0)
 
 

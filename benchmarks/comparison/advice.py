@@ -120,19 +120,31 @@ def for_short_budgets_only(reported: Reported) -> dict[str, list[str]]:
     return found
 
 
+def long_runs_are_there(reported: Reported) -> bool:
+    """Whether the variety of every arm that is run long is known, on every set where it is."""
+    protocol = reported.protocol
+    return all(
+        set(variety(reported, set_name)) == set(protocol.arms_of("long"))
+        for set_name in protocol.sets_of("long")
+    )
+
+
 @dataclass(frozen=True)
 class Advice:
     """What is advised on a set.
 
     Args:
         arm: The arm; the reference where nothing better was shown.
-        is_complete: Whether all arms were judged; else it is no advice yet.
+        is_complete: Whether all arms were judged, and all long runs are there; else it is no
+            advice yet.
+        is_run_long: Whether the arm was run long, so that it is known to keep its variety.
         as_good: Arms from which it could not be told apart.
         short_only: Better arms that lose too much variety in long runs.
     """
 
     arm: str
     is_complete: bool
+    is_run_long: bool
     as_good: Sequence[str] = ()
     short_only: Sequence[str] = ()
 
@@ -147,7 +159,9 @@ def advice(reported: Reported, set_name: str, axis: str = "seconds") -> Advice:
     best = max(lasting, key=lambda arm: _gain(better[arm]), default=protocol.reference)
     return Advice(
         arm=best,
-        is_complete=all(found.word != UNKNOWN for found in judged.values()),
+        is_complete=long_runs_are_there(reported)
+        and all(found.word != UNKNOWN for found in judged.values()),
+        is_run_long=best in protocol.arms_of("long"),
         as_good=_not_told_apart(reported, set_name, best, axis),
         short_only=[arm for arm in better if arm in short_only],
     )
@@ -172,16 +186,18 @@ def _not_told_apart(reported: Reported, set_name: str, best: str, axis: str) -> 
 
 
 def general_advice(reported: Reported, axis: str = "seconds") -> str | None:
-    """The arm for who knows nothing of the questions; None while a set is not complete.
+    """The arm for who knows nothing of the questions; None while anything is missing.
 
-    It is better on at least `sets_for_all` sets, worse on none, and keeps its variety; of several
+    It is better on at least `sets_for_all` sets, worse on none, and keeps its variety, as far as it
+    was run long, without which it is not advised to all; of several
     the one that is better on most sets, then the one with the largest mean difference over all.
     Where there is none, it is the reference.
     """
     protocol: Protocol = reported.protocol
     short_only = for_short_budgets_only(reported)
     by_set = [verdicts(reported, set_name, axis) for set_name in protocol.sets_of("reported")]
-    if any(found.word == UNKNOWN for judged in by_set for found in judged.values()):
+    is_judged = all(found.word != UNKNOWN for judged in by_set for found in judged.values())
+    if not (is_judged and long_runs_are_there(reported)):
         return None
 
     best = protocol.reference
@@ -191,7 +207,8 @@ def general_advice(reported: Reported, axis: str = "seconds") -> str | None:
         gain = sum(_gain(judged[arm]) for judged in by_set)
         score = (words.count(BETTER), gain)
         is_enough = words.count(BETTER) >= protocol.values["advice"]["sets_for_all"]
-        if is_enough and WORSE not in words and arm not in short_only and score > best_score:
+        lasts = arm in protocol.arms_of("long") and arm not in short_only
+        if is_enough and WORSE not in words and lasts and score > best_score:
             best = arm
             best_score = score
     return best

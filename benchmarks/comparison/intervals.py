@@ -69,7 +69,8 @@ def _by_bootstrap(values_S_Q: Floats) -> tuple[float, float]:
     """The 95 % percentile interval of a mean over S seeds and Q questions, which cross.
 
     Seeds and questions are both drawn anew, independently: Owen's pigeonhole bootstrap (2007,
-    doi:10.1214/07-AOAS122), which is never too narrow by more than chance, and is rather too wide.
+    doi:10.1214/07-AOAS122). With few seeds it is somewhat too narrow where they decide, and too
+    wide where the questions do.
     """
     seeds, questions = values_S_Q.shape
     seeds_B_S = _shares_drawn(seeds)

@@ -85,12 +85,13 @@ def _advice(reported: Reported) -> list[str]:
                     set_name,
                     "time" if axis == "seconds" else "rollouts",
                     found.arm if found.is_complete else "not complete",
+                    ("yes" if found.is_run_long else "no") if found.is_complete else "",
                     ", ".join(found.as_good) if found.is_complete else "",
                     ", ".join(found.short_only) if found.is_complete else "",
                 ]
             )
-    heads = ["set", "at equal", "advised", "not told apart from it", "better, for short runs only"]
-    lines += [*table(heads, rows), ""]
+    heads = ["set", "at equal", "advised", "was run long, too", "not told apart from it"]
+    lines += [*table([*heads, "better, for short runs only"], rows), ""]
 
     general = advice.general_advice(reported)
     known = f"**{general}**" if general else "not complete"
@@ -134,9 +135,14 @@ def _set(reported: Reported, set_name: str) -> list[str]:
     lines = [f"## The set {set_name}", "", *_condition(protocol, set_name, results_of_arms), ""]
     lines += ["Right, in %, beside the reference, in points (95 % by t; by bootstrap):", ""]
     lines += [*_compared(reported, set_name, results_of_arms), ""]
+    lines += [*_detectable(reported, set_name), ""]
     lines += ["Variety, at the end of the runs; ± are 95 % by t over seeds:", ""]
     lines += [*_variety(protocol, results_of_arms), ""]
-    lines += ["Where the time goes, over whole runs:", ""]
+    lines += [
+        "Where the time goes, over whole runs. *Probe* is the median time of a fixed piece of work"
+        " just before each run, *NaN* the number of runs with a gradient that was not finite:",
+        "",
+    ]
     lines += [*_costs(results_of_arms), ""]
     lines += _survival(reported, set_name, results_of_arms)
     return lines
@@ -183,6 +189,29 @@ def _compared(
         rows.append(cells)
     heads = ["arm", "rate", "end", "over run", "time: over run", "time: end", "p", "verdict"]
     return table([*heads, "rollouts: over run", "verdict"], rows)
+
+
+def _detectable(reported: Reported, set_name: str) -> list[str]:
+    """The least difference that the runs could have shown, by the spread between seeds."""
+    from scipy import stats
+
+    verdicts = advice.verdicts(reported, set_name).values()
+    halves = []
+    for verdict in verdicts:
+        if verdict.over_run is not None:
+            halves.append((verdict.over_run.high - verdict.over_run.low) / 2)
+    if not halves:
+        return []
+
+    degrees = len(reported.protocol.stage("reported")["seeds"]) - 1
+    level = float(reported.protocol.values["advice"]["level"])
+    of_first_step = stats.t.ppf(1 - level / 2 / len(halves), degrees)
+    widened = of_first_step / stats.t.ppf(0.975, degrees)
+    return [
+        f"A single difference over the run had to be about {100 * np.median(halves) * widened:.1f}"
+        " points to be shown (the median over arms, at Holm's first step). Smaller ones may be"
+        " there."
+    ]
 
 
 def points(difference: Difference | None) -> str:
@@ -246,11 +275,13 @@ def _costs(results_of_arms: dict[str, list[Result]]) -> list[str]:
                 _ratio(results),
                 f"{np.mean([result['teaching_prompts'] for result in results]):.0%}",
                 f"{np.mean([result['teaching_rows'] for result in results]):.0%}",
+                f"{np.median([result['probe_seconds'] for result in results]):.3f}",
+                str(sum(not result["has_not_diverged"] for result in results)),
             ]
         )
     some = next(iter(results_of_arms.values()))[0]
     heads = ["arm", "steps", "rollouts", *some["phases"], "g/u", "mixed prompts", "rows that teach"]
-    return table(heads, rows, align_right=True)
+    return table([*heads, "probe, s", "NaN"], rows, align_right=True)
 
 
 def _ratio(results: Sequence[Result]) -> str:
@@ -260,17 +291,21 @@ def _ratio(results: Sequence[Result]) -> str:
 
 
 def level_of(reported: Reported, set_name: str) -> float | None:
-    """The level of a set: where the reference ended on the tuning questions, at its own rate."""
+    """The level of a set: the start on test questions, and what the reference gained in tuning."""
     protocol = reported.protocol
     rate = reported.chosen_rate(set_name, protocol.reference)
-    if rate is None:
+    starts = advice.results_of(reported, "reported", set_name, protocol.reference)
+    if rate is None or starts is None:
         return None
-    ends = []
+
+    gains = []
     for seed in protocol.stage("tuning")["seeds"]:
         result = reported.result(PlannedRun("tuning", set_name, protocol.reference, seed, rate))
         if result is not None:
-            ends.append(curve(result, "greedy").value(result["seconds"]).mean())
-    return float(np.mean(ends))
+            greedy = curve(result, "greedy")
+            gains.append(greedy.value(result["seconds"]).mean() - greedy.values_T_Q[0].mean())
+    start = curve(starts[0], "greedy").values_T_Q[0].mean()
+    return float(start + np.mean(gains))
 
 
 def _survival(
@@ -296,7 +331,8 @@ def _survival(
         rows.append([arm, *(f"{share:.0%}" for share in shares), restricted])
     heads = ["arm", *(f"{mark:.0f} s" for mark in marks), "mean seconds, at most the run's"]
     return [
-        f"Share of runs that have not yet {level:.1%} right, where the reference ended in tuning:",
+        f"Share of runs that have not yet {level:.1%} right, the start and what the reference"
+        " gained in tuning:",
         "",
         *table(heads, rows, align_right=True),
         "",
@@ -398,13 +434,22 @@ def _attempts(reported: Reported, attempts: Sequence[Attempt]) -> list[str]:
         why = attempt.state
         if attempt.state == "ended":
             why = "its block is not complete, or counts from another machine"
-        elif attempt.result is not None:
+        elif attempt.state == "failed" and attempt.result is not None:
             why = f"failed: {attempt.result['error']}"
         rows.append([attempt.run, str(attempt.number), attempt.started, attempt.machine, why])
+    if attempts:
+        lines += [*_codes(attempts), ""]
     if rows:
         lines += ["Those that do not count:", ""]
         lines += table(["run", "attempt", "started (UTC)", "machine", "why"], rows)
     return lines
+
+
+def _codes(attempts: Sequence[Attempt]) -> list[str]:
+    """By which commit and protocol how many attempts were made."""
+    counts = Counter((attempt.commit[:8], attempt.protocol[:8]) for attempt in attempts)
+    rows = [[commit, protocol, str(count)] for (commit, protocol), count in counts.items()]
+    return table(["commit", "SHA-256 of protocol.yaml", "attempts"], rows)
 
 
 def write_protocol_page(records: Records) -> Path:

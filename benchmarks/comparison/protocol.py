@@ -4,7 +4,8 @@ protocol.yaml is its one source. A run that it does not name is neither started 
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -97,7 +98,11 @@ class Protocol:
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
-        """All runs, in the order in which they are made: block by block."""
+        """All runs, in the order in which they are made: block by block.
+
+        Within a block the order is drawn anew, so that what else the machine does at the time
+        favours no arm.
+        """
         return tuple(self._runs())
 
     @cached_property
@@ -112,14 +117,14 @@ class Protocol:
                     yield from self._tuning_runs(set_name)
                     continue
                 for seed in self.stage(stage)["seeds"]:
-                    for arm in self.arms_of(stage):
+                    for arm in _in_drawn_order(self.arms_of(stage), f"{stage} {set_name} {seed}"):
                         yield PlannedRun(stage, set_name, arm, seed)
 
     def _tuning_runs(self, set_name: str) -> Iterator[PlannedRun]:
         stage = self.stage("tuning")
         for seed in stage["seeds"]:
             for arm in self.arms_of("tuning"):
-                for rate in stage["rates"]:
+                for rate in _in_drawn_order(stage["rates"], f"tuning {set_name} {seed} {arm}"):
                     yield PlannedRun("tuning", set_name, arm, seed, rate)
 
     def named(self, name: str) -> PlannedRun:
@@ -161,6 +166,10 @@ class Protocol:
             "evaluation_split": self.stage(run.stage)["questions"],
             "task_options": {"kinds": own_set["kinds"], **self.values["questions"]},
         }
+
+
+def _in_drawn_order(values: Sequence[Any], seed: str) -> list[Any]:
+    return random.Random(seed).sample(list(values), len(values))
 
 
 def read_protocol(file: Path = FILE) -> Protocol:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from benchmarks.comparison.model import at_start
 from benchmarks.comparison.protocol import STAGES, Protocol
 from benchmarks.comparison.questions import Questions, guessing
-from benchmarks.markdown import table
-from benchmarks.pages.blocks import BLOCK
+from benchmarks.markdown import BLOCK, table
 from podslab.training.spec import parse
 
 
@@ -55,7 +54,8 @@ def _arms(protocol: Protocol) -> list[str]:
         training = parse({**protocol.settings_of(run, 1e-4), "model_name_or_path": "tiny"}).training
         generated = int(training.num_rollouts or 0)
         kept = int(training.num_generations or 0)
-        prompts = protocol.values["settings"]["per_device_train_batch_size"] // kept
+        rows_of_step = training.per_device_train_batch_size * training.gradient_accumulation_steps
+        prompts = rows_of_step // kept
         rows.append(
             [
                 name,
@@ -63,11 +63,12 @@ def _arms(protocol: Protocol) -> list[str]:
                 f"{generated} → {kept}",
                 str(prompts),
                 str(prompts * generated),
+                str(rows_of_step),
                 f"`{training.downsampling_rule}`" if generated != kept else "all",
                 str(training.advantage_baseline) if generated != kept else "group",
             ]
         )
-    heads = ["arm", "what it trains on", "n → m", "prompts of a step", "rollouts of a step"]
+    heads = ["arm", "what it trains on", "n → m", "prompts of a step", "rollouts", "rows"]
     return table([*heads, "rule", "baseline"], rows)
 
 

@@ -13,13 +13,15 @@ from typing import Any
 from filelock import FileLock
 
 from benchmarks.comparison.protocol import PlannedRun, Protocol
-from benchmarks.series import RESULTS
+from benchmarks.folders import RESULTS
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import read_json, write_whole
 
 FOLDER = RESULTS / "comparison"
 #: How often a run is tried that fails with an error of its own.
 MOST_FAILURES = 2
+#: The state of an attempt whose settings are no longer the protocol's.
+EARLIER = "of an earlier protocol"
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,9 @@ class Attempt:
         started: When it began, in UTC, as ISO 8601.
         machine: The processor that it ran on.
         commit: Of the code.
-        state: "ended", "failed" (with an error of its own), or "stopped" (from outside; or it is
-            at work).
+        protocol: The SHA-256 of the protocol's file when it began.
+        state: "ended", "failed" (with an error of its own), "stopped" (from outside; or it is at
+            work), or "of an earlier protocol", which gave this run other settings.
         result: The content of its JSON; None where it was stopped.
     """
 
@@ -42,6 +45,7 @@ class Attempt:
     started: str
     machine: str
     commit: str
+    protocol: str
     state: str
     result: Mapping[str, Any] | None = None
 
@@ -96,7 +100,7 @@ class Records:
         Raises:
             UnknownNameError: The protocol does not name a run of which there is a line.
             InvalidInputError: There is a JSON of an attempt that the ledger does not list, or one
-                whose settings are not those of the protocol.
+                whose settings are not those of the protocol that it was begun by.
         """
         found = []
         files = set()
@@ -105,8 +109,14 @@ class Records:
             file = self._file(line["run"], line["attempt"])
             files.add(file)
             result = read_json(file)
-            self._check_settings(line["run"], file, result)
             state = "stopped" if result is None else str(result["state"])
+            if result is not None and (other := self._other_settings(line["run"], result)):
+                if line["protocol"] == self.protocol.digest:
+                    raise InvalidInputError(
+                        f"{file} was made with other settings than the protocol's, so it is not"
+                        f" reported: {', '.join(other)}"
+                    )
+                state = EARLIER
             found.append(
                 Attempt(
                     run=line["run"],
@@ -114,6 +124,7 @@ class Records:
                     started=line["started"],
                     machine=line["machine"],
                     commit=line["commit"],
+                    protocol=line["protocol"],
                     state=state,
                     result=result,
                 )
@@ -126,24 +137,22 @@ class Records:
                 )
         return found
 
-    def _check_settings(self, name: str, file: Path, result: Mapping[str, Any] | None) -> None:
-        """Refuse a run that was made with other settings than those that the protocol gives it."""
-        if result is None or result["state"] != "ended":
-            return
+    def _other_settings(self, name: str, result: Mapping[str, Any]) -> list[str]:
+        """What a run that ended was made with otherwise than the protocol says now."""
+        if result["state"] != "ended":
+            return []
         run = self.protocol.named(name)
         planned = self.protocol.settings_of(run, result["rate"])
-        made = dict(result["settings"])
+        planned |= {"schedule": self.protocol.schedule_of(run.stage, run.set, run.arm)}
+        made = {**result["settings"], "schedule": result["schedule"]}
         names = sorted({*planned, *made})
         other = [key for key in names if planned.get(key) != made.get(key)]
+
         if run.rate not in (None, result["rate"]):
             other.append("learning_rate")
         if result["seconds"] != planned["max_training_seconds"]:
             other.append("max_training_seconds")
-        if other:
-            raise InvalidInputError(
-                f"{file} was made with other settings than the protocol's, so it is not reported:"
-                f" {', '.join(other)}"
-            )
+        return other
 
     def _lines(self) -> list[dict[str, Any]]:
         if not self.ledger.is_file():

@@ -22,7 +22,7 @@ from benchmarks.comparison.model import at_start
 from benchmarks.comparison.outcomes import mean_over_run
 from benchmarks.comparison.protocol import PlannedRun, Protocol
 from benchmarks.comparison.records import Records, Reported
-from benchmarks.series import ROOT
+from benchmarks.folders import ROOT
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.environment import describe_environment
 

@@ -1,14 +1,14 @@
 """Every measured number of the README and the evidence page, from the raw files: one command.
 
-python -m benchmarks.pages            # writes the blocks anew: a minute and a half
+python -m benchmarks.pages            # writes the blocks anew
 python -m benchmarks.pages --check    # fails where a page says other than the files
 """
 
 import argparse
 import sys
 
+from benchmarks.folders import ROOT
 from benchmarks.pages.blocks import PAGES, names_of_blocks, rewritten
-from benchmarks.series import ROOT
 from podsrl.rollout_log.files import write_whole
 
 

@@ -1,11 +1,11 @@
 """What the authors' own result files say, from the curves that results/published.json keeps."""
 
+from benchmarks.folders import RESULTS
 from benchmarks.markdown import table
 from benchmarks.published.kept_curves import read_kept
-from benchmarks.series import RESULTS, with_interval
 from podslab.report.curves import ArmCurves
-from podslab.report.statistics import best_point, mean_over_seeds, speed_up
-from podslab.report.summary import median
+from podslab.report.statistics import Speedup, best_point, mean_over_seeds, speed_up
+from podslab.report.summary import interval, median, speed
 
 #: The curves of an experiment's arms, the reference first.
 Experiment = dict[str, ArmCurves]
@@ -17,14 +17,15 @@ def settings() -> list[str]:
     """The table of the five settings in which PODS is compared with GRPO or GRPO-GA."""
     rows = []
     for title, arms in _experiments_with_pods().items():
-        reference, pods = _reference(arms), arms["pods"]
+        reference = _reference(arms)
+        pods = arms["pods"]
         speedup = speed_up(reference, pods)
         rows.append(
             [
                 title,
                 _NAMES[reference.arm],
                 f"{len(reference.seeds)} and {len(pods.seeds)}",
-                f"**{with_interval(speedup)}**",
+                f"**{_with_interval(speedup)}**",
                 median(speedup) if speedup.paired else "runs are not paired",
                 f"{_best_accuracy(reference)} → {_best_accuracy(pods)}",
             ]
@@ -67,7 +68,7 @@ def sizes_and_rules() -> list[str]:
                     title.removeprefix("GSM8K, "),
                     name,
                     _best_accuracy(arm),
-                    "1" if is_reference else with_interval(speed_up(reference, arm)),
+                    "1" if is_reference else _with_interval(speed_up(reference, arm)),
                 ]
             )
     return table(["what varies", "choice", "best accuracy", "as fast as the first"], rows)
@@ -88,3 +89,10 @@ def _reference(arms: Experiment) -> ArmCurves:
 def _best_accuracy(arm: ArmCurves) -> str:
     accuracy_T = mean_over_seeds(arm.accuracy)
     return f"{100 * accuracy_T[best_point(arm)]:.1f} %"
+
+
+def _with_interval(speedup: Speedup) -> str:
+    """A speed-up with its interval over seeds, or why there is none."""
+    if not speedup.ratio:
+        return speed(speedup)
+    return f"{speed(speedup)} ({interval(speedup)})"

@@ -29,7 +29,8 @@ from podslab.training.config_file import read_config
 from podsrl.rollout_log.files import write_json
 from podsrl.rollout_log.run_folder import find_runs
 
-RUNS, RESULTS = Path("runs/paper-small"), Path("results/paper")
+RUNS = Path("runs/paper-small")
+RESULTS = Path("results/paper")
 
 #: What the experiments may differ in.
 _OF_AN_EXPERIMENT = ("arms", "seeds")

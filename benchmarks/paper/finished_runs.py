@@ -11,20 +11,27 @@ def summary(run: RunFolder) -> dict[str, Any]:
     """The settings that a comparison differs in, the machine, the costs, and the curve of a run."""
     config = run.config()
     environment = run.environment()
-    log = run.metrics()
-    return {
+    rows = config["per_device_train_batch_size"] * config["gradient_accumulation_steps"]
+
+    settings = {
         "arm": config["arm"],
         "seed": config["seed"],
         "num_rollouts": config["num_rollouts"],
         "num_generations": config["num_generations"],
         "downsampling_rule": config["downsampling_rule"],
         "learning_rate": config["learning_rate"],
-        "rows": config["per_device_train_batch_size"] * config["gradient_accumulation_steps"],
+        "rows": rows,
         "budget_seconds": config["max_training_seconds"],
+    }
+    machine = {
         "commit": (environment.get("git") or {}).get("commit"),
         "cpu": f"{environment['cpu']}, {environment['cores']} cores",
         "versions": environment["versions"],
-        "wall_seconds": round(_total(log, "step_time"), 1),
+    }
+    return {
+        **settings,
+        **machine,
+        "wall_seconds": round(_total(run.metrics(), "step_time"), 1),
         **_costs(run),
         "curve": _curve(run),
     }

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from benchmarks.markdown import table
-from benchmarks.series import Runs, accuracy_at, curves
+from benchmarks.paper.curves import Runs, accuracy_at, curves
 from podslab.report.drawing import looks, render, style, wrapped
 from podslab.report.statistics import speed_up
 from podslab.report.summary import interval, median, speed
@@ -82,7 +82,11 @@ def compared(runs: Runs, arms: Sequence[str], seeds: Sequence[int]) -> dict[str,
     """The runs of these arms, by arm, on the seeds that all of them have."""
     run_of = {(run["arm"], run["seed"]): run for run in runs}
     common = [seed for seed in seeds if all((arm, seed) in run_of for arm in arms)]
-    return {arm: [run_of[arm, seed] for seed in common] for arm in arms}
+
+    by_arm: dict[str, Runs] = {}
+    for arm in arms:
+        by_arm[arm] = [run_of[arm, seed] for seed in common]
+    return by_arm
 
 
 def at_points(runs: Runs) -> Floats:

@@ -50,18 +50,20 @@ def _measure(case: Case, prompt_tokens: int) -> dict[str, Any]:
         memory = _MemoryByPhase(trainer)
         with memory.watched():
             trainer.train()
+
         logged = [line for line in trainer.state.log_history if "pods/training_seconds" in line]
 
+    measured = logged[-1]
     seconds = {
         name.removeprefix("pods/seconds_"): value
-        for name, value in logged[-1].items()
+        for name, value in measured.items()
         if name.startswith("pods/seconds_")
     }
     return {
         "seconds": seconds,
-        "warm_up_seconds": logged[-1]["pods/training_seconds"] - sum(seconds.values()),
+        "warm_up_seconds": measured["pods/training_seconds"] - sum(seconds.values()),
         "peak_bytes": memory.peaks,
-        "completion_tokens": logged[-1]["completions/mean_length"],
+        "completion_tokens": measured["completions/mean_length"],
     }
 
 
@@ -71,23 +73,28 @@ _ADAPTERS = LoraConfig(r=64, lora_alpha=64, target_modules="all-linear", task_ty
 def _config(case: Case, folder: str, device: str) -> PODSConfig:
     """The paper's training arguments, and sizes by the case."""
     arm = case.arm
+    on_gpu = device == "cuda"
     return PODSConfig(
         folder,
+        # the case
         method=arm.method,
         num_rollouts=arm.n,
         num_generations=arm.m,
-        skip_zero_advantage=False,  # all rows are passed, so that seconds don't depend on rewards
         per_device_train_batch_size=arm.rows // arm.micro_batches,
         gradient_accumulation_steps=arm.micro_batches,
-        max_steps=_STEPS,
         max_completion_length=case.answer,
         generation_kwargs={"min_new_tokens": case.answer},
         gradient_checkpointing=case.checkpointing,
+        # the paper
         loss_type="grpo",
         learning_rate=5e-6,
-        bf16=device == "cuda",
-        use_cpu=device == "cpu",
-        dataloader_pin_memory=device == "cuda",
+        # the device
+        bf16=on_gpu,
+        use_cpu=not on_gpu,
+        dataloader_pin_memory=on_gpu,
+        # the measurement
+        skip_zero_advantage=False,  # all rows are passed, so that seconds don't depend on rewards
+        max_steps=_STEPS,
         save_strategy="no",
         report_to="none",
         logging_steps=1,

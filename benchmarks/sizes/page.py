@@ -36,6 +36,7 @@ def write_page(raw: Path, folder: Path) -> Path:
 def page_text(lines: Sequence[Line], raw_name: str) -> str:
     """The whole page."""
     where = lines[0]["where"]
+
     parts = [
         "# A step at the paper's sizes",
         "",
@@ -68,9 +69,26 @@ def whole(line: Line) -> float:
     return float(sum(line["seconds"].values()))
 
 
+def generating(line: Line) -> float:
+    """The seconds of a step that are spent on its rollouts."""
+    return float(line["seconds"]["generate"])
+
+
 def updating(line: Line) -> float:
     """The seconds of a step that are spent on its rows."""
     return float(line["seconds"]["update"])
+
+
+def _rollouts(line: Line) -> int:
+    """The number of rollouts of a step."""
+    arm = line["case"]["arm"]
+    return int(arm["prompts"] * arm["n"])
+
+
+def _rows(line: Line) -> int:
+    """The number of rows that a step is trained on."""
+    arm = line["case"]["arm"]
+    return int(arm["prompts"] * arm["m"])
 
 
 def costs_of_generating(lines: Sequence[Line], shape: str) -> tuple[float, float]:
@@ -79,14 +97,14 @@ def costs_of_generating(lines: Sequence[Line], shape: str) -> tuple[float, float
     A least-squares line through all sizes that were measured with adapters and 512 tokens.
     """
     chosen = _usual(lines, shape)
-    rollouts = [line["case"]["arm"]["prompts"] * line["case"]["arm"]["n"] for line in chosen]
-    return _line_through(rollouts, [line["seconds"]["generate"] for line in chosen])
+    rollouts = [_rollouts(line) for line in chosen]
+    return _line_through(rollouts, [generating(line) for line in chosen])
 
 
 def costs_of_updating(lines: Sequence[Line], shape: str) -> tuple[float, float]:
     """The fixed part of updating, in seconds, and the seconds u of each further row."""
     chosen = _usual(lines, shape)
-    rows = [line["case"]["arm"]["prompts"] * line["case"]["arm"]["m"] for line in chosen]
+    rows = [_rows(line) for line in chosen]
     return _line_through(rows, [updating(line) for line in chosen])
 
 
@@ -114,14 +132,8 @@ def draw(lines: Sequence[Line], file: Path) -> None:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True)
     for shape in _shapes(lines):
         chosen = _usual(lines, shape)
-        by_rollouts = sorted(
-            (one["case"]["arm"]["prompts"] * one["case"]["arm"]["n"], one["seconds"]["generate"])
-            for one in chosen
-        )
-        by_rows = sorted(
-            (one["case"]["arm"]["prompts"] * one["case"]["arm"]["m"], updating(one))
-            for one in chosen
-        )
+        by_rollouts = sorted((_rollouts(line), generating(line)) for line in chosen)
+        by_rows = sorted((_rows(line), updating(line)) for line in chosen)
         for axis, points in ((left, by_rollouts), (right, by_rows)):
             counts, seconds = np.array(points).T
             axis.plot(counts, seconds / counts, marker="o", label=shape)
@@ -144,27 +156,35 @@ def _table_of_steps(lines: Sequence[Line]) -> list[str]:
         "|" + "---|" * 13,
     ]
     for line in lines:
-        case, arm = line["case"], line["case"]["arm"]
-        rollouts = arm["prompts"] * arm["n"]
-        what = [
-            case["shape"],
-            arm["name"] + (" (again)" if case["repetition"] else ""),
-            f"{rollouts} → {arm['prompts'] * arm['m']}",
-            str(case["answer"]),
-            "adapters" if case["lora"] else "all weights",
-            "on" if case["checkpointing"] else "off",
-        ]
-        if line["fits"]:
-            seconds = line["seconds"]
-            per_second = rollouts * case["answer"] / seconds["generate"]
-            peak = max(line["peak_bytes"].values(), default=0)
-            what += [f"{seconds[name]:.2f} s" for name in ("generate", "score", "select", "update")]
-            what += [f"**{whole(line):.2f} s**", f"{per_second:.0f}"]
-            what += [f"{peak / 2**30:.1f} GiB" if peak else "-"]
-        else:
-            what += ["does not fit", *[""] * 6]
-        table.append(f"| {' | '.join(what)} |")
+        measured = _measured(line) if line["fits"] else ["does not fit", *[""] * 6]
+        table.append(f"| {' | '.join([*_of_case(line), *measured])} |")
     return table
+
+
+def _of_case(line: Line) -> list[str]:
+    """The cells of a row that say what was run."""
+    case = line["case"]
+    return [
+        case["shape"],
+        case["arm"]["name"] + (" (again)" if case["repetition"] else ""),
+        f"{_rollouts(line)} → {_rows(line)}",
+        str(case["answer"]),
+        "adapters" if case["lora"] else "all weights",
+        "on" if case["checkpointing"] else "off",
+    ]
+
+
+def _measured(line: Line) -> list[str]:
+    """The cells of a row that say what it took."""
+    seconds = line["seconds"]
+    tokens_per_second = _rollouts(line) * line["case"]["answer"] / generating(line)
+    peak = max(line["peak_bytes"].values(), default=0)
+    return [
+        *(f"{seconds[phase]:.2f} s" for phase in ("generate", "score", "select", "update")),
+        f"**{whole(line):.2f} s**",
+        f"{tokens_per_second:.0f}",
+        f"{peak / 2**30:.1f} GiB" if peak else "-",
+    ]
 
 
 def _table_of_ratios(lines: Sequence[Line]) -> list[str]:
@@ -176,11 +196,6 @@ def _table_of_ratios(lines: Sequence[Line]) -> list[str]:
     for shape in _shapes(lines):
         fixed_g, g = costs_of_generating(lines, shape)
         fixed_u, u = costs_of_updating(lines, shape)
-        ratios = [
-            _ratio_of_steps(lines, shape, PODS.name, GRPO.name),
-            _ratio_of_steps(lines, shape, PODS.name, GRPO_GA.name),
-            _ratio_of_steps(lines, shape, ACROSS.name, GRPO.name),
-        ]
         numbers = [
             _or_dash(fixed_g, "{:.2f} s"),
             _or_dash(g, "{:.4f} s"),
@@ -188,7 +203,14 @@ def _table_of_ratios(lines: Sequence[Line]) -> list[str]:
             _or_dash(u, "{:.4f} s"),
             _or_dash(g / u, "{:.2f}"),
         ]
+
+        ratios = [
+            _ratio_of_steps(lines, shape, PODS.name, GRPO.name),
+            _ratio_of_steps(lines, shape, PODS.name, GRPO_GA.name),
+            _ratio_of_steps(lines, shape, ACROSS.name, GRPO.name),
+        ]
         table.append(f"| {' | '.join([shape, *numbers, *ratios])} |")
+
     return table
 
 
@@ -210,7 +232,8 @@ def _what_follows(lines: Sequence[Line]) -> list[str]:
 
 
 def _ratio_of_steps(lines: Sequence[Line], shape: str, one: str, other: str) -> str:
-    first, second = _first(lines, shape, one), _first(lines, shape, other)
+    first = _first(lines, shape, one)
+    second = _first(lines, shape, other)
     return f"{whole(first) / whole(second):.2f}" if first and second else "-"
 
 

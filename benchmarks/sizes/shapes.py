@@ -75,11 +75,8 @@ def make_tokenizer(shape: Shape) -> PreTrainedTokenizerFast:
 
 def make_prompts(count: int, tokens: int = PROMPT_TOKENS) -> Dataset:
     """Prompts that differ, each with as many tokens."""
-    return Dataset.from_dict(
-        {
-            "prompt": [
-                " ".join(f"w{(row * 7 + place) % 500}" for place in range(tokens))
-                for row in range(count)
-            ]
-        }
-    )
+    prompts = []
+    for row in range(count):
+        words = [f"w{(row * 7 + place) % 500}" for place in range(tokens)]
+        prompts.append(" ".join(words))
+    return Dataset.from_dict({"prompt": prompts})

@@ -37,8 +37,17 @@ def write(raw: Path) -> None:
 
 def page(raw: Raw) -> str:
     """The text of the page."""
-    parts = [_HEAD, _in_short(raw), "![What selecting costs](cost.png)\n", _conditions(raw)]
-    parts += [_waited(raw), _phases(raw), _many(raw), _rules(raw), _hosts(raw)]
+    parts = [
+        _HEAD,
+        _in_short(raw),
+        "![What selecting costs](cost.png)\n",
+        _conditions(raw),
+        _waited(raw),
+        _phases(raw),
+        _many(raw),
+        _rules(raw),
+        _hosts(raw),
+    ]
     return "\n".join(part for part in parts if part)
 
 
@@ -47,19 +56,28 @@ def page(raw: Raw) -> str:
 
 def waited(processes: Sequence[Raw]) -> float:
     """The seconds that a step waits: those of the slowest process."""
-    return max(sum(of["seconds"][phase] for phase in WAITED) for of in processes)
+    seconds = [sum(of["seconds"][phase] for phase in WAITED) for of in processes]
+    return max(seconds)
 
 
 def worked(processes: Sequence[Raw]) -> float:
     """The seconds of processor time of knowing, selecting and moving, of the busiest process."""
-    return max(of["processor"] for of in processes)
+    return _largest(processes, "processor")
+
+
+def _largest(processes: Sequence[Raw], name: str) -> float:
+    return max(of[name] for of in processes)
+
+
+def _slowest(processes: Sequence[Raw], phase: str) -> float:
+    return max(of["seconds"][phase] for of in processes)
 
 
 def _in_short(raw: Raw) -> str:
     size = raw["size"]
     most = max(of["rollouts"] for of in raw["measured"])
     of_most = {of["world"]: of["processes"] for of in raw["measured"] if of["rollouts"] == most}
-    few, many = min(of_most), max(of_most)
+    few, many = min(of_most), max(of_most)  # processes
     slopes = [_slope_of(raw, world, worked, last=2) for world in of_most]
     bytes_of_one = of_most[few][0]["numbers"] * few // most
 
@@ -109,44 +127,40 @@ def _load(load: Sequence[float]) -> str:
 
 
 def _waited(raw: Raw) -> str:
-    worlds, sizes = _worlds(raw), _sizes(raw)
-    lines = ["## Seconds by rollouts and processes", ""]
-    for title, value in (
-        ("Seconds that a step waits:", waited),
-        (
-            "Processor time of knowing, selecting and moving, which the busiest process needs:",
-            worked,
-        ),
-    ):
-        rows = [
-            [f"{rollouts:,}", *(duration(value(_found(raw, world, rollouts))) for world in worlds)]
-            for rollouts in sizes
-        ]
-        for name, last in (("slope", len(sizes)), ("slope of the last two", 2)):
-            rows.append([name, *(f"{_slope_of(raw, world, value, last):.2f}" for world in worlds)])
-        heads = ["rollouts", *map(_processes, worlds)]
-        lines += [title, "", *table(heads, rows, align_right=True), ""]
+    lines = [
+        "## Seconds by rollouts and processes",
+        "",
+        "Seconds that a step waits:",
+        "",
+        *_by_size(raw, waited),
+        "",
+        "Processor time of knowing, selecting and moving, which the busiest process needs:",
+        "",
+        *_by_size(raw, worked),
+        "",
+    ]
     return "\n".join(lines)
 
 
-def _phases(raw: Raw) -> str:
+def _by_size(raw: Raw, value: Callable[[Sequence[Raw]], float]) -> list[str]:
+    """A table of seconds: a row for each number of rollouts, a column for each of processes."""
+    worlds = _worlds(raw)
+    sizes = _sizes(raw)
+
     rows = []
-    for of in raw["measured"]:
-        processes = of["processes"]
-        seconds = [duration(max(p["seconds"][phase] for p in processes)) for phase in PHASES]
-        numbers, moved = (max(p[name] for p in processes) for name in ("numbers", "moved"))
-        memory = max(p["memory"] for p in processes)
-        rows.append(
-            [
-                f"{of['rollouts']:,} on {of['world']}",
-                *seconds,
-                _bytes(numbers),
-                _bytes(moved),
-                f"{processes[0]['rows_moved']:,}",
-                _bytes(processes[0]["on_the_wire"]),
-                _bytes(memory),
-            ]
-        )
+    for rollouts in sizes:
+        seconds = [value(_found(raw, world, rollouts)) for world in worlds]
+        rows.append([f"{rollouts:,}", *map(duration, seconds)])
+
+    for name, last in (("slope", len(sizes)), ("slope of the last two", 2)):
+        slopes = [_slope_of(raw, world, value, last) for world in worlds]
+        rows.append([name, *(f"{found:.2f}" for found in slopes)])
+
+    heads = ["rollouts", *map(_processes, worlds)]
+    return table(heads, rows, align_right=True)
+
+
+def _phases(raw: Raw) -> str:
     heads = [
         "rollouts on processes",
         *PHASES,
@@ -165,23 +179,27 @@ def _phases(raw: Raw) -> str:
         " processes together, the second with what gloo adds. *memory*: how far the largest"
         " resident memory of a process rose."
     )
-    return "\n".join(["## By phase", "", notes, "", *table(heads, rows, align_right=True), ""])
+
+    rows = []
+    for of in raw["measured"]:
+        processes = of["processes"]
+        any_process = processes[0]  # what is of all processes together, each of them has
+        rows.append(
+            [
+                f"{of['rollouts']:,} on {of['world']}",
+                *(duration(_slowest(processes, phase)) for phase in PHASES),
+                _bytes(_largest(processes, "numbers")),
+                _bytes(_largest(processes, "moved")),
+                f"{any_process['rows_moved']:,}",
+                _bytes(any_process["on_the_wire"]),
+                _bytes(_largest(processes, "memory")),
+            ]
+        )
+
+    return _table_with_notes("By phase", notes, heads, rows)
 
 
 def _many(raw: Raw) -> str:
-    rows = []
-    most = max(_sizes(raw))
-    for of in sorted(raw["simulated"], key=lambda of: (of["rollouts"] != most, of["world"])):
-        rows.append(
-            [
-                f"{of['world']:,}",
-                f"{of['rollouts']:,}",
-                f"{of['rollouts'] // of['world']:,}",
-                *(_bytes(of[name]) for name in ("numbers", "moved_median", "moved_most")),
-                _bytes(of["moved_by_all"]),
-                _bytes(of["others"]),
-            ]
-        )
     heads = [
         "processes",
         "rollouts",
@@ -199,12 +217,37 @@ def _many(raw: Raw) -> str:
         " and of the first process which rollouts are kept. Every process receives the numbers of"
         " all rollouts. A transport may send them through other processes."
     )
-    return "\n".join(
-        ["## Bytes of many processes", "", notes, "", *table(heads, rows, align_right=True), ""]
-    )
+
+    # First come the processes that share as many rollouts as were measured at most.
+    most = max(_sizes(raw))
+    in_order = sorted(raw["simulated"], key=lambda of: (of["rollouts"] != most, of["world"]))
+    rows = []
+    for of in in_order:
+        rows.append(
+            [
+                f"{of['world']:,}",
+                f"{of['rollouts']:,}",
+                f"{of['rollouts'] // of['world']:,}",
+                _bytes(of["numbers"]),
+                _bytes(of["moved_median"]),
+                _bytes(of["moved_most"]),
+                _bytes(of["moved_by_all"]),
+                _bytes(of["others"]),
+            ]
+        )
+
+    return _table_with_notes("Bytes of many processes", notes, heads, rows)
 
 
 def _rules(raw: Raw) -> str:
+    slopes = [
+        f"`{rule}` {slope_of_rule(raw, rule):.2f}" for rule in ("max_variance", "max_contrast")
+    ]
+    notes = (
+        "Processor time of one thread for all prompts, the median of a few calls; a quarter of the"
+        f" rollouts is kept. Slopes, over prompts of {_usual_n(raw)} rollouts: {', '.join(slopes)}."
+    )
+
     rows = []
     for of in raw["rules"]:
         rows.append(
@@ -216,52 +259,55 @@ def _rules(raw: Raw) -> str:
                 f"{of['max_contrast'] / of['max_variance']:.1f}",
             ]
         )
-    slopes = [
-        f"`{rule}` {slope_of_rule(raw, rule):.2f}" for rule in ("max_variance", "max_contrast")
-    ]
-    notes = (
-        "Processor time of one thread for all prompts, the median of a few calls; a quarter of the"
-        f" rollouts is kept. Slopes, over prompts of {_usual_n(raw)} rollouts: {', '.join(slopes)}."
-    )
+
     heads = ["prompts x n", "rewards", "max_variance", "max_contrast", "ratio"]
-    return "\n".join(["## Rules", "", notes, "", *table(heads, rows, align_right=True), ""])
+    return _table_with_notes("Rules", notes, heads, rows)
+
+
+def _table_with_notes(
+    title: str, notes: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
+) -> str:
+    return "\n".join([f"## {title}", "", notes, "", *table(heads, rows, align_right=True), ""])
 
 
 def _hosts(raw: Raw) -> str:
     lines = ["## verl and slime", ""]
-    for host, what in (
-        (
-            "verl",
-            "verl's driver with a real TransferQueue on a local Ray, `nox -s hosts`:"
-            " *select* fetches rewards from the queue and selects, *drop* clears dropped rows"
-            " there, *advantages* writes those of `baseline=group` to it. *processor*: the driver's"
-            " processor time of all that, with verl's own balancing of rows.",
-        ),
-        (
-            "slime",
-            "podsrl's two functions for slime on stand-ins of its samples, in processor time; slime"
-            " itself was not installed.",
-        ),
-    ):
-        if host not in raw:
-            continue
-        of_host = raw[host]
-        measured = of_host["measured"]
-        phases = list(measured[0]["seconds"])
-        rows = []
-        for of in measured:
-            seconds = [duration(of["seconds"][phase]) for phase in phases]
-            rows.append([f"{of['rows']:,}", *seconds, _bytes(of["memory"])])
-        slopes = [f"{slope_of_host(of_host, phase):.2f}" for phase in phases]
-        rows.append(["slope", *slopes, ""])
-        note = (
-            f"{what} {of_host['m']} of {of_host['n']} kept, responses of {of_host['tokens']}"
-            f" tokens, medians of {of_host['repeats']}, load {_load(of_host['load'])};"
-            f" {_machine(of_host['environment'])}."
-        )
-        heads = ["rows", *phases, "memory of the driver"]
-        lines += [note, "", *table(heads, rows, align_right=True), ""]
+    for host, what in _MEASURED_OF_HOSTS.items():
+        if host in raw:
+            lines += _host(raw[host], what)
     return "\n".join(lines)
+
+
+_MEASURED_OF_HOSTS = {
+    "verl": "verl's driver with a real TransferQueue on a local Ray, `nox -s hosts`:"
+    " *select* fetches rewards from the queue and selects, *drop* clears dropped rows"
+    " there, *advantages* writes those of `baseline=group` to it. *processor*: the driver's"
+    " processor time of all that, with verl's own balancing of rows.",
+    "slime": "podsrl's two functions for slime on stand-ins of its samples, in processor time;"
+    " slime itself was not installed.",
+}
+
+
+def _host(of_host: Raw, what: str) -> list[str]:
+    """What was measured of a host, and under which conditions."""
+    note = (
+        f"{what} {of_host['m']} of {of_host['n']} kept, responses of {of_host['tokens']}"
+        f" tokens, medians of {of_host['repeats']}, load {_load(of_host['load'])};"
+        f" {_machine(of_host['environment'])}."
+    )
+    measured = of_host["measured"]
+    phases = list(measured[0]["seconds"])
+
+    rows = []
+    for of in measured:
+        seconds = [duration(of["seconds"][phase]) for phase in phases]
+        rows.append([f"{of['rows']:,}", *seconds, _bytes(of["memory"])])
+
+    slopes = [f"{slope_of_host(of_host, phase):.2f}" for phase in phases]
+    rows.append(["slope", *slopes, ""])
+
+    heads = ["rows", *phases, "memory of the driver"]
+    return [note, "", *table(heads, rows, align_right=True), ""]
 
 
 # ---- what is drawn
@@ -288,14 +334,18 @@ def _draw_seconds(axes: Axes, raw: Raw) -> None:
 
 def _draw_phases(axes: Axes, raw: Raw) -> None:
     worlds = _worlds(raw)
+    names = [str(world) for world in worlds]
+    most = max(_sizes(raw))
+    measured = [_found(raw, world, most) for world in worlds]
+
+    # Each phase stands on those before it.
     below = [0.0] * len(worlds)
     for number, phase in enumerate(WAITED):
-        of_world = [_found(raw, world, max(_sizes(raw))) for world in worlds]
-        seconds = [max(of["seconds"][phase] for of in processes) for processes in of_world]
-        names = [str(world) for world in worlds]
+        seconds = [_slowest(processes, phase) for processes in measured]
         axes.bar(names, seconds, bottom=below, color=look(number).color, label=phase)
         below = [before + more for before, more in zip(below, seconds, strict=True)]
-    axes.set_title(f"Phases of {max(_sizes(raw)):,} rollouts")
+
+    axes.set_title(f"Phases of {most:,} rollouts")
     axes.set_xlabel("processes")
     axes.set_ylabel("seconds")
     axes.set_ylim(top=1.2 * max(below))  # room for the legend
@@ -305,7 +355,7 @@ def _draw_phases(axes: Axes, raw: Raw) -> None:
 def _draw_memory(axes: Axes, raw: Raw) -> None:
     for number, world in enumerate(_worlds(raw)):
         found = [_found(raw, world, rollouts) for rollouts in _sizes(raw)]
-        memory = [max(of["memory"] for of in processes) / 1e6 for processes in found]
+        memory = [_largest(processes, "memory") / 1e6 for processes in found]
         own = [rollouts // world for rollouts in _sizes(raw)]
         _line(axes, number, own, memory, _processes(world))
     _finish(axes, "Memory of a process", "its own rollouts", "MB")
@@ -314,20 +364,24 @@ def _draw_memory(axes: Axes, raw: Raw) -> None:
 def _draw_bytes(axes: Axes, raw: Raw) -> None:
     total = max(_sizes(raw))
     each = raw["by_process"]
-    of_total = [of for of in raw["simulated"] if of["rollouts"] == total]
-    of_each = [of for of in raw["simulated"] if of["rollouts"] == each * of["world"]]
-    for number, (counted, label) in enumerate(
-        ((of_total, f"{total:,} rollouts"), (of_each, f"{each:,} of each process"))
-    ):
-        worlds = [of["world"] for of in counted]
-        sent = [of["numbers"] + of["moved_most"] + of["others"] for of in counted]
-        _line(axes, number, worlds, sent, label)
-    measured = {
-        world: max(of["numbers"] + of["moved"] for of in _found(raw, world, total))
-        for world in _worlds(raw)
-        if world > 1
+    counted = {
+        f"{total:,} rollouts": [of for of in raw["simulated"] if of["rollouts"] == total],
+        f"{each:,} of each process": [
+            of for of in raw["simulated"] if of["rollouts"] == each * of["world"]
+        ],
     }
-    axes.scatter(list(measured), list(measured.values()), color="k", zorder=3, label="measured")
+    for number, (label, sizes) in enumerate(counted.items()):
+        worlds = [of["world"] for of in sizes]
+        sent = [of["numbers"] + of["moved_most"] + of["others"] for of in sizes]
+        _line(axes, number, worlds, sent, label)
+
+    several = [world for world in _worlds(raw) if world > 1]
+    measured = []
+    for world in several:
+        processes = _found(raw, world, total)
+        measured.append(max(of["numbers"] + of["moved"] for of in processes))
+    axes.scatter(several, measured, color="k", zorder=3, label="measured")
+
     _finish(axes, "What a process sends, at most", "processes", "bytes")
 
 
@@ -335,11 +389,15 @@ def _draw_rules(axes: Axes, raw: Raw) -> None:
     for number, rule in enumerate(("max_variance", "max_contrast")):
         rollouts, seconds = _of_rule(raw, rule)
         axes.scatter(rollouts, seconds, s=14, color=look(number).color)
-        mean: dict[float, list[float]] = {size: [] for size in rollouts}
-        for size, second in zip(rollouts, seconds, strict=True):
-            mean[size].append(second)
+
+        # The line goes through the means over all kinds of rewards.
+        by_size: dict[float, list[float]] = {size: [] for size in rollouts}
+        for size, of_one_kind in zip(rollouts, seconds, strict=True):
+            by_size[size].append(of_one_kind)
+        means = [sum(of_kinds) / len(of_kinds) for of_kinds in by_size.values()]
         label = f"{rule}, slope {slope_of_rule(raw, rule):.2f}"
-        _line(axes, number, list(mean), [sum(of) / len(of) for of in mean.values()], label)
+        _line(axes, number, list(by_size), means, label)
+
     _finish(axes, f"Rules, {_usual_n(raw)} rollouts a prompt", "rollouts", "seconds")
 
 

@@ -115,14 +115,17 @@ def measure(size: Size) -> list[Measured]:
             f"--backend nccl needs a GPU for each of {size.world} processes, and here are"
             f" {torch.cuda.device_count()}; give --world, or --backend gloo"
         )
+
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
+
     with tempfile.TemporaryDirectory() as folder:
         # Forked, as they need not import torch once more; but CUDA does not survive a fork.
         method = "fork" if size.backend == "gloo" else "spawn"
         mp.start_processes(_process, (size, folder, port), size.world, start_method=method)
         texts = [(Path(folder) / f"{process}.json").read_text() for process in range(size.world)]
+
     return [Measured(**json.loads(text)) for text in texts]
 
 
@@ -146,10 +149,15 @@ def _process(process: int, size: Size, folder: str, port: int) -> None:
     assert log.error is None, log.error
 
     timed = generations[1:]
-    median = {phase: statistics.median(of.seconds[phase] for of in timed) for phase in PHASES}
-    largest = max(of.memory for of in generations)
-    processor = statistics.median(of.processor for of in timed)
-    measured = replace(timed[-1], seconds=median, processor=processor, memory=largest)
+    medians = {}
+    for phase in PHASES:
+        medians[phase] = statistics.median(of.seconds[phase] for of in timed)
+    measured = replace(
+        timed[-1],
+        seconds=medians,
+        processor=statistics.median(of.processor for of in timed),
+        memory=max(of.memory for of in generations),
+    )
     (Path(folder) / f"{process}.json").write_text(json.dumps(asdict(measured)))
     dist.barrier()
     dist.destroy_process_group()
@@ -202,8 +210,11 @@ def _generation(
     rewards_R_1: np.ndarray,
 ) -> Measured:
     """A generation from its rewards to its rows, as `PODSTrainer._generate` goes through it."""
-    groups, n = size.prompts, size.num_rollouts
+    groups = size.prompts
+    n = size.num_rollouts
+
     seconds: dict[str, float] = defaultdict(float)
+
     dist.barrier()
     before = reset_memory()
     on_the_wire = loopback()
@@ -251,10 +262,14 @@ def _generation(
         made = rollout_columns(selected, advantages_P_N, _Words(), ["right"])
         log.write(step, made, groups=groups, rollouts=groups * n)
     memory = peak_memory() - before
+
+    # What the others send is counted, too.
     dist.barrier()
     on_the_wire = loopback() - on_the_wire
+
     with timed(seconds, "write"):
         log.flush()
+
     return Measured(
         seconds=dict(seconds),
         processor=processor,

@@ -54,9 +54,12 @@ class Measured:
 
 def measure(step: Callable[[int], tuple[dict[str, float], int]], host: str, rows: int) -> Measured:
     """The medians of some steps; `step` gives the seconds by phase, and the bytes of memory."""
-    steps = [step(rows) for _ in range(REPEATS)]
-    seconds = {phase: statistics.median(of[phase] for of, _ in steps) for phase in steps[0][0]}
-    measured = Measured(host, rows, seconds, max(memory for _, memory in steps))
+    seconds_of_steps, memory_of_steps = zip(*[step(rows) for _ in range(REPEATS)], strict=True)
+
+    medians = {}
+    for phase in seconds_of_steps[0]:
+        medians[phase] = statistics.median(seconds[phase] for seconds in seconds_of_steps)
+    measured = Measured(host, rows, medians, memory=max(memory_of_steps))
     print(f"measured    {json.dumps(asdict(measured))}", flush=True)
     return measured
 
@@ -91,11 +94,9 @@ def step_of_slime(rows: int) -> tuple[dict[str, float], int]:
         reward_key=None,
         pods={"m": M},
     )
-    rewards_P_N = rewards(rows)
-    data = [
-        [Sample(prompt, reward) for reward in rewards_N]
-        for prompt, rewards_N in enumerate(rewards_P_N.tolist())
-    ]
+    data = []
+    for prompt, rewards_N in enumerate(rewards(rows).tolist()):
+        data.append([Sample(prompt, reward) for reward in rewards_N])
 
     seconds: dict[str, float] = {}
     before = reset_memory()

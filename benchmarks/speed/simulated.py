@@ -87,7 +87,8 @@ class _Wire:
 
     def take_bytes(self) -> int:
         """The bytes beside parcels that were sent since this was asked last."""
-        taken, self._bytes = self._bytes, 0
+        taken = self._bytes
+        self._bytes = 0
         return taken
 
     def gather(self, tensor: torch.Tensor) -> torch.Tensor:

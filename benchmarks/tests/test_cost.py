@@ -58,9 +58,8 @@ def test_counted_bytes_are_the_measured_ones(raw):
 
 def test_the_seconds_of_a_step_are_those_of_the_slowest_process():
     def process(**seconds):
-        return {
-            "seconds": {"know": 0.0, "select": 0.0, "move": 0.0, "log": 0.0, "write": 9.0} | seconds
-        }
+        others = {"know": 0.0, "select": 0.0, "move": 0.0, "log": 0.0, "write": 9.0}
+        return {"seconds": others | seconds}
 
     processes = [process(know=1.0, move=2.0), process(select=2.5, log=1.0)]
     assert cost_page.waited(processes) == 3.5  # not 1 + 2.5 + 2 + 1, nor anything of the 9
@@ -81,10 +80,10 @@ def test_small_sizes_are_measured_and_told(tmp_path):
     page = (tmp_path / "cost.md").read_text(encoding="utf-8")
     assert page == cost_page.page(raw)
     assert re.search(r"^\| 64 on 2 \|", page, re.MULTILINE)
-    (moved,) = [
-        of["moved_by_all"] for of in raw["simulated"] if of["rollouts"] == 64 and of["world"] == 2
-    ]
-    of_all = [
-        of["processes"] for of in raw["measured"] if of["rollouts"] == 64 and of["world"] == 2
-    ]
-    assert moved == sum(of["moved"] for of in of_all[0]) > 0
+
+    def of_64_on_2(kind):
+        [found] = [of for of in raw[kind] if (of["rollouts"], of["world"]) == (64, 2)]
+        return found
+
+    moved = [process["moved"] for process in of_64_on_2("measured")["processes"]]
+    assert of_64_on_2("simulated")["moved_by_all"] == sum(moved) > 0

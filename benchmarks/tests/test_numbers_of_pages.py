@@ -1,21 +1,17 @@
-"""Numbers of the README and the evidence page are those of results/; the log has every run."""
+"""Numbers of the README and the evidence page are those of results/."""
 
-import json
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("podslab")
 
+from benchmarks.markdown import BLOCK
 from benchmarks.pages import blocks
-from benchmarks.series import METHODS, all_series
 
 ROOT = Path(__file__).parents[2]
 FRONT = (ROOT / "README.md", ROOT / "docs" / "evidence.md")
-#: Blocks that take most of the time of `python -m benchmarks.pages`.
-SLOW = ("every-series", "questions")
 #: A number with a unit of results.
 MEASURED = re.compile(r"\d(?:[\d.,]*\d)?(?: ?%|x\b| times as fast)")
 
@@ -26,19 +22,9 @@ def blocks_of(page):
 
 @pytest.mark.parametrize("page", blocks.PAGES, ids=lambda page: page.name)
 def test_a_page_says_what_the_raw_files_say(page):
-    for match in blocks.BLOCK.finditer(page.read_text(encoding="utf-8")):
-        if match[2] not in SLOW:
-            said = match[0].removeprefix(match[1]).removesuffix(match[3])
-            assert said == blocks.block(match[2]), "python -m benchmarks.pages writes it"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-def test_a_block_that_takes_long_says_what_the_raw_files_say(name, monkeypatch):
-    pytest.importorskip("reasoning_gym")
-    monkeypatch.chdir(ROOT)
-    (page,) = [page for page in blocks.PAGES if name in blocks_of(page)]
-    assert blocks.block(name) in page.read_text(encoding="utf-8")
+    for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        said = match[0].removeprefix(match[1]).removesuffix(match[3])
+        assert said == blocks.block(match[2]), "python -m benchmarks.pages writes it"
 
 
 def test_every_marker_of_a_page_is_closed_and_names_a_block_that_there_is():
@@ -59,14 +45,14 @@ def test_a_block_that_is_no_longer_so_is_written_anew():
 
 
 def test_the_evidence_page_states_no_measured_number_outside_its_blocks():
-    text = blocks.BLOCK.sub("", (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"))
+    text = BLOCK.sub("", (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8"))
     # the measure itself, its intervals, and what is withdrawn
     assert set(MEASURED.findall(text)) <= {"99 %", "95 %", "2.63x"}
 
 
 def test_the_readme_states_no_measured_number_of_its_own():
     """Beside its blocks it may say what the authors measured, in the words of the block."""
-    text = blocks.BLOCK.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
+    text = BLOCK.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
     text = re.sub(r"^```.*?^```|<[^>]*>", "", text, flags=re.DOTALL | re.MULTILINE)
     assert set(MEASURED.findall(text)) <= set(MEASURED.findall(blocks.block("published-range")))
 
@@ -75,22 +61,3 @@ def test_the_readme_states_no_measured_number_of_its_own():
 def test_no_front_page_calls_a_result_certain(page):
     text = page.read_text(encoding="utf-8")
     assert not re.search(r"\bcertain\b", text.replace('"2.63x, certain"', ""))
-
-
-def test_every_file_of_a_run_belongs_to_a_series_of_the_log():
-    log = (ROOT / "results" / "log.md").read_text(encoding="utf-8")
-    every = {f"{series.setting}/{series.name}": len(series.runs) for series in all_series()}
-    for file in METHODS.rglob("*.json"):
-        if "curve" in json.loads(file.read_text(encoding="utf-8")):
-            folder = str(file.parent.relative_to(METHODS))
-            assert folder in every, f"{file} is in no series' folder"
-            assert f"[{folder}](methods/{folder})" in log, folder
-    assert sum(every.values()) == sum(1 for _ in METHODS.glob("*/20*/*.json"))
-
-
-def test_every_run_that_was_left_out_is_there_and_has_a_reason():
-    gone = tomllib.loads((METHODS / "left-out.toml").read_text(encoding="utf-8"))
-    for folder, one in gone.items():
-        assert one["why"]
-        missing = [run for run in one["runs"] if not (METHODS / folder / f"{run}.json").is_file()]
-        assert missing == [], folder

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
-from benchmarks.comparison import advice, intervals, one_run, running
+from benchmarks.comparison import advice, in_words, intervals, one_run, running
 from benchmarks.comparison.__main__ import main
 from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.model import WARM_STARTS, lessons
@@ -21,7 +21,7 @@ from benchmarks.comparison.page import level_of, write_page
 from benchmarks.comparison.protocol import FILE, PlannedRun, Protocol, read_protocol
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.questions import OPERATIONS, Questions, guessing, rightly, sloppily
-from benchmarks.comparison.records import FOLDER, Records, Reported
+from benchmarks.comparison.records import EARLIER, FOLDER, Records, Reported
 from podslab.models.tiny.tokenizer import build_tokenizer
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -166,10 +166,12 @@ def test_the_protocol_names_every_arm_of_the_issue_with_its_sizes():
         "grpo-8": (8, 8),
         "grpo-16": (16, 16),
         "2-grpo": (2, 2),
+        "grpo-ga": (8, 8),
         "dynamic-sampling": (8, 2),
         "pods": (32, 8),
         "pods-group": (32, 8),
         "max_contrast": (4, 1),
+        "random-row": (4, 1),
         "cppo": (16, 4),
         "rejection-sampling": (4, 1),
     }
@@ -263,7 +265,9 @@ def result_of(protocol, run, rate, *, end=0.5, pass_k=(0.5, 0.5), jitter=0.0):
         "seconds": seconds,
         "rate": rate,
         "settings": protocol.settings_of(run, rate),
-        "schedule": {"samples": 16},
+        "schedule": protocol.schedule_of(run.stage, run.set, run.arm),
+        "probe_seconds": 0.1,
+        "has_not_diverged": True,
         "machine": {"cpu": CPU, "cores": 2},
         "measured": measured,
         "steps": 100,
@@ -321,6 +325,33 @@ def test_a_run_with_other_settings_than_the_protocols_is_refused(records, small)
     records.end(run, number, result)
     with pytest.raises(InvalidInputError, match="temperature"):
         records.attempts()
+
+
+def test_a_run_of_an_earlier_protocol_is_listed_and_made_again(records, small):
+    run = small.runs[0]
+    values = json.loads(json.dumps(dict(small.values)))
+    values["settings"]["temperature"] = 0.5
+    earlier = Records(Protocol(values, digest="earlier"), records.folder)
+    make(earlier, run)
+    attempts = records.attempts()
+    assert [attempt.state for attempt in attempts] == [EARLIER]
+    assert run in Reported(small, attempts).missing(CPU)
+    text = write_page(records).read_text(encoding="utf-8")
+    assert f"| {run.name} | 1 | 2026-01-01T00:00:00 | {CPU} | {EARLIER} |" in text
+    assert "| c | earlier | 1 |" in text
+
+    make(records, run)
+    assert records.attempts()[1].state == "ended"
+
+
+def test_the_order_within_a_block_is_drawn_and_the_same_every_time():
+    orders = {}
+    for run in PROTOCOL.runs:
+        if run.stage == "reported":
+            orders.setdefault((run.set, run.seed), []).append(run.arm)
+    assert all(sorted(order) == sorted(PROTOCOL.arms) for order in orders.values())
+    assert len({tuple(order) for order in orders.values()}) > len(orders) / 2
+    assert read_protocol().runs == PROTOCOL.runs
 
 
 def test_a_reported_run_at_another_rate_than_tuning_chose_is_refused(records):
@@ -477,6 +508,24 @@ def test_the_arm_that_is_surely_better_is_advised(records):
     assert advice.general_advice(found) == "max_contrast"
 
 
+def test_nothing_is_advised_before_all_long_runs_are_there(records):
+    make_all(records, max_contrast={"end": 0.8})
+    for file in (records.folder / "raw").glob("long_easy_max_contrast_201*"):
+        file.unlink()
+    found = reported_of(records)
+    assert not advice.advice(found, "easy").is_complete
+    assert advice.general_advice(found) is None
+
+
+def test_an_arm_that_was_not_run_long_is_not_advised_to_all(small, tmp_path):
+    small.values["stages"]["long"]["arms"] = ["grpo-8", "max_contrast"]
+    records = Records(small, tmp_path)
+    make_all(records, rejection_sampling={"end": 0.8})
+    found = advice.advice(reported_of(records), "easy")
+    assert (found.arm, found.is_complete, found.is_run_long) == ("rejection-sampling", True, False)
+    assert advice.general_advice(reported_of(records)) == "grpo-8"
+
+
 def test_a_difference_too_small_to_be_of_use_is_none(records):
     # 0.515 beside 0.5 at the end is 0.0075 over the run, less than a point.
     make_all(records, max_contrast={"end": 0.515})
@@ -557,6 +606,28 @@ def test_the_page_of_a_few_raw_files_says_what_they_say(records):
     assert level_of(reported_of(records), "easy") == pytest.approx(0.6)
     assert "| easy | max_contrast | 30.0 | 40.0 | 1e-03, at the edge |" in text
     assert "Of them 30 ended, 0 failed" in text
+
+
+def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
+    assert in_words.state(reported_of(records)) == ["No run of it has been made yet."]
+    assert in_words.differences(reported_of(records)) == ["No set is complete yet."]
+
+    make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"end": 0.21})
+    (sentence,) = in_words.state(reported_of(records))
+    assert "36% of samples right at the start" in sentence
+    assert "better than grpo-8 are max_contrast (+15.0 points)" in sentence
+    assert "worse than grpo-8 are rejection-sampling (-14.5 points)" in sentence
+    assert "no difference" not in sentence
+    heads, _, row, _ = in_words.differences(reported_of(records))
+    assert heads == "| arm | easy |"
+    assert row.endswith(": better |")
+
+    (file,) = (records.folder / "raw").glob("reported_easy_max_contrast_101*")
+    file.unlink()
+    text = "\n".join(in_words.state(reported_of(records)))
+    # Its block of three arms does not count without it.
+    assert f"It is under way: {len(small.runs) - 3} of {len(small.runs)} runs count" in text
+    assert "better" not in text
 
 
 def test_an_incomplete_set_gets_no_advice(records):

@@ -86,11 +86,13 @@ def test_the_main_setting_is_read_with_half_hours_between_checkpoints(tmp_path):
     write_setting(tmp_path, "Instruct-GSM8K-512-16-16", rising)
     write_setting(tmp_path, "Instruct-GSM8K-512-64-16", [0.6, 0.6, 0.792] + [0.7] * 9, steps=50)
     write_base(tmp_path, "base-qwen.json", 0.4)
+
     comparison, (grpo, pods) = only(tmp_path)
     assert comparison.measure == "answer_accuracy"
     speedup = pods.speedups["grpo"]
     assert (speedup.reference_seconds, speedup.seconds) == (6 * 3600.0, 1.5 * 3600.0)
     assert speedup.ratio == 4.0
+
     assert pods.base.mean == pytest.approx(0.4)
     assert pods.base.error is None  # measured once, for all runs
     assert (pods.steps, pods.seconds_per_step) == (600, 36.0)  # 6 h / 600
@@ -219,6 +221,7 @@ def write_export(path, what, curves, late=3.0):
             cells[f"data/{run} - _step"] = str(i * 32)
             cells[f"data/{run} - {what}"] = str(value)
             rows.append((i * 120.0 + late + number, cells))
+
     with path.open("w", newline="") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_ALL)
         writer.writerow(["eval/time", *names])
@@ -253,15 +256,19 @@ def test_damaged_exports_are_refused_by_file_and_line(tmp_path):
     write_exports(tmp_path, "h100s")
     path = tmp_path / "h100s-acc.csv"
     lines = path.read_text().splitlines(keepends=True)
+
     path.write_text("".join(lines[:5]) + lines[5][: len(lines[5]) // 2])
     with pytest.raises(InvalidInputError, match=r"h100s-acc\.csv, line 6 is damaged"):
         read_published(tmp_path)
+
     path.write_text("".join([*lines[:3], lines[3].replace('"0.0"', '"none"')]))
     with pytest.raises(InvalidInputError, match=r"h100s-acc\.csv, line 4 is damaged.*none"):
         read_published(tmp_path)
+
     path.write_text("a,b\n1,2\n")
     with pytest.raises(InvalidInputError, match=r"no export of evaluation curves"):
         read_published(tmp_path)
+
     path.write_text("".join(lines))
     (tmp_path / "h100s-length.csv").unlink()
     with pytest.raises(InvalidInputError, match=r"no file .*h100s-length\.csv"):
@@ -281,16 +288,17 @@ def test_curves_that_were_kept_give_the_same_speed_up(tmp_path):
     keep([comparison], tmp_path / "published.json")
     kept = read_kept(tmp_path / "published.json")[comparison.title]
     reference, pods = (arm.curves for arm in comparison.arms)
-    before, after = speed_up(reference, pods), speed_up(kept["grpo"], kept["pods"])
+
+    before = speed_up(reference, pods)
+    after = speed_up(kept["grpo"], kept["pods"])
     assert (after.ratio, after.low, after.high) == (before.ratio, before.low, before.high)
     assert after.by_seed == before.by_seed
 
 
 def test_the_five_settings_of_the_authors_are_kept_with_every_run():
     kept = read_kept(Path(__file__).parents[2] / "results" / "published.json")
-    runs = {
-        title: [len(arm.seeds) for arm in arms.values()]
-        for title, arms in kept.items()
-        if "pods" in arms
-    }
-    assert sorted(runs.values()) == [[4, 5], [5, 5], [10, 10], [10, 10], [10, 10]]
+    runs = []
+    for arms in kept.values():
+        if "pods" in arms:
+            runs.append([len(arm.seeds) for arm in arms.values()])
+    assert sorted(runs) == [[4, 5], [5, 5], [10, 10], [10, 10], [10, 10]]

@@ -37,13 +37,16 @@ class PODSTrainingSampleBuilder(TrainingSampleBuilder):
         rollouts = rollout_group.rollouts
         if len(rollouts) <= self.config.num_kept:
             return super().build_from_group(rollout_group=rollout_group)
+
         rewards_N = [_score(rollout) for rollout in rollouts]
         kept_M = downsample(rewards_N, self.config.num_kept, self.config.rule)
+
         scale = self.config.should_std_normalize
         # TorchTitan divides by the deviation of a whole population
         given = {"baseline": self.config.baseline, "scale": scale, "eps": 1e-6, "correction": 0}
         pairs = zip(kept_M, group_advantages(rewards_N, kept_M, **given), strict=True)
         kept = [replace(rollouts[i], advantage=advantage) for i, advantage in pairs]
+
         dropped = m.Metric("pods/num_rollouts_dropped", m.Sum(float(len(rollouts) - len(kept))))
         metrics = [*rollout_group.metrics, dropped]
         kept_group = replace(rollout_group, rollouts=kept, metrics=metrics)

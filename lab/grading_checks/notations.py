@@ -137,6 +137,7 @@ def write_expression(value: sympy.Expr, r: R) -> str:
         text = latex(rewritten, mul_symbol="dot")
     else:
         text = latex(rewritten)
+
     return wrap(text, r)
 
 

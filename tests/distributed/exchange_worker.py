@@ -43,9 +43,13 @@ def values_of(place: int) -> dict[str, Any]:
 def generated(exchange: Exchange) -> Columns:
     """The columns of this process; those with odd numbers have no column of images at all."""
     share = exchange.share(TOTAL)
-    columns: Columns = {name: [values_of(p)[name] for p in share] for name in values_of(0)}
+    rows = [values_of(place) for place in share]
+    columns: Columns = {}
+    for name in values_of(0):
+        columns[name] = [row[name] for row in rows]
     if exchange.process % 2:
         columns["images"] = None
+
     names = exchange.all_names(name for name in columns if columns[name] is not None)
     return filled(columns, names, len(share))
 
@@ -58,11 +62,13 @@ def plans(world: int) -> list[np.ndarray]:
         mask = np.zeros(TOTAL, dtype=bool)
         mask[np.arange(first, first + KEPT) % TOTAL] = True
         masks.append(mask)
+
     rng = np.random.default_rng(0)
     for _ in range(20):
         mask = np.zeros(TOTAL, dtype=bool)
         mask[rng.choice(TOTAL, KEPT, replace=False)] = True
         masks.append(mask)
+
     return masks
 
 

@@ -344,7 +344,8 @@ def test_ranks_leave_out_the_same_micro_batches(on_ranks):
 )
 def test_agents_on_several_ranks_are_selected_and_trained_as_on_one(on_ranks, world, scenario):
     """With tools, images, and environments that can't be sent and stay where they played."""
-    one, several = on_ranks(1), on_ranks(world)
+    one = on_ranks(1)
+    several = on_ranks(world)
     trained = generations(result(one, scenario))
     outcome = result(several, scenario)
 

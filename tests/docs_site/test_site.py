@@ -67,6 +67,7 @@ def test_every_page_opens_without_complaint_sideways_scrolling_or_another_host(s
     folder, address = site
     pages = sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("index.html"))
     assert len(pages) >= 10
+
     for page in pages:
         browser.open(address + ("" if page == "." else f"{page}/"))
         width = browser.run("document.documentElement.scrollWidth")
@@ -75,6 +76,7 @@ def test_every_page_opens_without_complaint_sideways_scrolling_or_another_host(s
         shown = "[...document.images].every((image) => image.complete && image.naturalWidth)"
         browser.wait_for(shown)
         assert not complaints(browser), page
+
     asked = {event["request"]["url"] for event in browser.of_kind("Network.requestWillBeSent")}
     assert {url for url in asked if not url.startswith((address, "data:", "blob:"))} == set()
 
@@ -96,16 +98,19 @@ def test_llms_txt_says_what_each_page_is_for_and_its_links_lead_to_the_page_as_t
     folder, address = site
     text = (folder / "llms.txt").read_text(encoding="utf-8")
     assert text.startswith("# podsrl\n\n> ")
+
     listed = re.findall(r"^- \[[^]]+\]\((\S+\.md)\): (.+)$", text, re.MULTILINE)
     in_nav = re.findall(
         r"^  - [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE
     )
     assert [path for path, _ in listed] == in_nav
+
     for path, purpose in listed:
         assert purpose.endswith((".", "?")), path
         page = (folder / path).read_text(encoding="utf-8")
         assert page.startswith("# ")
         assert "<!--" not in page
+
     assert "## A whole script with TRL" in text  # of AGENTS.md
     browser.open(f"{address}evidence/")
     assert "<!--" not in browser.run("document.querySelector('article').innerHTML")
@@ -185,17 +190,22 @@ def test_a_broken_link_reference_or_formula_fails_the_build(tmp_path):
     for name in ("mkdocs.yml", "src", "lab", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "mkdocs.yml", tmp_path / "own.yml")
-    faq, api = tmp_path / "docs" / "faq.md", tmp_path / "docs" / "api.md"
+
+    faq = tmp_path / "docs" / "faq.md"
+    api = tmp_path / "docs" / "api.md"
     whole = faq.read_text(encoding="utf-8")
+
     links = ("[x](nowhere.md)", "[x](trl.md#nowhere)", "![x](nowhere.png)")
     faq.write_text("\n\n".join([whole, *links]), encoding="utf-8")
     built = build(tmp_path / "own.yml", tmp_path / "site")
     assert built.returncode == 1
     for named in ("nowhere.md", "trl.md#nowhere", "nowhere.png"):
         assert f"'{named}'" in built.stderr
+
     for broken in (r"$$\nosuchcommand$$", "text\n* item"):
         faq.write_text(f"{whole}\n{broken}\n", encoding="utf-8")
         assert build(tmp_path / "own.yml", tmp_path / "site").returncode == 1, broken
+
     faq.write_text(whole, encoding="utf-8")
     api.write_text("# API\n\n::: podsrl.nothing_of_this_name\n", encoding="utf-8")
     assert build(tmp_path / "own.yml", tmp_path / "site").returncode == 1

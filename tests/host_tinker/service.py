@@ -67,17 +67,19 @@ class Service:
     def forward_backward(self, data, loss_fn):
         """Importance sampling: minus the sum of ratio times advantage over all tokens."""
         assert loss_fn == "importance_sampling"
+
         total = torch.zeros(())
         for datum in data:
             assert set(datum.loss_fn_inputs) == {"target_tokens", "logprobs", "advantages"}
             inputs = {name: value.to_torch() for name, value in datum.loss_fn_inputs.items()}
+
             logps = self.model(torch.tensor(datum.model_input.to_ints()))
             of_targets = logps.gather(-1, inputs["target_tokens"][:, None])[:, 0]
             ratio = (of_targets - inputs["logprobs"]).exp()
-            total = (
-                total
-                - torch.where(inputs["advantages"] != 0, ratio * inputs["advantages"], 0.0).sum()
-            )
+            # a ratio that is infinite has no part where the advantage is 0
+            gains = torch.where(inputs["advantages"] != 0, ratio * inputs["advantages"], 0.0)
+            total = total - gains.sum()
+
         total.backward()
         self.trained_rows.append(len(data))
         self.losses.append(total.item())

@@ -47,7 +47,8 @@ def test_a_row_is_counted_as_the_dataset_shows_it_after_shuffling(tiny_model, tm
 
 @pytest.mark.parametrize("prompt", ["1 + 1", MESSAGES])
 def test_text_and_messages_are_prompts(tiny_model, tmp_path, prompt):
-    trainer_of(tiny_model, tmp_path, Dataset.from_list([{"prompt": prompt}] * 4))
+    trainer = trainer_of(tiny_model, tmp_path, Dataset.from_list([{"prompt": prompt}] * 4))
+    assert trainer.train_dataset["prompt"][:] == [prompt] * 4
 
 
 def needs_answer(completions, answer, **columns):
@@ -102,9 +103,15 @@ def test_a_function_without_kwargs_is_told_the_missing_word(tiny_model, tmp_path
 def test_functions_that_trl_can_call_are_taken(tiny_model, tmp_path, function):
     if isinstance(function, partial):
         function.__name__ = "bound"  # type: ignore[attr-defined]
-    trainer_of(
-        tiny_model, tmp_path, Dataset.from_list([{"prompt": "1 + 1", "answer": "2"}] * 4), function
-    )
+    dataset = Dataset.from_list([{"prompt": "1 + 1", "answer": "2"}] * 4)
+    trainer = trainer_of(tiny_model, tmp_path, dataset, function)
+
+    [taken] = trainer.reward_funcs
+    columns = {"prompts": ["1 + 1"], "completion_ids": [[5]], "trainer_state": trainer.state}
+    if not isinstance(function, partial):
+        columns["answer"] = ["2"]
+    given = {"completions": ["3"], **columns}
+    assert taken(**given) == function(**given)
 
 
 def test_a_stream_whose_columns_are_not_known_is_taken(tiny_model, tmp_path):
@@ -112,4 +119,5 @@ def test_a_stream_whose_columns_are_not_known_is_taken(tiny_model, tmp_path):
     args = PODSConfig(
         str(tmp_path), report_to="none", use_cpu=True, bf16=False, max_steps=1, **SIZES
     )
-    PODSTrainer(str(tiny_model), needs_answer, args, stream)
+    trainer = PODSTrainer(str(tiny_model), needs_answer, args, stream)
+    assert trainer.train_dataset is stream

@@ -68,7 +68,9 @@ def kept_of(args: PODSConfig, rewards: list[list[float]]) -> list[list[int]]:
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.fixed_dictionaries({}, optional=RIGHT), WRONG, st.lists(ROLLOUTS, min_size=2, max_size=5))
 def test_generated_settings_select_or_say_in_one_line_what_is_wrong(right, wrong, rewards):
-    said, kept, asked = "", [], 0
+    said = ""
+    kept = []
+    asked = 0
     try:
         args = PODSConfig(**{**ON_A_CPU, **right, **wrong})
     except (PodsError, ValueError) as error:

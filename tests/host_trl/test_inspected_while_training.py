@@ -31,6 +31,7 @@ def test_new_steps_appear_by_themselves(tmp_path):
             (tmp_path / "go-1").touch()
             browser.wait_for("document.querySelector('figure canvas')", seconds=120)
             browser.wait_for(f"{BAR}.includes('step 1 of 4')")
+
             # what another program is still writing is no step yet, and breaks nothing
             half = out / "rollouts" / "step_000099"
             half.mkdir()
@@ -40,12 +41,14 @@ def test_new_steps_appear_by_themselves(tmp_path):
             browser.run("location.hash = '#/step/out/1'")
             browser.wait_for("document.querySelectorAll('.prompt').length === 4")
             assert browser.run("document.getElementById('later').tagName") == "SPAN"
+
             for step in range(2, STEPS + 1):
                 (tmp_path / f"go-{step}").touch()
                 browser.wait_for("document.getElementById('later')?.tagName === 'A'", seconds=120)
                 browser.press("ArrowRight")
                 browser.wait_for(f"location.hash === '#/step/out/{step}'")
                 browser.wait_for(f"document.querySelector('#go-to')?.value === '{step}'")
+
             assert training.wait(timeout=120) == 0
             browser.run("location.hash = '#/'")
             browser.wait_for(f"{BAR}.includes('finished')")

@@ -267,6 +267,7 @@ def test_without_zero_advantage_rows_the_gradient_is_the_same_of_fewer_rows(
             per_device_train_batch_size=12 // accumulated,
             max_steps=passes,
         )
+
         before = weights(trainer)
         trainer.train()
         assert logged(trainer)[0]["pods/zero_advantage_rows"] == 6

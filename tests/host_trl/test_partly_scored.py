@@ -67,7 +67,7 @@ def test_a_rollout_that_one_function_could_not_score_is_kept_last_and_told_once(
     ],
 )
 def test_what_was_not_graded_is_no_0_in_the_mean_of_the_group(parts, weights, why):
-    parts_P_N_F = np.array([[[math.nan if p is None else p for p in of] for of in parts]])
+    parts_P_N_F = np.array([parts], dtype=float)  # None is NaN
     selected = first_kept(parts_P_N_F, trained=weights, selected=weights)
     scores_P_N = selected.rollouts.rewards.scores_P_N
     assert np.isnan(scores_P_N).tolist() == [[False, False, True, True]]

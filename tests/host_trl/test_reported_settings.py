@@ -182,7 +182,8 @@ def test_each_prompt_comes_once_an_epoch_and_a_second_iteration_has_the_same_row
     trainer.train()
     assert len(seen) == trainer.state.global_step == 3 * 4 * 2
     for generation in range(3):
-        first, second = seen[8 * generation :][:4], seen[8 * generation + 4 :][:4]
+        first = seen[8 * generation :][:4]
+        second = seen[8 * generation + 4 :][:4]
         assert first == second
     run = trainer.recorder.run
     tables = [run.rollouts(step).to_pandas() for step in run.rollout_steps()]
@@ -233,7 +234,11 @@ def test_the_loss_is_over_the_kept_rows_that_were_finished(make_trainer, complet
         **SHORT,
     )
     end = trainer.processing_class.eos_token_id
-    trainer.rollout_func = told([[end if t == END else t for t in one] for one in completions])
+    told_ids = []
+    for completion in completions:
+        told_ids.append([end if token == END else token for token in completion])
+    trainer.rollout_func = told(told_ids)
+
     outputs = batches_of(trainer)
     before = weights(trainer)
     trainer.train()
@@ -529,19 +534,24 @@ def test_a_typo_in_a_column_of_environments_is_told_before_anything_is_generated
         )
 
 
-def test_what_environments_can_take_is_taken(tmp_path):
-    for factory, columns in (
+@pytest.mark.parametrize(
+    ("factory", "columns"),
+    [
         (Board, {"board": ["a"] * 8}),
         (Exact, {"board": ["a"] * 8}),
         ({"board": Board, "echo": Echo}, {"environment": ["board"] * 8, "board": ["a"] * 8}),
-    ):
-        agent_trainer(
-            8,
-            tmp_path,
-            reply_to_counter,
-            environment_factory=factory,
-            train_dataset=questions(**columns),
-        )
+    ],
+    ids=["one that takes more", "one that takes no more", "two by name"],
+)
+def test_what_environments_can_take_is_taken(tmp_path, factory, columns):
+    trainer = agent_trainer(
+        8,
+        tmp_path,
+        reply_to_counter,
+        environment_factory=factory,
+        train_dataset=questions(**columns),
+    )
+    assert trainer.train_dataset["board"][:] == ["a"] * 8
 
 
 # ---- reference models ----------------------------------------------------------------------------

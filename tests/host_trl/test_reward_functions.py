@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,9 @@ from support.trl_runs import equal, logged, table_of, weights
 
 
 def odd(completions: list[Any], **kwargs: Any) -> list[float]:
-    return [float(sum(ch in "13579" for ch in c[-1]["content"])) for c in completions]
+    """The number of odd digits."""
+    texts = [completion[-1]["content"] for completion in completions]
+    return [float(len(re.findall("[13579]", text))) for text in texts]
 
 
 async def length(completion_ids: list[Any], **kwargs: Any) -> list[float]:

@@ -69,13 +69,16 @@ def test_no_tie_is_decided_by_a_part_of_weight_0():
     counts = np.zeros(16)
     for seed in range(400):
         shaping = np.sort(rng.random(16))  # ordered, so that a leak would favour one end
+
         masks = []
         for hidden in (shaping, shaping[::-1], np.full(16, np.nan)):
             parts = np.stack([right, hidden], axis=-1)[None]
             chosen_by = rewards_of(parts, [1.0, 0.0]).scores_P_N
             masks.append(podsrl.downsample(chosen_by, 4, seed=seed).tolist())
+
         assert masks[0] == masks[1] == masks[2]
         counts[masks[0][0]] += 1
+
     # 2 of 8 in each half: 100 each; the standard deviation is sqrt(400 * 1/4 * 3/4) = 8.7
     assert (abs(counts - 100) < 5 * 8.7).all()
 

@@ -22,15 +22,18 @@ def test_the_trainer_alone_writes_all_files_of_a_run(make_trainer, n, arm):
     trainer = make_trainer(n)
     trainer.train()
     run = run_of(trainer)
+
     config = run.config()
     assert (config["arm"], config["seed"], config["task"]) == (arm, 7, None)
     assert (config["num_rollouts"], config["num_generations"]) == (n, 4)
     assert config["reward_functions"] == ["digits"]
     assert "tiny-" in config["model_name_or_path"]
     assert run.environment()["versions"]["trl"]
+
     assert [row["step"] for row in run.metrics()] == [1, 2]
     assert [row["reward"] for row in run.metrics()] == [row["reward"] for row in logged(trainer)]
     assert run.rollout_steps() == [1, 2]
+
     finished = run.finished()
     assert finished is not None
     assert (finished["arm"], finished["seed"], finished["steps"]) == (arm, 7, 2)
@@ -115,13 +118,16 @@ def test_a_second_training_in_a_used_folder_keeps_the_first_ones_records(make_tr
     third.train()
     assert contents(folder / "previous-1") == before
     assert not (folder / "previous-2").exists()
+
     third.train()  # the same trainer again
     assert RunFolder(folder / "previous-2").rollout_steps() == [1]
     assert RunFolder(folder).rollout_steps() == [1]
+
     (counted,) = RunFolder(folder).metrics()  # from 0 again: 2 prompts with 8 rollouts each
     assert counted["pods/rollouts_generated"] == 16
     spent = [value for name, value in counted.items() if name.startswith("pods/seconds_")]
     assert counted["pods/training_seconds"] == pytest.approx(sum(spent))
+
     assert [run.path for run in find_runs(folder)] == [folder]
     assert [run.path for run in find_runs(folder / "previous-1")] == [folder / "previous-1"]
 

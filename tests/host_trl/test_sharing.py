@@ -44,12 +44,14 @@ def test_curves_of_all_and_of_the_kept_go_where_trl_was_asked_to_log(
     trainer = make_trainer(8, report_to=name, log_completions=True, num_completions_to_print=0)
     trainer.add_callback(Spy())
     trainer.train()
+
     steps = [values for values in logged if "train/pods/kept_reward" in values]
     assert len(steps) == 2
     metrics = RunFolder(trainer.args.output_dir).metrics()
     for values, row in zip(steps, metrics, strict=True):
         for metric in ("reward", "pods/kept_reward", "pods/rollouts"):
             assert values[f"train/{metric}"] == row[metric]
+
     tables = [values["completions"] for values in logged if "completions" in values]
     assert len(tables) == 3  # TRL logs the last one again, with its totals
     for table in tables:  # TRL's, of kept and dropped rollouts
@@ -62,10 +64,12 @@ def test_trls_table_of_completions_has_the_dropped_rollouts_too(make_trainer):
     trainer = make_trainer(12, log_completions=True, num_completions_to_print=1)
     trainer.train()
     folder = Path(trainer.args.output_dir)
+
     for step in (1, 2):
         table = pd.read_parquet(folder / "completions" / f"completions_{step:05d}.parquet")
         logged = RunFolder(folder).rollouts(step).to_pandas()
         assert table["kept"].tolist() == [True] * 8 + [False] * 16
+
         for is_kept, of_kind in table.groupby("kept"):
             expected = logged[logged["kept"] == is_kept]
             said = [completion[-1]["content"] for completion in of_kind["completion"]]

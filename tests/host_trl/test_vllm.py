@@ -26,7 +26,10 @@ COLOCATE = {"use_vllm": True, "vllm_mode": "colocate", "max_steps": 1}
 
 def rollouts_per_call(engine: Any) -> list[int]:
     """How many completions each call of the engine asked for."""
-    return [sum(n for _, n in call) for call in engine.calls]
+    asked = []
+    for call in engine.calls:
+        asked.append(sum(n for _, n in call))
+    return asked
 
 
 def assert_sampled_by(sampler: Any, rows: list[tuple[tuple[int, ...], float]]) -> None:

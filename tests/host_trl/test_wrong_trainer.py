@@ -64,7 +64,8 @@ def test_the_config_is_still_copied_saved_and_printed(tmp_path):
     args = PODSConfig(**{**COMMON, "output_dir": str(tmp_path)})
     fields = args.to_dict()
     for same in (copy.deepcopy(args), pickle.loads(pickle.dumps(args)), PODSConfig(**COMMON)):
-        same.output_dir, same.logging_dir = args.output_dir, getattr(args, "logging_dir", None)
+        same.output_dir = args.output_dir
+        same.logging_dir = getattr(args, "logging_dir", None)
         assert same.to_dict() == fields
     assert yaml.safe_load(yaml.safe_dump(args.settings()))["num_rollouts"] == 16
     assert "num_rollouts=16" in repr(args)

@@ -74,6 +74,7 @@ def make_trainer(name: str, model_path: str, out: Path, url: str) -> PODSTrainer
         "use_vllm": True,
         "vllm_server_base_url": url,
     }
+
     adapter = LoraConfig(r=2, target_modules=["q_proj"]) if name == "lora" else None
     return PODSTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32),

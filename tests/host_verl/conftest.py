@@ -86,6 +86,7 @@ def _row(uid, reward, tokens, index, unscorable, parts):
     response_mask = torch.ones(tokens, dtype=torch.int64)
     scores = torch.zeros(tokens)
     scores[-1] = reward
+
     fields = {
         "uid": uid,
         "index": index,
@@ -102,6 +103,7 @@ def _row(uid, reward, tokens, index, unscorable, parts):
             "reward_extra_info": {"acc": reward, "unscorable": float(unscorable)} | parts
         },
     }
+
     tag = {
         "status": "success",
         "prompt_len": 3,
@@ -130,29 +132,32 @@ def put(transfer_queue):
 
     def put_rows(rewards, indices=None, unscorable=(), parts=None):
         """rewards and their parts by key; dataset index by uid; keys said to be unscorable."""
-        rows = []
-        for i, (key, reward) in enumerate(rewards.items()):
+        index_of = indices or {}
+        parts_of = parts or {}
+
+        fields, tags = [], []
+        for place, (key, reward) in enumerate(rewards.items()):
             uid = key.rsplit("_", 2)[0]
-            rows.append(
-                _row(
-                    uid,
-                    reward,
-                    2 + i % 5,
-                    (indices or {}).get(uid, 0),
-                    key in unscorable,
-                    (parts or {}).get(key, {}),
-                )
+            row_fields, tag = _row(
+                uid,
+                reward,
+                tokens=2 + place % 5,
+                index=index_of.get(uid, 0),
+                unscorable=key in unscorable,
+                parts=parts_of.get(key, {}),
             )
-        fields, tags = zip(*rows, strict=True)
+            fields.append(row_fields)
+            tags.append(tag)
+
         keys = list(rewards)
         transfer_queue.kv_batch_put(
             keys=keys,
             partition_id="train",
-            fields=list_of_dict_to_tensordict(list(fields)),
-            tags=list(tags),
+            fields=list_of_dict_to_tensordict(fields),
+            tags=tags,
         )
         return KVBatchMeta(
-            partition_id="train", keys=keys, tags=list(tags), extra_info={"temperature": 1.0}
+            partition_id="train", keys=keys, tags=tags, extra_info={"temperature": 1.0}
         )
 
     empty()

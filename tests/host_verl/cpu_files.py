@@ -18,17 +18,19 @@ def write_model(folder: Path, seed: int = 0) -> None:
     """A Qwen2 with hidden size 8 (5 thousand parameters) and a tokenizer of 256 bytes."""
     symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {symbol: i for i, symbol in enumerate([*symbols, PAD, "<|im_start|>", END])}
-    inner = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.decoder = decoders.ByteLevel()
+    bytes_alone = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    bytes_alone.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    bytes_alone.decoder = decoders.ByteLevel()
+
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=inner,
+        tokenizer_object=bytes_alone,
         eos_token=END,
         pad_token=PAD,
         additional_special_tokens=["<|im_start|>"],
     )
     tokenizer.chat_template = CHAT
     tokenizer.save_pretrained(folder)
+
     torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(vocabulary),
@@ -56,19 +58,23 @@ def write_prompts(path: Path, count: int, agents: bool = False) -> None:
         agents: for verl's tool agent and for the loop of cpu_bed.agents, by turns.
     """
     loops = [("double: ", "tool_agent"), ("", "again")]
-    rows = [
-        {
+
+    rows = []
+    for i in range(count):
+        question = f"{i} + {i + 3} = ?"
+        row = {
             "data_source": "additions",
-            "prompt": [
-                {"role": "user", "content": f"{loops[i % 2][0] if agents else ''}{i} + {i + 3} = ?"}
-            ],
-            **({"agent_name": loops[i % 2][1]} if agents else {}),
+            "prompt": [{"role": "user", "content": question}],
             "ability": "math",
             "reward_model": {"style": "rule", "ground_truth": str(2 * i + 3)},
             "extra_info": {"split": "train", "index": i},
         }
-        for i in range(count)
-    ]
+        if agents:
+            request, loop = loops[i % 2]
+            row["prompt"] = [{"role": "user", "content": request + question}]
+            row["agent_name"] = loop
+        rows.append(row)
+
     pd.DataFrame(rows).to_parquet(path)
 
 

@@ -92,9 +92,12 @@ def train(
     """
     work = folder / name
     work.mkdir()
-    metrics, rows, weights, rollouts, log = (
-        work / part for part in ("metrics.jsonl", "rows.jsonl", "weights", "rollouts", "log")
-    )
+    metrics = work / "metrics.jsonl"
+    rows = work / "rows.jsonl"
+    weights = work / "weights"
+    rollouts = work / "rollouts"
+    log = work / "log"
+
     arguments = [
         f"data.train_files={folder / prompts}",
         f"data.val_files={folder / prompts}",
@@ -105,6 +108,7 @@ def train(
         f"hydra.run.dir={work / 'hydra'}",
     ]
     command = ["bash", script] if script else [sys.executable, "-m", "verl.trainer.main_ppo"]
+
     with open(log, "w") as printed:
         done = subprocess.run(
             [*command, *OVERRIDES.split(), *arguments, *overrides],
@@ -117,6 +121,7 @@ def train(
         )
     if done.returncode:
         raise AssertionError(f"verl ended with {done.returncode}:\n{log.read_text()[-8000:]}")
+
     steps = range(1, STEPS + 1)
     model = weights / f"global_step_{STEPS}" / "actor" / "huggingface" / "model.safetensors"
     return Run(

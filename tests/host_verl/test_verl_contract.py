@@ -57,9 +57,18 @@ def test_rewards_come_before_balancing_and_all_that_costs_memory_comes_after():
 
         return run
 
-    names = ["_compute_reward_colocate", "_balance_batch", "_compute_old_log_prob"]
-    names += ["_compute_ref_log_prob", "_compute_values", "_compute_advantage"]
-    names += ["_update_critic", "_update_actor"]
+    names = [
+        "_compute_reward_colocate",
+        "_balance_batch",
+        "_compute_old_log_prob",
+        "_compute_ref_log_prob",
+        "_compute_values",
+        "_compute_advantage",
+        "_update_critic",
+        "_update_actor",
+    ]
+
+    # A synchronous trainer with all that its step asks for, whose stages only note their names.
     trainer = object.__new__(
         type("Probe", (PPOTrainerSync,), {name: stage(name) for name in names})
     )
@@ -73,7 +82,9 @@ def test_rewards_come_before_balancing_and_all_that_costs_memory_comes_after():
     )
     batch = KVBatchMeta(partition_id="train")
     trainer.replay_buffer = SimpleNamespace(sample=lambda **_: (batch, {}))
+
     trainer._step_once({}, {}, sample_batch_size=4)
+
     assert order == names, CHANGED.format("the order of stages in _step_once")
 
 
@@ -81,6 +92,7 @@ def test_the_batch_is_padded_to_a_multiple_of_mini_batch_prompts_times_rollout_n
     """Trap 1: left at n, dropped rows come back as padding."""
     trainer = make_trainer("actor_rollout_ref.rollout.n=8")
     assert trainer._get_required_batch_multiple(dp_size=1) == 4 * 8, CHANGED.format("padding")
+
     trainer.config.actor_rollout_ref.rollout.n = 2
     assert trainer._get_required_batch_multiple(dp_size=1) == 4 * 2, CHANGED.format("padding")
 
@@ -89,9 +101,13 @@ def test_verl_chooses_the_replay_buffer_by_the_literal_name_sync(make_trainer):
     """Trap 2: under a name of our own a synchronous trainer would get the asynchronous buffer."""
     own_name = make_trainer("trainer.v1.trainer_mode=pods_sync", cls=PPOTrainerSync)
     assert type(own_name.replay_buffer) is ReplayBufferAsync, CHANGED.format("mode names")
-    apart = [f"actor_rollout_ref.rollout.{name}=1" for name in ("nnodes", "n_gpus_per_node")]
-    apart += ["actor_rollout_ref.rollout.checkpoint_engine.backend=nccl"]
-    apart += ["trainer.v1.separate_async.parameter_sync_step=1"]
+
+    apart = [
+        "actor_rollout_ref.rollout.nnodes=1",
+        "actor_rollout_ref.rollout.n_gpus_per_node=1",
+        "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl",
+        "trainer.v1.separate_async.parameter_sync_step=1",
+    ]
     for host in ("sync", "colocate_async", "separate_async"):
         mode = f"+trainer.v1.pods_{host}.m=4"
         ours = make_trainer(f"trainer.v1.trainer_mode=pods_{host}", mode, *apart)
@@ -102,9 +118,11 @@ def test_verl_chooses_the_replay_buffer_by_the_literal_name_sync(make_trainer):
 
 def test_a_step_numbers_its_mini_batches_and_reports_once():
     """`separate_async` makes several updates a step; metrics and files are of the whole step."""
-    step, fit = (inspect.getsource(getattr(PPOTrainer, name)) for name in ("step", "fit"))
+    step = inspect.getsource(PPOTrainer.step)
     assert "for trigger_idx in range(self.parameter_sync_step):" in step, CHANGED.format("step")
     assert "self.local_trigger_step = trigger_idx" in step, CHANGED.format("step")
+
+    fit = inspect.getsource(PPOTrainer.fit)
     assert fit.count("self._compute_metrics(batch, metrics") == 1, CHANGED.format("fit")
 
 
@@ -112,9 +130,11 @@ def test_the_loss_of_a_mini_batch_is_divided_by_what_the_engine_and_the_update_c
     """Advantages are scaled by the share of these numbers that has a pass."""
     engine = inspect.getsource(FSDPEngine.forward_backward_batch)
     assert 'batch_num_tokens = data["loss_mask"].sum()' in engine, CHANGED.format("token counts")
+
     update = inspect.getsource(PPOTrainer._update_actor)
     for name in ("global_batch_size", "mini_batch_size"):
         assert f'"{name}": ppo_mini_batch_size,' in update, CHANGED.format(name)
+
     written = inspect.getsource(agent_loop_tq)
     assert 'field["loss_mask"] = field["response_mask"]' in written, CHANGED.format("loss_mask")
 
@@ -136,6 +156,7 @@ def test_a_selected_batch_keeps_tags_partition_and_extra_info():
         partition_id="train",
         extra_info={"temperature": 0.5},
     )
+
     kept = batch.select_keys(["c", "a"])
     found = (kept.keys, kept.tags, kept.partition_id, kept.extra_info)
     assert found == (["c", "a"], [{"i": 2}, {"i": 0}], "train", {"temperature": 0.5}), (
@@ -154,9 +175,11 @@ def test_grpo_advantages_of_sessions_are_by_their_last_row_and_as_ours(scale):
         ),
         non_tensor_batch={"uid": np.array(["u"] * 4, dtype=object)},
     )
+
     data = compute_advantage_for_multi_trajectories(
         data, keys, adv_estimator="grpo", norm_adv_by_std_in_grpo=scale
     )
+
     ours = group_advantages([1.0, 0.25, 0.0], [0, 1, 2], scale=scale, eps=1e-6)
     expected = [ours[0], ours[0], ours[1], ours[2]]
     found = data.batch["advantages"][:, 0].tolist()
@@ -166,37 +189,48 @@ def test_grpo_advantages_of_sessions_are_by_their_last_row_and_as_ours(scale):
 def test_data_metrics_of_a_summary_are_those_of_the_rows_themselves():
     """`summarise_rows` gives verl's metric function widths and sums in place of tokens."""
     draw = torch.Generator().manual_seed(0)
-    prompts, responses, width = [3, 2, 3, 1, 3], [4, 1, 6, 6, 2], (3, 6)
+    prompt_lengths = [3, 2, 3, 1, 3]
+    response_lengths = [4, 1, 6, 6, 2]
+    turns = [2, 2, 4, 2, 2]
     rewards = [0.5, 1.0, 0.25, 0.0, 0.75]
-    scores = torch.zeros(5, width[1])
-    for i, (length, reward) in enumerate(zip(responses, rewards, strict=True)):
-        scores[i, length - 1] = reward
+
+    # The rows themselves, padded to the longest; the reward stands at the last token.
+    of_prompts = (5, max(prompt_lengths))
+    of_responses = (5, max(response_lengths))
+    scores = torch.zeros(of_responses)
+    for place, length in enumerate(response_lengths):
+        scores[place, length - 1] = rewards[place]
     full = DataProto(
         batch=TensorDict(
             {
                 "token_level_scores": scores,
                 "token_level_rewards": scores,
-                "advantages": torch.rand(5, width[1], generator=draw),
-                "returns": torch.rand(5, width[1], generator=draw),
-                "response_mask": torch.ones(5, width[1]),
-                "prompts": torch.zeros(5, width[0], dtype=torch.int64),
-                "responses": torch.zeros(5, width[1], dtype=torch.int64),
-                "prompt_length": torch.tensor(prompts).float(),
-                "response_length": torch.tensor(responses).float(),
+                "advantages": torch.rand(of_responses, generator=draw),
+                "returns": torch.rand(of_responses, generator=draw),
+                "response_mask": torch.ones(of_responses),
+                "prompts": torch.zeros(of_prompts, dtype=torch.int64),
+                "responses": torch.zeros(of_responses, dtype=torch.int64),
+                "prompt_length": torch.tensor(prompt_lengths).float(),
+                "response_length": torch.tensor(response_lengths).float(),
             },
             batch_size=5,
         ),
-        non_tensor_batch={"__num_turns__": np.array([2, 2, 4, 2, 2])},
+        non_tensor_batch={"__num_turns__": np.array(turns)},
     )
-    rows = [
-        Row("", reward, {}, turns, {"prompt_len": prompt, "response_len": response})
-        for reward, turns, prompt, response in zip(
-            rewards, [2, 2, 4, 2, 2], prompts, responses, strict=True
-        )
-    ]
+
+    # The same as podsrl keeps them.
+    rows = []
+    for place, reward in enumerate(rewards):
+        lengths = {
+            "prompt_len": prompt_lengths[place],
+            "response_len": response_lengths[place],
+        }
+        rows.append(Row("", reward, {}, turns[place], lengths))
+
     ours = compute_data_metrics(summarise_rows(rows), use_critic=False)
     theirs = compute_data_metrics(full, use_critic=False)
+
     trained_only = ("critic/advantages", "critic/returns")
-    expected = {k: v for k, v in theirs.items() if not k.startswith(trained_only)}
-    found = {k: v for k, v in ours.items() if not k.startswith(trained_only)}
+    expected = {name: value for name, value in theirs.items() if not name.startswith(trained_only)}
+    found = {name: value for name, value in ours.items() if not name.startswith(trained_only)}
     assert found == pytest.approx(expected, abs=1e-6), CHANGED.format("compute_data_metrics")

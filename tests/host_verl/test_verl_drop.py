@@ -1,6 +1,5 @@
 """Dropping rows on a real TransferQueue, with verl's own balancing and advantages around it."""
 
-import itertools
 import json
 import math
 from collections import Counter
@@ -17,6 +16,7 @@ import podsrl
 from podsrl import group_advantages
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.verl.groups import parse_key
+from support.brute_force import highest_variance
 from support.inspected import age, dataset_of
 
 # every kept row has a pass; test_verl_spare.py has the rest
@@ -35,20 +35,11 @@ def random_rewards(seed=0, prompts=PROMPTS, n=N):
 
 def by_prompt(rewards):
     """Rewards of each prompt in the order of their sessions, last row only."""
-    last = {}
-    for key, reward in rewards.items():
-        uid, session, index = parse_key(key)
-        if index >= last.get((uid, session), (-1,))[0]:
-            last[uid, session] = (index, reward)
     groups = {}
-    for (uid, session), (_, reward) in sorted(last.items()):
-        groups.setdefault(uid, {})[session] = reward
+    for key in sorted(rewards, key=parse_key):
+        uid, session, _ = parse_key(key)
+        groups.setdefault(uid, {})[session] = rewards[key]  # of a later row in place of an earlier
     return groups
-
-
-def largest_variance(rewards, m):
-    """Brute force over every subset."""
-    return max(np.var(subset) for subset in itertools.combinations(rewards, m))
 
 
 def test_the_kept_rows_have_the_largest_variance_of_all_subsets_and_the_others_are_gone(
@@ -56,12 +47,13 @@ def test_the_kept_rows_have_the_largest_variance_of_all_subsets_and_the_others_a
 ):
     rewards = random_rewards()
     batch = make_trainer(*SYNC)._balance_batch(put(rewards), metrics := {})
+
     assert keys_left() == set(batch.keys)
     assert len(batch) == PROMPTS * M
     for uid, group in by_prompt(rewards).items():
         kept = [rewards[key] for key in batch.keys if key.startswith(f"{uid}_")]
         assert len(kept) == M
-        best = largest_variance(list(group.values()), M)
+        best = highest_variance(list(group.values()), M)
         assert np.var(kept) == pytest.approx(best, abs=1e-6)
     assert metrics["pods/padding_rows"] == 0
 
@@ -88,6 +80,7 @@ def test_columns_are_read_as_often_for_many_rows_as_for_few(make_trainer, put, m
     for prompts in (PROMPTS, 4 * PROMPTS):
         rows = prompts * N
         trainer._pods_select(put(random_rewards(prompts=prompts)))
+
     few, many = lookups.values()
     assert few == many > 0
 
@@ -141,10 +134,11 @@ def test_a_rollout_of_several_rows_is_kept_or_dropped_whole_by_its_last_row(
 
 def test_the_metrics_of_a_step_are_those_worked_out_by_hand(make_trainer, put):
     # Kept of 0 0 0 1: two of 0 and 1. Kept of 0.5 0.5 0.5 and NaN: two of 0.5, which teach nothing.
-    rewards = {f"a_{i}_0": reward for i, reward in enumerate([0.0, 0.0, 0.0, 1.0])}
-    rewards |= {f"b_{i}_0": reward for i, reward in enumerate([0.5, 0.5, 0.5, math.nan])}
+    rewards = {"a_0_0": 0.0, "a_1_0": 0.0, "a_2_0": 0.0, "a_3_0": 1.0}
+    rewards |= {"b_0_0": 0.5, "b_1_0": 0.5, "b_2_0": 0.5, "b_3_0": math.nan}
     trainer = make_trainer(*MODE, "+trainer.v1.pods_sync.m=2", "actor_rollout_ref.rollout.n=4")
     trainer._balance_batch(put(rewards), metrics := {})
+
     # Prompts have 3 tokens, responses 2 3 4 5 6 2 3 4; kept are a_0, a_3, b_0 and b_1.
     assert metrics.pop("pods/seconds_select") > 0
     assert {name: metrics[name] for name in metrics if name.startswith("pods/")} == {
@@ -175,7 +169,8 @@ def test_a_group_that_lost_rollouts_is_kept_whole_if_no_more_than_m_are_left(mak
 
 def test_verl_pads_only_what_short_groups_lack(make_trainer, put, caplog):
     rewards = random_rewards()
-    rewards = {key: r for key, r in rewards.items() if not key.startswith("uid0_") or "_0_" in key}
+    lost = [f"uid0_{session}_0" for session in range(1, 8)]  # one of eight is left
+    rewards = {key: reward for key, reward in rewards.items() if key not in lost}
     with caplog.at_level("INFO", logger="podsrl"):
         batch = make_trainer(*SYNC)._balance_batch(put(rewards), metrics := {})
     assert len(batch) == PROMPTS * M
@@ -203,15 +198,21 @@ def test_with_a_seed_the_choice_does_not_depend_on_names_or_order_of_rows(make_t
     rewards = dict.fromkeys(random_rewards(), 0.0)  # all tied: the seed decides everything
     chosen = []
     for names, order in (("abcd", 0), ("wzyx", 5)):
-        renamed = {f"{names[int(k[3])]}{k[4:]}": reward for k, reward in rewards.items()}
+        renamed = {}
+        for key, reward in rewards.items():
+            uid, rest = key.split("_", 1)  # uid0 to uid3
+            renamed[f"{names[int(uid[-1])]}_{rest}"] = reward
         keys = sorted(renamed)
         np.random.default_rng(order).shuffle(keys)
         renamed = {key: renamed[key] for key in keys}
+
         trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.seed=3")
         indices = {name: 10 + i for i, name in enumerate(names)}
         kept = trainer._balance_batch(put(renamed, indices=indices), {})
         chosen.append({(names.index(key[0]), key[1:]) for key in kept.keys})
     assert chosen[0] == chosen[1]
+
+    # In another step the draw is another one.
     trainer.global_steps = 2
     kept = trainer._balance_batch(put(renamed, indices=indices), {})
     assert {(names.index(key[0]), key[1:]) for key in kept.keys} != chosen[1]
@@ -231,6 +232,7 @@ def test_advantages_are_those_of_group_advantages(
     )
     batch = trainer._balance_batch(put(rewards), {})
     batch = trainer._compute_advantage(batch, {})
+
     data = transfer_queue.kv_batch_get(
         keys=batch.keys,
         partition_id="train",
@@ -240,10 +242,21 @@ def test_advantages_are_those_of_group_advantages(
         sessions = sorted(parse_key(key)[1] for key in batch.keys if key.startswith(f"{uid}_"))
         expected = group_advantages(list(group.values()), sessions, baseline, scale, eps=1e-6)
         for session, advantage in zip(sessions, expected, strict=True):
-            i = batch.keys.index(f"{uid}_{session}_0")
+            place = batch.keys.index(f"{uid}_{session}_0")
             for field in ("advantages", "returns"):
-                row = data[field][i]
+                row = data[field][place]
                 assert row.tolist() == pytest.approx([advantage] * len(row), abs=1e-5)
+
+
+def advantages_of(batch, transfer_queue):
+    """What the queue holds as the advantage of each row of a batch, at its first token."""
+    data = transfer_queue.kv_batch_get(
+        keys=batch.keys, partition_id="train", select_fields=["advantages"]
+    )
+    return {
+        key: advantages[0].item()
+        for key, advantages in zip(batch.keys, data["advantages"].unbind(), strict=True)
+    }
 
 
 def test_a_rollout_that_could_not_be_scored_is_not_kept_while_others_are_left(make_trainer, put):
@@ -264,11 +277,10 @@ def test_a_kept_rollout_that_could_not_be_scored_has_advantage_0_and_counts_in_n
     trainer = make_trainer(*SYNC)
     batch = trainer._balance_batch(put(rewards), {})
     batch = trainer._compute_advantage(batch, {})
-    data = transfer_queue.kv_batch_get(
-        keys=batch.keys, partition_id="train", select_fields=["advantages"]
-    )
-    found = {key: data["advantages"][i][0].item() for i, key in enumerate(batch.keys)}
+
+    found = advantages_of(batch, transfer_queue)
     assert not any(math.isnan(advantage) for advantage in found.values())
+
     # mean 1/3, unbiased std sqrt(1/3): (2/3) / sqrt(1/3) = 1.1547 and (-1/3) / sqrt(1/3) = -0.5774
     of_group = {key: found[key] for key in found if key.startswith("uid1_")}
     assert of_group.pop("uid1_2_0") == pytest.approx(1.1547, abs=1e-3)
@@ -286,12 +298,11 @@ def test_a_reward_function_may_say_unscorable_in_place_of_nan(make_trainer, put,
     metrics = {}
     batch = trainer._balance_batch(put(rewards, unscorable=unscorable), metrics)
     batch = trainer._compute_advantage(batch, metrics)
+
     assert metrics["pods/unscorable"] == 6
     assert metrics["pods/zero_advantage_rows"] == 2  # of the four that are kept
-    data = transfer_queue.kv_batch_get(
-        keys=batch.keys, partition_id="train", select_fields=["advantages"]
-    )
-    found = {key: data["advantages"][i][0].item() for i, key in enumerate(batch.keys)}
+
+    found = advantages_of(batch, transfer_queue)
     # of 1 and 0.5: mean 0.75, unbiased std 0.3536; (1 - 0.75) / 0.3536 = 0.7071
     assert found["uid1_2_0"] == pytest.approx(0.7071, abs=1e-3)
     assert found["uid1_5_0"] == pytest.approx(-0.7071, abs=1e-3)
@@ -318,15 +329,18 @@ def test_the_dump_of_rollouts_has_all_n_and_says_which_were_kept(make_trainer, p
     trainer.tokenizer.pad_token_id = 0
     trainer.tokenizer.decode = lambda ids, skip_special_tokens: str(len(ids))
     trainer._init_dump_executor()
+
     batch = trainer._balance_batch(put(rewards), {})
     trainer._log_rollout_data(batch, {}, str(tmp_path))  # verl, at the end of the step
     trainer._shutdown_dump_executor()
+
     [file] = tmp_path.iterdir()
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert {row["uid"]: pytest.approx(row["score"]) for row in rows} == rewards
     assert {row["uid"] for row in rows if row["kept"]} == set(batch.keys)
 
     # `pods inspect` shows the same prompts, told apart by verl's keys
+    scores_of_prompts = [sorted(group.values()) for group in by_prompt(rewards).values()]
     age(file)
     with dataset_of(tmp_path) as dataset:
         [run] = dataset.runs
@@ -335,9 +349,7 @@ def test_the_dump_of_rollouts_has_all_n_and_says_which_were_kept(make_trainer, p
         for shown in step["groups"]:
             group = dataset.group(run, 1, shown["group"])
             scores = sorted(rollout["reward"] for rollout in group["rollouts"])
-            assert scores in [
-                pytest.approx(sorted(group.values())) for group in by_prompt(rewards).values()
-            ]
+            assert scores in [pytest.approx(expected) for expected in scores_of_prompts]
             assert sum(rollout["kept"] for rollout in group["rollouts"]) == M
 
 
@@ -352,6 +364,7 @@ def test_rollout_n_is_m_while_verl_sizes_the_update_and_n_again_after_an_error(
 
     stages = ["_update_actor", "_update_critic", "_compute_advantage"]
     trainer = make_trainer(*SYNC)
+
     for stage in stages:
         monkeypatch.setattr(PPOTrainer, stage, run_out_of_memory)
         with pytest.raises(RuntimeError, match="out of memory"):
@@ -366,12 +379,16 @@ def test_selection_weights_select_by_a_part_and_every_part_has_its_correlation(m
     form = {key: float(draw.random() < 0.3) for key in answers}
     rewards = {key: answers[key] + 0.2 * form[key] for key in answers}
     parts = {key: {"answer": answers[key], "form": form[key], "said": "x"} for key in answers}
+
     trainer = make_trainer(*SYNC, "+trainer.v1.pods_sync.selection_weights={answer: 1.0}")
     kept = trainer._balance_batch(put(rewards, parts=parts), metrics := {})
+
     for uid in by_prompt(rewards):
         of_all = sum(answers[key] for key in answers if key.startswith(f"{uid}_"))
         of_kept = sum(answers[key] for key in kept.keys if key.startswith(f"{uid}_"))
+        # Two of four right ones vary most, as far as there are so many right and wrong ones.
         assert of_kept == max(min(2, of_all), of_all - 4)
+
     assert 0.5 < metrics["pods/correlation/answer"] <= 1
     assert {name for name in metrics if "correlation" in name} == {
         f"pods/correlation/{part}" for part in ("acc", "answer", "form")
@@ -381,32 +398,50 @@ def test_selection_weights_select_by_a_part_and_every_part_has_its_correlation(m
 ACROSS = "+trainer.v1.pods_sync.rule=max_contrast"
 
 
-def test_across_the_batch_rows_go_where_rewards_differ_and_single_ones_have_advantage_0(
-    make_trainer, put, transfer_queue
-):
+def rows_by_prompt(batch):
+    """How many rows of each prompt a batch has."""
+    return Counter(parse_key(key)[0] for key in batch.keys)
+
+
+def rewards_that_differ_for_two_prompts():
+    """All right, except two rollouts of uid0 and four of uid2."""
     rewards = dict.fromkeys(random_rewards(), 1.0)
-    rewards |= {f"uid{p}_{i}_0": 0.0 for p in (0, 2) for i in range(p + 2)}
+    wrong = {"uid0": 2, "uid2": 4}
+    for uid, count in wrong.items():
+        rewards |= {f"{uid}_{session}_0": 0.0 for session in range(count)}
+    return rewards
+
+
+def test_across_the_batch_rows_go_where_rewards_differ(make_trainer, put):
     trainer = make_trainer(*SYNC, ACROSS)
+    rewards = rewards_that_differ_for_two_prompts()
     batch = trainer._balance_batch(put(rewards), metrics := {})
-    uids = [key.split("_")[0] for key in batch.keys]
-    assert {uid: uids.count(uid) for uid in set(uids)} == {"uid0": 8, "uid2": 8}
+    assert rows_by_prompt(batch) == {"uid0": 8, "uid2": 8}
     assert metrics["pods/zero_advantage_rows"] == metrics["pods/padding_rows"] == 0
+
     # one prompt with contrast, of 8 rollouts: all of them, and 8 fillers of the other three
-    few = dict.fromkeys(rewards, 1.0) | {"uid0_0_0": 0.0}
-    batch = trainer._balance_batch(put(few), metrics := {})
+    of_one_prompt = dict.fromkeys(rewards, 1.0) | {"uid0_0_0": 0.0}
+    batch = trainer._balance_batch(put(of_one_prompt), metrics := {})
     assert len(batch) == PROMPTS * M
     assert metrics["pods/zero_advantage_rows"] == 8
-    mean = make_trainer(*SYNC, ACROSS, "trainer.v1.pods_sync.m=1")
-    batch = mean._balance_batch(put(rewards), metrics := {})
-    uids = [key.split("_")[0] for key in batch.keys]
-    assert {uid: uids.count(uid) for uid in set(uids)} == {"uid0": 2, "uid2": 2}
+
+
+def test_across_the_batch_m_of_1_leaves_a_row_per_prompt_on_average_and_each_has_its_advantage(
+    make_trainer, put, transfer_queue
+):
+    trainer = make_trainer(*SYNC, ACROSS, "trainer.v1.pods_sync.m=1")
+    rewards = rewards_that_differ_for_two_prompts()
+    batch = trainer._balance_batch(put(rewards), metrics := {})
+    assert rows_by_prompt(batch) == {"uid0": 2, "uid2": 2}
     assert metrics["pods/zero_advantage_rows"] == metrics["pods/padding_rows"] == 0
     assert metrics["pods/zero_variance_groups"] == 0
-    mean._compute_advantage(batch, {})
+
+    trainer._compute_advantage(batch, {})
     data = transfer_queue.kv_batch_get(
         keys=batch.keys, partition_id="train", select_fields=["advantages"]
     )
     for key, advantages in zip(batch.keys, data["advantages"].unbind(), strict=True):
+        # Kept are one right and one wrong rollout: mean 0.5, unbiased std sqrt(0.5).
         expected = (rewards[key] - 0.5) / (0.5**0.5 + 1e-6)
         assert advantages.tolist() == pytest.approx([expected] * len(advantages))
 
@@ -423,8 +458,7 @@ def test_a_batch_rule_of_ones_own_selects_across_prompts(make_trainer, put, tmp_
     )
     trainer = make_trainer(*SYNC, f"+trainer.v1.pods_sync.rule='{file}:last_prompts'")
     batch = trainer._balance_batch(put(random_rewards()), {})
-    uids = [key.split("_")[0] for key in batch.keys]
-    assert {uid: uids.count(uid) for uid in set(uids)} == {"uid2": N, "uid3": N}
+    assert rows_by_prompt(batch) == {"uid2": N, "uid3": N}
 
 
 @pytest.mark.parametrize("rule", ["max_variance", "max_contrast"])
@@ -433,8 +467,9 @@ def test_of_a_prompt_with_one_rollout_left_its_reward_is_no_advantage(
 ):
     overrides = f"+trainer.v1.pods_sync.rule={rule}", "data.train_batch_size=2"
     trainer = make_trainer(*SYNC, *overrides)
-    one = {"a_0_0": 0.0, "a_1_0": 1.0, "b_0_0": 0.7}
-    trainer._compute_advantage(trainer._balance_batch(put(one), {}), {})
+    rewards = {"a_0_0": 0.0, "a_1_0": 1.0, "b_0_0": 0.7}
+    trainer._compute_advantage(trainer._balance_batch(put(rewards), {}), {})
+
     data = transfer_queue.kv_batch_get(
         keys=["b_0_0"], partition_id="train", select_fields=["advantages"]
     )
@@ -444,9 +479,13 @@ def test_of_a_prompt_with_one_rollout_left_its_reward_is_no_advantage(
 @pytest.mark.parametrize("rule", podsrl.RULES)
 def test_every_rule_by_its_name_leaves_as_many_rows_as_it_should(make_trainer, put, rule):
     """Of prompts with 0, 2, 4 and 6 right rollouts of 8; across prompts none of the first."""
-    rewards = {f"{p}_{i}_0": float(i < 2 * p) for p in range(PROMPTS) for i in range(N)}
+    rewards = {
+        f"{prompt}_{session}_0": float(session < 2 * prompt)
+        for prompt in range(PROMPTS)
+        for session in range(N)
+    }
     trainer = make_trainer(*SYNC, f"+trainer.v1.pods_sync.rule={rule}")
-    kept = Counter(parse_key(key)[0] for key in trainer._balance_batch(put(rewards), {}).keys)
+    kept = rows_by_prompt(trainer._balance_batch(put(rewards), {}))
     assert kept.total() == PROMPTS * M
     if podsrl.RULES[rule].across_prompts:
         assert kept["0"] == 0

@@ -3,7 +3,6 @@
 cpu_bed has what verl lacks for that; the trainer under test is the installed one.
 """
 
-import itertools
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,12 +15,13 @@ import cpu_files
 import cpu_run as run
 
 import podsrl
+from support.brute_force import highest_variance
 
 pytestmark = pytest.mark.slow
 
-M, ROWS = 4, run.PROMPTS * 4
+M = 4
+ROWS = run.PROMPTS * M
 PODS = "trainer.v1.trainer_mode=pods_sync"
-
 
 RUNS = {
     # the scripts have m = 16 of 64, by the paper's rule
@@ -75,19 +75,24 @@ def runs(tmp_path_factory):
     cpu_files.write_model(folder / "model")
     cpu_files.write_prompts(folder / "prompts.parquet", run.PROMPTS * run.STEPS)
     cpu_files.write_prompts(folder / "agents.parquet", run.PROMPTS * run.STEPS, agents=True)
-    files = {"agents": "agents.parquet", "separate": "many.parquet"}
     cpu_files.write_prompts(folder / "many.parquet", 8 * run.PROMPTS)
+    prompts = {"agents": "agents.parquet", "separate": "many.parquet"}
+
+    # the recipes for eight GPUs, with all that is large swapped
+    contrib = run.SCRIPT.parents[1] / "contrib/verl-recipe/recipe/pods/run_gsm8k.sh"
+    scripts = {"half": run.SCRIPT, "across": contrib}
+
     with ThreadPoolExecutor(max_workers=2) as pool:
-        # the recipes for eight GPUs, with all that is large swapped
-        contrib = run.SCRIPT.parents[1] / "contrib/verl-recipe/recipe/pods/run_gsm8k.sh"
-        scripts = {"half": run.SCRIPT, "across": contrib}
         yield {
             name: pool.submit(
-                *(run.train, folder, name, *RUNS[name]),
+                run.train,
+                folder,
+                name,
+                *overrides,
                 script=scripts.get(name),
-                prompts=files.get(name, "prompts.parquet"),
+                prompts=prompts.get(name, "prompts.parquet"),
             )
-            for name in RUNS
+            for name, overrides in RUNS.items()
         }
 
 
@@ -129,6 +134,18 @@ def passes(rows):
 EACH_STEP = [("actor", "forward"), ("reference", "forward"), ("actor", "update")]
 
 
+def groups_of(rollouts):
+    """The rows of a step, a list for each prompt."""
+    groups = defaultdict(list)
+    for row in rollouts:
+        groups[row["input"]].append(row)
+    return list(groups.values())
+
+
+def column(rows, name):
+    return [row[name] for row in rows]
+
+
 def test_old_log_probs_reference_and_update_see_the_kept_rows_and_no_padding(half):
     assert passes(half.rows) == {(*stage, ROWS): run.STEPS for stage in EACH_STEP}
     # a row of padding has no token that is trained
@@ -139,31 +156,25 @@ def test_old_log_probs_reference_and_update_see_the_kept_rows_and_no_padding(hal
 def test_the_kept_rollouts_have_the_largest_variance_of_all_subsets(half):
     for rollouts in half.rollouts:
         assert len(rollouts) == run.PROMPTS * run.ROLLOUTS  # all n are written, kept or not
-        groups = defaultdict(list)
-        for row in rollouts:
-            groups[row["input"]].append(row)
-        for group in groups.values():
+        for group in groups_of(rollouts):
+            scores = [row["score"] for row in group]
             kept = [row["score"] for row in group if row["kept"]]
-            best = max(
-                np.var(subset)
-                for subset in itertools.combinations([row["score"] for row in group], M)
-            )
             assert len(kept) == M
-            assert np.var(kept) == pytest.approx(best, abs=1e-6)
+            assert np.var(kept) == pytest.approx(highest_variance(scores, M), abs=1e-6)
 
 
 def test_across_the_batch_the_update_sees_a_row_per_prompt_where_they_differ_most(across):
     assert passes(across.rows) == {(*stage, run.PROMPTS): run.STEPS for stage in EACH_STEP}
     for rollouts in across.rollouts:
-        groups = defaultdict(list)
-        for row in rollouts:
-            groups[row["input"]].append(row)
-        scores = np.array([[row["score"] for row in group] for group in groups.values()])
-        kept = np.array([[row["kept"] for row in group] for group in groups.values()])
+        groups = groups_of(rollouts)
+        scores = np.array([column(group, "score") for group in groups])
+        kept = np.array([column(group, "kept") for group in groups])
+
         best = podsrl.downsample_batch(scores, run.PROMPTS)
         assert kept.sum() == run.PROMPTS
         assert deviations(scores, kept) == pytest.approx(deviations(scores, best), abs=1e-6)
         assert deviations(scores, best) > 0
+
     said = "method custom: selected 1 of 8 on average in 4 groups; the update sees 4 rows"
     assert across.log.count(said) == 1
 
@@ -187,10 +198,12 @@ def test_the_first_step_says_what_the_update_sees(half):
 def test_verls_own_metrics_describe_all_n_rollouts(half, sync):
     """Both runs generate the same in the first step, so verl must report the same of it."""
     of_rollouts = ("critic/score/", "critic/rewards/", "response", "prompt_length", "num_turns")
-    theirs, ours = sync.metrics[0], half.metrics[0]
+    theirs = sync.metrics[0]
+    ours = half.metrics[0]
     expected = {name: theirs[name] for name in theirs if name.startswith(of_rollouts)}
     assert len(expected) > 20
     assert {name: ours[name] for name in expected} == pytest.approx(expected)
+
     kept = [row["score"] for row in half.rollouts[0] if row["kept"]]
     assert ours["pods/kept_reward"] == pytest.approx(np.mean(kept))
     assert ours["pods/kept_reward"] != pytest.approx(ours["critic/score/mean"])
@@ -208,8 +221,10 @@ def test_m_equal_to_n_is_verls_own_sync_from_the_same_seed(whole, sync):
             (row["input"], row["output"], row["score"]) for row in theirs
         )
     assert passes(whole.rows) == passes(sync.rows)
+
     for name, weight in sync.weights.items():
         assert np.allclose(whole.weights[name], weight, rtol=0, atol=1e-6), name
+
     names = ("actor/grad_norm", "actor/kl_loss", "actor/entropy", "critic/advantages/max")
     for ours, theirs in zip(whole.metrics, sync.metrics, strict=True):
         assert {name: ours[name] for name in names} == pytest.approx(
@@ -249,7 +264,8 @@ def sessions(rollouts):
     """Rows of each rollout by prompt: {input: {session: [rows]}}."""
     found = defaultdict(lambda: defaultdict(list))
     for row in rollouts:
-        found[row["input"]][row["uid"].rsplit("_", 2)[1]].append(row)
+        _, session, _ = row["uid"].rsplit("_", 2)
+        found[row["input"]][session].append(row)
     return found
 
 
@@ -258,11 +274,11 @@ def assert_largest_variance(by_session):
     assert len(by_session) == run.ROLLOUTS
     for rows in by_session.values():
         assert len({row["kept"] for row in rows}) == 1
+
     scores = [rows[-1]["score"] for rows in by_session.values()]
     kept = [rows[-1]["score"] for rows in by_session.values() if rows[-1]["kept"]]
     assert len(kept) == M
-    best = max(np.var(subset) for subset in itertools.combinations(scores, M))
-    assert np.var(kept) == pytest.approx(best, abs=1e-6)
+    assert np.var(kept) == pytest.approx(highest_variance(scores, M), abs=1e-6)
 
 
 def test_agents_of_several_turns_are_selected_by_the_reward_of_the_whole_trajectory(agents):
@@ -285,11 +301,13 @@ def test_of_agents_only_the_kept_rollouts_rows_are_trained_and_only_the_models_o
     forwards = {(*stage, 32): run.STEPS for stage in EACH_STEP[:2]}
     assert passes(agents.rows) == forwards | {("actor", "update", 16): 2 * run.STEPS}
     assert [step["pods/padding_rows"] for step in agents.metrics] == [8, 8]
+
     for step, rollouts in zip(agents.queue, agents.rollouts, strict=True):
         held = [key for key in step["keys"] if not key.startswith("pad")]
         kept = sorted(row["uid"] for row in rollouts if row["kept"])
         assert [key for key in held if key in kept] == kept
         assert not {row["uid"] for row in rollouts if not row["kept"]} & set(held)
+
     # a call has 61 tokens, the answer at most 8; "again" and what the tool says are not trained
     assert max(max(row["trained_tokens"]) for row in agents.rows) <= 2 * 61 + 8
 
@@ -304,12 +322,14 @@ def test_in_the_separate_mode_each_update_sees_kept_rows_of_complete_groups(sepa
         assert len(groups) == run.PROMPTS
         for by_session in groups.values():
             assert_largest_variance(by_session)
+
         assert metrics["pods/rollouts"] == run.PROMPTS * run.ROLLOUTS
         assert metrics["pods/kept_rollouts"] == run.PROMPTS * M
         kept = [row["score"] for row in rollouts if row["kept"]]
         assert metrics["pods/kept_reward"] == pytest.approx(np.mean(kept))
         scores = [row["score"] for row in rollouts]
         assert metrics["critic/score/mean"] == pytest.approx(np.mean(scores))
+
     said = "pods_separate_async: method pods: selected 4 of 8 in 2 groups; the update sees 8 rows"
     assert separate.log.count(said) == 1
 
@@ -333,12 +353,16 @@ def test_rows_of_advantage_0_never_enter_the_model(spared, unspared):
     updates = [row["rows"] for row in spared.rows if row["pass"] == "update"]
     forwards = [row["rows"] for row in spared.rows if row["pass"] == "forward"]
     assert updates == forwards
+
     for step, rollouts in enumerate(spared.rollouts):
         kept = defaultdict(list)
         for row in rollouts:
             if row["kept"]:
                 kept[row["input"]].append(row["score"])
-        teach = sum(score != np.mean(of) for of in kept.values() for score in of)
+        teach = 0
+        for scores in kept.values():
+            teach += sum(score != np.mean(scores) for score in scores)
+
         assert 0 < teach <= 8
         assert updates[step] == teach
         assert spared.metrics[step]["pods/spared_rows"] == ROWS - teach

@@ -41,15 +41,17 @@ def test_verl_and_we_accept_the_config_of_the_script(script, tmp_path):
     validate_config(config, need_reference_policy(config), need_critic(config))
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
     assert config.trainer.total_epochs == 3
-    n, prompts = config.actor_rollout_ref.rollout.n, config.data.train_batch_size
     selection = trainer.pods_selection
     assert (selection.rule, selection.baseline) == ("max_variance", "kept")  # the paper's method
-    said = f"selected {selection.num_kept} of {n} in {prompts} groups"
-    text = SAYING[script].read_text()
-    assert said in text
-    trainer.global_steps = 1
+
+    n = config.actor_rollout_ref.rollout.n
+    prompts = config.data.train_batch_size
     rows = prompts * selection.num_kept
+    text = SAYING[script].read_text()
+    assert f"selected {selection.num_kept} of {n} in {prompts} groups" in text
     assert f"the update sees {rows} rows" in text
+
+    trainer.global_steps = 1
     config.actor_rollout_ref.rollout.n = selection.num_kept  # as it is while verl sizes the update
     assert rows % trainer._get_required_batch_multiple(dp_size=8) == 0  # nothing is padded
 
@@ -60,12 +62,13 @@ def test_the_papers_sizes_are_those_of_the_comment(tmp_path):
     given = re.findall(r"[a-z_0-9.]+=(?:\d+|5e-6)(?= |$)", comment.replace(" \\\n", " "), re.M)
     m, *others = given
     assert m == "trainer.v1.pods_sync.m=32"
+    assert len(others) == 4
+
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
         config = hydra.compose("ppo_trainer", arguments(tmp_path, *given)[2:])
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
     assert (trainer.pods_selection.num_kept, config.actor_rollout_ref.rollout.n) == (32, 128)
     assert config.data.train_batch_size == config.actor_rollout_ref.actor.ppo_mini_batch_size == 16
-    assert len(others) == 4
     assert config.actor_rollout_ref.actor.optim.lr == 5e-6
 
 
@@ -75,6 +78,7 @@ def test_the_settings_that_the_page_for_verl_recipe_names_are_accepted(tmp_path)
         r"\| `([A-Z][^`]+)`(?:, and `([^`]+)`)?", SAYING[CONTRIB / "run_gsm8k.sh"].read_text()
     )
     assert len(named) == 2
+
     found = []
     for variables, more in named:
         given = dict(word.split("=") for word in variables.split())
@@ -82,10 +86,14 @@ def test_the_settings_that_the_page_for_verl_recipe_names_are_accepted(tmp_path)
         overrides = arguments(tmp_path, *more.split(), script=script, **given)[2:]
         with hydra.initialize_config_module("verl.trainer.config", version_base=None):
             config = hydra.compose("ppo_trainer", overrides)
+
         trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
-        kept = getattr(trainer, "pods_selection", None)
-        n, prompts = config.actor_rollout_ref.rollout.n, config.data.train_batch_size
-        found.append((n, prompts * (kept.num_kept if kept else n), kept and kept.rule))
+        selection = getattr(trainer, "pods_selection", None)
+        n = config.actor_rollout_ref.rollout.n
+        kept_of_each = selection.num_kept if selection else n
+        rows = config.data.train_batch_size * kept_of_each
+        found.append((n, rows, selection and selection.rule))
+
     assert found == [(128, 512, "max_variance"), (16, 512, None)]
 
 

@@ -7,8 +7,10 @@ import pytest
 
 pytest.importorskip("verl", reason="verl is not installed; run `nox -s verl`")
 
-from test_verl_drop import PROMPTS, M, N, largest_variance, random_rewards
+from test_verl_drop import PROMPTS, M, N, random_rewards
 from verl.trainer.ppo.v1 import PPOTrainer
+
+from support.brute_force import highest_variance
 
 SEPARATE = (
     "trainer.v1.trainer_mode=pods_separate_async",
@@ -38,22 +40,29 @@ def test_the_separate_mode_selects_from_complete_groups_that_verl_finds_fresh_en
     for uid, (step, status) in prompts.items():
         tag = {"is_prompt": True, "status": status, "global_steps": step}
         transfer_queue.kv_put(key=uid, partition_id="train", tag=tag)
+
     trainer = make_trainer(*SEPARATE, "trainer.v1.sampler.max_off_policy_threshold=2")
     trainer.global_steps = 5
-    trainer.replay_buffer.refill_fn = (asked := []).append
+    asked = []
+    trainer.replay_buffer.refill_fn = asked.append
     batch, metrics = trainer.replay_buffer.sample(5, "train", 2)
+
     assert asked == [2]
     assert metrics["training/off_policy/evicted_samples"] == 1
     assert metrics["training/rollout_failure/evicted_samples"] == 1
+
     taken = {key.split("_")[0] for key in batch.keys}
     assert "uid0" in taken
     assert taken < {"uid0", "uid2", "uid5"}  # the oldest ones first
+
     kept = trainer._balance_batch(batch, metrics)
+
     assert len(kept) == 2 * M
     for uid in taken:
         group = [rewards[key] for key in rewards if key.startswith(f"{uid}_")]
         chosen = [rewards[key] for key in kept.keys if key.startswith(f"{uid}_")]
-        assert np.var(chosen) == pytest.approx(largest_variance(group, M), abs=1e-6)
+        assert np.var(chosen) == pytest.approx(highest_variance(group, M), abs=1e-6)
+
     waiting = {key for key in keys_left() if "_" in key} - set(kept.keys)
     (later,) = {"uid2", "uid5"} - taken
     assert {key.split("_")[0] for key in waiting} == {"uid4", later}
@@ -63,28 +72,34 @@ def test_a_step_of_several_mini_batches_has_metrics_and_a_file_of_them_together(
     make_trainer, put, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(PPOTrainer, "_compute_metrics", lambda *given, **more: None)
+    rewards = random_rewards()
     trainer = make_trainer(*SEPARATE, f"trainer.rollout_data_dir={tmp_path}")
     trainer.tokenizer.pad_token_id = 0
     trainer.tokenizer.decode = lambda ids, skip_special_tokens: str(len(ids))
     trainer._init_dump_executor()
-    rewards, kept = random_rewards(), []
-    each: list[dict] = []
-    for trainer.local_trigger_step, uids in enumerate((("uid0", "uid1"), ("uid2", "uid3"))):
-        some = {key: r for key, r in rewards.items() if key.startswith(uids)}
-        each.append({})
-        batch = trainer._balance_batch(put(some), each[-1])
+
+    kept = []
+    metrics_of_mini_batches: list[dict] = []
+    for place, uids in enumerate((("uid0", "uid1"), ("uid2", "uid3"))):
+        trainer.local_trigger_step = place
+        sampled = {key: reward for key, reward in rewards.items() if key.startswith(uids)}
+        metrics_of_mini_batches.append({})
+        batch = trainer._balance_batch(put(sampled), metrics_of_mini_batches[-1])
         kept += batch.keys
+
     trainer.timing_raw = {"gen": 1.0}
     metrics = {"pods/kept_rollouts": 8.0}  # as verl averages
     trainer._compute_metrics(None, metrics, trainer.timing_raw)
     trainer._shutdown_dump_executor()
+
     assert metrics["pods/rollouts"] == PROMPTS * N
     assert metrics["pods/kept_rollouts"] == PROMPTS * M
     for name in ("kept_tokens", "dropped_tokens", "seconds_select", "padding_rows"):
-        total = sum(one[f"pods/{name}"] for one in each)
+        total = sum(of_one[f"pods/{name}"] for of_one in metrics_of_mini_batches)
         assert metrics[f"pods/{name}"] == pytest.approx(total), name
     assert metrics["pods/kept_reward"] == pytest.approx(np.mean([rewards[key] for key in kept]))
     assert metrics["critic/score/mean"] == pytest.approx(np.mean(list(rewards.values())))
+
     [file] = tmp_path.iterdir()
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert {row["uid"]: pytest.approx(row["score"]) for row in rows} == rewards

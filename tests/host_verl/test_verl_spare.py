@@ -45,7 +45,9 @@ def gradient(actor, data, mini_batches, advantages):
     is passed. Ranks average their gradients, so the sum of all rows is divided by their number.
     """
     logps, old, mask = data
-    found = []
+    loss_of = get_policy_loss_fn(actor.policy_loss.loss_mode)
+
+    gradients = []
     for places in mini_batches:
         logps = logps.detach().requires_grad_()
         actor.global_batch_info.update(
@@ -54,7 +56,7 @@ def gradient(actor, data, mini_batches, advantages):
             global_batch_size=len(places),
             loss_scale_factor=actor.loss_scale_factor,
         )
-        loss_of = get_policy_loss_fn(actor.policy_loss.loss_mode)
+
         for place in places:
             row = slice(place, place + 1)
             loss, _ = loss_of(
@@ -66,8 +68,9 @@ def gradient(actor, data, mini_batches, advantages):
                 config=actor,
             )
             (loss / RANKS).backward()
-        found.append(logps.grad)
-    return torch.stack(found)
+        gradients.append(logps.grad)
+
+    return torch.stack(gradients)
 
 
 def drawn_batch(seed):
@@ -78,6 +81,7 @@ def drawn_batch(seed):
     logps = old + 0.5 * torch.randn(ROWS, WIDTH, generator=draw, dtype=torch.float64)
     lengths = torch.randint(1, WIDTH + 1, (ROWS, 1), generator=draw)
     mask = (torch.arange(WIDTH) < lengths).double()
+
     rewards = torch.randint(0, 3, (ROWS // 3, 3), generator=draw) / 2
     rewards[::2] = 0.5
     advantages = torch.tensor(
@@ -108,6 +112,7 @@ def test_every_mini_batch_has_the_same_gradient_by_verls_own_losses(actor_config
     scaled = torch.zeros_like(advantages)
     for key, advantage in passes.advantages.items():
         scaled[int(key)] = advantage
+
     full = gradient(actor, data, mini_batches, advantages)
     spared = gradient(actor, data, passes.places, scaled)
     assert full.abs().max() > 1e-3
@@ -155,11 +160,13 @@ def test_a_setting_by_which_every_row_counts_switches_it_off_and_is_said(compose
 def rewards_with_idle_prompts():
     """Four prompts of eight rollouts: of two of them all rewards are equal."""
     draw = np.random.default_rng(0)
-    return {
-        f"uid{prompt}_{session}_0": 0.5 if prompt % 2 else float(draw.integers(0, 11)) / 10
-        for prompt in range(4)
-        for session in range(8)
-    }
+    rewards = {}
+    for prompt in range(4):
+        is_idle = prompt % 2 == 1
+        for session in range(8):
+            reward = 0.5 if is_idle else float(draw.integers(0, 11)) / 10
+            rewards[f"uid{prompt}_{session}_0"] = reward
+    return rewards
 
 
 def test_rows_of_advantage_0_leave_the_queue_and_the_others_have_their_advantage(
@@ -168,6 +175,7 @@ def test_rows_of_advantage_0_leave_the_queue_and_the_others_have_their_advantage
     rewards = rewards_with_idle_prompts()
     trainer = make_trainer(*MODE, "actor_rollout_ref.actor.use_dynamic_bsz=True", ranks=2)
     batch = trainer._balance_batch(put(rewards), metrics := {})
+
     assert {key.split("_")[0] for key in batch.keys} == {"uid0", "uid2"}
     assert len(batch) == metrics["pods/kept_rollouts"] - metrics["pods/spared_rows"] == 8
     assert metrics["pods/zero_advantage_rows"] == 8
@@ -177,6 +185,7 @@ def test_rows_of_advantage_0_leave_the_queue_and_the_others_have_their_advantage
     tokens = {key: 2 + place % 5 for place, key in enumerate(rewards)}
     [kept] = [update.passes.rows for update in trainer._pods_step]
     share = sum(tokens[key] for key in batch.keys) / sum(tokens[row.key] for row in kept)
+
     trainer._compute_advantage(batch, {})
     data = transfer_queue.kv_batch_get(
         keys=batch.keys, partition_id="train", select_fields=["advantages"]
@@ -196,6 +205,8 @@ def test_the_ranks_get_as_many_rows_and_about_as_many_tokens(make_trainer, put):
     lengths = [tag["seq_len"] for tag in batch.tags]
     halves = sum(lengths[:4]), sum(lengths[4:])
     assert metrics["global_seqlen/balanced_max"] == max(halves)
+
+    # Every way to give four of the eight rows to the first rank.
     best = min(
         max(sum(four), sum(lengths) - sum(four)) for four in itertools.combinations(lengths, 4)
     )
@@ -241,8 +252,10 @@ def test_verl_is_told_the_rows_that_pass_as_its_mini_batch_and_divisor(make_trai
         _dispatch_info={"actor": [0]}, update_actor=stop_before_training
     )
     batch = trainer._balance_batch(put(rewards_with_idle_prompts()), {})
+
     with pytest.raises(RuntimeError, match="no worker here"):
         trainer._update_actor(batch, {})
+
     assert told["mini_batch_size"] == told["global_batch_size"] == len(batch) == 8
     assert trainer.config.actor_rollout_ref.rollout.n == 8
     assert trainer.config.actor_rollout_ref.actor.ppo_mini_batch_size == 4

@@ -184,9 +184,11 @@ def test_the_exported_page_stays_below_its_bound(tmp_path):
         columns = rollouts(groups=4, n=8, m=2)
         columns["completion"] = [secrets.token_hex(4_000) for _ in columns["completion"]]
         run.write_rollouts(step, columns)
+
     with dataset_of(run.path) as dataset:
         page = export_page(dataset, largest=1_000_000)
         assert 500_000 < len(page) < 1_000_000
+
         path = tmp_path / "page.html"
         path.write_text(page)
         steps, note = packed_steps(path)

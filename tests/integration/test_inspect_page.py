@@ -516,7 +516,7 @@ def test_a_page_in_another_tab_cannot_read_what_the_server_knows(app, tmp_path):
         assert browser.run("window.got") == "refused"
 
 
-def test_a_server_that_ends_is_missed_and_its_return_noticed(tmp_path):
+def test_a_page_says_that_its_server_does_not_answer_any_more(tmp_path):
     run = write_run(tmp_path / "run")
     with Chromium(tmp_path / "profile") as browser:
         with app_of(run.path) as server:

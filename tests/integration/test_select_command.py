@@ -40,10 +40,12 @@ def test_select_keeps_the_lines_that_a_rule_chooses(capsys, tmp_path):
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [lines[i] for i in (0, 2, 5, 6, 8)]
     assert "kept 5 of 9 rollouts in 3 groups" in printed.err
+
     out = tmp_path / "kept.jsonl"
     flags = ["--keep", "2", "--rule", "max_reward", "--output", str(out)]
     assert main(["select", str(path), *flags]) == 0
     assert out.read_text().splitlines() == [lines[i] for i in (2, 3, 5, 7, 8)]
+
     assert "exists" in fails(["select", str(path), *flags], capsys)
     assert main(["select", str(path), *flags[:-1], str(tmp_path / "new" / "kept.jsonl")]) == 0
     assert (tmp_path / "new" / "kept.jsonl").read_bytes() == out.read_bytes()
@@ -53,14 +55,17 @@ def test_select_reads_parquet_or_a_runs_folder_and_writes_parquet(capsys, tmp_pa
     run = RunFolder(tmp_path / "run")
     for step in (1, 2):
         run.write_rollouts(step, rollouts(groups=3, n=8, m=4))
+
     tables = [run.rollouts(step) for step in (1, 2)]
     kept = [t.filter(t["kept"]) for t in tables if t is not None]  # those of the largest variance
+
     for where, expected in ((run.path, pa.concat_tables(kept)), (run.rollout_folder(2), kept[1])):
         out = tmp_path / f"{expected.num_rows}.parquet"
         assert main(["select", str(where), "--keep", "4", "--output", str(out)]) == 0
         assert pq.read_table(out).equals(expected)
     assert "kept 12 of 24 rollouts in 3 groups" in capsys.readouterr().err
     assert "--output" in fails(["select", str(run.path), "--keep", "4"], capsys)
+
     run.rollout_parts(1)[0].write_bytes(b"PAR1 no")
     flags = ["--keep", "4", "--output", str(tmp_path / "x.parquet")]
     assert "rank_0_of_1.parquet is damaged" in fails(["select", str(run.path), *flags], capsys)
@@ -135,6 +140,7 @@ def test_an_output_of_another_kind_than_what_is_read_is_refused(capsys, tmp_path
     for name in ("kept.parquet", "kept.csv", "kept"):
         command = ["select", str(path), "--keep", "2", "--output", str(tmp_path / name)]
         assert f"{name} must end in .jsonl, as what is read" in fails(command, capsys)
+
     RunFolder(tmp_path).write_rollouts(1, rollouts(groups=1, n=4, m=2))
     command = ["select", str(tmp_path), "--keep", "2", "--output", str(tmp_path / "kept.jsonl")]
     assert "kept.jsonl must end in .parquet" in fails(command, capsys)
@@ -142,13 +148,15 @@ def test_an_output_of_another_kind_than_what_is_read_is_refused(capsys, tmp_path
 
 
 def test_lines_are_written_byte_for_byte(tmp_path):
-    path, out = tmp_path / "rollouts.jsonl", tmp_path / "kept.jsonl"
+    path = tmp_path / "rollouts.jsonl"
+    out = tmp_path / "kept.jsonl"
     row = {"prompt": "größe", "reward": 0.10, "text": "数 \\u00e9 \U0001f600", "cut": "\ud83d"}
     other = {"prompt": "größe", "reward": 1}
     # as json.dumps writes it, with a code for each letter beyond ASCII; and as it is read
     path.write_text(json.dumps(row) + "\n" + json.dumps(other, ensure_ascii=False) + "\n", "utf-8")
     assert main(["select", str(path), "--keep", "2", "--output", str(out)]) == 0
     assert out.read_bytes() == path.read_bytes()
+
     # also where the terminal's encoding has no such letters
     command = [sys.executable, "-m", "podsrl.cli", "select", str(path), "--keep", "2"]
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -165,14 +173,16 @@ def test_a_rule_by_path_is_named_as_it_was_given(capsys, tmp_path, monkeypatch):
     )
     Path("broken.py").write_text("def (:\n")
     write_rollouts(Path("rollouts.jsonl"), {"a": [0, 1, 2]})
-    for rule, said in {
+
+    refusals = {
         "./sub/rules.py:raises": "./sub/rules.py, line 2: rule './sub/rules.py:raises' failed",
         "sub/../sub/rules.py:wrong": "rule 'sub/../sub/rules.py:wrong' must return integers",
         "sub/rules.py:other": "rule 'sub/rules.py:other' must take (rewards_P_N, m, seed)",
         "sub/rules.py:none": "rule 'sub/rules.py:none': sub/rules.py has no function 'none'",
         "sub/none.py:any": "no file sub/none.py",
         "./broken.py:any": "./broken.py, line 1: can't be imported: SyntaxError",
-    }.items():
+    }
+    for rule, said in refusals.items():
         message = fails(["select", "rollouts.jsonl", "--keep", "2", "--rule", rule], capsys)
         assert message.startswith(f"pods select: {said}")
         assert str(tmp_path) not in message

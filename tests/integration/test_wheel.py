@@ -32,6 +32,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         shutil.copytree(ROOT / room, tree / room, ignore=ignored)
     for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, tree)
+
     code = (
         "import os, sys, tarfile; from pathlib import Path; from setuptools import build_meta\n"
         "sdist = Path('..', build_meta.build_sdist('..')).resolve()\n"
@@ -39,9 +40,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         "os.chdir(sdist.with_name(sdist.name.removesuffix('.tar.gz')))\n"
         "build_meta.build_wheel('..')"
     )
+
     done = subprocess.run([sys.executable, "-c", code], cwd=tree, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+
+    (sdist,) = folder.glob("*.tar.gz")
+    (wheel,) = folder.glob("*.whl")
     return sdist, wheel
 
 

@@ -179,7 +179,11 @@ def last_length(completions: list[Any], **kwargs: Any) -> list[float]:
 
 
 def length(completions: list[Any], **kwargs: Any) -> list[float]:
-    return [float(sum(len(m["content"]) for m in c)) for c in completions]
+    """The characters of all messages."""
+    lengths = []
+    for messages in completions:
+        lengths.append(float(sum(len(message["content"]) for message in messages)))
+    return lengths
 
 
 def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
@@ -188,14 +192,19 @@ def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
     ids = trainer.processing_class.apply_chat_template(
         prompts, add_generation_prompt=True, tokenize=True, return_dict=True
     )
-    completions = [
-        [10 + i, 11, *[20] * (i % 5), tokenizer.eos_token_id] for i in range(len(prompts))
-    ]
+
+    completions, logprobs, masks = [], [], []
+    for place in range(len(prompts)):
+        completion = [10 + place, 11, *[20] * (place % 5), tokenizer.eos_token_id]
+        completions.append(completion)
+        logprobs.append([-float(token) for token in range(len(completion))])
+        masks.append([1, 0] + [1] * (len(completion) - 2))
+
     return {
         "prompt_ids": ids["input_ids"],
         "completion_ids": completions,
-        "logprobs": [[-float(t) for t in range(len(c))] for c in completions],
-        "env_mask": [[1, 0] + [1] * (len(c) - 2) for c in completions],
+        "logprobs": logprobs,
+        "env_mask": masks,
         "place": list(range(len(prompts))),
         "constant": "same",
     }

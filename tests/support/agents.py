@@ -63,12 +63,15 @@ Reply = Callable[[str, int], str]
 def make_tokenizer() -> PreTrainedTokenizerFast:
     """A token per byte, and those of Qwen's chat, tool calls, tools and images."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    raw = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    vocabulary = {symbol: place for place, symbol in enumerate(alphabet)}
+    raw = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     raw.decoder = decoders.ByteLevel()
+
     raw.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>", *VISION])
     added = ("<tool_call>", "</tool_call>", *OFTEN_SAID)
-    raw.add_tokens([AddedToken(t, normalized=False) for t in added])
+    raw.add_tokens([AddedToken(text, normalized=False) for text in added])
+
     return PreTrainedTokenizerFast(
         tokenizer_object=raw,
         eos_token="<|im_end|>",
@@ -106,7 +109,7 @@ def vision_model() -> tuple[Any, Any]:
         patch_size=4, merge_size=2, min_pixels=64, max_pixels=256, temporal_patch_size=1
     )
     processor = ImageProcessor(images, tokenizer, None, chat_template=tokenizer.chat_template)
-    start, end, image, video = tokenizer.convert_tokens_to_ids(list(VISION))
+
     rope = {"rope_type": "default", "rope_theta": 100.0, "mrope_section": [1, 1, 2]}
     text = {
         **TEXT,
@@ -125,7 +128,7 @@ def vision_model() -> tuple[Any, Any]:
         "temporal_patch_size": 1,
         "mlp_ratio": 2,
     }
-    torch.manual_seed(0)
+    start, end, image, video = tokenizer.convert_tokens_to_ids(list(VISION))
     config = Qwen2VLConfig(
         text_config=text,
         vision_config=vision,
@@ -135,6 +138,8 @@ def vision_model() -> tuple[Any, Any]:
         vision_end_token_id=end,
         tie_word_embeddings=True,
     )
+
+    torch.manual_seed(0)
     return Qwen2VLForConditionalGeneration(config), processor
 
 
@@ -149,9 +154,10 @@ def say(trainer: Any, reply: Reply) -> None:
 
     def generate(input_ids: torch.Tensor, **kwargs: Any) -> torch.Tensor:
         read = tokenizer.batch_decode(input_ids, skip_special_tokens=False)
-        texts = [
-            reply(t.replace("<|endoftext|>", ""), i) + "<|im_end|>" for i, t in enumerate(read)
-        ]
+        texts = []
+        for row, prompt in enumerate(read):
+            answer = reply(prompt.replace("<|endoftext|>", ""), row)
+            texts.append(answer + "<|im_end|>")
         ids = tokenizer(texts, padding=True, padding_side="right", return_tensors="pt").input_ids
         return torch.cat([input_ids, ids], dim=1)
 
@@ -179,6 +185,7 @@ def agent_trainer(n: int | None, folder: Path, reply: Reply, **fields: Any) -> A
     given = {name: fields.pop(name) for name in names if name in fields}
     model, processing = fields.pop("model", text_model)()
     kind = fields.pop("kind", PODSTrainer)
+
     options: dict[str, Any] = {
         **COMMON,
         "max_completion_length": 512,
@@ -188,9 +195,11 @@ def agent_trainer(n: int | None, folder: Path, reply: Reply, **fields: Any) -> A
         **fields,
     }
     if n is None:
-        args, kind = GRPOConfig(**options), GRPOTrainer
+        kind = GRPOTrainer
+        args = GRPOConfig(**options)
     else:
         args = PODSConfig(num_rollouts=n, **options)
+
     trainer = kind(model=model, args=args, processing_class=processing, **given)
     say(trainer, reply)
     return trainer

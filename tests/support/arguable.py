@@ -10,7 +10,8 @@ def read_table(text: str) -> list[tuple[str, str]]:
 
     Indented lines go on with the answers, and what begins with # is a comment.
     """
-    pairs, gold = [], ""
+    pairs = []
+    gold = ""
     for line in text.strip("\n").splitlines():
         if line.startswith("#"):
             continue

@@ -66,8 +66,11 @@ def text_of(completion: list[dict[str, Any]]) -> str:
 
 def letters(completions: list[Any], **kwargs: Any) -> list[float]:
     """The share of bytes that are letters."""
-    texts = [text_of(c) for c in completions]
-    return [sum(ch.isalpha() for ch in t) / (1 + len(t)) for t in texts]
+    shares = []
+    for completion in completions:
+        text = text_of(completion)
+        shares.append(sum(letter.isalpha() for letter in text) / (1 + len(text)))
+    return shares
 
 
 async def short(completions: list[Any], **kwargs: Any) -> list[float | None]:

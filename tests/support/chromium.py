@@ -38,31 +38,35 @@ class Chromium:
     def __init__(self, profile: Path, width: int = 1200, height: int = 900, theme: str = "light"):
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
+
         # the protocol's pipes are file descriptors 3 and 4
         shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
-        command = [
-            *("/bin/bash", "-c", shell, "chromium", BINARY, *_FLAGS),
-            *(f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"),
-        ]
+        own_flags = [f"--user-data-dir={profile}", f"--window-size={width},{height}"]
+        browser = [BINARY, *_FLAGS, *own_flags, "about:blank"]
         self._process = subprocess.Popen(
-            command,
+            ["/bin/bash", "-c", shell, "chromium", *browser],
             pass_fds=(to_browser, from_browser),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         os.close(to_browser)
         os.close(from_browser)
+
         self._buffer = b""
         self._next = 0
         self._session = None
         self.events = []
-        targets = self.send("Target.getTargets")["targetInfos"]
-        target = next(t["targetId"] for t in targets if t["type"] == "page")
-        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = attached["sessionId"]
+
+        self._session = self._session_of_the_page()
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(f"{domain}.enable")
         self.look_as(width, height, theme)
+
+    def _session_of_the_page(self):
+        targets = self.send("Target.getTargets")["targetInfos"]
+        page = next(target for target in targets if target["type"] == "page")
+        attached = self.send("Target.attachToTarget", targetId=page["targetId"], flatten=True)
+        return attached["sessionId"]
 
     def __enter__(self):
         return self
@@ -79,9 +83,11 @@ class Chromium:
         message = {"id": self._next, "method": method, "params": parameters}
         if self._session:
             message["sessionId"] = self._session
+
         data = json.dumps(message).encode() + b"\0"
         while data:
             data = data[os.write(self._write, data) :]
+
         while True:
             answer = self._receive()
             if answer.get("id") == self._next:

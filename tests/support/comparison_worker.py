@@ -23,19 +23,21 @@ def work(folder: Path, arm: str, seed: int) -> None:
     run = comparison.run_folder(RunOf(arm, seed))
     told = folder.parent / "behave.json"
     behave = json.loads(told.read_text()).get(arm) if told.is_file() else None
+
     with lock_of(run):
         if run.finished() is not None:
             return
+
         if behave == "mistake":
             raise InvalidInputError("the model 'no/such' is nowhere")
         run.write_config({"arm": arm, "seed": seed, "task": "arithmetic"})
         run.write_environment()
         if behave == "kill":
             os.kill(os.getpid(), 9)
+
         steps = int(comparison.amount)
-        points = [
-            round(i * steps / comparison.evaluations) for i in range(comparison.evaluations + 1)
-        ]
+        parts = comparison.evaluations
+        points = [round(number * steps / parts) for number in range(parts + 1)]
         append_evaluation(run, evaluation(0, 0, 0.1))
         for step in range(1, steps + 1):
             run.append_metrics({"step": step, "pods/training_seconds": float(step)})
@@ -43,6 +45,7 @@ def work(folder: Path, arm: str, seed: int) -> None:
                 append_evaluation(run, evaluation(step, step, 0.5))
             if behave == "hold" and step == 5:
                 threading.Event().wait()
+
         run.finish(arm, seed, steps, float(steps))
 
 

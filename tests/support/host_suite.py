@@ -63,7 +63,8 @@ class HostSuite:
     )
     def test_the_update_sees_what_the_rule_keeps_with_its_advantages(self, options):
         step = self.step(REWARDS, **options)
-        m, rule = options["m"], options.get("rule", "max_variance")
+        m = options["m"]
+        rule = options.get("rule", "max_variance")
         if rule == "max_contrast":
             kept_P_N = podsrl.downsample_batch(REWARDS, m * len(REWARDS), rule)
         else:

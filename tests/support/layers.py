@@ -16,6 +16,7 @@ def imports_that_go_up(package: Path, layers: Sequence[Sequence[str]]) -> list[s
         layers: The names of its modules and folders, the highest first.
     """
     depth_of = {name: depth for depth, layer in enumerate(layers) for name in layer}
+
     wrong = []
     for path in sorted(package.rglob("*.py")):
         file = path.relative_to(package)
@@ -25,6 +26,7 @@ def imports_that_go_up(package: Path, layers: Sequence[Sequence[str]]) -> list[s
         if place not in depth_of:
             wrong.append(f"{file} is in no layer: give {place!r} its place in LAYERS")
             continue
+
         for imported in sorted(set(_imported_places(path, package.name))):
             depth = depth_of.get(imported, -1)
             if imported != place and depth <= depth_of[place]:

@@ -62,6 +62,7 @@ def train(job: Job, behave: dict) -> int:
             "num_generations": 4,
         }
     )
+
     start = behave.get("start", 0.2)
     end = behave["reward"][job.method]
     if job.learning_rate != BEST_RATE:
@@ -70,13 +71,13 @@ def train(job: Job, behave: dict) -> int:
     for point in range(first, job.evaluations + 1):
         share = point / job.evaluations
         seconds = job.seconds * share
-        of_question = [
-            [
-                _reward(start + (end - start) * share, question, answer)
-                for answer in range(job.answers)
-            ]
-            for question in range(20)
-        ]
+        level = start + (end - start) * share
+
+        of_question = []
+        for question in range(20):
+            rewards = [_reward(level, question, answer) for answer in range(job.answers)]
+            of_question.append(rewards)
+
         run.append_metrics(
             {
                 "step": point + 1,
@@ -88,6 +89,7 @@ def train(job: Job, behave: dict) -> int:
                 "pods/rows_passed": 4 * (point + 1),
             }
         )
+
         append_evaluation(
             run,
             Evaluation(
@@ -107,6 +109,7 @@ def train(job: Job, behave: dict) -> int:
                 greedy_rewards=[row[0] for row in of_question],
             ),
         )
+
     run.finish(job.method, job.seed, 5, job.seconds)
     with Path("started.txt").open("a") as file:
         file.write(f"{job.questions} {arm} {job.seed} {job.seconds:g}\n")

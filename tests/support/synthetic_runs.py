@@ -28,20 +28,20 @@ def write_run(
 ):
     """A run evaluated every `every` steps, at the given accuracies, the first one untrained."""
     run = RunFolder(folder)
-    run.write_config(
-        {
-            "arm": arm,
-            "seed": seed,
-            "task": "arithmetic",
-            "num_rollouts": n,
-            "num_generations": m,
-            "learning_rate": 5e-6,
-            **(config or {}),
-        }
-    )
-    for i, accuracy in enumerate(accuracies):
-        step = i * every
+    settings = {
+        "arm": arm,
+        "seed": seed,
+        "task": "arithmetic",
+        "num_rollouts": n,
+        "num_generations": m,
+        "learning_rate": 5e-6,
+    }
+    run.write_config({**settings, **(config or {})})
+
+    for number, accuracy in enumerate(accuracies):
+        step = number * every
         append_evaluation(run, evaluation(step, step * seconds_per_step, accuracy, n, m))
+
     steps = (len(accuracies) - 1) * every
     write_metrics(run, steps, n, m, seconds_per_step)
     run.append_metrics({"step": steps, "train_runtime": 999.0})  # as TRL ends its log
@@ -51,6 +51,8 @@ def write_run(
 
 def write_metrics(run, steps, n, m, seconds_per_step=1.0, **more):
     """What a run logs in every step."""
+    dropped_reward = None if n == m else (0.25 * n - 0.5 * m) / (n - m)
+
     (run.path / "metrics.jsonl").unlink(missing_ok=True)  # in place of what was there
     for step in range(1, steps + 1):
         run.append_metrics(
@@ -58,7 +60,7 @@ def write_metrics(run, steps, n, m, seconds_per_step=1.0, **more):
                 "step": step,
                 "reward": 0.25,
                 "pods/kept_reward": 0.5,
-                "pods/dropped_reward": None if n == m else (0.25 * n - 0.5 * m) / (n - m),
+                "pods/dropped_reward": dropped_reward,
                 "pods/zero_advantage_rows": 0.25 * m,
                 "pods/seconds_generate": 0.4 * seconds_per_step,
                 "pods/seconds_score": 0.1 * seconds_per_step,

@@ -30,7 +30,8 @@ def torchrun(world: int, folder: Path, *arguments: str, env: dict[str, str] | No
         max_restarts=0,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    out, err = folder / "out", folder / "err"
+    out = folder / "out"
+    err = folder / "err"
     silent = {"TRL_EXPERIMENTAL_SILENCE": "1", **(env or {})}
     job = Forked(lambda: elastic_launch(config, run_script)(arguments) and None, out, err, silent)
     return Ended(job.wait(), *(said.read_text("utf-8", "replace") for said in (out, err)))

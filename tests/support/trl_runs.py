@@ -63,8 +63,11 @@ def count_passed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def digits(completions: list[Any], **kwargs: Any) -> list[float]:
     """A cheap reward with much spread: the share of odd digits."""
-    texts = [c[-1]["content"] for c in completions]
-    return [sum(ch in "13579" for ch in t) / (1 + len(t)) for t in texts]
+    shares = []
+    for completion in completions:
+        text = completion[-1]["content"]
+        shares.append(sum(letter in "13579" for letter in text) / (1 + len(text)))
+    return shares
 
 
 @pytest.fixture

@@ -95,12 +95,14 @@ def try_all() -> None:
             pods(word)
     if found := loaded():
         sys.exit(f"the rules or `pods --help` loaded {found}")
+
     train()
     pods("select", "out", "--keep", "2", "--output", "kept.parquet")
     rollouts = Path("rollouts.jsonl")
     rollouts.write_text('{"prompt": "1+1", "reward": 0}\n{"prompt": "1+1", "reward": 1}\n' * 2)
     pods("select", str(rollouts), "--keep", "2", "--output", "kept.jsonl")
     pods("inspect", "out", "--export", "out/rollouts.html")
+
     wanted = ("kept.jsonl", "kept.parquet", "out/finished.json", "out/rollouts.html")
     if missing := [name for name in wanted if not Path(name).is_file()]:
         sys.exit(f"not written: {missing}")

@@ -246,7 +246,8 @@ def test_shares_are_the_best_for_any_worths_at_all(rounded):
     # Worths that rise and fall, so that hardly any share is best at a price, and many must change.
     rng = np.random.default_rng(0)
     for _ in range(300):
-        groups, n = int(rng.integers(1, 12)), int(rng.integers(1, 9))
+        groups = int(rng.integers(1, 12))
+        n = int(rng.integers(1, 9))
         worth = rng.normal(size=(groups, n + 1))
         worth = worth.round() if rounded else worth
         rows = int(rng.integers(0, groups * n + 1))
@@ -281,7 +282,9 @@ def test_a_batch_of_60000_prompts_needs_no_more_than_a_few_times_its_own_memory(
 
 def test_a_residue_of_rounding_is_no_contrast():
     # .1 + .2 is .3 and a bit: no reason to keep that prompt's rows, nor to keep them first.
-    residue, equal, real = [0.1 + 0.2, 0.3], [0.3, 0.3], [0.0, 1.0]
+    residue = [0.1 + 0.2, 0.3]
+    equal = [0.3, 0.3]
+    real = [0.0, 1.0]
     for groups in ([equal, residue], [residue, equal]):
         assert [sum(kept) for kept in podsrl.downsample_batch(groups, 2)] == [1, 1]  # evenly
     assert podsrl.downsample_batch([residue, real], 2) == [[False, False], [True, True]]

@@ -69,10 +69,12 @@ def problems_of_pods(words: list[str]) -> list[str]:
     """What is wrong with the words after `pods`."""
     if not words or words[0].startswith("--") or words[0].isupper() or words[0] == "...":
         return []  # `pods`, `pods --help`, `pods VERB`, `pods ...`
+
     # What stands after "--" starts the user's script.
     verb, *rest = itertools.takewhile(lambda word: word != "--", words)
     if verb not in VERBS:
         return [f"no such verb: {verb}"]
+
     flags = [word.partition("=")[0] for word in rest if re.match(r"--\w", word)]
     found = [f"no such flag of pods {verb}: {f}" for f in flags if f not in known_flags(verb)]
     for flag, value in itertools.pairwise(rest):
@@ -107,6 +109,7 @@ def problems_of_python(words: list[str]) -> list[str]:
         return problems_of_pytest(words[2:])
     if not where.startswith(("benchmarks", "docs/", "examples/", "tests/")):
         return []
+
     files = [
         ROOT / where.removesuffix(".py") / "__main__.py",
         ROOT / f"{where.removesuffix('.py')}.py",
@@ -114,6 +117,7 @@ def problems_of_python(words: list[str]) -> list[str]:
     file = next((file for file in files if file.is_file()), None)
     if file is None:
         return [f"no such script: {where}"]
+
     code = file.read_text(encoding="utf-8")
     flags = [word for word in words if re.match(r"--\w", word)]
     return [f"no such flag of {where}: {flag}" for flag in flags if f'"{flag}"' not in code]
@@ -213,6 +217,7 @@ def test_the_checks_find_what_does_not_exist():
         "pip install 'podsrl-lab[trl]'",
     ]
     assert [command for command in wrong if not problems_of(command)] == []
+
     right = [
         "pods train --config arithmetic --dry-run --learning_rate 1e-5",
         "make test WORKERS=1",

@@ -106,10 +106,12 @@ def test_a_damaged_file_is_named_and_left_out_until_it_is_whole(tmp_path):
     [path] = run.rollout_parts(2)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
+
     with dataset_of(run.path) as dataset:
         [state] = dataset.state()["runs"]
         assert state["logged_steps"] == 1
         assert str(path) in state["damaged"][0]
+
         path.unlink()
         run.write_rollouts(2, rollouts())
         dataset.refresh()
@@ -220,7 +222,8 @@ def test_filters_are_of_one_mind_with_the_rollouts(tmp_path):
 def test_pages_follow_each_other_without_gaps(tmp_path):
     run = write_run(tmp_path / "run", steps=range(1, 8), groups=3, n=8, m=2)
     with dataset_of(run.path) as dataset:
-        seen, before = [], ""
+        seen = []
+        before = ""
         while True:
             page = search(dataset, Query(), before)
             assert len(page["rows"]) <= PAGE
@@ -228,6 +231,7 @@ def test_pages_follow_each_other_without_gaps(tmp_path):
             before = page["before"]
             if not before:
                 break
+
         assert len(seen) == len(set(seen)) == 7 * 3 * 8
         assert page["total"] is None  # it is told with the first page alone
 

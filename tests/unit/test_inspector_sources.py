@@ -35,16 +35,19 @@ def test_a_jsonl_file_is_asked_what_max_variance_would_keep(tmp_path):
         for place, reward in enumerate(rewards)
     ]
     path = write_lines(tmp_path / "mine.jsonl", rows)
+
     with dataset_of(path) as dataset:
         group = group_of(dataset)
         assert group["run"] == "mine.jsonl"
         # a quarter of 8 is 2, one at each end: rollout 1 (reward 1) and rollout 0 (reward 0)
         kept = {r["rollout"]: r["reward"] for r in group["rollouts"] if r["kept"]}
         assert sorted(kept.values()) == [0.0, 1.0]
+
         # mean 1/2, deviation sqrt(1/2) of the two
         advantages = [r["advantage"] for r in group["rollouts"] if r["kept"]]
         assert advantages == pytest.approx([0.7071, -0.7071], abs=1e-3)
         assert column(group, "rewards") == [{"form": 0.5}] * 8
+
     with dataset_of(path, keep=4) as dataset:
         assert sum(column(group_of(dataset), "kept")) == 4
 
@@ -120,17 +123,20 @@ def test_verls_dump_is_read_with_and_without_podsrl(tmp_path):
     """Fields as verl 0.9 writes them; with podsrl also its key of a row, and `kept`."""
     plain = [verl_row("a", s, acc=s, note="text") for s in (0.0, 1.0, 1.0, 1.0)]
     write_lines(tmp_path / "dump" / "4.jsonl", [{**row, "step": 4} for row in plain])
+
     marked = [
         verl_row("same", score, uid=f"uid{prompt}_{n}_0", kept=n < 2)
         for prompt in (0, 1)
         for n, score in enumerate((1.0, 0.0, 1.0))
     ]
     write_lines(tmp_path / "dump" / "12.jsonl", [{**row, "step": 12} for row in marked])
+
     with dataset_of(tmp_path / "dump") as dataset:
         group = group_of(dataset, step=4)
         assert group["answer"] == "4"
         assert column(group, "rewards") == [{"acc": 1.0}] * 3 + [{"acc": 0.0}]
         assert sum(column(group, "kept")) == 2
+
         step = dataset.step(dataset.runs[0], 12)
         assert step["earlier"] == 4
         assert step["prompts"] == 2  # told apart by their keys, as their texts are the same
@@ -169,14 +175,17 @@ def test_slimes_files_are_read_without_running_what_they_hold(tmp_path):
 
     torch.save({"rollout_id": 2, "samples": [Runs()]}, folder / "rollout_2.pt")
     age(*folder.iterdir())
+
     assert [source.path for source in find_sources([folder], Keep())] == [folder]
     with dataset_of(tmp_path / "details") as dataset:
         group = group_of(dataset, step=1)
         assert sum(column(group, "kept")) == 2
         assert column(group, "tokens") == [3] * 8
+
         noted_group = group_of(dataset, step=2)
         assert column(noted_group, "kept") == [True, True]
         assert column(noted_group, "advantage") == [0.5, -0.5]
+
         [run] = dataset.state()["runs"]
         assert run["last_step"] == 2
         [damage] = run["damaged"]

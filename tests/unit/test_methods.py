@@ -23,7 +23,8 @@ def test_every_method_is_a_selection_that_is_allowed(name):
         settings.num_rollouts, settings.num_kept, settings.rule, settings.baseline
     )
     assert settings.name == name
-    rule, method = resolve_rule(selection.rule), podsrl.METHODS[name]
+    rule = resolve_rule(selection.rule)
+    method = podsrl.METHODS[name]
     assert method.source
     assert method.num_rollouts % method.num_kept == 0
     assert (selection.num_rollouts == selection.num_kept) == method.keeps_all

@@ -95,7 +95,9 @@ def groups_of_the_largest_variance(groups, share):
     for group, rewards in groups.items():
         variance[group] = round((rewards / unit).var(), 9) if len(rewards) else 0.0
 
-    chosen, others, flat = [], [], []
+    chosen = []
+    others = []
+    flat = []
     so_far = 0.0
     for group in sorted(groups, key=lambda group: -variance[group]):
         is_within_the_share = so_far < share * sum(variance.values()) - 1e-9
@@ -106,6 +108,7 @@ def groups_of_the_largest_variance(groups, share):
             chosen.append(group)
         else:
             others.append(group)
+
     return chosen + flat + others
 
 

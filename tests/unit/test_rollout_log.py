@@ -121,7 +121,8 @@ def test_all_processes_thin_out_the_same_steps_also_those_of_more_processes(tmp_
 def test_training_does_not_wait_for_the_disk_until_two_generations_wait(tmp_path):
     run = RunFolder(tmp_path)
     log = RolloutLog(run, max_rows=10**6)
-    disk, wrote = threading.Event(), []
+    disk = threading.Event()
+    wrote = []
 
     def slow():
         disk.wait(60)

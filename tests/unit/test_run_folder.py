@@ -93,10 +93,12 @@ def test_truncating_forgets_everything_after_the_step(tmp_path):
     run.finish("pods", 0, 3, 3.0)
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step"')  # half-written: must go, without a warning
+
     run.truncate_after(2)
     assert [row["step"] for row in run.metrics()] == [1, 2]
     assert run.rollout_steps() == [1, 2]
     assert run.finished() is None
+
     run.finish("pods", 0, 2, 2.0)
     run.truncate_after(2)  # it goes on, with more steps than it was to have
     assert run.finished() is None
@@ -115,12 +117,14 @@ def test_the_records_of_an_earlier_run_are_set_aside_and_nothing_else(tmp_path):
     run = RunFolder(tmp_path)
     run.write_config({"arm": "pods"})
     assert run.set_aside() is None  # nothing was recorded yet
+
     run.append_metrics({"step": 1})
     run.write_rollouts(1, rollout_columns())
     (tmp_path / "model.bin").write_text("x")
     assert run.set_aside() == tmp_path / "previous-1"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.bin", "previous-1"]
     assert RunFolder(tmp_path / "previous-1").rollout_steps() == [1]
+
     run.append_metrics({"step": 1})
     assert run.set_aside() == tmp_path / "previous-2"
     with pytest.raises(InvalidInputError, match="no run in"):  # those set aside are none
@@ -157,18 +161,23 @@ def test_a_resumed_run_logs_the_steps_that_it_would_have_logged(tmp_path, after,
 
 
 def test_a_thinned_log_goes_on_thinned_and_a_whole_one_whole(tmp_path):
-    thinned, whole = RunFolder(tmp_path / "thinned"), RunFolder(tmp_path / "whole")
+    thinned = RunFolder(tmp_path / "thinned")
+    whole = RunFolder(tmp_path / "whole")
+
     log = RolloutLog(thinned, max_rows=11)
     for step in (1, 2, 3):
         log_four(log, step)
     assert thinned.rollout_steps() == [1, 3]
+
     thinned.truncate_after(2)
     log = RolloutLog(thinned, max_rows=11)
     for step in range(3, 8):
         log_four(log, step)
     assert thinned.rollout_steps() == [1, 5]  # 1, 3 and 5 were one too many
+
     for step in (1, 5, 9, 13):  # a generation for four steps at once
         log_four(RolloutLog(whole, max_rows=100), step)
+
     log = RolloutLog(whole, max_rows=100)
     for step in (15, 19, 23):  # resumed from a checkpoint of step 14
         log_four(log, step)
@@ -239,12 +248,14 @@ def test_a_token_on_the_command_line_is_not_recorded(tmp_path, monkeypatch):
 def test_the_environment_tells_versions_hardware_and_command(tmp_path):
     run = RunFolder(tmp_path)
     assert run.environment() == {}
+
     run.write_environment()
     found = run.environment()
     assert found["versions"]["numpy"] == np.__version__
     assert found["command"] == sys.argv
     assert found["cores"] >= 1
     assert found["cpu"]
+
     run.write_environment()  # resumed, twice: what it began on stays
     run.write_environment()
     first = run.environment()

@@ -131,10 +131,13 @@ def test_a_sample_without_a_reward_is_kept_last_and_has_advantage_0(how):
         if how == "aborted":
             sample.reward = None
         else:
-            sample.reward, sample.metadata["unscorable"] = 0.0, True
+            sample.reward = 0.0
+            sample.metadata["unscorable"] = True
+
     args = arguments({"m": M})
     select_rollouts(args, data)
     assert [sample.index for sample in data[0]] == [0, 1, 6, 7]
+
     raw, processed = post_process_rewards(args, data[0])
     assert raw[:2] == processed[:2] == [0.0, 0.0]
     assert not any(math.isnan(advantage) for advantage in processed)
@@ -203,7 +206,8 @@ def test_the_log_says_what_the_update_sees_and_the_reward_of_all(caplog):
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_a_batch_size_that_divides_the_kept_rows_is_accepted(steps):
-    args, data = arguments({"m": M}, global_batch_size=PROMPTS * M // steps), groups()
+    args = arguments({"m": M}, global_batch_size=PROMPTS * M // steps)
+    data = groups()
     select_rollouts(args, data)
     # slime takes `steps` whole batches of the flattened groups, and nothing is left over
     assert [len(group) for group in data] == [M] * PROMPTS
@@ -218,7 +222,8 @@ def test_a_batch_size_of_which_slime_would_cut_off_rows_is_refused(size):
 
 def test_slimes_dynamic_batch_size_needs_no_number():
     args = arguments({"m": M}, global_batch_size=None, use_dynamic_global_batch_size=True)
-    data, checked = groups(), groups()
+    data = groups()
+    checked = groups()
     select_rollouts(args, data)
     select_rollouts(arguments({"m": M}), checked)
     assert data == checked
@@ -280,7 +285,8 @@ def composite_samples():
     draw = np.random.default_rng(0)
     data = groups()
     for sample in itertools.chain(*data):
-        answer, form = draw.random() < 0.5, draw.random() < 0.3
+        answer = draw.random() < 0.5
+        form = draw.random() < 0.3
         sample.reward = {"score": answer + 0.2 * form, "answer": float(answer), "form": float(form)}
     return data
 
@@ -397,13 +403,14 @@ class StepOfCommandLine(HostSuite):
             **self.defaults,
         )
         n = len(rewards[0])
-        generated = [
-            [
-                self.sample_type(group_index=prompt, index=prompt * n + place, reward=reward)
-                for place, reward in enumerate(group)
-            ]
-            for prompt, group in enumerate(rewards)
-        ]
+        generated = []
+        for prompt, group in enumerate(rewards):
+            row = []
+            for place, reward in enumerate(group):
+                index = prompt * n + place
+                row.append(self.sample_type(group_index=prompt, index=index, reward=reward))
+            generated.append(row)
+
         for sample in flat(generated):
             if math.isnan(sample.reward):  # how both say that generating was aborted
                 sample.reward = None

@@ -118,12 +118,15 @@ def test_the_correlations_are_those_of_the_same_rollouts_in_one_array():
     as_rows = rows(dict(zip(given, rewards.reshape(-1), strict=True)), given)
     np.random.default_rng(1).shuffle(as_rows)  # as they finish
     groups = select(group_rows(as_rows), selection(16, 4), step=1)
+
     found = metrics_of(groups, "kept", scale=True)
+
     kept = downsample(rewards, 4)
     mask = np.zeros(rewards.shape, dtype=bool)
     np.put_along_axis(mask, kept, True, axis=1)
     advantages = group_advantages(rewards, mask, eps=1e-6)
     expected = part_correlations(["acc", "form"], parts, advantages, mask, "kept")
+
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert {name for name in found if "correlation" in name} == set(expected)
     assert expected["pods/correlation/acc"] > 0.9
@@ -172,11 +175,13 @@ def test_selected_by_the_answer_the_form_changes_nothing():
         rewards = (parts[..., 0] + 0.2 * form).reshape(-1)
         for part, value in zip(given.values(), form.reshape(-1), strict=True):
             part["form"] = float(value)
+
         as_rows = rows(dict(zip(given, rewards, strict=True)), given)
         groups = select(group_rows(as_rows), wanted, step=1)
         kept.append(kept_keys(groups))
         for group in groups:
             assert sum(one.parts["acc"] for one in group if one.kept) == 2
+
     assert kept[0] == kept[1]
 
 

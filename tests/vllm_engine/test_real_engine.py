@@ -1,8 +1,6 @@
 """PODSTrainer with vLLM's real engine, colocated, on a CPU. `nox -s vllm` runs it."""
 
-import itertools
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,9 @@ pytest.importorskip(
 pytest.importorskip("trl")
 
 import pyarrow.parquet as pq
-import torch
-import vllm
-from trl.generation import vllm_generation
 
 from podsrl.rollout_log.run_folder import RunFolder
+from support.brute_force import highest_variance
 from support.trl_runs import arithmetic, dataset, make_trainer
 
 __all__ = ["arithmetic", "dataset", "make_trainer"]
@@ -33,28 +29,6 @@ COLOCATED: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """vLLM's engine in this process, with torch's matrix product in place of its packed ones.
-
-    The packed weights can't be loaded into again, which is how TRL hands over updated ones.
-    """
-
-    def plain(layer: Any, remove_weight: bool) -> None:
-        layer.cpu_linear = torch.nn.functional.linear
-
-    from vllm.model_executor.layers import utils
-
-    monkeypatch.setattr(utils, "dispatch_cpu_unquantized_gemm", plain)
-    # vLLM would halve float32's precision, and log-probs could be compared to 0.1 only
-    monkeypatch.setattr(vllm_generation, "LLM", partial(vllm.LLM, dtype="float32"))
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    for variable in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(variable, "")  # TRL sets them for vLLM; undone after the test
-        monkeypatch.delenv(variable)
-
-
 def train_and_compare_logprobs(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Train; by step, how far the engine's log-probs of the kept rows are from the model's."""
     differences = []
@@ -63,7 +37,8 @@ def train_and_compare_logprobs(trainer: Any, monkeypatch: pytest.MonkeyPatch) ->
     def compare(output: dict[str, Any]) -> None:
         finish(output)
         mask = output["completion_mask"].bool()
-        of_engine, of_model = output["sampling_per_token_logps"], output["old_per_token_logps"]
+        of_engine = output["sampling_per_token_logps"]
+        of_model = output["old_per_token_logps"]
         differences.append((of_engine - of_model)[mask].abs().max().item())
         assert of_model[mask].std() > 0.1  # rows that were exchanged would show
 
@@ -76,21 +51,23 @@ def train_and_compare_logprobs(trainer: Any, monkeypatch: pytest.MonkeyPatch) ->
 def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
     trainer = make_trainer(N, **COLOCATED)
     engine = trainer.vllm_generation.llm
-    asked: list[list[tuple[tuple[int, ...], int]]] = []
+    prompts_of_calls: list[set[tuple[int, ...]]] = []
+    rollouts_of_calls: list[list[int]] = []
     generate = engine.generate
 
     def recorded(prompts: Any, sampling_params: Any, **kwargs: Any) -> Any:
-        requests = zip(prompts, sampling_params, strict=True)
-        asked.append([(tuple(p["prompt_token_ids"]), one.n) for p, one in requests])
+        prompts_of_calls.append({tuple(prompt["prompt_token_ids"]) for prompt in prompts})
+        rollouts_of_calls.append([params.n for params in sampling_params])
         return generate(prompts, sampling_params=sampling_params, **kwargs)
 
     monkeypatch.setattr(engine, "generate", recorded)
     differences = train_and_compare_logprobs(trainer, monkeypatch)
 
-    assert [[n for _, n in call] for call in asked] == [[N, N]] * 2
-    assert all(len({prompt for prompt, _ in call}) == 2 for call in asked)
+    assert rollouts_of_calls == [[N, N]] * 2
+    assert [len(prompts) for prompts in prompts_of_calls] == [2, 2]
     config = engine.llm_engine.vllm_config.scheduler_config
     assert config.max_num_seqs == 2 * N
+
     # the second step's rollouts come from the updated weights: the engine got them
     assert max(differences) < 1e-4, differences
     assert_kept_rows_have_the_largest_variance(RunFolder(trainer.args.output_dir).path)
@@ -99,11 +76,12 @@ def test_two_steps_with_the_real_engine(make_trainer, on_cpu, monkeypatch):
 def assert_kept_rows_have_the_largest_variance(folder: Path | os.PathLike[str]) -> None:
     steps = sorted(Path(folder).glob("rollouts/step_*"))
     assert len(steps) == 2
+
     for path in steps:
         table = pq.read_table(path).to_pandas()
         assert len(table) == 2 * N
         for _, group in table.groupby("group"):
-            rewards, kept = group["reward"].to_numpy(), group["kept"].to_numpy()
-            best = max(np.var(rewards[list(s)]) for s in itertools.combinations(range(N), M))
+            rewards = group["reward"].to_numpy()
+            kept = group["kept"].to_numpy()
             assert kept.sum() == M
-            assert np.var(rewards[kept]) == pytest.approx(best, rel=1e-6)
+            assert np.var(rewards[kept]) == pytest.approx(highest_variance(rewards, M), rel=1e-6)

@@ -34,22 +34,32 @@ def served(tmp_path: Path) -> Any:
     model = tmp_path / "model"
     for part in text_model(hidden_size=64):  # heads of 32: vLLM has no smaller ones on a CPU
         part.save_pretrained(model)
+
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        # not `vllm serve`, which asks for the version of a package of another name
-        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)),
-        *("--port", str(port), "--max-model-len", "256", "--dtype", "float32"),
-        *("--logprobs-mode", "processed_logprobs", "--enforce-eager", "--host", "127.0.0.1"),
+
+    options = {
+        "--model": str(model),
+        "--host": "127.0.0.1",
+        "--port": str(port),
+        "--max-model-len": "256",
+        "--dtype": "float32",
+        "--logprobs-mode": "processed_logprobs",
         # a prompt in two pieces, of a request with a seed as TRL's are, fails on a CPU
-        *("--max-num-batched-tokens", "8192"),
-    ]
+        "--max-num-batched-tokens": "8192",
+    }
+    # not `vllm serve`, which asks for the version of a package of another name
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
+    for name, value in options.items():
+        command += [name, value]
+
     said = tmp_path / "server.log"
     with said.open("w") as out:
         server = subprocess.Popen(
             command, stdout=out, stderr=out, env={**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1"}
         )
+
     url = f"http://127.0.0.1:{port}"
     PartialState()  # TRL's client can't log without
     try:
@@ -85,19 +95,21 @@ def train(served: Any, run: Path, m: int, n: int, **options: Any) -> list[Any]:
         max_staleness=50,
         max_inflight_tasks=2 * m,
     )
-    given = {
-        "model": model,
-        "reward_funcs": letters,
-        "args": args,
-        "train_dataset": questions(),
-    }
-    trainer = AsyncGRPOTrainer(**given, weight_transfer=NoTransfer())
+    trainer = AsyncGRPOTrainer(
+        model=model,
+        reward_funcs=letters,
+        args=args,
+        train_dataset=questions(),
+        weight_transfer=NoTransfer(),
+    )
     PODSRolloutWorker(trainer, num_rollouts=n, **options)
     trainer.train()
+
     steps = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert len(steps) == 4
     # the server's log-probs of these very tokens are the model's
     assert steps[0]["ratio"] == pytest.approx(1.0, abs=1e-3)
+
     log = RunFolder(run)
     tables = [log.rollouts(step).to_pandas() for step in log.rollout_steps()]
     assert tables

@@ -48,7 +48,8 @@ def test_an_answer_in_another_form_than_the_questions_is_right(question, gold, a
 
 
 def test_an_equation_of_the_question_is_no_answer_unless_the_gold_one_stands_there_too():
-    question, gold = "Write the line $y-3=2(x-1)$ in slope-intercept form.", "y=2x+1"
+    question = "Write the line $y-3=2(x-1)$ in slope-intercept form."
+    gold = "y=2x+1"
     assert not equal_structures(gold, "y-3=2(x-1)", question)
     assert equal_structures(gold, "2x+1", question)
     assert equal_structures(gold, "y=2x+1", "Which is it, $y=2x+1$ or $y=3x$?")

@@ -107,7 +107,8 @@ def test_a_single_letter_is_a_unit_in_prose_and_a_variable_in_mathematics():
 
 def test_a_unit_may_be_left_out_but_not_be_another():
     def same(gold: str, answer: str) -> bool:
-        a, b = read_number(gold), read_number(answer)
+        a = read_number(gold)
+        b = read_number(answer)
         assert a is not None
         assert b is not None
         return same_number(a, b)

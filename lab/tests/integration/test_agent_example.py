@@ -16,7 +16,9 @@ import hunt
 
 @pytest.mark.parametrize("size", [hunt.SMALL_HUNT, hunt.LARGE_HUNT])
 def test_who_follows_the_notes_finds_the_gold_and_a_wrong_box_loses(size):
-    draw, game = random.Random(0), hunt.Hunt()
+    draw = random.Random(0)
+    game = hunt.Hunt()
+
     for _ in range(50):
         row = hunt.hunt(draw, **size)
         box = int(game.reset(**row).split()[-1].rstrip("."))
@@ -25,9 +27,11 @@ def test_who_follows_the_notes_finds_the_gold_and_a_wrong_box_loses(size):
             if left:
                 side, _, beside = found.split()
                 box = int(beside) + (1 if side == "right" else -1)
+
         assert found == "gold"
         assert game.get_reward() == 1.0
         assert game.open(box) == "lost"  # and who goes on has lost
+
         game.reset(**row)
         wrong = row["boxes"][0] % size["top"] + 1
         assert [game.open(wrong), game.open(row["boxes"][0])] == ["lost", "lost"]

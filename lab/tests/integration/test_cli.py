@@ -55,6 +55,7 @@ def test_train_leaves_a_run_that_evaluate_can_measure(config, capsys, tmp_path):
     assert "2 prompts x 8 rollouts = 16 rollouts" in printed
     assert "keep        4 of 8 per prompt by max_variance: the update sees 8 rows" in printed
     assert "after    answer" in printed
+
     run = RunFolder(tmp_path / "run")
     assert run.config()["learning_rate"] == 1e-3
     assert run.config()["num_rollouts"] == 8
@@ -62,6 +63,7 @@ def test_train_leaves_a_run_that_evaluate_can_measure(config, capsys, tmp_path):
     assert [e.step for e in evaluations(run)] == [0, 3]
     assert run.finished() is not None
     assert run.environment()["versions"]["torch"]
+
     table = run.rollouts(2)
     assert table is not None
     assert table.num_rows == 16
@@ -186,9 +188,11 @@ def test_a_folder_with_another_run_is_not_overwritten_by_accident(config, capsys
     assert main(["train", "--config", path]) == 0
     capsys.readouterr()
     before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
+
     assert "--resume to go on with it" in fails(["train", "--config", path], capsys)
     said = fails(["train", "--config", path, "--resume", "true", "--num_rollouts", "16"], capsys)
     assert "num_rollouts: 8 -> 16" in said
+
     for left in (tmp_path / "run").glob("checkpoint-*/pods_state_*"):
         left.unlink()  # as if killed while saving
         before.pop(left)
@@ -231,14 +235,18 @@ class Mine(Base):
 def test_a_run_that_a_failing_grader_stopped_goes_on_once_it_is_repaired(
     config, capsys, tmp_path, after
 ):
-    broken, folder, task = tmp_path / "broken", tmp_path / "run", tmp_path / "mytask.py"
+    broken = tmp_path / "broken"
+    folder = tmp_path / "run"
+    task = tmp_path / "mytask.py"
     task.write_text(GRADER.format(broken=str(broken), run=str(folder), after=after))
     train = ["train", "--config", config(task=str(task), save_steps=1, evaluation_problems=0)]
+
     broken.touch()
     said = fails(train, capsys)
     assert "mytask.py, line 10: grade_batch failed: OSError: grader is down" in said
     assert f"reward function 'correctness' failed at step {after + 1}" in said
     assert [row["step"] for row in RunFolder(folder).metrics()] == [1, 2][:after]
+
     broken.unlink()
     # nobody needs to tell that a run without a step may start again
     assert main([*train, "--resume"] if after else train) == 0

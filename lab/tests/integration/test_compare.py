@@ -62,9 +62,11 @@ def test_equal_training_time_is_equal_to_one_step(comparison, tmp_path, capsys):
         assert total - seconds_of(last) < 1.0 <= total
         # evaluations took their time, too, but the steps' phases alone make up the training time
         assert sum(map(seconds_of, steps)) == pytest.approx(total)
+
         assert [point.step for point in evaluations(run)] == [0, last["step"]]
         assert run.environment()["versions"]["trl"]
         assert run.config()["arm"] == run.path.parent.name
+
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
     assert "3 runs finished" in capsys.readouterr().out
     report = load_comparison([tmp_path / "runs"], Choices())
@@ -108,7 +110,8 @@ def test_a_killed_comparison_goes_on_and_leaves_finished_runs_as_they_are(
     budget = {"steps": 8}
     config = comparison(arms=["grpo", "pods"], budget=budget, evaluations=4, launch=WITHOUT_TORCH)
     behave(tmp_path, pods="hold")
-    path, log = write(tmp_path / "c.yaml", config), tmp_path / "log"
+    path = write(tmp_path / "c.yaml", config)
+    log = tmp_path / "log"
     first, second = (RunFolder(tmp_path / "runs" / arm / "seed-0") for arm in ("grpo", "pods"))
 
     process = started(path, log)
@@ -134,11 +137,13 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(comparison, tmp_
     config = comparison(settings, arms=["pods"], budget={"steps": 8}, evaluations=4)
     spec = open_comparison(parse_comparison(config, "x"))
     run = spec.run_folder(RunOf("pods", 0))
+
     process = Forked(lambda: work(spec.folder, "pods", 0), tmp_path / "log")
     process.wait_for(lambda: len(run.metrics()) >= 5)
     process.send(signal.SIGKILL)
     steps = run.metrics()
     assert run.finished() is None
+
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
     assert run.metrics()[:4] == steps[:4]  # at least 4 of 5 were kept
     assert run.rollout_steps() == list(range(1, 9))
@@ -175,9 +180,11 @@ def test_a_users_error_in_a_run_ends_the_comparison_which_may_then_be_corrected(
     behave(tmp_path, grpo="mistake")
     assert main(["compare", "--config", path]) == 2
     assert "grpo seed 0: the model 'no/such' is nowhere" in capsys.readouterr().err
+
     behave(tmp_path)
     config["budget"] = {"steps": 3}  # another comparison, as no run had begun
     assert main(["compare", "--config", write(tmp_path / "c.yaml", config)]) == 0
+
     finished = {run.path: contents(run.path) for run in find_runs(tmp_path / "runs")}
     config["arms"] = {"grpo": {}, "pods": {}, "max_reward": {"downsampling_rule": "max_reward"}}
     behave(tmp_path, max_reward="mistake")  # what is there is not touched by a later mistake
@@ -197,7 +204,8 @@ def test_a_model_that_is_nowhere_is_named(comparison):
 @pytest.mark.slow
 def test_steps_longer_than_the_way_between_evaluations_are_named(comparison, tmp_path, capsys):
     config = comparison(arms=["grpo", "pods"], budget={"training_seconds": 0.001}, evaluations=4)
-    path, folder = write(tmp_path / "c.yaml", config), tmp_path / "runs"
+    path = write(tmp_path / "c.yaml", config)
+    folder = tmp_path / "runs"
     train_here(config)
     before = contents(folder)
     assert main(["compare", "--config", path]) == 1
@@ -259,7 +267,9 @@ def test_a_reward_function_that_fails_is_its_own_runs_failure(monkeypatch, capsy
 @pytest.mark.slow
 def test_two_shards_at_once_do_each_run_once(comparison, tmp_path, quick):
     config = comparison(arms=["grpo", "pods"], seeds=2, evaluations=1, launch=WITHOUT_TORCH)
-    path, folder, log = write(tmp_path / "c.yaml", config), tmp_path / "runs", tmp_path / "log"
+    path = write(tmp_path / "c.yaml", config)
+    folder = tmp_path / "runs"
+    log = tmp_path / "log"
     open_comparison(parse_comparison(config, "x"))
     parts = [started(path, log, "--shard", f"{i}/2") for i in (1, 2)]
     assert [part.wait() for part in parts] == [0, 0], log.read_text()
@@ -278,7 +288,8 @@ def test_evaluations_and_checkpoints_are_outside_training_time(comparison, tmp_p
     """2 seconds of each are slept: were any inside, training time would hold them."""
     spec = parse_comparison(comparison({"save_strategy": "steps", "save_steps": 1}), "x")
     run_spec = spec.run_spec(RunOf("pods", 0))
-    measure, save = Evaluator._measure, PODSTrainer._save_checkpoint
+    measure = Evaluator._measure
+    save = PODSTrainer._save_checkpoint
 
     def slowly(method: Any) -> Any:
         def slow(self: Any, *args: Any, **kwargs: Any) -> Any:

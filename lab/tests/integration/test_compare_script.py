@@ -312,6 +312,7 @@ def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
     first = [run for run in runs if run[0] == TUNING and float(run[3]) < seconds / 3]
     second = [run for run in runs if run[0] == TUNING and float(run[3]) > seconds / 3]
     reported = [run for run in runs if run[0] == REPORTED]
+
     assert len(first) == 8  # two methods at four rates, interleaved
     assert [run[1].split("-")[0] for run in first[:4]] == ["grpo", "pods", "grpo", "pods"]
     assert len(second) == 4  # the better half of each
@@ -321,6 +322,7 @@ def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
         ("grpo", "1"),
         ("pods", "1"),
     ]
+
     assert "pods has 0.400 more reward than grpo" in out
     assert err.count("will be noise, with the 20 questions that are reported") == 1
     paste = 'method="pods", num_rollouts=8, num_generations=4, learning_rate=2e-05)'
@@ -402,6 +404,9 @@ def test_a_dry_run_shows_the_plan_and_trains_nothing(compare, tmp_path):
         (["compare"], "pods compare wants a training script"),
         (["compare", "no.py"], "there is no script no.py"),
         (["compare", "train.py", "--config", "demo"], "pods compare wants a training script"),
+        (["compare", "--config", "demo", "--hours", "2"], "--hours is for a script; a config says"),
+        (["compare", "--config", "demo", "--", "torchrun"], "what stands after -- starts a script"),
+        (["compare", "train.py", "--shard", "1/2"], "--shard is for --config, not for a script"),
         (["compare", "train.py", "--methods", "best"], "unknown method 'best'; the methods are"),
         (["compare", "train.py", "--output_dir", "."], "holds files that are no comparison's"),
     ],

@@ -142,10 +142,11 @@ def test_the_home_folder_is_the_same_for_a_comparison_and_its_runs(comparison, m
 # ---- the folder and its parts ------------------------------------------------------------------
 
 
-def test_a_folder_with_another_comparison_is_refused_and_may_only_grow(comparison, tmp_path):
+def test_a_folder_with_another_comparison_is_refused(comparison, tmp_path):
     spec = open_comparison(parse_comparison(comparison(), "x"))
     spec.run_folder(RunOf("pods", 0)).write_config({"arm": "pods", "seed": 0})  # it has begun
     before = (tmp_path / "runs" / "comparison.yaml").read_bytes()
+
     for change in ({"budget": {"steps": 4}}, {"settings": {"learning_rate": 1e-4}}):
         other = comparison(change.pop("settings", None), **change)
         with pytest.raises(InvalidInputError, match="holds another comparison"):
@@ -155,13 +156,25 @@ def test_a_folder_with_another_comparison_is_refused_and_may_only_grow(compariso
         InvalidInputError, match=r"learning_rate: .* -> 0\.0001 \(of grpo, grpo_ga, pods\)\)"
     ):
         open_comparison(parse_comparison(comparison({"learning_rate": 1e-4}), "x"))
+
+
+def test_a_folder_is_refused_if_it_holds_what_is_no_comparisons(comparison, tmp_path):
+    open_comparison(parse_comparison(comparison(), "x"))
     refuse_foreign(tmp_path / "runs")
-    (tmp_path / "other").mkdir()
-    refuse_foreign(tmp_path / "other")
-    (tmp_path / "other" / "file").touch()
-    for path in (tmp_path / "other", tmp_path / "other" / "file"):
+    other = tmp_path / "other"
+    other.mkdir()
+    refuse_foreign(other)
+
+    (other / "file").touch()
+    for path in (other, other / "file"):
         with pytest.raises(InvalidInputError, match="holds files that are no comparison's"):
             refuse_foreign(path)
+
+
+def test_a_comparison_may_grow_by_arms_and_seeds(comparison, tmp_path):
+    spec = open_comparison(parse_comparison(comparison(), "x"))
+    spec.run_folder(RunOf("pods", 0)).write_config({"arm": "pods", "seed": 0})  # it has begun
+
     arms = {"random": {"downsampling_rule": "random"}}
     grown = open_comparison(parse_comparison(comparison(arms=arms, seeds=[0, 5]), "x"))
     assert list(grown.arms) == ["grpo", "grpo_ga", "pods", "random"]

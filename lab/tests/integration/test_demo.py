@@ -222,7 +222,8 @@ def test_the_demo_prints_its_table_and_a_second_one_goes_beside_it(quick_demo, t
 def test_a_killed_demo_goes_on_and_more_seeds_are_added_to_a_finished_one(
     quick_demo, tmp_path, capsys
 ):
-    folder, log = tmp_path / "shown", tmp_path / "log"
+    folder = tmp_path / "shown"
+    log = tmp_path / "log"
     behave(tmp_path, pods="hold")
     process = pods(quick_demo, log)
     process.wait_for(lambda: finished(folder) == ["grpo", "grpo_ga", "max_contrast"])

@@ -35,11 +35,14 @@ def test_length_and_sampling_are_those_of_the_run_unless_given(
     )
     assert main(["train", "--config", path]) == 0
     checkpoint = str(tmp_path / "run" / "checkpoint-1")
+
     monkeypatch.setattr(sampling, "sample_and_grade", remember)
     capsys.readouterr()
     for given in ([], ["--max_completion_length", "12", "--temperature", "0"]):
         assert main(["evaluate", checkpoint, *ARITHMETIC, "--problems", "2", *given]) == 0
+
     printed = capsys.readouterr().out
+
     as_trained, as_given = used
     assert as_trained.temperature == 0.5
     assert (as_trained.max_new_tokens, as_trained.top_k, as_trained.seed) == (24, 7, 3)

@@ -212,6 +212,7 @@ def make_lab_trainer(tiny_model, tokenizer, tmp_path):
             bf16=False,
             **{"max_completion_length": 32, **fields},
         )
+
         return LabTrainer(
             model=AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32),
             reward_funcs=task.rewards(),
@@ -272,8 +273,10 @@ def test_predicting_completions_alone_gives_trls_log_probs_and_gradient(
         return product(hidden, weight, **given)
 
     monkeypatch.setattr(torch, "mm", counting)
+
     ids = torch.randint(5, 20, (3, 12))
     given = (trainer.model, ids, torch.ones_like(ids), 4)  # 4 tokens of each row are a completion
+
     found = {}
     for kind in (PODSTrainer, LabTrainer):
         predicted.clear()
@@ -281,6 +284,7 @@ def test_predicting_completions_alone_gives_trls_log_probs_and_gradient(
         rows = set(predicted)
         (gradient,) = torch.autograd.grad(logps.sum(), head)
         found[kind] = (logps, gradient, rows)
+
     for of_trl, of_lab in zip(found[PODSTrainer][:2], found[LabTrainer][:2], strict=True):
         torch.testing.assert_close(of_lab, of_trl)
     assert found[LabTrainer][2] == {3 * 4}  # TRL predicts 3 x 11

@@ -29,13 +29,15 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     write_run(tmp_path / "a-run", "pods", 0, (0.1, 0.5))
+
     settings = {**TINY_RUN, "model_name_or_path": "tiny"}
     right = yaml.safe_dump({**settings, "output_dir": "new/out"})
     (tmp_path / "right.yaml").write_text(right)
     (tmp_path / "twice.yaml").write_text(f"{right}max_steps: 4\n")
     (tmp_path / "broken.py").write_text("def task(:\n")
     (tmp_path / "broken.yaml").write_text("a: [1\nb")
-    del settings["max_steps"]
+
+    del settings["max_steps"]  # a comparison has a budget
     comparison = {
         "settings": {**settings, "lr_scheduler_type": "constant"},
         "arms": {"grpo": {}, "pods": {}},
@@ -43,10 +45,10 @@ def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "budget": {"steps": 2},
         "output_dir": "new/out",
     }
-    for i, change in enumerate([{}, *CHANGES]):
+    for number, change in enumerate([{}, *CHANGES]):
         own = {**comparison["settings"], **change.get("settings", {})}
         changed = {**comparison, **change, "settings": own}
-        (tmp_path / f"comparison-{i}.yaml").write_text(yaml.safe_dump(changed))
+        (tmp_path / f"comparison-{number}.yaml").write_text(yaml.safe_dump(changed))
     return tmp_path
 
 

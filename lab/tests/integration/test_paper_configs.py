@@ -19,7 +19,8 @@ from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from support.data import SAMPLE
 
-QWEN, LLAMA = "Qwen/Qwen2.5-3B-Instruct", "meta-llama/Llama-3.2-3B-Instruct"
+QWEN = "Qwen/Qwen2.5-3B-Instruct"
+LLAMA = "meta-llama/Llama-3.2-3B-Instruct"
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,8 @@ def test_a_small_version_has_the_arms_of_its_experiment(name, arms):
 
 
 FORM = "<think>so</think>\n<answer>{}</answer>"
-WRONG, RIGHT = FORM.format("no number"), FORM.format("{gold}")
+WRONG = FORM.format("no number")
+RIGHT = FORM.format("{gold}")
 
 
 # what each text earns: 1 for the answer, e for the form (less 1 % a character outside), t a tag
@@ -227,16 +229,19 @@ def test_a_setting_has_the_papers_sizes(name):
     spec = load(name)
     args = spec.training
     preview = Preview.of(spec)
+
     assert spec.model.model_name_or_path == setting.model
     assert spec.run.task == setting.task
     assert (args.num_rollouts, args.num_generations) == (setting.n, setting.m)
     assert preview.prompts == setting.prompts
     assert preview.rollouts == setting.prompts * setting.n
     assert preview.rows == setting.prompts * setting.m
+
     assert (args.beta, args.max_completion_length) == (setting.beta, setting.completion_tokens)
     assert spec.run.max_training_seconds == 3600 * setting.hours
     assert args.learning_rate == 5e-6
     assert args.lr_scheduler_type == "constant"
+
     if spec.model.use_peft:
         assert (spec.model.lora_r, args.weight_decay, args.max_grad_norm) == (64, 0.1, 0.1)
         assert args.temperature == 0.9

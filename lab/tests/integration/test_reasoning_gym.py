@@ -32,6 +32,7 @@ def test_answers_that_a_user_would_argue_about(name):
     task = get_task(f"reasoning_gym:{name}", size=5)
     row = task.load("train")[0]
     gold = row["answer"]
+
     right = [
         answered(gold),
         answered(f"  {gold}\t"),
@@ -66,8 +67,10 @@ def test_answers_that_a_user_would_argue_about(name):
         answered(gold + "\x00"),
         answered(f"**{gold}** **999**"),
     ]
-    graded = task.grade_batch(right + wrong, [row] * (len(right) + len(wrong)))
-    verdicts = dict(zip(right + wrong, [grade.answer for grade in graded], strict=True))
+
+    answers = right + wrong
+    grades = task.grade_batch(answers, [row] * len(answers))
+    verdicts = {text: grade.answer for text, grade in zip(answers, grades, strict=True)}
     assert [text for text in right if verdicts[text] is not True] == []
     assert [text for text in wrong if verdicts[text] is not False] == []
 
@@ -156,10 +159,12 @@ def test_an_answer_inside_another_word_or_sentence_is_wrong(name):
 
 def test_training_and_testing_problems_are_disjoint_and_seeded():
     task = get_task("reasoning_gym:chain_sum", size=300)
-    train, test = ({row["question"] for row in task.load(split)} for split in ("train", "test"))
+    train = {row["question"] for row in task.load("train")}
+    test = {row["question"] for row in task.load("test")}
     assert train
     assert test
     assert not train & test
+
     assert task.load("train") == get_task("reasoning_gym:chain_sum", size=300).load("train")
     assert task.load("train") != get_task("reasoning_gym:chain_sum", size=300, seed=1).load("train")
 
@@ -223,6 +228,7 @@ def test_an_answer_is_never_run_as_python(name, tmp_path):
         f"\uff4fpen({str(file)!r}, 'w')",
         "1",
     ]
+
     grades = task.grade_batch([answered(answer) for answer in answers], [row] * len(answers))
     assert [grade.answer for grade in grades] == [False] * len(answers)
     assert not file.exists()

@@ -14,6 +14,7 @@ def write_run(folder, generate=2.0, update=1.0, spared=0, passes=1, **config):
     """Three steps of 4 prompts, 8 -> 2: 32 rollouts in `generate` seconds, 8 rows in `update`."""
     run = RunFolder(folder)
     run.write_config({"arm": "pods", "seed": 0, "task": "sums", **config})
+
     passed = 0
     for step in range(1, 4):
         passed += passes * (8 - spared)

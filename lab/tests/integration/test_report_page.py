@@ -44,16 +44,19 @@ def test_the_page_fits_phones_and_desks_light_and_dark(wide_page, tmp_path, widt
     with Chromium(tmp_path / "profile", width=width, height=900, theme=theme) as browser:
         browser.open(wide_page)
         assert browser.run("document.documentElement.scrollWidth") <= width
+
         small = (
             "[...document.querySelectorAll('main *')].filter((e) => e.children.length === 0 &&"
             " e.textContent.trim()).map((e) => parseFloat(getComputedStyle(e).fontSize))"
         )
         assert min(browser.run(small)) >= 12
+
         top, table = browser.run(
             "['.first figure', '.first table'].map((q) => document.querySelector(q))"
             ".map((e) => e.getBoundingClientRect().top)"
         )
         assert top < table  # seven arms: the table is too wide to stand beside the figure
+
         browser.screenshot(shots / f"page-{width}-{theme}.png")
         paper = browser.run("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, paper[4:-1].split(","))) < 3 * 64) == (theme == "dark")

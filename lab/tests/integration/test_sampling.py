@@ -30,9 +30,12 @@ def test_an_evaluation_is_repeatable_and_changes_nothing_of_the_run_around_it(
     before = torch.get_rng_state()
     sampling = Sampling(max_new_tokens=32, batch_size=7)
     rows = task.load("test")
-    first, again = (sample_and_grade(*model_and_tokenizer, task, rows, 2, sampling) for _ in "ab")
-    another = replace(sampling, seed=1)
-    other = sample_and_grade(*model_and_tokenizer, task, rows, 2, another)
+
+    first = sample_and_grade(*model_and_tokenizer, task, rows, 2, sampling)
+    again = sample_and_grade(*model_and_tokenizer, task, rows, 2, sampling)
+    another_seed = replace(sampling, seed=1)
+    other = sample_and_grade(*model_and_tokenizer, task, rows, 2, another_seed)
+
     assert first == again != other
     assert [len(grades) for grades in first] == [2] * 12
     assert torch.equal(torch.get_rng_state(), before)
@@ -67,7 +70,9 @@ def test_each_completion_is_graded_against_its_own_row(model_and_tokenizer, task
 
 
 def test_scores_are_shares_of_problems_and_their_error_is_over_problems():
-    right, wrong, unknown = Graded(True, True, 4), Graded(False, True, 6), Graded(None, False, 8)
+    right = Graded(True, True, 4)
+    wrong = Graded(False, True, 6)
+    unknown = Graded(None, False, 8)
     scores = score([[right, right], [right, wrong], [wrong, unknown]])
     assert scores.answer_accuracy == pytest.approx([2 / 3, 1 / 3])
     assert scores.format_accuracy == pytest.approx([1, 2 / 3])

@@ -33,14 +33,17 @@ def test_the_model_is_kept_in_the_cache_and_speaks_with_its_own_special_tokens(c
     folder = cache / next(path.name for path in cache.glob("smollm2-*") if path.is_dir())
     assert resolve("smollm2") == str(folder)
     assert json.loads((folder / "podsrl.json").read_text())["license"] == "Apache-2.0"
+
     assert model.dtype == torch.float32
     assert (tokenizer.bos_token, tokenizer.eos_token) == ("<|im_start|>", "<|im_end|>")
     assert tokenizer.pad_token == "<|endoftext|>"
     assert model.config.pad_token_id == model.generation_config.pad_token_id == 0
     assert model.generation_config.eos_token_id == tokenizer.eos_token_id == 2
+
     prompt = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
     assert prompt.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
     assert prompt.endswith("<|im_start|>assistant\n")
+
     inputs = tokenizer(prompt, return_tensors="pt")
     output = model.generate(**inputs, do_sample=False, max_new_tokens=12)[0]
     answer = tokenizer.decode(output[inputs["input_ids"].shape[1] :])
@@ -53,10 +56,11 @@ def test_the_model_is_kept_in_the_cache_and_speaks_with_its_own_special_tokens(c
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of torch: no pinned memory on a CPU
 def test_one_step_of_training_changes_the_weights(tmp_path):
     def digits(completions, **columns):
-        return [
-            float(sum(c.isdigit() for c in text[0]["content"])) + 0.1 * i
-            for i, text in enumerate(completions)
-        ]
+        scores = []
+        for place, completion in enumerate(completions):
+            count = sum(letter.isdigit() for letter in completion[0]["content"])
+            scores.append(count + 0.1 * place)
+        return scores
 
     config = PODSConfig(
         output_dir=str(tmp_path),

@@ -54,10 +54,12 @@ def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
     if name.startswith("reasoning_gym"):
         extra = "the extra podsrl-lab[reasoning_gym] is not installed"
         pytest.importorskip("reasoning_gym", reason=extra)
+
     task = get_task(name)
     rows = ROWS[name] or ([task.example] if name == "code" else task.load("train")[:2])
     trainer = make_trainer(task, rows, tmp_path, max_steps=3)
     trainer.train()
+
     logged = [entry for entry in trainer.state.log_history if "rewards/correctness/mean" in entry]
     assert len(logged) == 3
     for entry in logged:
@@ -69,7 +71,8 @@ def test_a_tiny_model_trains_three_steps_on_the_task(name, tmp_path):
 
 def test_all_rollouts_of_a_step_are_graded_at_once_so_that_every_core_has_work(tmp_path):
     pytest.importorskip("trl")
-    task, sizes = get_task("gsm8k"), []
+    task = get_task("gsm8k")
+    sizes = []
 
     def grade_batch(completions, rows, grade=task.grade_batch):
         sizes.append(len(completions))

@@ -41,14 +41,16 @@ def test_a_split_has_the_asked_number_of_rows_all_different():
 
 
 def test_more_test_rows_do_not_change_the_first_ones():
-    few, many = (questions(Arithmetic(test_size=size), "test") for size in (10, 100))
+    few = questions(Arithmetic(test_size=10), "test")
+    many = questions(Arithmetic(test_size=100), "test")
     assert many[:10] == few
 
 
 def test_every_difficulty_from_min_to_max_columns_comes_equally_often():
     rows = Arithmetic(min_columns=2, max_columns=7, train_size=60).load("train")
-    lengths = [[len(number) for number in row["question"].split("+")] for row in rows]
-    assert lengths == [[row["columns"]] * 2 for row in rows]
+    for row in rows:
+        lengths = [len(number) for number in row["question"].split("+")]
+        assert lengths == [row["columns"]] * 2
     assert sorted(row["columns"] for row in rows) == sorted([2, 3, 4, 5, 6, 7] * 10)
 
 

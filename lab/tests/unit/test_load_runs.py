@@ -66,11 +66,13 @@ def test_a_comparison_in_which_nobody_learned_has_no_ratio_anywhere(tmp_path):
     for arm in ("grpo", "pods"):
         for seed in (0, 1):
             write_run(tmp_path / arm / f"seed-{seed}", arm, seed, (0.06, 0.07, 0.05, 0.06))
+
     comparison = load_comparison([tmp_path], Choices())
     summaries = summarise(comparison)
     found = as_json(comparison, summaries)["arms"][1]
     assert (found["rise"]["learned"], found["speedups"]["grpo"]["learned"]) == (False, False)
     assert (found["speedups"]["grpo"]["ratio"], found["speedups"]["grpo"]["median"]) == (None, None)
+
     text = as_markdown(comparison, summaries)
     assert "**6.0 % → 6.0 %** pods: answers right, in 30 steps (30 s of training time)." in text
     assert "* **nothing learned**: grpo did not learn: its best is 1 points above its start" in text
@@ -217,14 +219,17 @@ def test_unequal_evaluation_points_are_refused_and_unfinished_runs_can_be_left_o
     write_comparison(tmp_path, seeds=(0, 1, 2))
     path = tmp_path / "pods" / "seed-2" / "evaluations.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+
     with pytest.raises(InvalidInputError, match=r"unequal evaluation points: .*pods/seed-2 has 2"):
         numbers(tmp_path)
+
     found = numbers(tmp_path, partial=True)
     assert [arm["seeds"] for arm in found["arms"]] == [(0, 1), (0, 1)]
     assert "pods/seed-2 is not finished" in found["notes"][0]
     assert found["notes"][1].startswith(
         "missing runs: pods seed 2 (unfinished); only seeds that every arm"
     )
+
     shutil.rmtree(tmp_path / "grpo" / "seed-0")
     shutil.rmtree(tmp_path / "grpo" / "seed-1")
     both = r"^missing runs: grpo seed 0, grpo seed 1, pods seed 2 \(unfinished\)\..*no seed is left"
@@ -302,12 +307,14 @@ def test_modelled_time_is_labelled_everywhere_and_holds_no_measured_second(tmp_p
         "modelled",
         {"generate": 0.05, "score": 0, "update": 0.42},
     )
+
     # a step: grpo 16 * 0.05 + 16 * 0.42 = 7.52 s; pods 64 * 0.05 + 16 * 0.42 = 9.92 s
     grpo, pods = summaries
     assert (grpo.seconds_per_step, pods.seconds_per_step) == pytest.approx((7.52, 9.92))
     speedup = pods.speedups["grpo"]
     assert speedup.ratio == pytest.approx(30 * 7.52 / (10 * 9.92))
     assert comparison.arm("pods").phases == {}
+
     text = as_markdown(comparison, summaries)
     for line in text.splitlines():
         if any(word in line for word in ("time", "seconds", "speed-up")):
@@ -346,7 +353,8 @@ def test_modelled_time_charges_no_update_for_rows_that_had_no_pass(tmp_path):
 
 def test_passes_that_were_counted_are_taken_as_they_are():
     config = {"num_iterations": 2, "skip_zero_advantage": True, "per_device_train_batch_size": 8}
-    kept, totals = {"pods/kept_rollouts": 16}, ("pods/rows_passed", "pods/rollouts_trained")
+    kept = {"pods/kept_rollouts": 16}
+    totals = ("pods/rows_passed", "pods/rollouts_trained")
     rows = [{**kept, **dict(zip(totals, one, strict=True))} for one in ((20, 16), (28, 32))]
     assert share_passed(config, rows) == pytest.approx(28 / 64)
     assert share_passed(config, rows[1:], rows[0]) == pytest.approx(8 / 32)

@@ -16,7 +16,7 @@ def write(path, *rows):
     return str(path)
 
 
-def passes_its_own_grader(split, mode, data, count):
+def assert_passes_its_own_grader(split, mode, data, count):
     task = get_task("math", mode=mode)
     rows = task.load(split, str(data))
     assert len(rows) == count
@@ -28,13 +28,13 @@ def passes_its_own_grader(split, mode, data, count):
 @on_math500
 @pytest.mark.parametrize("mode", ["strict", "lenient"])
 def test_every_gold_answer_of_math500_passes_its_own_grader(mode, data):
-    passes_its_own_grader("math500", mode, data, 12 if data == SAMPLE / "math500" else 500)
+    assert_passes_its_own_grader("math500", mode, data, 12 if data == SAMPLE / "math500" else 500)
 
 
 @pytest.mark.skipif(not COMPLETE.is_dir(), reason="AMC 2023 is not in ../shared/data: 40 answers")
 @pytest.mark.parametrize("mode", ["strict", "lenient"])
 def test_every_gold_answer_of_amc_2023_passes_its_own_grader(mode):
-    passes_its_own_grader("amc23", mode, COMPLETE / "amc23", 40)
+    assert_passes_its_own_grader("amc23", mode, COMPLETE / "amc23", 40)
 
 
 @on_math500

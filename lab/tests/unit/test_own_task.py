@@ -136,7 +136,8 @@ def test_a_verifiers_one_is_right_and_its_zero_is_wrong(answer):
 
 def test_rewards_that_are_asked_for_at_once_grade_once():
     """As TRL's asynchronous worker asks: each function in a thread of its own."""
-    task, graded = get_task("gsm8k"), []
+    task = get_task("gsm8k")
+    graded = []
 
     def grade_slowly(completions, rows):
         graded.append(len(completions))

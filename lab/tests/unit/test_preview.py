@@ -53,7 +53,8 @@ def test_a_preview_of_one_row_per_prompt_on_average_counts_as_many_prompts_as_ro
 
 
 def test_the_launch_command_fits_the_gpus():
-    one, eight = spec(), spec(processes=8)
+    one = spec()
+    eight = spec(processes=8)
     assert Preview.of(one).launch(one, ["--config", "x"]) == "pods train --config x"
     words = Preview.of(eight).launch(eight, ["--config", "my run"])
     assert words == (

@@ -65,22 +65,26 @@ def test_a_report_holds_figures_a_table_and_one_page(report):
         assert path.read_bytes().startswith(b"\x89PNG\r\n")
     for path in (folder / "figures").glob("*.svg"):
         assert ElementTree.fromstring(path.read_bytes()).tag.endswith("svg")
+
     numbers = json.loads((folder / "summary.json").read_text())
     assert numbers["comparisons"][0]["arms"][1]["speedups"]["grpo"]["ratio"] == 3.0
+
     page = (folder / "report.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 3
     assert "<strong>10 % → 80 %</strong> <span>pods: answers right, in 30 steps (30 s of" in page
     assert page.count("arithmetic: answers right") == 1  # the title stands once
+
     assert "| speed-up over grpo | reference | 3.00x |" in printed
     assert (folder / "summary.md").read_text().splitlines()[2] in printed
 
 
 def test_the_same_runs_give_the_same_bytes(runs, report, tmp_path):
+    def bytes_in(folder):
+        return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
+
     pods(runs, "--out", tmp_path)
-    first, again = (
-        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
-        for folder in (report[0], tmp_path)
-    )
+    first = bytes_in(report[0])
+    again = bytes_in(tmp_path)
     assert len(first) == 9  # 3 figures twice, page, JSON, Markdown
     assert first == again
 
@@ -88,16 +92,20 @@ def test_the_same_runs_give_the_same_bytes(runs, report, tmp_path):
 def test_a_modelled_report_lies_beside_the_measured_one_and_says_so(runs, report, tmp_path):
     shutil.copytree(report[0], tmp_path, dirs_exist_ok=True)
     measured = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+
     pods(runs, "--out", tmp_path, "--clock", "generate=0.05,update=0.42")
     assert {path: path.read_bytes() for path in measured} == measured
+
     modelled = [path for path in tmp_path.rglob("*.*") if path not in measured]
     assert len(modelled) == len(measured)
     assert all(path.stem.endswith("-modelled") for path in modelled)
+
     page = (tmp_path / "report-modelled.html").read_text()
     assert "<strong>Modelled time.</strong>" in page
     assert "generate 0.05 s, update 0.42 s" in page
     page = (tmp_path / "report.html").read_text()
     assert "odelled" not in re.sub(r"<style>.*</style>", "", page, flags=re.DOTALL)
+
     for name, time in (("summary", "measured"), ("summary-modelled", "modelled")):
         (comparison,) = json.loads((tmp_path / f"{name}.json").read_text())["comparisons"]
         assert comparison["time"] == time

@@ -49,11 +49,13 @@ def test_the_unbalanced_equation_of_a_question_is_wrong_and_doubled_gold_is_righ
             given = read_equation(question)
         except NotAnEquationError:
             continue
+
         checked += 1
         assert is_balanced(gold)
         assert task.grade(answered(question), row).answer is is_balanced(given)
         if not has_charges(gold):
             assert task.grade(answered(doubled(gold)), row).answer is True
+
     assert checked > 0.96 * len(rows)
 
 

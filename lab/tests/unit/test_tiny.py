@@ -127,6 +127,7 @@ def test_the_warm_started_model_is_right_now_and_then_in_the_form_asked_for(tiny
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     task = get_task("arithmetic", min_columns=2, max_columns=2)
     rows = task.load("test")
+
     inputs = tokenizer.apply_chat_template(
         [task.prompt(row) for row in rows],
         add_generation_prompt=True,
@@ -139,10 +140,11 @@ def test_the_warm_started_model_is_right_now_and_then_in_the_form_asked_for(tiny
     completions = tokenizer.batch_decode(
         output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
     )
+
     grades = task.grade_batch(completions, rows)
-    assert sum(g.format for g in grades) / len(rows) > 0.9
+    assert sum(grade.format for grade in grades) / len(rows) > 0.9
     # (1 - 0.3)^2 = 0.49 if the working were perfect but for its slips
-    assert 0.2 < sum(bool(g.answer) for g in grades) / len(rows) < 0.6
+    assert 0.2 < sum(bool(grade.answer) for grade in grades) / len(rows) < 0.6
 
 
 def test_building_leaves_the_global_random_state_as_it_was():
@@ -188,6 +190,7 @@ def test_a_damaged_model_is_built_again(tmp_path, damage):
     folder = get_model(SMALL, tmp_path)
     good = weights(folder)
     file = folder / "model.safetensors"
+
     if damage == "cut":
         file.write_bytes(file.read_bytes()[:-100])
     elif damage == "missing":
@@ -197,6 +200,7 @@ def test_a_damaged_model_is_built_again(tmp_path, damage):
     else:
         manifest = folder / "podsrl.json"
         manifest.write_text("{}") if damage == "empty manifest" else manifest.unlink()
+
     assert get_model(SMALL, tmp_path) == folder
     rebuilt = weights(folder)
     assert all(torch.equal(good[name], rebuilt[name]) for name in good)

@@ -30,6 +30,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " JSONL or parquet file with prompt, completion and reward",
     )
     parser.add_argument(
+        "--keep",
+        type=int,
+        metavar="M",
+        help="rollouts of each prompt that max_variance would keep, where nothing says what was"
+        " kept (default: a quarter)",
+    )
+
+    # Where the app is.
+    parser.add_argument(
         "--port",
         type=int,
         metavar="P",
@@ -41,13 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="address to listen at (default: %(default)s, this machine alone); whoever can reach"
         " another one needs only the link, as there is no password",
     )
-    parser.add_argument(
-        "--keep",
-        type=int,
-        metavar="M",
-        help="rollouts of each prompt that max_variance would keep, where nothing says what was"
-        " kept (default: a quarter)",
-    )
+
+    # A page in place of the app.
     parser.add_argument(
         "--export",
         type=Path,

@@ -210,9 +210,12 @@ def _rewards_of_groups(
                 f"{where}: no field {reward!r}; it has {', '.join(map(repr, row))}. Name the"
                 " field of the reward with --reward"
             )
+
         value = row[reward]
         if value is not None and not is_number(value):
             raise InvalidInputError(f"{where}: {reward!r} must be a number or null; got {value!r}")
+
         key = json.dumps([row[field] for field in fields], sort_keys=True, default=str)
         groups[key][place] = as_number(value)
+
     return list(groups.values())

@@ -257,13 +257,17 @@ class InspectorServer:
         self.token = secrets.token_urlsafe(24)
         self._socket = _listen(host, port)
         self.port = int(self._socket.getsockname()[1])
-        names = frozenset({host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()})
+
         everywhere = host in ("0.0.0.0", "::")
-        app = make_app(dataset, self.token, names if everywhere else frozenset({host}), in_frame)
         shown = socket.gethostname() if everywhere else host
         if ":" in shown:
             shown = f"[{shown}]"
         self.address = f"http://{shown}:{self.port}/?token={self.token}"
+
+        hosts = {host}
+        if everywhere:
+            hosts = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+        app = make_app(dataset, self.token, frozenset(hosts), in_frame)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,

@@ -165,12 +165,14 @@ def as_rollouts(rows: Iterator[Mapping[str, Any]], path: Path, keep: Keep, targe
         rollout["group"] = of_step.setdefault(key, len(of_step))
         places = groups.setdefault((rollout["step"], key), [])
         rollout["rollout"] = len(places)
+
         places.append(place)
         rewards.append(as_number(rollout["reward"]))
         said.append(rollout["kept"])
         pending.append(rollout)
         if len(pending) == _ROWS:
             flush()
+
     if pending:
         flush()
     if writer is None:
@@ -255,17 +257,20 @@ def _selected(
     """What is kept, and with which advantages; NaN of those that are dropped."""
     kept_R = np.zeros(len(rewards_R), dtype=bool)
     advantages_R = np.full(len(rewards_R), math.nan)
+
     for places in groups.values():
         rewards_N = rewards_R[places]
-        of_group = [said_R[place] for place in places]
-        if any(said is not None for said in of_group):
-            kept = [number for number, said in enumerate(of_group) if said]
+        said_N = [said_R[place] for place in places]
+        if any(said is not None for said in said_N):
+            kept = [number for number, said in enumerate(said_N) if said]
         else:
             kept = keep.of(rewards_N)
+
         if kept:
-            at = np.array(kept)
-            kept_R[np.array(places)[at]] = True
-            advantages_R[np.array(places)[at]] = group_advantages(rewards_N, at)
+            kept_places = np.array(places)[kept]
+            kept_R[kept_places] = True
+            advantages_R[kept_places] = group_advantages(rewards_N, np.array(kept))
+
     return kept_R, advantages_R
 
 
@@ -281,10 +286,12 @@ def _add_selection(plain: Path, kept_R: np.ndarray, advantages_R: np.ndarray, ta
         for batch in file.iter_batches(_ROWS):
             rows = slice(first, first + batch.num_rows)
             first += batch.num_rows
+
             table = pa.Table.from_batches([batch])
             columns = {name: table.column(name) for name in table.column_names}
             columns["kept"] = pa.array(kept_R[rows])
             known = columns["advantage"].to_numpy().astype(float)
             filled = np.where(np.isnan(known), advantages_R[rows], known)
             columns["advantage"] = pa.array(filled, from_pandas=True)
+
             writer.write_table(pa.table(columns, schema=file.schema_arrow))

@@ -125,6 +125,7 @@ class Dataset:
 
     def __init__(self, find: Callable[[], Sequence[Source]]) -> None:
         sources = find()
+
         self._folder = Path(tempfile.mkdtemp(prefix="podsrl-inspect-"))
         self._database = duckdb.connect(
             str(self._folder / "index.duckdb"),
@@ -138,11 +139,13 @@ class Dataset:
             },
         )
         self._database.execute(_TABLES)
+
         self._find = find
+        self._files = 0  # how many were numbered so far
         self.runs: list[Run] = []
         self._add_runs(sources)
         self.version = 0  # changes whenever there is something new to see
-        self._files = 0
+
         self._last_asked = time.monotonic()  # a page is opened as soon as the address is told
         self._writing = threading.Lock()
         self._stopping = threading.Event()
@@ -190,10 +193,12 @@ class Dataset:
             for run in self.runs:
                 self._refresh_metrics(run)
             waiting = [self._changes(run) for run in self.runs]
+
             at_once = _FILES_AT_FIRST
             while any(waiting) and not self._stopping.is_set():
                 for run, files in zip(self.runs, waiting, strict=True):
-                    batch, files[:] = files[:at_once], files[at_once:]
+                    batch = files[:at_once]
+                    del files[:at_once]
                     if batch:
                         self._index(run, batch)
                 self._let_readers_go_first()
@@ -276,6 +281,7 @@ class Dataset:
         except (duckdb.Error, OSError, PodsError) as error:
             self._note_damage(run, listed, error)
             return None
+
         if missing := [name for name in ROLLOUT_COLUMNS if name not in columns]:
             self._note_damage(run, listed, f"it lacks the columns {', '.join(missing)}")
             return None
@@ -302,36 +308,45 @@ class Dataset:
         for file in files:
             if file.listed.path not in run.files:
                 by_functions.setdefault(tuple(sorted(file.parts)), []).append(file)
+
         for functions, alike in by_functions.items():
-            parts = [
-                quoted(REWARD_PREFIX + name) if name in functions else "NULL"
-                for name in run.functions
-            ]
-            numbers = {str(file.readable): file.number for file in alike}
-            cursor.execute(
-                'INSERT INTO rollouts SELECT $run, numbers.number, step, "group", rollout,'
-                " CASE WHEN isfinite(reward) THEN reward END, coalesce(kept, false),"
-                " CASE WHEN isfinite(advantage) THEN advantage END, tokens, hash(prompt),"
-                f" [{', '.join(parts)}]::DOUBLE[]"
-                " FROM read_parquet($paths, union_by_name=true, filename=true) AS read"
-                " JOIN (SELECT unnest($names) AS name, unnest($numbers) AS number) AS numbers"
-                " ON read.filename = numbers.name",
-                {
-                    "run": run.number,
-                    "paths": [no_glob(file.readable) for file in alike],
-                    "names": list(numbers),
-                    "numbers": list(numbers.values()),
-                },
-            )
-            steps = cursor.execute(
-                "SELECT file, list(DISTINCT step) FROM rollouts"
-                " WHERE file IN (SELECT unnest(?)) GROUP BY file",
-                [list(numbers.values())],
-            ).fetchall()
-            of_file = dict(steps)
+            self._insert_numbers(cursor, run, alike, functions)
+            steps_of_file = self._steps_of_files(cursor, [file.number for file in alike])
             for file in alike:
-                file.steps = sorted(of_file.get(file.number, []))
+                file.steps = sorted(steps_of_file.get(file.number, []))
                 run.files[file.listed.path] = file
+
+    def _insert_numbers(
+        self, cursor: Any, run: Run, files: Sequence[IndexedFile], functions: Sequence[str]
+    ) -> None:
+        """Put the numbers of files into the index, all of which have these reward functions."""
+        parts = [
+            quoted(REWARD_PREFIX + name) if name in functions else "NULL" for name in run.functions
+        ]
+        cursor.execute(
+            'INSERT INTO rollouts SELECT $run, numbers.number, step, "group", rollout,'
+            " CASE WHEN isfinite(reward) THEN reward END, coalesce(kept, false),"
+            " CASE WHEN isfinite(advantage) THEN advantage END, tokens, hash(prompt),"
+            f" [{', '.join(parts)}]::DOUBLE[]"
+            " FROM read_parquet($paths, union_by_name=true, filename=true) AS read"
+            " JOIN (SELECT unnest($names) AS name, unnest($numbers) AS number) AS numbers"
+            " ON read.filename = numbers.name",
+            {
+                "run": run.number,
+                "paths": [no_glob(file.readable) for file in files],
+                "names": [str(file.readable) for file in files],
+                "numbers": [file.number for file in files],
+            },
+        )
+
+    def _steps_of_files(self, cursor: Any, numbers: Sequence[int]) -> dict[int, list[int]]:
+        """The steps that are in each file, by its number; a file without rollouts is left out."""
+        found = cursor.execute(
+            "SELECT file, list(DISTINCT step) FROM rollouts"
+            " WHERE file IN (SELECT unnest(?)) GROUP BY file",
+            [list(numbers)],
+        )
+        return dict(found.fetchall())
 
     def _summarise(self, cursor: Any, run: Run, steps: Iterable[int]) -> None:
         values = {"run": run.number, "steps": sorted(steps)}
@@ -373,27 +388,32 @@ class Dataset:
         return {"version": self.version, "runs": [self._state_of(run) for run in self.runs]}
 
     def _state_of(self, run: Run) -> dict[str, Any]:
-        [known] = self.rows(
+        [indexed] = self.rows(
             "SELECT count(*) AS steps, min(step) AS first, max(step) AS last,"
             " sum(rollouts) AS rollouts, arg_max(reward, step) AS reward"
             " FROM steps WHERE run = $run",
             {"run": run.number},
         )
+
+        # A run without metrics is as far as its rollouts are.
         progress = run.source.progress()
+        step = progress.step if progress.step is not None else indexed["last"]
+        reward = progress.reward if progress.reward is not None else indexed["reward"]
+
         return {
             "name": run.source.name,
             "note": run.source.note,
             "functions": list(run.functions),
             "longest": run.source.longest,
             "state": progress.state,
-            "step": progress.step if progress.step is not None else known["last"],
+            "step": step,
             "total_steps": progress.total_steps,
             "seconds_left": progress.seconds_left,
-            "reward": progress.reward if progress.reward is not None else known["reward"],
-            "logged_steps": known["steps"],
-            "first_step": known["first"],
-            "last_step": known["last"],
-            "rollouts": known["rollouts"] or 0,
+            "reward": reward,
+            "logged_steps": indexed["steps"],
+            "first_step": indexed["first"],
+            "last_step": indexed["last"],
+            "rollouts": indexed["rollouts"] or 0,
             "files": run.listed,
             "files_read": len(run.files) + len(run.damaged),
             "damaged": list(run.damaged.values())[:5],
@@ -405,16 +425,16 @@ class Dataset:
             "SELECT * EXCLUDE (run) FROM steps WHERE run = $run ORDER BY step",
             {"run": run.number},
         )
-        names = rows[0].keys() if rows else ()
-        return {
-            "run": run.source.name,
-            "steps": {name: [_short(row[name]) for row in rows] for name in names},
-            "metrics": {
-                name: [_short(value) for value in column]
-                for name, column in run.metrics.items()
-                if any(value is not None for value in column)
-            },
-        }
+        steps = {}
+        for name in rows[0] if rows else ():
+            steps[name] = [_short(row[name]) for row in rows]
+
+        metrics = {}
+        for name, column in run.metrics.items():
+            if any(value is not None for value in column):
+                metrics[name] = [_short(value) for value in column]
+
+        return {"run": run.source.name, "steps": steps, "metrics": metrics}
 
     def step(self, run: Run, step: int, most: int = 200) -> dict[str, Any]:
         """The prompts of a step, each with the rewards of its rollouts.
@@ -497,10 +517,12 @@ class Dataset:
         for row in rows:
             number = row.pop("grp")
             hashes.setdefault(number, set()).add(row.pop("prompt"))
+
             text = text_of.get((number, row["rollout"]), {})
             row |= {name: text.get(name) for name in ("completion", "length", "turns")}
             parts = zip(run.functions, row.pop("parts"), strict=False)
             row["rewards"] = {name: value for name, value in parts if name in functions}
+
             if number not in found:
                 where = {"run": run.source.name, "step": step, "group": number}
                 asked = {name: text.get(name) for name in ("prompt", "answer")}
@@ -584,6 +606,7 @@ class Dataset:
         files = run.files_of([step])
         if not files:
             return []
+
         columns = {column for file in files for column in file.columns}
         wanted = ['"group"', "rollout"]
         for name in names:
@@ -591,6 +614,7 @@ class Dataset:
             wanted.append(f"left({text}, {length}) AS {name}" if length else f"{text} AS {name}")
         if "completion" in names:
             wanted.append("length(completion) AS length")
+
         first = ' QUALIFY row_number() OVER (PARTITION BY "group") = 1' if of_groups else ""
         return self.rows(
             f"SELECT {', '.join(wanted)}"

@@ -100,9 +100,11 @@ def _take(dataset: Dataset, steps: Sequence[int], prompts: Sequence[int], room: 
             if place >= len(wanted):
                 continue
             run, step = wanted[place]
+
             step_taken = _step(dataset, run, step, prompts, min(room, LARGEST // 4))
             if step_taken is None and not prompts:
                 return _in_order(taken)  # the page is full
+
             if step_taken is not None:
                 room -= len(step_taken.packed()) + 100
                 taken.append(step_taken)
@@ -117,7 +119,8 @@ def _step(dataset: Dataset, run: Run, step: int, prompts: Sequence[int], room: i
     """A step with the prompts that there is room for, those with the most contrast first."""
     answer = dataset.step(run, step, most=1_000_000)
     ranked = sorted(answer["groups"], key=lambda group: -(group["contrast"] or 0.0))
-    wanted = [g["group"] for g in ranked if not prompts or g["group"] in prompts]
+    wanted = [group["group"] for group in ranked if not prompts or group["group"] in prompts]
+
     groups: dict[int, dict[str, Any]] = {}
     used = 0
     for first in range(0, len(wanted), _GROUPS_AT_ONCE):
@@ -130,6 +133,7 @@ def _step(dataset: Dataset, run: Run, step: int, prompts: Sequence[int], room: i
             groups[number] = read[number]
         if used > room:
             break
+
     if not groups:
         return None
     answer["groups"] = [group for group in answer["groups"] if group["group"] in groups]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from podsrl.errors import InvalidInputError
-from podsrl.inspector.dataset import Dataset, Run, no_glob, quoted
+from podsrl.inspector.dataset import Dataset, IndexedFile, Run, no_glob, quoted
 
 #: Rollouts on a page of results.
 PAGE = 50
@@ -98,6 +98,8 @@ def _search_numbers(dataset: Dataset, query: Query, before: str) -> dict[str, An
         step, run, group, rollout = _place(before, 4)
         where += " AND (-step, run, grp, rollout) > ($p0, $p1, $p2, $p3)"
         values |= {"p0": -step, "p1": run, "p2": group, "p3": rollout}
+
+    # One more than the page shows says whether there is another page.
     found = dataset.rows(
         f"SELECT {_COLUMNS} FROM rollouts WHERE {where}"
         f" ORDER BY step DESC, run, grp, rollout LIMIT {PAGE + 1}",
@@ -109,11 +111,13 @@ def _search_numbers(dataset: Dataset, query: Query, before: str) -> dict[str, An
         last = rows[-1]
         after = f"{last['step']},{last['run']},{last['group']},{last['rollout']}"
     _add_snippets(dataset, rows)
+
     total = None
     if not before:
         counted, values = _conditions(dataset, query)
         [of_all] = dataset.rows(f"SELECT count(*) AS n FROM rollouts WHERE {counted}", values)
         total = of_all["n"]
+
     return {"rows": _named(dataset, rows), "before": after, "total": total, "read": None}
 
 
@@ -159,20 +163,16 @@ _COLUMNS = 'run, step, grp AS "group", rollout, reward, kept, advantage, tokens'
 
 def _rows_with_text(dataset: Dataset, query: Query, run: int, step: int) -> list[dict[str, Any]]:
     """The rollouts of a step that match, with the text around the words; 500 at most."""
-    of_run = dataset.runs[run]
-    files = of_run.files_of([step])
+    files = dataset.runs[run].files_of([step])
     where, values = _conditions(dataset, query)
-    texts = ["completion"]
-    if any("turns" in file.columns for file in files):
-        texts.append("turns")
-    matches = " OR ".join(f"contains(lower({text}), lower($text))" for text in texts)
+
     return dataset.rows(
         f"WITH found AS (SELECT {_COLUMNS} FROM rollouts"
         f" WHERE {where} AND run = $of_run AND step = $of_step)"
         " SELECT found.*, substr(completion, greatest(1,"
         f" position(lower($text) IN lower(completion)) - 100), {_SNIPPET}) AS snippet"
         ' FROM read_parquet($paths, union_by_name=true) AS read JOIN found USING ("group", rollout)'
-        f" WHERE read.step = $of_step AND ({matches})"
+        f" WHERE read.step = $of_step AND ({_has_text(files)})"
         ' ORDER BY "group", rollout LIMIT 500',
         {
             **values,
@@ -182,6 +182,14 @@ def _rows_with_text(dataset: Dataset, query: Query, run: int, step: int) -> list
             "paths": [no_glob(file.readable) for file in files],
         },
     )
+
+
+def _has_text(files: Sequence[IndexedFile]) -> str:
+    """The condition that a rollout says $text, in its answer or in any of its turns."""
+    texts = ["completion"]
+    if any("turns" in file.columns for file in files):
+        texts.append("turns")
+    return " OR ".join(f"contains(lower({text}), lower($text))" for text in texts)
 
 
 def _add_snippets(dataset: Dataset, rows: Sequence[dict[str, Any]]) -> None:
@@ -218,6 +226,7 @@ def _conditions(dataset: Dataset, query: Query) -> tuple[str, dict[str, Any]]:
 
     if query.run is not None:
         add("run = $run", "run", dataset.run_named(query.run).number)
+
     add("step >= $first_step", "first_step", query.first_step)
     add("step <= $last_step", "last_step", query.last_step)
     add("reward >= $reward_min", "reward_min", query.reward_min)
@@ -225,6 +234,7 @@ def _conditions(dataset: Dataset, query: Query) -> tuple[str, dict[str, Any]]:
     add("tokens >= $tokens_min", "tokens_min", query.tokens_min)
     add("tokens <= $tokens_max", "tokens_max", query.tokens_max)
     add("kept = $kept", "kept", query.kept)
+
     if query.cut_off is not None:
         where.append(_cut_off(dataset.runs, query.cut_off))
     if query.function is not None:
@@ -232,6 +242,7 @@ def _conditions(dataset: Dataset, query: Query) -> tuple[str, dict[str, Any]]:
         where.append(f"{part} IS NOT NULL")
         add(f"{part} >= $part_min", "part_min", query.part_min)
         add(f"{part} <= $part_max", "part_max", query.part_max)
+
     return " AND ".join(where), values
 
 
@@ -280,12 +291,14 @@ def write_results(dataset: Dataset, query: Query, kind: str, folder: Path) -> Pa
     """
     if kind not in ("csv", "parquet"):
         raise InvalidInputError(f"format must be csv or parquet; got {kind!r}")
+
     where, values = _conditions(dataset, query)
     steps = dataset.rows(
         "SELECT run, step, count(*) AS n FROM rollouts"
         f" WHERE {where} GROUP BY run, step ORDER BY step DESC, run",
         values,
     )
+
     cursor = dataset.cursor()
     parts: list[Path] = []
     left = DOWNLOAD
@@ -297,6 +310,7 @@ def write_results(dataset: Dataset, query: Query, kind: str, folder: Path) -> Pa
         [[count]] = cursor.execute("SELECT count(*) FROM read_parquet(?)", [str(part)]).fetchall()
         left -= count
         parts.append(part)
+
     if not parts:
         raise InvalidInputError("nothing was found that could be downloaded")
 
@@ -330,21 +344,20 @@ def _without_formulas(cursor: Any, parts: Sequence[Path]) -> str:
 def _write_step(
     dataset: Dataset, query: Query, run: int, step: int, most: int, target: Path
 ) -> None:
+    """Write the rollouts of a step that match, with all their columns, to a file of their own."""
     of_run = dataset.runs[run]
     files = of_run.files_of([step])
+
+    # The index knows the numbers, and the files know the texts.
     where, values = _conditions(dataset, query)
     found = dataset.rows(
         f"SELECT grp, rollout FROM rollouts WHERE {where} AND run = $of_run AND step = $of_step"
         f" ORDER BY grp, rollout LIMIT {most}",
         {**values, "of_run": run, "of_step": step},
     )
-    matches = "true"
-    columns = {column for file in files for column in file.columns}
-    named: dict[str, Any] = {}
-    if query.text:
-        texts = [name for name in ("completion", "turns") if name in columns]
-        matches = " OR ".join(f"contains(lower({text}), lower($text))" for text in texts)
-        named["text"] = query.text
+    matches = _has_text(files) if query.text else "true"
+    text = {"text": query.text} if query.text else {}  # DuckDB refuses what no $ stands for
+
     dataset.cursor().execute(
         "COPY (SELECT $name AS run, read.* FROM read_parquet($paths, union_by_name=true) AS read"
         ' JOIN (SELECT unnest($groups) AS "group", unnest($rollouts) AS rollout) AS found'
@@ -352,7 +365,7 @@ def _write_step(
         f' WHERE read.step = $step AND ({matches}) ORDER BY "group", rollout)'
         " TO $target (FORMAT parquet, COMPRESSION zstd)",
         {
-            **named,
+            **text,
             "name": of_run.source.name,
             "step": step,
             "paths": [no_glob(file.readable) for file in files],

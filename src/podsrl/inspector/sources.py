@@ -165,7 +165,8 @@ class TrainedRun(Source):
         if isinstance(steps, int) and steps > 0:
             # The laboratory stops its runs by the clock, and sets a step that is never reached.
             return steps if self.config.get("max_training_seconds") is None else None
-        step, epoch = self._last.get("step"), self._last.get("epoch")
+        step = self._last.get("step")
+        epoch = self._last.get("epoch")
         epochs = self.config.get("num_train_epochs")
         if step and epoch and isinstance(epochs, (int, float)):
             return round(step / epoch * epochs)

@@ -78,6 +78,7 @@ def read_lines(path: Path, quiet: bool = False) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
+
         where = f"{path}, line {number}"
         try:
             value = json_object(line, where)

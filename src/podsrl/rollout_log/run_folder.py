@@ -299,6 +299,7 @@ class RunFolder:
             tables = []
             for damaged in self.rollout_parts(step):
                 tables.append(pq.read_table(damaged))
+
             damaged = self.rollout_folder(step)
             table = pa.concat_tables(tables, promote_options="default")
             if set(ROLLOUT_COLUMNS) <= set(table.column_names):
@@ -306,6 +307,7 @@ class RunFolder:
             problem = f"its columns are {', '.join(table.column_names)}"
         except (ValueError, OSError, pa.ArrowException) as error:
             problem = str(error)
+
         what = f"{damaged} is damaged and the step was skipped: {problem}"
         warnings.warn(what, DamagedFileWarning, 2)
         return None

@@ -123,7 +123,9 @@ class RolloutLog:
 
         # A step may have several generations, whose groups are numbered on.
         if step != self._step:
-            self._step, self._generations, self._groups = step, 0, 0
+            self._step = step
+            self._generations = 0
+            self._groups = 0
         part = Part(self.process, self.world, self._generations)
         first_group = self._groups
         self._generations += 1

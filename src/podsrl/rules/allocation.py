@@ -110,7 +110,8 @@ def _least_loss(worth_P_J: Floats, share_P: Integers, price: float, missing: int
     ends = np.append(starts[1:], len(changes.group))
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         rows = changes.rows[start:end]
-        below, above = min(0, int(rows.min())), max(0, int(rows.max()))
+        below = min(0, int(rows.min()))
+        above = max(0, int(rows.max()))
         wider = np.full(len(least) + above - below, np.inf)
         wider[-below : len(least) - below] = least
         change = np.zeros(len(wider), dtype=np.int64)
@@ -163,7 +164,8 @@ def _cheap_changes(
     bound = float(min(ways)) * (1 + 1e-12)
 
     group, j = np.nonzero((loss_P_J <= bound) & (rows_P_J != 0) & (loss_P_J < np.inf))
-    rows, loss = rows_P_J[group, j], loss_P_J[group, j]
+    rows = rows_P_J[group, j]
+    loss = loss_P_J[group, j]
     kept = _cheapest_of_each(rows, loss, most=2 * columns)
     group, rows, loss = group[kept], rows[kept], loss[kept]
 

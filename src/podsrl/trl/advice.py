@@ -112,6 +112,7 @@ class Advice:
                     " nothing. That is usual where right answers are rare; if it stays so, look at"
                     " the rollouts with `pods inspect`",
                 )
+
         if has_any:
             self._last_step_with_contrast = step
             self._told.discard("no contrast")  # it is told again if it comes again

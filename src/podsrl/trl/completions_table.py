@@ -87,11 +87,10 @@ def as_markdown(logs: Logs) -> str:
     What models wrote is escaped, so that it stays text, and stays in its cell.
     """
     kept = logs["extra"]["kept"]
-    places = [
-        place
-        for wanted in (True, False)
-        for place in [at for at, is_kept in enumerate(kept) if is_kept is wanted][: _ROWS // 2]
-    ]
+    kept_places = [place for place, is_kept in enumerate(kept) if is_kept is True]
+    dropped_places = [place for place, is_kept in enumerate(kept) if is_kept is False]
+    places = kept_places[: _ROWS // 2] + dropped_places[: _ROWS // 2]
+
     columns: dict[str, Sequence[Any]] = {
         "kept": kept,
         "prompt": logs["prompt"],

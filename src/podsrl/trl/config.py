@@ -202,7 +202,8 @@ class PODSConfig(GRPOConfig):
 
     def _rows_in_words(self) -> str:
         """What the rows of a generation are made of."""
-        steps, processes = int(self.steps_per_generation or 1), self.world_size
+        steps = int(self.steps_per_generation or 1)
+        processes = self.world_size
         if self.generation_batch_size != self.per_device_train_batch_size * steps * processes:
             return "generation_batch_size"
         return (

@@ -111,6 +111,7 @@ def plan_moves(kept_by_process: Sequence[int]) -> list[Move]:
     moves = []
     for source, few in missing.items():
         surplus = -few
+
         while surplus > 0:
             target = needy[0]
             number = min(surplus, missing[target])
@@ -119,6 +120,7 @@ def plan_moves(kept_by_process: Sequence[int]) -> list[Move]:
             missing[target] -= number
             if missing[target] == 0:
                 needy.pop(0)
+
     return moves
 
 

@@ -69,8 +69,10 @@ class RunRecorder(TrainerCallback):
                         self.run.path,
                         moved,
                     )
+
             self.run.write_config(self.config)
             self.run.write_environment(self.run_id)
+
         PartialState().wait_for_everyone()  # the others may read and write where that is done
         if self.args.rollout_log:
             self._rollouts = self._open_rollout_log()

@@ -63,7 +63,8 @@ def refuse_twice(names_F: Sequence[str]) -> None:
     if twice := sorted({name for name in names_F if names_F.count(name) > 1}):
         raise InvalidInputError(
             f"two reward functions are called {twice[0]!r}, and metrics and logged columns tell"
-            " them apart by name only; give each its own __name__, a reward model its own folder"
+            " them apart by name only; give each its own __name__ (a functools.partial has that of"
+            " its function: write a def around it), a reward model its own folder"
         )
 
 

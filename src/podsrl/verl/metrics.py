@@ -46,12 +46,14 @@ def all_rollout_metrics(
     metrics = {name: of_all[name] for name in of_all if name.startswith(_OF_ROLLOUTS)}
     for name in ("mean", "max", "min"):
         metrics[f"training/num_turns/{name}"] = metrics[f"num_turns/{name}"]
+
     scorable = ~batch.batch["token_level_scores"].isnan().any(dim=-1)
     if scorable.any():
         of_scored = compute_data_metrics(batch=batch.select_idxs(scorable), use_critic=False)
         # A reward with the KL penalty is known of kept rows only.
         names = ("critic/score/",) if kl_in_reward else ("critic/score/", "critic/rewards/")
         metrics |= {name: of_scored[name] for name in of_scored if name.startswith(names)}
+
     per_token = "timing_per_token_ms/gen"
     timing = compute_timing_metrics(batch=batch, timing_raw=dict(timing_raw))
     return metrics | ({per_token: timing[per_token]} if per_token in timing else {})

@@ -186,7 +186,8 @@ def plan_passes(
     {'a': 0.625, 'c': -0.625}
     """
     unit = ranks * multiple
-    most = max(sum(rows[place].has_gradient for place in places) for places in mini_batches)
+    with_gradient = [sum(rows[place].has_gradient for place in places) for places in mini_batches]
+    most = max(with_gradient)
     number = min(max(1, -(-most // unit)) * unit, len(mini_batches[0]))
 
     def need(place: int) -> tuple[bool, bool, int]:
@@ -200,6 +201,7 @@ def plan_passes(
         share = _weight(rows, places, divisor) / max(_weight(rows, mini_batch, divisor), 1)
         passing.append(places)
         advantages.update((rows[place].key, rows[place].advantage * share) for place in places)
+
     return Passes(rows, passing, advantages)
 
 
@@ -214,10 +216,15 @@ def mini_batches_of(rows: int, ranks: int, mini_batch_rows: int) -> list[list[in
     """
     share = rows // ranks
     part = mini_batch_rows // ranks
-    return [
-        [rank * share + start + place for rank in range(ranks) for place in range(part)]
-        for start in range(0, share, part)
-    ]
+
+    mini_batches = []
+    for start in range(0, share, part):
+        places: list[int] = []
+        for rank in range(ranks):
+            first = rank * share + start
+            places += range(first, first + part)
+        mini_batches.append(places)
+    return mini_batches
 
 
 def advantage_metrics(rows: Sequence[KeptRow]) -> dict[str, float]:

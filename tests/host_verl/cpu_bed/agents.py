@@ -11,13 +11,17 @@ class Again(AgentLoopBase):
     async def run(self, sampling_params, **kwargs):
         prompt = await self.ct_build_initial_tokens(list(kwargs["raw_prompt"]))
         asked = self.tokenizer.encode("again\n")
-        rows, response, mask = [], [], []
+
+        rows = []
+        response, mask = [], []  # of all turns so far
         for turn in (0, 1):
             output = await self.server_manager.generate(
                 request_id=uuid4().hex,
                 prompt_ids=prompt + response,
                 sampling_params=sampling_params,
             )
+
+            # New lists each time, since the rows before hold the shorter ones.
             response = response + output.token_ids
             mask = mask + [1] * len(output.token_ids)
             rows.append(
@@ -30,5 +34,9 @@ class Again(AgentLoopBase):
                     extra_fields={**output.extra_fields, "turn_scores": [], "tool_rewards": []},
                 )
             )
-            response, mask = response + asked, mask + [0] * len(asked)
+
+            # What is asked next is part of the response, and not trained on.
+            response = response + asked
+            mask = mask + [0] * len(asked)
+
         return rows

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 SUMMARY = "say whether PODS pays on a training script of yours, at equal training time"
 #: What stands after "--" starts the script.
 TAKES_COMMAND = True
+#: Options that only one of the two has, by what it has in place of them.
+_OF_A_SCRIPT = ("hours", "methods", "questions", "answers", "gpus")
+_OF_A_CONFIG = ("model", "shard")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,29 +30,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " It may be stopped at any time: started again, it goes on, and finished runs stay as they"
         " are."
     )
+
+    # A script, and how it is compared.
     parser.add_argument(
         "script",
         nargs="?",
         help="a script that trains with TRL's GRPOTrainer or PODSTrainer, unchanged; with arguments"
         " of its own in quotes: 'train.py --size 3'",
     )
-    parser.add_argument("--hours", type=number(float), default=2.0, help="of wall time at most (2)")
+    parser.add_argument("--hours", type=number(float), help="of wall time at most (2)")
     parser.add_argument(
         "--methods", help="such as grpo,pods,max_contrast (these, and the script's own)"
     )
-    parser.add_argument(
-        "--questions", type=number(int, 16), default=128, help="to report, at most (128)"
-    )
-    parser.add_argument("--answers", type=number(int, 1), default=4, help="to each question (4)")
+    parser.add_argument("--questions", type=number(int, 16), help="to report, at most (128)")
+    parser.add_argument("--answers", type=number(int, 1), help="to each question (4)")
     parser.add_argument("--gpus", help="such as 0,1: a run on each at a time")
+
+    # Or a comparison from a file.
     parser.add_argument(
         "--config", help="in place of a script: a YAML file, or the name of a shipped comparison"
     )
     parser.add_argument("--model", help="in place of the config's: tiny, smollm2, a folder, ...")
+    parser.add_argument("--shard", metavar="i/k", help="of a config: run only part i of k (1/1)")
+
+    # Both.
     parser.add_argument("--output_dir", help="pods-compare for a script; else the config's")
-    parser.add_argument(
-        "--shard", default="1/1", metavar="i/k", help="of a config: run only part i of k (1/1)"
-    )
     parser.add_argument("--dry-run", action="store_true", help="print what would be done, and stop")
 
 
@@ -59,7 +65,21 @@ def run(args: argparse.Namespace) -> int:
             "pods compare wants a training script (pods compare train.py), or --config with a"
             " YAML file"
         )
-    return _compare_script(args) if args.config is None else _compare_config(args)
+    if args.config is None:
+        _refuse_foreign(args, _OF_A_CONFIG, "is for --config, not for a script")
+        return _compare_script(args)
+
+    _refuse_foreign(args, _OF_A_SCRIPT, "is for a script; a config says itself what is run")
+    if args.command:
+        raise InvalidInputError("what stands after -- starts a script; leave it out here")
+    return _compare_config(args)
+
+
+def _refuse_foreign(args: argparse.Namespace, names: Sequence[str], why: str) -> None:
+    """An option that would be without effect is a mistake."""
+    for name in names:
+        if getattr(args, name) is not None:
+            raise InvalidInputError(f"--{name} {why}: leave it out")
 
 
 def _compare_script(args: argparse.Namespace) -> int:
@@ -73,10 +93,10 @@ def _compare_script(args: argparse.Namespace) -> int:
         script=script,
         arguments=tuple(arguments),
         folder=Path(args.output_dir or "pods-compare"),
-        hours=args.hours,
+        hours=args.hours or Wishes.hours,
         methods=tuple(known_methods(args.methods.split(","))) if args.methods else (),
-        questions=args.questions,
-        answers=args.answers,
+        questions=args.questions or Wishes.questions,
+        answers=args.answers or Wishes.answers,
         gpus=tuple(args.gpus.split(",")) if args.gpus else (),
         launch=tuple(args.command),
     )
@@ -110,7 +130,7 @@ def _compare_config(args: argparse.Namespace) -> int:
         from podslab.comparison.run_comparison import compare
         from podslab.training.config_file import read_config
 
-    shard = Shard.parse(args.shard)
+    shard = Shard.parse(args.shard or "1/1")
     config = read_config(args.config)
     _put_options(config, args)
     spec = parse_comparison(config, args.config.rpartition("/")[2].removesuffix(".yaml"))

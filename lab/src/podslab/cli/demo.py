@@ -138,6 +138,7 @@ def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
     lines = [demo.setting, ""]
     labels = _labels(spec)
     width = max(map(len, labels.values()))
+
     for arm in spec.arms:
         sizes = Preview.of(spec.run_spec(RunOf(arm, spec.seeds[0])))
         each = sizes.rollouts // sizes.prompts
@@ -146,6 +147,7 @@ def _introduction(spec: "ComparisonSpec", demo: Demo, at_once: int) -> str:
         of_each = str(rows) if sizes.prompts == 1 else f"{rows} of each"
         how = _HOW.get(arm, "trained are {trained}").format(trained=sizes.rows, of_each=of_each)
         lines.append(f"  {labels[arm]:<{width}}  {each} rollouts of {of}; {how}")
+
     seeds = f", {len(spec.seeds)} seeds" if len(spec.seeds) > 1 else ""
     minutes = demo.minutes * len(spec.seeds) * 2 // at_once
     lines += [
@@ -199,7 +201,8 @@ def _make_model(spec: "ComparisonSpec") -> None:
     from podslab.models import resolve
 
     first = spec.run_spec(spec.runs()[0])
-    name, bar = str(first.model.model_name_or_path), run_output.bar("making the model, once")
+    name = str(first.model.model_name_or_path)
+    bar = run_output.bar("making the model, once")
     resolve(name, first.tiny_settings, bar)
 
 

@@ -70,12 +70,15 @@ def run(args: argparse.Namespace) -> int:
         Sampling.as_in(runs[0].config() if runs else {}),
         **{name: value for name, value in given.items() if value is not None},
     )
+
     model, tokenizer = load_model(args.checkpoint, run_output.bar("warm-starting the tiny model"))
     shown = run_output.bar("evaluating")
     scores = score(sample_and_grade(model, tokenizer, task, rows, args.repeats, sampling, shown))
+
     if args.json:
         print(json.dumps({"task": args.task, "problems": len(rows), **asdict(scores)}))
         return 0
+
     print(f"{args.checkpoint} on {args.task} {args.split}: {len(rows)} problems x {args.repeats}")
     whose = f", what isn't given as in {runs[0].path}" if runs else ""
     print(f"temperature {sampling.temperature:g}, {sampling.max_new_tokens} tokens at most{whose}")

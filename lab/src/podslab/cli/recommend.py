@@ -45,14 +45,18 @@ def _measured(folder: Path) -> str:
     answer = folder / ANSWER
     if answer.is_file():
         return answer.read_text(encoding="utf-8").rstrip()
+
     if (folder / PLAN).is_file():
         return "nothing yet: the comparison is not finished; the same pods compare goes on with it"
+
     if not (folder / "comparison.yaml").is_file():
         return ""
+
     try:
         comparison = load_comparison([folder], Choices(partial=True))
     except InvalidInputError as error:  # such as one that has only begun
         return f"nothing yet: {error}"
+
     arms = arms_in_words(comparison)
     seconds = max(run.evaluations[-1].training_seconds for run in comparison.runs)
     return table(arms, round(seconds))

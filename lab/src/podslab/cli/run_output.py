@@ -58,11 +58,13 @@ def accuracy_line(name: str, scores: Scores) -> str:
 def print_run(finished: FinishedRun) -> None:
     """The run's accuracies before and after, and where everything is."""
     print(f"\n{finished.steps} steps, {finished.training_seconds:.0f} s of training time")
+
     if finished.scores:
         first, last = min(finished.scores), max(finished.scores)
         if first == 0 < last:
             print(accuracy_line("before", finished.scores[first]))
         print(accuracy_line("after", finished.scores[last]))
+
     folder = finished.run.path
     print(f"\nmetrics     {folder / 'metrics.jsonl'}")
     print(f"rollouts    {folder / 'rollouts'}/step_*/")

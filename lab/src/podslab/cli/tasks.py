@@ -48,6 +48,7 @@ def _check(args: argparse.Namespace) -> int:
     if args.split:
         check_split(task, args.name, args.split)
     ok = _check_examples(task)
+
     splits = [args.split] if args.split else list(task.splits)
     problems = []
     for split in splits:
@@ -59,6 +60,7 @@ def _check(args: argparse.Namespace) -> int:
             ok = False
             continue
         ok = _check_split(task, split, rows) and ok
+
     if len(problems) == len(splits):
         raise problems[0]
     return 0 if ok else 1

@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     config = read_config(args.config)
     if args.model:
         config["model_name_or_path"] = args.model
+
     with needed("trl"):
         from accelerate import PartialState
 
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     # a dry run must not need the GPUs that it is about
     here = ["--use_cpu", "true"] if args.dry_run else []
     spec = checked_spec(config, [*args.fields, *here])
+
     folder = Path(str(spec.training.output_dir))
     if args.dry_run:
         preview = Preview.of(spec)
@@ -48,11 +50,13 @@ def run(args: argparse.Namespace) -> int:
         print(f"launch      {preview.launch(spec, words)}")
         refuse_taken(folder, spec.run.resume)  # what a start would refuse
         return 0
+
     processes = PartialState()
     refuse_taken(folder, spec.run.resume)
     data = training.load_data(spec)
     if processes.is_main_process:
         print(Preview.of(spec, len(data.train)).describe(spec), flush=True)
+
     with run_output.TrainingBar() as training_bar:
         finished = training.train(spec, data, [training_bar], run_output.bar)
     if processes.is_main_process:

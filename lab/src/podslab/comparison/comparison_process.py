@@ -32,12 +32,14 @@ def work(comparison_folder: Path, arm: str, seed: int) -> None:
     run = RunOf(arm, seed)
     spec = comparison.run_spec(run)
     folder = comparison.run_folder(run)
+
     lock = lock_of(folder)
     try:
         if os.environ.get("RANK", "0") == "0":
             lock.acquire()
         if folder.finished() is not None:
             return  # by another process, since this one was started
+
         spec.run.resume = checkpoint.last_complete(folder.path) is not None
         training.train(spec, training.load_data(spec))
     except Timeout as error:

@@ -29,7 +29,8 @@ class State:
         """Read a run that may be writing its files at this moment."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DamagedFileWarning)  # a line that is half written
-            steps, points = folder.metrics(), evaluations(folder)
+            steps = folder.metrics()
+            points = evaluations(folder)
         seconds = float(steps[-1].get("pods/training_seconds", 0.0)) if steps else 0.0
         return cls(seconds, points)
 
@@ -49,7 +50,8 @@ class Live:
     def __init__(
         self, spec: ComparisonSpec, labels: Mapping[str, str], out: TextIO | None = None
     ) -> None:
-        self.spec, self.labels = spec, labels
+        self.spec = spec
+        self.labels = labels
         self.out = out or sys.stderr
         self._running: list[RunOf] = []
         self._began = time.monotonic()
@@ -83,7 +85,8 @@ class Live:
         return f"  {self._name(run):<{self._width()}}  {curve} % right"
 
     def _left(self) -> str:
-        done, elapsed = self._work_done(), time.monotonic() - self._began
+        done = self._work_done()
+        elapsed = time.monotonic() - self._began
         since = (done - self._at_first) / max(1e-9, 1.0 - self._at_first)
         if since < _WAIT_SHARE:
             return ""

@@ -64,11 +64,13 @@ def compare(
                 run = waiting.popleft()
                 if not _prepare(spec.run_folder(run)):  # another process finished it
                     continue
+
                 failed = sum(problem is not None for problem in problems.values())
                 done = len(runs) - len(waiting) - len(training) - failed - 1
                 left = fmean(took) * (len(waiting) + 1) / at_once if took else 0.0
                 left_in_words = f"  about {duration(left)} left" if left else ""
                 say(f"[{done}/{len(runs)}]  {run.arm} seed {run.seed}{left_in_words}")
+
                 training.append(_Training.start(spec, run))
 
             watch([running.run for running in training])
@@ -80,6 +82,7 @@ def compare(
                 problems[ended.run] = problem
                 if problem is None:
                     took.append(time.monotonic() - ended.process.began)
+
         watch([])
     finally:
         for running in training:

@@ -49,6 +49,7 @@ class RunProcess:
         log.parent.mkdir(parents=True, exist_ok=True)
         if told is not None:
             told.unlink(missing_ok=True)  # of an earlier start
+
         with log.open("ab") as output:
             process = subprocess.Popen(
                 command,
@@ -57,6 +58,7 @@ class RunProcess:
                 stderr=subprocess.STDOUT,
                 env=dict(environment),
             )
+
         return cls(name, process, log, time.monotonic(), told)
 
     @property

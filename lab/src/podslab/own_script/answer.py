@@ -57,15 +57,16 @@ class Curve:
         """Read a finished run."""
         points = evaluations(folder)
         rows = folder.metrics()
+        phases = {}
+        for phase in PHASES:
+            phases[phase] = sum(row.get(f"pods/seconds_{phase}") or 0.0 for row in rows)
+
         return cls(
             seconds_T=np.array([point.training_seconds for point in points]),
             steps=points[-1].step,
             rewards_T_P_K=np.array([point.rewards for point in points], dtype=float),
             greedy_T_P=np.array([point.greedy_rewards for point in points], dtype=float),
-            phases={
-                phase: sum(row.get(f"pods/seconds_{phase}") or 0.0 for row in rows)
-                for phase in PHASES
-            },
+            phases=phases,
             config=folder.config(),
         )
 
@@ -176,26 +177,39 @@ class Answer:
 
     def table(self) -> str:
         """One line for each method; means over seeds, in brackets the least and the most."""
-        heads = ["", "rate", "steps", "reward at first", "at the end", "mean over the run"]
-        heads += [self._best_of_k, "greedy", "generating", "updating"]
-        rows = [heads]
+        heads = [
+            "",
+            "rate",
+            "steps",
+            "reward at first",
+            "at the end",
+            "mean over the run",
+            self._best_of_k,
+            "greedy",
+            "generating",
+            "updating",
+        ]
 
+        rows = [heads]
         for method, arm in self.best.items():
             curves = [seed.curves[method] for seed in self.by_seed]
+            phases = [curve.phases for curve in curves]
+            rewards = [curve.rewards_T_P_K for curve in curves]
             rows.append(
                 [
                     method,
                     f"{arm.learning_rate:.3g}",
                     f"{np.mean([curve.steps for curve in curves]):.0f}",
-                    _over_seeds([curve.rewards_T_P_K[0].mean() for curve in curves]),
-                    _over_seeds([curve.rewards_T_P_K[-1].mean() for curve in curves]),
-                    _over_seeds([curve.rewards_T_P_K[1:].mean() for curve in curves]),
-                    _over_seeds([curve.rewards_T_P_K[-1].max(axis=-1).mean() for curve in curves]),
+                    _over_seeds([of_seed[0].mean() for of_seed in rewards]),
+                    _over_seeds([of_seed[-1].mean() for of_seed in rewards]),
+                    _over_seeds([of_seed[1:].mean() for of_seed in rewards]),
+                    _over_seeds([of_seed[-1].max(axis=-1).mean() for of_seed in rewards]),
                     _over_seeds([curve.greedy_T_P[-1].mean() for curve in curves]),
-                    _share([curve.phases for curve in curves], "generate"),
-                    _share([curve.phases for curve in curves], "update"),
+                    _share(phases, "generate"),
+                    _share(phases, "update"),
                 ]
             )
+
         return aligned(rows, numbers=True)
 
     @property
@@ -212,6 +226,7 @@ class Answer:
         questions = first.rewards_T_P_K.shape[1]
         seeds = len(self.by_seed)
         many = "one seed" if seeds == 1 else f"{seeds} seeds"
+
         lines = [
             f"After {duration(self.plan.seconds)} of training, {many}, {questions} questions,"
             f" {self.plan.answers} answers to each:"
@@ -239,6 +254,7 @@ class Answer:
                     f"{method} and {self.reference}: no difference that these runs can show"
                     f" {interval}"
                 )
+
         lines += self._rates_at_the_edge()
         if seeds < 3:
             lines.append("few seeds: more --hours make the intervals narrower")
@@ -264,30 +280,18 @@ class Answer:
 
     def to_paste(self) -> list[str]:
         """The fields of the method that is certainly best, or advice to stay with the script's."""
-        ends = {
-            method: float(
-                np.mean([seed.curves[method].rewards_T_P_K[-1].mean() for seed in self.by_seed])
-            )
-            for method in self.best
-        }
-        best = max(ends, key=lambda method: ends[method])
-        ahead = [
-            method
-            for method in self.best
-            if method not in (best, self.reference)
-            and not difference(self.by_seed, best, method).is_certain
-        ]
-        beats_reference = (
-            best != self.reference and difference(self.by_seed, best, self.reference).is_certain
-        )
-        if not beats_reference:
+        best = max(self.best, key=self._reward_at_the_end)
+        if not self._is_certainly_better(best, self.reference):
             rate = self.best[self.reference].learning_rate
             return [
                 f"Nothing is certainly better than {self.reference}: stay with it, at"
                 f" learning_rate={rate:.3g}",
                 *self._how_grpo_is_spared(),
             ]
-        level = f" ({listed(ahead)} may be as good)" if ahead else ""
+
+        others = [method for method in self.best if method not in (best, self.reference)]
+        as_good = [method for method in others if not self._is_certainly_better(best, method)]
+        level = f" ({listed(as_good)} may be as good)" if as_good else ""
         rate = self.best[best].learning_rate
         if best == YOURS:
             return [f"Your own settings are the best{level}, at learning_rate={rate:.3g}"]
@@ -295,6 +299,15 @@ class Answer:
             f"To paste{level}:",
             f'    PODSConfig(..., method="{best}", {self._sizes(best)}learning_rate={rate:.3g})',
         ]
+
+    def _reward_at_the_end(self, method: str) -> float:
+        """The mean over questions, answers and seeds."""
+        ends = [seed.curves[method].rewards_T_P_K[-1].mean() for seed in self.by_seed]
+        return float(np.mean(ends))
+
+    def _is_certainly_better(self, best: str, other: str) -> bool:
+        """Whether the runs show that the method with the highest reward has more than another."""
+        return best != other and difference(self.by_seed, best, other).is_certain
 
     def _how_grpo_is_spared(self) -> list[str]:
         """TRL's own trainer has passes over rows that teach nothing, unlike GRPO as it ran here."""
@@ -316,6 +329,7 @@ class Answer:
         with style():
             figure = Figure(figsize=(7.0, 4.0), layout="constrained")
             axes = figure.add_subplot()
+
             for method, look in looks(self.best).items():
                 curves = [seed.curves[method] for seed in self.by_seed]
                 for curve in curves:
@@ -327,9 +341,11 @@ class Answer:
                     marker=look.marker,
                     label=method,
                 )
+
             axes.set_xlabel("training time, s")
             axes.set_ylabel("mean reward of held-out questions")
             axes.legend()
+
         files.write_whole(path, render(figure, "png"))
 
 

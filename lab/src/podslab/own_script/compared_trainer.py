@@ -55,6 +55,7 @@ class ComparedTrainer(LabTrainer):
         self._leave_out_early_stopping(kwargs)
         self._rewards_of_evaluation: list[torch.Tensor] = []
         self._lengths_of_evaluation: list[int] = []
+
         super().__init__(
             model,
             reward_funcs,

@@ -96,5 +96,7 @@ def _hold_out(train: Any, number: int) -> tuple[Any, Dataset]:
 
     number = min(number, int(len(train) * _MOST_HELD_OUT))
     taken = spread(range(len(train)), number)
-    others = sorted(set(range(len(train))) - set(taken))
+    # A prompt that is in the data twice must not be trained on after all.
+    asked = {str(train[place]["prompt"]) for place in taken}
+    others = [place for place, prompt in enumerate(train["prompt"]) if str(prompt) not in asked]
     return train.select(others), train.select(taken)

@@ -355,12 +355,14 @@ class Comparison:
                 while waiting and free:
                     job = waiting.popleft()
                     gpu = free.pop(0)
+
                     self._clear(job)
                     self.say(self._line(job, len(waiting) + len(running)))
                     name = f"{job.questions} {Path(job.folder).parent.name} seed {job.seed}"
                     running.append((job, _start(job, name, self.plan.launch, gpu), gpu))
 
                 time.sleep(_LOOK_EVERY)
+
                 for ended in [entry for entry in running if not entry[1].is_alive]:
                     running.remove(ended)
                     job_of_process, process, gpu = ended

@@ -84,6 +84,7 @@ def main() -> int:
     end_with_parent()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("podsrl").setLevel(logging.INFO)
+
     job_file = Path(sys.argv[1])
     try:
         run_script(Job.read(job_file), began)
@@ -100,6 +101,7 @@ def main() -> int:
         what = " ".join(traceback.format_exception_only(error))
         tell(told_by(job_file), FAILED, " ".join(what.split()))
         return FAILED
+
     return 0
 
 

@@ -107,6 +107,7 @@ def _build(given: GivenSettings, job: Job, extra: Mapping[str, Any]) -> PODSConf
     }
     if job.learning_rate is not None:
         kept["learning_rate"] = job.learning_rate
+
     try:
         return PODSConfig(
             **kept,

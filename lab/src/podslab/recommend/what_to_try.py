@@ -76,9 +76,11 @@ def advice_in_words(costs: Costs, seconds: float | None) -> str:
         " rewards, and taught nothing",
         "",
     ]
+
     for line in LINES:
         mark = "→" if line is chosen else " "
         lines.append(f"{mark} {line.when:<32}{line.do}: {line.because}")
+
     lines += [
         "",
         "A step of so many rows, by g and u, all rows passed (a prediction of seconds, not of what"
@@ -88,13 +90,12 @@ def advice_in_words(costs: Costs, seconds: float | None) -> str:
     ]
     if chosen.method is not None:
         method = METHODS[chosen.method]
-        lines += [
+        lines.append(
             f'To try: PODSConfig(..., method="{chosen.method}"), {method.num_rollouts} rollouts for'
-            f" {method.num_kept} row",
-        ]
-    lines += [
-        "No line knows your task. What pays on it is measured by: pods compare train.py",
-    ]
+            f" {method.num_kept} row"
+        )
+    lines.append("No line knows your task. What pays on it is measured by: pods compare train.py")
+
     return "\n".join(lines)
 
 

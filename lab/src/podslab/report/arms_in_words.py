@@ -47,7 +47,8 @@ def arms_in_words(comparison: Comparison, labels: Mapping[str, str] = LABELS) ->
 
 
 def _arm(label: str, runs: Sequence[Run], measure: str) -> ArmInWords:
-    first, last = runs[0], [run.evaluations[-1] for run in runs]
+    first = runs[0]
+    last = [run.evaluations[-1] for run in runs]
     # a batch is passed num_iterations times, with as many optimiser steps
     passes = int(first.config.get("num_iterations") or 1)
     batches = max(1, math.ceil(last[0].step / passes))

@@ -158,11 +158,15 @@ def _arms_of_panels(comparison: Comparison) -> list[list[Arm]]:
     arms = list(comparison.arms)
     if len(arms) <= LINES:
         return [arms]
+
     in_all = [arm for arm in arms if arm.name in comparison.references][: LINES - 1]
     others = [arm for arm in arms if arm not in in_all]
     panels = -(-len(others) // (LINES - len(in_all)))  # rounded up
-    parts = np.array_split(range(len(others)), panels)
-    return [in_all + [others[i] for i in part] for part in parts]
+
+    arms_of_panels = []
+    for places in np.array_split(range(len(others)), panels):
+        arms_of_panels.append(in_all + [others[place] for place in places])
+    return arms_of_panels
 
 
 def _time_axis(comparison: Comparison) -> tuple[str, float, float]:

@@ -340,7 +340,9 @@ def _arm(runs: Sequence[Run], measure: str, clock: Clock | None) -> Arm:
         shares_S_T = [_shares_passed(run) for run in runs]
         curves = curves.replay(_clock_of_passes(clock, runs), shares_S_T)
 
-    config = {key: _common(run.config.get(key) for run in runs) for key in runs[0].config}
+    config = {}
+    for key in runs[0].config:
+        config[key] = _common(run.config.get(key) for run in runs)
     config["seed"] = ", ".join(str(seed) for seed in curves.seeds)
 
     rows = [row for run in runs for row in run.metrics]

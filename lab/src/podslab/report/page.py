@@ -56,6 +56,13 @@ def section(
 ) -> dict[str, Any]:
     """A comparison as the page shows it; figures are SVG, by name."""
     settings = _settings_side_by_side(comparison)
+    different = [(key, values) for key, values in settings if len(set(values)) > 1]
+    same = [(key, values[0]) for key, values in settings if len(set(values)) == 1]
+    drawn = [
+        (describe(name, comparison), base64.b64encode(svg).decode())
+        for name, svg in figures.items()
+    ]
+
     return {
         "heading": heading(comparison),
         "headline": headline(comparison, summaries),
@@ -63,14 +70,11 @@ def section(
         "modelled": None if comparison.clock is None else str(comparison.clock),
         "notes": comparison.notes,
         "verdicts": verdicts(comparison, summaries),
-        "figures": [
-            (describe(name, comparison), base64.b64encode(svg).decode())
-            for name, svg in figures.items()
-        ],
+        "figures": drawn,
         "arms": [summary.arm for summary in summaries],
         "table": table_rows(comparison, summaries),
-        "different": [(key, values) for key, values in settings if len(set(values)) > 1],
-        "same": [(key, values[0]) for key, values in settings if len(set(values)) == 1],
+        "different": different,
+        "same": same,
         "environments": _environments(comparison),
     }
 

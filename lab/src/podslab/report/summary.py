@@ -154,6 +154,7 @@ def table_rows(
     ]
     for reference in comparison.references:
         rows += _speedup_rows(reference, time)
+
     return [(name, [text(summary) for summary in summaries]) for name, text in rows]
 
 

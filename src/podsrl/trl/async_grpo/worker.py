@@ -123,10 +123,12 @@ class PODSRolloutWorker(AsyncRolloutWorker):
         """TRL's; then what is scored is also logged."""
         self.metrics_queue = self._queue_of_child
         self._trainer._trained_groups.clear()  # of an earlier `train()`, which had its own numbers
+
         if self._log_rows:
             self._run.lock()
         super().start()
         self.metrics_queue = ScoredGroups(self._queue_of_child, self._summarise)
+
         if self._log_rows:
             if done := self._trainer.state.global_step:
                 self._run.truncate_after(done)

@@ -1,1 +1,0 @@
-"""Sets of questions for the pretrained model, by its pass rates: `python -m benchmarks.answers`."""

@@ -89,10 +89,7 @@ def _status(args: argparse.Namespace) -> None:
     print("\n".join(progress(reported)))
 
     hours = 0.0
-    missing = reported.missing(str(describe_environment()["cpu"]))
-    for run in missing:
-        if run.stage == ON_GPU:
-            continue
+    for run in reported.missing(str(describe_environment()["cpu"]), STAGES):
         factor = protocol.values["cost"]["times_training"][run.stage]
         hours += protocol.stage(run.stage)["seconds"] * factor / 3600
     print(f"about {hours:.1f} core hours are left on this kind of machine")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.comparison.advice import advice, results_of
-from benchmarks.comparison.protocol import PlannedRun
 from benchmarks.comparison.records import Reported
 from podslab.recommend.what_to_try import line_for_ratio
 
@@ -34,16 +33,8 @@ def foretold(reported: Reported, set_name: str) -> Foretold | None:
     None until tuning has chosen the rate of the reference, and where it updated on no row.
     """
     protocol = reported.protocol
-    rate = reported.chosen_rate(set_name, protocol.reference)
-    if rate is None:
-        return None
-
-    ratios = []
-    for seed in protocol.stage("tuning")["seeds"]:
-        run = PlannedRun("tuning", set_name, protocol.reference, seed, rate)
-        result = reported.result(run)
-        if result is not None and result["g_over_u"] is not None:
-            ratios.append(result["g_over_u"])
+    tuned = reported.tuned(set_name, protocol.reference)
+    ratios = [result["g_over_u"] for result in tuned if result["g_over_u"] is not None]
     if not ratios:
         return None
 

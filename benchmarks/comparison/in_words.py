@@ -18,7 +18,7 @@ def read_reported() -> Reported:
 def state(reported: Reported) -> list[str]:
     """How many runs there are, and what is concluded: a sentence for each set that is complete."""
     runs = reported.protocol.runs
-    done = sum(reported.result(run) is not None for run in runs)
+    done = reported.number_that_count()
     if done == 0:
         return ["No run of it has been made yet."]
 
@@ -28,8 +28,10 @@ def state(reported: Reported) -> list[str]:
             f"It is under way: {done} of {len(runs)} runs count so far. Nothing is concluded of a"
             " set before all its runs ended."
         )
-    complete = _complete_sets(reported)
-    sentences = [f"* {_set_in_words(reported, name)}" for name in complete]
+    sentences = [
+        f"* {_set_in_words(reported, name, verdicts)}"
+        for name, verdicts in _judged_sets(reported).items()
+    ]
     if lines and sentences:
         lines.append("")
     return [*lines, *sentences]
@@ -37,11 +39,10 @@ def state(reported: Reported) -> list[str]:
 
 def differences(reported: Reported) -> list[str]:
     """Beside the reference, each arm's mean over the run, in a table; sets that are complete."""
-    complete = _complete_sets(reported)
-    if not complete:
+    by_set = _judged_sets(reported)
+    if not by_set:
         return ["No set is complete yet."]
 
-    by_set = {name: advice.verdicts(reported, name) for name in complete}
     rows = []
     for arm in reported.protocol.arms_of("reported"):
         if arm == reported.protocol.reference:
@@ -50,24 +51,23 @@ def differences(reported: Reported) -> list[str]:
         for verdicts in by_set.values():
             cells.append(f"{points(verdicts[arm].over_run)}: {verdicts[arm].word}")
         rows.append(cells)
-    return table(["arm", *complete], rows)
+    return table(["arm", *by_set], rows)
 
 
-def _complete_sets(reported: Reported) -> list[str]:
-    """The sets of which every arm can be judged."""
-    complete = []
+def _judged_sets(reported: Reported) -> dict[str, dict[str, advice.Verdict]]:
+    """The verdicts on the arms of each set of which all can be judged."""
+    judged = {}
     for name in reported.protocol.sets_of("reported"):
-        words = [verdict.word for verdict in advice.verdicts(reported, name).values()]
-        if advice.UNKNOWN not in words:
-            complete.append(name)
-    return complete
+        verdicts = advice.verdicts(reported, name)
+        if all(verdict.word != advice.UNKNOWN for verdict in verdicts.values()):
+            judged[name] = verdicts
+    return judged
 
 
-def _set_in_words(reported: Reported, set_name: str) -> str:
+def _set_in_words(reported: Reported, set_name: str, judged: dict[str, advice.Verdict]) -> str:
     protocol = reported.protocol
     start = at_start()[set_name]
     seconds = protocol.stage("reported")["seconds"]
-    judged = advice.verdicts(reported, set_name)
 
     parts = []
     for word in (advice.BETTER, advice.WORSE):

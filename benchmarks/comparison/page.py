@@ -67,7 +67,7 @@ def progress(reported: Reported) -> list[str]:
 
 def _state(reported: Reported, attempts: Sequence[Attempt]) -> list[str]:
     lines = ["## State", ""]
-    done = sum(reported.result(run) is not None for run in reported.protocol.runs)
+    done = reported.number_that_count()
     if not attempts:
         lines += ["**No run has been made yet.** What follows are plans alone.", ""]
     elif done < len(reported.protocol.runs):
@@ -294,17 +294,15 @@ def _ratio(results: Sequence[Result]) -> str:
 def level_of(reported: Reported, set_name: str) -> float | None:
     """The level of a set: the start on test questions, and what the reference gained in tuning."""
     protocol = reported.protocol
-    rate = reported.chosen_rate(set_name, protocol.reference)
+    tuned = reported.tuned(set_name, protocol.reference)
     starts = advice.results_of(reported, "reported", set_name, protocol.reference)
-    if rate is None or starts is None:
+    if not tuned or starts is None:
         return None
 
     gains = []
-    for seed in protocol.stage("tuning")["seeds"]:
-        result = reported.result(PlannedRun("tuning", set_name, protocol.reference, seed, rate))
-        if result is not None:
-            greedy = curve(result, "greedy")
-            gains.append(greedy.value(result["seconds"]).mean() - greedy.values_T_Q[0].mean())
+    for result in tuned:
+        greedy = curve(result, "greedy")
+        gains.append(greedy.value(result["seconds"]).mean() - greedy.values_T_Q[0].mean())
     start = curve(starts[0], "greedy").values_T_Q[0].mean()
     return float(start + np.mean(gains))
 

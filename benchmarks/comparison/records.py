@@ -5,7 +5,7 @@ the run is made again.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -202,11 +202,11 @@ class Reported:
                 complete_at[machine] = max(places)
         return min(complete_at, key=lambda machine: complete_at[machine], default=None)
 
-    def missing(self, machine: str) -> list[PlannedRun]:
-        """The runs that are still to be made, if this is the machine, in the protocol's order."""
+    def missing(self, machine: str, stages: Sequence[str]) -> list[PlannedRun]:
+        """The runs of some stages that are still to be made, if this is the machine, in order."""
         missing = []
         for block, runs in self._blocks.items():
-            if self.machine_of(block) is not None:
+            if runs[0].stage not in stages or self.machine_of(block) is not None:
                 continue
             for run in runs:
                 if not self.has_given_up(run) and (run.name, machine) not in self._ended:
@@ -220,6 +220,21 @@ class Reported:
             return None
         found = self._ended.get((run.name, machine))
         return found[1].result if found else None
+
+    def number_that_count(self) -> int:
+        """How many of the protocol's runs count already."""
+        return sum(self.result(run) is not None for run in self.protocol.runs)
+
+    def tuned(self, set_name: str, arm: str) -> list[Mapping[str, Any]]:
+        """The tuning runs of an arm at the rate that was chosen; none while there is no choice."""
+        rate = self.chosen_rate(set_name, arm)
+        if rate is None:
+            return []
+        results = [
+            self.result(PlannedRun("tuning", set_name, arm, seed, rate))
+            for seed in self.protocol.stage("tuning")["seeds"]
+        ]
+        return [result for result in results if result is not None]
 
     def check_rates(self) -> None:
         """Refuse runs at another rate than the one that tuning chose.

@@ -112,9 +112,8 @@ class _Making:
     def _next(self) -> tuple[PlannedRun, float] | None:
         """The next run that is missing, with its rate; None where none can be begun now."""
         reported = Reported(self.records.protocol, self.records.attempts())
-        for missing in reported.missing(self.machine):
-            is_wanted = missing.stage in self.stages and missing.set in self.sets
-            if not is_wanted or missing in self.at_work:
+        for missing in reported.missing(self.machine, self.stages):
+            if missing.set not in self.sets or missing in self.at_work:
                 continue
             rate = missing.rate or reported.chosen_rate(missing.set, missing.arm)
             if rate is not None:  # else its tuning is not complete yet

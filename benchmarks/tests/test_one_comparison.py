@@ -18,7 +18,7 @@ from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.model import WARM_STARTS, lessons
 from benchmarks.comparison.outcomes import Curve, compared, curve
 from benchmarks.comparison.page import level_of, write_page
-from benchmarks.comparison.protocol import FILE, PlannedRun, Protocol, read_protocol
+from benchmarks.comparison.protocol import FILE, STAGES, PlannedRun, Protocol, read_protocol
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.questions import OPERATIONS, Questions, guessing, rightly, sloppily
 from benchmarks.comparison.records import EARLIER, FOLDER, Records, Reported
@@ -336,7 +336,7 @@ def test_a_run_of_an_earlier_protocol_is_listed_and_made_again(records, small):
     make(earlier, run)
     attempts = records.attempts()
     assert [attempt.state for attempt in attempts] == [EARLIER]
-    assert run in Reported(small, attempts).missing(CPU)
+    assert run in Reported(small, attempts).missing(CPU, STAGES)
     text = write_page(records).read_text(encoding="utf-8")
     assert f"| {run.name} | 1 | 2026-01-01T00:00:00 | {CPU} | {EARLIER} |" in text
     assert "| c | earlier | 1 |" in text
@@ -384,12 +384,12 @@ def test_a_killed_run_is_listed_and_made_again(records, small):
 
     (attempt,) = records.attempts()
     assert (attempt.run, attempt.state) == (run.name, "stopped")
-    assert run in reported_of(records).missing(CPU)
+    assert run in reported_of(records).missing(CPU, STAGES)
     assert f"| {run.name} | 1 |" in write_page(records).read_text(encoding="utf-8")
 
     make(records, run)
     assert [attempt.number for attempt in records.attempts()] == [1, 2]
-    assert run not in reported_of(records).missing(CPU)
+    assert run not in reported_of(records).missing(CPU, STAGES)
 
 
 def test_a_block_that_another_machine_began_is_made_as_a_whole_on_this_one(records, small):
@@ -397,7 +397,7 @@ def test_a_block_that_another_machine_began_is_made_as_a_whole_on_this_one(recor
     make(records, block[0], machine="an old one")
     make(records, block[1])
     assert reported_of(records).result(block[0]) is None
-    assert [run for run in reported_of(records).missing(CPU) if run in block] == [
+    assert [run for run in reported_of(records).missing(CPU, STAGES) if run in block] == [
         block[0],
         block[2],
     ]
@@ -406,7 +406,7 @@ def test_a_block_that_another_machine_began_is_made_as_a_whole_on_this_one(recor
     make(records, block[2])
     found = reported_of(records)
     assert found.machine_of(block[0].block) == CPU
-    assert not set(block) & set(found.missing("a third one"))
+    assert not set(block) & set(found.missing("a third one", STAGES))
 
 
 def test_a_run_that_fails_twice_is_given_up_and_its_arm_is_not_judged(records):
@@ -416,12 +416,12 @@ def test_a_run_that_fails_twice_is_given_up_and_its_arm_is_not_judged(records):
     # As if it had never ended: its file says that it failed, and so does that of a second attempt.
     failed = {"run": run.name, "state": "failed", "error": "no memory"}
     records.end(run, 1, failed)
-    assert run in reported_of(records).missing(CPU)
+    assert run in reported_of(records).missing(CPU, STAGES)
     number = records.begin(run, started="", machine=CPU, commit="")
     records.end(run, number, failed)
 
     found = reported_of(records)
-    assert run not in found.missing(CPU)
+    assert run not in found.missing(CPU, STAGES)
     assert advice.verdicts(found, "easy")["max_contrast"].word == advice.UNKNOWN
     assert advice.verdicts(found, "easy")["rejection-sampling"].word != advice.UNKNOWN
     assert advice.general_advice(found) is None

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podsgrading.extract import answer_tag
+from podslab.tasks.arithmetic import in_tags, sum_lines
 from podslab.tasks.base import Grade, Messages, Row, Task, check_choice
 from podsrl.errors import InvalidInputError
 
@@ -84,9 +85,7 @@ class Operation:
 
     def completion(self, numbers: Numbers, write: Writer) -> str:
         """What a writer writes: the working, and the answer between its tags."""
-        lines, answer = self.lines(numbers, write)
-        working = "\n".join(lines)
-        return f"<think>{working}</think><answer>{answer}</answer>"
+        return in_tags(*self.lines(numbers, write))
 
     def row(self, numbers: Numbers) -> Row:
         """A question as a task's row."""
@@ -137,16 +136,7 @@ def _units_first(number: int) -> list[int]:
 def _sum(numbers: Numbers, write: Writer) -> tuple[list[str], str]:
     """47+85: `7+5=12`, `4+8+1=13`; a fact is two digits and what is carried."""
     a, b = numbers
-    lines = []
-    written = ""
-    carry = 0
-    for x, y in zip(_units_first(a), _units_first(b), strict=True):
-        tens, right = divmod(x + y + carry, 10)
-        digit = write((x, y, carry), right)
-        lines.append(f"{x}+{y}{'+1' if carry else ''}={tens or ''}{digit}")
-        written = f"{digit}{written}"
-        carry = tens
-    return lines, f"{carry or ''}{written}"
+    return sum_lines(a, b, write)
 
 
 def _difference(numbers: Numbers, write: Writer) -> tuple[list[str], str]:

@@ -3,7 +3,7 @@
 import hashlib
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from podsgrading.extract import MAX_TAIL, answer_tag
@@ -151,21 +151,40 @@ def worked_sum(a: int, b: int, slips: Sequence[int] = ()) -> str:
     >>> worked_sum(47, 85, slips=[9])
     '<think>7+5=11\\n4+8+1=13</think><answer>131</answer>'
     """
-    width = len(str(max(a, b)))
-    columns_of_a = reversed(f"{a:0{width}}")
-    columns_of_b = reversed(f"{b:0{width}}")
-    slip_of_columns = [*slips, *[0] * width]
+    slip_of_column = iter(slips)
 
+    def write(fact: tuple[int, int, int], digit: int) -> int:
+        return (digit + next(slip_of_column, 0)) % 10
+
+    return in_tags(*sum_lines(a, b, write))
+
+
+def sum_lines(
+    a: int, b: int, write: Callable[[tuple[int, int, int], int], int]
+) -> tuple[list[str], str]:
+    """The lines of the working of a + b from the units up, and the answer that they give.
+
+    Args:
+        write: Given a column's two digits and what is carried, and the digit that follows, the
+            digit that is written.
+
+    >>> sum_lines(47, 85, lambda fact, digit: digit)
+    (['7+5=12', '4+8+1=13'], '132')
+    """
+    width = len(str(max(a, b)))
     lines: list[str] = []
     digits = ""
     carry = 0
-    for x, y, slip in zip(columns_of_a, columns_of_b, slip_of_columns, strict=False):
-        tens, digit = divmod(int(x) + int(y) + carry, 10)
-        digit = (digit + slip) % 10
+    for x, y in zip(reversed(f"{a:0{width}}"), reversed(f"{b:0{width}}"), strict=True):
+        tens, right = divmod(int(x) + int(y) + carry, 10)
+        digit = write((int(x), int(y), carry), right)
         lines.append(f"{x}+{y}{'+1' if carry else ''}={tens or ''}{digit}")
         digits = f"{digit}{digits}"
         carry = tens
+    return lines, f"{carry or ''}{digits}"
 
+
+def in_tags(lines: Sequence[str], answer: str) -> str:
+    """A working and its answer, each between its tags."""
     working = "\n".join(lines)
-    answer = f"{carry or ''}{digits}"
     return f"<think>{working}</think><answer>{answer}</answer>"

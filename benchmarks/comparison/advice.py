@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from benchmarks.comparison.intervals import Difference, difference, holm
@@ -37,9 +38,11 @@ def results_of(reported: Reported, stage: str, set_name: str, arm: str) -> list[
     return found if len(found) == len(seeds) else None
 
 
+# What is reported does not change, the draws of a bootstrap take a while, and the page asks often.
+@cache
 def verdicts(
     reported: Reported, set_name: str, axis: str = "seconds", stage: str = "reported"
-) -> dict[str, Verdict]:
+) -> Mapping[str, Verdict]:
     """The verdict on every arm beside the reference, by the runs of a stage."""
     protocol = reported.protocol
     reference = results_of(reported, stage, set_name, protocol.reference)
@@ -92,7 +95,8 @@ class Variety:
     is_lost: bool
 
 
-def variety(reported: Reported, set_name: str) -> dict[str, Variety]:
+@cache
+def variety(reported: Reported, set_name: str) -> Mapping[str, Variety]:
     """The variety of the arms that ran long on a set; without those of which a run is missing."""
     protocol = reported.protocol
     rule = protocol.values["advice"]

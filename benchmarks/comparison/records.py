@@ -186,6 +186,7 @@ class Reported:
         self._blocks: dict[tuple[str, ...], list[PlannedRun]] = {}
         for run in (*protocol.runs, *protocol.gpu_runs):
             self._blocks.setdefault(run.block, []).append(run)
+        self._machines = {block: self._first_complete_on(block) for block in self._blocks}
 
     def has_given_up(self, run: PlannedRun) -> bool:
         """Whether a run failed so often with an error of its own that it is not tried again."""
@@ -193,6 +194,9 @@ class Reported:
 
     def machine_of(self, block: tuple[str, ...]) -> str | None:
         """The kind of machine that a block counts from; None while it is not complete on any."""
+        return self._machines[block]
+
+    def _first_complete_on(self, block: tuple[str, ...]) -> str | None:
         wanted = [run for run in self._blocks[block] if not self.has_given_up(run)]
         complete_at: dict[str, int] = {}
         for machine in dict.fromkeys(attempt.machine for attempt in self.attempts):

@@ -281,7 +281,12 @@ def test_the_model_of_the_demo_comes_with_the_package():
     """Of today's sources: `python -m podslab.training.shipped_models` makes it anew."""
     for comparison in COMPARISONS:
         settings = settings_of(comparison)
-        assert get_model(settings) == SHIPPED / folder_name(settings)
+        shipped = SHIPPED / folder_name(settings)
+        assert shipped.is_dir(), (
+            "a source that decides the model's name has changed: make the model anew, or, where"
+            " its lessons are the same to the byte, rename its folder"
+        )
+        assert get_model(settings) == shipped
         assert json.loads((get_model(settings) / "podsrl.json").read_text())["settings"] == asdict(
             settings
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.comparison.advice import advice, results_of
+from benchmarks.comparison.outcomes import median_ratio
 from benchmarks.comparison.records import Reported
 from podslab.recommend.what_to_try import line_for_ratio
 
@@ -33,12 +34,10 @@ def foretold(reported: Reported, set_name: str) -> Foretold | None:
     None until tuning has chosen the rate of the reference, and where it updated on no row.
     """
     protocol = reported.protocol
-    tuned = reported.tuned(set_name, protocol.reference)
-    ratios = [result["g_over_u"] for result in tuned if result["g_over_u"] is not None]
-    if not ratios:
+    ratio = median_ratio(reported.tuned(set_name, protocol.reference))
+    if ratio is None:
         return None
 
-    ratio = float(np.median(ratios))
     arm = line_for_ratio(ratio).method or protocol.reference
 
     means = {}

@@ -1,7 +1,10 @@
 """What the README and the evidence page say of the comparison, from the raw files alone."""
 
+from collections.abc import Mapping
+
 from benchmarks.comparison import advice
 from benchmarks.comparison.model import at_start
+from benchmarks.comparison.outcomes import ratio_in_words
 from benchmarks.comparison.page import points
 from benchmarks.comparison.protocol import read_protocol
 from benchmarks.comparison.records import Records, Reported
@@ -54,7 +57,52 @@ def differences(reported: Reported) -> list[str]:
     return table(["arm", *by_set], rows)
 
 
-def _judged_sets(reported: Reported) -> dict[str, dict[str, advice.Verdict]]:
+def advised(reported: Reported) -> list[str]:
+    """The advice with its conditions; that there is none while a run of it is missing."""
+    general = advice.general_advice(reported)
+    if general is None:
+        return ["Nothing is advised yet: some runs are still to be made."]
+
+    sets = reported.protocol.sets_of("reported")
+    lines = [f"* {_advised_on(reported, set_name)}" for set_name in sets]
+    lines.append(f"* **If you know nothing of your questions**: {general}.")
+    for arm, where in advice.for_short_budgets_only(reported).items():
+        lines.append(
+            f"* **{arm} is for short budgets only**: in longer runs it lost variety on"
+            f" {listed(where)}."
+        )
+    return lines
+
+
+def _advised_on(reported: Reported, set_name: str) -> str:
+    """What is advised for questions like those of a set, and under which condition."""
+    at_equal_time = advice.advice(reported, set_name)
+    at_equal_rollouts = advice.advice(reported, set_name, "rollouts")
+    ran = advice.results_of(reported, "reported", set_name, at_equal_time.arm) or []
+
+    sentences = [
+        f"**{_condition(reported, set_name)}** (set {set_name}): {at_equal_time.arm}, which there"
+        f" has a g/u of {ratio_in_words(ran)}."
+    ]
+    if at_equal_time.as_good:
+        sentences.append(f"Not told apart from it: {listed(at_equal_time.as_good)}.")
+    if not at_equal_time.is_run_long:
+        sentences.append("Of longer runs of it nothing is known.")
+    if at_equal_rollouts.arm != at_equal_time.arm:
+        sentences.append(f"Where generating takes nearly all the time: {at_equal_rollouts.arm}.")
+    return " ".join(sentences)
+
+
+def _condition(reported: Reported, set_name: str) -> str:
+    start = at_start()[set_name]
+    seconds = reported.protocol.stage("reported")["seconds"]
+    return (
+        f"{start['sampled']:.0%} of samples right at the start, answers of {start['tokens']:.0f}"
+        f" tokens, {seconds} s of training"
+    )
+
+
+def _judged_sets(reported: Reported) -> dict[str, Mapping[str, advice.Verdict]]:
     """The verdicts on the arms of each set of which all can be judged."""
     judged = {}
     for name in reported.protocol.sets_of("reported"):
@@ -64,11 +112,8 @@ def _judged_sets(reported: Reported) -> dict[str, dict[str, advice.Verdict]]:
     return judged
 
 
-def _set_in_words(reported: Reported, set_name: str, judged: dict[str, advice.Verdict]) -> str:
-    protocol = reported.protocol
-    start = at_start()[set_name]
-    seconds = protocol.stage("reported")["seconds"]
-
+def _set_in_words(reported: Reported, set_name: str, judged: Mapping[str, advice.Verdict]) -> str:
+    reference = reported.protocol.reference
     parts = []
     for word in (advice.BETTER, advice.WORSE):
         found = [
@@ -76,12 +121,11 @@ def _set_in_words(reported: Reported, set_name: str, judged: dict[str, advice.Ve
             for arm, verdict in judged.items()
             if verdict.word == word and verdict.over_run is not None
         ]
-        parts.append(f"{word} than {protocol.reference} are {listed(found) if found else 'none'}")
+        parts.append(f"{word} than {reference} are {listed(found) if found else 'none'}")
     others = [arm for arm, verdict in judged.items() if verdict.word == advice.UNDECIDED]
     if others:
         parts.append(f"of {listed(others)} no difference was shown")
     return (
-        f"**{set_name}** ({start['sampled']:.0%} of samples right at the start, answers of"
-        f" {start['tokens']:.0f} tokens, {seconds} s of training, right over the run):"
+        f"**{set_name}** ({_condition(reported, set_name)}, right over the run):"
         f" {'; '.join(parts)}."
     )

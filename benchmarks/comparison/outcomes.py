@@ -119,3 +119,18 @@ def from_start(results_S: Sequence[Result], measure: str) -> Floats:
         own = curve(result, measure)
         rises.append(own.values_T_Q[-1] - own.values_T_Q[0])
     return np.array(rises)
+
+
+def median_ratio(results: Sequence[Result]) -> float | None:
+    """The median g/u of runs: the time to generate a rollout over that to update on a row.
+
+    None where no run updated on any row.
+    """
+    ratios = [result["g_over_u"] for result in results if result["g_over_u"] is not None]
+    return float(np.median(ratios)) if ratios else None
+
+
+def ratio_in_words(results: Sequence[Result]) -> str:
+    """The median g/u, with two digits."""
+    ratio = median_ratio(results)
+    return "-" if ratio is None else f"{ratio:.2f}"

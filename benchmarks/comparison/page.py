@@ -10,7 +10,7 @@ from benchmarks.comparison import advice
 from benchmarks.comparison.figure import draw
 from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.intervals import Difference, not_there_yet, time_to_level
-from benchmarks.comparison.outcomes import Result, curve
+from benchmarks.comparison.outcomes import Result, curve, ratio_in_words
 from benchmarks.comparison.protocol import ON_GPU, PlannedRun, Protocol
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.questions import Questions, guessing
@@ -163,7 +163,7 @@ def _condition(
         f"Right at the start: {pass_1:.1%} of samples, {greedy:.1%} of greedy answers. Guessing:"
         f" {guessed['constant']:.1%} by one constant answer for each kind,"
         f" {guessed['informed']:.1%} by picking among what is shown. Answers have {length:.0f}"
-        f" tokens at the start. Generating a rollout takes {_ratio(results)} of the time of"
+        f" tokens at the start. Generating a rollout takes {ratio_in_words(results)} of the time of"
         f" updating on a row ({protocol.reference})."
     ]
 
@@ -273,7 +273,7 @@ def _costs(results_of_arms: dict[str, list[Result]]) -> list[str]:
                 f"{np.mean([result['steps'] for result in results]):.0f}",
                 f"{np.mean([result['measured'][-1]['rollouts'] for result in results]):.0f}",
                 *shares,
-                _ratio(results),
+                ratio_in_words(results),
                 f"{np.mean([result['teaching_prompts'] for result in results]):.0%}",
                 f"{np.mean([result['teaching_rows'] for result in results]):.0%}",
                 f"{np.median([result['probe_seconds'] for result in results]):.3f}",
@@ -283,12 +283,6 @@ def _costs(results_of_arms: dict[str, list[Result]]) -> list[str]:
     some = next(iter(results_of_arms.values()))[0]
     heads = ["arm", "steps", "rollouts", *some["phases"], "g/u", "mixed prompts", "rows that teach"]
     return table([*heads, "probe, s", "NaN"], rows, align_right=True)
-
-
-def _ratio(results: Sequence[Result]) -> str:
-    """The median g/u of runs that updated on any row."""
-    ratios = [result["g_over_u"] for result in results if result["g_over_u"] is not None]
-    return f"{np.median(ratios):.2f}" if ratios else "-"
 
 
 def level_of(reported: Reported, set_name: str) -> float | None:
@@ -397,7 +391,7 @@ def _on_gpu(reported: Reported) -> list[str]:
                 continue
             over = np.mean([result["mean_over_run"] for result in results])
             cells = [arm, f"{100 * over:.1f}", points(verdict.over_run), points(verdict.end)]
-            rows.append([*cells, _p(verdict.p), verdict.word, _ratio(results)])
+            rows.append([*cells, _p(verdict.p), verdict.word, ratio_in_words(results)])
         if rows:
             heads = ["arm", "over run", "time: over run", "time: end", "p", "verdict", "g/u"]
             lines += [f"The set {set_name}:", "", *table(heads, rows), ""]

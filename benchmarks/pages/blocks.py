@@ -14,6 +14,7 @@ from benchmarks.pages import authors_runs
 PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "evidence.md",
+    ROOT / "docs" / "methods.md",
     RESULTS / "published.md",
 )
 #: What makes the lines of each block.
@@ -22,6 +23,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "published-range": authors_runs.settings_in_words,
     "published-sizes": authors_runs.sizes_and_rules,
     "comparison": lambda: in_words.state(in_words.read_reported()),
+    "comparison-advice": lambda: in_words.advised(in_words.read_reported()),
     "comparison-differences": lambda: in_words.differences(in_words.read_reported()),
 }
 

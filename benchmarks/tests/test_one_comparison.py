@@ -631,6 +631,42 @@ def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
     assert "better" not in text
 
 
+def test_the_advice_on_the_pages_has_its_conditions(records):
+    assert in_words.advised(reported_of(records)) == [
+        "Nothing is advised yet: some runs are still to be made."
+    ]
+
+    make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"pass_k": (0.5, 0.25)})
+    on_the_set, to_all, short = in_words.advised(reported_of(records))
+    assert on_the_set == (
+        "* **36% of samples right at the start, answers of 29 tokens, 45 s of training** (set"
+        " easy): max_contrast, which there has a g/u of 0.90."
+    )
+    assert to_all == "* **If you know nothing of your questions**: max_contrast."
+    assert short == (
+        "* **rejection-sampling is for short budgets only**: in longer runs it lost variety on"
+        " easy."
+    )
+
+
+def test_advice_names_what_is_as_good_and_what_was_not_run_long(small, tmp_path):
+    small.values["stages"]["long"]["arms"] = ["grpo-8", "max_contrast"]
+    records = Records(small, tmp_path)
+    make_all(records, rejection_sampling={"end": 0.8}, max_contrast={"end": 0.8})
+    on_the_set, to_all = in_words.advised(reported_of(records))
+    assert "max_contrast, which" in on_the_set
+    assert "Not told apart from it: rejection-sampling." in on_the_set
+    assert to_all.endswith(": max_contrast.")
+
+    (tmp_path / "other").mkdir()
+    records = Records(small, tmp_path / "other")
+    make_all(records, rejection_sampling={"end": 0.8})
+    on_the_set, to_all = in_words.advised(reported_of(records))
+    assert "rejection-sampling, which" in on_the_set
+    assert "Of longer runs of it nothing is known." in on_the_set
+    assert to_all.endswith(": grpo-8.")
+
+
 def test_an_incomplete_set_gets_no_advice(records):
     make_all(records)
     for file in (records.folder / "raw").glob("reported_easy_max_contrast_101*"):

@@ -25,6 +25,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PAGES += sorted((ROOT / "contrib").rglob("README.md"))
 PAGES += [ROOT / "results" / name for name in ("README.md", "log.md", "audit.md", "published.md")]
 PAGES.remove(ROOT / "CHANGELOG.md")  # history: it names what was
+#: Pages whose links are followed; that for TRL's own documentation links to its neighbours there.
+LINKED = sorted({*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "results").rglob("*.md")})
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
 SESSIONS = set(
@@ -310,6 +312,53 @@ def linked(page: Path) -> list[Path]:
 def test_every_file_that_a_page_names_exists(page):
     named = [str(path.resolve().relative_to(ROOT)) for path in linked(page)]  # may hold a *
     assert [name for name in named if not list(ROOT.glob(name))] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link to a page can name after its #: its headings, as GitHub and MkDocs write them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    found: set[str] = set(re.findall(r'(?:id|name)="([^"]+)"', text))
+    for heading in re.findall(r"^#+ +(.*)$", text, re.MULTILINE):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", shown.strip().lower()).replace(" ", "-")
+        repeats = sum(
+            re.fullmatch(rf"{re.escape(name)}(-\d+)?", other) is not None for other in found
+        )
+        found.add(f"{name}-{repeats}" if repeats else name)
+    return found
+
+
+def broken_links(page: Path) -> list[str]:
+    """The links of a page to files of ours that are not there, or to headings that they lack."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        is_there = target.exists()
+        if is_there and anchor and target.suffix == ".md":
+            is_there = anchor in anchors(target)
+        if not is_there:
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
+    assert broken_links(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    (tmp_path / "other.md").write_text("# Two [words](a.md)!\n\n## Twice\n\n## Twice\n", "utf-8")
+    page.write_text(
+        "# Here\n[1](other.md#two-words) [2](other.md#twice-1) [3](#here) [4](https://a.b#c)\n"
+        "[5](other.md#three) [6](another.md) [7](#there) [8](other.md#twice-2)\n",
+        "utf-8",
+    )
+    assert broken_links(page) == ["other.md#three", "another.md", "#there", "other.md#twice-2"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

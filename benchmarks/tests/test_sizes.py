@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 pytest.importorskip("peft")
+
+import torch
 
 from benchmarks.own_process import CallFailedError, in_own_process
 from benchmarks.sizes.__main__ import main, missing, run

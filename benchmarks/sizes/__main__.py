@@ -26,6 +26,8 @@ Call = Callable[..., Any]
 
 #: The seconds in which everything is imported and the GPU is found.
 _TO_BEGIN = 180.0
+#: Where so many cases fail one after the other, it is not for what is special about them.
+_MOST_FAILURES = 3
 #: What a raw file's lines have in common.
 _SAME_IN_A_FILE = ("device", "torch", "transformers", "trl", "peft")
 
@@ -45,20 +47,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--commit", default="", help="of the code, to be noted")
     args = parser.parse_args(arguments)
 
+    try:
+        _do(args)
+    except InvalidInputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _do(args: argparse.Namespace) -> None:
     cases = small_plan() if args.small else plan()
     if args.page:
         print(write_page(args.raw, args.page))
-    elif args.foresee:
+        return
+    if args.foresee:
         foresee(missing(cases, read_raw(args.raw)))
-    else:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is to be asked for, nor waited for
-        import_once(["benchmarks.sizes.measure"])
-        try:
-            run(cases, args.raw, args.minutes, 8 if args.small else PROMPT_TOKENS, args.commit)
-        except InvalidInputError as error:
-            print(error, file=sys.stderr)
-            return 2
-    return 0
+        return
+
+    os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is to be asked for, nor waited for
+    import_once(["benchmarks.sizes.measure"])
+    run(cases, args.raw, args.minutes, 8 if args.small else PROMPT_TOKENS, args.commit)
 
 
 def foresee(cases: Iterable[Case]) -> None:
@@ -80,7 +88,7 @@ def run(
     """Measure the cases that the file lacks, one after the other, and append each at once.
 
     A case that is foreseen to take longer than is left is passed over, as shorter ones may follow.
-    What is larger than one that did not fit is not tried.
+    What is larger than one that did not fit is not tried. Where all fail, time is spared.
 
     Args:
         cases: The most important first.
@@ -101,6 +109,7 @@ def run(
     print(where, flush=True)
 
     pace = _Pace()
+    failures = 0  # in a row
     for case in missing(cases, lines):
         if _did_not_fit(case, lines):
             continue
@@ -121,10 +130,15 @@ def run(
         seconds = time.monotonic() - began
         if found["fits"]:  # what ended early says nothing of the others
             pace.took(case, seconds)
+        failures = failures + 1 if found["fits"] is None else 0
         line = {"case": case.as_json(), **found, "took_seconds": round(seconds, 1), "where": where}
         append(raw, line)
         lines.append(line)
         print(f"{seconds:5.0f} s  {in_words(case)}: {found}", flush=True)
+
+        if failures == _MOST_FAILURES:
+            print(f"{failures} cases failed one after the other, so no other is tried", flush=True)
+            return
 
 
 def missing(cases: Iterable[Case], lines: Sequence[Line]) -> list[Case]:

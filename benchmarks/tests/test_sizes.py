@@ -176,6 +176,16 @@ def test_a_case_that_fails_is_noted_and_tried_again_and_the_others_go_on(tmp_pat
     )
 
 
+def test_where_all_cases_fail_the_time_is_spared(tmp_path, capsys):
+    def found_of(case: Case) -> dict[str, Any]:
+        raise CallFailedError("ImportError: no module")
+
+    call, asked = calls(found_of)
+    run(plan(), tmp_path / "raw.jsonl", minutes=9, prompt_tokens=4, call=call)
+    assert len(asked) == 3
+    assert "3 cases failed one after the other" in capsys.readouterr().out
+
+
 def test_what_does_not_fit_is_a_line_of_its_own(tmp_path, monkeypatch):
     def out_of_memory(*args: Any) -> None:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nMore")
@@ -334,9 +344,17 @@ def test_the_page_says_what_is_recommended_for_the_costs_of_a_step():
     assert "g/u 0.50: max_contrast" in text
 
 
-def test_there_is_no_page_of_nothing(tmp_path):
-    with pytest.raises(InvalidInputError, match="no measurement"):
-        main(["--page", str(tmp_path), str(tmp_path / "raw.jsonl")])
+def test_there_is_no_page_of_nothing(tmp_path, capsys):
+    assert main(["--page", str(tmp_path), str(tmp_path / "raw.jsonl")]) == 2
+    assert "holds no measurement" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_foreseen_with_its_time(tmp_path, capsys):
+    raw = tmp_path / "raw.jsonl"
+    append(raw, line(GRPO, 1.0, 1.0))
+    assert main(["--foresee", str(raw)]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith("min  3B PODS 64 -> 16, 512 tokens")
 
 
 def test_prompts_have_as_many_tokens_as_asked_for_and_the_model_knows_all():

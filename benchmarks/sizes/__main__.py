@@ -28,8 +28,11 @@ Call = Callable[..., Any]
 _TO_BEGIN = 180.0
 #: Where so many cases fail one after the other, it is not for what is special about them.
 _MOST_FAILURES = 3
+#: A case hangs if it takes so many times what is foreseen, and at least so many seconds.
+_HANGS_AFTER_TIMES = 4.0
+_HANGS_AFTER_SECONDS = 120.0
 #: What a raw file's lines have in common.
-_SAME_IN_A_FILE = ("device", "torch", "transformers", "trl", "peft")
+_SAME_IN_A_FILE = ("device", "allocator", "torch", "transformers", "trl", "peft")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -119,26 +122,47 @@ def run(
             continue
 
         began = time.monotonic()
+        hangs_after = max(_HANGS_AFTER_SECONDS, _HANGS_AFTER_TIMES * pace.foresees(case))
         try:
-            found = call("benchmarks.sizes.measure:measure", case, prompt_tokens, seconds=left)
+            found = _found(call, case, prompt_tokens, left, hangs_after)
         except TimeoutError:
             print(f"time is over, so this was cut off: {in_words(case)}", flush=True)
             return
-        except CallFailedError as error:
-            found = {"fits": None, "failed": str(error)}
 
-        seconds = time.monotonic() - began
+        took = time.monotonic() - began
         if found["fits"]:  # what ended early says nothing of the others
-            pace.took(case, seconds)
+            pace.took(case, took)
         failures = failures + 1 if found["fits"] is None else 0
-        line = {"case": case.as_json(), **found, "took_seconds": round(seconds, 1), "where": where}
+        line = {"case": case.as_json(), **found, "took_seconds": round(took, 1), "where": where}
         append(raw, line)
         lines.append(line)
-        print(f"{seconds:5.0f} s  {in_words(case)}: {found}", flush=True)
+        print(f"{took:5.0f} s  {in_words(case)}: {found}", flush=True)
 
         if failures == _MOST_FAILURES:
             print(f"{failures} cases failed one after the other, so no other is tried", flush=True)
             return
+
+
+def _found(
+    call: Call, case: Case, prompt_tokens: int, left: float, hangs_after: float
+) -> dict[str, Any]:
+    """What a case gave, or why it failed; it also fails if it hangs.
+
+    Raises:
+        TimeoutError: The seconds that were left are over.
+    """
+    seconds = min(left, hangs_after)
+    try:
+        found: dict[str, Any] = call(
+            "benchmarks.sizes.measure:measure", case, prompt_tokens, seconds=seconds
+        )
+    except CallFailedError as error:
+        return {"fits": None, "failed": str(error)}
+    except TimeoutError as error:
+        if seconds == left:
+            raise
+        return {"fits": None, "failed": str(error)}
+    return found
 
 
 def missing(cases: Iterable[Case], lines: Sequence[Line]) -> list[Case]:

@@ -31,6 +31,7 @@ from podsrl.trl.clock import PhaseClock
 WHERE = {
     "device": "a GPU",
     "memory_bytes": 80 * 2**30,
+    "allocator": "",
     "processor": "a processor",
     "cores": 16,
     "commit": "abc",
@@ -139,20 +140,28 @@ def test_a_shorter_case_is_measured_where_a_longer_one_has_no_time_left(tmp_path
     assert asked == [short]
 
 
-def test_a_case_that_time_cuts_off_is_measured_next_time(tmp_path, capsys):
+def test_a_case_that_time_cuts_off_is_measured_next_time_and_one_that_hangs_has_failed(
+    tmp_path, capsys
+):
     raw = tmp_path / "raw.jsonl"
     cases = [Case("3B", arm) for arm in (GRPO, PODS, ACROSS)]
 
     def found_of(case: Case) -> dict[str, Any]:
         if case.arm == PODS:
-            raise TimeoutError
+            raise TimeoutError("stopped")
         return fits(case)
 
     call, asked = calls(found_of)
-    run(cases, raw, minutes=9, prompt_tokens=4, call=call)
+    run(cases, raw, minutes=1, prompt_tokens=4, call=call)
     assert asked == cases[:2]  # nothing after it
     assert missing(cases, read_raw(raw)) == cases[1:]
     assert "cut off: 3B PODS" in capsys.readouterr().out
+
+    # With hours left it is not time that is over: it hangs, and the others go on.
+    call, asked = calls(found_of)
+    run(cases, raw, minutes=60, prompt_tokens=4, call=call)
+    assert asked == cases[1:]
+    assert read_raw(raw)[1]["failed"] == "stopped"
 
 
 def test_a_case_that_fails_is_noted_and_tried_again_and_the_others_go_on(tmp_path):

@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--stage", choices=[*STAGES, ON_GPU], help="one alone; gpu only by its name")
     run.add_argument("--jobs", type=int, default=1, help="runs side by side, of one thread each")
     run.add_argument("--minutes", type=float, help="begin no run after these")
+    run.add_argument("--commit", default="", help="of the code, in a copy without its history")
     run.set_defaults(call=_run)
 
     status = commands.add_parser("status", help="what is done, and hours left")
@@ -79,6 +80,7 @@ def _run(args: argparse.Namespace) -> None:
         sets=[args.set] if args.set else list(protocol.sets),
         jobs=args.jobs,
         minutes=args.minutes,
+        commit=args.commit,
     )
     print(f"{ended} runs ended")
 

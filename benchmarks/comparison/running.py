@@ -23,6 +23,7 @@ from benchmarks.comparison.outcomes import mean_over_run
 from benchmarks.comparison.protocol import ON_GPU, PlannedRun, Protocol
 from benchmarks.comparison.records import Records, Reported
 from benchmarks.folders import ROOT
+from benchmarks.own_process import import_once
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.environment import describe_environment
 
@@ -38,6 +39,7 @@ def run(
     jobs: int,
     minutes: float | None,
     work: Path = RUNS,
+    commit: str = "",
 ) -> int:
     """Make the runs that are missing on this machine.
 
@@ -47,6 +49,8 @@ def run(
         jobs: The processes side by side, each of one thread.
         minutes: After these no other run is begun, and those at work come to their end.
         work: Where the runs' own files are while they are at work, and their logs.
+        commit: Of the code, where this is a copy without its history. Whoever made the copy has
+            looked that nothing in it was changed; else it is looked up here.
 
     Returns:
         How many attempts ended as they should.
@@ -55,7 +59,9 @@ def run(
         InvalidInputError: The code is not committed as it is, the model was not measured, the stage
             needs a GPU and there is none, or another process is at work.
     """
-    refuse_uncommitted()
+    if not commit:
+        refuse_uncommitted()
+        commit = head()
     machine = _gpu() if ON_GPU in stages else str(describe_environment()["cpu"])
     unknown = [name for name in sets if name not in at_start()]
     if unknown:
@@ -67,7 +73,15 @@ def run(
     work.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(work / "lock", timeout=0):
-            return _Making(records, stages, sets, machine, work).make(jobs, minutes)
+            making = _Making(
+                records=records,
+                stages=stages,
+                sets=sets,
+                machine=machine,
+                commit=commit,
+                work=work,
+            )
+            return making.make(jobs, minutes)
     except Timeout as error:
         raise InvalidInputError("another process makes the runs: end it first") from error
 
@@ -81,15 +95,21 @@ class _Making:
         stages: Sequence[str],
         sets: Sequence[str],
         machine: str,
+        commit: str,
         work: Path,
     ) -> None:
         self.records = records
         self.stages = stages
         self.sets = sets
         self.machine = machine
+        self.commit = commit
         self.work = work
-        # A fork has imported everything, which costs a good part of a run; CUDA can't be forked.
-        context: Any = multiprocessing.get_context("spawn" if ON_GPU in stages else "fork")
+        # A fork has imported everything, which costs a good part of a run. CUDA can't be forked, so
+        # what is forked for a GPU is a server that never touches it.
+        on_gpu = ON_GPU in stages
+        if on_gpu:
+            import_once([__name__])
+        context: Any = multiprocessing.get_context("forkserver" if on_gpu else "fork")
         self.new_process = context.Process
         self.at_work: dict[PlannedRun, BaseProcess] = {}
         self.ended = 0
@@ -124,7 +144,7 @@ class _Making:
         print(f"{_now()} {planned.name}, rate {rate:.0e}", flush=True)
         process: BaseProcess = self.new_process(
             target=_attempt,
-            args=(self.records, planned, rate, self.machine, self.work),
+            args=(self.records, planned, rate, self.machine, self.commit, self.work),
             daemon=True,
         )
         process.start()
@@ -141,7 +161,9 @@ class _Making:
                 print(f"{planned.name} did not end: {_log_of(planned, self.work)}", file=sys.stderr)
 
 
-def _attempt(records: Records, planned: PlannedRun, rate: float, machine: str, work: Path) -> None:
+def _attempt(
+    records: Records, planned: PlannedRun, rate: float, machine: str, commit: str, work: Path
+) -> None:
     """An attempt at a run, in a process of its own, whose output goes into a file."""
     log = _log_of(planned, work)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +171,7 @@ def _attempt(records: Records, planned: PlannedRun, rate: float, machine: str, w
         os.dup2(output.fileno(), sys.stdout.fileno())
         os.dup2(output.fileno(), sys.stderr.fileno())
 
-    number = records.begin(planned, started=_now(), machine=machine, commit=commit())
+    number = records.begin(planned, started=_now(), machine=machine, commit=commit)
     try:
         result = make(records.protocol, planned, rate, work=work)
     except Exception as error:
@@ -225,7 +247,8 @@ def refuse_uncommitted() -> None:
     """Refuse to begin a run that the history can't say the code and the protocol of.
 
     Raises:
-        InvalidInputError: A file that decides the outcome differs from the last commit.
+        InvalidInputError: A file that decides the outcome differs from the last commit, or there is
+            no history here.
     """
     changed = _git("status", "--porcelain", "--", *_SOURCES)
     if changed:
@@ -235,13 +258,19 @@ def refuse_uncommitted() -> None:
         )
 
 
-def commit() -> str:
+def head() -> str:
     """The commit of the code."""
     return _git("rev-parse", "HEAD")
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InvalidInputError(
+            f"git can't say which commit {ROOT} is at: in a copy without its history, give it by"
+            " --commit, after a look at git status where the copy was made"
+        ) from error
     return done.stdout.rstrip()
 
 

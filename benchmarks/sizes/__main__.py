@@ -1,76 +1,231 @@
 """Measure, or make the page from what was measured.
 
-python -m benchmarks.sizes --minutes 12 RAW.jsonl     # on a GPU: measures what is not in RAW yet
+python -m benchmarks.sizes --minutes 9 RAW.jsonl      # on a GPU: measures what is not in RAW yet
 python -m benchmarks.sizes --small RAW.jsonl          # the same with tiny shapes, on a CPU
+python -m benchmarks.sizes --foresee RAW.jsonl        # says what is missing, and how long it takes
 python -m benchmarks.sizes --page FOLDER RAW.jsonl    # writes sizes.md and its figure
 """
 
 import argparse
-import json
-import platform
+import os
+import sys
 import time
-from collections.abc import Iterable
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from benchmarks.sizes.measure import measure
+from benchmarks.own_process import CallFailedError, import_once, in_own_process
 from benchmarks.sizes.page import write_page
-from benchmarks.sizes.plan import Case, plan, small_plan
+from benchmarks.sizes.plan import Arm, Case, plan, small_plan
+from benchmarks.sizes.raw_file import Line, append, read_raw
 from benchmarks.sizes.shapes import PROMPT_TOKENS
+from podsrl.errors import InvalidInputError
+
+#: Calls a function by its name, for at most so many `seconds`, as `in_own_process` does.
+Call = Callable[..., Any]
+
+#: The seconds in which everything is imported and the GPU is found.
+_TO_BEGIN = 180.0
+#: Where so many cases fail one after the other, it is not for what is special about them.
+_MOST_FAILURES = 3
+#: A case hangs if it takes so many times what is foreseen, and at least so many seconds.
+_HANGS_AFTER_TIMES = 4.0
+_HANGS_AFTER_SECONDS = 120.0
+#: What a raw file's lines have in common.
+_SAME_IN_A_FILE = ("device", "allocator", "torch", "transformers", "trl", "peft")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure what the raw file lacks, or write the page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sizes",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("raw", type=Path, help="the raw file, a line for each case")
-    parser.add_argument("--minutes", type=float, default=12, help="begin no case after that (12)")
+    parser.add_argument("--minutes", type=float, default=9, help="end after these (9)")
     parser.add_argument("--small", action="store_true", help="tiny shapes, on a CPU")
+    parser.add_argument("--foresee", action="store_true", help="measure nothing")
     parser.add_argument("--page", type=Path, help="write the page into this folder")
     parser.add_argument("--commit", default="", help="of the code, to be noted")
     args = parser.parse_args(arguments)
 
-    if args.page:
-        print(write_page(args.raw, args.page))
-        return 0
-    cases = small_plan() if args.small else plan()
-    run(cases, args.raw, args.minutes, 8 if args.small else PROMPT_TOKENS, args.commit)
+    try:
+        _do(args)
+    except InvalidInputError as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 
-def run(
-    cases: Iterable[Case], raw: Path, minutes: float, prompt_tokens: int, commit: str = ""
-) -> None:
-    """Measure the cases that the file lacks, one after the other, and append each at once."""
-    done = (
-        [json.loads(line)["case"] for line in raw.read_text().splitlines()] if raw.exists() else []
-    )
-    ends = time.monotonic() + 60 * minutes
-    where = _where(commit)
+def _do(args: argparse.Namespace) -> None:
+    cases = small_plan() if args.small else plan()
+    if args.page:
+        print(write_page(args.raw, args.page))
+        return
+    if args.foresee:
+        foresee(missing(cases, read_raw(args.raw)))
+        return
 
+    os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is to be asked for, nor waited for
+    import_once(["benchmarks.sizes.measure"])
+    run(cases, args.raw, args.minutes, 8 if args.small else PROMPT_TOKENS, args.commit)
+
+
+def foresee(cases: Iterable[Case]) -> None:
+    """Print the cases, and about when each of them ends."""
+    seconds = 0.0
     for case in cases:
-        if case.as_json() in done:
+        seconds += case.foreseen_seconds
+        print(f"{seconds / 60:5.1f} min  {in_words(case)}")
+
+
+def run(
+    cases: Iterable[Case],
+    raw: Path,
+    minutes: float,
+    prompt_tokens: int,
+    commit: str = "",
+    call: Call = in_own_process,
+) -> None:
+    """Measure the cases that the file lacks, one after the other, and append each at once.
+
+    A case that is foreseen to take longer than is left is passed over, as shorter ones may follow.
+    What is larger than one that did not fit is not tried. Where all fail, time is spared.
+
+    Args:
+        cases: The most important first.
+        raw: The raw file.
+        minutes: A case that is at work when they are over is killed, and is measured next time.
+        prompt_tokens: Of each prompt.
+        commit: Of the code.
+        call: How a case is measured; each has a process of its own unless given.
+
+    Raises:
+        InvalidInputError: The file holds cases of another device or of other versions.
+        CallFailedError, TimeoutError: Nothing can be measured here.
+    """
+    ends = time.monotonic() + 60 * minutes
+    lines = read_raw(raw)
+    where = {**call("benchmarks.sizes.measure:describe", seconds=_TO_BEGIN), "commit": commit}
+    _refuse_others(lines, where, raw)
+    print(where, flush=True)
+
+    pace = _Pace()
+    failures = 0  # in a row
+    for case in missing(cases, lines):
+        if _did_not_fit(case, lines):
             continue
-        if time.monotonic() > ends:
-            print("time is over; the same command goes on")
-            return
+        left = ends - time.monotonic()
+        if pace.foresees(case) > left:
+            print(f"no time is left for {in_words(case)}", flush=True)
+            continue
+
         began = time.monotonic()
-        found = measure(case, prompt_tokens)
-        line = {"case": case.as_json(), **found, "where": where}
-        with raw.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        print(
-            f"{time.monotonic() - began:5.0f} s  {case.shape} {case.arm.name}: {found}", flush=True
+        hangs_after = max(_HANGS_AFTER_SECONDS, _HANGS_AFTER_TIMES * pace.foresees(case))
+        try:
+            found = _found(call, case, prompt_tokens, left, hangs_after)
+        except TimeoutError:
+            print(f"time is over, so this was cut off: {in_words(case)}", flush=True)
+            return
+
+        took = time.monotonic() - began
+        if found["fits"]:  # what ended early says nothing of the others
+            pace.took(case, took)
+        failures = failures + 1 if found["fits"] is None else 0
+        line = {"case": case.as_json(), **found, "took_seconds": round(took, 1), "where": where}
+        append(raw, line)
+        lines.append(line)
+        print(f"{took:5.0f} s  {in_words(case)}: {found}", flush=True)
+
+        if failures == _MOST_FAILURES:
+            print(f"{failures} cases failed one after the other, so no other is tried", flush=True)
+            return
+
+
+def _found(
+    call: Call, case: Case, prompt_tokens: int, left: float, hangs_after: float
+) -> dict[str, Any]:
+    """What a case gave, or why it failed; it also fails if it hangs.
+
+    Raises:
+        TimeoutError: The seconds that were left are over.
+    """
+    seconds = min(left, hangs_after)
+    try:
+        found: dict[str, Any] = call(
+            "benchmarks.sizes.measure:measure", case, prompt_tokens, seconds=seconds
         )
+    except CallFailedError as error:
+        return {"fits": None, "failed": str(error)}
+    except TimeoutError as error:
+        if seconds == left:
+            raise
+        return {"fits": None, "failed": str(error)}
+    return found
 
 
-def _where(commit: str) -> dict[str, Any]:
-    """The hardware and the versions that seconds depend on."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
-    versions = {name: version(name) for name in ("torch", "transformers", "trl", "peft")}
-    return {"device": device or "CPU", "commit": commit, **versions}
+def missing(cases: Iterable[Case], lines: Sequence[Line]) -> list[Case]:
+    """The cases of which the file has no result; what failed is tried again."""
+    done = [line["case"] for line in lines if line["fits"] is not None]
+    return [case for case in cases if case.as_json() not in done]
+
+
+def in_words(case: Case) -> str:
+    """A case in a line of the log."""
+    arm = case.arm
+    what = "" if case.generates else ", the update alone"
+    kind = {
+        "all weights": not case.lora,
+        "no checkpointing": not case.checkpointing,
+        "continuous batching": case.continuous,
+        "again": case.repetition > 0,
+    }
+    others = "".join(f", {words}" for words, holds in kind.items() if holds)
+    return (
+        f"{case.shape} {arm.name} {arm.rollouts} -> {arm.rows}, {case.answer} tokens{what}{others}"
+    )
+
+
+def _did_not_fit(case: Case, lines: Sequence[Line]) -> bool:
+    """Whether a case that needs no more memory did not fit."""
+    tried = [_case_of(line) for line in lines if line["fits"] is False]
+    return any(case.is_no_smaller_than(other) for other in tried)
+
+
+def _case_of(line: Line) -> Case:
+    values = line["case"]
+    return Case(**{**values, "arm": Arm(**values["arm"])})
+
+
+def _refuse_others(lines: Sequence[Line], where: dict[str, Any], raw: Path) -> None:
+    """Refuse to put seconds of different devices or versions beside each other."""
+    for line in lines:
+        before = line["where"]
+        other = [name for name in _SAME_IN_A_FILE if before[name] != where[name]]
+        if other:
+            differences = ", ".join(f"{name} {before[name]}, now {where[name]}" for name in other)
+            raise InvalidInputError(
+                f"{raw} was measured with {differences}: give the name of another file"
+            )
+
+
+class _Pace:
+    """How long cases take here, beside what is foreseen of them."""
+
+    def __init__(self) -> None:
+        self._foreseen = 0.0
+        self._taken = 0.0
+
+    def took(self, case: Case, seconds: float) -> None:
+        """Note how long a case took."""
+        self._foreseen += case.foreseen_seconds
+        self._taken += seconds
+
+    def foresees(self, case: Case) -> float:
+        """The seconds that a case will take, at the pace of those before it."""
+        pace = self._taken / self._foreseen if self._foreseen else 1.0
+        return case.foreseen_seconds * pace
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """The page and the figure that follow from the raw file."""
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.sizes.plan import ACROSS, GRPO, GRPO_GA, PODS
-
-Line = dict[str, Any]
+from benchmarks.sizes.raw_file import Line, read_raw
+from podsrl.errors import InvalidInputError
 
 #: Optimiser steps of the authors' runs in six hours of one L40S, means of ten runs each, from the
 #: numbers of their last checkpoints (GSM8K, Qwen2.5-3B-Instruct; github.com/YixuanEvenXu/pods).
@@ -19,14 +17,15 @@ AUTHORS_STEPS = {"GRPO": 2868.3, "PODS": 2143.0}
 AUTHORS_SPEED_UP = 2.0
 
 
-def read_raw(raw: Path) -> list[Line]:
-    """The lines of the raw file."""
-    return [json.loads(line) for line in raw.read_text(encoding="utf-8").splitlines()]
-
-
 def write_page(raw: Path, folder: Path) -> Path:
-    """Write sizes.md, and sizes.png with the paper's figure of the asymmetry."""
+    """Write sizes.md, and sizes.png with the paper's figure of the asymmetry.
+
+    Raises:
+        InvalidInputError: Nothing was measured yet.
+    """
     lines = read_raw(raw)
+    if not any(line["fits"] for line in lines):
+        raise InvalidInputError(f"{raw} holds no measurement: python -m benchmarks.sizes {raw}")
     draw(lines, folder / "sizes.png")
     page = folder / "sizes.md"
     page.write_text(page_text(lines, raw.name), encoding="utf-8")
@@ -40,14 +39,18 @@ def page_text(lines: Sequence[Line], raw_name: str) -> str:
     parts = [
         "# A step at the paper's sizes",
         "",
-        f"Measured on one {where['device']} at commit {where['commit'] or 'unknown'}, with torch"
-        f" {where['torch']}, transformers {where['transformers']}, TRL {where['trl']}. Every line"
-        f" of the raw file, [{raw_name}]({raw_name}), is shown. `python -m benchmarks.sizes --page"
-        f" results results/{raw_name}` writes this page.",
+        f"Measured on one {where['device']} beside {where['cores']} cores of {where['processor']},"
+        f" at commit {_commits(lines)}, with torch {where['torch']}, transformers"
+        f" {where['transformers']}, TRL {where['trl']}, PEFT {where['peft']}. Every line of the raw"
+        f" file, [{raw_name}]({raw_name}), is shown. `python -m benchmarks.sizes --page results"
+        f" results/{raw_name}` writes this page.",
         "",
         "Weights are random, since seconds and memory of a step depend on shapes alone. Prompts"
-        " have 150 tokens and completions exactly as many as the table says. transformers"
-        " generates. All rows are passed. A step is measured once, after one that warms up.",
+        " have 150 tokens and completions exactly as many as the table says, so that no row is"
+        " padded and attention needs no mask, which is its fastest way. transformers generates,"
+        " by `generate` unless it says otherwise. All rows are passed. A step is measured once,"
+        " after one with the same update, which warms up. Where generating has no number, the"
+        " update alone was measured, on tokens that were drawn at random.",
         "",
         "![Seconds of generating n rollouts and of updating on as many rows](sizes.png)",
         "",
@@ -55,9 +58,18 @@ def page_text(lines: Sequence[Line], raw_name: str) -> str:
         "",
         *_table_of_steps(lines),
         "",
+        *_spread(lines),
         "## A step of PODS beside the others",
         "",
         *_table_of_ratios(lines),
+        "",
+        "g and u are slopes of straight lines through what was measured with adapters and"
+        " checkpointing: seconds of generating over rollouts, and seconds of updating over the rows"
+        " of one pass. A fixed part is what such a line says of none.",
+        "",
+        "## What fits",
+        "",
+        *_table_of_what_fits(lines),
         "",
         *_what_follows(lines),
     ]
@@ -96,14 +108,17 @@ def costs_of_generating(lines: Sequence[Line], shape: str) -> tuple[float, float
 
     A least-squares line through all sizes that were measured with adapters and 512 tokens.
     """
-    chosen = _usual(lines, shape)
+    chosen = _whole_steps(lines, shape)
     rollouts = [_rollouts(line) for line in chosen]
     return _line_through(rollouts, [generating(line) for line in chosen])
 
 
 def costs_of_updating(lines: Sequence[Line], shape: str) -> tuple[float, float]:
-    """The fixed part of updating, in seconds, and the seconds u of each further row."""
-    chosen = _usual(lines, shape)
+    """The fixed part of updating in one pass, in seconds, and the seconds u of each further row.
+
+    An arm with several micro-batches has the fixed part several times, and is left out.
+    """
+    chosen = _in_one_pass(lines, shape)
     rows = [_rows(line) for line in chosen]
     return _line_through(rows, [updating(line) for line in chosen])
 
@@ -131,11 +146,12 @@ def draw(lines: Sequence[Line], file: Path) -> None:
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True)
     for shape in _shapes(lines):
-        chosen = _usual(lines, shape)
-        by_rollouts = sorted((_rollouts(line), generating(line)) for line in chosen)
-        by_rows = sorted((_rows(line), updating(line)) for line in chosen)
+        of_steps = _whole_steps(lines, shape)
+        of_passes = _in_one_pass(lines, shape)
+        by_rollouts = sorted((_rollouts(line), generating(line)) for line in of_steps)
+        by_rows = sorted((_rows(line), updating(line)) for line in of_passes)
         for axis, points in ((left, by_rollouts), (right, by_rows)):
-            counts, seconds = np.array(points).T
+            counts, seconds = np.array(points).reshape(-1, 2).T
             axis.plot(counts, seconds / counts, marker="o", label=shape)
 
     left.set(title="generating", xlabel="rollouts", ylabel="seconds per rollout or row")
@@ -156,17 +172,28 @@ def _table_of_steps(lines: Sequence[Line]) -> list[str]:
         "|" + "---|" * 13,
     ]
     for line in lines:
-        measured = _measured(line) if line["fits"] else ["does not fit", *[""] * 6]
+        measured = _measured(line) if line["fits"] else _why_nothing(line)
         table.append(f"| {' | '.join([*_of_case(line), *measured])} |")
     return table
+
+
+def _why_nothing(line: Line) -> list[str]:
+    """The cells of a row without seconds: memory ran out, or something failed."""
+    if line["fits"] is None:
+        why = f"failed: {line['failed'].replace('|', '/')[:80]}"
+    else:
+        why = f"does not fit ({line['phase']})"
+    return [why, "", "", "", "", "", ""]
 
 
 def _of_case(line: Line) -> list[str]:
     """The cells of a row that say what was run."""
     case = line["case"]
+    again = " (again)" if case["repetition"] else ""
+    continuous = ", continuous batching" if case["continuous"] else ""
     return [
         case["shape"],
-        case["arm"]["name"] + (" (again)" if case["repetition"] else ""),
+        f"{case['arm']['name']}{again}{continuous}",
         f"{_rollouts(line)} → {_rows(line)}",
         str(case["answer"]),
         "adapters" if case["lora"] else "all weights",
@@ -176,22 +203,39 @@ def _of_case(line: Line) -> list[str]:
 
 def _measured(line: Line) -> list[str]:
     """The cells of a row that say what it took."""
+    peak = max(line["peak_bytes"].values(), default=0)
+    memory = f"{peak / 2**30:.1f} GiB" if peak else "-"
+    if not line["case"]["generates"]:
+        return ["", "", "", f"{updating(line):.2f} s", "", "", memory]
+
     seconds = line["seconds"]
     tokens_per_second = _rollouts(line) * line["case"]["answer"] / generating(line)
-    peak = max(line["peak_bytes"].values(), default=0)
     return [
         *(f"{seconds[phase]:.2f} s" for phase in ("generate", "score", "select", "update")),
         f"**{whole(line):.2f} s**",
         f"{tokens_per_second:.0f}",
-        f"{peak / 2**30:.1f} GiB" if peak else "-",
+        memory,
     ]
+
+
+def _spread(lines: Sequence[Line]) -> list[str]:
+    """How far apart a case and its repetition are."""
+    parts = []
+    for again in lines:
+        case = again["case"]
+        first = [line for line in lines if line["case"] == {**case, "repetition": 0}]
+        if case["repetition"] and again["fits"] and first and first[0]["fits"]:
+            apart = whole(again) / whole(first[0]) - 1
+            parts.append(f"{case['shape']} {case['arm']['name']} by {100 * apart:+.1f} %")
+    return [f"What was measured twice differs: {', '.join(parts)}.", ""] if parts else []
 
 
 def _table_of_ratios(lines: Sequence[Line]) -> list[str]:
     table = [
         "| model | fixed part of generating | g, per rollout | fixed part of updating |"
-        " u, per row | g/u | PODS / GRPO | PODS / GRPO-GA | max_contrast / GRPO |",
-        "|" + "---|" * 9,
+        " u, per row | g/u | PODS / GRPO | PODS / GRPO-GA | max_contrast / GRPO |"
+        " `pods recommend` says |",
+        "|" + "---|" * 10,
     ]
     for shape in _shapes(lines):
         fixed_g, g = costs_of_generating(lines, shape)
@@ -209,9 +253,51 @@ def _table_of_ratios(lines: Sequence[Line]) -> list[str]:
             _ratio_of_steps(lines, shape, PODS.name, GRPO_GA.name),
             _ratio_of_steps(lines, shape, ACROSS.name, GRPO.name),
         ]
-        table.append(f"| {' | '.join([shape, *numbers, *ratios])} |")
+        advice = _what_recommend_says(lines, shape)
+        table.append(f"| {' | '.join([shape, *numbers, *ratios, advice])} |")
 
     return table
+
+
+def _what_recommend_says(lines: Sequence[Line], shape: str) -> str:
+    """The line of `pods recommend` for a step of PODS, by seconds per rollout and per row."""
+    step = _first(lines, shape, PODS.name)
+    if step is None:
+        return "-"
+
+    from podslab.recommend.what_to_try import line_for_ratio
+
+    per_rollout = (whole(step) - updating(step)) / _rollouts(step)
+    per_row = updating(step) / _rows(step)
+    return f"g/u {per_rollout / per_row:.2f}: {line_for_ratio(per_rollout / per_row).do}"
+
+
+def _table_of_what_fits(lines: Sequence[Line]) -> list[str]:
+    table = [
+        "| model | most rollouts that were tried and fit | by the line through peaks |"
+        " most rows of a pass that were tried and fit | by the line through peaks |",
+        "|" + "---|" * 5,
+    ]
+    for shape in _shapes(lines):
+        generated = _whole_steps(lines, shape)
+        passed = _in_one_pass(lines, shape)
+        cells = [
+            str(max(map(_rollouts, generated), default="-")),
+            _most_by_peaks(generated, "generate", _rollouts),
+            str(max(map(_rows, passed), default="-")),
+            _most_by_peaks(passed, "update", _rows),
+        ]
+        table.append(f"| {' | '.join([shape, *cells])} |")
+    return table
+
+
+def _most_by_peaks(lines: Sequence[Line], phase: str, count: Callable[[Line], int]) -> str:
+    """How many fit into the device's memory, by a straight line through the peaks of a phase."""
+    peaks = [line["peak_bytes"].get(phase, 0) for line in lines]
+    fixed, each = _line_through([count(line) for line in lines], peaks)
+    if math.isnan(each) or each <= 0:
+        return "-"
+    return f"about {(lines[0]['where']['memory_bytes'] - fixed) / each:.0f}"
 
 
 def _what_follows(lines: Sequence[Line]) -> list[str]:
@@ -240,15 +326,25 @@ def _ratio_of_steps(lines: Sequence[Line], shape: str, one: str, other: str) -> 
 def _first(lines: Sequence[Line], shape: str, name: str) -> Line | None:
     """The first measurement of an arm at its own sizes."""
     sizes = {arm.name: (arm.n, arm.m) for arm in (GRPO, GRPO_GA, PODS, ACROSS)}
-    for line in _usual(lines, shape):
+    for line in _whole_steps(lines, shape):
         arm = line["case"]["arm"]
         if arm["name"] == name and (arm["n"], arm["m"]) == sizes[name]:
             return line
     return None
 
 
+def _whole_steps(lines: Sequence[Line], shape: str) -> list[Line]:
+    """What was measured of a size, of those that also generate."""
+    return [line for line in _usual(lines, shape) if line["case"]["generates"]]
+
+
+def _in_one_pass(lines: Sequence[Line], shape: str) -> list[Line]:
+    """What was measured of a size, of those whose rows are all passed at once."""
+    return [line for line in _usual(lines, shape) if line["case"]["arm"]["micro_batches"] == 1]
+
+
 def _usual(lines: Sequence[Line], shape: str) -> list[Line]:
-    """What was measured of a size with adapters, checkpointing and its first length."""
+    """What was measured of a size with adapters, checkpointing, `generate` and its first length."""
     fit = [line for line in lines if line["fits"] and line["case"]["shape"] == shape]
     shortest = min((line["case"]["answer"] for line in fit), default=0)
     return [
@@ -257,11 +353,18 @@ def _usual(lines: Sequence[Line], shape: str) -> list[Line]:
         if line["case"]["lora"]
         and line["case"]["checkpointing"]
         and line["case"]["answer"] == shortest
+        and not line["case"]["continuous"]
     ]
 
 
 def _shapes(lines: Sequence[Line]) -> list[str]:
     return list(dict.fromkeys(line["case"]["shape"] for line in lines if line["fits"]))
+
+
+def _commits(lines: Sequence[Line]) -> str:
+    """The commits of the code, of which calls on several days may have several."""
+    found = dict.fromkeys(line["where"]["commit"] or "unknown" for line in lines)
+    return ", ".join(found)
 
 
 def _line_through(counts: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from benchmarks.sizes.shapes import PROMPT_TOKENS, SHAPES
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -46,6 +48,9 @@ class Case:
         lora: Whether only adapters are trained, of rank 64 as in the paper; else all weights are.
         checkpointing: Whether activations are computed anew in the backward pass.
         repetition: Which one, where a case is measured again for its spread.
+        generates: Whether the whole step is measured; else its update alone, on random tokens,
+            which takes a few seconds in place of half a minute.
+        continuous: Whether transformers generates by continuous batching.
     """
 
     shape: str
@@ -54,10 +59,31 @@ class Case:
     lora: bool = True
     checkpointing: bool = True
     repetition: int = 0
+    generates: bool = True
+    continuous: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, by which a case is recognised in the raw file."""
         return asdict(self)
+
+    def is_no_smaller_than(self, other: "Case") -> bool:
+        """Whether it needs at least the memory of another case: alike, except for n and m."""
+        alike = replace(self.arm, n=other.arm.n, m=other.arm.m)
+        same_otherwise = replace(self, arm=alike, repetition=other.repetition) == other
+        return same_otherwise and self.arm.n >= other.arm.n and self.arm.m >= other.arm.m
+
+    @property
+    def foreseen_seconds(self) -> float:
+        """Roughly how long it takes on an H100, to know what still fits into the time that is left.
+
+        Generation launches as many kernels for each layer and token whatever the rollouts are, and
+        the processor is what it waits for, up to some hundred of them. The update is arithmetic.
+        """
+        shape = SHAPES[self.shape]
+        tokens = self.answer if self.generates else 0
+        generating = tokens * shape.layers * (1.5e-3 + 1.5e-6 * self.arm.rollouts)
+        row = (PROMPT_TOKENS + self.answer) * shape.weights * 3e-14
+        return 8.0 + generating + 2 * self.arm.rows * row
 
 
 GRPO = Arm("GRPO", prompts=1, n=16, m=16, method="grpo")
@@ -65,36 +91,47 @@ GRPO_GA = Arm("GRPO-GA", prompts=1, n=64, m=64, micro_batches=4, method="grpo")
 PODS = Arm("PODS", prompts=1, n=64, m=16)
 ACROSS = Arm("max_contrast", prompts=16, n=4, m=1, method="max_contrast")
 #: The arms that are compared at every size.
-ARMS = (GRPO, GRPO_GA, PODS, ACROSS)
+ARMS = (GRPO, PODS, GRPO_GA, ACROSS)
 
-#: The n of the paper's first figure, for the size at which all are measured.
-_ALL_N = (32, 128, 256)
+#: Rows of a pass of which the update alone is measured at every size. With the 16 of the arms
+#: they tell what a pass costs whatever its rows are.
+_ROWS_OF_A_PASS = (8, 32)
 
 
 def plan() -> Iterator[Case]:
-    """All cases. A size's first case also warms the device up."""
-    yield from (Case("3B", arm) for arm in ARMS)
-    yield from (Case("1.5B", arm) for arm in ARMS)
-    yield from (Case("1.5B", replace(PODS, n=n)) for n in _ALL_N)
-    for shape in ("0.5B", "7B"):
+    """All cases, in the order in which they are given up where time runs short: the last first."""
+    for shape in ("3B", "1.5B", "7B", "0.5B"):
         yield from (Case(shape, arm) for arm in ARMS)
+        yield from (_update_alone(shape, rows) for rows in _ROWS_OF_A_PASS)
 
-    # The spread of one size, in the same go.
+    # The spread of one size, in the same go, and the largest n of the paper's first figure.
     yield from (Case("3B", arm, repetition=1) for arm in (GRPO, PODS))
+    yield Case("1.5B", replace(PODS, n=256))
 
-    yield from (Case("1.5B", arm, checkpointing=False) for arm in (GRPO, PODS))
+    # Without checkpointing the update alone differs.
+    yield Case("1.5B", GRPO, checkpointing=False, generates=False)
     yield from (Case("1.5B", arm, lora=False) for arm in (GRPO, PODS))
-    yield from (Case("1.5B", arm, answer=2048) for arm in (GRPO, PODS))
+    yield from (Case("3B", arm, continuous=True) for arm in (GRPO, PODS))
 
     # What fits: more rows in one pass, and more rollouts. The first that does not ends its row.
-    yield from (Case("3B", replace(GRPO, n=m, m=m)) for m in (32, 64, 128))
+    for shape in ("3B", "7B", "1.5B", "0.5B"):
+        yield from (_update_alone(shape, rows) for rows in (64, 128, 256, 512))
     yield from (Case("3B", replace(PODS, n=n)) for n in (256, 512, 1024))
+
+    yield from (Case("1.5B", replace(PODS, n=n)) for n in (32, 128))
+    yield from (Case("1.5B", arm, answer=2048) for arm in (PODS, GRPO))
 
 
 def small_plan() -> Iterator[Case]:
-    """The same kinds of cases, in seconds on a CPU."""
+    """The same kinds of cases, in seconds on a CPU; but for continuous batching, which is slow."""
     yield from (Case("tiny", arm, answer=8) for arm in ARMS)
+    yield from (replace(_update_alone("tiny", rows), answer=8) for rows in _ROWS_OF_A_PASS)
     yield from (Case("tiny", replace(PODS, n=n), answer=8) for n in (32, 128))
     yield from (Case("tiny", arm, answer=8, repetition=1) for arm in (GRPO, PODS))
     yield Case("tiny", PODS, answer=8, checkpointing=False)
     yield Case("tiny", PODS, answer=8, lora=False)
+
+
+def _update_alone(shape: str, rows: int) -> Case:
+    """The update on so many rows in one pass."""
+    return Case(shape, replace(GRPO, n=rows, m=rows), generates=False)

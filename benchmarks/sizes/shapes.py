@@ -1,14 +1,6 @@
-"""Models by their shapes, with random weights, and a tokenizer that knows as many tokens."""
+"""The shapes that are measured."""
 
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from datasets import Dataset
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2Config
 
 #: Tokens of a prompt; those of GSM8K with the paper's instructions have about as many.
 PROMPT_TOKENS = 150
@@ -35,6 +27,19 @@ class Shape:
     ties: bool = True
     vocabulary: int = 151_936
 
+    @property
+    def weights(self) -> int:
+        """The number of weights in the matrices, without biases and norms.
+
+        >>> round(SHAPES["7B"].weights / 1e9, 2)
+        7.62
+        """
+        head_width = self.hidden // self.heads
+        attention = 2 * self.hidden * (self.hidden + self.key_value_heads * head_width)
+        feed_forward = 3 * self.hidden * self.intermediate
+        embeddings = (1 if self.ties else 2) * self.vocabulary * self.hidden
+        return embeddings + self.layers * (attention + feed_forward)
+
 
 #: From config.json of the instruct models on the hub. "tiny" is for trying the script on a CPU.
 SHAPES = {
@@ -44,39 +49,3 @@ SHAPES = {
     "7B": Shape(3584, 28, 28, 4, 18944, ties=False, vocabulary=152_064),
     "tiny": Shape(16, 2, 2, 1, 32, vocabulary=512),
 }
-
-
-def make_model(shape: Shape, device: str, dtype: torch.dtype) -> Any:
-    """A model of this shape on a device, with the random weights of its initialisation."""
-    config = Qwen2Config(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.hidden,
-        intermediate_size=shape.intermediate,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.key_value_heads,
-        tie_word_embeddings=shape.ties,
-        max_position_embeddings=32_768,
-    )
-    with torch.device(device):
-        return AutoModelForCausalLM.from_config(config, dtype=dtype)
-
-
-def make_tokenizer(shape: Shape) -> PreTrainedTokenizerFast:
-    """One word per token: w0, w1, ...; the last two are padding and the end."""
-    words = [f"w{number}" for number in range(shape.vocabulary - 2)] + ["<pad>", "<end>"]
-    model = WordLevel({word: number for number, word in enumerate(words)}, unk_token="w0")
-    tokenizer = Tokenizer(model)
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="w0", pad_token="<pad>", eos_token="<end>"
-    )
-
-
-def make_prompts(count: int, tokens: int = PROMPT_TOKENS) -> Dataset:
-    """Prompts that differ, each with as many tokens."""
-    prompts = []
-    for row in range(count):
-        words = [f"w{(row * 7 + place) % 500}" for place in range(tokens)]
-        prompts.append(" ".join(words))
-    return Dataset.from_dict({"prompt": prompts})

@@ -726,10 +726,22 @@ def test_runs_on_a_gpu_stand_by_themselves_on_the_page(records):
 
 
 def test_without_a_gpu_its_stage_is_refused(records, monkeypatch, tmp_path):
-    monkeypatch.setattr(running, "refuse_uncommitted", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InvalidInputError, match="there is no NVIDIA GPU here"):
-        running.run(records, ["gpu"], ["easy"], jobs=1, minutes=1, work=tmp_path / "work")
+        running.run(
+            records, ["gpu"], ["easy"], jobs=1, minutes=1, work=tmp_path / "work", commit="abc"
+        )
+
+
+def test_a_copy_without_its_history_is_told_the_commit(records, monkeypatch, tmp_path):
+    monkeypatch.setattr(running, "ROOT", tmp_path)
+    with pytest.raises(InvalidInputError, match="give it by --commit"):
+        running.run(records, ["tuning"], ["easy"], jobs=1, minutes=0, work=tmp_path / "work")
+
+    ended = running.run(
+        records, ["tuning"], ["easy"], jobs=1, minutes=-1, work=tmp_path / "work", commit="abc"
+    )
+    assert ended == 0  # nothing was begun, as there was no time, and git was not asked
 
 
 @pytest.mark.slow
@@ -752,11 +764,13 @@ def test_the_road_of_a_gpu_is_travelled_to_its_end_in_processes_of_their_own(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(running, "refuse_uncommitted", lambda: None)
-    ended = running.run(records, ["gpu"], ["easy"], jobs=2, minutes=5, work=tmp_path / "work")
+    ended = running.run(
+        records, ["gpu"], ["easy"], jobs=2, minutes=5, work=tmp_path / "work", commit="abc"
+    )
 
     logs = [file.read_text() for file in (tmp_path / "work" / "logs").iterdir()]
     assert ended == 2, logs
     of_gpu = [attempt for attempt in records.attempts() if attempt.run.startswith("gpu_")]
     assert [(attempt.machine, attempt.state) for attempt in of_gpu] == [("A GPU", "ended")] * 2
+    assert {attempt.commit for attempt in of_gpu} == {"abc"}
     assert of_gpu[0].result["settings"]["training_clock"] == "wall"

@@ -1,6 +1,7 @@
 """Steps at the paper's sizes: the same script with small shapes, and the page by hand."""
 
 import json
+import pkgutil
 from dataclasses import replace
 from typing import Any
 
@@ -9,16 +10,38 @@ import pytest
 pytest.importorskip("trl")
 pytest.importorskip("peft")
 
-from benchmarks.sizes.__main__ import main, run
+import torch
+
+from benchmarks.own_process import CallFailedError, in_own_process
+from benchmarks.sizes.__main__ import main, missing, run
+from benchmarks.sizes.models import make_model, make_prompts, make_tokenizer
 from benchmarks.sizes.page import (
     AUTHORS_STEPS,
     costs_of_generating,
     costs_of_updating,
-    read_raw,
+    page_text,
     speed_up_here,
 )
-from benchmarks.sizes.plan import ARMS, GRPO, GRPO_GA, PODS, Case, plan, small_plan
-from benchmarks.sizes.shapes import SHAPES, make_model, make_prompts, make_tokenizer
+from benchmarks.sizes.plan import ACROSS, ARMS, GRPO, GRPO_GA, PODS, Case, plan, small_plan
+from benchmarks.sizes.raw_file import append, read_raw
+from benchmarks.sizes.shapes import SHAPES
+from podsrl.errors import InvalidInputError
+from podsrl.trl.clock import PhaseClock
+
+WHERE = {
+    "device": "a GPU",
+    "memory_bytes": 80 * 2**30,
+    "allocator": "",
+    "processor": "a processor",
+    "cores": 16,
+    "commit": "abc",
+    **dict.fromkeys(("torch", "transformers", "trl", "peft"), "1"),
+}
+
+
+def here(name: str, *arguments: Any, seconds: float) -> Any:
+    """Calls in this process, which has imported everything already."""
+    return pkgutil.resolve_name(name)(*arguments)
 
 
 def line(arm: Any, generate: float, update: float, **case: Any) -> dict[str, Any]:
@@ -27,14 +50,37 @@ def line(arm: Any, generate: float, update: float, **case: Any) -> dict[str, Any
         "fits": True,
         "seconds": {"generate": generate, "score": 0.0, "select": 0.0, "update": update},
         "peak_bytes": {},
+        "where": WHERE,
     }
+
+
+def line_of_update(rows: int, update: float) -> dict[str, Any]:
+    alone = line(replace(GRPO, n=rows, m=rows), 0.0, update, generates=False)
+    return {**alone, "seconds": {"update": update}}
+
+
+def calls(found_of: Any) -> tuple[Any, list[Case]]:
+    """A stand-in for the processes that measure, and the cases that it was asked for."""
+    asked: list[Case] = []
+
+    def call(name: str, *arguments: Any, seconds: float) -> Any:
+        if name.endswith(":describe"):
+            return {name: value for name, value in WHERE.items() if name != "commit"}
+        asked.append(arguments[0])
+        return found_of(arguments[0])
+
+    return call, asked
+
+
+def fits(case: Case) -> dict[str, Any]:
+    return {"fits": True, "seconds": {"generate": 1.0, "update": 1.0}, "peak_bytes": {}}
 
 
 def test_small_shapes_are_measured_once_each_and_shown(tmp_path):
     raw = tmp_path / "raw.jsonl"
     cases = [Case("tiny", arm, answer=4) for arm in (GRPO, PODS)]
-    run(cases[:1], raw, minutes=5, prompt_tokens=4)
-    run(cases, raw, minutes=5, prompt_tokens=4)
+    run(cases[:1], raw, minutes=5, prompt_tokens=4, call=here)
+    run(cases, raw, minutes=5, prompt_tokens=4, call=here)
 
     lines = read_raw(raw)
     assert [one["case"]["arm"]["name"] for one in lines] == ["GRPO", "PODS"]  # none of them twice
@@ -48,29 +94,233 @@ def test_small_shapes_are_measured_once_each_and_shown(tmp_path):
     assert (tmp_path / "sizes.png").stat().st_size > 10_000
 
 
+def test_the_step_that_warms_up_generates_a_few_tokens_and_updates_on_all(monkeypatch):
+    from benchmarks.sizes import measure
+
+    made = make_model(SHAPES["tiny"], "cpu", torch.float32)
+    widths = []
+    made.model.layers[0].register_forward_pre_hook(
+        lambda module, arguments: widths.append(arguments[0].shape[1])
+    )
+    monkeypatch.setattr(measure, "make_model", lambda *given: made)
+    found = measure.measure(Case("tiny", GRPO, answer=40, checkpointing=False), prompt_tokens=4)
+
+    # A generation reads the prompt, and then one token at a time; an update reads 4 + 40 tokens.
+    warm_up = [4, *[1] * 15, 44]
+    measured = [4, *[1] * 39, 44]
+    assert widths == warm_up + measured
+    assert found["completion_tokens"] == 40
+
+
+def test_an_update_alone_is_of_whole_completions_and_says_nothing_of_generating():
+    from benchmarks.sizes import measure
+
+    case = Case("tiny", replace(GRPO, n=4, m=4), answer=24, generates=False)
+    found = measure.measure(case, prompt_tokens=4)
+    assert set(found["seconds"]) == {"update"}
+    assert found["completion_tokens"] == 24
+
+
 def test_no_case_begins_when_time_is_over(tmp_path, capsys):
     raw = tmp_path / "raw.jsonl"
-    run([Case("tiny", GRPO, answer=4)], raw, minutes=-1, prompt_tokens=4)
+    call, asked = calls(fits)
+    run([Case("tiny", GRPO, answer=4)], raw, minutes=-1, prompt_tokens=4, call=call)
+    assert not asked
     assert not raw.exists()
-    assert "time is over" in capsys.readouterr().out
+    assert "no time is left for tiny GRPO 16 -> 16, 4 tokens" in capsys.readouterr().out
+
+
+def test_a_shorter_case_is_measured_where_a_longer_one_has_no_time_left(tmp_path):
+    long = Case("7B", PODS, answer=2048)
+    short = Case("0.5B", GRPO, generates=False)
+    assert long.foreseen_seconds > 60 > short.foreseen_seconds
+
+    call, asked = calls(fits)
+    run([long, short], tmp_path / "raw.jsonl", minutes=1, prompt_tokens=4, call=call)
+    assert asked == [short]
+
+
+def test_a_case_that_time_cuts_off_is_measured_next_time_and_one_that_hangs_has_failed(
+    tmp_path, capsys
+):
+    raw = tmp_path / "raw.jsonl"
+    cases = [Case("3B", arm) for arm in (GRPO, PODS, ACROSS)]
+
+    def found_of(case: Case) -> dict[str, Any]:
+        if case.arm == PODS:
+            raise TimeoutError("stopped")
+        return fits(case)
+
+    call, asked = calls(found_of)
+    run(cases, raw, minutes=1, prompt_tokens=4, call=call)
+    assert asked == cases[:2]  # nothing after it
+    assert missing(cases, read_raw(raw)) == cases[1:]
+    assert "cut off: 3B PODS" in capsys.readouterr().out
+
+    # With hours left it is not time that is over: it hangs, and the others go on.
+    call, asked = calls(found_of)
+    run(cases, raw, minutes=60, prompt_tokens=4, call=call)
+    assert asked == cases[1:]
+    assert read_raw(raw)[1]["failed"] == "stopped"
+
+
+def test_a_case_that_fails_is_noted_and_tried_again_and_the_others_go_on(tmp_path):
+    raw = tmp_path / "raw.jsonl"
+    cases = [Case("3B", arm) for arm in (GRPO, PODS)]
+
+    def found_of(case: Case) -> dict[str, Any]:
+        if case.arm == GRPO:
+            raise CallFailedError("CUDA error: an illegal memory access was encountered")
+        return fits(case)
+
+    call, asked = calls(found_of)
+    run(cases, raw, minutes=9, prompt_tokens=4, call=call)
+    run(cases, raw, minutes=9, prompt_tokens=4, call=call)
+    assert asked == [cases[0], cases[1], cases[0]]
+
+    failed = read_raw(raw)[0]
+    assert failed["fits"] is None
+    assert "failed: CUDA error: an illegal memory access" in page_text(
+        [failed, line(PODS, 1, 1)], "raw"
+    )
+
+
+def test_where_all_cases_fail_the_time_is_spared(tmp_path, capsys):
+    def found_of(case: Case) -> dict[str, Any]:
+        raise CallFailedError("ImportError: no module")
+
+    call, asked = calls(found_of)
+    run(plan(), tmp_path / "raw.jsonl", minutes=9, prompt_tokens=4, call=call)
+    assert len(asked) == 3
+    assert "3 cases failed one after the other" in capsys.readouterr().out
 
 
 def test_what_does_not_fit_is_a_line_of_its_own(tmp_path, monkeypatch):
-    import torch
-
     def out_of_memory(*args: Any) -> None:
-        raise torch.cuda.OutOfMemoryError
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nMore")
 
     monkeypatch.setattr("benchmarks.sizes.measure.make_model", out_of_memory)
     raw = tmp_path / "raw.jsonl"
-    run([Case("tiny", GRPO, answer=4)], raw, minutes=5, prompt_tokens=4)
-    assert json.loads(raw.read_text())["fits"] is False
+    run([Case("tiny", GRPO, answer=4)], raw, minutes=5, prompt_tokens=4, call=here)
+    found = json.loads(raw.read_text())
+    assert found["fits"] is False
+    assert found["phase"] == "model"
+    assert found["why"] == "CUDA out of memory. Tried to allocate 9 GiB."
+
+
+def test_what_needs_more_memory_than_what_did_not_fit_is_not_tried(tmp_path):
+    rows = [Case("3B", replace(GRPO, n=m, m=m), generates=False) for m in (64, 128, 256)]
+    others = [Case("7B", replace(GRPO, n=256, m=256), generates=False), Case("3B", GRPO)]
+
+    def found_of(case: Case) -> dict[str, Any]:
+        if case == rows[1]:
+            return {"fits": False, "phase": "update", "why": "", "peak_bytes": {}}
+        return fits(case)
+
+    call, asked = calls(found_of)
+    run([*rows, *others], tmp_path / "raw.jsonl", minutes=999, prompt_tokens=4, call=call)
+    assert asked == [*rows[:2], *others]
+
+
+def test_errors_of_libraries_can_say_that_memory_is_full_too():
+    from benchmarks.sizes.measure import is_out_of_memory
+
+    assert is_out_of_memory(RuntimeError("Triton Error [CUDA]: out of memory"))
+    assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"))
+    assert not is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
+
+
+def test_a_raw_file_is_of_one_device(tmp_path):
+    raw = tmp_path / "raw.jsonl"
+    append(raw, {**line(GRPO, 1.0, 1.0), "where": {**WHERE, "device": "another GPU"}})
+    call, asked = calls(fits)
+    with pytest.raises(InvalidInputError, match="device another GPU, now a GPU"):
+        run([Case("3B", PODS)], raw, minutes=9, prompt_tokens=4, call=call)
+    assert not asked
+
+
+def test_a_line_that_was_cut_off_is_none_and_the_next_one_takes_its_place(tmp_path):
+    raw = tmp_path / "raw.jsonl"
+    append(raw, {"line": 1})
+    with raw.open("a") as file:
+        file.write('{"line": 2, "seco')  # killed while it wrote
+    assert read_raw(raw) == [{"line": 1}]
+
+    append(raw, {"line": 3})
+    assert read_raw(raw) == [{"line": 1}, {"line": 3}]
+
+
+class FakeMemory:
+    """A device whose memory a test sets."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.most = 0
+
+    def hold(self, number: int) -> None:
+        self.bytes = number
+        self.most = max(self.most, number)
+
+    def held(self) -> int:
+        return self.bytes
+
+    def peak(self) -> int:
+        return self.most
+
+    def reserved(self) -> int:
+        return self.most + 1
+
+    def forget_peak(self) -> None:
+        self.most = self.bytes
+
+
+def test_each_phase_has_its_own_peak_and_what_it_began_with():
+    from benchmarks.sizes.measure import MemoryByPhase
+
+    device = FakeMemory()
+    memory = MemoryByPhase(device)
+    clock = PhaseClock()
+    device.hold(10)  # the model
+    with memory.watching(clock):
+        with clock.phase("generate"):
+            device.hold(70)  # the cache
+            device.hold(12)  # which is given back, but for 2
+        device.hold(40)  # the update
+        device.hold(12)
+
+    found = memory.as_json()
+    assert found["held_bytes"] == {"generate": 10, "update": 12}
+    assert found["peak_bytes"] == {"model": 10, "generate": 70, "update": 40}
+    assert found["reserved_bytes"] == 71
+
+
+def test_memory_that_runs_out_in_a_phase_is_said_to_be_of_that_phase():
+    from benchmarks.sizes.measure import MemoryByPhase
+
+    memory = MemoryByPhase(FakeMemory())
+    clock = PhaseClock()
+    with pytest.raises(RuntimeError), memory.watching(clock), clock.phase("generate"):
+        raise RuntimeError
+    assert memory.phase == "generate"
+
+
+def test_a_process_of_its_own_gives_its_result_its_error_or_its_end():
+    assert in_own_process("math:sqrt", 9.0, seconds=60) == 3.0
+    with pytest.raises(CallFailedError, match="ValueError: "):
+        in_own_process("math:sqrt", -1.0, seconds=60)
+    with pytest.raises(CallFailedError, match="ended with 7"):
+        in_own_process("os:_exit", 7, seconds=60)
+    with pytest.raises(TimeoutError):
+        in_own_process("time:sleep", 60, seconds=1)
 
 
 def test_a_rollout_costs_the_slope_of_seconds_over_rollouts():
-    # Generating: 5 s and 0.1 s per rollout. Updating: 1 s and 0.5 s per row.
-    lines = [line(GRPO, 6.6, 9.0), line(PODS, 11.4, 9.0), line(GRPO_GA, 11.4, 33.0)]
+    # Generating: 5 s and 0.1 s per rollout. Updating: 1 s for a pass and 0.5 s per row; 64 rows in
+    # four passes take 4 + 32 s.
+    lines = [line(GRPO, 6.6, 9.0), line(PODS, 11.4, 9.0), line(GRPO_GA, 11.4, 36.0)]
+    lines += [line_of_update(8, 5.0), line_of_update(64, 33.0)]
     lines.append(line(PODS, 99.0, 99.0, lora=False))  # of another kind, so it is left out
+    lines.append(line(PODS, 99.0, 99.0, continuous=True))
     assert costs_of_generating(lines, "3B") == pytest.approx((5.0, 0.1))
     assert costs_of_updating(lines, "3B") == pytest.approx((1.0, 0.5))
 
@@ -84,10 +334,42 @@ def test_the_authors_speed_up_scales_with_the_ratio_of_a_step():
     assert speed_up_here(lines[:1]) is None
 
 
+def test_the_page_says_what_fits_by_a_line_through_peaks():
+    # 10 GiB and half a GiB per row: 80 GiB hold 140 rows.
+    lines = [line(GRPO, 5.0, 5.0), line_of_update(32, 9.0)]
+    lines[0]["peak_bytes"] = {"update": 18 * 2**30}
+    lines[1]["peak_bytes"] = {"update": 26 * 2**30}
+    assert "| 3B | 16 | - | 32 | about 140 |" in page_text(lines, "raw.jsonl")
+
+
+def test_the_page_says_how_far_repetitions_are_apart():
+    lines = [line(GRPO, 5.0, 5.0), line(GRPO, 6.0, 5.0, repetition=1)]
+    assert "differs: 3B GRPO by +10.0 %." in page_text(lines, "raw.jsonl")
+
+
+def test_the_page_says_what_is_recommended_for_the_costs_of_a_step():
+    # 32 s for 64 rollouts and 16 s for 16 rows: 0.5 s beside 1 s.
+    text = page_text([line(PODS, 32.0, 16.0)], "raw.jsonl")
+    assert "g/u 0.50: max_contrast" in text
+
+
+def test_there_is_no_page_of_nothing(tmp_path, capsys):
+    assert main(["--page", str(tmp_path), str(tmp_path / "raw.jsonl")]) == 2
+    assert "holds no measurement" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_foreseen_with_its_time(tmp_path, capsys):
+    raw = tmp_path / "raw.jsonl"
+    append(raw, line(GRPO, 1.0, 1.0))
+    assert main(["--foresee", str(raw)]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith("min  3B PODS 64 -> 16, 512 tokens")
+
+
 def test_prompts_have_as_many_tokens_as_asked_for_and_the_model_knows_all():
     shape = SHAPES["tiny"]
     tokenizer = make_tokenizer(shape)
-    model = make_model(shape, "cpu", __import__("torch").float32)
+    model = make_model(shape, "cpu", torch.float32)
     assert len(tokenizer) == model.config.vocab_size == shape.vocabulary
     for row in make_prompts(3, tokens=17):
         assert len(tokenizer(row["prompt"])["input_ids"]) == 17
@@ -100,6 +382,17 @@ def test_no_case_is_planned_twice_and_every_size_has_all_arms(cases):
     for shape in {case.shape for case in planned}:
         names = [case.arm for case in planned if case.shape == shape]
         assert all(arm in names for arm in ARMS)
+
+
+@pytest.mark.parametrize("cases", [plan, small_plan])
+def test_at_every_size_both_costs_have_a_fixed_part_that_can_be_told_from_the_rest(cases):
+    planned = [case for case in cases() if case.lora and case.checkpointing]
+    for shape in {case.shape for case in planned}:
+        of_shape = [case for case in planned if case.shape == shape]
+        rollouts = {case.arm.rollouts for case in of_shape if case.generates}
+        rows = {case.arm.rows for case in of_shape if case.arm.micro_batches == 1}
+        assert len(rollouts) >= 2
+        assert len(rows) >= 3
 
 
 def test_arms_train_on_equally_many_rows_but_for_gradient_accumulation():

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from benchmarks.comparison import advice
 from benchmarks.comparison.model import at_start
 from benchmarks.comparison.outcomes import ratio_in_words
-from benchmarks.comparison.page import points
+from benchmarks.comparison.page import BEFORE_THE_END, points
 from benchmarks.comparison.protocol import read_protocol
 from benchmarks.comparison.records import Records, Reported
 from benchmarks.markdown import table
@@ -27,10 +27,7 @@ def state(reported: Reported) -> list[str]:
 
     lines = []
     if done < len(runs):
-        lines.append(
-            f"It is under way: {done} of {len(runs)} runs count so far. Nothing is concluded of a"
-            " set before all its runs ended."
-        )
+        lines.append(f"It is under way: {done} of {len(runs)} runs count so far. {BEFORE_THE_END}")
     sentences = [
         f"* {_set_in_words(reported, name, verdicts)}"
         for name, verdicts in _judged_sets(reported).items()
@@ -113,19 +110,22 @@ def _judged_sets(reported: Reported) -> dict[str, Mapping[str, advice.Verdict]]:
 
 
 def _set_in_words(reported: Reported, set_name: str, judged: Mapping[str, advice.Verdict]) -> str:
-    reference = reported.protocol.reference
+    """The arms by their verdicts, each with its difference from the reference, largest first."""
+    protocol = reported.protocol
+    ran = advice.results_of(reported, "reported", set_name, protocol.reference) or []
+    level = 100 * sum(result["mean_over_run"] for result in ran) / len(ran)
+
     parts = []
-    for word in (advice.BETTER, advice.WORSE):
-        found = [
-            f"{arm} ({100 * verdict.over_run.mean:+.1f} points)"
+    for word in (advice.BETTER, advice.UNDECIDED, advice.WORSE):
+        points_of = {
+            arm: 100 * verdict.over_run.mean
             for arm, verdict in judged.items()
             if verdict.word == word and verdict.over_run is not None
-        ]
-        parts.append(f"{word} than {reference} are {listed(found) if found else 'none'}")
-    others = [arm for arm, verdict in judged.items() if verdict.word == advice.UNDECIDED]
-    if others:
-        parts.append(f"of {listed(others)} no difference was shown")
+        }
+        in_order = sorted(points_of, key=lambda arm: points_of[arm], reverse=True)
+        arms = ", ".join(f"{arm} ({points_of[arm]:+.1f})" for arm in in_order)
+        parts.append(f"{word}: {arms or 'none'}")
     return (
-        f"**{set_name}** ({_condition(reported, set_name)}, right over the run):"
-        f" {'; '.join(parts)}."
+        f"**{set_name}** ({_condition(reported, set_name)}): {protocol.reference} has"
+        f" {level:.1f} % right over the run. In points beside it, {'; '.join(parts)}."
     )

@@ -19,6 +19,11 @@ from benchmarks.markdown import table
 from podslab.report.drawing import render
 from podsrl.rollout_log.files import write_whole
 
+#: What holds while runs are missing.
+BEFORE_THE_END = (
+    "Nothing is said of a set before all its reported runs ended. What longer runs cost in variety"
+    " is not known before the long runs ended, and nothing is advised before all runs did."
+)
 _HEAD = """# One comparison of ways to choose rows
 
 On a model like this one, with right answers this rare and generation this expensive: which way of
@@ -71,7 +76,10 @@ def _state(reported: Reported, attempts: Sequence[Attempt]) -> list[str]:
     if not attempts:
         lines += ["**No run has been made yet.** What follows are plans alone.", ""]
     elif done < len(reported.protocol.runs):
-        lines += ["**Not complete.** Nothing is concluded of a set before all its runs ended.", ""]
+        lines += [
+            f"**Not complete.** {BEFORE_THE_END}",
+            "",
+        ]
     return [*lines, *progress(reported), ""]
 
 

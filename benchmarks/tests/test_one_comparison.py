@@ -616,9 +616,10 @@ def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
     make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"end": 0.21})
     (sentence,) = in_words.state(reported_of(records))
     assert "36% of samples right at the start" in sentence
-    assert "better than grpo-8 are max_contrast (+15.0 points)" in sentence
-    assert "worse than grpo-8 are rejection-sampling (-14.5 points)" in sentence
-    assert "no difference" not in sentence
+    assert "grpo-8 has 35.0 % right over the run" in sentence
+    assert "better: max_contrast (+15.0);" in sentence
+    assert "no difference shown: none;" in sentence
+    assert "worse: rejection-sampling (-14.5)." in sentence
     heads, _, row, _ = in_words.differences(reported_of(records))
     assert heads == "| arm | easy |"
     assert row.endswith(": better |")

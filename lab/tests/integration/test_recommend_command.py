@@ -63,6 +63,7 @@ def test_it_says_what_a_step_takes_and_how_many_rollouts_fit(tmp_path, capsys):
     out = " ".join(capsys.readouterr().out.split())
     assert "g/u 0.4" in out
     assert "n = 4 m 5.2 s 1.86 of GRPO's" in out
+    assert "g is that of this run's batch" in out
     assert "within 4.4 s: n up to 3.0 m" in out
     assert 'To try: PODSConfig(..., method="max_contrast"), 4 rollouts for 1 row' in out
     assert "pods compare train.py" in out

@@ -86,6 +86,8 @@ def advice_in_words(costs: Costs, seconds: float | None) -> str:
         "A step of so many rows, by g and u, all rows passed (a prediction of seconds, not of what"
         " is learned):",
         *_steps(costs, seconds),
+        "g is that of this run's batch. Of more rollouts, generated side by side, each usually",
+        "costs less, so that a larger n may take less time than this says.",
         "",
     ]
     if chosen.method is not None:

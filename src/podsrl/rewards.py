@@ -16,7 +16,8 @@ any other |
 no gradient, by the host |
 | it differs from another of its prompt by rounding, as .1 + .2 from .3 | it is equal | it is \
 equal | as any other |
-| a reward is infinite, or too large to be squared | an error that names function and step | | |
+| a reward is infinite, or too large to be squared | an error, which in TRL names function and \
+step | | |
 
 None, in a list, is NaN. A function counts if its weight is not 0: for what the rule sees its weight
 in the selection, for what advantages compare its weight in the reward. Where nothing is dropped (n

@@ -269,7 +269,9 @@ def _selected(
         if kept:
             kept_places = np.array(places)[kept]
             kept_R[kept_places] = True
-            advantages_R[kept_places] = group_advantages(rewards_N, np.array(kept))
+            # A file may say of an infinite reward that it was kept; its advantage is not known.
+            finite_N = np.where(np.isfinite(rewards_N), rewards_N, math.nan)
+            advantages_R[kept_places] = group_advantages(finite_N, np.array(kept))
 
     return kept_R, advantages_R
 

@@ -173,8 +173,7 @@ def _file_of(rule: Rule, name: RuleName) -> str:
     stem, in_file, _ = str(name).partition(".py:")
     if in_file:
         return f"{stem}.py"
-    function = getattr(rule.function, "func", rule.function)  # of a partial
-    code = getattr(function, "__code__", None)
+    code = getattr(rule.function, "__code__", None)
     return str(getattr(code, "co_filename", "a function of C"))
 
 

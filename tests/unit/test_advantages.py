@@ -89,7 +89,7 @@ def test_rewards_of_which_no_advantage_follows_are_refused_and_not_made_zeros(ba
     for infinite in (np.inf, -np.inf):
         with pytest.raises(InvalidInputError, match="rewards contain an infinite value"):
             podsrl.group_advantages([0.0, infinite], [0, 1], baseline)
-    with pytest.raises(InvalidInputError, match="so far apart .* give smaller rewards"):
+    with pytest.raises(InvalidInputError, match=r"so far apart .* give smaller rewards"):
         podsrl.group_advantages([0.0, 1e200], [0, 1], baseline)
 
     # Without the deviation nothing is squared.

@@ -13,7 +13,6 @@ from podsrl.inspector.conversion import Keep
 from podsrl.inspector.sources import find_sources
 from support.inspected import age, dataset_of, write_run
 
-
 ROLLOUT = {"prompt": "a", "completion": "b", "reward": 1}
 
 

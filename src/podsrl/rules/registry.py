@@ -210,7 +210,7 @@ def _split(rule: str) -> tuple[str, dict[str, Any]]:
     if not bracket:
         return rule, {}
     try:
-        call = ast.parse(f"f({inside}", mode="eval").body
+        call = ast.parse(f"f({inside}", mode="eval").body  # the closing bracket is in `inside`
         if not isinstance(call, ast.Call) or call.args:
             raise ValueError("no arguments by name")
         options = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}

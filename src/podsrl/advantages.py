@@ -8,6 +8,7 @@ import numpy as np
 
 from podsrl.arrays import Array, as_array, as_rewards, like
 from podsrl.errors import InvalidInputError
+from podsrl.rewards import refuse_infinite
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def group_advantages(
         False.
 
     Raises:
-        InvalidInputError: An unknown baseline, shapes that don't match, indices out of range.
+        InvalidInputError: An unknown baseline, shapes that don't match, indices out of range, an
+            infinite reward, or rewards so far apart that their deviation is not a finite number.
 
     >>> group_advantages([0.0, 0.0, 1.0], [0, 2], eps=0.0)  # mean 1/2, std sqrt(1/2)
     [-0.7071067811865475, 0.7071067811865475]
@@ -73,6 +75,7 @@ def group_advantages(
     chosen = as_array(kept)
     if baseline not in BASELINES:
         raise InvalidInputError(f"unknown baseline {baseline!r}; allowed: {', '.join(BASELINES)}")
+    refuse_infinite(given_P_N)
     kept_P_N = _mask_of(chosen, given_P_N.shape)
 
     counted_P_N = BASELINES[baseline].counted(kept_P_N) & ~np.isnan(given_P_N)
@@ -85,7 +88,14 @@ def group_advantages(
     advantages_P_N = np.where(np.abs(away_P_N) <= rounding_P_N, 0.0, away_P_N)
 
     if scale:
-        square_P_1 = np.where(counted_P_N, advantages_P_N**2, 0.0).sum(axis=-1, keepdims=True)
+        with np.errstate(over="ignore"):  # it is refused below
+            square_P_1 = np.where(counted_P_N, advantages_P_N**2, 0.0).sum(axis=-1, keepdims=True)
+        if np.isinf(square_P_1).any():
+            raise InvalidInputError(
+                "rewards of a group lie so far apart that the square of their difference is"
+                " infinite, and every advantage would be 0; give smaller rewards"
+            )
+
         divisor_P_1 = np.sqrt(square_P_1 / np.maximum(count_P_1 - correction, 1)) + eps
         # With eps = 0 and equal rewards this would be 0/0; the advantage is 0.
         advantages_P_N = advantages_P_N / np.where(divisor_P_1 > 0, divisor_P_1, 1.0)

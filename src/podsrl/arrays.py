@@ -30,12 +30,18 @@ def as_rewards(values: Any) -> npt.NDArray[np.float64]:
         rewards = as_array(values)
         if rewards.dtype == object:  # None in lists
             rewards = rewards.astype(np.float64)
-        problem = f"got shape {rewards.shape} of {rewards.dtype}"
-        if rewards.dtype.kind in "biuf" and rewards.ndim and rewards.shape[-1]:
-            return rewards.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        problem = f"numpy says: {error}"
-    raise InvalidInputError(
+        raise _no_rewards(f"numpy says: {error}") from error
+
+    are_real_numbers = rewards.dtype.kind in "biuf"
+    have_rollouts = rewards.ndim > 0 and rewards.shape[-1] > 0
+    if not (are_real_numbers and have_rollouts):
+        raise _no_rewards(f"got shape {rewards.shape} of {rewards.dtype}")
+    return rewards.astype(np.float64, copy=False)
+
+
+def _no_rewards(problem: str) -> InvalidInputError:
+    return InvalidInputError(
         "rewards must be a numpy array, a torch tensor or nested lists, of shape (..., n): real"
         f" numbers (or None) in groups of one length n >= 1; {problem}"
     )

@@ -72,10 +72,10 @@ class Selected:
         Where a loss is a sum over rows, the others need no pass. Where it is a mean, it is one over
         all kept rows.
         """
-        found: list[dict[int, float]] = []
+        groups: list[dict[int, float]] = []
         for advantage_of in self.of_kept:
-            found.append({place: value for place, value in advantage_of.items() if value})
-        return found
+            groups.append({place: value for place, value in advantage_of.items() if value})
+        return groups
 
 
 def select_groups(
@@ -167,5 +167,6 @@ def passes_in_words(spares: bool, why_all_pass: str) -> str:
 
 def mean_of_scored(rewards: Groups) -> float:
     """The mean of all rewards that are known; NaN if none is."""
-    scored = [reward for group in rewards for reward in group if not math.isnan(reward)]
-    return float(np.mean(scored)) if scored else math.nan
+    rewards_P_N, _ = padded(rewards)
+    scored = rewards_P_N[~np.isnan(rewards_P_N)]
+    return float(scored.mean()) if scored.size else math.nan

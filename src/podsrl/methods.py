@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from podsrl.errors import (
     FieldError,
     InvalidInputError,
@@ -299,7 +301,12 @@ def _known_name(name: Any) -> str:
 
 
 def _sizes(base: Method, n: Any, m: Any) -> tuple[Any, Any]:
-    """Both sizes: as they are given, or one by the other, or the method's own."""
+    """Both sizes: as they are given, or one by the other, or the method's own.
+
+    What is no integer stays as it is, on both sides: `Selection` refuses it by its name.
+    """
+    n = _as_own_integer(n)
+    m = _as_own_integer(m)
     ratio = base.rollouts_per_kept
     if n is None and m is None:
         return base.num_rollouts, base.num_kept
@@ -314,6 +321,14 @@ def _sizes(base: Method, n: Any, m: Any) -> tuple[Any, Any]:
             given=n,
         )
     return n, m
+
+
+def _as_own_integer(size: Any) -> Any:
+    """An integer of numpy, as a sweep over an array gives one, as Python's own; else as it is.
+
+    numpy's is no `int`, and can't be saved as JSON.
+    """
+    return int(size) if isinstance(size, np.integer) else size
 
 
 def _check_rule_of(name: str, method: Method, rule: RuleName | None) -> None:

@@ -10,7 +10,7 @@ from podsrl.advantages import group_advantages
 
 #: Numbers from here on are left out, as NaN is: their squares could not be summed.
 _HUGE = 1e100
-#: Differences up to this, relative to what is compared, are rounding.
+#: Up to this an advantage is 0, and a part relative to its size; what is less is rounding.
 _ROUNDING = 1e-9
 
 
@@ -28,7 +28,7 @@ def selection_metrics(
         rewards_P_N: The rewards; NaN where a rollout could not be scored.
         kept_P_N: True for the rollouts that the update sees.
         advantages_P_N: The advantages of these.
-        tokens_P_N: The numbers of tokens of prompt and completion.
+        tokens_P_N: The numbers of tokens, of prompt and completion together.
         generated_P_N: True where there is a rollout, if groups differ in size.
         masked_P_N: True where the host's loss leaves the rollout out anyway.
     """

@@ -16,7 +16,8 @@ any other |
 no gradient, by the host |
 | it differs from another of its prompt by rounding, as .1 + .2 from .3 | it is equal | it is \
 equal | as any other |
-| a reward is infinite, or too large to be squared | an error that names function and step | | |
+| a reward is infinite, or too large to be squared | an error, which in TRL names function and \
+step | | |
 
 None, in a list, is NaN. A function counts if its weight is not 0: for what the rule sees its weight
 in the selection, for what advantages compare its weight in the reward. Where nothing is dropped (n
@@ -39,8 +40,8 @@ from podsrl.errors import InvalidInputError
 Floats = npt.NDArray[np.floating[Any]]
 Mask = npt.NDArray[np.bool_]
 
-#: A difference of rewards that is no contrast, whatever it is the rest of: .1 + .2 - .3 is 6e-17.
-#: TRL divides by a deviation and 1e-4, so that it would make advantages of 1e-8 of them.
+#: Sums that differ by no more than this are equal, however small their parts are. TRL adds 1e-4 to
+#: the deviation that it divides by, so such a difference would give advantages of 1e-8.
 _NOTHING = 1e-12
 
 
@@ -86,20 +87,23 @@ class Rewards:
         return np.where(partly_P_N_F.any(axis=-1), np.nan, self.total_P_N)
 
     def _sums(self, weights_F: Floats, given_P_N: Floats | None = None) -> Floats:
-        """The weighted sums, or what the host made of them, without what is rounding.
-
-        The parts are rounded before they are summed, so that 1000.3 - 1000.2 and .1 differ by as
-        much as two numbers of that size.
-        """
+        """The weighted sums, or what the host made of them, without what is rounding."""
         parts_P_N_F = self.by_function_P_N_F
         sums_P_N = weighted_sum(parts_P_N_F, weights_F) if given_P_N is None else given_P_N
+
+        # A sum is as imprecise as its largest part: 1000.3 - 1000.2 is no better known than 1000.
         size_P_N = weighted_sum(np.abs(parts_P_N_F), np.abs(weights_F))
-        precision = np.finfo(parts_P_N_F.dtype).eps
-        return without_rounding(sums_P_N, np.maximum(4 * precision * size_P_N, _NOTHING))
+        rounding_P_N = 4 * np.finfo(parts_P_N_F.dtype).eps * size_P_N
+        return without_rounding(sums_P_N, np.maximum(rounding_P_N, _NOTHING))
 
 
 def weighted_sum(parts_F: Floats, weights_F: Floats) -> Floats:
-    """Sums over the last axis, as precise as the parts; NaN where no part that counts is there.
+    """Sums over the last axis, in the parts' precision; NaN where no part that counts is there.
+
+    Args:
+        parts_F: Rewards by function, shape (..., F); NaN where a function gave none.
+        weights_F: The weight of each function, shape (F,). One of weight 0 does not count, also
+            where its part is NaN.
 
     >>> weighted_sum(np.array([[1.0, np.nan], [np.nan, np.nan]]), np.array([1.0, 0.5])).tolist()
     [1.0, nan]
@@ -112,13 +116,15 @@ def weighted_sum(parts_F: Floats, weights_F: Floats) -> Floats:
 
 
 def without_rounding(values_P_N: Floats, rounding_P_N: Any) -> Floats:
-    """Values of which those of a group that differ by rounding alone are equal: the lowest of them.
+    """The values, where those of a group that differ by rounding alone have become equal.
 
-    Sorted, each is compared with the one below it.
+    Values of a group form a run where each differs from the next lower one by rounding. All values
+    of a run become its lowest.
 
     Args:
         values_P_N: Rewards, shape (P, N); NaN stays NaN.
-        rounding_P_N: The difference up to which a value may differ from another by rounding.
+        rounding_P_N: The largest difference that is rounding, for each value or for all, in units
+            of reward.
 
     >>> without_rounding(np.array([[0.1 + 0.2, 0.3, 1.0]]), 1e-15).tolist()
     [[0.3, 0.3, 1.0]]
@@ -134,20 +140,27 @@ def without_rounding(values_P_N: Floats, rounding_P_N: Any) -> Floats:
     if not (is_same_P_N & (half_gap_P_N > 0)).any():
         return values_P_N
 
-    # Each takes the value of the first one of its run.
-    first_P_N = np.broadcast_to(np.arange(values_P_N.shape[-1]), values_P_N.shape).copy()
-    first_P_N[:, 1:][is_same_P_N] = 0
-    first_P_N = np.maximum.accumulate(first_P_N, axis=-1)
+    # Where the run of each value begins. A value that continues a run gets the place 0, so that the
+    # largest place up to it is that of the run's first value.
+    run_start_P_N = np.broadcast_to(np.arange(values_P_N.shape[-1]), values_P_N.shape).copy()
+    run_start_P_N[:, 1:][is_same_P_N] = 0
+    run_start_P_N = np.maximum.accumulate(run_start_P_N, axis=-1)
+    lowest_of_run_P_N = np.take_along_axis(ascending_P_N, run_start_P_N, axis=-1)
+
     result_P_N = np.empty_like(values_P_N)
-    runs_P_N = np.take_along_axis(ascending_P_N, first_P_N, axis=-1)
-    np.put_along_axis(result_P_N, order_P_N, runs_P_N, axis=-1)
+    np.put_along_axis(result_P_N, order_P_N, lowest_of_run_P_N, axis=-1)
     return result_P_N
 
 
 def partly_scored(parts_P_N_F: Floats, weights_F: Floats) -> Mask:
     """Where a function that counts gave no reward to a rollout that another one scored.
 
-    Not of a function that scored none of the prompt's rollouts, nor of a rollout that none scored.
+    A function that scored none of the prompt's rollouts lacks none, nor does a rollout that no
+    function scored: see the table above.
+
+    Args:
+        parts_P_N_F: Rewards by function; NaN where a function gave none.
+        weights_F: The weight of each function; one of weight 0 does not count.
     """
     scored_P_N_F = ~np.isnan(parts_P_N_F) & (np.asarray(weights_F) != 0)
     function_scored_others = scored_P_N_F.any(axis=1, keepdims=True)

@@ -187,12 +187,14 @@ class Selection:
 def padded(groups: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Groups of any sizes as one array, NaN where there is no rollout, and where there is one.
 
+    There is a column also where no group has a rollout, since rewards have at least one.
+
     >>> padded([[1.0, 0.0], [1.0]])[1].tolist()
     [[True, True], [True, False]]
     """
-    shape = (len(groups), max((len(group) for group in groups), default=0))
-    values_P_N = np.full(shape, math.nan)
-    there_P_N = np.zeros(shape, dtype=bool)
+    largest = max([1, *(len(group) for group in groups)])
+    values_P_N = np.full((len(groups), largest), math.nan)
+    there_P_N = np.zeros((len(groups), largest), dtype=bool)
     for place, group in enumerate(groups):
         values_P_N[place, : len(group)] = group
         there_P_N[place, : len(group)] = True

@@ -52,7 +52,7 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
         selection,
         rewards,
         parts=[[_parts(sample) for sample in group] for group in data],
-        step=data[0][0].group_index or 0,  # a number of this step's own
+        step=_number_of_step(data),
         scale=args.advantage_estimator in _SCALED and args.grpo_std_normalization,
         eps=_EPS,
     )
@@ -140,6 +140,12 @@ def _check_batch_size(args: Any, selection: Selection) -> None:
             f" --global-batch-size {rows} for one step per rollout, or {rows} divided by the number"
             " of steps, and leave out --num-steps-per-rollout, which counts all n"
         )
+
+
+def _number_of_step(data: Sequence[Sequence[Any]]) -> int:
+    """A number of this step's own: slime numbers groups through, over all steps."""
+    first = next((sample for group in data for sample in group), None)
+    return 0 if first is None else first.group_index or 0
 
 
 def _note(args: Any, samples: Sequence[Any], advantages: Sequence[float]) -> None:

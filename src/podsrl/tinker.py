@@ -93,8 +93,11 @@ def select_trajectories(
 
 def _tokens_of(group: TrajectoryGroup) -> list[int]:
     """The tokens of each trajectory: the last prompt with all before it, and its answer."""
-    found = []
+    tokens = []
     for trajectory in group.trajectories_G:
-        last = trajectory.transitions[-1] if trajectory.transitions else None
-        found.append(last.ob.length + len(last.ac.tokens) if last else 0)
-    return found
+        if not trajectory.transitions:
+            tokens.append(0)
+            continue
+        last = trajectory.transitions[-1]
+        tokens.append(last.ob.length + len(last.ac.tokens))
+    return tokens

@@ -2,11 +2,13 @@
 
 import functools
 import inspect
+import json
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset
@@ -212,6 +214,12 @@ def test_n_is_by_default_four_times_m(tmp_path):
     assert config.rollout_log
 
     assert PODSConfig(str(tmp_path), num_generations=4, **BASE).num_rollouts == 16
+
+
+def test_sizes_that_numpy_made_drop_rollouts_and_are_saved_as_any_other(tmp_path):
+    config = PODSConfig(str(tmp_path), num_generations=np.int64(4), **BASE)
+    assert (config.num_rollouts, config.num_generations) == (16, 4)
+    assert json.loads(config.to_json_string())["num_rollouts"] == 16
 
 
 def test_a_config_with_a_mean_of_one_row_is_made_again_of_its_own_values(tmp_path):

@@ -118,7 +118,7 @@ def test_with_one_scored_rollout_no_scale_is_nan(make_trainer):
         return [1.0, *[None] * (len(completions) - 1)]
 
     trainer = make_trainer(
-        *(12,),
+        12,
         reward_funcs=only_one,
         max_steps=1,
         scale_rewards="batch",

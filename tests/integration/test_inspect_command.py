@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from podsrl.cli import main
+from podsrl.inspector import app as inspector_app
 from support.inspected import answer, app_of, ask, write_run
 
 pytestmark = pytest.mark.slow
@@ -87,6 +88,16 @@ def test_a_request_under_another_hosts_name_is_refused(app):
         assert b"does not go by the name" in body
     for host in (f"localhost:{app.port}", "LOCALHOST", "127.0.0.1:9000", "[::1]:9000", "[::1]"):
         assert answer(app, "/api/state", {**token, "host": host})[0] == 200, host
+
+
+def test_a_host_that_was_given_with_capitals_is_ours_as_browsers_send_it(run, monkeypatch):
+    listen = inspector_app._listen
+    monkeypatch.setattr(inspector_app, "_listen", lambda host, port: listen("127.0.0.1", port))
+
+    with app_of(run, host="MyMachine") as app:
+        assert app.address.startswith(f"http://MyMachine:{app.port}/")
+        headers = {"x-token": app.token, "host": f"mymachine:{app.port}"}
+        assert answer(app, "/api/state", headers)[0] == 200
 
 
 def test_a_browser_is_told_to_run_our_scripts_alone_and_in_no_frame(app, run):

@@ -82,3 +82,15 @@ def test_bad_input_is_refused():
         podsrl.group_advantages(np.zeros((2, 3)), np.zeros((3, 1), dtype=int))
     with pytest.raises(InvalidInputError, match=r"integers in 0\.\.1"):
         podsrl.group_advantages([0.0, 1.0], [0, 2])
+
+
+@pytest.mark.parametrize("baseline", ["kept", "group"])
+def test_rewards_of_which_no_advantage_follows_are_refused_and_not_made_zeros(baseline):
+    for infinite in (np.inf, -np.inf):
+        with pytest.raises(InvalidInputError, match="rewards contain an infinite value"):
+            podsrl.group_advantages([0.0, infinite], [0, 1], baseline)
+    with pytest.raises(InvalidInputError, match=r"so far apart .* give smaller rewards"):
+        podsrl.group_advantages([0.0, 1e200], [0, 1], baseline)
+
+    # Without the deviation nothing is squared.
+    assert podsrl.group_advantages([0.0, 2e200], [0, 1], baseline, scale=False) == [-1e200, 1e200]

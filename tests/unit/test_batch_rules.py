@@ -1,11 +1,14 @@
 """Batch rules against every subset, against `downsample` for one group, and by laws."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 
 import podsrl
 from podsrl.errors import InvalidInputError
+from podsrl.rules import resolve_rule
 from podsrl.rules.allocation import allocate_rows
 from podsrl.rules.batch_rules import contrast_of_best_sets
 from podsrl.rules.ordering import sort_groups
@@ -333,6 +336,29 @@ def test_a_batch_rule_of_ones_own_goes_by_name_callable_and_file(tmp_path):
     assert skipping == [[False, False], [True, False]]
     # an unscorable rollout is added where no other is left, whatever the rule does
     assert podsrl.downsample_batch(rewards, 4, rule=f"{file}:last") == [[True] * 2] * 2
+
+
+@podsrl.rule(scope="batch", source="this file")
+def from_row(rewards_P_N, rows, seed, first=0):
+    """A rule of one's own: as many rows from one on."""
+    places = np.arange(rewards_P_N.size)
+    return ((places >= first) & (places < first + rows)).reshape(rewards_P_N.shape)
+
+
+@pytest.mark.parametrize("given", ["variance_top_p(p=0.2)", f"{__name__}:from_row(first=2)"])
+def test_a_rule_with_arguments_is_sent_to_another_process(given):
+    rewards = np.random.default_rng(0).random((4, 4))
+    rewards[2] = 0.5  # a group without contrast comes before those beyond p
+    made = resolve_rule(given)
+    sent = pickle.loads(pickle.dumps(made))
+
+    assert (sent.name, sent.scope, sent.source) == (made.name, made.scope, made.source)
+    assert sent.name == given.partition("(")[0].rpartition(":")[2]
+    kept = podsrl.downsample_batch(rewards, 6, rule=sent)
+    np.testing.assert_array_equal(kept, podsrl.downsample_batch(rewards, 6, rule=given))
+    # the argument is still there
+    without = podsrl.downsample_batch(rewards, 6, rule=given.partition("(")[0])
+    assert (kept != without).any()
 
 
 @pytest.mark.parametrize(

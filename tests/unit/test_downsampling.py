@@ -276,6 +276,15 @@ def test_bad_input_says_what_was_given_and_what_is_allowed(rewards, m, says):
         podsrl.downsample(rewards, m)
 
 
+@pytest.mark.parametrize("seed", [-1, "x", 1.5, [1, -1]])
+def test_a_seed_that_is_none_is_refused_as_such_and_not_as_a_failing_rule(seed):
+    says = r"^seed must be None, an integer >= 0 or a list of such ones; got "
+    with pytest.raises(InvalidInputError, match=says):
+        podsrl.downsample(REWARDS, 2, seed=seed)
+    with pytest.raises(InvalidInputError, match=says):
+        podsrl.downsample_batch([[0.0, 1.0, 1.0]], 2, seed=seed)
+
+
 def test_an_unknown_rule_lists_the_known_ones():
     with pytest.raises(UnknownNameError, match=r"'best'.*max_variance, max_reward, random"):
         podsrl.downsample([1.0, 2.0], 1, rule="best")

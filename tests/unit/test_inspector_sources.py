@@ -1,6 +1,7 @@
 """What `pods inspect` opens: runs, dumps of other programs, files of rollouts."""
 
 import json
+import math
 import re
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ from podsrl.errors import InvalidInputError
 from podsrl.inspector.conversion import Keep
 from podsrl.inspector.sources import find_sources
 from support.inspected import age, dataset_of, write_run
+
+ROLLOUT = {"prompt": "a", "completion": "b", "reward": 1}
 
 
 def write_lines(path, rows):
@@ -98,6 +101,11 @@ def test_conversations_are_shown_as_their_last_message_and_their_turns(tmp_path)
         ({"prompt": "a", "completion": "b"}, "rollout 1: no field 'reward' (nor score)"),
         ({"prompt": "a", "reward": 1}, "rollout 1: no field 'completion'"),
         ({"prompt": "a", "completion": "b", "reward": "1"}, "must be a number or null; got '1'"),
+        ({**ROLLOUT, "step": "first"}, "the step must be a whole number from 0; got 'first'"),
+        ({**ROLLOUT, "step": 1.5}, "the step must be a whole number from 0; got 1.5"),
+        ({**ROLLOUT, "step": -1}, "the step must be a whole number from 0; got -1"),
+        ({**ROLLOUT, "step": 2**70}, "the step must be a whole number from 0; got 118"),
+        ({**ROLLOUT, "step": math.nan}, "the step must be a whole number from 0; got nan"),
     ],
 )
 def test_a_file_that_lacks_something_is_named_with_what_it_has(tmp_path, row, says):
@@ -106,6 +114,40 @@ def test_a_file_that_lacks_something_is_named_with_what_it_has(tmp_path, row, sa
         [run] = dataset.state()["runs"]
         assert run["logged_steps"] == 0
         assert says in run["damaged"][0]
+
+
+def test_steps_may_be_counted_from_0(tmp_path):
+    path = write_lines(tmp_path / "mine.jsonl", [{**ROLLOUT, "step": step} for step in (0, 1, 1)])
+    with dataset_of(path) as dataset:
+        assert len(group_of(dataset, step=0)["rollouts"]) == 1
+        assert len(group_of(dataset, step=1)["rollouts"]) == 2
+        assert group_of(dataset, step=1)["earlier"] == 0
+
+
+def test_fields_that_mean_something_else_in_another_program_keep_no_file_from_being_read(tmp_path):
+    rows = [
+        {**ROLLOUT, "turns": 3},  # their number, where podsrl has what was said
+        {**ROLLOUT, "completion": ["first try", "second"]},  # a list, and no conversation
+        {**ROLLOUT, "tokens": 1e30},
+        {**ROLLOUT, "tokens": [1, 2]},  # the tokens themselves
+    ]
+    path = write_lines(tmp_path / "mine.jsonl", rows)
+
+    with dataset_of(path) as dataset:
+        rollouts = sorted(group_of(dataset)["rollouts"], key=lambda rollout: rollout["rollout"])
+        assert [rollout["turns"] for rollout in rollouts] == [None] * 4
+        assert [rollout["tokens"] for rollout in rollouts] == [None] * 4
+        assert rollouts[1]["completion"] == '["first try", "second"]'
+
+
+def test_an_infinite_reward_that_was_kept_is_read_and_leaves_the_other_advantages_alone(tmp_path):
+    rewards = (0.0, 1.0, math.inf)
+    rows = [{**ROLLOUT, "reward": reward, "kept": True} for reward in rewards]
+    path = write_lines(tmp_path / "mine.jsonl", rows)
+
+    with dataset_of(path) as dataset:
+        advantage_of = {r["rollout"]: r["advantage"] for r in group_of(dataset)["rollouts"]}
+        assert advantage_of == pytest.approx({0: -0.7071, 1: 0.7071, 2: 0.0}, abs=1e-3)
 
 
 def verl_row(question, score, **more):

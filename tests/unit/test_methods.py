@@ -1,5 +1,6 @@
 """Methods by name: complete settings, of which explicit ones win unless they contradict."""
 
+import numpy as np
 import pytest
 
 import podsrl
@@ -49,6 +50,22 @@ def test_every_method_is_a_selection_that_is_allowed(name):
 def test_sizes_that_are_given_win_and_the_other_one_follows(method, given, n, m):
     settings = complete_settings(method, **given)
     assert (settings.num_rollouts, settings.num_kept) == (n, m)
+
+
+def test_the_integers_of_numpy_are_sizes_as_any_other():
+    # np.arange(...) gives them: the other size follows, and nothing is kept whole by mistake
+    for given in ({"num_kept": np.int64(4)}, {"num_rollouts": np.int64(16)}):
+        settings = complete_settings(**given)
+        assert (settings.num_rollouts, settings.num_kept) == (16, 4)
+        assert {type(settings.num_rollouts), type(settings.num_kept)} == {int}
+
+
+def test_what_is_no_size_is_refused_by_its_name():
+    for given in (True, "4", 4.0):
+        with pytest.raises(InvalidInputError, match=r"n must be an integer; got "):
+            selection_from_options({"m": 4}, given, where="", n_name="n")
+        with pytest.raises(InvalidInputError, match=r"m must be an integer; got "):
+            selection_from_options({"m": given}, 8, where="", n_name="n")
 
 
 def test_an_explicit_baseline_and_explicit_sparing_win():

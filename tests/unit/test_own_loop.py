@@ -137,3 +137,12 @@ def test_the_parts_of_a_reward_select():
     assert 2 in selected.kept[0]
     with pytest.raises(podsrl.PodsError, match="right"):
         select_groups(selection, [[0.0, 0.3]], [[{}, {}]])
+
+
+@pytest.mark.parametrize("rule", ["max_variance", "max_contrast"])
+@pytest.mark.parametrize("groups", [[], [[], []]])
+def test_of_a_batch_without_rollouts_nothing_is_kept(groups, rule):
+    selected = select_groups(podsrl.Selection(4, 2, rule=rule), groups)
+    assert selected.kept == selected.advantages == groups
+    assert selected.with_gradient == [{} for _ in groups]
+    assert selected.metrics["pods/rollouts"] == 0.0

@@ -450,3 +450,14 @@ def test_siblings_of_one_rollout_of_miles_are_refused():
     siblings = [MilesSample(0, index, rollout_id=0, reward=1.0) for index in range(2)]
     with pytest.raises(UnsupportedError, match="several samples for one rollout"):
         select_rollouts(arguments({"m": M}), [[siblings, *siblings]])
+
+
+def test_a_group_whose_samples_a_filter_took_out_stays_empty_and_the_others_are_selected():
+    data = groups()
+    data[0] = []
+    select_rollouts(arguments({"m": M}), data)
+    assert [len(group) for group in data] == [0, M, M]
+
+    empty = []
+    select_rollouts(arguments({"m": M}), empty)
+    assert empty == []

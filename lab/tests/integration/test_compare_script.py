@@ -423,6 +423,8 @@ def test_a_dry_run_shows_the_plan_and_trains_nothing(compare, tmp_path):
         (["compare", "train.py", "--shard", "1/2"], "--shard is for --config, not for a script"),
         (["compare", "train.py", "--methods", "best"], "unknown method 'best'; the methods are"),
         (["compare", "train.py", "--output_dir", "."], "holds files that are no comparison's"),
+        (["compare", "train.py --name 'a"], "is no command: No closing quotation"),
+        (["compare", " "], "the name of the script is empty: give a file such as train.py"),
     ],
 )
 def test_a_wrong_command_gets_one_plain_sentence(words, says, tmp_path, monkeypatch, capsys):

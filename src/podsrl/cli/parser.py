@@ -1,10 +1,10 @@
 """argparse's parser with one-line errors that suggest what was meant."""
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from podsrl.errors import InvalidInputError, suggestion
+from podsrl.errors import InvalidInputError
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -36,23 +36,6 @@ class VerbParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and exiting."""
         raise InvalidInputError(f"{message} (`{self.prog} --help` tells more)")
-
-
-def one_of(names: Iterable[str]) -> Callable[[str], str]:
-    """The type of an option that is one of these words; a wrong one is told the nearest.
-
-    >>> one_of(["tiny", "smollm2"])("smollm")
-    Traceback (most recent call last):
-    argparse.ArgumentTypeError: unknown 'smollm'; did you mean 'smollm2'?
-    """
-    known = list(names)
-
-    def check(word: str) -> str:
-        if word not in known:
-            raise argparse.ArgumentTypeError(f"unknown {word!r}; {suggestion(word, known)}")
-        return word
-
-    return check
 
 
 def list_of_verbs(summaries: dict[str, str], version: str) -> VerbParser:

@@ -51,13 +51,16 @@ class OnlyOurHost:
 
     def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
         self.app = app
-        self.names = names | {"localhost"}
+        # Browsers send a name in small letters, however it was typed.
+        self.names = {name.lower() for name in names} | {"localhost"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 403 where the name is foreign."""
         if scope["type"] == "http":
             host = Request(scope).headers.get("host", "")
-            name = host.removesuffix(f":{host.rpartition(':')[2]}") if ":" in host else host
+            name, has_port, _ = host.rpartition(":")
+            if not has_port:
+                name = host
             if not self._is_ours(host, name):
                 refusal = PlainTextResponse(
                     f"refused: this server does not go by the name {name[:100]!r}; open the address"
@@ -266,7 +269,7 @@ class InspectorServer:
 
         hosts = {host}
         if everywhere:
-            hosts = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+            hosts = {host, socket.gethostname(), socket.getfqdn()}
         app = make_app(dataset, self.token, frozenset(hosts), in_frame)
         self._server = uvicorn.Server(
             uvicorn.Config(

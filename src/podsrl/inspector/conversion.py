@@ -5,7 +5,7 @@ A file is read row by row and written in small pieces, so that its size does not
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from podsrl.rollout_log.turns import text_of, turns_of
 from podsrl.selection import Selection
 
 _ROWS = 2_000  # written at a time: a row group
+_LARGEST_INTEGER = 2**31 - 1  # of the columns of the index
 
 #: What programs call the fields that are shown, in the order in which they are looked for.
 _NAMES = {
@@ -139,49 +140,74 @@ def as_rollouts(rows: Iterator[Mapping[str, Any]], path: Path, keep: Keep, targe
         target: The file to write.
 
     Raises:
-        InvalidInputError: A row lacks a field, or its reward is no number.
+        InvalidInputError: A row lacks a field, its reward is no number, or its step none from 0.
     """
     plain = target.with_suffix(".plain")
-    groups: dict[tuple[int, str], list[int]] = {}  # the places of each group's rollouts
+    places_of_group: dict[tuple[int, str], list[int]] = {}  # by step and key, in the whole file
+    number_of_group: dict[int, dict[str, int]] = {}  # by step and key, within the step
     rewards: list[float] = []
-    said: list[bool | None] = []
-    writer: pq.ParquetWriter | None = None
-    pending: list[dict[str, Any]] = []
-    schema = pa.schema([])
+    says_kept: list[bool | None] = []
 
-    def flush() -> None:
-        nonlocal writer, schema
-        if writer is None:
-            schema = _schema(pending)
-            writer = pq.ParquetWriter(plain, schema, compression="zstd", use_dictionary=["prompt"])
-        writer.write_table(pa.Table.from_pylist(pending, schema))
-        pending.clear()
+    with _RolloutWriter(plain) as writer:
+        for place, row in enumerate(rows):
+            rollout = _rollout(row, f"{path}, rollout {place + 1}")
+            key = rollout.pop("key")
+            step = rollout["step"]
 
-    numbers: dict[int, dict[str, int]] = {}  # of the groups in each step
-    for place, row in enumerate(rows):
-        rollout = _rollout(row, f"{path}, rollout {place + 1}")
-        key = rollout.pop("key")
-        of_step = numbers.setdefault(rollout["step"], {})
-        rollout["group"] = of_step.setdefault(key, len(of_step))
-        places = groups.setdefault((rollout["step"], key), [])
-        rollout["rollout"] = len(places)
+            places = places_of_group.setdefault((step, key), [])
+            numbers = number_of_group.setdefault(step, {})
+            rollout["group"] = numbers.setdefault(key, len(numbers))
+            rollout["rollout"] = len(places)
+            writer.write(rollout)
 
-        places.append(place)
-        rewards.append(as_number(rollout["reward"]))
-        said.append(rollout["kept"])
-        pending.append(rollout)
-        if len(pending) == _ROWS:
-            flush()
+            places.append(place)
+            rewards.append(as_number(rollout["reward"]))
+            says_kept.append(rollout["kept"])
 
-    if pending:
-        flush()
-    if writer is None:
+    if not rewards:
         raise InvalidInputError(f"{path}: there are no rollouts in it")
-    writer.close()
-
-    kept, advantages = _selected(groups, np.array(rewards, dtype=float), said, keep)
+    kept, advantages = _selected(
+        places_of_group.values(), np.array(rewards, dtype=float), says_kept, keep
+    )
     _add_selection(plain, kept, advantages, target)
     plain.unlink()
+
+
+class _RolloutWriter:
+    """Writes rollouts one by one to a parquet file, some thousands at a time.
+
+    Without a rollout it makes no file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._waiting: list[dict[str, Any]] = []
+        self._file: pq.ParquetWriter | None = None
+        self._schema = pa.schema([])
+
+    def __enter__(self) -> "_RolloutWriter":
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if self._waiting and error is None:
+            self._flush()
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, rollout: dict[str, Any]) -> None:
+        """Add a rollout."""
+        self._waiting.append(rollout)
+        if len(self._waiting) == _ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._file is None:
+            self._schema = _schema(self._waiting)
+            self._file = pq.ParquetWriter(
+                self._path, self._schema, compression="zstd", use_dictionary=["prompt"]
+            )
+        self._file.write_table(pa.Table.from_pylist(self._waiting, self._schema))
+        self._waiting.clear()
 
 
 def _rollout(row: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -201,28 +227,51 @@ def _rollout(row: Mapping[str, Any], where: str) -> dict[str, Any]:
         raise InvalidInputError(f"{where}: the reward must be a number or null; got {reward!r}")
     prompt = _as_text(found["prompt"])
     completion = found["completion"]
-    is_conversation = isinstance(completion, list)
+    is_conversation = _is_conversation(completion)
     group = row.get("group", row.get("group_index"))
     kept = row.get("kept")
-    advantage = row.get("advantage")
-    tokens = row.get("tokens")
+    parts = {
+        name: _number(value)
+        for name, value in row.items()
+        if name.startswith(REWARD_PREFIX) and is_number(value)
+    }
     return {
         "key": prompt if group is None else str(group),
-        "step": int(row.get("step") or 1),
+        "step": _step(row.get("step"), where),
         "prompt": prompt,
         "completion": text_of(completion if is_conversation else _as_text(completion)),
-        "turns": turns_of(completion) if is_conversation else row.get("turns"),
+        "turns": turns_of(completion) if is_conversation else _turns(row.get("turns")),
         "answer": None if found["answer"] is None else _as_text(found["answer"]),
         "reward": _number(reward),
         "kept": kept if isinstance(kept, bool) else None,
-        "advantage": _number(advantage),
-        "tokens": None if _number(tokens) is None else round(as_number(tokens)),
-        **{
-            name: _number(value)
-            for name, value in row.items()
-            if name.startswith(REWARD_PREFIX) and is_number(value)
-        },
+        "advantage": _number(row.get("advantage")),
+        "tokens": _tokens(row.get("tokens")),
+        **parts,
     }
+
+
+def _step(value: Any, where: str) -> int:
+    """The step of a rollout; 1 where the file does not say it."""
+    if value is None or value == "":
+        return 1
+    try:
+        step = float(value)
+    except (TypeError, ValueError, OverflowError):
+        step = math.nan
+    if not (step.is_integer() and 0 <= step <= _LARGEST_INTEGER):
+        raise InvalidInputError(f"{where}: the step must be a whole number from 0; got {value!r}")
+    return int(step)
+
+
+def _tokens(value: Any) -> int | None:
+    """The length of a completion; None where the file does not say it."""
+    tokens = as_number(value)
+    return round(tokens) if 0 <= tokens <= _LARGEST_INTEGER else None
+
+
+def _turns(value: Any) -> str | None:
+    """Turns as `turns_of` writes them. Other programs call their number so, which is none."""
+    return value if isinstance(value, str) else None
 
 
 def _number(value: Any) -> float | None:
@@ -231,11 +280,16 @@ def _number(value: Any) -> float | None:
     return None if math.isnan(number) else number
 
 
+def _is_conversation(value: Any) -> bool:
+    """Whether it is a list of messages, and not of something else."""
+    return isinstance(value, list) and all(isinstance(message, Mapping) for message in value)
+
+
 def _as_text(value: Any) -> str:
     """A prompt or an answer as text; of a conversation all its messages."""
     if isinstance(value, str):
         return text_of(value)
-    if isinstance(value, list) and all(isinstance(message, Mapping) for message in value):
+    if _is_conversation(value):
         return "\n\n".join(text_of([{**message, "role": "assistant"}]) for message in value)
     return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
@@ -249,27 +303,36 @@ def _schema(rollouts: list[dict[str, Any]]) -> pa.Schema:
 
 
 def _selected(
-    groups: Mapping[tuple[int, str], list[int]],
+    groups: Iterable[list[int]],
     rewards_R: np.ndarray,
-    said_R: list[bool | None],
+    says_kept_R: list[bool | None],
     keep: Keep,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What is kept, and with which advantages; NaN of those that are dropped."""
+    """What is kept, and with which advantages; NaN of those that are dropped.
+
+    Args:
+        groups: The places of each group's rollouts in the file.
+        rewards_R: The reward of each rollout of the file, shape (R,).
+        says_kept_R: Whether the file says that it was kept; None where it does not say.
+        keep: How to choose in groups of which it says nothing.
+    """
     kept_R = np.zeros(len(rewards_R), dtype=bool)
     advantages_R = np.full(len(rewards_R), math.nan)
 
-    for places in groups.values():
+    for places in groups:
         rewards_N = rewards_R[places]
-        said_N = [said_R[place] for place in places]
-        if any(said is not None for said in said_N):
-            kept = [number for number, said in enumerate(said_N) if said]
+        says_kept_N = [says_kept_R[place] for place in places]
+        if any(says_kept is not None for says_kept in says_kept_N):
+            kept = [number for number, says_kept in enumerate(says_kept_N) if says_kept]
         else:
             kept = keep.of(rewards_N)
 
         if kept:
             kept_places = np.array(places)[kept]
             kept_R[kept_places] = True
-            advantages_R[kept_places] = group_advantages(rewards_N, np.array(kept))
+            # A file may say of an infinite reward that it was kept; its advantage is not known.
+            finite_N = np.where(np.isfinite(rewards_N), rewards_N, math.nan)
+            advantages_R[kept_places] = group_advantages(finite_N, np.array(kept))
 
     return kept_R, advantages_R
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.dataset import Dataset, IndexedFile, Run, no_glob, quoted
@@ -62,19 +62,19 @@ class Query:
         for field in fields(cls):
             word = words.get(field.name, "")
             if word:
-                values[field.name] = _read(field.name, word, str(field.type))
+                kind, _ = get_args(field.type)  # such as int | None
+                values[field.name] = _read(field.name, word, kind)
         return cls(**values)
 
 
-def _read(name: str, word: str, kind: str) -> Any:
-    if kind.startswith("str"):
-        return word
-    if kind.startswith("bool"):
+def _read(name: str, word: str, kind: type) -> Any:
+    """The value of a filter from the word in an address."""
+    if kind is bool:
         if word not in ("0", "1"):
             raise InvalidInputError(f"{name} must be 0 or 1; got {word!r}")
         return word == "1"
     try:
-        return int(word) if kind.startswith("int") else float(word)
+        return kind(word)
     except ValueError as error:
         raise InvalidInputError(f"{name} must be a number; got {word!r}") from error
 

@@ -24,6 +24,8 @@ logger = logging.getLogger("podsrl.inspector")
 _QUIET_SECONDS = 900
 #: More than the resolution of a file system's times.
 _CLOCK_SECONDS = 2
+#: A file that was changed so recently may still be being written.
+_SETTLED_SECONDS = 0.5
 
 
 class RolloutFile(NamedTuple):
@@ -32,6 +34,13 @@ class RolloutFile(NamedTuple):
     path: Path
     modified: int  # nanoseconds
     size: int
+
+
+class _Listing(NamedTuple):
+    """The files of a step's folder, as they were when the folder last changed."""
+
+    changed: int  # nanoseconds
+    files: list[RolloutFile]
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ class TrainedRun(Source):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.run = RunFolder(path)
-        self._of_folder: dict[str, tuple[int, list[RolloutFile]]] = {}
+        self._listings: dict[str, _Listing] = {}  # of each step's folder
         self._read = 0  # bytes of metrics.jsonl
         self._last: dict[str, Any] = {}  # the newest value of each metric
         self._config: tuple[int, dict[str, Any]] = (0, {})
@@ -87,21 +96,22 @@ class TrainedRun(Source):
     def files(self) -> list[RolloutFile]:
         """Whole steps only: of a step that lacks a process's part, nothing yet."""
         found: list[RolloutFile] = []
-        listed: dict[str, tuple[int, list[RolloutFile]]] = {}
+        listings: dict[str, _Listing] = {}
         for folder in _entries(self.path / "rollouts"):
             if not folder.name.startswith("step_"):
                 continue
 
             # A folder changes when a file appears in it under its final name.
             changed = folder.stat().st_mtime_ns
-            known = self._of_folder.get(folder.name)
-            if known is None or known[0] != changed:
-                known = (changed, _whole_step(Path(folder.path)))
+            listing = self._listings.get(folder.name)
+            if listing is None or listing.changed != changed:
+                listing = _Listing(changed, _whole_step(Path(folder.path)))
+
             # Of one that changed just now another file may come within the clock's resolution.
             if time.time() - changed / 1e9 > _CLOCK_SECONDS:
-                listed[folder.name] = known
-            found += known[1]
-        self._of_folder = listed
+                listings[folder.name] = listing
+            found += listing.files
+        self._listings = listings
         return found
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -338,7 +348,7 @@ def _whole_step(folder: Path) -> list[RolloutFile]:
     return [_listed(parts[part]) for part in sorted(parts)]
 
 
-def _settled(entries: Sequence[Any], seconds: float = 0.5) -> list[RolloutFile]:
+def _settled(entries: Sequence[Any]) -> list[RolloutFile]:
     """Files as they are listed, without those that are being written to."""
     now = time.time()
     files = []
@@ -347,7 +357,7 @@ def _settled(entries: Sequence[Any], seconds: float = 0.5) -> list[RolloutFile]:
             file = _listed(entry)
         except FileNotFoundError:  # deleted meanwhile
             continue
-        if now - file.modified / 1e9 >= seconds:
+        if now - file.modified / 1e9 >= _SETTLED_SECONDS:
             files.append(file)
     return files
 

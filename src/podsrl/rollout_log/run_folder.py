@@ -294,13 +294,15 @@ class RunFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        damaged = self.rollout_folder(step)
+        # What the warning names: the step's folder, or the one of its files that can't be read.
+        folder = self.rollout_folder(step)
+        damaged = folder
         try:
             tables = []
             for damaged in self.rollout_parts(step):
                 tables.append(pq.read_table(damaged))
 
-            damaged = self.rollout_folder(step)
+            damaged = folder
             table = pa.concat_tables(tables, promote_options="default")
             if set(ROLLOUT_COLUMNS) <= set(table.column_names):
                 return table

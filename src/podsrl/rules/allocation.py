@@ -13,6 +13,8 @@ Wanted are shares :math:`j_g` with :math:`\sum_g j_g = rows` and the largest
    2n - 1 groups change, and for each d only the 2n - 1 groups that lose least can be among them.
 """
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -91,7 +93,45 @@ class _Changes(NamedTuple):
 
     group: Integers
     rows: Integers  # by which the share changes
-    loss: Floats
+    loss: Floats  # of worth at the price
+
+    def at(self, places: Integers | slice) -> "_Changes":
+        """The changes at these places."""
+        return _Changes(self.group[places], self.rows[places], self.loss[places])
+
+    def by_group(self) -> "Iterator[_Changes]":
+        """The changes of one group after the other."""
+        starts = np.flatnonzero(np.diff(self.group, prepend=-1)).tolist()
+        for start, end in pairwise([*starts, len(self.group)]):
+            yield self.at(slice(start, end))
+
+
+class _Sums(NamedTuple):
+    """The least loss with which changes of the groups so far add up to each sum."""
+
+    lowest: int
+    least_loss: Floats  # of the sums lowest, lowest + 1, ...; inf where no changes add up to it
+
+    def loss_of(self, total: int) -> float:
+        """The least loss with which changes add up to this sum."""
+        place = total - self.lowest
+        is_there = 0 <= place < len(self.least_loss)
+        return float(self.least_loss[place]) if is_there else np.inf
+
+    def within(self, bound: float) -> "_Sums":
+        """Those with no larger loss, from the lowest of them to the highest."""
+        least_loss = np.where(self.least_loss > bound, np.inf, self.least_loss)
+        (kept,) = np.nonzero(least_loss < np.inf)
+        first, last = int(kept[0]), int(kept[-1])
+        return _Sums(self.lowest + first, least_loss[first : last + 1])
+
+
+class _LastChange(NamedTuple):
+    """By how much a group changes, where the sum with it is lowest, lowest + 1, ..."""
+
+    group: int
+    lowest: int
+    rows: Integers
 
 
 def _least_loss(worth_P_J: Floats, share_P: Integers, price: float, missing: int) -> Integers:
@@ -102,45 +142,43 @@ def _least_loss(worth_P_J: Floats, share_P: Integers, price: float, missing: int
     """
     changes, bound = _cheap_changes(worth_P_J, share_P, price, missing)
 
-    # least[s - lowest] is the least loss of changes of the groups so far that add up to s.
-    least = np.zeros(1)
-    lowest = 0
-    taken: list[tuple[int, int, Integers]] = []  # group, lowest, and the change for each sum
-    starts = np.flatnonzero(np.diff(changes.group, prepend=-1))
-    ends = np.append(starts[1:], len(changes.group))
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        rows = changes.rows[start:end]
-        below = min(0, int(rows.min()))
-        above = max(0, int(rows.max()))
-        wider = np.full(len(least) + above - below, np.inf)
-        wider[-below : len(least) - below] = least
-        change = np.zeros(len(wider), dtype=np.int64)
+    sums = _Sums(0, np.zeros(1))  # without a group: the sum 0, which loses nothing
+    taken: list[_LastChange] = []
+    for of_group in changes.by_group():
+        sums, last_change = _with_group(sums, of_group)
+        taken.append(last_change)
+        bound = min(bound, sums.loss_of(missing))
+        sums = sums.within(bound)
 
-        for by, loss in zip(rows.tolist(), changes.loss[start:end].tolist(), strict=True):
-            reached = slice(by - below, by - below + len(least))
-            is_less = least + loss < wider[reached]
-            wider[reached][is_less] = (least + loss)[is_less]
-            change[reached][is_less] = by
-
-        least, lowest = wider, lowest + below
-        taken.append((int(changes.group[start]), lowest, change))
-        if 0 <= missing - lowest < len(least):
-            bound = min(bound, least[missing - lowest])
-        least, lowest = _without_dear_sums(least, lowest, bound)
-
+    # Back from `missing`: without the change of the last group, the sum is that of the others.
     changed_P = np.zeros_like(share_P)
-    left = missing
-    for group, lowest, change in reversed(taken):
-        changed_P[group] = change[left - lowest]
-        left -= int(changed_P[group])
+    total = missing
+    for group, lowest, rows in reversed(taken):
+        changed_P[group] = rows[total - lowest]
+        total -= int(changed_P[group])
     return changed_P
 
 
-def _without_dear_sums(least: Floats, lowest: int, bound: float) -> tuple[Floats, int]:
-    """The sums that lost no more than the bound, and the lowest of them."""
-    least = np.where(least > bound, np.inf, least)
-    (kept,) = np.nonzero(least < np.inf)
-    return least[kept[0] : kept[-1] + 1], lowest + int(kept[0])
+def _with_group(sums: _Sums, of_group: _Changes) -> tuple[_Sums, _LastChange]:
+    """The sums with one more group, which changes by any of these or not at all."""
+    before = sums.least_loss
+    below = min(0, int(of_group.rows.min()))
+    above = max(0, int(of_group.rows.max()))
+
+    # As a group that does not change leaves them, in a range that all its changes stay in.
+    least_loss = np.full(len(before) + above - below, np.inf)
+    least_loss[-below : len(before) - below] = before
+    last_rows = np.zeros(len(least_loss), dtype=np.int64)
+
+    for rows, loss in zip(of_group.rows.tolist(), of_group.loss.tolist(), strict=True):
+        reached = slice(rows - below, rows - below + len(before))
+        with_change = before + loss
+        is_less = with_change < least_loss[reached]
+        least_loss[reached][is_less] = with_change[is_less]
+        last_rows[reached][is_less] = rows
+
+    lowest = sums.lowest + below
+    return _Sums(lowest, least_loss), _LastChange(int(of_group.group[0]), lowest, last_rows)
 
 
 def _cheap_changes(
@@ -148,32 +186,41 @@ def _cheap_changes(
 ) -> tuple[_Changes, float]:
     """The changes that the best ones are among, and a loss that they do not exceed."""
     groups, columns = worth_P_J.shape
-    every_P = np.arange(groups)
     j_J = np.arange(columns)
+    rows_P_J = j_J - share_P[:, None]  # by which the share changes
+
+    # No share is worth more at the price than the one a group has, except by rounding.
     value_P_J = worth_P_J - price * j_J
-    # What is below 0 is rounding.
-    loss_P_J = np.maximum(value_P_J[every_P, share_P][:, None] - value_P_J, 0.0)
-    rows_P_J = j_J - share_P[:, None]
+    value_of_share_P_1 = np.take_along_axis(value_P_J, share_P[:, None], axis=1)
+    loss_P_J = np.maximum(value_of_share_P_1 - value_P_J, 0.0)
 
-    # Two simple ways to reach it: one group changes by all that is missing, or many by one row.
-    of_all = loss_P_J[rows_P_J == missing]
-    of_one = np.sort(loss_P_J[rows_P_J == 1])[:missing]
-    ways = [of_all.min(initial=np.inf)]
-    if len(of_one) == missing:
-        ways.append(of_one.sum())
-    bound = float(min(ways)) * (1 + 1e-12)
+    bound = _loss_of_a_simple_way(loss_P_J, rows_P_J, missing)
+    may_be_best_P_J = (rows_P_J != 0) & (loss_P_J <= bound) & (loss_P_J < np.inf)
+    group, j = np.nonzero(may_be_best_P_J)
+    changes = _Changes(group, rows_P_J[group, j], loss_P_J[group, j])
 
-    group, j = np.nonzero((loss_P_J <= bound) & (rows_P_J != 0) & (loss_P_J < np.inf))
-    rows = rows_P_J[group, j]
-    loss = loss_P_J[group, j]
-    kept = _cheapest_of_each(rows, loss, most=2 * columns)
-    group, rows, loss = group[kept], rows[kept], loss[kept]
+    # Of the changes by the same number of rows the 2n - 1 cheapest are enough; these are more.
+    changes = changes.at(_cheapest_of_each(changes.rows, changes.loss, most=2 * columns))
 
     # Cheap groups first, so that the bound falls soon.
     cheapest_P = np.full(groups, np.inf)
-    np.minimum.at(cheapest_P, group, loss)
-    order = np.lexsort((loss, group, cheapest_P[group]))
-    return _Changes(group[order], rows[order], loss[order]), bound
+    np.minimum.at(cheapest_P, changes.group, changes.loss)
+    order = np.lexsort((changes.loss, changes.group, cheapest_P[changes.group]))
+    return changes.at(order), bound
+
+
+def _loss_of_a_simple_way(loss_P_J: Floats, rows_P_J: Integers, missing: int) -> float:
+    """The loss of a way to reach `missing` that is found without a search; inf if none is.
+
+    Either one group changes by all that is missing, or as many groups by one row each.
+    """
+    of_one_group = loss_P_J[rows_P_J == missing].min(initial=np.inf)
+
+    by_one_row = np.sort(loss_P_J[rows_P_J == 1])[:missing]
+    of_many_groups = by_one_row.sum() if len(by_one_row) == missing else np.inf
+
+    # The same losses in another order may add up to a little more.
+    return float(min(of_one_group, of_many_groups)) * (1 + 1e-12)
 
 
 def _cheapest_of_each(rows: Integers, loss: Floats, most: int) -> Integers:

@@ -31,8 +31,9 @@ def downsample(rewards_P_N: Any, m: int, rule: RuleName = "max_variance", seed: 
         same device as `rewards_P_N`.
 
     Raises:
-        InvalidInputError: Infinite rewards, m < 1, m > n, wrong rank, a batch rule; or a rule of
-            yours raised, takes other arguments, or returned something else than it should.
+        InvalidInputError: Infinite rewards, m < 1, m > n, wrong rank, a batch rule, a seed that is
+            none; or a rule of yours raised, takes other arguments, or returned something else than
+            it should.
         UnknownNameError: There is no such rule.
 
     >>> downsample([[0.0, 0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.1, 0.9, 1.0, 0.5]], m=2)
@@ -49,6 +50,7 @@ def downsample(rewards_P_N: Any, m: int, rule: RuleName = "max_variance", seed: 
             " the number of rows"
         )
     refuse_infinite(rewards)
+    _check_seed(seed)
 
     flat_P_N = rewards.reshape(math.prod(batch), n)
     chosen_P_M = _apply(resolved, rule, flat_P_N, m, seed)
@@ -107,6 +109,7 @@ def keep_rows(rewards_P_N: Floats, there_P_N: Mask, rows: int, rule: RuleName, s
             ' function of your own by @podsrl.rule(scope="batch")'
         )
     refuse_infinite(rewards_P_N)
+    _check_seed(seed)
 
     scorable_P_N = ~np.isnan(rewards_P_N)
     from_rule = min(rows, int(scorable_P_N.sum()))
@@ -173,12 +176,31 @@ def _file_of(rule: Rule, name: RuleName) -> str:
     stem, in_file, _ = str(name).partition(".py:")
     if in_file:
         return f"{stem}.py"
-    function = getattr(rule.function, "func", rule.function)  # of a partial
-    code = getattr(function, "__code__", None)
+    code = getattr(rule.function, "__code__", None)
     return str(getattr(code, "co_filename", "a function of C"))
 
 
+def _check_seed(seed: Seed) -> None:
+    """Refuse what numpy can't make random numbers of, here and not inside the rule."""
+    if seed is None:
+        return
+    try:
+        np.random.SeedSequence(seed)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"seed must be None, an integer >= 0 or a list of such ones; got {seed!r}"
+        ) from error
+
+
 def _check_count(count: int, name: str, least: int, most: int, among: str) -> int:
+    """A number of rollouts as Python's integer, if it is one within its bounds.
+
+    Args:
+        count: What was given.
+        name: The argument's name, for messages.
+        least, most: The bounds, included.
+        among: What they are kept of, for messages.
+    """
     try:
         if isinstance(count, bool):
             raise TypeError("True is no number of rollouts")

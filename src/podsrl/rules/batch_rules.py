@@ -198,12 +198,19 @@ def contrast_of_best_sets(order: Order) -> Floats:
 def _keep_whole_groups(
     rewards_P_N: Floats, rows: int, *, preferred_P: Mask, turn_P: Integers, seed: Seed
 ) -> Mask:
-    """Whole groups in their turns: preferred ones with contrast, those without it, the others."""
+    """Whole groups, until there are enough rows.
+
+    Preferred groups with contrast come first. Then come those without contrast, whose rows have no
+    gradient, so that the update is that of the preferred ones. Other groups with contrast come
+    last. Within each of these three classes the order is that of their turns.
+    """
     order = sort_groups(rewards_P_N, seed)
     _, square_P, _ = _moments(rewards_P_N, each_group=True)
 
     has_contrast_P = square_P > 0
-    class_P = np.where(has_contrast_P, np.where(preferred_P, 0, 2), 1)
+    class_P = np.full(len(rewards_P_N), 2)
+    class_P[~has_contrast_P] = 1
+    class_P[has_contrast_P & preferred_P] = 0
     turn_P = turn_P[np.argsort(class_P[turn_P], kind="stable")]
 
     # Rows are handed out until there are none; the last group that gets some may be cut.
@@ -249,10 +256,19 @@ def _advantages(rewards_P_N: Floats) -> Floats:
 
 
 def _moments(rewards_P_N: Floats, *, each_group: bool) -> tuple[Floats, Floats, Integers]:
-    """Rewards less their group's mean; of each group the sum of their squares, the count (>= 1).
+    """Rewards less their group's mean; the sum of their squares and the number of scored ones.
 
-    Rewards are scaled into [0, 1] first, by each group's own range or by the widest one.
+    Rewards are scaled into [0, 1] first, by each group's own range, or by the widest one so that
+    groups can be compared.
+
+    Args:
+        rewards_P_N: The rewards; NaN where a rollout could not be scored.
+        each_group: Whether each group is scaled by its own range.
+
+    Returns:
+        away_P_N, square_P, and count_P, which is 1 where no rollout was scored.
     """
+    # Halves are subtracted, since the difference of two large rewards may not be a finite number.
     half_low_P_1 = np.fmin.reduce(rewards_P_N, axis=1, keepdims=True) / 2
     half_range = np.fmax.reduce(rewards_P_N, axis=1, keepdims=True) / 2 - half_low_P_1
     if not each_group:

@@ -4,8 +4,8 @@ import ast
 import functools
 import inspect
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from podsrl.errors import InvalidInputError, UnknownNameError, suggestion
@@ -31,6 +31,7 @@ class Rule:
         needs_group_baseline: Whether it leaves rows alone in their group where m is 1. Such a row
             has nothing to be compared with, except all n rollouts of its group.
         source: The paper that it comes from.
+        options: Arguments of the function's own that are given, as in "band(low=0.1)".
     """
 
     function: Callable[..., Any]
@@ -38,6 +39,7 @@ class Rule:
     least_kept: int = 1
     needs_group_baseline: bool = True
     source: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Its name and docstring; not its attributes, which may be those of another rule.
@@ -45,16 +47,21 @@ class Rule:
 
     def __call__(self, rewards_P_N: Any, count: int, seed: Any = None) -> Any:
         """What the function keeps: `count` rollouts of each prompt, or rows of the batch."""
-        return self.function(rewards_P_N, count, seed)
+        return self.function(rewards_P_N, count, seed, **self.options)
 
     def __reduce__(self) -> Any:
-        # A process that receives a rule imports it by its name, as it would a plain function. One
-        # that was made of a plain function is made of it again.
+        # A process that receives a rule imports it by its name, as it would a plain function. Its
+        # function can't be imported where the decorator put the rule into the function's place.
         qualified = str(getattr(self, "__qualname__", ""))
-        if getattr(sys.modules.get(self.__module__), qualified, None) is self:
+        importable = getattr(sys.modules.get(self.__module__), qualified, None)
+        if importable is self:
             return qualified
+        if isinstance(importable, Rule) and importable.function is self.function:
+            return _with_options, (importable, self.options)
+
+        # One that was made of a plain function is made of it again.
         declared = (self.scope, self.least_kept, self.needs_group_baseline, self.source)
-        return Rule, (self.function, *declared)
+        return Rule, (self.function, *declared, self.options)
 
     @property
     def name(self) -> str:
@@ -165,9 +172,7 @@ def resolve_rule(rule: RuleName) -> Rule:
         resolved = RULES[name] if name in RULES else _load(name, str(rule))
 
     _check_signature(resolved, rule, options)
-    if options:
-        return replace(resolved, function=functools.partial(resolved.function, **options))
-    return resolved
+    return _with_options(resolved, options) if options else resolved
 
 
 def rule_name(rule: RuleName) -> str:
@@ -179,7 +184,12 @@ def _as_rule(rule: Rule | Callable[..., Any]) -> Rule:
     return rule if isinstance(rule, Rule) else Rule(rule)
 
 
-def _check_signature(rule: Rule, name: RuleName, options: dict[str, Any]) -> None:
+def _with_options(rule: Rule, options: Mapping[str, Any]) -> Rule:
+    """A rule with these arguments of its own, besides those that it was given before."""
+    return replace(rule, options={**rule.options, **options})
+
+
+def _check_signature(rule: Rule, name: RuleName, options: Mapping[str, Any]) -> None:
     """Refuse a function that can't be called with what it will be called with."""
     try:
         signature = inspect.signature(rule.function)
@@ -189,7 +199,7 @@ def _check_signature(rule: Rule, name: RuleName, options: dict[str, Any]) -> Non
         signature.bind(*rule.arguments, **options)
     except TypeError as error:
         raise InvalidInputError(
-            f"rule {name!r} must take ({', '.join([*rule.arguments, *options])}); it takes"
+            f"rule {rule_name(name)} must take ({', '.join([*rule.arguments, *options])}); it takes"
             f" ({', '.join(signature.parameters)})"
         ) from error
 
@@ -200,7 +210,7 @@ def _split(rule: str) -> tuple[str, dict[str, Any]]:
     if not bracket:
         return rule, {}
     try:
-        call = ast.parse(f"f({inside}", mode="eval").body
+        call = ast.parse(f"f({inside}", mode="eval").body  # the closing bracket is in `inside`
         if not isinstance(call, ast.Call) or call.args:
             raise ValueError("no arguments by name")
         options = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
@@ -233,6 +243,13 @@ def _load(name: str, whole_name: str) -> Rule:
 
 
 def _origin(rule: Rule) -> tuple[Any, ...]:
-    """Where a rule is defined; of a lambda and what else has no name there, the function itself."""
-    name = getattr(getattr(rule.function, "__code__", None), "co_qualname", "<")
-    return (rule.function,) if "<" in name else (rule.function.__module__, name)
+    """Where a rule is defined; of a lambda and what else has no name there, the function itself.
+
+    The name is that of the code, since a wrapper takes over the function's own. Python writes
+    "<lambda>", and "<locals>" into the name of a function that is made inside another one.
+    """
+    code = getattr(rule.function, "__code__", None)
+    name = getattr(code, "co_qualname", None)
+    if name is None or "<" in name:
+        return (rule.function, rule.options)
+    return (rule.function.__module__, name, rule.options)

@@ -70,35 +70,37 @@ class Advice:
     def _tell_of_one_part(
         self, rollouts: Rollouts, names_F: Sequence[str], metrics: Mapping[str, float], step: int
     ) -> None:
-        """Where all that is kept differs in one part, such as a length penalty of wrong answers."""
+        """Tell where all that is kept differs in one part of the reward, and not in another.
+
+        Such as a length penalty where all answers are wrong.
+        """
         rewards = rollouts.rewards
         weights_F = rewards.reward_weights_F
-        if not np.array_equal(rewards.selection_weights_F, weights_F):
-            return  # it was chosen what to select by
-
-        parts_F_P_N = np.moveaxis(rewards.by_function_P_N_F, -1, 0)
-        varies_F = (np.fmax.reduce(parts_F_P_N, -1) > np.fmin.reduce(parts_F_P_N, -1)).any(axis=1)
-        follows_F = [abs(metrics[f"pods/correlation/{name}"]) for name in names_F]
-        left_out = [
-            name
-            for name, follows, varies, weight in zip(
-                names_F, follows_F, varies_F, weights_F, strict=False
-            )
-            if weight and varies and follows <= _NOT_FOLLOWED
-        ]
-        if not left_out or max(follows_F) < _FOLLOWED:
+        has_chosen = not np.array_equal(rewards.selection_weights_F, weights_F)
+        if has_chosen or not names_F:
             return
-        selects_F = [
-            float(weight) if follows < _FOLLOWED else 0.0
-            for weight, follows in zip(weights_F, follows_F, strict=True)
-        ]
+
+        # Whether a part differs within any prompt, and how closely the update follows it.
+        highest_P_F = np.fmax.reduce(rewards.by_function_P_N_F, axis=1)
+        lowest_P_F = np.fmin.reduce(rewards.by_function_P_N_F, axis=1)
+        varies_F = (highest_P_F > lowest_P_F).any(axis=0)
+        correlations_F = [metrics[f"pods/correlation/{name}"] for name in names_F]
+        follows_F = np.abs(correlations_F)
+
+        is_left_out_F = (weights_F != 0) & varies_F & (follows_F <= _NOT_FOLLOWED)
+        if not is_left_out_F.any() or follows_F.max() < _FOLLOWED:
+            return
+
+        followed = names_F[int(follows_F.argmax())]
+        first = int(is_left_out_F.argmax())
+        left_out = names_F[first]
+        by_the_others_F = np.where(follows_F < _FOLLOWED, weights_F, 0.0).tolist()
         self._tell_once(
             "one part",
             step,
-            f"what is kept differs in {names_F[int(np.argmax(follows_F))]!r}, and not in"
-            f" {left_out[0]!r}, which varies too (pods/correlation/{left_out[0]} is"
-            f" {metrics[f'pods/correlation/{left_out[0]}']:.2f}); if {left_out[0]!r} should decide,"
-            f" selection_weights={selects_F} selects by it",
+            f"what is kept differs in {followed!r}, and not in {left_out!r}, which varies too"
+            f" (pods/correlation/{left_out} is {correlations_F[first]:.2f}); if {left_out!r} should"
+            f" decide, selection_weights={by_the_others_F} selects by it",
         )
 
     def _tell_of_no_contrast(self, has_any: bool, step: int) -> None:

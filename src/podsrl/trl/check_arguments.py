@@ -77,7 +77,15 @@ def _check_number_of_prompts(args: PODSConfig, dataset: Any) -> None:
 
 
 def _check_stream(args: PODSConfig, dataset: Any) -> None:
-    """A stream of several parts is divided among processes, and TRL repeats prompts on each."""
+    """Refuse a stream of which TRL would train on some prompts several times, and never on others.
+
+    With a part or more for each process, each one reads parts of its own, so they must be as many
+    for each, and a group must lie within what a process reads at once.
+
+    What it reads are blocks of as many batches as there are processes, and each block is repeated
+    R = num_iterations x steps_per_generation times. TRL generates for every R-th batch. Of a block
+    these are all batches, each once, where R and the number of processes have no common divisor.
+    """
     parts = getattr(dataset, "num_shards", 0)
     if hasattr(dataset, "__len__") or not 1 < args.world_size <= parts:
         return

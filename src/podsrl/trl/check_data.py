@@ -1,8 +1,8 @@
 """A dataset is checked before training: TRL would fail on it later, with a riddle."""
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,8 @@ from podsrl.errors import InvalidInputError
 _ALWAYS_PASSED = ("prompts", "completions", "completion_ids", "trainer_state")
 #: What some versions pass, or some runs.
 _SOMETIMES_PASSED = ("log_extra", "log_metric", "environments")
-#: Columns that TRL does not pass on.
-_NOT_PASSED = ("prompt", "completion", "completion_ids")
+#: Columns that TRL does not pass on; completion_ids are then those that the model made.
+_COLUMNS_NOT_PASSED = ("prompt", "completion", "completion_ids")
 
 
 def check_prompts(dataset: Any, name: str) -> None:
@@ -108,65 +108,78 @@ def _check_names_of_environments(
 
 def _check_reset(environment: Any, columns: Sequence[str], name: str) -> None:
     who = f"{type(environment).__name__}.reset"
-    parameters = inspect.signature(environment.reset).parameters.values()
-    by_name = [
-        one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-    ]
-    needed = [one.name for one in by_name if one.default is one.empty]
-    if lacking := [one for one in needed if one not in columns]:
-        raise InvalidInputError(_lacks(who, lacking, columns, name))
-
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    accepted = {one.name for one in by_name}
-    if not takes_all and (refused := [one for one in columns if one not in accepted]):
-        raise InvalidInputError(_refuses(who, refused))
+    takes = _Parameters.of(environment.reset)
+    takes.refuse_what_is_missing(columns, who, columns, name)
+    takes.refuse_what_is_too_much(columns, who)
 
 
-def _lacks(who: str, lacking: Sequence[str], columns: Sequence[str], name: str) -> str:
-    return (
-        f"{who} needs {', '.join(map(repr, lacking))}, and {name} has no such column; it has"
-        f" {', '.join(columns)}. Rename one of them"
-    )
+class _Parameters(NamedTuple):
+    """What a function takes by name."""
 
+    needed: list[str]  # those without a default
+    accepted: set[str]
+    takes_any_other: bool  # by **kwargs
 
-def _refuses(who: str, refused: Sequence[str]) -> str:
-    return (
-        f"{who} has no **kwargs among its parameters, and TRL also passes"
-        f" {', '.join(refused)}: add **kwargs"
-    )
+    @classmethod
+    def of(cls, function: Any) -> "_Parameters":
+        """Those of a function; what `inspect.signature` raises where it can't be asked."""
+        parameters = inspect.signature(function).parameters.values()
+        by_name = [
+            parameter
+            for parameter in parameters
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        ]
+        return cls(
+            needed=[
+                parameter.name for parameter in by_name if parameter.default is parameter.empty
+            ],
+            accepted={parameter.name for parameter in by_name},
+            takes_any_other=any(
+                parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
+            ),
+        )
+
+    def refuse_what_is_missing(
+        self, passed: Collection[str], who: str, columns: Sequence[str], name: str
+    ) -> None:
+        """Raise `InvalidInputError` where something is needed that TRL will not pass."""
+        if missing := [parameter for parameter in self.needed if parameter not in passed]:
+            raise InvalidInputError(
+                f"{who} needs {', '.join(map(repr, missing))}, and {name} has no such column; it"
+                f" has {', '.join(columns)}. Rename one of them"
+            )
+
+    def refuse_what_is_too_much(self, passed: Sequence[str], who: str) -> None:
+        """Raise `InvalidInputError` where TRL will pass something that is not accepted."""
+        unknown = [parameter for parameter in passed if parameter not in self.accepted]
+        if unknown and not self.takes_any_other:
+            raise InvalidInputError(
+                f"{who} has no **kwargs among its parameters, and TRL also passes"
+                f" {', '.join(unknown)}: add **kwargs"
+            )
 
 
 def _check_function(function: Any, columns: Sequence[str], name: str) -> None:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        takes = _Parameters.of(function)
     except (TypeError, ValueError):  # such as a function of C
         return
+
     who = f"reward function {getattr(function, '__name__', type(function).__name__)!r}"
-    by_name = [
-        one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-    ]
-    accepted = {one.name for one in by_name}
-
-    known = {*_ALWAYS_PASSED, *_SOMETIMES_PASSED, *columns} - set(_NOT_PASSED[:2])
-    needed = [one.name for one in by_name if one.default is one.empty]
-    if lacking := [one for one in needed if one not in known]:
-        raise InvalidInputError(_lacks(who, lacking, columns, name))
-
-    passed = [*_ALWAYS_PASSED, *(column for column in columns if column not in _NOT_PASSED)]
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    if not takes_all and (refused := [one for one in passed if one not in accepted]):
-        raise InvalidInputError(_refuses(who, refused))
+    passed = [*_ALWAYS_PASSED, *(name for name in columns if name not in _COLUMNS_NOT_PASSED)]
+    takes.refuse_what_is_missing({*passed, *_SOMETIMES_PASSED}, who, columns, name)
+    takes.refuse_what_is_too_much(passed, who)
 
 
 def _refuse_empty(prompts: Any, name: str) -> None:
     """Refuse prompts that are missing or empty, by the number of the first one."""
-    found = {"None": pc.is_null(prompts)}
+    is_bad_for = {"None": pc.is_null(prompts)}
     if _is_text(prompts.type):
-        found["empty"] = pc.equal(pc.binary_length(prompts), 0)
+        is_bad_for["empty"] = pc.equal(pc.binary_length(prompts), 0)
     elif _is_list(prompts.type):
-        found["empty"] = pc.equal(pc.list_value_length(prompts), 0)
+        is_bad_for["empty"] = pc.equal(pc.list_value_length(prompts), 0)
 
-    for what, is_bad in found.items():
+    for what, is_bad in is_bad_for.items():
         row = pc.index(is_bad, True).as_py()
         if row >= 0:
             count = pc.sum(is_bad).as_py()

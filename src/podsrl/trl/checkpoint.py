@@ -102,7 +102,9 @@ class ResumableTrainer(GRPOTrainer):
             self.load_state_dict(_load(saved, where))
 
         if self._sampler is not None:
-            # It is seeded anew, and draws a whole epoch at once.
+            # TRL's sampler is seeded anew, and draws the order of an epoch when it begins one. So
+            # an order is drawn for each epoch that is over. At the end of an epoch `state.epoch`,
+            # a sum of fractions, may be a little below the whole number.
             for _ in range(int(self.state.epoch + 1e-6)):
                 next(iter(self._sampler))
 
@@ -127,6 +129,7 @@ def step_of(folder: Path) -> int:
 
 
 def _load(file: Path, device: Any) -> dict[str, Any]:
+    """The state that a file holds; an `InvalidInputError` if it is damaged."""
     try:
         state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
     except (EOFError, OSError, RuntimeError, UnpicklingError) as error:

@@ -22,7 +22,7 @@ class PhaseClock(TrainerCallback):
     """
 
     def __init__(self) -> None:
-        self.now = now
+        self.now = now  # the laboratory measures the processor's time in its place
         self.training_seconds = 0.0  # of all steps so far, kept across resumes
         self.last_step: dict[str, float] = {}  # seconds of the last finished step, by phase
         self.spent: defaultdict[str, float] = defaultdict(float)  # of the step, by phase

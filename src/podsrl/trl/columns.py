@@ -94,8 +94,16 @@ def extra_logs_of(columns: Columns) -> dict[str, list[Any]]:
 
 
 def filled(columns: Columns, names: Iterable[str], rollouts: int) -> Columns:
-    """The columns of the first `rollouts` ones; None in each of those that others have alone."""
-    full = {name: values and values[:rollouts] for name, values in columns.items()}
+    """The columns of the first rollouts, with all columns that any process has.
+
+    Args:
+        columns: Those of this process; the rollouts at their end may be padding.
+        names: The columns that any process has. One that this process lacks holds None here.
+        rollouts: The number of rollouts without padding.
+    """
+    full: Columns = {}
+    for name, values in columns.items():
+        full[name] = None if values is None else values[:rollouts]
     for name in names:
         if full.get(name) is None:
             full[name] = [None] * rollouts
@@ -119,7 +127,8 @@ def in_words(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """The values of a column, each with what its user calls it."""
     for value in values:
         if name == "row":
-            yield from ((f"the field {field!r} of a rollout", of) for field, of in value.items())
+            for field, of_field in value.items():
+                yield f"the field {field!r} of a rollout", of_field
         elif name.startswith(EXTRA):
             yield f"what log_extra({name.removeprefix(EXTRA)!r}, ...) was given", value
         else:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from accelerate.utils import gather_object
 from transformers.integrations import TensorBoardCallback
 
@@ -38,10 +39,11 @@ def with_dropped(logs: Mapping[str, Any], selected: Selected, names_F: Sequence[
     """
     rollouts = selected.rollouts
     dropped_P_N = ~selected.kept_P_N
-    own = [number for number, at in enumerate(rollouts.share) if dropped_P_N.ravel()[at]]
+    is_dropped = dropped_P_N.ravel()[rollouts.share]
+    own = np.flatnonzero(is_dropped).tolist()  # the dropped ones of this process's share
 
     def of_dropped(column: Sequence[Any] | None) -> list[Any]:
-        values = [column[number] for number in own] if column else [None] * len(own)
+        values = [column[index] for index in own] if column else [None] * len(own)
         gathered: list[Any] = gather_object(values)
         return gathered
 

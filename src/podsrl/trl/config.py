@@ -106,7 +106,7 @@ class PODSConfig(GRPOConfig):
     )
 
     def __post_init__(self) -> None:
-        self._name_rule_of_ones_own()
+        self._register_callable_rule()
         self._complete_by_method()
         selection = self.selection()
         self._check_as_grpo()
@@ -142,8 +142,8 @@ class PODSConfig(GRPOConfig):
         """All fields as plain values, without those that are the library's own business."""
         return {name: value for name, value in self.to_dict().items() if not name.startswith("_")}
 
-    def _name_rule_of_ones_own(self) -> None:
-        """A function becomes a registered name, so that the config can be saved and resumed."""
+    def _register_callable_rule(self) -> None:
+        """A rule that is a function becomes a registered name, which a saved config can hold."""
         rule: Any = self.downsampling_rule
         if not callable(rule):
             return
@@ -192,13 +192,17 @@ class PODSConfig(GRPOConfig):
             rows = self.generation_batch_size or 0
             if rows % seen == 0 or "divisible by num_generations" not in str(error):
                 raise
-            pairs = ", as TRL's own check asks for two of a prompt" if m == 1 else ""
-            divisors = [d for d in range(2, int(self.num_rollouts or 0) + 1) if rows % d == 0]
-            raise InvalidInputError(
-                f"num_generations={m} needs a multiple of {seen} rows per generation{pairs}; got"
-                f" {rows} rows: {self._rows_in_words()}. Change one of these, or num_generations;"
-                f" allowed here: {', '.join(map(str, divisors)) or 'none'}"
-            ) from error
+            raise InvalidInputError(self._why_not_divisible(m, seen, rows)) from error
+
+    def _why_not_divisible(self, m: int, seen: int, rows: int) -> str:
+        """What TRL says of rows that are no multiple of m, with the numbers that would do."""
+        pairs = ", as TRL's own check asks for two of a prompt" if m == 1 else ""
+        divisors = [d for d in range(2, int(self.num_rollouts or 0) + 1) if rows % d == 0]
+        return (
+            f"num_generations={m} needs a multiple of {seen} rows per generation{pairs}; got"
+            f" {rows} rows: {self._rows_in_words()}. Change one of these, or num_generations;"
+            f" allowed here: {', '.join(map(str, divisors)) or 'none'}"
+        )
 
     def _rows_in_words(self) -> str:
         """What the rows of a generation are made of."""

@@ -55,26 +55,27 @@ class EffectiveSettings:
 
 
 def effective_settings(
-    args: PODSConfig, model: Any, reward_weights: Sequence[float], reward_functions: Sequence[str]
+    args: PODSConfig, trainer: Any, reward_weights: Sequence[float], reward_functions: Sequence[str]
 ) -> EffectiveSettings:
     """What a config became with a model and reward functions.
 
     Args:
         args: The user's config, which is not changed.
-        model: TRL's trainer once it is constructed: it knows whether the model is a mixture of
-            experts, or the loss Liger's.
+        trainer: TRL's, once it is constructed: it knows whether the model is a mixture of experts,
+            or the loss Liger's.
         reward_weights: TRL's, one for each function.
         reward_functions: Their names.
     """
     selection = args.selection()
     keeps_all = selection.num_rollouts == selection.num_kept
-    why_all_pass = why_all_rows_pass(args) or _why_of_model(model)
+    why_all_pass = why_all_rows_pass(args) or _why_of_model(trainer)
     skip = bool(args.skip_zero_advantage) and not why_all_pass
     if not skip and not why_all_pass:
         why_all_pass = "skip_zero_advantage=False"
 
-    # TRL's advantages compare m rows of each prompt, which a batch rule does not keep, and in
-    # float32 the mean of eight rewards of 0.1 differs from 0.1, so that no row would be idle.
+    # TRL's advantages can't be used where rows are dropped: they compare m rows of each prompt, and
+    # a batch rule keeps other numbers of them. Nor where passes are spared: in float32 the mean of
+    # eight rewards of 0.1 differs from 0.1, so that no row would have the advantage 0.
     sums_first = args.multi_objective_aggregation == "sum_then_normalize"
     return EffectiveSettings(
         method=_method_name(args),
@@ -89,6 +90,7 @@ def effective_settings(
 
 
 def _why_of_model(trainer: Any) -> str:
+    """What of the model or its loss gives every row a gradient; "" if nothing does."""
     if getattr(trainer, "aux_loss_enabled", False):
         return "a mixture of experts has a loss of its own"
     if getattr(trainer, "use_liger_kernel", False):  # before TRL 1.16
@@ -97,6 +99,7 @@ def _why_of_model(trainer: Any) -> str:
 
 
 def _method_name(args: PODSConfig) -> str:
+    """The method's name, also where the user gave none and the settings are those of one."""
     return complete_settings(
         args.method,
         num_rollouts=args.num_rollouts,

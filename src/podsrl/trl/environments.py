@@ -24,13 +24,14 @@ def keep_environments(trainer: Any, selected: Selected, columns: Columns, rows: 
         rows: The dataset rows that TRL's method iterates over; shortened in place, as TRL holds no
             other reference to them.
     """
-    here = {place: i for i, place in enumerate(selected.rollouts.share)}
-    of_rows = [here.get(place) for place in selected.own_places]
+    index_of_place = {place: index for index, place in enumerate(selected.rollouts.share)}
+    indices = [index_of_place.get(place) for place in selected.own_places]  # None: made elsewhere
 
     for name in _OF_EACH_ROW:
-        live: Sequence[Any] | None = getattr(trainer, name, None)
-        if live is not None:
-            setattr(trainer, name, [None if i is None else live[i] for i in of_rows])
+        generated: Sequence[Any] | None = getattr(trainer, name, None)
+        if generated is not None:
+            of_rows = [None if index is None else generated[index] for index in indices]
+            setattr(trainer, name, of_rows)
     trainer._batch_environments = columns["environment_name"]
     rows[:] = columns["row"] or ()  # TRL holds this very list
 

@@ -62,20 +62,32 @@ def n_of_each(pairs: Sequence[Pair], *, m: int, n: int, process: int, world: int
         one size: where a share is shorter, its last one is repeated.
     """
     total = len(pairs) * world // m * n
-    first = process * len(pairs)
     share = list(share_of(total, process, world))
     share += share[-1:] * (_longest_share(total, world) - len(share))
-    return [_own_copy(*pairs[max(place // n * m, first) - first]) for place in share]
+
+    first_row = process * len(pairs)
+    own = []
+    for place in share:
+        first_row_of_prompt = place // n * m
+        own.append(_own_copy(*pairs[max(first_row_of_prompt, first_row) - first_row]))
+    return own
 
 
 def _longest_share(total: int, world: int) -> int:
+    """The number of places in the longest share."""
     return -(-total // world)
 
 
 def _own_copy(row: Any, prompt: Any) -> Pair:
-    """A row and its prompt for one rollout, which a user's function may change; not its images."""
-    images = (dataset_images([row]) or [None])[0] or ()
-    return copy.deepcopy((row, prompt), {id(image): image for image in images})
+    """A row and its prompt for one rollout, which a user's function may change.
+
+    Images are shared with the other rollouts: what `deepcopy` is told to have copied already, it
+    takes over as it is.
+    """
+    images_of_rows = dataset_images([row])
+    images = images_of_rows[0] if images_of_rows else None
+    shared = {id(image): image for image in images or ()}
+    return copy.deepcopy((row, prompt), shared)
 
 
 # ---- which rows move
@@ -354,8 +366,8 @@ def _as_array(values: Any, kind: type[np.number]) -> np.ndarray | None:
     if values is None:
         return None
     try:
-        return np.fromiter(values, kind, len(values))  # in half the time of the other
-    except TypeError:
+        return np.fromiter(values, kind, len(values))  # in half the time of np.array
+    except TypeError:  # of a None
         return np.array(values, dtype=kind)
 
 

@@ -131,7 +131,8 @@ class Selected:
     def own_advantages(self) -> torch.Tensor:
         """The advantages of the rows of this process, as TRL's batch holds them."""
         own = self.advantages_P_N.ravel()[self.own_places]
-        return torch.from_numpy(own).to(self.rollouts.by_function_P_N_F)
+        like_trls_rewards = self.rollouts.by_function_P_N_F  # in their precision, on their device
+        return torch.from_numpy(own).to(like_trls_rewards)
 
     @property
     def rewards_for_trl(self) -> torch.Tensor:

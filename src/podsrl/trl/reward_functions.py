@@ -12,6 +12,7 @@ import torch
 from podsrl.errors import InvalidInputError, PodsError, RewardError
 from podsrl.rollout_log.turns import text_of
 
+#: TRL sums the squares of rewards in float32, which ends at 3.4e38.
 _HUGE = 1e18
 _SHOWN = 200  # characters of a completion
 _ALLOWED = "allowed are finite numbers, and None or NaN for a completion that could not be scored"
@@ -53,8 +54,8 @@ def check_rewards(rewards_R_F: torch.Tensor, names_F: Sequence[str], step: int) 
     if any(infinite_F):
         names = ", ".join(name for name, bad in zip(names_F, infinite_F, strict=True) if bad)
         raise RewardError(
-            f"reward function or model {names} gave a reward beyond {_HUGE:g}, whose square is"
-            f" infinite in float32, at step {step}; {_ALLOWED}"
+            f"reward function or model {names} gave a reward beyond {_HUGE:g}, and the squares of"
+            f" such ones are too large for float32, at step {step}; {_ALLOWED}. Give smaller ones"
         )
 
 
@@ -70,6 +71,7 @@ def refuse_twice(names_F: Sequence[str]) -> None:
 
 @contextmanager
 def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
+    """Inside, an error of a reward function becomes a `RewardError` that names it."""
     try:
         yield
     except Exception as error:
@@ -84,34 +86,51 @@ def _named(who: str, step: int, completions: Sequence[Any]) -> Iterator[None]:
 
 
 def _as_rewards(values: Any, who: str, step: int, completions: Sequence[Any]) -> list[float]:
-    is_scalar = getattr(values, "ndim", None) == 0  # of numpy or torch, and has __iter__ as others
+    """What a function returned as one number per completion, NaN where it gave None."""
+    # An array of numpy or torch without a dimension has `__iter__`, too, and can't be iterated.
+    is_scalar = getattr(values, "ndim", None) == 0
     is_list = hasattr(values, "__iter__") and not (is_scalar or isinstance(values, str | Mapping))
     rewards = list(values) if is_list else []
+
     if len(rewards) != len(completions):
-        wrong = f"{len(rewards)} rewards for {len(completions)} completions"
-        kind = type(values).__name__ + " without a dimension" * is_scalar
+        returned = type(values).__name__
+        if is_list:
+            returned = f"{len(rewards)} rewards for {len(completions)} completions"
+        elif is_scalar:
+            returned += " without a dimension"
         raise RewardError(
-            f"{who} returned {wrong if is_list else kind} at step {step}; it must"
-            f" return a list with one reward per completion, here {len(completions)}, the first for"
-            f" {_shown(completions[0])}"
+            f"{who} returned {returned} at step {step}; it must return a list with one reward per"
+            f" completion, here {len(completions)}, the first for {_shown(completions[0])}"
         )
-    return [_as_reward(v, who, step, c) for v, c in zip(rewards, completions, strict=True)]
+
+    return [
+        _as_reward(value, who, step, completion)
+        for value, completion in zip(rewards, completions, strict=True)
+    ]
 
 
 def _as_reward(value: Any, who: str, step: int, completion: Any) -> float:
     if value is None:
         return math.nan
-    try:
-        reward = float("no number" if isinstance(value, str | bytes) else value)
-        problem = "which is infinite"
-        if not math.isinf(reward):
-            return reward
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        problem = "which is no number"
+    reward = _as_float(value)
+    if reward is not None and not math.isinf(reward):
+        return reward
+
+    problem = "which is no number" if reward is None else "which is infinite"
     raise RewardError(
         f"{who} returned {value!r:.80} at step {step}, {problem}; {_ALLOWED}. It was for the"
         f" completion {_shown(completion)}"
     )
+
+
+def _as_float(value: Any) -> float | None:
+    """A number of Python, numpy or torch as a float; None of what is no number, such as "1"."""
+    if isinstance(value, str | bytes):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
 
 
 def _shown(completion: Any) -> str:

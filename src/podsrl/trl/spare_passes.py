@@ -115,6 +115,13 @@ def rows_to_pass(is_idle_K: torch.Tensor, parts: int = 1) -> torch.Tensor:
     """The rows that are not idle, and as many idle ones as make parts and processes equal.
 
     All processes must call it together: they ask which of them has the most rows that are not idle.
+
+    Args:
+        is_idle_K: Which rows of this process have no gradient.
+        parts: The number of micro-batches that the rows are divided into, a divisor of K.
+
+    Returns:
+        The indices of the rows, ascending; a multiple of `parts` of them, as many on each process.
     """
     most = int(gather((~is_idle_K).sum()).max())
     per_part = max(1, -(-most // parts))
@@ -123,6 +130,7 @@ def rows_to_pass(is_idle_K: torch.Tensor, parts: int = 1) -> torch.Tensor:
 
 
 def _any_process_has_gradient(inputs: Mapping[str, torch.Tensor]) -> bool:
+    """Whether a row of this micro-batch has a gradient on any process; all must ask together."""
     counts_K = inputs["completion_mask"].bool().any(dim=1)
     has_gradient_K = (inputs["advantages"] != 0) & counts_K
     return bool(gather(has_gradient_K.any()).any())

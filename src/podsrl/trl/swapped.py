@@ -13,7 +13,7 @@ MAX_NUM_BATCHED_TOKENS = 4096  # TRL's setting; vLLM refuses a max_num_seqs abov
 def swapped(thing: Any, **values: Any) -> Iterator[None]:
     """Inside, these attributes of `thing` have other values.
 
-    It is used where TRL reads one attribute for two purposes, of which podsrl has to tell apart:
+    It is used where TRL reads one attribute for two purposes that podsrl has to tell apart:
     * `num_generations`: while TRL's `_generate` makes the rollouts, it asks its engine for n of
       each prompt, with tools for each. Everywhere else it is m, the rows of a prompt in the update.
     * `log_multimodal`: in a batch where some processes have no images TRL would wait for all.

@@ -163,7 +163,8 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
 
         self._generation = Generation(self._asked(inputs))
         try:
-            with swapped(self, log_multimodal=self.log_multimodal):  # `_generate` may set it
+            # `_hand_over` may switch the log of images off, for this generation alone.
+            with swapped(self, log_multimodal=self.log_multimodal):
                 output = super()._generate_and_score_completions(self._generation.asked.rows)
             with self.clock.phase("select"):
                 return self._finish(self._generation, output)
@@ -243,26 +244,28 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         self, num_prompts: int, columns: Columns, by_function_R_F: torch.Tensor
     ) -> Rollouts:
         """What all processes know of all rollouts, and this one's without its padding."""
+        selection = self.effective.selection
+        n = selection.num_rollouts
+        total = num_prompts * n
+
+        # Of all rollouts: a few numbers.
+        numbers = numbers_of(columns, self._cut_off(columns))
+        numbers_P_N_3 = self.exchange.gather_numbers(numbers, total).reshape(num_prompts, n, 3)
+        tokens_P_N, cut_off_P_N, has_image_P_N = np.moveaxis(numbers_P_N_3, -1, 0)
+        by_function = self.exchange.in_order_of_places(by_function_R_F, total)
+        by_function_P_N_F = by_function.view(num_prompts, n, -1)
+
+        # Of this process's: all that belongs to a row.
         if self.environment_factories is not None:
             columns["environment_name"] = self._batch_environments
         generated = len(columns["row"] or ())
         columns |= take_extra_logs(self._pending_extra_logs, generated)
-
-        selection = self.effective.selection
-        n = selection.num_rollouts
-        total = num_prompts * n
-        numbers = numbers_of(columns, self._cut_off(columns))
-        numbers_P_N_3 = self.exchange.gather_numbers(numbers, total).reshape(num_prompts, n, 3)
-        tokens_P_N, cut_off_P_N, has_image_P_N = np.moveaxis(numbers_P_N_3, -1, 0)
-
-        by_function = self.exchange.in_order_of_places(by_function_R_F, total)
-        by_function_P_N_F = by_function.view(num_prompts, n, -1)
-
         share = self.exchange.share(total)
         names = self.exchange.all_names(name for name in columns if columns[name] is not None)
         columns = filled(columns, names, len(share))
         if selection.across_prompts or num_prompts % self.exchange.world:  # else no row ever moves
             self.exchange.refuse_what_cannot_move(columns, every=n)
+
         return Rollouts(
             step=self.state.global_step,
             index=self.run_state.generations_of_step,
@@ -359,12 +362,12 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
         return output
 
     def _set_advantages(self, selected: Selected, output: dict[str, Any]) -> np.ndarray:
-        """The advantages, shape (P, N); TRL's own where it computes what is asked for.
+        """Put the advantages into TRL's batch and log; return them as shape (P, N).
 
-        TRL was given the kept rewards ascending by place. Where rows moved, its rows are in another
-        order, and so must be the advantages, and what it logs beside its completions.
+        They are TRL's own where it computes what is asked for. TRL was given the kept rewards
+        ascending by place. Where rows moved, its rows are in another order, and so must be the
+        advantages.
         """
-        order = selected.rows_of_trl
         has_moved = bool(selected.rows.moved)
         if self.effective.has_own_advantages:
             advantages_P_N = selected.advantages_P_N
@@ -374,18 +377,29 @@ class PODSTrainer(PassSparing, StepSafety, ResumableTrainer):
             advantages_P_N = np.zeros(selected.kept_P_N.shape)
             advantages_P_N[selected.kept_P_N] = by_place_K.tolist()
             if has_moved:
-                rows = len(output["advantages"])
-                own = order[self.exchange.process * rows :][:rows]
-                output["advantages"] = by_place_K[own]
+                first_row = self.exchange.process * len(output["advantages"])
+                own_rows = slice(first_row, first_row + len(output["advantages"]))
+                output["advantages"] = by_place_K[selected.rows_of_trl[own_rows]]
 
         if self.effective.has_own_advantages or has_moved:
-            advantages_K = advantages_P_N[selected.kept_P_N]
-            self._logs["advantages"].extend(advantages_K[order].tolist())
+            self._log_advantages(selected, advantages_P_N)
         if has_moved:
-            rewards_F_K = selected.rewards_for_trl[order].T.tolist()
-            for name, rewards_K in zip(self.reward_func_names, rewards_F_K, strict=True):
-                self._logs["rewards"][name].extend(rewards_K)
+            self._log_rewards(selected)
         return advantages_P_N
+
+    def _log_advantages(self, selected: Selected, advantages_P_N: np.ndarray) -> None:
+        """Put these in the place of what TRL logs beside its completions, in their order.
+
+        TRL's logs hold as many rows as a generation has, so that new ones push out the others.
+        """
+        advantages_K = advantages_P_N[selected.kept_P_N]
+        self._logs["advantages"].extend(advantages_K[selected.rows_of_trl].tolist())
+
+    def _log_rewards(self, selected: Selected) -> None:
+        """The same for the rewards by function."""
+        rewards_F_K = selected.rewards_for_trl[selected.rows_of_trl].T.tolist()
+        for name, rewards_K in zip(self.reward_func_names, rewards_F_K, strict=True):
+            self._logs["rewards"][name].extend(rewards_K)
 
     def _log_metrics(
         self, selected: Selected, advantages_P_N: np.ndarray, output: dict[str, Any]

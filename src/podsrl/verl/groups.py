@@ -1,8 +1,9 @@
 """Which rows of a verl batch are kept, as its config says. Nothing here needs verl."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -148,11 +149,14 @@ def select(groups: Sequence[Group], selection: Selection, step: int) -> list[Gro
     return marked
 
 
+def rollouts_of(groups: Sequence[Group]) -> Iterator[Rollout]:
+    """All rollouts of the groups, one group after the other."""
+    return chain.from_iterable(groups)
+
+
 def kept_keys(groups: Sequence[Group]) -> set[str]:
     """The keys of every row of the kept rollouts."""
-    return {
-        row.key for group in groups for rollout in group if rollout.kept for row in rollout.rows
-    }
+    return {row.key for rollout in rollouts_of(groups) if rollout.kept for row in rollout.rows}
 
 
 def advantages(groups: Sequence[Group], baseline: Any, scale: bool) -> np.ndarray:
@@ -196,17 +200,14 @@ def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str,
 
 def _part_names(groups: Sequence[Group]) -> list[str]:
     """The names of the numbers that the reward function gave beside the reward."""
-    names = {
-        name
-        for group in groups
-        for rollout in group
-        for name, value in rollout.parts.items()
-        if is_number(value)
-    }
+    names: set[str] = set()
+    for rollout in rollouts_of(groups):
+        names.update(name for name, value in rollout.parts.items() if is_number(value))
     return sorted(names - _NOT_PARTS)
 
 
 def _rollout(rows: Sequence[Row]) -> Rollout:
+    """The rollout of these rows, which are in their order."""
     tokens = sum(row.tag["seq_len"] for row in rows)
     return Rollout(tuple(rows), rows[-1].reward, rows[-1].parts, tokens)
 

@@ -54,6 +54,9 @@ def all_rollout_metrics(
         names = ("critic/score/",) if kl_in_reward else ("critic/score/", "critic/rewards/")
         metrics |= {name: of_scored[name] for name in of_scored if name.startswith(names)}
 
-    per_token = "timing_per_token_ms/gen"
+    # Of verl's times per token only that of generating is over all n rollouts.
     timing = compute_timing_metrics(batch=batch, timing_raw=dict(timing_raw))
-    return metrics | ({per_token: timing[per_token]} if per_token in timing else {})
+    per_token = "timing_per_token_ms/gen"
+    if per_token in timing:
+        metrics[per_token] = timing[per_token]
+    return metrics

@@ -190,14 +190,15 @@ def plan_passes(
     most = max(with_gradient)
     number = min(max(1, -(-most // unit)) * unit, len(mini_batches[0]))
 
-    def need(place: int) -> tuple[bool, bool, int]:
+    def order_to_pass(place: int) -> tuple[bool, bool, int]:
         row = rows[place]
         return not row.has_gradient, row.is_padding, row.tokens
 
     passing: list[list[int]] = []
     advantages: dict[str, float] = {}
     for mini_batch in mini_batches:
-        places = sorted(sorted(mini_batch, key=need)[:number])
+        passing_first = sorted(mini_batch, key=order_to_pass)
+        places = sorted(passing_first[:number])
         share = _weight(rows, places, divisor) / max(_weight(rows, mini_batch, divisor), 1)
         passing.append(places)
         advantages.update((rows[place].key, rows[place].advantage * share) for place in places)

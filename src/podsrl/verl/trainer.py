@@ -118,13 +118,10 @@ class _DownSampling(v1.PPOTrainer):
         if len(step) > 1:  # verl has averaged what each mini-batch reported
             metrics.update(self._pods_metrics(step))
 
-        rows = [
-            row
-            for update in step
-            for group in update.groups
-            for rollout in group
-            for row in rollout.rows
-        ]
+        rows: list[Row] = []
+        for update in step:
+            for rollout in by_prompt.rollouts_of(update.groups):
+                rows += rollout.rows
         kl_in_reward = bool(self.config.algorithm.use_kl_in_reward)
         metrics.update(all_rollout_metrics(rows, timing_raw, kl_in_reward))
 

@@ -88,7 +88,7 @@ def _compare_script(args: argparse.Namespace) -> int:
         from podslab.own_script.plan import known_methods, plan_in_words
         from podslab.own_script.run_plan import Comparison, Wishes, make_plan
 
-    script, *arguments = shlex.split(args.script)
+    script, *arguments = _words_of(args.script)
     wishes = Wishes(
         script=script,
         arguments=tuple(arguments),
@@ -121,6 +121,17 @@ def _compare_script(args: argparse.Namespace) -> int:
         answer.draw(wishes.folder / "answer.png")
         print(f"curves      {wishes.folder / 'answer.png'}")
     return 0
+
+
+def _words_of(command: str) -> list[str]:
+    """The script and its own arguments; an `InvalidInputError` where a quote is not closed."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InvalidInputError(f"{command!r} is no command: {error}") from error
+    if not words:
+        raise InvalidInputError("the name of the script is empty: give a file such as train.py")
+    return words
 
 
 def _compare_config(args: argparse.Namespace) -> int:

@@ -241,6 +241,20 @@ def _start(job: Job, name: str, launch: Sequence[str], gpu: str | None) -> RunPr
     )
 
 
+@dataclass(frozen=True)
+class _Running:
+    """A job that is being done."""
+
+    job: Job
+    process: RunProcess
+    gpu: str | None  # None leaves the choice to the script
+
+    @property
+    def hours(self) -> float:
+        """The wall time so far."""
+        return (time.monotonic() - self.process.began) / 3600
+
+
 @dataclass
 class Comparison:
     """A plan that is carried out.
@@ -349,7 +363,7 @@ class Comparison:
         """Train what is not finished, one run on each GPU at a time."""
         waiting = deque(job for job in jobs if not self._is_finished(job))
         free: list[str | None] = [*self.gpus] or [None] * self.plan.at_once
-        running: list[tuple[Job, RunProcess, str | None]] = []
+        running: list[_Running] = []
         try:
             while waiting or running:
                 while waiting and free:
@@ -359,24 +373,24 @@ class Comparison:
                     self._clear(job)
                     self.say(self._line(job, len(waiting) + len(running)))
                     name = f"{job.questions} {Path(job.folder).parent.name} seed {job.seed}"
-                    running.append((job, _start(job, name, self.plan.launch, gpu), gpu))
+                    process = _start(job, name, self.plan.launch, gpu)
+                    running.append(_Running(job, process, gpu))
 
                 time.sleep(_LOOK_EVERY)
 
-                for ended in [entry for entry in running if not entry[1].is_alive]:
+                for ended in [run for run in running if not run.process.is_alive]:
                     running.remove(ended)
-                    job_of_process, process, gpu = ended
-                    free.append(gpu)
-                    self._add_hours((time.monotonic() - process.began) / 3600)
-                    if problem := process.problem():
-                        self.failed[process.name] = problem
-                        self.say(f"failed: {process.name}: {problem}")
+                    free.append(ended.gpu)
+                    self._add_hours(ended.hours)
+                    if problem := ended.process.problem():
+                        self.failed[ended.process.name] = problem
+                        self.say(f"failed: {ended.process.name}: {problem}")
                     else:
-                        self._tell_noise(job_of_process)
+                        self._tell_noise(ended.job)
         finally:
-            for _, process, _ in running:  # interrupted: what they took counts all the same
-                process.stop()
-                self._add_hours((time.monotonic() - process.began) / 3600)
+            for interrupted in running:  # what they took counts all the same
+                interrupted.process.stop()
+                self._add_hours(interrupted.hours)
 
     def _tell_noise(self, job: Job) -> None:
         """Say once, as soon as a run was measured, what the answer will not be able to show."""

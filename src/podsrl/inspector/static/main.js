@@ -103,7 +103,7 @@ async function follow() {
       showBar();
       const at = place();
       if (at.name === "run" && !isZoomed()) await show(true);
-      else if (around.step && around.later === null) await showLater();
+      else if (around.step !== undefined && around.later === null) await showLater();
     } catch {
       document.body.classList.add("lost"); // the server was stopped, or restarts
       document.getElementById("bar").replaceChildren(element("span", "warn", "the server does not answer; trying again"));
@@ -130,7 +130,7 @@ const KEYS = {
   ArrowRight: () => goToStep(around.later),
   n: () => goToPrompt(1),
   p: () => goToPrompt(-1),
-  u: () => around.step && (location.hash = stepAddress(around.run, around.step)),
+  u: () => around.step !== undefined && (location.hash = stepAddress(around.run, around.step)),
   r: () => (location.hash = "#/"),
   "/": () => {
     location.hash = "#/search";

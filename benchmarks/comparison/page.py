@@ -24,6 +24,12 @@ BEFORE_THE_END = (
     "Nothing is said of a set before all its reported runs ended. What longer runs cost in variety"
     " is not known before the long runs ended, and nothing is advised before all runs did."
 )
+#: A reader would ask how -3.0 can be lost.
+_AT_THE_BOUND = (
+    "*Lost* is by the rule: more than 3 points below, before rounding and read at the end of the"
+    " planned time, on a straight line between two measurements. So what is shown as -3.0 can be"
+    " either, and its interval says how little is known of it."
+)
 _HEAD = """# One comparison of ways to choose rows
 
 On a model like this one, with right answers this rare and generation this expensive: which way of
@@ -382,6 +388,7 @@ def _long(reported: Reported) -> list[str]:
         lines += [f"On the set {set_name}:", ""]
         if rows:
             lines += table([*heads, f"beside {beside}", "variety"], rows)
+            lines += ["", _AT_THE_BOUND]
         else:
             lines += ["Not complete."]
         lines += [""]

@@ -1,10 +1,11 @@
 """The raw file: a line of JSON for each case, which a killed command leaves readable."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from podsrl.rollout_log.files import write_whole
 
 Line = dict[str, Any]
 
@@ -18,11 +19,8 @@ def read_raw(raw: Path) -> list[Line]:
 
 def append(raw: Path, line: Mapping[str, Any]) -> None:
     """Put a line at the end, on disk before this returns, in place of one that was cut off."""
-    with raw.open("ab") as file:
-        file.truncate(len(_whole_lines(raw.read_bytes())))
-        file.write(json.dumps(line).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    before = _whole_lines(raw.read_bytes()) if raw.exists() else b""
+    write_whole(raw, before + json.dumps(line).encode() + b"\n")
 
 
 def _whole_lines(content: bytes) -> bytes:

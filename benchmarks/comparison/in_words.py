@@ -1,6 +1,7 @@
 """What the README and the evidence page say of the comparison, from the raw files alone."""
 
 from collections.abc import Mapping
+from functools import cache
 
 from benchmarks.comparison import advice
 from benchmarks.comparison.model import at_start
@@ -12,8 +13,9 @@ from benchmarks.markdown import table
 from podsrl.errors import listed
 
 
+@cache
 def read_reported() -> Reported:
-    """The runs that count, from the files of the repository."""
+    """The runs that count, from the files of the repository, which all blocks have in common."""
     protocol = read_protocol()
     return Reported(protocol, Records(protocol).attempts())
 
@@ -125,7 +127,8 @@ def _set_in_words(reported: Reported, set_name: str, judged: Mapping[str, advice
         in_order = sorted(points_of, key=lambda arm: points_of[arm], reverse=True)
         arms = ", ".join(f"{arm} ({points_of[arm]:+.1f})" for arm in in_order)
         parts.append(f"{word}: {arms or 'none'}")
-    return (
+    head = (
         f"**{set_name}** ({_condition(reported, set_name)}): {protocol.reference} has"
-        f" {level:.1f} % right over the run. In points beside it, {'; '.join(parts)}."
+        f" {level:.1f} % right over the run. In points beside it:"
     )
+    return f"{head}\n    * " + ";\n    * ".join(parts) + "."

@@ -302,8 +302,10 @@ def test_the_differences_of_a_group_can_be_hidden(browser):
     show(browser, address("group", 12, 0))
     browser.click("#differences")
     browser.wait_for("!document.querySelector('article mark')")
+    assert texts(browser, "article mark") == []
     browser.click("#differences")
     browser.wait_for("document.querySelector('article mark')")
+    assert texts(browser, "article mark") != []
 
 
 def test_the_dropped_rollouts_of_a_group_can_be_shown_alone(browser):
@@ -523,6 +525,7 @@ def test_a_page_says_that_its_server_does_not_answer_any_more(tmp_path):
             browser.open(server.address)
             browser.wait_for("document.querySelector('.featured')")
         browser.wait_for("document.getElementById('bar').textContent.includes('does not answer')")
+        assert "does not answer" in browser.run("document.getElementById('bar').textContent")
 
 
 # ---- the exported page ---------------------------------------------------------------------------

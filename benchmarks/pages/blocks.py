@@ -10,11 +10,13 @@ from benchmarks.folders import RESULTS, ROOT
 from benchmarks.markdown import BLOCK
 from benchmarks.pages import authors_runs
 
-#: The pages that hold blocks. The README may have none.
+#: The pages that hold blocks; `pods recommend` prints the one in the laboratory. The README may
+#: have none.
 PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "evidence.md",
     ROOT / "docs" / "methods.md",
+    ROOT / "lab" / "src" / "podslab" / "recommend" / "advice.md",
     RESULTS / "published.md",
 )
 #: What makes the lines of each block.

@@ -1,8 +1,9 @@
-"""`pods recommend`: what was measured comes first, then costs of runs, and three lines."""
+"""`pods recommend`: what was measured comes first, then costs of runs, three lines, and advice."""
 
 import pytest
 
 from podslab.own_script.run_plan import ANSWER
+from podslab.recommend import our_comparison
 from podslab.recommend.costs_of_runs import read_costs
 from podslab.recommend.what_to_try import LINES, line_for_ratio
 from podsrl.cli import main
@@ -67,6 +68,26 @@ def test_it_says_what_a_step_takes_and_how_many_rollouts_fit(tmp_path, capsys):
     assert "within 4.4 s: n up to 3.0 m" in out
     assert 'To try: PODSConfig(..., method="max_contrast"), 4 rollouts for 1 row' in out
     assert "pods compare train.py" in out
+
+
+def test_the_advice_of_our_comparison_stands_below_in_lines_without_markup(
+    tmp_path, capsys, monkeypatch
+):
+    page = tmp_path / "advice.md"
+    page.write_text(
+        "By our comparison:\n\n<!-- generated: comparison-advice -->\n* **36% of samples right** "
+        + "and conditions that go on " * 5
+        + ": pods.\n* **If you know nothing**: grpo-8.\n<!-- end -->\n"
+    )
+    monkeypatch.setattr(our_comparison, "_PAGE", page)
+    write_run(tmp_path / "run")
+    assert main(["recommend", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out.partition("By our comparison:\n")[2].splitlines()
+    assert said[0].startswith("* 36% of samples right and")
+    assert said[1].startswith("  ")
+    assert said[1].endswith(": pods.")
+    assert max(len(line) for line in said) <= 100
+    assert said[2:4] == ["* If you know nothing: grpo-8.", ""]
 
 
 def test_runs_of_two_sizes_say_how_many_rows_of_a_pass_fit_into_a_memory(tmp_path, capsys):

@@ -62,7 +62,8 @@ class PODSConfig(GRPOConfig):
     method: str | None = described(
         None,
         "A complete setting by its name; fields that are given win. Default: pods, the paper's."
-        f" Others: {', '.join(name for name in METHODS if name != 'pods')} (docs/methods.md).",
+        f" Others: {', '.join(name for name in METHODS if name != 'pods')}. docs/methods.md says"
+        " what each does, and which of them our comparison advises under which conditions.",
     )
     num_rollouts: int | None = described(
         None,

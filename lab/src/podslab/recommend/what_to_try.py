@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from podslab.durations import duration
 from podslab.recommend.costs_of_runs import Costs
+from podslab.recommend.our_comparison import our_advice_in_words
 from podslab.report.summary import memory
 from podsrl.methods import METHODS
 
@@ -96,6 +97,8 @@ def advice_in_words(costs: Costs, seconds: float | None) -> str:
             f'To try: PODSConfig(..., method="{chosen.method}"), {method.num_rollouts} rollouts for'
             f" {method.num_kept} row"
         )
+        lines.append("")
+    lines += [our_advice_in_words(), ""]
     lines.append("No line knows your task. What pays on it is measured by: pods compare train.py")
 
     return "\n".join(lines)

@@ -154,7 +154,6 @@ class MethodSettings:
     Args:
         name: The name of the method that these settings are, or "custom" if they are none's.
         num_rollouts, num_kept, rule, baseline: As in `Selection`.
-        skip_zero_advantage: As in `Method`.
     """
 
     name: str
@@ -162,7 +161,6 @@ class MethodSettings:
     num_kept: int
     rule: RuleName
     baseline: str
-    skip_zero_advantage: bool | None
 
 
 def resolve_method(name: str) -> Method:
@@ -174,7 +172,7 @@ def resolve_method(name: str) -> Method:
     >>> resolve_method("rejection_sampling").rule
     'max_reward'
     """
-    return METHODS[_known_name(name)]
+    return METHODS[known_name(name)]
 
 
 def complete_settings(
@@ -184,14 +182,12 @@ def complete_settings(
     num_kept: int | None = None,
     rule: RuleName | None = None,
     baseline: str | None = None,
-    skip_zero_advantage: bool | None = None,
 ) -> MethodSettings:
     """Complete explicit settings by those of a method.
 
     Args:
         method: Its name. None: `pods`; or, with a rule, the paper's sizes and baseline with it.
-        num_rollouts, num_kept, rule, baseline, skip_zero_advantage: What is given explicitly; None
-            where it is not.
+        num_rollouts, num_kept, rule, baseline: What is given explicitly; None where it is not.
 
     Raises:
         UnknownNameError: There is no such method.
@@ -206,7 +202,7 @@ def complete_settings(
         name = None
         base = METHODS["pods"]
     else:
-        name = _known_name(method)
+        name = known_name(method)
         base = METHODS[name]
         _check_rule_of(name, base, rule)
 
@@ -216,15 +212,12 @@ def complete_settings(
 
     rule = base.rule if rule is None else rule
     baseline = base.baseline if baseline is None else baseline
-    if skip_zero_advantage is None:
-        skip_zero_advantage = base.skip_zero_advantage
     return MethodSettings(
         name=name or _name_of(n, m, rule, baseline),
         num_rollouts=n,
         num_kept=m,
         rule=rule,
         baseline=baseline,
-        skip_zero_advantage=skip_zero_advantage,
     )
 
 
@@ -284,7 +277,15 @@ def selection_from_options(
         )
 
 
-def _known_name(name: Any) -> str:
+def known_name(name: Any) -> str:
+    """A method's name as `METHODS` has it; "-" and "_" are alike, and so are cases.
+
+    Raises:
+        UnknownNameError: There is no such method; the message lists them or suggests one.
+
+    >>> known_name("Rejection_Sampling")
+    'rejection-sampling'
+    """
     asked = str(name).lower().replace("_", "-")
     for known, method in METHODS.items():
         if known.replace("_", "-") == asked:

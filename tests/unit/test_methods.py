@@ -68,9 +68,8 @@ def test_what_is_no_size_is_refused_by_its_name():
             selection_from_options({"m": given}, 8, where="", n_name="n")
 
 
-def test_an_explicit_baseline_and_explicit_sparing_win():
-    settings = complete_settings("max_contrast", baseline="kept", skip_zero_advantage=False)
-    assert (settings.baseline, settings.skip_zero_advantage) == ("kept", False)
+def test_an_explicit_baseline_wins():
+    assert complete_settings("max_contrast", baseline="kept").baseline == "kept"
 
 
 @pytest.mark.parametrize(

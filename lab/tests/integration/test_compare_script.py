@@ -16,7 +16,8 @@ pytest.importorskip("trl")
 from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
 from podslab.own_script.answer import Curve, Measured, difference, noise_of
-from podslab.own_script.job import REPORTED, TUNING, Job, Probe, told_by
+from podslab.own_script.job import REPORTED, TUNING, YOURS, Job, Probe, told_by
+from podslab.own_script.plan import known_methods
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from support.forked import Forked, pods
@@ -432,6 +433,11 @@ def test_a_wrong_command_gets_one_plain_sentence(words, says, tmp_path, monkeypa
     (tmp_path / "train.py").write_text("")
     assert main(words) == 2
     assert says in capsys.readouterr().err
+
+
+def test_methods_are_taken_by_every_spelling_of_their_names_and_once():
+    asked = ["2_grpo", "2-grpo", "Rejection_Sampling", YOURS]
+    assert known_methods(asked) == ["2-grpo", "rejection-sampling", YOURS]
 
 
 def test_too_few_hours_are_refused_with_those_that_are_needed(compare, capsys):

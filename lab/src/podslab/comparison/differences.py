@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podslab.columns import aligned
-from podsrl.methods import METHODS, method_of
+from podsrl.methods import METHODS, known_name, method_of
 from podsrl.selection import Selection
 
 #: What every run has for itself.
@@ -35,13 +35,17 @@ def departures(settings: Mapping[str, Any], selection: Selection) -> list[str]:
 
     >>> departures({"method": "pods", "skip_zero_advantage": True}, Selection(32, 8, seed=0))
     []
+    >>> right_alone = Selection(4, 1, rule="max_reward", baseline="group", seed=0)
+    >>> departures({"method": "rejection_sampling", "skip_zero_advantage": True}, right_alone)
+    []
     >>> from dataclasses import replace
     >>> group = replace(Selection(32, 8, seed=0), baseline="group")
     >>> departures({"method": "pods", "skip_zero_advantage": False}, group)
     ["advantage_baseline is 'group' ('kept' in pods)", 'skip_zero_advantage is off (on in pods)']
     """
-    name = settings.get("method") or method_of(selection)
-    if name not in METHODS:
+    named = settings.get("method")
+    name = known_name(named) if named else method_of(selection)
+    if name not in METHODS:  # settings of no method's: beside the paper's
         name = "pods"
     method = METHODS[name]
     found = []

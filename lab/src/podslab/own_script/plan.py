@@ -10,7 +10,7 @@ from podslab.comparison.differences import table_of_differences
 from podslab.durations import duration
 from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Job, Probe
 from podsrl.errors import InvalidInputError, listed
-from podsrl.methods import METHODS
+from podsrl.methods import known_name
 from podsrl.rollout_log import files
 
 #: What the script's learning rate is multiplied with.
@@ -247,11 +247,10 @@ def default_methods(own_method: str) -> list[str]:
 
 
 def known_methods(names: Sequence[str]) -> list[str]:
-    """Methods by their names; an `InvalidInputError` for one that is unknown."""
-    for name in names:
-        if name != YOURS and name not in METHODS:
-            raise InvalidInputError(
-                f"unknown method {name!r}; the methods are {', '.join(METHODS)}, and {YOURS} for"
-                " the script's own settings"
-            )
-    return list(dict.fromkeys(names))
+    """Methods by their names, each once; the script's own settings by theirs.
+
+    Raises:
+        UnknownNameError: A name is of no method.
+    """
+    known = [name if name == YOURS else known_name(name) for name in names]
+    return list(dict.fromkeys(known))

@@ -44,7 +44,7 @@ class HostStep(Protocol):
 
 
 @dataclass(frozen=True)
-class Selected:
+class SelectedGroups:
     """What was selected in a step.
 
     Args:
@@ -87,7 +87,7 @@ def select_groups(
     step: int = 0,
     scale: bool = True,
     eps: float = 1e-4,
-) -> Selected:
+) -> SelectedGroups:
     """Select rollouts of the groups of a step, which may differ in size.
 
     Args:
@@ -133,7 +133,7 @@ def select_groups(
         advantages_N[kept_M].tolist()
         for advantages_N, kept_M in zip(advantages_P_N, kept, strict=True)
     ]
-    return Selected(kept, advantages, metrics)
+    return SelectedGroups(kept, advantages, metrics)
 
 
 def first_line(selection: Selection, groups: int, rows: int, method: str = "") -> str:

@@ -86,7 +86,7 @@ def _compare_script(args: argparse.Namespace) -> int:
     """Look at the script, say the plan, carry it out, and answer."""
     with needed("trl"):
         from podslab.own_script.plan import known_methods, plan_in_words
-        from podslab.own_script.run_plan import Comparison, Wishes, make_plan
+        from podslab.own_script.run_plan import RunningComparison, Wishes, make_plan
 
     script, *arguments = _words_of(args.script)
     wishes = Wishes(
@@ -110,7 +110,7 @@ def _compare_script(args: argparse.Namespace) -> int:
         return 0
 
     print(flush=True)
-    comparison = Comparison(plan, costs, wishes.folder, wishes.gpus, say)
+    comparison = RunningComparison(plan, costs, wishes.folder, wishes.gpus, say)
     try:
         answer = comparison.run()
     except KeyboardInterrupt:

@@ -33,8 +33,8 @@ def compare(
         InvalidInputError: The script can't be compared, or the hours are too few.
         PodsError: The script fails.
     """
-    from podslab.own_script.run_plan import Comparison, Wishes, make_plan
+    from podslab.own_script.run_plan import RunningComparison, Wishes, make_plan
 
     asked = Wishes(script, arguments, Path(folder), **wishes)
     plan, _, costs = make_plan(asked, print)
-    return Comparison(plan, costs, asked.folder, asked.gpus, print).run()
+    return RunningComparison(plan, costs, asked.folder, asked.gpus, print).run()

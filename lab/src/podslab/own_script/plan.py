@@ -132,7 +132,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Costs:
+class WallSeconds:
     """The wall seconds of the parts of a comparison, from a look at the script.
 
     Args:
@@ -144,7 +144,7 @@ class Costs:
     measuring: Mapping[str, float]
 
     @classmethod
-    def of(cls, probe: Probe, most_questions: Mapping[str, int], answers: int) -> "Costs":
+    def of(cls, probe: Probe, most_questions: Mapping[str, int], answers: int) -> "WallSeconds":
         """Measuring asks for some sampled answers and the likeliest one."""
         measuring = {}
         for kind, most in most_questions.items():
@@ -171,7 +171,7 @@ class Costs:
         return (there - fixed) / of_each_second
 
 
-def check_time(plan: Plan, probe: Probe, costs: Costs) -> None:
+def check_time(plan: Plan, probe: Probe, costs: WallSeconds) -> None:
     """Refuse a plan in which a quarter of a run has no room for two steps.
 
     Raises:
@@ -191,7 +191,7 @@ def check_time(plan: Plan, probe: Probe, costs: Costs) -> None:
     )
 
 
-def plan_in_words(plan: Plan, probe: Probe, costs: Costs) -> str:
+def plan_in_words(plan: Plan, probe: Probe, costs: WallSeconds) -> str:
     """The plan before anything is trained: what differs between arms, and how long it takes."""
     methods = {name: probe.methods[name] for name in plan.methods}
     questions = {kind: min(n, probe.questions[kind]) for kind, n in plan.most_questions.items()}

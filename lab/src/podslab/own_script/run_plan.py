@@ -25,8 +25,8 @@ from podslab.own_script.plan import (
     LEAST_SEEDS,
     MOST_SEEDS,
     TUNING_SEED,
-    Costs,
     Plan,
+    WallSeconds,
     check_time,
     default_methods,
 )
@@ -79,7 +79,7 @@ class Wishes:
         return 2 * self.questions
 
 
-def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe, Costs]:
+def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe, WallSeconds]:
     """Look at the script, and plan within the hours.
 
     Raises:
@@ -103,7 +103,7 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
         probe = Probe.read(probe_file)
         # More hours are for more seeds; how long a run trains stays as it was.
         plan = replace(plan, hours=wishes.hours)
-        return plan, probe, Costs.of(probe, plan.most_questions, plan.answers)
+        return plan, probe, WallSeconds.of(probe, plan.most_questions, plan.answers)
 
     probe = _look(wishes, probe_file, say)
     asked = wishes.methods or tuple(default_methods(probe.own_method))
@@ -112,7 +112,7 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
         why = "; ".join(f"{name}: {problem}" for name, problem in probe.problems.items())
         raise InvalidInputError(f"fewer than two methods are left to compare. {why}")
 
-    costs = Costs.of(probe, wishes.most_questions, wishes.answers)
+    costs = WallSeconds.of(probe, wishes.most_questions, wishes.answers)
     at_once = max(1, len(wishes.gpus))
     plan = Plan(
         script=wishes.script,
@@ -256,7 +256,7 @@ class _Running:
 
 
 @dataclass
-class Comparison:
+class RunningComparison:
     """A plan that is carried out.
 
     Args:
@@ -269,7 +269,7 @@ class Comparison:
     """
 
     plan: Plan
-    costs: Costs
+    costs: WallSeconds
     folder: Path
     gpus: tuple[str, ...] = ()
     say: Say = lambda line: None

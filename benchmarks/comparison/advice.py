@@ -143,14 +143,18 @@ class Advice:
         arm: The arm; the reference where nothing better was shown.
         is_complete: Whether all arms were judged, and all long runs are there; else it is no
             advice yet.
-        is_run_long: Whether the arm was run long, so that it is known to keep its variety.
+        is_shown_better: Whether the arm is better than the reference; else it is the reference.
+        is_run_long: Whether the arm was run long, so that its variety in longer runs is known.
+        is_for_short_budgets: Whether it lost variety there, as the reference may have.
         as_good: Arms from which it could not be told apart.
         short_only: Better arms that lose too much variety in long runs.
     """
 
     arm: str
     is_complete: bool
+    is_shown_better: bool
     is_run_long: bool
+    is_for_short_budgets: bool
     as_good: Sequence[str] = ()
     short_only: Sequence[str] = ()
 
@@ -167,7 +171,9 @@ def advice(reported: Reported, set_name: str, axis: str = "seconds") -> Advice:
         arm=best,
         is_complete=long_runs_are_there(reported)
         and all(found.word != UNKNOWN for found in judged.values()),
+        is_shown_better=best in lasting,
         is_run_long=best in protocol.arms_of("long"),
+        is_for_short_budgets=best in short_only,
         as_good=_not_told_apart(reported, set_name, best, axis),
         short_only=[arm for arm in better if arm in short_only],
     )

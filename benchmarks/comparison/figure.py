@@ -9,7 +9,7 @@ from benchmarks.comparison.outcomes import Result, curve
 from podslab.report.drawing import looks, style
 
 #: Places on the axis of time at which curves are read.
-_PLACES = 25
+_PLACES = 181
 
 
 def draw(results: Mapping[str, Mapping[str, Sequence[Result]]]) -> Figure:
@@ -20,8 +20,10 @@ def draw(results: Mapping[str, Mapping[str, Sequence[Result]]]) -> Figure:
     """
     arms = list(dict.fromkeys(arm for by_arm in results.values() for arm in by_arm))
     with style():
-        drawn = Figure(figsize=(9.0, 3.4 * -(-len(results) // 2)), layout="constrained")
-        panels = drawn.subplots(-(-len(results) // 2), 2, squeeze=False).flat
+        columns = min(2, len(results))
+        rows = -(-len(results) // columns)
+        drawn = Figure(figsize=(9.0, 3.4 * rows + 0.8), layout="constrained")
+        panels = drawn.subplots(rows, columns, squeeze=False).flat
         for panel, (set_name, by_arm) in zip(panels, results.items(), strict=False):
             for arm, look in looks(arms).items():
                 if arm not in by_arm:

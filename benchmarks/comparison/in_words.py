@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from functools import cache
 
 from benchmarks.comparison import advice
+from benchmarks.comparison.cells import points
 from benchmarks.comparison.model import at_start
 from benchmarks.comparison.outcomes import ratio_in_words
-from benchmarks.comparison.page import BEFORE_THE_END, points
+from benchmarks.comparison.page import BEFORE_THE_END
 from benchmarks.comparison.protocol import read_protocol
 from benchmarks.comparison.records import Records, Reported
 from benchmarks.markdown import table
-from podsrl.errors import listed
 
 
 @cache
@@ -20,23 +20,37 @@ def read_reported() -> Reported:
     return Reported(protocol, Records(protocol).attempts())
 
 
+def front(reported: Reported) -> list[str]:
+    """What the README says of it: a sentence for each set, and what is advised to all."""
+    lines = _progress(reported)
+    for set_name, judged in _judged_sets(reported).items():
+        lines.append(f"* {_set_in_short(reported, set_name, judged)}")
+    general = advice.general_advice(reported)
+    if general is not None:
+        lines.append(f"* **If you know nothing of your questions**, it advises {general}.")
+    return lines
+
+
 def state(reported: Reported) -> list[str]:
-    """How many runs there are, and what is concluded: a sentence for each set that is complete."""
+    """How many runs there are, and what is concluded: a list for each set that is complete."""
+    lines = _progress(reported)
+    for set_name, judged in _judged_sets(reported).items():
+        lines.append(f"* {_set_in_words(reported, set_name, judged)}")
+    for arm, where in advice.for_short_budgets_only(reported).items():
+        lines.append(f"* {_short_only(arm, where)}")
+    return lines
+
+
+def _progress(reported: Reported) -> list[str]:
+    """How many runs there are, where some are missing, and an empty line before what follows."""
     runs = reported.protocol.runs
     done = reported.number_that_count()
     if done == 0:
         return ["No run of it has been made yet."]
-
-    lines = []
-    if done < len(runs):
-        lines.append(f"It is under way: {done} of {len(runs)} runs count so far. {BEFORE_THE_END}")
-    sentences = [
-        f"* {_set_in_words(reported, name, verdicts)}"
-        for name, verdicts in _judged_sets(reported).items()
-    ]
-    if lines and sentences:
-        lines.append("")
-    return [*lines, *sentences]
+    if done == len(runs):
+        return []
+    lines = [f"It is under way: {done} of {len(runs)} runs count so far. {BEFORE_THE_END}"]
+    return [*lines, ""] if _judged_sets(reported) else lines
 
 
 def differences(reported: Reported) -> list[str]:
@@ -66,11 +80,15 @@ def advised(reported: Reported) -> list[str]:
     lines = [f"* {_advised_on(reported, set_name)}" for set_name in sets]
     lines.append(f"* **If you know nothing of your questions**: {general}.")
     for arm, where in advice.for_short_budgets_only(reported).items():
-        lines.append(
-            f"* **{arm} is for short budgets only**: in longer runs it lost variety on"
-            f" {listed(where)}."
-        )
+        lines.append(f"* {_short_only(arm, where)}")
     return lines
+
+
+def _short_only(arm: str, where: list[str]) -> str:
+    return (
+        f"**{arm} is for short budgets only, by the rule**: in longer runs its pass@16 ended too"
+        f" low on {', '.join(where)}."
+    )
 
 
 def _advised_on(reported: Reported, set_name: str) -> str:
@@ -80,16 +98,26 @@ def _advised_on(reported: Reported, set_name: str) -> str:
     ran = advice.results_of(reported, "reported", set_name, at_equal_time.arm) or []
 
     sentences = [
-        f"**{_condition(reported, set_name)}** (set {set_name}): {at_equal_time.arm}, which there"
-        f" has a g/u of {ratio_in_words(ran)}."
+        f"**{_condition(reported, set_name)}** (set {set_name}): {_named(at_equal_time)}. There its"
+        f" g/u is {ratio_in_words(ran)}."
     ]
     if at_equal_time.as_good:
-        sentences.append(f"Not told apart from it: {listed(at_equal_time.as_good)}.")
+        sentences.append(f"Not told apart from it: {', '.join(at_equal_time.as_good)}.")
     if not at_equal_time.is_run_long:
         sentences.append("Of longer runs of it nothing is known.")
     if at_equal_rollouts.arm != at_equal_time.arm:
-        sentences.append(f"Where generating takes nearly all the time: {at_equal_rollouts.arm}.")
+        sentences.append(
+            f"Where generating takes nearly all the time: {_named(at_equal_rollouts)}."
+        )
     return " ".join(sentences)
+
+
+def _named(found: advice.Advice) -> str:
+    """The advised arm; of the reference, that nothing was shown to be better."""
+    if found.is_shown_better:
+        return found.arm
+    but = " (which is for short budgets only itself)" if found.is_for_short_budgets else ""
+    return f"{found.arm}, as none was shown to be better{but}"
 
 
 def _condition(reported: Reported, set_name: str) -> str:
@@ -111,6 +139,26 @@ def _judged_sets(reported: Reported) -> dict[str, Mapping[str, advice.Verdict]]:
     return judged
 
 
+def _set_in_short(reported: Reported, set_name: str, judged: Mapping[str, advice.Verdict]) -> str:
+    """Which arms are better and worse than the reference on a set, and where PODS stands."""
+    protocol = reported.protocol
+    better = _with_points(judged, advice.BETTER)
+    sentences = [
+        f"**{set_name}** ({_condition(reported, set_name)}). More right answers over the run than"
+        f" {protocol.reference}, in points: {better or 'none'}."
+    ]
+    pods = judged.get("pods")
+    if pods is not None and pods.word != advice.BETTER and pods.over_run is not None:
+        sentences.append(f"PODS: {pods.word} ({100 * pods.over_run.mean:+.1f}).")
+    worse = [arm for arm, verdict in judged.items() if verdict.word == advice.WORSE]
+    sentences.append(f"Fewer: {', '.join(worse) or 'none'}.")
+    sentences.append(
+        f"As if generating cost everything (at equal rollouts),"
+        f" {_at_equal_rollouts(reported, set_name)}."
+    )
+    return " ".join(sentences)
+
+
 def _set_in_words(reported: Reported, set_name: str, judged: Mapping[str, advice.Verdict]) -> str:
     """The arms by their verdicts, each with its difference from the reference, largest first."""
     protocol = reported.protocol
@@ -119,16 +167,45 @@ def _set_in_words(reported: Reported, set_name: str, judged: Mapping[str, advice
 
     parts = []
     for word in (advice.BETTER, advice.UNDECIDED, advice.WORSE):
-        points_of = {
-            arm: 100 * verdict.over_run.mean
-            for arm, verdict in judged.items()
-            if verdict.word == word and verdict.over_run is not None
-        }
-        in_order = sorted(points_of, key=lambda arm: points_of[arm], reverse=True)
-        arms = ", ".join(f"{arm} ({points_of[arm]:+.1f})" for arm in in_order)
-        parts.append(f"{word}: {arms or 'none'}")
+        parts.append(f"{word}: {_with_points(judged, word) or 'none'};")
+    if ends := _ends_apart(judged):
+        parts.append(f"no difference over the run, but at the end, for itself alone: {ends};")
+    parts.append(f"at equal rollouts {_at_equal_rollouts(reported, set_name)}.")
     head = (
         f"**{set_name}** ({_condition(reported, set_name)}): {protocol.reference} has"
         f" {level:.1f} % right over the run. In points beside it:"
     )
-    return f"{head}\n    * " + ";\n    * ".join(parts) + "."
+    return "\n    * ".join([head, *parts])
+
+
+def _with_points(judged: Mapping[str, advice.Verdict], word: str) -> str:
+    """The arms of a verdict, with their differences over the run, the largest first."""
+    points_of = {
+        arm: 100 * verdict.over_run.mean
+        for arm, verdict in judged.items()
+        if verdict.word == word and verdict.over_run is not None
+    }
+    in_order = sorted(points_of, key=lambda arm: points_of[arm], reverse=True)
+    return ", ".join(f"{arm} ({points_of[arm]:+.1f})" for arm in in_order)
+
+
+def _ends_apart(judged: Mapping[str, advice.Verdict]) -> str:
+    """Undecided arms whose own interval at the end leaves out 0; that of one arm alone."""
+    apart = []
+    for arm, verdict in judged.items():
+        end = verdict.end
+        if verdict.word == advice.UNDECIDED and end is not None and end.low * end.high > 0:
+            apart.append(f"{arm} ({100 * end.mean:+.1f})")
+    return ", ".join(apart)
+
+
+def _at_equal_rollouts(reported: Reported, set_name: str) -> str:
+    """How many arms are better and worse at as many rollouts."""
+    judged = advice.verdicts(reported, set_name, "rollouts")
+    words = [verdict.word for verdict in judged.values()]
+    better = [arm for arm, verdict in judged.items() if verdict.word == advice.BETTER]
+    who = "none" if not better else ", ".join(better)
+    return (
+        f"{who} of {len(words)} arms {'are' if len(better) > 1 else 'is'} better,"
+        f" {words.count(advice.WORSE)} worse"
+    )

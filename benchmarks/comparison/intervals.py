@@ -102,14 +102,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def time_to_level(times_T: Sequence[float], values_T: Sequence[float], level: float) -> float:
-    """The time of the first evaluation at a level; infinity where a run never gets there."""
-    for time, value in zip(times_T, values_T, strict=True):
-        if value >= level:
-            return float(time)
-    return float("inf")
-
-
 def not_there_yet(times_S: Sequence[float], end: float, at_T: Sequence[float]) -> list[float]:
     """The survival curve (Kaplan-Meier): the share of runs not yet at the level, at some times.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,7 @@ def compared(
     measure: str = "greedy",
     axis: str = "seconds",
     over_run: bool = False,
+    until: float = float("inf"),
 ) -> Floats:
     """How far the runs of an arm are above those of another one, of each seed and question.
 
@@ -97,6 +99,7 @@ def compared(
         measure: One of `MEASURES`.
         axis: One of `AXES`.
         over_run: Whether means over the run are compared.
+        until: A place on the axis at which both are read, if neither has ended there.
 
     Returns:
         Shape (S, Q).
@@ -104,12 +107,53 @@ def compared(
     differences = []
     for result, other in zip(results_S, others_S, strict=True):
         curves = [curve(run, measure, axis) for run in (result, other)]
-        end = min(one.at_T[-1] for one in curves)
+        end = min(until, *(one.at_T[-1] for one in curves))
         if axis == "seconds":
             end = min(end, float(result["seconds"]))
         mine, theirs = (one.mean_until(end) if over_run else one.value(end) for one in curves)
         differences.append(mine - theirs)
     return np.array(differences)
+
+
+def steps_at_equal_rollouts(result: Result, other: Result) -> tuple[float, float]:
+    """How many optimiser steps each of two runs had made where the one with fewer rollouts ends."""
+    end = min(run["measured"][-1]["rollouts"] for run in (result, other))
+    steps = []
+    for run in (result, other):
+        measured = run["measured"]
+        rollouts = [point["rollouts"] for point in measured]
+        steps.append(float(np.interp(end, rollouts, [point["step"] for point in measured])))
+    return steps[0], steps[1]
+
+
+def pass_at(result: Result, k: int, point: int = -1) -> float:
+    """Pass@k at a measurement: the chance that one of k samples of a question is right.
+
+    Of the 16 samples of each question k are drawn without putting them back (the unbiased estimate
+    of Chen et al., arXiv 2107.03374, section 2.1), and the mean is over the questions.
+    """
+    samples = int(result["schedule"]["samples"])
+    sampled = [one["right"] for one in result["measured"] if "right" in one]
+    shares = [1 - comb(samples - right, k) / comb(samples, k) for right in sampled[point]]
+    return float(np.mean(shares))
+
+
+def time_to_level(result: Result, level: float) -> float:
+    """When the share of right greedy answers first reaches a level; infinity if it never does.
+
+    Seconds of training, on the straight line between two measurements.
+    """
+    greedy = curve(result, "greedy")
+    shares_T = greedy.values_T_Q.mean(axis=1)
+    reached = np.flatnonzero(shares_T >= level)
+    if not len(reached):
+        return float("inf")
+    place = int(reached[0])
+    if place == 0:
+        return float(greedy.at_T[0])
+    rise = shares_T[place] - shares_T[place - 1]
+    share = (level - shares_T[place - 1]) / rise
+    return float(greedy.at_T[place - 1] + share * (greedy.at_T[place] - greedy.at_T[place - 1]))
 
 
 def from_start(results_S: Sequence[Result], measure: str) -> Floats:

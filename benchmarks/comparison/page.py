@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.comparison import advice
+from benchmarks.comparison.cells import INTERVALS, p_value, points
 from benchmarks.comparison.figure import draw
 from benchmarks.comparison.foretold import foretold
-from benchmarks.comparison.intervals import Difference, not_there_yet, time_to_level
-from benchmarks.comparison.outcomes import Result, curve, ratio_in_words
-from benchmarks.comparison.protocol import ON_GPU, PlannedRun, Protocol
+from benchmarks.comparison.long_tables import long_in_tables
+from benchmarks.comparison.outcomes import ratio_in_words
+from benchmarks.comparison.protocol import ON_GPU, PlannedRun
 from benchmarks.comparison.protocol_page import fill
-from benchmarks.comparison.questions import Questions, guessing
 from benchmarks.comparison.records import EARLIER, Attempt, Records, Reported
+from benchmarks.comparison.set_tables import complete_results, set_in_tables
 from benchmarks.markdown import table
 from podslab.report.drawing import render
 from podsrl.rollout_log.files import write_whole
@@ -24,12 +25,6 @@ BEFORE_THE_END = (
     "Nothing is said of a set before all its reported runs ended. What longer runs cost in variety"
     " is not known before the long runs ended, and nothing is advised before all runs did."
 )
-#: A reader would ask how -3.0 can be lost.
-_AT_THE_BOUND = (
-    "*Lost* is by the rule: more than 3 points below, before rounding and read at the end of the"
-    " planned time, on a straight line between two measurements. So what is shown as -3.0 can be"
-    " either, and its interval says how little is known of it."
-)
 _HEAD = """# One comparison of ways to choose rows
 
 On a model like this one, with right answers this rare and generation this expensive: which way of
@@ -38,6 +33,30 @@ committed before the runs, and there is no ratio to reach: "no difference shown"
 
 `python -m benchmarks.comparison page` makes this page from the files in `raw/`.
 `python -m benchmarks.comparison one ARM SET SEED` repeats one reported run.
+"""
+#: What holds whatever the runs show, and a reader should know before the tables.
+_BEFORE_THE_TABLES = """## Before you read the tables
+
+* **Over the run** is the mean of the share of right greedy answers over training time, the area
+  under its curve. The verdict rests on it. It is measured every 15 s, with a straight line in
+  between.
+* **Training time** is processor time of one thread. Arms that generate 128 rollouts at once pay
+  less for each than the reference, which generates 32. So what an arm gains beside the reference,
+  it gains *with* its batch. Each set has a table beside two controls of the same batch. Plain
+  GRPO that generates 128 and makes four updates of them was not run.
+* **Equal rollouts** take this discount away, and most updates with it: out of as many rollouts an
+  arm of 128 makes a quarter of the reference's steps.
+* **A verdict** allows for all arms of its table, and an interval for its own arm alone. So an
+  interval may leave out 0 where no difference is shown. A verdict does not allow for the other
+  sets, and *not told apart* allows for nothing. All differences share the runs of the reference.
+* **Whose arms these are.** max_contrast is the project's own, and the rule on variety measures
+  the other long arms by it. rejection-sampling keeps the rows that RAFT keeps, but weighs them by
+  their advantage over all four, which is 0 where all are right; RAFT weighs them alike.
+* **Tuning** chose among four rates, each about three times the one before. An arm whose best rate
+  lies between two of them does worse here than it could. Sizes were not tuned.
+* **The machines** differ in speed from run to run, by what else runs on them. The order of the
+  arms is drawn, so this is part of the spread between seeds. The tables show rollouts and probes
+  with their ranges.
 """
 
 
@@ -54,10 +73,11 @@ def write_page(records: Records) -> Path:
     if any(attempt.state == "ended" for attempt in attempts):
         parts += _advice(reported)
         parts += _figure(reported, records.folder / "curves.png")
+        parts.append(_BEFORE_THE_TABLES)
         for set_name in records.protocol.sets:
-            parts += _set(reported, set_name)
+            parts += set_in_tables(reported, set_name)
         parts += _foretold(reported)
-        parts += _long(reported)
+        parts += long_in_tables(reported)
         parts += _tuning(reported)
         parts += _on_gpu(reported)
     parts += _attempts(reported, attempts)
@@ -95,16 +115,13 @@ def _advice(reported: Reported) -> list[str]:
     for set_name in reported.protocol.sets_of("reported"):
         for axis in ("seconds", "rollouts"):
             found = advice.advice(reported, set_name, axis)
-            rows.append(
-                [
-                    set_name,
-                    "time" if axis == "seconds" else "rollouts",
-                    found.arm if found.is_complete else "not complete",
-                    ("yes" if found.is_run_long else "no") if found.is_complete else "",
-                    ", ".join(found.as_good) if found.is_complete else "",
-                    ", ".join(found.short_only) if found.is_complete else "",
-                ]
-            )
+            cells = [set_name, "time" if axis == "seconds" else "rollouts"]
+            if found.is_complete:
+                cells += [_advised(found), "yes" if found.is_run_long else "no"]
+                cells += [", ".join(found.as_good), ", ".join(found.short_only)]
+            else:
+                cells += ["not complete", "", "", ""]
+            rows.append(cells)
     heads = ["set", "at equal", "advised", "was run long, too", "not told apart from it"]
     lines += [*table([*heads, "better, for short runs only"], rows), ""]
 
@@ -113,237 +130,31 @@ def _advice(reported: Reported) -> list[str]:
     lines += [f"For who knows nothing of the questions, at equal time: {known}.", ""]
     for arm, sets in advice.for_short_budgets_only(reported).items():
         lines += [
-            f"**{arm}** is for short budgets only: it loses variety on {', '.join(sets)}.",
+            f"By the rule **{arm}** is for short budgets only: in the long runs its pass@16 ends"
+            f" too low on {', '.join(sets)} ([by how much](#long-runs)).",
             "",
         ]
     return lines
 
 
-def _complete_results(reported: Reported, set_name: str) -> dict[str, list[Result]]:
-    """The reported runs of the arms of a set that have all their seeds."""
-    found = {}
-    for arm in reported.protocol.arms_of("reported"):
-        results = advice.results_of(reported, "reported", set_name, arm)
-        if results is not None:
-            found[arm] = results
-    return found
+def _advised(found: advice.Advice) -> str:
+    """The advised arm, and why it is that one where none was shown to be better."""
+    words = [] if found.is_shown_better else ["none was shown to be better"]
+    if found.is_for_short_budgets:
+        words.append("itself for short budgets only")
+    return f"{found.arm} ({'; '.join(words)})" if words else found.arm
 
 
 def _figure(reported: Reported, file: Path) -> list[str]:
     """Draw what there is into the file; nothing where there is nothing."""
     by_set = {}
     for set_name in reported.protocol.sets_of("reported"):
-        if results := _complete_results(reported, set_name):
+        if results := complete_results(reported, set_name):
             by_set[set_name] = results
     if not by_set:
         return []
     write_whole(file, render(draw(by_set), "png"))
     return [f"![Greedy accuracy over training time, mean over seeds]({file.name})", ""]
-
-
-def _set(reported: Reported, set_name: str) -> list[str]:
-    protocol = reported.protocol
-    results_of_arms = _complete_results(reported, set_name)
-    if protocol.reference not in results_of_arms:
-        return [f"## The set {set_name}", "", "Not complete.", ""]
-
-    lines = [f"## The set {set_name}", "", *_condition(protocol, set_name, results_of_arms), ""]
-    lines += ["Right, in %, beside the reference, in points (95 % by t; by bootstrap):", ""]
-    lines += [*_compared(reported, set_name, results_of_arms), ""]
-    lines += [*_detectable(reported, set_name), ""]
-    lines += ["Variety, at the end of the runs; ± are 95 % by t over seeds:", ""]
-    lines += [*_variety(protocol, results_of_arms), ""]
-    lines += [
-        "Where the time goes, over whole runs. *Probe* is the median time of a fixed piece of work"
-        " just before each run, *NaN* the number of runs with a gradient that was not finite:",
-        "",
-    ]
-    lines += [*_costs(results_of_arms), ""]
-    lines += _survival(reported, set_name, results_of_arms)
-    return lines
-
-
-def _condition(
-    protocol: Protocol, set_name: str, results_of_arms: dict[str, list[Result]]
-) -> list[str]:
-    """What the questions, the model and the costs were like."""
-    results = results_of_arms[protocol.reference]
-    task = Questions(kinds=protocol.sets[set_name]["kinds"], **protocol.values["questions"])
-    guessed = guessing(task, "test")
-    greedy = curve(results[0], "greedy").values_T_Q[0].mean()
-    pass_1 = np.mean([curve(result, "pass_1").values_T_Q[0].mean() for result in results])
-    length = results[0]["measured"][0]["length"]
-    return [
-        f"Right at the start: {pass_1:.1%} of samples, {greedy:.1%} of greedy answers. Guessing:"
-        f" {guessed['constant']:.1%} by one constant answer for each kind,"
-        f" {guessed['informed']:.1%} by picking among what is shown. Answers have {length:.0f}"
-        f" tokens at the start. Generating a rollout takes {ratio_in_words(results)} of the time of"
-        f" updating on a row ({protocol.reference})."
-    ]
-
-
-def _compared(
-    reported: Reported, set_name: str, results_of_arms: dict[str, list[Result]]
-) -> list[str]:
-    by_time = advice.verdicts(reported, set_name)
-    by_rollouts = advice.verdicts(reported, set_name, "rollouts")
-    rows = []
-    for arm, results in results_of_arms.items():
-        end = [float(result["seconds"]) for result in results]
-        greedy = [curve(result, "greedy") for result in results]
-        last = np.mean([one.value(at).mean() for one, at in zip(greedy, end, strict=True)])
-        over = np.mean([result["mean_over_run"] for result in results])
-        cells = [arm, f"{results[0]['rate']:.0e}", f"{100 * last:.1f}", f"{100 * over:.1f}"]
-        time = by_time.get(arm)
-        rollouts = by_rollouts.get(arm)
-        if time is None or rollouts is None:
-            cells += ["reference", "", "", "", "", ""]
-        else:
-            cells += [points(time.over_run), points(time.end), _p(time.p), time.word]
-            cells += [points(rollouts.over_run), rollouts.word]
-        rows.append(cells)
-    heads = ["arm", "rate", "end", "over run", "time: over run", "time: end", "p", "verdict"]
-    return table([*heads, "rollouts: over run", "verdict"], rows)
-
-
-def _detectable(reported: Reported, set_name: str) -> list[str]:
-    """The least difference that the runs could have shown, by the spread between seeds."""
-    from scipy import stats
-
-    verdicts = advice.verdicts(reported, set_name).values()
-    halves = []
-    for verdict in verdicts:
-        if verdict.over_run is not None:
-            halves.append((verdict.over_run.high - verdict.over_run.low) / 2)
-    if not halves:
-        return []
-
-    degrees = len(reported.protocol.stage("reported")["seeds"]) - 1
-    level = float(reported.protocol.values["advice"]["level"])
-    of_first_step = stats.t.ppf(1 - level / 2 / len(halves), degrees)
-    widened = of_first_step / stats.t.ppf(0.975, degrees)
-    return [
-        f"A single difference over the run had to be about {100 * np.median(halves) * widened:.1f}"
-        " points to be shown (the median over arms, at Holm's first step). Smaller ones may be"
-        " there."
-    ]
-
-
-def points(difference: Difference | None) -> str:
-    """A difference of shares in points, with both its intervals."""
-    if difference is None:
-        return ""
-    by_t = f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
-    wide = f"{100 * difference.wide_low:+.1f} to {100 * difference.wide_high:+.1f}"
-    return f"{100 * difference.mean:+.1f} ({by_t}; {wide})"
-
-
-def _p(p: float | None) -> str:
-    return "" if p is None else f"{p:.3f}"
-
-
-def _variety(protocol: Protocol, results_of_arms: dict[str, list[Result]]) -> list[str]:
-    rows = [["the start", *_variety_cells(results_of_arms[protocol.reference], 0)]]
-    for arm, results in results_of_arms.items():
-        rows.append([arm, *_variety_cells(results, -1)])
-    heads = ["arm", "pass@1", "pass@16", "distinct answers of 16", "entropy (nats)", "tokens"]
-    return table(heads, rows, align_right=True)
-
-
-def _variety_cells(results: Sequence[Result], point: int) -> list[str]:
-    cells = []
-    for measure, factor in (("pass_1", 100), ("pass_k", 100), ("distinct", 1), ("entropy", 1)):
-        values = [factor * curve(result, measure).values_T_Q[point].mean() for result in results]
-        cells.append(_with_spread(values))
-    lengths = []
-    for result in results:
-        sampled = [one["sampled_length"] for one in result["measured"] if "sampled_length" in one]
-        lengths.append(sampled[point])
-    return [*cells, _with_spread(lengths)]
-
-
-def _with_spread(values: Sequence[float]) -> str:
-    """A mean over seeds, with half the length of its 95 % interval by t."""
-    from scipy import stats
-
-    mean = float(np.mean(values))
-    if len(values) < 2 or np.ptp(values) == 0:
-        return f"{mean:.2f}"
-    half = stats.sem(values) * stats.t.ppf(0.975, len(values) - 1)
-    return f"{mean:.2f} ± {half:.2f}"
-
-
-def _costs(results_of_arms: dict[str, list[Result]]) -> list[str]:
-    rows = []
-    for arm, results in results_of_arms.items():
-        total = sum(sum(result["phases"].values()) for result in results)
-        shares = []
-        for phase in results[0]["phases"]:
-            spent = sum(result["phases"][phase] for result in results)
-            shares.append(f"{spent / total:.0%}")
-        rows.append(
-            [
-                arm,
-                f"{np.mean([result['steps'] for result in results]):.0f}",
-                f"{np.mean([result['measured'][-1]['rollouts'] for result in results]):.0f}",
-                *shares,
-                ratio_in_words(results),
-                f"{np.mean([result['teaching_prompts'] for result in results]):.0%}",
-                f"{np.mean([result['teaching_rows'] for result in results]):.0%}",
-                f"{np.median([result['probe_seconds'] for result in results]):.3f}",
-                str(sum(not result["has_not_diverged"] for result in results)),
-            ]
-        )
-    some = next(iter(results_of_arms.values()))[0]
-    heads = ["arm", "steps", "rollouts", *some["phases"], "g/u", "mixed prompts", "rows that teach"]
-    return table([*heads, "probe, s", "NaN"], rows, align_right=True)
-
-
-def level_of(reported: Reported, set_name: str) -> float | None:
-    """The level of a set: the start on test questions, and what the reference gained in tuning."""
-    protocol = reported.protocol
-    tuned = reported.tuned(set_name, protocol.reference)
-    starts = advice.results_of(reported, "reported", set_name, protocol.reference)
-    if not tuned or starts is None:
-        return None
-
-    gains = []
-    for result in tuned:
-        greedy = curve(result, "greedy")
-        gains.append(greedy.value(result["seconds"]).mean() - greedy.values_T_Q[0].mean())
-    start = curve(starts[0], "greedy").values_T_Q[0].mean()
-    return float(start + np.mean(gains))
-
-
-def _survival(
-    reported: Reported, set_name: str, results_of_arms: dict[str, list[Result]]
-) -> list[str]:
-    level = level_of(reported, set_name)
-    if level is None:
-        return []
-    schedule = reported.protocol.schedule_of("reported", set_name, reported.protocol.reference)
-    every = float(schedule["greedy_every"])
-    end = float(reported.protocol.stage("reported")["seconds"])
-    marks = [every * (place + 1) for place in range(round(end / every))]
-    rows = []
-    for arm, results in results_of_arms.items():
-        # An evaluation waits for its step, so that a time is the mark that it was due at.
-        times = []
-        for result in results:
-            greedy = curve(result, "greedy")
-            values = [greedy.value(mark).mean() for mark in marks]
-            times.append(time_to_level(marks, values, level))
-        shares = not_there_yet(times, end, marks)
-        restricted = _with_spread([min(time, end) for time in times])
-        rows.append([arm, *(f"{share:.0%}" for share in shares), restricted])
-    heads = ["arm", *(f"{mark:.0f} s" for mark in marks), "mean seconds, at most the run's"]
-    return [
-        f"Share of runs that have not yet {level:.1%} right, the start and what the reference"
-        " gained in tuning:",
-        "",
-        *table(heads, rows, align_right=True),
-        "",
-    ]
 
 
 def _foretold(reported: Reported) -> list[str]:
@@ -353,46 +164,16 @@ def _foretold(reported: Reported) -> list[str]:
         found = foretold(reported, set_name)
         if found is None:
             continue
-        cells = [set_name, f"{found.ratio:.2f}", found.arm, "not complete", ""]
-        if found.place is not None:
-            number = len(reported.protocol.arms_of("reported"))
-            cells[3:] = [f"{found.place} of {number}", "yes" if found.is_as_good else "no"]
-        rows.append(cells)
+        number = len(reported.protocol.arms_of("reported"))
+        place = "not complete" if found.place is None else f"{found.place} of {number}"
+        is_as_good = "not complete"
+        if found.is_as_good is not None:
+            is_as_good = "yes" if found.is_as_good else "no"
+        rows.append([set_name, f"{found.ratio:.2f}", found.arm, place, is_as_good])
     if not rows:
         return []
     heads = ["set", "g/u in tuning", "it names", "place by the mean over the run"]
     return [*lines, *table([*heads, "advised, or not told apart from that"], rows), ""]
-
-
-def _long(reported: Reported) -> list[str]:
-    protocol = reported.protocol
-    beside = protocol.values["advice"]["variety_beside"]
-    lines = ["## Long runs", ""]
-    heads = ["arm", "greedy, best", "greedy, end", "pass@1", "pass@16", "from the start"]
-    for set_name in protocol.sets_of("long"):
-        rows = []
-        for arm, lost in advice.variety(reported, set_name).items():
-            results = advice.results_of(reported, "long", set_name, arm) or []
-            greedy_S_T = [curve(result, "greedy").values_T_Q.mean(axis=1) for result in results]
-            rows.append(
-                [
-                    arm,
-                    _with_spread([100 * float(values_T.max()) for values_T in greedy_S_T]),
-                    _with_spread([100 * float(values_T[-1]) for values_T in greedy_S_T]),
-                    *_variety_cells(results, -1)[:2],
-                    points(lost.from_start),
-                    points(lost.from_other),
-                    "lost" if lost.is_lost else "kept",
-                ]
-            )
-        lines += [f"On the set {set_name}:", ""]
-        if rows:
-            lines += table([*heads, f"beside {beside}", "variety"], rows)
-            lines += ["", _AT_THE_BOUND]
-        else:
-            lines += ["Not complete."]
-        lines += [""]
-    return lines
 
 
 def _on_gpu(reported: Reported) -> list[str]:
@@ -406,17 +187,28 @@ def _on_gpu(reported: Reported) -> list[str]:
                 continue
             over = np.mean([result["mean_over_run"] for result in results])
             cells = [arm, f"{100 * over:.1f}", points(verdict.over_run), points(verdict.end)]
-            rows.append([*cells, _p(verdict.p), verdict.word, ratio_in_words(results)])
+            rows.append([*cells, p_value(verdict.p), verdict.word, ratio_in_words(results)])
         if rows:
-            heads = ["arm", "over run", "time: over run", "time: end", "p", "verdict", "g/u"]
-            lines += [f"The set {set_name}:", "", *table(heads, rows), ""]
+            heads = ["arm", "right over the run, %", "over the run", "at the end", "p", "verdict"]
+            lines += [
+                f"The set {set_name}, beside {reported.protocol.reference} in points. {INTERVALS}",
+                "",
+                *table([*heads, "g/u"], rows),
+                "",
+            ]
     return ["## On a GPU", "", *lines] if lines else []
 
 
 def _tuning(reported: Reported) -> list[str]:
     protocol = reported.protocol
     rates = protocol.stage("tuning")["rates"]
-    lines = ["## Tuning", "", "Right over the run, in %, on tuning questions, mean over seeds.", ""]
+    lines = [
+        "## Tuning",
+        "",
+        "Right greedy answers over the run, in %, on tuning questions: the mean over seeds, and"
+        " each seed in brackets.",
+        "",
+    ]
     rows = []
     for set_name in protocol.sets_of("tuning"):
         for arm in protocol.arms_of("tuning"):
@@ -436,7 +228,7 @@ def _tuned(reported: Reported, set_name: str, arm: str, rate: float) -> str:
         if result is None:
             return ""
         values.append(100 * float(result["mean_over_run"]))
-    return f"{np.mean(values):.1f}"
+    return f"{np.mean(values):.1f} ({', '.join(f'{value:.1f}' for value in values)})"
 
 
 def _attempts(reported: Reported, attempts: Sequence[Attempt]) -> list[str]:

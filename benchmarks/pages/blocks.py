@@ -25,6 +25,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "published-range": authors_runs.settings_in_words,
     "published-sizes": authors_runs.sizes_and_rules,
     "comparison": lambda: in_words.state(in_words.read_reported()),
+    "comparison-front": lambda: in_words.front(in_words.read_reported()),
     "comparison-advice": lambda: in_words.advised(in_words.read_reported()),
     "comparison-differences": lambda: in_words.differences(in_words.read_reported()),
 }

@@ -14,14 +14,22 @@ import yaml
 
 from benchmarks.comparison import advice, in_words, intervals, one_run, running
 from benchmarks.comparison.__main__ import main
-from benchmarks.comparison.foretold import foretold
+from benchmarks.comparison.foretold import foretold, named_by
 from benchmarks.comparison.model import WARM_STARTS, lessons
-from benchmarks.comparison.outcomes import Curve, compared, curve
-from benchmarks.comparison.page import level_of, write_page
+from benchmarks.comparison.outcomes import (
+    Curve,
+    compared,
+    curve,
+    pass_at,
+    steps_at_equal_rollouts,
+    time_to_level,
+)
+from benchmarks.comparison.page import write_page
 from benchmarks.comparison.protocol import FILE, STAGES, PlannedRun, Protocol, read_protocol
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.questions import OPERATIONS, Questions, guessing, rightly, sloppily
 from benchmarks.comparison.records import EARLIER, FOLDER, Records, Reported
+from benchmarks.comparison.set_tables import level_of
 from podslab.models.tiny.tokenizer import build_tokenizer
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError, UnknownNameError
@@ -461,14 +469,27 @@ def test_holm_adjusts_as_by_hand():
 
 
 def test_a_run_that_never_gets_there_stays_in_the_survival_curve():
-    times = [intervals.time_to_level([15, 30, 45], values, 0.5) for values in VALUES]
-    assert times == [30, 15, math.inf]
-    assert intervals.not_there_yet(times, 45, [10, 15, 30, 45]) == pytest.approx(
+    assert intervals.not_there_yet([30, 15, math.inf], 45, [10, 15, 30, 45]) == pytest.approx(
         [1, 2 / 3, 1 / 3, 1 / 3]
     )
 
 
-VALUES = ([0.1, 0.6, 0.2], [0.5, 0.4, 0.4], [0.1, 0.2, 0.49])
+def test_a_level_is_reached_where_the_line_between_two_measurements_crosses_it(small):
+    # From 20 % at 0 s to 60 % at 45 s, measured every 11.25 s.
+    result = result_of(small, PlannedRun("reported", "easy", "grpo-8", 101), 1e-3, end=0.6)
+    assert time_to_level(result, 0.35) == pytest.approx(1.5 * 11.25)
+    assert time_to_level(result, 0.2) == 0.0
+    assert time_to_level(result, 0.61) == math.inf
+
+
+def test_pass_at_k_draws_k_of_the_samples(small):
+    result = result_of(small, PlannedRun("reported", "easy", "grpo-8", 101), 1e-3)
+    # Of 16 samples of one question 4 are right, and of another one all.
+    result["measured"][-1]["right"] = [4, 16]
+    assert pass_at(result, 1) == pytest.approx((4 / 16 + 1) / 2)
+    # Both of two are wrong with 12/16 x 11/15.
+    assert pass_at(result, 2) == pytest.approx((1 - 12 * 11 / (16 * 15) + 1) / 2)
+    assert pass_at(result, 16) == 1.0
 
 
 def test_a_mean_over_a_run_is_the_area_under_its_line():
@@ -489,6 +510,7 @@ def test_runs_are_compared_where_the_one_with_fewer_rollouts_ends(small):
     by_rollouts = compared([slow], [fast], axis="rollouts")
     assert by_rollouts.mean() == pytest.approx(0.2)
     assert compared([slow], [fast]).mean() == 0
+    assert steps_at_equal_rollouts(slow, fast) == (100, 50)
     assert curve(fast, "pass_k", "rollouts").at_T.tolist() == [0, 2000]
 
 
@@ -588,6 +610,52 @@ def test_what_recommend_foretold_stands_beside_what_was_found(records, ratio, be
     assert f"| easy | {ratio:.2f} | {expected[0]} |" in write_page(records).read_text("utf-8")
 
 
+def test_nothing_is_said_of_the_foretold_while_nothing_is_advised(records):
+    make_all(records, max_contrast={"end": 0.8})
+    for file in (records.folder / "raw").glob("long_*"):
+        file.unlink()
+    found = foretold(reported_of(records), "easy")
+    assert (found.place, found.is_as_good) == (1, None)
+
+
+def test_what_recommend_named_when_the_protocol_was_written_stays():
+    assert [named_by(ratio, "grpo-8") for ratio in (0.5, 0.99, 1.0, 2.0)] == [
+        "max_contrast",
+        "max_contrast",
+        "grpo-8",
+        "grpo-8",
+    ]
+
+
+def test_where_nothing_is_better_the_reference_is_named_with_what_is_known_of_it(records):
+    make_all(records, grpo_8={"pass_k": (0.5, 0.25)})
+    found = advice.advice(reported_of(records), "easy")
+    assert (found.arm, found.is_shown_better, found.is_for_short_budgets) == (
+        "grpo-8",
+        False,
+        True,
+    )
+    on_the_set, *_ = in_words.advised(reported_of(records))
+    assert (
+        "grpo-8, as none was shown to be better (which is for short budgets only itself)"
+        in on_the_set
+    )
+    text = write_page(records).read_text(encoding="utf-8")
+    assert "grpo-8 (none was shown to be better; itself for short budgets only)" in text
+
+
+def test_an_arm_at_the_bound_of_variety_is_said_to_be_there(records):
+    # As last measured rejection-sampling is 4 of 128 below, 3.1 points; on the way there less.
+    make_all(records, rejection_sampling={"pass_k": (0.5, 60 / 128)})
+    for file in (records.folder / "raw").glob("long_*_rejection-sampling_*"):
+        result = json.loads(file.read_text(encoding="utf-8"))
+        result["measured"][-1]["seconds"] *= 1.1  # a step that took long
+        file.write_text(json.dumps(result), encoding="utf-8")
+    text = write_page(records).read_text(encoding="utf-8")
+    assert "rejection-sampling is at the bound: -2.8" in text
+    assert "-3.125000 as last measured, which would count as lost." in text
+
+
 # --- page and commands ----------------------------------------------------------------------------
 
 
@@ -603,9 +671,15 @@ def test_the_page_of_a_few_raw_files_says_what_they_say(records):
     # The end is 80 %, the mean over the run 50; the reference 50 and 35.
     assert "| max_contrast | 1e-03 | 80.0 | 50.0 | +15.0 (" in text
     assert "| easy | time | max_contrast |" in text
-    assert "**rejection-sampling** is for short budgets only: it loses variety on easy." in text
+    assert "By the rule **rejection-sampling** is for short budgets only" in text
     assert level_of(reported_of(records), "easy") == pytest.approx(0.6)
-    assert "| easy | max_contrast | 30.0 | 40.0 | 1e-03, at the edge |" in text
+    # Both seeds of tuning beside their mean.
+    assert "| easy | max_contrast | 30.0 (30.0, 30.0) | 40.0 (40.0, 40.0) | 1e-03, at" in text
+    # Every arm makes 1000 rollouts in 100 steps; beside none of its size, as there is no control.
+    assert "| max_contrast | 100 and 100 | +15.0 (" in text
+    assert "Beside arms that generate as many rollouts" not in text
+    # Half of 128 questions is solved at first, and 14 of 16 of what the questions had: all or none.
+    assert "| the start | 50.0 | 50.0 | 50.0 | 50.0 | 50.0 | 4.00 | 0.50 |" in text
     assert "Of them 30 ended, 0 failed" in text
 
 
@@ -619,7 +693,12 @@ def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
     assert "grpo-8 has 35.0 % right over the run" in sentence
     assert "better: max_contrast (+15.0);" in sentence
     assert "no difference shown: none;" in sentence
-    assert "worse: rejection-sampling (-14.5)." in sentence
+    assert "worse: rejection-sampling (-14.5);" in sentence
+    assert "at equal rollouts max_contrast of 2 arms is better, 1 worse." in sentence
+    short, to_all = in_words.front(reported_of(records))
+    assert "more right answers" not in short
+    assert "than grpo-8, in points: max_contrast (+15.0). Fewer: rejection-sampling." in short
+    assert to_all.endswith("it advises max_contrast.")
     heads, _, row, _ = in_words.differences(reported_of(records))
     assert heads == "| arm | easy |"
     assert row.endswith(": better |")
@@ -641,12 +720,12 @@ def test_the_advice_on_the_pages_has_its_conditions(records):
     on_the_set, to_all, short = in_words.advised(reported_of(records))
     assert on_the_set == (
         "* **36% of samples right at the start, answers of 29 tokens, 45 s of training** (set"
-        " easy): max_contrast, which there has a g/u of 0.90."
+        " easy): max_contrast. There its g/u is 0.90."
     )
     assert to_all == "* **If you know nothing of your questions**: max_contrast."
     assert short == (
-        "* **rejection-sampling is for short budgets only**: in longer runs it lost variety on"
-        " easy."
+        "* **rejection-sampling is for short budgets only, by the rule**: in longer runs its"
+        " pass@16 ended too low on easy."
     )
 
 
@@ -655,7 +734,7 @@ def test_advice_names_what_is_as_good_and_what_was_not_run_long(small, tmp_path)
     records = Records(small, tmp_path)
     make_all(records, rejection_sampling={"end": 0.8}, max_contrast={"end": 0.8})
     on_the_set, to_all = in_words.advised(reported_of(records))
-    assert "max_contrast, which" in on_the_set
+    assert ": max_contrast. There" in on_the_set
     assert "Not told apart from it: rejection-sampling." in on_the_set
     assert to_all.endswith(": max_contrast.")
 
@@ -663,7 +742,7 @@ def test_advice_names_what_is_as_good_and_what_was_not_run_long(small, tmp_path)
     records = Records(small, tmp_path / "other")
     make_all(records, rejection_sampling={"end": 0.8})
     on_the_set, to_all = in_words.advised(reported_of(records))
-    assert "rejection-sampling, which" in on_the_set
+    assert ": rejection-sampling. There" in on_the_set
     assert "Of longer runs of it nothing is known." in on_the_set
     assert to_all.endswith(": grpo-8.")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.comparison.intervals import Difference, difference, holm
 from benchmarks.comparison.outcomes import Result, compared, from_start
-from benchmarks.comparison.protocol import PlannedRun, Protocol
+from benchmarks.comparison.protocol import SAME_BATCH, PlannedRun, Protocol
 from benchmarks.comparison.records import Reported
 
 BETTER, WORSE, UNDECIDED, UNKNOWN = "better", "worse", "no difference shown", "not judged"
@@ -43,13 +43,14 @@ def results_of(reported: Reported, stage: str, set_name: str, arm: str) -> list[
 def verdicts(
     reported: Reported, set_name: str, axis: str = "seconds", stage: str = "reported"
 ) -> Mapping[str, Verdict]:
-    """The verdict on every arm beside the reference, by the runs of a stage."""
+    """The verdict on every arm beside the reference of a stage, by the runs of the stage."""
     protocol = reported.protocol
-    reference = results_of(reported, stage, set_name, protocol.reference)
+    name_of_reference = protocol.reference_of(stage)
+    reference = results_of(reported, stage, set_name, name_of_reference)
     judged: dict[str, tuple[Difference, Difference]] = {}
     for arm in protocol.arms_of(stage):
         results = results_of(reported, stage, set_name, arm)
-        if arm == protocol.reference or results is None or reference is None:
+        if arm == name_of_reference or results is None or reference is None:
             continue
         over_run = difference(compared(results, reference, axis=axis, over_run=True))
         judged[arm] = (over_run, difference(compared(results, reference, axis=axis)))
@@ -58,7 +59,7 @@ def verdicts(
     p_of = dict(zip(judged, adjusted, strict=True))
     found = {}
     for arm in protocol.arms_of(stage):
-        if arm == protocol.reference:
+        if arm == name_of_reference:
             continue
         if arm not in judged:
             found[arm] = Verdict(UNKNOWN)
@@ -133,6 +134,16 @@ def long_runs_are_there(reported: Reported) -> bool:
         set(variety(reported, set_name)) == set(protocol.arms_of("long"))
         for set_name in protocol.sets_of("long")
     )
+
+
+def beside_the_same_batch(reported: Reported, set_name: str, arm: str) -> Verdict | None:
+    """The verdict on an arm beside plain GRPO that generates as many rollouts at once.
+
+    None on sets where this was not run, and for arms that it was not run with.
+    """
+    if set_name not in reported.protocol.sets_of(SAME_BATCH):
+        return None
+    return verdicts(reported, set_name, stage=SAME_BATCH).get(arm)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from benchmarks.comparison.cells import points
 from benchmarks.comparison.model import at_start
 from benchmarks.comparison.outcomes import ratio_in_words
 from benchmarks.comparison.page import BEFORE_THE_END
-from benchmarks.comparison.protocol import read_protocol
+from benchmarks.comparison.protocol import SAME_BATCH, read_protocol
 from benchmarks.comparison.records import Records, Reported
 from benchmarks.markdown import table
 
@@ -105,11 +105,24 @@ def _advised_on(reported: Reported, set_name: str) -> str:
         sentences.append(f"Not told apart from it: {', '.join(at_equal_time.as_good)}.")
     if not at_equal_time.is_run_long:
         sentences.append("Of longer runs of it nothing is known.")
+    sentences += _beside_the_same_batch(reported, set_name, at_equal_time)
     if at_equal_rollouts.arm != at_equal_time.arm:
         sentences.append(
             f"Where generating takes nearly all the time: {_named(at_equal_rollouts)}."
         )
     return " ".join(sentences)
+
+
+def _beside_the_same_batch(reported: Reported, set_name: str, found: advice.Advice) -> list[str]:
+    """Whether an advised arm gains more than its batch does; nothing where that was not run."""
+    beside = advice.beside_the_same_batch(reported, set_name, found.arm)
+    if not found.is_shown_better or beside is None or beside.over_run is None:
+        return []
+    reference = reported.protocol.reference_of(SAME_BATCH)
+    return [
+        f"Beside GRPO that generates as many rollouts at once for four updates ({reference}):"
+        f" {beside.word} ({100 * beside.over_run.mean:+.1f} points)."
+    ]
 
 
 def _named(found: advice.Advice) -> str:

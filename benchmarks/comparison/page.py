@@ -12,7 +12,7 @@ from benchmarks.comparison.figure import draw
 from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.long_tables import long_in_tables
 from benchmarks.comparison.outcomes import ratio_in_words
-from benchmarks.comparison.protocol import ON_GPU, PlannedRun
+from benchmarks.comparison.protocol import ON_GPU, SAME_BATCH, PlannedRun
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.records import EARLIER, Attempt, Records, Reported
 from benchmarks.comparison.set_tables import complete_results, set_in_tables
@@ -42,8 +42,8 @@ _BEFORE_THE_TABLES = """## Before you read the tables
   between.
 * **Training time** is processor time of one thread. Arms that generate 128 rollouts at once pay
   less for each than the reference, which generates 32. So what an arm gains beside the reference,
-  it gains *with* its batch. Each set has a table beside two controls of the same batch. Plain
-  GRPO that generates 128 and makes four updates of them was not run.
+  it gains *with* its batch. Each set has a table beside two controls of the same batch, and two
+  sets have plain GRPO that generates 128 and makes four updates of them.
 * **Equal rollouts** take this discount away, and most updates with it: out of as many rollouts an
   arm of 128 makes a quarter of the reference's steps.
 * **A verdict** allows for all arms of its table, and an interval for its own arm alone. So an
@@ -78,6 +78,7 @@ def write_page(records: Records) -> Path:
             parts += set_in_tables(reported, set_name)
         parts += _foretold(reported)
         parts += long_in_tables(reported)
+        parts += _same_batch(reported)
         parts += _tuning(reported)
         parts += _on_gpu(reported)
     parts += _attempts(reported, attempts)
@@ -117,7 +118,7 @@ def _advice(reported: Reported) -> list[str]:
             found = advice.advice(reported, set_name, axis)
             cells = [set_name, "time" if axis == "seconds" else "rollouts"]
             if found.is_complete:
-                cells += [_advised(found), "yes" if found.is_run_long else "no"]
+                cells += [_advised(reported, set_name, found), "yes" if found.is_run_long else "no"]
                 cells += [", ".join(found.as_good), ", ".join(found.short_only)]
             else:
                 cells += ["not complete", "", "", ""]
@@ -137,9 +138,13 @@ def _advice(reported: Reported) -> list[str]:
     return lines
 
 
-def _advised(found: advice.Advice) -> str:
-    """The advised arm, and why it is that one where none was shown to be better."""
+def _advised(reported: Reported, set_name: str, found: advice.Advice) -> str:
+    """The advised arm, and what has to be known of it."""
     words = [] if found.is_shown_better else ["none was shown to be better"]
+    beside = advice.beside_the_same_batch(reported, set_name, found.arm)
+    if found.is_shown_better and beside is not None and beside.word != advice.BETTER:
+        reference = reported.protocol.reference_of(SAME_BATCH)
+        words.append(f"{beside.word} beside {reference}")
     if found.is_for_short_budgets:
         words.append("itself for short budgets only")
     return f"{found.arm} ({'; '.join(words)})" if words else found.arm
@@ -176,27 +181,54 @@ def _foretold(reported: Reported) -> list[str]:
     return [*lines, *table([*heads, "advised, or not told apart from that"], rows), ""]
 
 
+def _same_batch(reported: Reported) -> list[str]:
+    """Arms beside plain GRPO that generates as many rollouts at once as they do."""
+    reference = reported.protocol.reference_of(SAME_BATCH)
+    lines = [
+        "## Beside plain GRPO that generates as many at once",
+        "",
+        f"{reference} generates 128 rollouts at once, as the arms that choose among them do, and"
+        f" trains on all of them, in four updates. Runs with seeds of their own. In points beside"
+        f" {reference}. {INTERVALS}",
+        "",
+    ]
+    for set_name in reported.protocol.sets_of(SAME_BATCH):
+        rows = _judged(reported, set_name, SAME_BATCH)
+        lines += [f"On the set {set_name}:", "", *(rows or ["Not complete."]), ""]
+    return lines
+
+
 def _on_gpu(reported: Reported) -> list[str]:
     """The runs on a GPU, of each set that has any; nothing where there are none."""
     lines = []
     for set_name in reported.protocol.sets_of(ON_GPU):
-        rows = []
-        for arm, verdict in advice.verdicts(reported, set_name, stage=ON_GPU).items():
-            results = advice.results_of(reported, ON_GPU, set_name, arm)
-            if results is None or verdict.over_run is None:
-                continue
-            over = np.mean([result["mean_over_run"] for result in results])
-            cells = [arm, f"{100 * over:.1f}", points(verdict.over_run), points(verdict.end)]
-            rows.append([*cells, p_value(verdict.p), verdict.word, ratio_in_words(results)])
-        if rows:
-            heads = ["arm", "right over the run, %", "over the run", "at the end", "p", "verdict"]
-            lines += [
-                f"The set {set_name}, beside {reported.protocol.reference} in points. {INTERVALS}",
-                "",
-                *table([*heads, "g/u"], rows),
-                "",
-            ]
+        if rows := _judged(reported, set_name, ON_GPU):
+            beside = f"beside {reported.protocol.reference} in points. {INTERVALS}"
+            lines += [f"The set {set_name}, {beside}", "", *rows, ""]
     return ["## On a GPU", "", *lines] if lines else []
+
+
+def _judged(reported: Reported, set_name: str, stage: str) -> list[str]:
+    """A table of the arms that have all their runs of a stage; nothing where there are none."""
+    verdicts = advice.verdicts(reported, set_name, stage=stage)
+    rows = []
+    for arm in reported.protocol.arms_of(stage):
+        results = advice.results_of(reported, stage, set_name, arm)
+        if results is None:
+            continue
+        over = np.mean([result["mean_over_run"] for result in results])
+        cells = [arm, f"{100 * over:.1f}"]
+        verdict = verdicts.get(arm)
+        if verdict is None:
+            cells += ["the reference", "", "", ""]
+        else:
+            cells += [points(verdict.over_run), points(verdict.end), p_value(verdict.p)]
+            cells += [verdict.word]
+        rows.append([*cells, ratio_in_words(results)])
+    if not rows:
+        return []
+    heads = ["arm", "right over the run, %", "over the run", "at the end", "p", "verdict", "g/u"]
+    return table(heads, rows)
 
 
 def _tuning(reported: Reported) -> list[str]:
@@ -212,6 +244,8 @@ def _tuning(reported: Reported) -> list[str]:
     rows = []
     for set_name in protocol.sets_of("tuning"):
         for arm in protocol.arms_of("tuning"):
+            if set_name not in protocol.sets_of_arm(arm):
+                continue
             cells = [_tuned(reported, set_name, arm, rate) for rate in rates]
             chosen = reported.chosen_rate(set_name, arm)
             word = "" if chosen is None else f"{chosen:.0e}"

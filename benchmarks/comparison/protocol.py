@@ -17,7 +17,9 @@ from podsrl.errors import UnknownNameError, suggestion
 
 FILE = Path(__file__).with_name("protocol.yaml")
 #: In the order in which they are run: the rates of the others follow from the first.
-STAGES = ("tuning", "reported", "long")
+STAGES = ("tuning", "reported", "long", "batch")
+#: Beside plain GRPO that generates as many rollouts at once as those that choose among them.
+SAME_BATCH = "batch"
 #: Made only where a GPU can be had; no advice follows from it.
 ON_GPU = "gpu"
 
@@ -94,6 +96,14 @@ class Protocol:
         """The arms that a stage has."""
         return list(self.stage(stage).get("arms", self.arms))
 
+    def reference_of(self, stage: str) -> str:
+        """The arm that the others of a stage are compared with."""
+        return str(self.stage(stage).get("reference", self.reference))
+
+    def sets_of_arm(self, arm: str) -> list[str]:
+        """The sets that an arm is run on."""
+        return list(self.arms[arm].get("sets", self.sets))
+
     def sets_of(self, stage: str) -> list[str]:
         """The sets that a stage has."""
         return list(self.stage(stage).get("sets", self.sets))
@@ -133,6 +143,8 @@ class Protocol:
         stage = self.stage("tuning")
         for seed in stage["seeds"]:
             for arm in self.arms_of("tuning"):
+                if set_name not in self.sets_of_arm(arm):
+                    continue
                 for rate in _in_drawn_order(stage["rates"], f"tuning {set_name} {seed} {arm}"):
                     yield PlannedRun("tuning", set_name, arm, seed, rate)
 

@@ -55,7 +55,9 @@ def _arms(protocol: Protocol) -> list[str]:
         generated = int(training.num_rollouts or 0)
         kept = int(training.num_generations or 0)
         rows_of_step = training.per_device_train_batch_size * training.gradient_accumulation_steps
-        prompts = rows_of_step // kept
+        per_update = rows_of_step // kept
+        updates = (training.steps_per_generation or 1) // training.gradient_accumulation_steps
+        prompts = per_update * updates
         rows.append(
             [
                 name,
@@ -63,7 +65,7 @@ def _arms(protocol: Protocol) -> list[str]:
                 f"{generated} → {kept}",
                 str(prompts),
                 str(prompts * generated),
-                str(rows_of_step),
+                f"{updates} x {rows_of_step}" if updates > 1 else str(rows_of_step),
                 f"`{training.downsampling_rule}`" if generated != kept else "all",
                 str(training.advantage_baseline) if generated != kept else "group",
             ]

@@ -25,7 +25,14 @@ from benchmarks.comparison.outcomes import (
     time_to_level,
 )
 from benchmarks.comparison.page import write_page
-from benchmarks.comparison.protocol import FILE, STAGES, PlannedRun, Protocol, read_protocol
+from benchmarks.comparison.protocol import (
+    FILE,
+    ON_GPU,
+    STAGES,
+    PlannedRun,
+    Protocol,
+    read_protocol,
+)
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.questions import OPERATIONS, Questions, guessing, rightly, sloppily
 from benchmarks.comparison.records import EARLIER, FOLDER, Records, Reported
@@ -175,6 +182,7 @@ def test_the_protocol_names_every_arm_of_the_issue_with_its_sizes():
         "grpo-16": (16, 16),
         "2-grpo": (2, 2),
         "grpo-ga": (8, 8),
+        "grpo-8x4": (8, 8),
         "dynamic-sampling": (8, 2),
         "pods": (32, 8),
         "pods-group": (32, 8),
@@ -193,14 +201,18 @@ def test_all_arms_are_tuned_alike_and_on_other_questions_and_seeds_than_are_repo
     tried = {}
     for run in tuning:
         tried.setdefault((run.set, run.arm), set()).add((run.rate, run.seed))
-    assert set(tried) == {(name, arm) for name in PROTOCOL.sets for arm in PROTOCOL.arms}
+    assert set(tried) == {
+        (name, arm) for arm in PROTOCOL.arms for name in PROTOCOL.sets_of_arm(arm)
+    }
+    for arm in PROTOCOL.arms_of("reported"):
+        assert PROTOCOL.sets_of_arm(arm) == list(PROTOCOL.sets)
     (alike,) = {frozenset(one) for one in tried.values()}
     assert len(alike) == 4 * 2
 
     assert PROTOCOL.stage("tuning")["questions"] == "tuning"
     assert PROTOCOL.stage("tuning")["seconds"] == PROTOCOL.stage("reported")["seconds"]
-    seeds = {stage: set(PROTOCOL.stage(stage)["seeds"]) for stage in ("tuning", "reported", "long")}
-    assert not seeds["tuning"] & (seeds["reported"] | seeds["long"])
+    seeds = {stage: PROTOCOL.stage(stage)["seeds"] for stage in (*STAGES, ON_GPU)}
+    assert len({seed for own in seeds.values() for seed in own}) == sum(map(len, seeds.values()))
     assert len(seeds["reported"]) >= 8
     assert PROTOCOL.stage("long")["seconds"] == 4 * PROTOCOL.stage("reported")["seconds"]
 
@@ -231,9 +243,11 @@ def small() -> Protocol:
     kept = ("grpo-8", "max_contrast", "rejection-sampling")
     values["arms"] = {arm: values["arms"][arm] for arm in kept}
     values["stages"]["tuning"] |= {"rates": [1e-4, 1e-3], "seeds": [1, 2]}
-    values["stages"]["reported"] |= {"seeds": [101, 102, 103]}
+    values["stages"]["reported"] |= {"seeds": [101, 102, 103], "arms": list(kept)}
+    values["stages"]["batch"] |= {"seeds": [401, 402, 403], "sets": ["easy"], "arms": list(kept)}
+    values["stages"]["batch"] |= {"reference": "rejection-sampling"}
     values["stages"]["long"] |= {"seeds": [201, 202, 203], "sets": ["easy"], "arms": list(kept)}
-    values["stages"]["gpu"] |= {"seeds": [301, 302, 303], "sets": ["easy"]}
+    values["stages"]["gpu"] |= {"seeds": [301, 302, 303], "sets": ["easy"], "arms": list(kept)}
     values["advice"]["sets_for_all"] = 1
     return Protocol(values, digest="small")
 
@@ -358,7 +372,8 @@ def test_the_order_within_a_block_is_drawn_and_the_same_every_time():
     for run in PROTOCOL.runs:
         if run.stage == "reported":
             orders.setdefault((run.set, run.seed), []).append(run.arm)
-    assert all(sorted(order) == sorted(PROTOCOL.arms) for order in orders.values())
+    arms = sorted(PROTOCOL.arms_of("reported"))
+    assert all(sorted(order) == arms for order in orders.values())
     assert len({tuple(order) for order in orders.values()}) > len(orders) / 2
     assert read_protocol().runs == PROTOCOL.runs
 
@@ -656,6 +671,22 @@ def test_an_arm_at_the_bound_of_variety_is_said_to_be_there(records):
     assert "-3.125000 as last measured, which would count as lost." in text
 
 
+def test_an_advised_arm_that_gains_no_more_than_its_batch_is_named_with_that(records):
+    # The reference of the stage batch is an arm that generates as many rollouts at once.
+    make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"end": 0.79})
+    found = reported_of(records)
+    assert advice.advice(found, "easy").arm == "max_contrast"
+    beside = advice.beside_the_same_batch(found, "easy", "max_contrast")
+    assert beside.word == advice.UNDECIDED
+    assert beside.over_run.mean == pytest.approx(0.005, abs=0.0005)
+    assert advice.beside_the_same_batch(found, "easy", "cppo") is None
+    assert advice.beside_the_same_batch(found, "middle", "max_contrast") is None
+    on_the_set, *_ = in_words.advised(found)
+    assert "(rejection-sampling): no difference shown (+0.5 points)." in on_the_set
+    text = write_page(records).read_text(encoding="utf-8")
+    assert "max_contrast (no difference shown beside rejection-sampling)" in text
+
+
 # --- page and commands ----------------------------------------------------------------------------
 
 
@@ -680,7 +711,7 @@ def test_the_page_of_a_few_raw_files_says_what_they_say(records):
     assert "Beside arms that generate as many rollouts" not in text
     # Half of 128 questions is solved at first, and 14 of 16 of what the questions had: all or none.
     assert "| the start | 50.0 | 50.0 | 50.0 | 50.0 | 50.0 | 4.00 | 0.50 |" in text
-    assert "Of them 30 ended, 0 failed" in text
+    assert "Of them 39 ended, 0 failed" in text
 
 
 def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
@@ -720,7 +751,8 @@ def test_the_advice_on_the_pages_has_its_conditions(records):
     on_the_set, to_all, short = in_words.advised(reported_of(records))
     assert on_the_set == (
         "* **36% of samples right at the start, answers of 29 tokens, 45 s of training** (set"
-        " easy): max_contrast. There its g/u is 0.90."
+        " easy): max_contrast. There its g/u is 0.90. Beside GRPO that generates as many rollouts"
+        " at once for four updates (rejection-sampling): better (+15.0 points)."
     )
     assert to_all == "* **If you know nothing of your questions**: max_contrast."
     assert short == (

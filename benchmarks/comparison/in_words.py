@@ -134,11 +134,15 @@ def _named(found: advice.Advice) -> str:
 
 
 def _condition(reported: Reported, set_name: str) -> str:
+    """What holds of the questions and of the length of the runs of a set."""
+    protocol = reported.protocol
     start = at_start()[set_name]
-    seconds = reported.protocol.stage("reported")["seconds"]
+    ran = advice.results_of(reported, "reported", set_name, protocol.reference) or []
+    steps = sum(result["steps"] for result in ran) / len(ran)
     return (
         f"{start['sampled']:.0%} of samples right at the start, answers of {start['tokens']:.0f}"
-        f" tokens, {seconds} s of training"
+        f" tokens, {protocol.stage('reported')['seconds']} s of training, {steps:.0f} steps of"
+        f" {protocol.reference}"
     )
 
 

@@ -1,5 +1,6 @@
 """What the reported runs of one set show, table by table."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -76,13 +77,16 @@ def _condition(protocol: Protocol, set_name: str, results_of_arms: ResultsOfArms
     greedy = curve(results[0], "greedy").values_T_Q[0].mean()
     samples = [curve(result, "pass_1").values_T_Q[0] for result in results]
     length = results[0]["measured"][0]["length"]
+    machines = Counter(str(result["machine"]["cpu"]) for result in results)
+    made_on = ", ".join(f"{cpu} ({seeds} seeds)" for cpu, seeds in machines.items())
     return [
         f"On the test questions {greedy:.1%} of greedy answers are right at the start, and"
         f" {np.mean(samples):.1%} of the samples of the first {len(samples[0])}. Guessing:"
         f" {guessed['constant']:.1%} by one constant answer for each kind,"
         f" {guessed['informed']:.1%} by picking among what is shown. Answers have {length:.0f}"
         f" tokens at the start. Generating a rollout takes {ratio_in_words(results)} of the time of"
-        f" updating on a row ({protocol.reference})."
+        f" updating on a row ({protocol.reference}). Made on: {made_on}. Another processor makes"
+        " another number of steps in the same time, so sets are not compared with each other."
     ]
 
 

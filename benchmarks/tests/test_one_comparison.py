@@ -751,8 +751,8 @@ def test_the_advice_on_the_pages_has_its_conditions(records):
     on_the_set, to_all, short = in_words.advised(reported_of(records))
     assert on_the_set == (
         "* **36% of samples right at the start, answers of 29 tokens, 45 s of training, 100 steps"
-        " of grpo-8** (set easy): max_contrast. There its g/u is 0.90. Beside GRPO that generates as"
-        " many rollouts at once for four updates (rejection-sampling): better (+15.0 points)."
+        " of grpo-8** (set easy): max_contrast. There its g/u is 0.90. Beside GRPO that generates"
+        " as many rollouts at once for four updates (rejection-sampling): better (+15.0 points)."
     )
     assert to_all == "* **If you know nothing of your questions**: max_contrast."
     assert short == (

@@ -136,7 +136,10 @@ def in_a_fork(call: Callable[[], None], log: Path) -> bool:
         with log.open("ab") as output:
             os.dup2(output.fileno(), sys.stdout.fileno())
             os.dup2(output.fileno(), sys.stderr.fileno())
-        call()
+        try:
+            call()
+        finally:
+            sys.stdout.flush()  # what is in a buffer is lost with os._exit
         exit_status = 0
     except Exception:  # noqa: BLE001 (whatever it was: the log says it, and the others go on)
         traceback.print_exc()

@@ -72,6 +72,26 @@ def test_the_page_is_what_its_command_writes(tmp_path):
     assert (tmp_path / "page.md").read_bytes() == (RESULTS / "page.md").read_bytes()
 
 
+def test_a_run_that_was_evaluated_less_often_has_its_own_end(tmp_path):
+    shutil.copytree(RESULTS / "runs", tmp_path / "runs")
+    shutil.copy(RESULTS / "not-run.json", tmp_path)
+    for seed in (201, 202, 203):
+        file = tmp_path / "runs" / f"n256-{seed}.json"
+        run = json.loads(file.read_text(encoding="utf-8"))
+        for values in run["curve"].values():
+            del values[3]
+        file.write_text(json.dumps(run), encoding="utf-8")
+
+    write_page(tmp_path)
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "nan" not in page
+    before = (RESULTS / "page.md").read_text(encoding="utf-8")
+    [end_before, end] = [
+        text.split("| PODS 256 → 16 |")[1].split(" | ")[2] for text in (before, page)
+    ]
+    assert end == end_before
+
+
 def test_what_is_published_of_a_run_is_read_off_its_folder(tmp_path):
     config = {
         "downsampling_rule": "max_variance",

@@ -130,6 +130,8 @@ def served(folder: Path) -> Iterator[tuple[Client, float]]:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         base, _, token = address.partition("?token=")
+        if not token:
+            raise SystemExit(f"pods inspect {folder} gave no address; what it says stands above")
         yield Client(base, token, process.pid), time.perf_counter() - began
     finally:
         process.terminate()

@@ -13,10 +13,13 @@ def _has_doctests(path: Path) -> bool:
 
 
 # To collect the doctests of a module is to import it; few have any, and some import much.
-SOURCES = (ROOT / "src", ROOT / "lab" / "src")
-collect_ignore = [
-    str(path) for source in SOURCES for path in source.rglob("*.py") if not _has_doctests(path)
-]
+SOURCES = (ROOT / "src", ROOT / "lab" / "src", ROOT / "benchmarks")
+collect_ignore = []
+for source in SOURCES:
+    for path in source.rglob("*.py"):
+        is_of_tests = path.name.startswith("test_")
+        if not is_of_tests and not _has_doctests(path):
+            collect_ignore.append(str(path))
 # nor are the files of fixtures read for doctests: all of them have one name
 collect_ignore_glob = ["*/conftest.py"]
 

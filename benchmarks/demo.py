@@ -12,13 +12,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.folders import RESULTS
 from podslab.cli.demo import summary
 from podslab.comparison.comparison import read_comparison
 from podslab.report.arms_in_words import LABELS, ArmInWords, arms_in_words
 from podslab.report.load_runs import Choices, Comparison, load_comparison
 from podsrl.rollout_log.files import write_json, write_whole
 
-FOLDER = Path("results/demo")
+FOLDER = RESULTS / "demo"
 _HEAD = """# The demo, as it was run
 
 What `pods demo` printed. Sizes, seeds and rates were fixed before the first run.
@@ -37,11 +38,16 @@ def main() -> None:
     for folder in args.folders:
         write_json(FOLDER / f"{folder.name}.json", condense(folder, args.note))
 
-    sections = []
+    condensed_demos = {}
     for file in sorted(FOLDER.glob("*.json")):
-        condensed = json.loads(file.read_text(encoding="utf-8"))
-        sections.append(section(file.stem, condensed))
-    write_whole(FOLDER / "README.md", "\n".join([_HEAD, *sections]).encode())
+        condensed_demos[file.stem] = json.loads(file.read_text(encoding="utf-8"))
+    write_whole(FOLDER / "README.md", page(condensed_demos).encode())
+
+
+def page(condensed_demos: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page of demos by name, each as `condense` gives it."""
+    sections = [section(name, condensed) for name, condensed in condensed_demos.items()]
+    return "\n".join([_HEAD, *sections])
 
 
 def condense(folder: Path, note: str) -> dict[str, Any]:

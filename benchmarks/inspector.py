@@ -8,7 +8,6 @@ as the page does. The text is of random words, which compress to about a third, 
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.speed.resources import memory_of
 from podsrl.rollout_log.run_folder import RunFolder
 
 PROMPTS, N, KEPT = 32, 32, 8  # 1,024 rollouts of a step
@@ -114,10 +114,7 @@ class Client:
 
     def memory(self, kind: str) -> float:
         """Megabytes of the server: "VmRSS" now, "VmHWM" at most so far."""
-        status = Path(f"/proc/{self.process}/status").read_text()
-        found = re.search(rf"{kind}:\s+(\d+) kB", status)
-        assert found is not None
-        return int(found[1]) / 1e3
+        return memory_of(self.process, kind) / 1e6
 
 
 @contextmanager
@@ -133,6 +130,8 @@ def served(folder: Path) -> Iterator[tuple[Client, float]]:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         base, _, token = address.partition("?token=")
+        if not token:
+            raise SystemExit(f"pods inspect {folder} gave no address; what it says stands above")
         yield Client(base, token, process.pid), time.perf_counter() - began
     finally:
         process.terminate()

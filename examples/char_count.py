@@ -44,6 +44,7 @@ class CharCount(Task):
 
     def prompt(self, row: Mapping[str, Any]) -> Messages:
         """The question alone: the form was learned from solutions."""
+        # Without a system message the template of SmolLM2 would write one of its own.
         return [{"role": "system", "content": ""}, {"role": "user", "content": row["question"]}]
 
     def gold_completion(self, row: Mapping[str, Any]) -> str:
@@ -52,7 +53,7 @@ class CharCount(Task):
 
     def grade(self, completion: str, row: Mapping[str, Any]) -> Grade:
         """Right is a completion with one box, which holds the right number."""
-        boxed = _BOXED.findall(completion[:1000])
+        boxed = _BOXED.findall(completion)
         return Grade(boxed == [row["answer"]], len(boxed) == 1)
 
 
@@ -82,13 +83,11 @@ def main() -> None:
     path = resolve("smollm2")
     task = CharCount()
     tokenizer = AutoTokenizer.from_pretrained(path)
-    solved = [
-        {
-            "prompt": task.prompt(row),
-            "completion": [{"role": "assistant", "content": row["solution"]}],
-        }
-        for row in task.load("train")[-SHOWN:]
-    ]
+    solved = []
+    for row in task.load("train")[-SHOWN:]:
+        completion = [{"role": "assistant", "content": row["solution"]}]
+        solved.append({"prompt": task.prompt(row), "completion": completion})
+
     args = SFTConfig(
         "runs/char-count/shown",
         per_device_train_batch_size=16,
@@ -104,7 +103,9 @@ def main() -> None:
     )
     model: Any = AutoModelForCausalLM.from_pretrained(path, dtype="float32")
     data = Dataset.from_list(solved)
-    SFTTrainer(model, args=args, train_dataset=data, processing_class=tokenizer).train()
+    trainer = SFTTrainer(model, args=args, train_dataset=data, processing_class=tokenizer)
+    trainer.train()
+
     model.save_pretrained(START)
     tokenizer.save_pretrained(START)
     print(f"saved {START}")

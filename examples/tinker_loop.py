@@ -26,13 +26,13 @@ class Problem(ProblemEnv):
     def __init__(self, renderer, question, answer):
         super().__init__(renderer, format_coef=0.0)
         self.question = question
-        self.answer = answer
+        self.answer = answer.rpartition("#### ")[2].replace(",", "")  # GSM8K writes #### 1,080
 
     def get_question(self):
         return f"{self.question} Write the number inside \\boxed{{}}."
 
     def check_answer(self, sample_str):
-        return f"\\boxed{{{self.answer}}}" in sample_str
+        return f"\\boxed{{{self.answer}}}" in sample_str.replace(",", "")
 
     def check_format(self, sample_str):
         return True
@@ -54,11 +54,12 @@ async def train(service, steps, learning_rate=4e-5, max_tokens=512):
         if data_D:  # else no prompt has rewards that differ
             update = client.forward_backward([unmasked(d) for d in data_D], "importance_sampling")
             stepped = client.optim_step(tinker.AdamParams(learning_rate=learning_rate))
-            update.result(), stepped.result()
+            update.result()
+            stepped.result()
         yield {**kept.metrics, "rows": len(data_D)}
 
 
-def unmasked(datum):
+def unmasked(datum):  # the service does not take the mask that tinker-cookbook adds
     inputs = {name: values for name, values in datum.loss_fn_inputs.items() if name != "mask"}
     return dataclasses.replace(datum, loss_fn_inputs=inputs)
 
@@ -68,8 +69,7 @@ async def main(prompts=32):
     renderer = renderers.get_renderer(model_info.get_recommended_renderer_name(MODEL), tokenizer)
     builders = []
     for row in datasets.load_dataset("openai/gsm8k", "main", split="train"):
-        answer = row["answer"].rpartition("#### ")[2]
-        problem = partial(Problem, renderer, row["question"], answer)
+        problem = partial(Problem, renderer, row["question"], row["answer"])
         builders.append(ProblemGroupBuilder(problem, SELECTION.num_rollouts))
     steps = [builders[i : i + prompts] for i in range(0, len(builders), prompts)]
     async for metrics in train(tinker.ServiceClient(), steps):  # billed

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.folders import RESULTS
 from benchmarks.paper.finished_runs import summary
 from benchmarks.paper.page import EXPERIMENTS, write_page
 from podslab.comparison.comparison import open_comparison
@@ -30,7 +31,8 @@ from podsrl.rollout_log.files import write_json
 from podsrl.rollout_log.run_folder import find_runs
 
 RUNS = Path("runs/paper-small")
-RESULTS = Path("results/paper")
+#: What is published of the runs, and the page.
+PUBLISHED = RESULTS / "paper"
 
 #: What the experiments may differ in.
 _OF_AN_EXPERIMENT = ("arms", "seeds")
@@ -45,7 +47,7 @@ def main() -> None:
     if args.only in (None, "run"):
         run()
         publish()
-    write_page(RESULTS)
+    write_page(PUBLISHED)
 
 
 def comparisons() -> list[dict[str, Any]]:
@@ -136,7 +138,10 @@ def in_a_fork(call: Callable[[], None], log: Path) -> bool:
         with log.open("ab") as output:
             os.dup2(output.fileno(), sys.stdout.fileno())
             os.dup2(output.fileno(), sys.stderr.fileno())
-        call()
+        try:
+            call()
+        finally:
+            sys.stdout.flush()  # what is in a buffer is lost with os._exit
         exit_status = 0
     except Exception:  # noqa: BLE001 (whatever it was: the log says it, and the others go on)
         traceback.print_exc()
@@ -161,11 +166,11 @@ def publish() -> None:
                 if not _file_of(arm, seed).is_file():
                     state = "started and stopped" if (arm, seed) in begun else "not started"
                     missing.append({"arm": arm, "seed": seed, "state": state})
-    write_json(RESULTS / "not-run.json", missing)
+    write_json(PUBLISHED / "not-run.json", missing)
 
 
 def _file_of(arm: str, seed: int) -> Path:
-    return RESULTS / "runs" / f"{arm}-{seed}.json"
+    return PUBLISHED / "runs" / f"{arm}-{seed}.json"
 
 
 if __name__ == "__main__":

@@ -72,8 +72,9 @@ def write_page(folder: Path) -> None:
     for name, title in EXPERIMENTS.items():
         config = read_config(f"compare/{name}")
         chosen = compared(runs, list(config["arms"]), config["seeds"])
-        write_whole(folder / f"{name}.png", render(figure(chosen), "png"))
-        parts.append(_section(name, title, chosen))
+        times = np.linspace(0, config["budget"]["training_seconds"], config["evaluations"] + 1)
+        write_whole(folder / f"{name}.png", render(figure(chosen, times), "png"))
+        parts.append(_section(name, title, chosen, times))
     parts.append(_list_of_runs(runs, missing))
     write_whole(folder / "page.md", "\n".join(parts).encode())
 
@@ -89,22 +90,18 @@ def compared(runs: Runs, arms: Sequence[str], seeds: Sequence[int]) -> dict[str,
     return by_arm
 
 
-def at_points(runs: Runs) -> Floats:
+def at_times(runs: Runs, times: Floats) -> Floats:
     """Accuracy at the times that were asked for, shape (S, T): an evaluation waits for its step."""
-    points = len(runs[0]["curve"]["seconds"])
-    times = np.linspace(0.0, runs[0]["budget_seconds"], points)
     return np.array([accuracy_at(run, times) for run in runs])
 
 
-def figure(chosen: Mapping[str, Runs]) -> Figure:
+def figure(chosen: Mapping[str, Runs], times: Floats) -> Figure:
     """Accuracy over training time: a thick line for each arm's mean, a thin one for each seed."""
     with style():
         drawn = Figure(figsize=(6.4, 4.2), layout="constrained")
         axes = drawn.subplots()
         for arm, look in looks(chosen).items():
-            accuracy_S_T = 100 * at_points(chosen[arm])
-            times = np.linspace(0, chosen[arm][0]["budget_seconds"], accuracy_S_T.shape[1])
-
+            accuracy_S_T = 100 * at_times(chosen[arm], times)
             for accuracy_T in accuracy_S_T:
                 axes.plot(times, accuracy_T, color=look.color, lw=0.6, alpha=0.45)
             axes.plot(
@@ -123,7 +120,7 @@ def figure(chosen: Mapping[str, Runs]) -> Figure:
     return drawn
 
 
-def _section(name: str, title: str, chosen: Mapping[str, Runs]) -> str:
+def _section(name: str, title: str, chosen: Mapping[str, Runs], times: Floats) -> str:
     reference = REFERENCES.get(name, "grpo")
     seeds = ", ".join(str(run["seed"]) for run in chosen[reference])
     lines = [
@@ -137,7 +134,7 @@ def _section(name: str, title: str, chosen: Mapping[str, Runs]) -> str:
         "",
         "Right, in %, mean over seeds; the highest of each time is bold:",
         "",
-        *_who_leads_when(chosen),
+        *_who_leads_when(chosen, times),
         "",
     ]
     return "\n".join(lines)
@@ -153,8 +150,9 @@ def _arms(chosen: Mapping[str, Runs], reference: str) -> list[str]:
     rows = []
     for arm, runs in chosen.items():
         curves_of_arm = curves(arm, runs)
-        end_S = curves_of_arm.accuracy[:, -1]
-        over_run_S = curves_of_arm.accuracy[:, 1:].mean(axis=1)
+        end_S = np.array([run["curve"]["accuracy"][-1] for run in runs])
+        over_run_S = np.array([np.mean(run["curve"]["accuracy"][1:]) for run in runs])
+        steps_S = np.array([run["curve"]["steps"][-1] for run in runs])
 
         times_as_fast = median_of_seeds = "reference"
         if arm != reference:
@@ -166,7 +164,7 @@ def _arms(chosen: Mapping[str, Runs], reference: str) -> list[str]:
             [
                 WORDS[arm],
                 f"{runs[0]['learning_rate']:g}",
-                f"{curves_of_arm.steps[:, -1].mean():.0f}",
+                f"{steps_S.mean():.0f}",
                 _mean_and_spread(end_S),
                 " ".join(f"{100 * end:.0f}" for end in end_S),
                 _mean_and_spread(over_run_S),
@@ -177,9 +175,9 @@ def _arms(chosen: Mapping[str, Runs], reference: str) -> list[str]:
     return table(heads, rows)
 
 
-def _who_leads_when(chosen: Mapping[str, Runs]) -> list[str]:
+def _who_leads_when(chosen: Mapping[str, Runs], times: Floats) -> list[str]:
     """The table of the mean accuracies at each time."""
-    mean_A_T = np.array([100 * at_points(runs).mean(axis=0) for runs in chosen.values()])
+    mean_A_T = np.array([100 * at_times(runs, times).mean(axis=0) for runs in chosen.values()])
     highest_T = mean_A_T.max(axis=0)
 
     rows = []
@@ -189,8 +187,6 @@ def _who_leads_when(chosen: Mapping[str, Runs]) -> list[str]:
             cells.append(f"**{mean:.0f}**" if mean == highest else f"{mean:.0f}")
         rows.append(cells)
 
-    first_run = next(iter(chosen.values()))[0]
-    times = np.linspace(0, first_run["budget_seconds"], len(highest_T))
     return table(["after", *(f"{time:g} s" for time in times)], rows)
 
 

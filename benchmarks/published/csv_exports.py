@@ -71,12 +71,8 @@ def read_multi_gpu(path: Path) -> Comparison:
     grpo_ga = [arm for arm in runs_of_arm if arm.n == arm.m]
     pods = [arm for arm in runs_of_arm if arm.n > arm.m]
     if len(grpo_ga) != 1 or len(pods) != 1 or len(runs_of_arm) != 2:
-        found = [
-            f"n = {arm.n}, m = {arm.m}, accumulation {arm.accumulation}" for arm in runs_of_arm
-        ]
-        raise InvalidInputError(
-            f"{path} must hold runs of two arms, n = m and n > m; got {', '.join(found) or 'none'}"
-        )
+        found = "; ".join(map(str, runs_of_arm)) or "none"
+        raise InvalidInputError(f"{path} must hold runs of two arms, n = m and n > m; got {found}")
 
     arms = []
     for name, key in (("grpo_ga", grpo_ga[0]), ("pods", pods[0])):
@@ -149,12 +145,23 @@ def _read(path: Path, what: str) -> Columns:
 
 
 def _names_of_columns(path: Path, header: list[str], what: str) -> dict[int, tuple[RunKey, str]]:
-    """Of each column that is read, by its place: the run, and what was measured."""
-    names = {}
+    """Of each column that is read, by its place: the run, and what was measured.
+
+    Raises:
+        InvalidInputError: Other columns than an export has, or several of one run, which would mix.
+    """
+    names: dict[int, tuple[RunKey, str]] = {}
     for place, title in enumerate(header):
         if match := _COLUMN.fullmatch(title):
             arm = ArmKey(n=int(match["n"]), m=int(match["m"]), accumulation=int(match["ga"]))
-            names[place] = (RunKey(arm, int(match["seed"])), match["what"])
+            run = RunKey(arm, int(match["seed"]))
+            name = (run, match["what"])
+            if name in names.values():
+                raise InvalidInputError(
+                    f"{path} has several columns {match['what']} of {arm}, seed {run.seed}: export"
+                    " the runs of one model and one number of prompts"
+                )
+            names[place] = name
 
     if not names or header[0] != _TIME:
         raise InvalidInputError(

@@ -243,7 +243,7 @@ def _curves(
     seconds_S_T = np.where(np.isnan(steps_S_T), np.nan, seconds_T)
     answers = _REPEATS * _PROBLEMS.get(experiment.dataset, np.nan)
 
-    known = slice(0 if base else 1, None)
+    known = slice(1 if base is None else 0, None)
     parts = _parts(setting)
     return ArmCurves(
         arm=name,
@@ -289,9 +289,16 @@ def _mean_of_repeats(
 ) -> float:
     values = block.get(experiment.dataset, {})
     try:
-        return float(np.mean([float(value) for value in values[key]]))
+        repeats = [float(value) for value in values[key]]
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{path} is damaged: no numbers {experiment.dataset}/{key} ({error!r}); fetch it"
             " again, or remove it to go on without"
         ) from error
+
+    if len(repeats) != _REPEATS or not np.isfinite(repeats).all():
+        raise InvalidInputError(
+            f"{path} is damaged: {experiment.dataset}/{key} has {repeats} in place of {_REPEATS}"
+            " finite numbers; fetch it again, or remove it to go on without"
+        )
+    return float(np.mean(repeats))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.own_process import CallFailedError, import_once, in_own_process
-from benchmarks.sizes.page import write_page
 from benchmarks.sizes.plan import Arm, Case, plan, small_plan
 from benchmarks.sizes.raw_file import Line, append, read_raw
 from benchmarks.sizes.shapes import PROMPT_TOKENS
@@ -61,6 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _do(args: argparse.Namespace) -> None:
     cases = small_plan() if args.small else plan()
     if args.page:
+        # The page needs the laboratory and matplotlib, which need not be where it is measured.
+        from benchmarks.sizes.page import write_page
+
         print(write_page(args.raw, args.page))
         return
     if args.foresee:
@@ -133,7 +135,13 @@ def run(
         if found["fits"]:  # what ended early says nothing of the others
             pace.took(case, took)
         failures = failures + 1 if found["fits"] is None else 0
-        line = {"case": case.as_json(), **found, "took_seconds": round(took, 1), "where": where}
+        line = {
+            "case": case.as_json(),
+            "prompt_tokens": prompt_tokens,
+            **found,
+            "took_seconds": round(took, 1),
+            "where": where,
+        }
         append(raw, line)
         lines.append(line)
         print(f"{took:5.0f} s  {in_words(case)}: {found}", flush=True)

@@ -2,13 +2,19 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from benchmarks.sizes.plan import ACROSS, GRPO, GRPO_GA, PODS
+from benchmarks.markdown import table
+from benchmarks.sizes.plan import ACROSS, GRPO, GRPO_GA, PODS, Arm
 from benchmarks.sizes.raw_file import Line, read_raw
+from podslab.recommend.what_to_try import line_for_ratio
+from podslab.report.drawing import looks, render, style
 from podsrl.errors import InvalidInputError
+from podsrl.rollout_log.files import write_whole
 
 #: Optimiser steps of the authors' runs in six hours of one L40S, means of ten runs each, from the
 #: numbers of their last checkpoints (GSM8K, Qwen2.5-3B-Instruct; github.com/YixuanEvenXu/pods).
@@ -26,9 +32,9 @@ def write_page(raw: Path, folder: Path) -> Path:
     lines = read_raw(raw)
     if not any(line["fits"] for line in lines):
         raise InvalidInputError(f"{raw} holds no measurement: python -m benchmarks.sizes {raw}")
-    draw(lines, folder / "sizes.png")
     page = folder / "sizes.md"
-    page.write_text(page_text(lines, raw.name), encoding="utf-8")
+    write_whole(folder / "sizes.png", render(figure(lines), "png"))
+    write_whole(page, page_text(lines, raw.name).encode())
     return page
 
 
@@ -46,11 +52,11 @@ def page_text(lines: Sequence[Line], raw_name: str) -> str:
         f" results/{raw_name}` writes this page.",
         "",
         "Weights are random, since seconds and memory of a step depend on shapes alone. Prompts"
-        " have 150 tokens and completions exactly as many as the table says, so that no row is"
-        " padded and attention needs no mask, which is its fastest way. transformers generates,"
-        " by `generate` unless it says otherwise. All rows are passed. A step is measured once,"
-        " after one with the same update, which warms up. Where generating has no number, the"
-        " update alone was measured, on tokens that were drawn at random.",
+        f" have {lines[0]['prompt_tokens']} tokens and completions exactly as many as the table"
+        " says, so that no row is padded and attention needs no mask, which is its fastest way."
+        " transformers generates, by `generate` unless it says otherwise. All rows are passed. A"
+        " step is measured once, after one with the same update, which warms up. Where generating"
+        " has no number, the update alone was measured, on tokens that were drawn at random.",
         "",
         "![Seconds of generating n rollouts and of updating on as many rows](sizes.png)",
         "",
@@ -106,7 +112,7 @@ def _rows(line: Line) -> int:
 def costs_of_generating(lines: Sequence[Line], shape: str) -> tuple[float, float]:
     """The fixed part of generating, in seconds, and the seconds g of each further rollout.
 
-    A least-squares line through all sizes that were measured with adapters and 512 tokens.
+    A least-squares line through all whole steps of the usual kind (`_usual`).
     """
     chosen = _whole_steps(lines, shape)
     rollouts = [_rollouts(line) for line in chosen]
@@ -129,52 +135,66 @@ def speed_up_here(lines: Sequence[Line], shape: str = "3B") -> float | None:
     Their speed-up is T_GRPO / T_PODS on their card. Accuracy by step does not depend on the card,
     so times scale by the seconds of a step, of which only the ratio of both arms matters.
     """
-    steps = {name: _first(lines, shape, name) for name in ("GRPO", "PODS")}
-    if not all(steps.values()):
+    grpo = _first(lines, shape, GRPO)
+    pods = _first(lines, shape, PODS)
+    if grpo is None or pods is None:
         return None
-    ratio_here = whole(steps["PODS"]) / whole(steps["GRPO"])  # type: ignore[arg-type]
+    ratio_here = whole(pods) / whole(grpo)
     ratio_there = AUTHORS_STEPS["GRPO"] / AUTHORS_STEPS["PODS"]
     return AUTHORS_SPEED_UP * ratio_there / ratio_here
 
 
-def draw(lines: Sequence[Line], file: Path) -> None:
+def figure(lines: Sequence[Line]) -> Figure:
     """Seconds per rollout and per row over their number, one line for each size."""
-    import matplotlib
+    with style():
+        drawn = Figure(figsize=(9.0, 3.6), layout="constrained")
+        left, right = drawn.subplots(1, 2, sharey=True)
+        for shape, look in looks(_shapes(lines)).items():
+            of_steps = _whole_steps(lines, shape)
+            of_passes = _in_one_pass(lines, shape)
+            by_rollouts = sorted((_rollouts(line), generating(line)) for line in of_steps)
+            by_rows = sorted((_rows(line), updating(line)) for line in of_passes)
+            for axes, points in ((left, by_rollouts), (right, by_rows)):
+                counts = [count for count, _ in points]
+                of_each = [seconds / count for count, seconds in points]
+                axes.plot(
+                    counts,
+                    of_each,
+                    color=look.color,
+                    ls=look.dashes,
+                    marker=look.marker,
+                    label=shape,
+                )
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True)
-    for shape in _shapes(lines):
-        of_steps = _whole_steps(lines, shape)
-        of_passes = _in_one_pass(lines, shape)
-        by_rollouts = sorted((_rollouts(line), generating(line)) for line in of_steps)
-        by_rows = sorted((_rows(line), updating(line)) for line in of_passes)
-        for axis, points in ((left, by_rollouts), (right, by_rows)):
-            counts, seconds = np.array(points).reshape(-1, 2).T
-            axis.plot(counts, seconds / counts, marker="o", label=shape)
-
-    left.set(title="generating", xlabel="rollouts", ylabel="seconds per rollout or row")
-    right.set(title="updating", xlabel="rows")
-    for axis in (left, right):
-        axis.set(xscale="log", yscale="log")
-        axis.grid(alpha=0.3)
-    right.legend()
-    figure.tight_layout()
-    figure.savefig(file, dpi=150)
-    pyplot.close(figure)
+        left.set(title="generating", xlabel="rollouts", ylabel="seconds per rollout or row")
+        right.set(title="updating", xlabel="rows")
+        for axes in (left, right):
+            axes.set(xscale="log", yscale="log")
+        right.legend()
+    return drawn
 
 
 def _table_of_steps(lines: Sequence[Line]) -> list[str]:
-    table = [
-        "| model | arm | rollouts → rows | tokens | trained | checkpointing | generating |"
-        " scoring | selecting | updating | whole step | tokens per second | peak memory |",
-        "|" + "---|" * 13,
+    heads = [
+        "model",
+        "arm",
+        "rollouts → rows",
+        "tokens",
+        "trained",
+        "checkpointing",
+        "generating",
+        "scoring",
+        "selecting",
+        "updating",
+        "whole step",
+        "tokens per second",
+        "peak memory",
     ]
+    rows = []
     for line in lines:
         measured = _measured(line) if line["fits"] else _why_nothing(line)
-        table.append(f"| {' | '.join([*_of_case(line), *measured])} |")
-    return table
+        rows.append([*_of_case(line), *measured])
+    return table(heads, rows)
 
 
 def _why_nothing(line: Line) -> list[str]:
@@ -231,64 +251,72 @@ def _spread(lines: Sequence[Line]) -> list[str]:
 
 
 def _table_of_ratios(lines: Sequence[Line]) -> list[str]:
-    table = [
-        "| model | fixed part of generating | g, per rollout | fixed part of updating |"
-        " u, per row | g/u | PODS / GRPO | PODS / GRPO-GA | max_contrast / GRPO |"
-        " `pods recommend` says |",
-        "|" + "---|" * 10,
+    heads = [
+        "model",
+        "fixed part of generating",
+        "g, per rollout",
+        "fixed part of updating",
+        "u, per row",
+        "g/u",
+        "PODS / GRPO",
+        "PODS / GRPO-GA",
+        "max_contrast / GRPO",
+        "`pods recommend` says",
     ]
+    rows = []
     for shape in _shapes(lines):
         fixed_g, g = costs_of_generating(lines, shape)
         fixed_u, u = costs_of_updating(lines, shape)
-        numbers = [
-            _or_dash(fixed_g, "{:.2f} s"),
-            _or_dash(g, "{:.4f} s"),
-            _or_dash(fixed_u, "{:.2f} s"),
-            _or_dash(u, "{:.4f} s"),
-            _or_dash(g / u, "{:.2f}"),
-        ]
-
-        ratios = [
-            _ratio_of_steps(lines, shape, PODS.name, GRPO.name),
-            _ratio_of_steps(lines, shape, PODS.name, GRPO_GA.name),
-            _ratio_of_steps(lines, shape, ACROSS.name, GRPO.name),
-        ]
-        advice = _what_recommend_says(lines, shape)
-        table.append(f"| {' | '.join([shape, *numbers, *ratios, advice])} |")
-
-    return table
+        rows.append(
+            [
+                shape,
+                _or_dash(fixed_g, "{:.2f} s"),
+                _or_dash(g, "{:.4f} s"),
+                _or_dash(fixed_u, "{:.2f} s"),
+                _or_dash(u, "{:.4f} s"),
+                _or_dash(g / u, "{:.2f}"),
+                _ratio_of_steps(lines, shape, PODS, GRPO),
+                _ratio_of_steps(lines, shape, PODS, GRPO_GA),
+                _ratio_of_steps(lines, shape, ACROSS, GRPO),
+                _what_recommend_says(lines, shape),
+            ]
+        )
+    return table(heads, rows)
 
 
 def _what_recommend_says(lines: Sequence[Line], shape: str) -> str:
     """The line of `pods recommend` for a step of PODS, by seconds per rollout and per row."""
-    step = _first(lines, shape, PODS.name)
+    step = _first(lines, shape, PODS)
     if step is None:
         return "-"
-
-    from podslab.recommend.what_to_try import line_for_ratio
-
     per_rollout = (whole(step) - updating(step)) / _rollouts(step)
     per_row = updating(step) / _rows(step)
-    return f"g/u {per_rollout / per_row:.2f}: {line_for_ratio(per_rollout / per_row).do}"
+    ratio = per_rollout / per_row
+    return f"g/u {ratio:.2f}: {line_for_ratio(ratio).do}"
 
 
 def _table_of_what_fits(lines: Sequence[Line]) -> list[str]:
-    table = [
-        "| model | most rollouts that were tried and fit | by the line through peaks |"
-        " most rows of a pass that were tried and fit | by the line through peaks |",
-        "|" + "---|" * 5,
+    heads = [
+        "model",
+        "most rollouts that were tried and fit",
+        "by the line through peaks",
+        "most rows of a pass that were tried and fit",
+        "by the line through peaks",
     ]
+    rows = []
     for shape in _shapes(lines):
         generated = _whole_steps(lines, shape)
         passed = _in_one_pass(lines, shape)
-        cells = [
-            str(max(map(_rollouts, generated), default="-")),
-            _most_by_peaks(generated, "generate", _rollouts),
-            str(max(map(_rows, passed), default="-")),
-            _most_by_peaks(passed, "update", _rows),
-        ]
-        table.append(f"| {' | '.join([shape, *cells])} |")
-    return table
+        rows.append(
+            [
+                shape,
+                str(max(map(_rollouts, generated), default="-")),
+                _most_by_peaks(generated, "generate", _rollouts),
+                str(max(map(_rows, passed), default="-")),
+                _most_by_peaks(passed, "update", _rows),
+            ]
+        )
+    return table(heads, rows)
 
 
 def _most_by_peaks(lines: Sequence[Line], phase: str, count: Callable[[Line], int]) -> str:
@@ -317,18 +345,16 @@ def _what_follows(lines: Sequence[Line]) -> list[str]:
     ]
 
 
-def _ratio_of_steps(lines: Sequence[Line], shape: str, one: str, other: str) -> str:
+def _ratio_of_steps(lines: Sequence[Line], shape: str, one: Arm, other: Arm) -> str:
     first = _first(lines, shape, one)
     second = _first(lines, shape, other)
     return f"{whole(first) / whole(second):.2f}" if first and second else "-"
 
 
-def _first(lines: Sequence[Line], shape: str, name: str) -> Line | None:
+def _first(lines: Sequence[Line], shape: str, arm: Arm) -> Line | None:
     """The first measurement of an arm at its own sizes."""
-    sizes = {arm.name: (arm.n, arm.m) for arm in (GRPO, GRPO_GA, PODS, ACROSS)}
     for line in _whole_steps(lines, shape):
-        arm = line["case"]["arm"]
-        if arm["name"] == name and (arm["n"], arm["m"]) == sizes[name]:
+        if line["case"]["arm"] == asdict(arm):
             return line
     return None
 
@@ -344,7 +370,10 @@ def _in_one_pass(lines: Sequence[Line], shape: str) -> list[Line]:
 
 
 def _usual(lines: Sequence[Line], shape: str) -> list[Line]:
-    """What was measured of a size with adapters, checkpointing, `generate` and its first length."""
+    """What was measured of a size as most is.
+
+    That is with adapters, checkpointing and `generate`, and completions of the shortest length.
+    """
     fit = [line for line in lines if line["fits"] and line["case"]["shape"] == shape]
     shortest = min((line["case"]["answer"] for line in fit), default=0)
     return [
@@ -367,11 +396,11 @@ def _commits(lines: Sequence[Line]) -> str:
     return ", ".join(found)
 
 
-def _line_through(counts: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
-    """The seconds at a count of 0, and those of each further one; NaN where counts are alike."""
+def _line_through(counts: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
+    """The value at a count of 0, and that of each further one; NaN where counts are alike."""
     if len(set(counts)) < 2:
         return math.nan, math.nan
-    slope, fixed = np.polyfit(counts, seconds, 1)
+    slope, fixed = np.polyfit(counts, values, 1)
     return float(fixed), float(slope)
 
 

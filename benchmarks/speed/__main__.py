@@ -1,6 +1,7 @@
 """`python -m benchmarks.speed`: the seconds of selecting, and of a training step by phase, here.
 
-What selecting adds to a step by rollouts and processes is measured by `benchmarks.speed.cost`.
+What selecting adds to a step by rollouts and processes is measured by `benchmarks.speed.cost`. Both
+need Linux, which says how much memory a process has had.
 
 python -m benchmarks.speed --quick                  # a minute: to see that it works
 python -m benchmarks.speed --markdown bench.md      # about 6 minutes on two free cores

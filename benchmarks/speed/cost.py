@@ -18,13 +18,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.folders import RESULTS
 from benchmarks.speed import cost_page, exchange, hosts, rules
 from benchmarks.speed.exchange import Size
 from benchmarks.speed.simulated import bytes_sent
 from podsrl.rollout_log.environment import describe_environment
 from podsrl.rollout_log.files import write_json
 
-RAW = Path("results/cost.json")
+RAW = RESULTS / "cost.json"
 _SIZE = Size(tokens=512, num_rollouts=32, num_kept=8, generations=5)
 
 

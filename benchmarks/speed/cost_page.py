@@ -61,7 +61,7 @@ def waited(processes: Sequence[Raw]) -> float:
 
 
 def worked(processes: Sequence[Raw]) -> float:
-    """The seconds of processor time of knowing, selecting and moving, of the busiest process."""
+    """The processor time of knowing, selecting and moving, of the busiest main thread."""
     return _largest(processes, "processor")
 
 
@@ -78,7 +78,7 @@ def _in_short(raw: Raw) -> str:
     most = max(of["rollouts"] for of in raw["measured"])
     of_most = {of["world"]: of["processes"] for of in raw["measured"] if of["rollouts"] == most}
     few, many = min(of_most), max(of_most)  # processes
-    slopes = [_slope_of(raw, world, worked, last=2) for world in of_most]
+    slopes = [_slope_of(raw, world, worked, _sizes(raw)[-2:]) for world in of_most]
     bytes_of_one = of_most[few][0]["numbers"] * few // most
 
     lines = [
@@ -102,8 +102,9 @@ def _conditions(raw: Raw) -> str:
         f"**Conditions.** `nox -s bench`; {_machine(raw['environment'])}. The load was"
         f" {_load(raw['load']['before'])} before and {_load(raw['load']['after'])} after, of which"
         " one is a busy core. More processes than cores share the cores, so that their seconds"
-        " hold waiting for each other. Processor time does not hold it. Processes are real, with"
-        f" gloo; NCCL is not measured. {size['tokens']:,} tokens in each completion, and log-probs;"
+        " hold waiting for each other. Processor time does not hold it, nor what gloo's threads"
+        " send and receive. Processes are real, with gloo; NCCL is not measured."
+        f" {size['tokens']:,} tokens in each completion, and log-probs;"
         f" {size['num_kept']} of {size['num_rollouts']} kept on average by `{size['rule']}`."
         " Prompts of later processes are harder, so that rows must move. Medians over"
         f" {size['generations']} generations, after one that does not count; of the slowest"
@@ -134,7 +135,7 @@ def _waited(raw: Raw) -> str:
         "",
         *_by_size(raw, waited),
         "",
-        "Processor time of knowing, selecting and moving, which the busiest process needs:",
+        "Processor time of knowing, selecting and moving, of the busiest process's main thread:",
         "",
         *_by_size(raw, worked),
         "",
@@ -152,8 +153,8 @@ def _by_size(raw: Raw, value: Callable[[Sequence[Raw]], float]) -> list[str]:
         seconds = [value(_found(raw, world, rollouts)) for world in worlds]
         rows.append([f"{rollouts:,}", *map(duration, seconds)])
 
-    for name, last in (("slope", len(sizes)), ("slope of the last two", 2)):
-        slopes = [_slope_of(raw, world, value, last) for world in worlds]
+    for name, chosen in (("slope", sizes), ("slope of the last two", sizes[-2:])):
+        slopes = [_slope_of(raw, world, value, chosen) for world in worlds]
         rows.append([name, *(f"{found:.2f}" for found in slopes)])
 
     heads = ["rollouts", *map(_processes, worlds)]
@@ -177,7 +178,7 @@ def _phases(raw: Raw) -> str:
         " on disk, which training does not wait for. *numbers*, *moved*: what a process gives to"
         " all others, and to the one that trains on it. *rows moved*, *on the wire*: of all"
         " processes together, the second with what gloo adds. *memory*: how far the largest"
-        " resident memory of a process rose."
+        " resident memory of a process rose, in any generation."
     )
 
     rows = []
@@ -281,8 +282,9 @@ def _hosts(raw: Raw) -> str:
 _MEASURED_OF_HOSTS = {
     "verl": "verl's driver with a real TransferQueue on a local Ray, `nox -s hosts`:"
     " *select* fetches rewards from the queue and selects, *drop* clears dropped rows"
-    " there, *advantages* writes those of `baseline=group` to it. *processor*: the driver's"
-    " processor time of all that, with verl's own balancing of rows.",
+    " there, *metrics* computes what is logged of the rollouts, *advantages* writes those of"
+    " `baseline=group` to it. *processor*: the driver's processor time of all that, with verl's own"
+    " balancing of rows.",
     "slime": "podsrl's two functions for slime on stand-ins of its samples, in processor time;"
     " slime itself was not installed.",
 }
@@ -327,7 +329,7 @@ def figure(raw: Raw) -> Figure:
 def _draw_seconds(axes: Axes, raw: Raw) -> None:
     for number, world in enumerate(_worlds(raw)):
         seconds = [waited(_found(raw, world, rollouts)) for rollouts in _sizes(raw)]
-        label = f"{_processes(world)}, slope {_slope_of(raw, world, waited):.2f}"
+        label = f"{_processes(world)}, slope {_slope_of(raw, world, waited, _sizes(raw)):.2f}"
         _line(axes, number, _sizes(raw), seconds, label)
     _finish(axes, "A step waits", "rollouts of all processes", "seconds")
 
@@ -451,10 +453,9 @@ def _usual_n(raw: Raw) -> int:
 
 
 def _slope_of(
-    raw: Raw, world: int, value: Callable[[Sequence[Raw]], float], last: int | None = None
+    raw: Raw, world: int, value: Callable[[Sequence[Raw]], float], sizes: Sequence[int]
 ) -> float:
-    """The slope over all sizes, or over the largest ones."""
-    sizes = _sizes(raw)[-(last or 0) :]
+    """The slope of a value over these numbers of rollouts."""
     return slope(sizes, [value(_found(raw, world, rollouts)) for rollouts in sizes])
 
 

@@ -16,7 +16,6 @@ import socket
 import statistics
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -73,18 +72,19 @@ class Size:
 
 @dataclass
 class Measured:
-    """What one process saw: medians over generations.
+    """What one process saw: medians of seconds over generations, and bytes.
 
     Args:
         seconds: By phase: knowing the numbers of all rollouts, selecting, moving rows, handing the
             rollouts to the log, and until the log has them on disk, which training does not wait
             for.
-        processor: Seconds of processor time of knowing, selecting and moving: what the phases take
-            where each process has a core of its own.
+        processor: Seconds of processor time that the main thread needs for knowing, selecting and
+            moving. The threads in which gloo sends and receives are not counted.
         numbers: The bytes of its rollouts' numbers, which every process gets.
         moved: The bytes of the rollouts that it sent to another process.
         rows_moved: How many rows went from one process to another, of all processes.
-        memory: By how many bytes its largest resident memory was above that before.
+        memory: By how many bytes its largest resident memory was above that before, in any
+            generation.
         on_the_wire: Bytes that all processes sent over the loopback device, with gloo's own.
     """
 
@@ -142,20 +142,20 @@ def _process(process: int, size: Size, folder: str, port: int) -> None:
     log = RolloutLog(RunFolder(Path(folder) / "run"), 10**9, process, size.world)
     columns = columns_of(size, process)
     rewards = rewards_of(size, process)
-    generations = [_generation(size, exchange, log, 0, columns, rewards)]
-    for step in range(1, size.generations + 1):
+    generations = []
+    for step in range(1 + size.generations):
         generations.append(_generation(size, exchange, log, step, columns, rewards))
     log.close()
     assert log.error is None, log.error
 
-    timed = generations[1:]
+    counted = generations[1:]
     medians = {}
     for phase in PHASES:
-        medians[phase] = statistics.median(of.seconds[phase] for of in timed)
+        medians[phase] = statistics.median(of.seconds[phase] for of in counted)
     measured = replace(
-        timed[-1],
+        counted[-1],
         seconds=medians,
-        processor=statistics.median(of.processor for of in timed),
+        processor=statistics.median(of.processor for of in counted),
         memory=max(of.memory for of in generations),
     )
     (Path(folder) / f"{process}.json").write_text(json.dumps(asdict(measured)))
@@ -212,14 +212,13 @@ def _generation(
     """A generation from its rewards to its rows, as `PODSTrainer._generate` goes through it."""
     groups = size.prompts
     n = size.num_rollouts
-
-    seconds: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = {}
 
     dist.barrier()
-    before = reset_memory()
-    on_the_wire = loopback()
-    moved = exchange.bytes_moved
-    processor = time.thread_time()
+    memory_before = reset_memory()
+    on_the_wire_before = loopback()
+    moved_before = exchange.bytes_moved
+    processor_before = time.thread_time()
 
     with timed(seconds, "know"):
         numbers = numbers_of(columns, np.zeros(size.rollouts, dtype=bool))
@@ -255,26 +254,26 @@ def _generation(
     with timed(seconds, "move"):
         rows = selected.rows
         taken = exchange.to_their_rows(columns, rows, groups * n)
-    processor = time.thread_time() - processor
+    processor = time.thread_time() - processor_before
     assert len(taken["logps"] or ()) == groups * size.num_kept // size.world
 
     with timed(seconds, "log"):
         made = rollout_columns(selected, advantages_P_N, _Words(), ["right"])
         log.write(step, made, groups=groups, rollouts=groups * n)
-    memory = peak_memory() - before
+    memory = peak_memory() - memory_before
 
     # What the others send is counted, too.
     dist.barrier()
-    on_the_wire = loopback() - on_the_wire
+    on_the_wire = loopback() - on_the_wire_before
 
     with timed(seconds, "write"):
         log.flush()
 
     return Measured(
-        seconds=dict(seconds),
+        seconds=seconds,
         processor=processor,
         numbers=numbers.nbytes + rewards_R_1.nbytes,
-        moved=exchange.bytes_moved - moved,
+        moved=exchange.bytes_moved - moved_before,
         rows_moved=sum(len(places) for _, _, places in rows.moved),
         memory=memory,
         on_the_wire=on_the_wire,

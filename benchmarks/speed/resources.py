@@ -1,11 +1,14 @@
-"""Seconds, memory and traffic of this process, as Linux counts them."""
+"""Seconds, memory and traffic of a process, as Linux counts them."""
 
 import ctypes
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from podsrl.errors import PodsError
 
 
 @contextmanager
@@ -24,18 +27,33 @@ def reset_memory() -> int:
     """Forget the largest resident memory so far; what is resident now, in bytes."""
     ctypes.CDLL("libc.so.6").malloc_trim(0)  # else memory of before would be used again, unseen
     Path("/proc/self/clear_refs").write_text("5")
-    return _of_status("VmRSS")
+    return memory_of(os.getpid(), "VmRSS")
 
 
 def peak_memory() -> int:
-    """The largest resident memory since `reset_memory`, in bytes."""
-    return _of_status("VmHWM")
+    """The largest resident memory of this process in bytes, since `reset_memory` if it was called.
+
+    Not `ru_maxrss`, which begins with that of the process that started this one.
+    """
+    return memory_of(os.getpid(), "VmHWM")
 
 
-def _of_status(name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found
-    return 1024 * int(found[1])
+def memory_of(process: int, kind: str) -> int:
+    """The resident memory of a process, in bytes.
+
+    Args:
+        process: Its number.
+        kind: Linux's name: "VmRSS" for what it has now, "VmHWM" for the most so far.
+
+    Raises:
+        PodsError: Linux does not say it here, as in some sandboxes.
+        OSError: There is no such process, or this is not Linux.
+    """
+    status = Path(f"/proc/{process}/status")
+    found = re.search(rf"^{kind}:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+    if found is None:
+        raise PodsError(f"{status} does not say {kind}, which is measured here")
+    return 1024 * int(found[1])  # what Linux calls kB is 1,024 bytes
 
 
 def loopback() -> int:

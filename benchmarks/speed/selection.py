@@ -40,11 +40,6 @@ QUICK = Size(
 )
 
 
-def measure(size: Size) -> str:
-    """A table of the group rule max_variance."""
-    return _groups(size, np.random.default_rng(0))
-
-
 def scan(rewards_P_N: Sequence[Sequence[float]], m: int) -> list[list[int]]:
     """Algorithm 2 of arXiv 2504.13818 as it stands there: sort, then scan m + 1 candidates.
 
@@ -95,7 +90,9 @@ def _variances(rewards_P_N: np.ndarray, kept_P_M: Any) -> np.ndarray:
     return np.asarray(np.var(kept_rewards_P_M, axis=-1))
 
 
-def _groups(size: Size, draw: np.random.Generator) -> str:
+def measure(size: Size) -> str:
+    """A table of the group rule max_variance."""
+    draw = np.random.default_rng(0)
     rows = []
     for groups in size.groups:
         rewards_P_N = draw.normal(size=(groups.prompts, groups.n))

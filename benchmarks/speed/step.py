@@ -105,14 +105,14 @@ def phases(title: str, turns_of_arm: Mapping[str, Turns], size: Size) -> str:
         cells.append(f"{_peak(turns) / 1e6:.0f} MB")
         rows.append(cells)
 
-    times_the_prompts = size.n // size.m
+    rollouts_each = size.n // size.m  # of the prompts of across
     note = (
         f"Per optimiser step: grpo is TRL's GRPOTrainer on {size.prompts} prompts, n = m ="
         f" {size.m}; grpo_ga the same at n = m = {size.n}, by gradient accumulation; pods is"
         f" PODSTrainer, {size.n} -> {size.m} of each prompt; across keeps as many rows of {size.m}"
-        f" times as many prompts, {times_the_prompts} rollouts each. Medians over rounds. Other is"
+        f" times as many prompts, {rollouts_each} rollouts each. Medians over rounds. Other is"
         " all the rest of the training loop: batches, padding, metrics, logs, callbacks. Memory is"
-        " the peak of resident memory above what the process held before its first step."
+        " the peak of resident memory above that of the process before its first step."
     )
     heads = ["", *PHASES, "whole step", "select + other", "peak memory"]
     return section(title, note, heads, rows, limits(turns_of_arm))

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import resource
 import sys
 import tempfile
 import warnings
@@ -14,6 +13,7 @@ from typing import Any
 
 from benchmarks.speed.numbers import in_turns
 from benchmarks.speed.probe import Probe
+from benchmarks.speed.resources import peak_memory
 from benchmarks.speed.trainers import Setting, build
 from podsrl.errors import PodsError
 
@@ -45,7 +45,9 @@ class Member:
             self._process.join()
 
     def turn(self) -> dict[str, float]:
-        """Make one turn: the seconds of an optimiser step by phase, and `peak`, bytes so far.
+        """Make one turn: the seconds of an optimiser step by phase, and `peak`.
+
+        `peak` is by how many bytes the peak of resident memory rose since before the first step.
 
         Raises:
             PodsError: the process ended; the message has the end of its log.
@@ -94,13 +96,13 @@ def _hold_back(trainer: Any, steps: int, connection: Connection) -> None:
     """Let a trainer make a turn only when it is asked, and answer with what it took."""
     probe = Probe()
     probe.watch(trainer)
-    memory_before = _peak()
+    peak_before = peak_memory()
     steps_begun = 0
 
     def answer() -> None:
         probe.settle()
         measured = {phase: seconds / steps for phase, seconds in probe.seconds.items()}
-        connection.send({**measured, "peak": _peak() - memory_before})
+        connection.send({**measured, "peak": peak_memory() - peak_before})
 
     def wait() -> None:
         try:
@@ -123,22 +125,6 @@ def _hold_back(trainer: Any, steps: int, connection: Connection) -> None:
         return get_batch_samples(*args, **kwargs)
 
     trainer.get_batch_samples = held_back
-
-
-def _peak() -> int:
-    """The largest resident memory of this process so far, in bytes.
-
-    On Linux not `ru_maxrss`, which begins with that of the process that started this one.
-    """
-    status = Path("/proc/self/status")
-    if not status.is_file():
-        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-    for line in status.read_text().splitlines():
-        if line.startswith("VmHWM"):
-            kilobytes = int(line.split()[1])
-            return 1024 * kilobytes
-    raise PodsError(f"{status} does not say the peak of memory (VmHWM), which is measured here")
 
 
 def _print_to(log: Path) -> None:

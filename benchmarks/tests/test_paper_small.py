@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 pytest.importorskip("trl")
 pytest.importorskip("matplotlib")
 
-from benchmarks.paper.__main__ import comparisons
+from benchmarks.paper.__main__ import comparisons, in_a_fork
 from benchmarks.paper.finished_runs import summary
 from benchmarks.paper.page import EXPERIMENTS, write_page
 from podslab.training.config_file import read_config
@@ -70,6 +72,26 @@ def test_the_page_is_what_its_command_writes(tmp_path):
     assert (tmp_path / "page.md").read_bytes() == (RESULTS / "page.md").read_bytes()
 
 
+def test_a_run_that_was_evaluated_less_often_has_its_own_end(tmp_path):
+    shutil.copytree(RESULTS / "runs", tmp_path / "runs")
+    shutil.copy(RESULTS / "not-run.json", tmp_path)
+    for seed in (201, 202, 203):
+        file = tmp_path / "runs" / f"n256-{seed}.json"
+        run = json.loads(file.read_text(encoding="utf-8"))
+        for values in run["curve"].values():
+            del values[3]
+        file.write_text(json.dumps(run), encoding="utf-8")
+
+    write_page(tmp_path)
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "nan" not in page
+    before = (RESULTS / "page.md").read_text(encoding="utf-8")
+    [end_before, end] = [
+        text.split("| PODS 256 → 16 |")[1].split(" | ")[2] for text in (before, page)
+    ]
+    assert end == end_before
+
+
 def test_what_is_published_of_a_run_is_read_off_its_folder(tmp_path):
     config = {
         "downsampling_rule": "max_variance",
@@ -95,3 +117,15 @@ def test_what_is_published_of_a_run_is_read_off_its_folder(tmp_path):
     earlier = json.loads((RESULTS / "runs" / "pods-201.json").read_text(encoding="utf-8"))
     assert published.keys() == earlier.keys()
     assert published["curve"].keys() == earlier["curve"].keys()
+
+
+def test_the_log_of_a_run_has_its_last_line_and_why_it_failed(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    with (tmp_path / "own").open("w") as buffered, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", buffered)  # as where output goes to a file
+        assert in_a_fork(partial(print, "the last line"), log)
+        assert not in_a_fork(partial(int, "no number"), log)
+
+    said = log.read_text()
+    assert said.startswith("the last line\n")
+    assert "ValueError" in said

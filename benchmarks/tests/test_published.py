@@ -188,6 +188,9 @@ def test_a_base_file_without_the_dataset_is_noted_and_the_rest_reported(tmp_path
         ("[]", "not an object"),
         ('{"checkpoint-1": {"math500": {"ans_acc": [1]}}}', "no numbers gsm8k/ans_acc"),
         ('{"checkpoint-1": {"gsm8k": {"ans_acc": ["x"], "lengths": [1]}}}', "gsm8k/ans_acc"),
+        ('{"checkpoint-1": {"gsm8k": {"ans_acc": [], "lengths": []}}}', "in place of 5 finite"),
+        ('{"checkpoint-1": {"gsm8k": {"ans_acc": [1, 1], "lengths": [1, 1]}}}', "in place of 5"),
+        ('{"checkpoint-1": {"gsm8k": {"ans_acc": [1, 1, 1, 1, NaN]}}}', "in place of 5 finite"),
         ('{"step-1": {"gsm8k": {"ans_acc": [1], "lengths": [1]}}}', "not checkpoint-<step>"),
     ],
 )
@@ -263,6 +266,11 @@ def test_damaged_exports_are_refused_by_file_and_line(tmp_path):
 
     path.write_text("".join([*lines[:3], lines[3].replace('"0.0"', '"none"')]))
     with pytest.raises(InvalidInputError, match=r"h100s-acc\.csv, line 4 is damaged.*none"):
+        read_published(tmp_path)
+
+    twice = [line.replace("-s12-", "-s11-") for line in lines]
+    path.write_text("".join(twice))
+    with pytest.raises(InvalidInputError, match=r"h100s-acc\.csv has several columns .*seed 11"):
         read_published(tmp_path)
 
     path.write_text("a,b\n1,2\n")

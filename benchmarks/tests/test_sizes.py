@@ -47,6 +47,7 @@ def here(name: str, *arguments: Any, seconds: float) -> Any:
 def line(arm: Any, generate: float, update: float, **case: Any) -> dict[str, Any]:
     return {
         "case": Case("3B", arm, **case).as_json(),
+        "prompt_tokens": 150,
         "fits": True,
         "seconds": {"generate": generate, "score": 0.0, "select": 0.0, "update": update},
         "peak_bytes": {},
@@ -91,6 +92,7 @@ def test_small_shapes_are_measured_once_each_and_shown(tmp_path):
     assert main(["--page", str(tmp_path), str(raw)]) == 0
     page = (tmp_path / "sizes.md").read_text()
     assert "| tiny | PODS | 64 → 16 | 4 | adapters | on |" in page
+    assert "Prompts have 4 tokens" in page
     assert (tmp_path / "sizes.png").stat().st_size > 10_000
 
 

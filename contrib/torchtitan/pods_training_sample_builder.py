@@ -41,11 +41,17 @@ class PODSTrainingSampleBuilder(TrainingSampleBuilder):
         rewards_N = [_score(rollout) for rollout in rollouts]
         kept_M = downsample(rewards_N, self.config.num_kept, self.config.rule)
 
-        scale = self.config.should_std_normalize
-        # TorchTitan divides by the deviation of a whole population
-        given = {"baseline": self.config.baseline, "scale": scale, "eps": 1e-6, "correction": 0}
-        pairs = zip(kept_M, group_advantages(rewards_N, kept_M, **given), strict=True)
-        kept = [replace(rollouts[i], advantage=advantage) for i, advantage in pairs]
+        advantages_M = group_advantages(
+            rewards_N,
+            kept_M,
+            baseline=self.config.baseline,
+            scale=self.config.should_std_normalize,
+            eps=1e-6,
+            correction=0,  # TorchTitan divides by the deviation of a whole population
+        )
+        kept = []
+        for place, advantage in zip(kept_M, advantages_M, strict=True):
+            kept.append(replace(rollouts[place], advantage=advantage))
 
         dropped = m.Metric("pods/num_rollouts_dropped", m.Sum(float(len(rollouts) - len(kept))))
         metrics = [*rollout_group.metrics, dropped]
@@ -54,5 +60,8 @@ class PODSTrainingSampleBuilder(TrainingSampleBuilder):
 
 
 def _score(rollout: Rollout) -> float:
-    written = any(turn.completion_token_ids for turn in rollout.turns)
-    return math.nan if rollout.reward is None or not written else float(rollout.reward)
+    """The reward; NaN, which is kept last, where there is none or no token to train on."""
+    has_tokens = any(turn.completion_token_ids for turn in rollout.turns)
+    if rollout.reward is None or not has_tokens:
+        return math.nan
+    return float(rollout.reward)

@@ -49,15 +49,18 @@ def pods(monkeypatch):
 
 def build(pods, rewards, silent=(), **options):
     """What TorchTitan's builder gets of a group: rewards, advantages and metrics."""
-    turns = [
-        [SimpleNamespace(completion_token_ids=[7][i in silent :])] for i in range(len(rewards))
-    ]
-    given = zip(turns, rewards, strict=True)
-    group = RolloutGroup(rollouts=[Rollout(turns=t, reward=r, advantage=9.0) for t, r in given])
-    built = pods(pods.Config(**options)).build_from_group(rollout_group=group)
-    return *zip(
-        *[(one.reward, one.advantage) for one in built.rollouts], strict=True
-    ), built.metrics
+    rollouts = []
+    for place, reward in enumerate(rewards):
+        tokens = [] if place in silent else [7]
+        turn = SimpleNamespace(completion_token_ids=tokens)
+        rollouts.append(Rollout(turns=[turn], reward=reward, advantage=9.0))
+
+    built = pods(pods.Config(**options)).build_from_group(
+        rollout_group=RolloutGroup(rollouts=rollouts)
+    )
+    kept_rewards = tuple(rollout.reward for rollout in built.rollouts)
+    kept_advantages = tuple(rollout.advantage for rollout in built.rollouts)
+    return kept_rewards, kept_advantages, built.metrics
 
 
 def test_the_rollouts_of_the_largest_variance_are_trained_on_with_advantages_of_their_own(pods):

@@ -105,7 +105,7 @@ def hunt(draw: random.Random, top: int, calls: int) -> dict[str, Any]:
 
 
 def careless_game(draw: random.Random) -> list[tuple[str, bool]]:
-    """One as text; True where the model learns to write it."""
+    """A careless player's game as pieces of text; True marks what the model learns to write."""
     game = Hunt()
     row = hunt(draw, **SMALL_HUNT)
     question = row["prompt"][0]["content"] + game.reset(**row)

@@ -72,10 +72,13 @@ class AxolotlPODSTrainer(PODSTrainer, AxolotlGRPOTrainer):
     def __init__(
         self, model: Any, reward_funcs: Any = None, args: Any = None, **given: Any
     ) -> None:
-        options = PluginManager.get_instance().cfg.pods or {}
-        # it follows from the rows of a step, and may be given with these only if it is not set
-        options = {"generation_batch_size": None, **options}
         known = {field.name for field in fields(AxolotlPODSConfig) if field.init}
-        named = [f.name for f in fields(args) if f.init and f.name in known]
-        args = AxolotlPODSConfig(**{name: getattr(args, name) for name in named} | options)
+        named = [field.name for field in fields(args) if field.init and field.name in known]
+        settings = {name: getattr(args, name) for name in named}
+
+        # It follows from the rows of a step, and may be given with these only if it is not set.
+        settings["generation_batch_size"] = None
+        settings |= PluginManager.get_instance().cfg.pods or {}
+
+        args = AxolotlPODSConfig(**settings)
         super().__init__(model, reward_funcs, args, **given)

@@ -198,6 +198,13 @@ def test_the_groups_are_those_that_do_group_rollout_makes(tokenizer):
     assert sorted(kept.advantages_P[0].tolist()) == [-0.5, 0.5]
 
 
+def test_the_example_takes_thousands_with_and_without_a_comma():
+    problem = tinker_loop.Problem(None, "How many?", "1 000 + 80 = 1 080\n#### 1,080")
+    assert problem.check_answer("so \\boxed{1080}")
+    assert problem.check_answer("so \\boxed{1,080}")
+    assert not problem.check_answer("so \\boxed{108}")
+
+
 def test_the_example_is_short_and_marks_its_two_lines():
     lines = Path(tinker_loop.__file__).read_text("utf-8").splitlines()
     assert len(lines) <= 80

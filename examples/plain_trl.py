@@ -8,6 +8,7 @@
 MODEL is a folder or a name on the hub of any chat model.
 """
 
+import itertools
 import random
 import re
 import sys
@@ -20,8 +21,8 @@ from trl import GRPOConfig, GRPOTrainer
 rng = random.Random(0)
 
 
-def question():
-    a, b = rng.sample(range(10, 100), 2)
+def question(pair):
+    a, b = rng.sample(pair, 2)  # either may stand first
     turns = ["Which is larger?", "17 or 12", "17", f"{a} or {b}"]  # an example shows the form
     roles = ["system", "user", "assistant", "user"]
     prompt = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=True)]
@@ -34,6 +35,10 @@ def is_right(completions, answer, **columns):
 
 
 if __name__ == "__main__":
+    # No pair of numbers is both trained on and asked for in the evaluation.
+    pairs = rng.sample(list(itertools.combinations(range(10, 100), 2)), 1200)
+    questions = [question(pair) for pair in pairs]
+
     trainer = GRPOTrainer(
         model=sys.argv[1],
         reward_funcs=is_right,
@@ -48,8 +53,8 @@ if __name__ == "__main__":
             use_cpu=not torch.cuda.is_available(),
             bf16=torch.cuda.is_available(),
         ),
-        train_dataset=Dataset.from_list([question() for _ in range(1000)]),
-        eval_dataset=Dataset.from_list([question() for _ in range(200)]),
+        train_dataset=Dataset.from_list(questions[:1000]),
+        eval_dataset=Dataset.from_list(questions[1000:]),
         peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"),
     )
     trainer.train()

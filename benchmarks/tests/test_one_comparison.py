@@ -863,7 +863,8 @@ def test_the_road_of_a_gpu_is_travelled_to_its_end_in_processes_of_their_own(
     """With a program that names a GPU; without one, torch computes on the CPU."""
     values = json.loads(json.dumps(dict(small.values)))
     values["arms"] = {"grpo-8": values["arms"]["grpo-8"]}
-    values["stages"]["long"]["arms"] = ["grpo-8"]
+    for stage in ("reported", "long", "batch", "gpu"):
+        values["stages"][stage]["arms"] = ["grpo-8"]
     values["questions"] = {"train_size": 256, "tuning_size": 8, "test_size": 8}
     values["stages"]["gpu"] |= {"seeds": [301, 302], "seconds": 1.0}
     values["stages"]["gpu"]["measured_of_reference"] = {"sampled_questions": 2}

@@ -145,6 +145,8 @@ METHODS: dict[str, Method] = {
         rule="variance_top_p",
     ),
 }
+#: The name of settings that are no method's.
+CUSTOM = "custom"
 
 
 @dataclass(frozen=True)
@@ -365,4 +367,4 @@ def _name_of(n: Any, m: Any, rule: RuleName, baseline: str) -> str:
     for name, method in METHODS.items():
         if not method.keeps_all and (method.rule, method.baseline) == (rule, baseline):
             return name
-    return "custom"
+    return CUSTOM

@@ -57,6 +57,31 @@ def test_the_command_prints_an_address_and_ends_when_it_is_told_to(run, ended_by
         assert (process.returncode, errors) == (0, "")
 
 
+#: Runs the command, and interrupts it where it begins to wait in a lock of Python's, or after 2 s.
+INTERRUPTED = """
+import os, signal, sys, threading
+
+def interrupt(frame, event, arg):
+    names = []  # of the functions, from the innermost outwards
+    while frame is not None and len(names) < 3:
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    if names == ["wait", "wait", "serve"]:
+        signal.raise_signal(signal.SIGINT)
+
+from podsrl.cli import main
+threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+sys.settrace(interrupt)
+sys.exit(main(["inspect", sys.argv[1], "--port", "0"]))
+"""
+
+
+def test_an_interrupt_at_the_moment_when_it_begins_to_wait_ends_it_too(run):
+    words = [sys.executable, "-c", INTERRUPTED, str(run)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_a_taken_port_is_refused_where_it_was_asked_for(run, app, capsys):
     assert main(["inspect", str(run), "--port", str(app.port)]) == 2
     assert f"can't listen at 127.0.0.1:{app.port}" in capsys.readouterr().err

@@ -240,9 +240,10 @@ def test_a_reference_can_be_named(runs, tmp_path, capsys, no_figures):
 
 @pytest.mark.slow
 def test_published_results_are_reported_with_a_figure_set_for_each_experiment(tmp_path, capsys):
-    block = {"gsm8k": {"ans_acc": [0.5], "for_acc": [1], "both_acc": [0.5], "lengths": [9]}}
+    measured = {"ans_acc": 0.5, "for_acc": 1, "both_acc": 0.5, "lengths": 9}
+    block = {"gsm8k": {name: [value] * 5 for name, value in measured.items()}}
     for setting in ("16-16", "64-16", "64-8"):
-        better = {"gsm8k": {**block["gsm8k"], "ans_acc": [0.6]}}
+        better = {"gsm8k": {**block["gsm8k"], "ans_acc": [0.6] * 5}}
         blocks = {f"checkpoint-{i}": block if i < 9 else better for i in range(1, 13)}
         path = tmp_path / "results" / f"Instruct-GSM8K-512-{setting}-Run1.json"
         path.parent.mkdir(exist_ok=True)

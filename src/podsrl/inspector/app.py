@@ -6,6 +6,7 @@ pointing its own name at this machine (DNS rebinding).
 """
 
 import ipaddress
+import queue
 import secrets
 import signal
 import socket
@@ -284,10 +285,11 @@ class InspectorServer:
 
     def serve(self, announce: Callable[[], None]) -> None:
         """Serve until the process is interrupted or terminated; `announce` tells that it does."""
-        ended = threading.Event()
+        # An event would not do: its lock can be held by the very thread that a signal interrupts.
+        ended: queue.SimpleQueue[int] = queue.SimpleQueue()
 
         def end(number: int, frame: object) -> None:
-            ended.set()
+            ended.put(number)
             signal.signal(number, signal.SIG_DFL)  # a second one does not wait
 
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -295,7 +297,7 @@ class InspectorServer:
         self.start()
         try:
             announce()
-            ended.wait()
+            ended.get()
         finally:
             self.close()
 

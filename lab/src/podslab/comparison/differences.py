@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from podslab.columns import aligned
-from podsrl.methods import METHODS, known_name, method_of
+from podsrl.methods import CUSTOM, METHODS, known_name, method_of
 from podsrl.selection import Selection
 
 #: What every run has for itself.
@@ -43,10 +43,9 @@ def departures(settings: Mapping[str, Any], selection: Selection) -> list[str]:
     >>> departures({"method": "pods", "skip_zero_advantage": False}, group)
     ["advantage_baseline is 'group' ('kept' in pods)", 'skip_zero_advantage is off (on in pods)']
     """
-    named = settings.get("method")
-    name = known_name(named) if named else method_of(selection)
-    if name not in METHODS:  # settings of no method's: beside the paper's
-        name = "pods"
+    name = settings.get("method") or method_of(selection)
+    # Settings that are no method's stand beside the paper's.
+    name = "pods" if name == CUSTOM else known_name(name)
     method = METHODS[name]
     found = []
 

@@ -187,12 +187,28 @@ def _set_in_words(reported: Reported, set_name: str, judged: Mapping[str, advice
         parts.append(f"{word}: {_with_points(judged, word) or 'none'};")
     if ends := _ends_apart(judged):
         parts.append(f"no difference over the run, but at the end, for itself alone: {ends};")
+    parts += _with_as_many_at_once(reported, set_name)
     parts.append(f"at equal rollouts {_at_equal_rollouts(reported, set_name)}.")
     head = (
         f"**{set_name}** ({_condition(reported, set_name)}): {protocol.reference} has"
         f" {level:.1f} % right over the run. In points beside it:"
     )
     return "\n    * ".join([head, *parts])
+
+
+def _with_as_many_at_once(reported: Reported, set_name: str) -> list[str]:
+    """Who is better than plain GRPO that generates as many rollouts at once; nothing till known."""
+    protocol = reported.protocol
+    if set_name not in protocol.sets_of(SAME_BATCH):
+        return []
+    judged = advice.verdicts(reported, set_name, stage=SAME_BATCH)
+    if any(verdict.word == advice.UNKNOWN for verdict in judged.values()):
+        return []
+    verdicts = []
+    for word in (advice.BETTER, advice.UNDECIDED, advice.WORSE):
+        verdicts.append(f"{word}: {_with_points(judged, word) or 'none'}")
+    reference = protocol.reference_of(SAME_BATCH)
+    return [f"beside {reference}, which generates as many at once, {'; '.join(verdicts)};"]
 
 
 def _with_points(judged: Mapping[str, advice.Verdict], word: str) -> str:

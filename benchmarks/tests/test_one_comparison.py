@@ -726,6 +726,8 @@ def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
     assert "no difference shown: none;" in sentence
     assert "worse: rejection-sampling (-14.5);" in sentence
     assert "at equal rollouts max_contrast of 2 arms is better, 1 worse." in sentence
+    # The fixture takes it for an arm that generates as many at once.
+    assert "beside rejection-sampling, which generates as many at once, better:" in sentence
     short, to_all = in_words.front(reported_of(records))
     assert "more right answers" not in short
     assert "than grpo-8, in points: max_contrast (+15.0). Fewer: rejection-sampling." in short

@@ -38,6 +38,16 @@ def results_of(reported: Reported, stage: str, set_name: str, arm: str) -> list[
     return found if len(found) == len(seeds) else None
 
 
+def complete_results(reported: Reported, stage: str, set_name: str) -> dict[str, list[Result]]:
+    """The runs of a stage on a set, of the arms that have all their seeds."""
+    found = {}
+    for arm in reported.protocol.arms_of(stage):
+        results = results_of(reported, stage, set_name, arm)
+        if results is not None:
+            found[arm] = results
+    return found
+
+
 # What is reported does not change, the draws of a bootstrap take a while, and the page asks often.
 @cache
 def verdicts(
@@ -68,6 +78,11 @@ def verdicts(
         word = _word(over_run, end, p_of[arm], protocol.values["advice"])
         found[arm] = Verdict(word, over_run, end, p_of[arm])
     return found
+
+
+def are_all_judged(found: Mapping[str, Verdict]) -> bool:
+    """Whether no run of any arm is missing."""
+    return all(verdict.word != UNKNOWN for verdict in found.values())
 
 
 def _word(over_run: Difference, end: Difference, p: float, rule: Mapping[str, Any]) -> str:
@@ -180,8 +195,7 @@ def advice(reported: Reported, set_name: str, axis: str = "seconds") -> Advice:
     best = max(lasting, key=lambda arm: _gain(better[arm]), default=protocol.reference)
     return Advice(
         arm=best,
-        is_complete=long_runs_are_there(reported)
-        and all(found.word != UNKNOWN for found in judged.values()),
+        is_complete=long_runs_are_there(reported) and are_all_judged(judged),
         is_shown_better=best in lasting,
         is_run_long=best in protocol.arms_of("long"),
         is_for_short_budgets=best in short_only,
@@ -219,8 +233,7 @@ def general_advice(reported: Reported, axis: str = "seconds") -> str | None:
     protocol: Protocol = reported.protocol
     short_only = for_short_budgets_only(reported)
     by_set = [verdicts(reported, set_name, axis) for set_name in protocol.sets_of("reported")]
-    is_judged = all(found.word != UNKNOWN for judged in by_set for found in judged.values())
-    if not (is_judged and long_runs_are_there(reported)):
+    if not (all(map(are_all_judged, by_set)) and long_runs_are_there(reported)):
         return None
 
     best = protocol.reference

@@ -36,9 +36,7 @@ def state(reported: Reported) -> list[str]:
     lines = _progress(reported)
     for set_name, judged in _judged_sets(reported).items():
         lines.append(f"* {_set_in_words(reported, set_name, judged)}")
-    for arm, where in advice.for_short_budgets_only(reported).items():
-        lines.append(f"* {_short_only(arm, where)}")
-    return lines
+    return [*lines, *_short_only(reported)]
 
 
 def _progress(reported: Reported) -> list[str]:
@@ -79,16 +77,18 @@ def advised(reported: Reported) -> list[str]:
     sets = reported.protocol.sets_of("reported")
     lines = [f"* {_advised_on(reported, set_name)}" for set_name in sets]
     lines.append(f"* **If you know nothing of your questions**: {general}.")
+    return [*lines, *_short_only(reported)]
+
+
+def _short_only(reported: Reported) -> list[str]:
+    """A line for each arm that loses too much variety in long runs."""
+    lines = []
     for arm, where in advice.for_short_budgets_only(reported).items():
-        lines.append(f"* {_short_only(arm, where)}")
+        lines.append(
+            f"* **{arm} is for short budgets only, by the rule**: in longer runs its pass@16 ended"
+            f" too low on {', '.join(where)}."
+        )
     return lines
-
-
-def _short_only(arm: str, where: list[str]) -> str:
-    return (
-        f"**{arm} is for short budgets only, by the rule**: in longer runs its pass@16 ended too"
-        f" low on {', '.join(where)}."
-    )
 
 
 def _advised_on(reported: Reported, set_name: str) -> str:
@@ -151,7 +151,7 @@ def _judged_sets(reported: Reported) -> dict[str, Mapping[str, advice.Verdict]]:
     judged = {}
     for name in reported.protocol.sets_of("reported"):
         verdicts = advice.verdicts(reported, name)
-        if all(verdict.word != advice.UNKNOWN for verdict in verdicts.values()):
+        if advice.are_all_judged(verdicts):
             judged[name] = verdicts
     return judged
 
@@ -202,7 +202,7 @@ def _with_as_many_at_once(reported: Reported, set_name: str) -> list[str]:
     if set_name not in protocol.sets_of(SAME_BATCH):
         return []
     judged = advice.verdicts(reported, set_name, stage=SAME_BATCH)
-    if any(verdict.word == advice.UNKNOWN for verdict in judged.values()):
+    if not advice.are_all_judged(judged):
         return []
     verdicts = []
     for word in (advice.BETTER, advice.UNDECIDED, advice.WORSE):

@@ -26,11 +26,7 @@ def long_in_tables(reported: Reported) -> list[str]:
         "",
     ]
     for set_name in reported.protocol.sets_of("long"):
-        results_of_arms = {}
-        for arm in reported.protocol.arms_of("long"):
-            results = advice.results_of(reported, "long", set_name, arm)
-            if results is not None:
-                results_of_arms[arm] = results
+        results_of_arms = advice.complete_results(reported, "long", set_name)
         lines += [f"### Long runs on the set {set_name}", ""]
         if reported.protocol.reference in results_of_arms:
             lines += _greedy(reported, results_of_arms)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.comparison import advice
-from benchmarks.comparison.cells import INTERVALS, p_value, points
+from benchmarks.comparison.cells import INTERVALS
 from benchmarks.comparison.figure import draw
 from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.long_tables import long_in_tables
@@ -15,7 +15,7 @@ from benchmarks.comparison.outcomes import ratio_in_words
 from benchmarks.comparison.protocol import ON_GPU, SAME_BATCH, PlannedRun
 from benchmarks.comparison.protocol_page import fill
 from benchmarks.comparison.records import EARLIER, Attempt, Records, Reported
-from benchmarks.comparison.set_tables import complete_results, set_in_tables
+from benchmarks.comparison.set_tables import set_in_tables, verdict_cells
 from benchmarks.markdown import table
 from podslab.report.drawing import render
 from podsrl.rollout_log.files import write_whole
@@ -154,7 +154,7 @@ def _figure(reported: Reported, file: Path) -> list[str]:
     """Draw what there is into the file; nothing where there is nothing."""
     by_set = {}
     for set_name in reported.protocol.sets_of("reported"):
-        if results := complete_results(reported, set_name):
+        if results := advice.complete_results(reported, "reported", set_name):
             by_set[set_name] = results
     if not by_set:
         return []
@@ -212,18 +212,9 @@ def _judged(reported: Reported, set_name: str, stage: str) -> list[str]:
     """A table of the arms that have all their runs of a stage; nothing where there are none."""
     verdicts = advice.verdicts(reported, set_name, stage=stage)
     rows = []
-    for arm in reported.protocol.arms_of(stage):
-        results = advice.results_of(reported, stage, set_name, arm)
-        if results is None:
-            continue
+    for arm, results in advice.complete_results(reported, stage, set_name).items():
         over = np.mean([result["mean_over_run"] for result in results])
-        cells = [arm, f"{100 * over:.1f}"]
-        verdict = verdicts.get(arm)
-        if verdict is None:
-            cells += ["the reference", "", "", ""]
-        else:
-            cells += [points(verdict.over_run), points(verdict.end), p_value(verdict.p)]
-            cells += [verdict.word]
+        cells = [arm, f"{100 * over:.1f}", *verdict_cells(verdicts.get(arm))]
         rows.append([*cells, ratio_in_words(results)])
     if not rows:
         return []

@@ -35,20 +35,10 @@ _CONTROLS = ("grpo-ga", "random-row")
 _MILLISECONDS = 1000.0
 
 
-def complete_results(reported: Reported, set_name: str) -> dict[str, list[Result]]:
-    """The reported runs of the arms of a set that have all their seeds."""
-    found = {}
-    for arm in reported.protocol.arms_of("reported"):
-        results = advice.results_of(reported, "reported", set_name, arm)
-        if results is not None:
-            found[arm] = results
-    return found
-
-
 def set_in_tables(reported: Reported, set_name: str) -> list[str]:
     """All that the page says of a set."""
     protocol = reported.protocol
-    results_of_arms = complete_results(reported, set_name)
+    results_of_arms = advice.complete_results(reported, "reported", set_name)
     head = [f"## The set {set_name}", ""]
     if protocol.reference not in results_of_arms:
         return [*head, "Not complete.", ""]
@@ -103,13 +93,7 @@ def _at_equal_time(reported: Reported, set_name: str, results_of_arms: ResultsOf
             ends.append(100 * curve(result, "greedy").value(float(result["seconds"])).mean())
         over = [100 * result["mean_over_run"] for result in results]
         cells = [arm, f"{results[0]['rate']:.0e}", f"{np.mean(ends):.1f}", f"{np.mean(over):.1f}"]
-        verdict = verdicts.get(arm)
-        if verdict is None:
-            cells += ["the reference", "", "", ""]
-        else:
-            cells += [points(verdict.over_run), points(verdict.end), p_value(verdict.p)]
-            cells += [verdict.word]
-        rows.append(cells)
+        rows.append([*cells, *verdict_cells(verdicts.get(arm))])
 
     heads = ["arm", "rate", "right at the end, %", "right over the run, %"]
     return [
@@ -122,6 +106,13 @@ def _at_equal_time(reported: Reported, set_name: str, results_of_arms: ResultsOf
         *table([*heads, "over the run", "at the end", "p", "verdict"], rows),
         *_detectable(reported, verdicts),
     ]
+
+
+def verdict_cells(verdict: advice.Verdict | None) -> list[str]:
+    """Both differences, p and the word of a verdict; None is that of the reference."""
+    if verdict is None:
+        return ["the reference", "", "", ""]
+    return [points(verdict.over_run), points(verdict.end), p_value(verdict.p), verdict.word]
 
 
 def _detectable(reported: Reported, verdicts: Mapping[str, advice.Verdict]) -> list[str]:
@@ -160,8 +151,7 @@ def _at_equal_rollouts(
             for result, other in zip(results_of_arms[arm], reference, strict=True)
         ]
         own, others = np.mean(steps_S, axis=0)
-        cells = [arm, f"{own:.0f} and {others:.0f}", points(verdict.over_run), points(verdict.end)]
-        rows.append([*cells, p_value(verdict.p), verdict.word])
+        rows.append([arm, f"{own:.0f} and {others:.0f}", *verdict_cells(verdict)])
     return [
         "### At equal rollouts",
         "",

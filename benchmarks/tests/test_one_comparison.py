@@ -729,7 +729,7 @@ def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
     # The fixture takes it for an arm that generates as many at once.
     assert "beside rejection-sampling, which generates as many at once, better:" in sentence
     short, to_all = in_words.front(reported_of(records))
-    assert "more right answers" not in short
+    assert "36% of samples right at the start" in short
     assert "than grpo-8, in points: max_contrast (+15.0). Fewer: rejection-sampling." in short
     assert to_all.endswith("it advises max_contrast.")
     heads, _, row, _ = in_words.differences(reported_of(records))

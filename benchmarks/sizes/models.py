@@ -14,7 +14,13 @@ from benchmarks.sizes.shapes import PROMPT_TOKENS, Shape
 
 def make_model(shape: Shape, device: str, dtype: torch.dtype) -> Any:
     """A model of this shape on a device, with the random weights of its initialisation."""
-    config = Qwen2Config(
+    with torch.device(device):
+        return AutoModelForCausalLM.from_config(configuration(shape), dtype=dtype)
+
+
+def configuration(shape: Shape) -> Qwen2Config:
+    """What the hub's config.json says of this shape."""
+    return Qwen2Config(
         vocab_size=shape.vocabulary,
         hidden_size=shape.hidden,
         intermediate_size=shape.intermediate,
@@ -24,8 +30,6 @@ def make_model(shape: Shape, device: str, dtype: torch.dtype) -> Any:
         tie_word_embeddings=shape.ties,
         max_position_embeddings=32_768,
     )
-    with torch.device(device):
-        return AutoModelForCausalLM.from_config(config, dtype=dtype)
 
 
 def make_tokenizer(shape: Shape) -> PreTrainedTokenizerFast:

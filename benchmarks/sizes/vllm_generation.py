@@ -1,0 +1,149 @@
+"""The seconds of generating by vLLM, without a trainer: what the updates of a step stand beside.
+
+python -m benchmarks.sizes.vllm_generation RAW.jsonl      # on a GPU, with vLLM
+
+The engine begins with random weights, as the models of `benchmarks.sizes` do, and is asked for what
+TRL asks for: sampled tokens and the log-probability of each. What a trainer adds is not in it: the
+weights that are sent to the engine after each step, and the memory that both share.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.own_process import CallFailedError, in_own_process
+from benchmarks.sizes.raw_file import append, read_raw
+from benchmarks.sizes.shapes import PROMPT_TOKENS, SHAPES
+
+#: Rollouts of one prompt, and the four of each of sixteen prompts.
+BATCHES = ((1, 16), (1, 64), (1, 256), (16, 4))
+_SHAPES = ("3B", "1.5B", "7B", "0.5B")
+_ANSWER = 512
+#: The most sequences that the engine decodes at once.
+_MOST_SEQUENCES = 256
+#: The share of the card's memory that the engine takes, as beside a model that is trained.
+_SHARE_OF_MEMORY = 0.4
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure the shapes that the raw file lacks."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sizes.vllm_generation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("raw", type=Path, help="the raw file, a line for each batch")
+    parser.add_argument("--minutes", type=float, default=3, help="end after these (3)")
+    parser.add_argument("--commit", default="", help="of the code, to be noted")
+    args = parser.parse_args(arguments)
+
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["VLLM_NO_USAGE_STATS"] = "1"
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+
+    ends = time.monotonic() + 60 * args.minutes
+    done = {line["shape"] for line in read_raw(args.raw)}
+    for shape in _SHAPES:
+        left = ends - time.monotonic()
+        if shape in done or left < 1:
+            continue
+        try:
+            lines = in_own_process(
+                "benchmarks.sizes.vllm_generation:measure", shape, seconds=left
+            )
+        except (CallFailedError, TimeoutError) as error:
+            print(f"{shape}: {error}", flush=True)
+            continue
+        for line in lines:
+            append(args.raw, {**line, "commit": args.commit})
+            print(line, flush=True)
+    return 0
+
+
+def measure(shape: str) -> list[dict[str, Any]]:
+    """A line for each batch of a shape; the engine begins once for all of them."""
+    import torch
+    from vllm import LLM, SamplingParams
+
+    where = {
+        "device": torch.cuda.get_device_name(0),
+        "torch": version("torch"),
+        "transformers": version("transformers"),
+        "vllm": version("vllm"),
+    }
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        _write_configuration(shape, Path(folder))
+        engine = LLM(
+            model=folder,
+            load_format="dummy",
+            skip_tokenizer_init=True,
+            dtype="bfloat16",
+            max_model_len=PROMPT_TOKENS + _ANSWER,
+            max_num_seqs=_MOST_SEQUENCES,
+            max_num_batched_tokens=4096,
+            gpu_memory_utilization=_SHARE_OF_MEMORY,
+            logprobs_mode="processed_logprobs",
+            # One graph for each size of batch. What a compiler adds takes a minute to begin.
+            compilation_config={
+                "mode": 0,
+                "cudagraph_mode": "FULL_DECODE_ONLY",
+                "cudagraph_capture_sizes": sorted({n * prompts for prompts, n in BATCHES}),
+            },
+        )
+    starting = time.monotonic() - began
+
+    lines = []
+    for prompts, rollouts in BATCHES:
+        requests = [{"prompt_token_ids": _prompt(number)} for number in range(prompts)]
+        for tokens in (16, _ANSWER):  # the first one warms up
+            asked = SamplingParams(
+                n=rollouts,
+                temperature=1.0,
+                max_tokens=tokens,
+                ignore_eos=True,
+                detokenize=False,
+                logprobs=0,
+            )
+            began = time.monotonic()
+            answers = engine.generate(requests, asked, use_tqdm=False)
+            seconds = time.monotonic() - began
+
+        lengths = {len(one.token_ids) for answer in answers for one in answer.outputs}
+        lines.append(
+            {
+                "shape": shape,
+                "prompts": prompts,
+                "n": rollouts,
+                "answer": _ANSWER,
+                "lengths": sorted(lengths),
+                "prompt_tokens": PROMPT_TOKENS,
+                "seconds": seconds,
+                "starting_seconds": starting,
+                "where": where,
+            }
+        )
+    return lines
+
+
+def _prompt(number: int) -> list[int]:
+    """Tokens of a prompt; each prompt has others, so that no prefix of one serves another."""
+    return [(number * 7 + place) % 500 for place in range(PROMPT_TOKENS)]
+
+
+def _write_configuration(shape: str, folder: Path) -> None:
+    """What an engine reads of a model whose weights it makes itself."""
+    from benchmarks.sizes.models import configuration
+
+    config = configuration(SHAPES[shape])
+    config.architectures = ["Qwen2ForCausalLM"]
+    config.dtype = "bfloat16"
+    config.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from benchmarks.comparison import in_words
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.markdown import BLOCK
-from benchmarks.pages import authors_runs
+from benchmarks.pages import authors_runs, sizes
 
 #: The pages that hold blocks; `pods recommend` prints the one in the laboratory. The README may
 #: have none.
@@ -24,6 +24,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "published": authors_runs.settings,
     "published-range": authors_runs.settings_in_words,
     "published-sizes": authors_runs.sizes_and_rules,
+    "sizes": sizes.in_words,
+    "sizes-with-vllm": sizes.steps_with_vllm,
     "comparison": lambda: in_words.state(in_words.read_reported()),
     "comparison-front": lambda: in_words.front(in_words.read_reported()),
     "comparison-advice": lambda: in_words.advised(in_words.read_reported()),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.own_process import CallFailedError, import_once, in_own_process
-from benchmarks.sizes.plan import Arm, Case, plan, small_plan
+from benchmarks.sizes.plan import Arm, Case, in_words, missing, plan, small_plan
 from benchmarks.sizes.raw_file import Line, append, read_raw
 from benchmarks.sizes.shapes import PROMPT_TOKENS
 from podsrl.errors import InvalidInputError
@@ -113,7 +113,7 @@ def run(
     _refuse_others(lines, where, raw)
     print(where, flush=True)
 
-    pace = _Pace()
+    pace = _Pace(lines)
     failures = 0  # in a row
     for case in missing(cases, lines):
         if _did_not_fit(case, lines):
@@ -173,28 +173,6 @@ def _found(
     return found
 
 
-def missing(cases: Iterable[Case], lines: Sequence[Line]) -> list[Case]:
-    """The cases of which the file has no result; what failed is tried again."""
-    done = [line["case"] for line in lines if line["fits"] is not None]
-    return [case for case in cases if case.as_json() not in done]
-
-
-def in_words(case: Case) -> str:
-    """A case in a line of the log."""
-    arm = case.arm
-    what = "" if case.generates else ", the update alone"
-    kind = {
-        "all weights": not case.lora,
-        "no checkpointing": not case.checkpointing,
-        "continuous batching": case.continuous,
-        "again": case.repetition > 0,
-    }
-    others = "".join(f", {words}" for words, holds in kind.items() if holds)
-    return (
-        f"{case.shape} {arm.name} {arm.rollouts} -> {arm.rows}, {case.answer} tokens{what}{others}"
-    )
-
-
 def _did_not_fit(case: Case, lines: Sequence[Line]) -> bool:
     """Whether a case that needs no more memory did not fit."""
     tried = [_case_of(line) for line in lines if line["fits"] is False]
@@ -219,11 +197,18 @@ def _refuse_others(lines: Sequence[Line], where: dict[str, Any], raw: Path) -> N
 
 
 class _Pace:
-    """How long cases take here, beside what is foreseen of them."""
+    """How long cases take here, beside what is foreseen of them.
 
-    def __init__(self) -> None:
+    Args:
+        lines: What was measured before.
+    """
+
+    def __init__(self, lines: Sequence[Line]) -> None:
         self._foreseen = 0.0
         self._taken = 0.0
+        for line in lines:
+            if line["fits"]:
+                self.took(_case_of(line), line["took_seconds"])
 
     def took(self, case: Case, seconds: float) -> None:
         """Note how long a case took."""

@@ -1,9 +1,10 @@
 """What is measured, in which order: the most important first, since time on a GPU is short."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from benchmarks.sizes.raw_file import Line
 from benchmarks.sizes.shapes import PROMPT_TOKENS, SHAPES
 
 
@@ -74,14 +75,15 @@ class Case:
 
     @property
     def foreseen_seconds(self) -> float:
-        """Roughly how long it takes on an H100, to know what still fits into the time that is left.
+        """Roughly how long it takes on an H200, to know what still fits into the time that is left.
 
         Generation launches as many kernels for each layer and token whatever the rollouts are, and
-        the processor is what it waits for, up to some hundred of them. The update is arithmetic.
+        the processor is what it waits for, up to some hundred of them. With adapters that is some
+        0.1 s for each token of 3B (results/sizes.md). The update is arithmetic.
         """
         shape = SHAPES[self.shape]
         tokens = self.answer if self.generates else 0
-        generating = tokens * shape.layers * (1.5e-3 + 1.5e-6 * self.arm.rollouts)
+        generating = tokens * shape.layers * (2.8e-3 + 6e-6 * self.arm.rollouts)
         row = (PROMPT_TOKENS + self.answer) * shape.weights * 3e-14
         return 8.0 + generating + 2 * self.arm.rows * row
 
@@ -100,9 +102,13 @@ _ROWS_OF_A_PASS = (8, 32)
 
 def plan() -> Iterator[Case]:
     """All cases, in the order in which they are given up where time runs short: the last first."""
-    for shape in ("3B", "1.5B", "7B", "0.5B"):
-        yield from (Case(shape, arm) for arm in ARMS)
+    sizes = ("3B", "1.5B", "7B", "0.5B")
+
+    # An update alone takes some ten seconds, a whole step with its generation a minute.
+    for shape in sizes:
         yield from (_update_alone(shape, rows) for rows in _ROWS_OF_A_PASS)
+    for shape in sizes:
+        yield from (Case(shape, arm) for arm in ARMS)
 
     # The spread of one size, in the same go, and the largest n of the paper's first figure.
     yield from (Case("3B", arm, repetition=1) for arm in (GRPO, PODS))
@@ -135,3 +141,25 @@ def small_plan() -> Iterator[Case]:
 def _update_alone(shape: str, rows: int) -> Case:
     """The update on so many rows in one pass."""
     return Case(shape, replace(GRPO, n=rows, m=rows), generates=False)
+
+
+def missing(cases: Iterable[Case], lines: Sequence[Line]) -> list[Case]:
+    """The cases of which the file has no result; what failed is tried again."""
+    done = [line["case"] for line in lines if line["fits"] is not None]
+    return [case for case in cases if case.as_json() not in done]
+
+
+def in_words(case: Case) -> str:
+    """A case in a line of the log."""
+    arm = case.arm
+    what = "" if case.generates else ", the update alone"
+    kind = {
+        "all weights": not case.lora,
+        "no checkpointing": not case.checkpointing,
+        "continuous batching": case.continuous,
+        "again": case.repetition > 0,
+    }
+    others = "".join(f", {words}" for words, holds in kind.items() if holds)
+    return (
+        f"{case.shape} {arm.name} {arm.rollouts} -> {arm.rows}, {case.answer} tokens{what}{others}"
+    )

@@ -17,6 +17,11 @@ def read_raw(raw: Path) -> list[Line]:
     return [json.loads(line) for line in _whole_lines(raw.read_bytes()).splitlines()]
 
 
+def vllm_file(raw: Path) -> Path:
+    """Where the seconds of vLLM stand: beside the raw file of the steps, under its name."""
+    return raw.with_name(f"{raw.stem}-vllm{raw.suffix}")
+
+
 def append(raw: Path, line: Mapping[str, Any]) -> None:
     """Put a line at the end, on disk before this returns, in place of one that was cut off."""
     before = _whole_lines(raw.read_bytes()) if raw.exists() else b""

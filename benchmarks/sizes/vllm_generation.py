@@ -1,6 +1,6 @@
 """The seconds of generating by vLLM, without a trainer: what the updates of a step stand beside.
 
-python -m benchmarks.sizes.vllm_generation RAW.jsonl      # on a GPU, with vLLM
+python -m benchmarks.sizes.vllm_generation RAW.jsonl      # on a GPU, with vLLM: RAW-vllm.jsonl
 
 The engine begins with random weights, as the models of `benchmarks.sizes` do, and is asked for what
 TRL asks for: sampled tokens and the log-probability of each. What a trainer adds is not in it: the
@@ -11,13 +11,17 @@ import argparse
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.own_process import CallFailedError, in_own_process
-from benchmarks.sizes.raw_file import append, read_raw
+from benchmarks.sizes.raw_file import append, read_raw, vllm_file
 from benchmarks.sizes.shapes import PROMPT_TOKENS, SHAPES
+
+#: Calls a function by its name, for at most so many `seconds`, as `in_own_process` does.
+Call = Callable[..., Any]
 
 #: Rollouts of one prompt, and the four of each of sixteen prompts.
 BATCHES = ((1, 16), (1, 64), (1, 256), (16, 4))
@@ -29,14 +33,14 @@ _MOST_SEQUENCES = 256
 _SHARE_OF_MEMORY = 0.4
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure the shapes that the raw file lacks."""
+def main(arguments: list[str] | None = None, call: Call = in_own_process) -> int:
+    """Measure the shapes that the raw file lacks; each has a process of its own unless given."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.sizes.vllm_generation",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("raw", type=Path, help="the raw file, a line for each batch")
+    parser.add_argument("raw", type=Path, help="of the steps: vLLM's file stands beside it")
     parser.add_argument("--minutes", type=float, default=3, help="end after these (3)")
     parser.add_argument("--commit", default="", help="of the code, to be noted")
     args = parser.parse_args(arguments)
@@ -45,21 +49,23 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["VLLM_NO_USAGE_STATS"] = "1"
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
 
+    raw = vllm_file(args.raw)
     ends = time.monotonic() + 60 * args.minutes
-    done = {line["shape"] for line in read_raw(args.raw)}
+    done = {line["shape"] for line in read_raw(raw)}
     for shape in _SHAPES:
         left = ends - time.monotonic()
-        if shape in done or left < 1:
+        if shape in done:
+            continue
+        if left <= 0:
+            print(f"no time is left for {shape}", flush=True)
             continue
         try:
-            lines = in_own_process(
-                "benchmarks.sizes.vllm_generation:measure", shape, seconds=left
-            )
+            lines = call("benchmarks.sizes.vllm_generation:measure", shape, seconds=left)
         except (CallFailedError, TimeoutError) as error:
             print(f"{shape}: {error}", flush=True)
             continue
         for line in lines:
-            append(args.raw, {**line, "commit": args.commit})
+            append(raw, {**line, "commit": args.commit})
             print(line, flush=True)
     return 0
 
@@ -77,7 +83,7 @@ def measure(shape: str) -> list[dict[str, Any]]:
     }
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        _write_configuration(shape, Path(folder))
+        write_configuration(shape, Path(folder))
         engine = LLM(
             model=folder,
             load_format="dummy",
@@ -135,7 +141,7 @@ def _prompt(number: int) -> list[int]:
     return [(number * 7 + place) % 500 for place in range(PROMPT_TOKENS)]
 
 
-def _write_configuration(shape: str, folder: Path) -> None:
+def write_configuration(shape: str, folder: Path) -> None:
     """What an engine reads of a model whose weights it makes itself."""
     from benchmarks.sizes.models import configuration
 

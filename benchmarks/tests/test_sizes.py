@@ -3,6 +3,7 @@
 import json
 import pkgutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,18 +12,32 @@ pytest.importorskip("trl")
 pytest.importorskip("peft")
 
 import torch
+from transformers import AutoConfig
 
 from benchmarks.own_process import CallFailedError, in_own_process
-from benchmarks.sizes.__main__ import main, missing, run
+from benchmarks.sizes import vllm_generation
+from benchmarks.sizes.__main__ import main, run
 from benchmarks.sizes.models import make_model, make_prompts, make_tokenizer
 from benchmarks.sizes.page import (
     AUTHORS_STEPS,
     costs_of_generating,
     costs_of_updating,
+    costs_of_vllm,
     page_text,
     speed_up_here,
+    step_with_vllm,
 )
-from benchmarks.sizes.plan import ACROSS, ARMS, GRPO, GRPO_GA, PODS, Case, plan, small_plan
+from benchmarks.sizes.plan import (
+    ACROSS,
+    ARMS,
+    GRPO,
+    GRPO_GA,
+    PODS,
+    Case,
+    missing,
+    plan,
+    small_plan,
+)
 from benchmarks.sizes.raw_file import append, read_raw
 from benchmarks.sizes.shapes import SHAPES
 from podsrl.errors import InvalidInputError
@@ -51,8 +66,24 @@ def line(arm: Any, generate: float, update: float, **case: Any) -> dict[str, Any
         "fits": True,
         "seconds": {"generate": generate, "score": 0.0, "select": 0.0, "update": update},
         "peak_bytes": {},
+        "took_seconds": 10.0,
         "where": WHERE,
     }
+
+
+def line_of_vllm(prompts: int, n: int, seconds: float) -> dict[str, Any]:
+    return {
+        "shape": "3B",
+        "prompts": prompts,
+        "n": n,
+        "answer": 512,
+        "seconds": seconds,
+        "where": {"vllm": "1"},
+    }
+
+
+def page(lines: Any, by_vllm: Any = ()) -> str:
+    return page_text(lines, by_vllm, Path("raw.jsonl"))
 
 
 def line_of_update(rows: int, update: float) -> dict[str, Any]:
@@ -154,7 +185,7 @@ def test_a_case_that_time_cuts_off_is_measured_next_time_and_one_that_hangs_has_
         return fits(case)
 
     call, asked = calls(found_of)
-    run(cases, raw, minutes=1, prompt_tokens=4, call=call)
+    run(cases, raw, minutes=1.5, prompt_tokens=4, call=call)
     assert asked == cases[:2]  # nothing after it
     assert missing(cases, read_raw(raw)) == cases[1:]
     assert "cut off: 3B PODS" in capsys.readouterr().out
@@ -182,9 +213,7 @@ def test_a_case_that_fails_is_noted_and_tried_again_and_the_others_go_on(tmp_pat
 
     failed = read_raw(raw)[0]
     assert failed["fits"] is None
-    assert "failed: CUDA error: an illegal memory access" in page_text(
-        [failed, line(PODS, 1, 1)], "raw"
-    )
+    assert "failed: CUDA error: an illegal memory access" in page([failed, line(PODS, 1, 1)])
 
 
 def test_where_all_cases_fail_the_time_is_spared(tmp_path, capsys):
@@ -330,10 +359,89 @@ def test_a_rollout_costs_the_slope_of_seconds_over_rollouts():
 def test_the_authors_speed_up_scales_with_the_ratio_of_a_step():
     # There a step of PODS takes 2868.3 / 2143 = 1.338 times as long as one of GRPO. Where it takes
     # twice as long, 2.0 becomes 2.0 x 1.338 / 2.
-    lines = [line(GRPO, 5.0, 5.0), line(PODS, 15.0, 5.0)]
     there = AUTHORS_STEPS["GRPO"] / AUTHORS_STEPS["PODS"]
-    assert speed_up_here(lines) == pytest.approx(2.0 * there / 2)
-    assert speed_up_here(lines[:1]) is None
+    assert speed_up_here(pods=20.0, grpo=10.0) == pytest.approx(2.0 * there / 2)
+
+    text = page([line(GRPO, 5.0, 5.0), line(PODS, 15.0, 5.0)])
+    assert "**1.3 times** as fast with generation by transformers" in text
+    assert "What follows" not in page([line(GRPO, 5.0, 5.0)])
+
+
+def test_a_step_with_vllm_is_its_generation_and_the_trainers_update():
+    # The update of GRPO-GA was measured alone, in four micro-batches; that of 16 rows three times.
+    lines = [line(GRPO, 50.0, 2.0), line(PODS, 60.0, 4.0), line_of_update(16, 3.0)]
+    accumulated = line(GRPO_GA, 0.0, 12.0, generates=False)
+    lines.append({**accumulated, "seconds": {"update": 12.0}})
+    by_vllm = [line_of_vllm(1, 16, 2.0), line_of_vllm(1, 64, 5.0)]
+
+    assert step_with_vllm(lines, by_vllm, "3B", GRPO) == (2.0, 3.0)
+    assert step_with_vllm(lines, by_vllm, "3B", PODS) == (5.0, 3.0)
+    assert step_with_vllm(lines, by_vllm, "3B", GRPO_GA) == (5.0, 12.0)
+    assert step_with_vllm(lines, by_vllm, "3B", ACROSS) is None  # 16 prompts were not generated
+    assert step_with_vllm(lines, by_vllm, "7B", GRPO) is None
+
+    # A rollout costs 3 s / 48, and there are 1 s that any number of them costs.
+    assert costs_of_vllm(by_vllm, "3B") == pytest.approx((1.0, 0.0625))
+    text = page(lines, by_vllm)
+    assert "| 3B | PODS | 64 → 16 | 5.00 s | 3.00 s | **8.00 s** | 1.60 |" in text
+    assert "a step of PODS (64 rollouts, 16 rows) takes 8.0 s. GRPO takes 5.0 s" in text
+    assert "* generation by vLLM: 1.5B, 7B, 0.5B" in text
+    assert "raw-vllm.jsonl" in text
+
+
+def test_what_vllm_takes_is_measured_once_for_each_size_and_a_failure_ends_its_size(
+    tmp_path, capsys
+):
+    asked = []
+
+    def call(name: str, shape: str, seconds: float) -> Any:
+        asked.append(shape)
+        if shape == "1.5B":
+            raise CallFailedError("ValueError: no memory")
+        return [{**line_of_vllm(1, 16, 2.0), "shape": shape}]
+
+    raw = tmp_path / "raw.jsonl"
+    assert vllm_generation.main([str(raw), "--commit", "abc"], call) == 0
+    assert asked == ["3B", "1.5B", "7B", "0.5B"]
+    assert "1.5B: ValueError: no memory" in capsys.readouterr().out
+    found = read_raw(tmp_path / "raw-vllm.jsonl")
+    assert [(one["shape"], one["commit"]) for one in found] == [
+        ("3B", "abc"),
+        ("7B", "abc"),
+        ("0.5B", "abc"),
+    ]
+
+    asked.clear()
+    vllm_generation.main([str(raw)], call)
+    assert asked == ["1.5B"]  # what has a result is not measured again
+    vllm_generation.main([str(raw), "--minutes", "0"], call)
+    assert asked == ["1.5B"]
+    assert "no time is left for 1.5B" in capsys.readouterr().out
+
+
+def test_an_engine_makes_the_model_of_the_same_shape(tmp_path):
+    vllm_generation.write_configuration("1.5B", tmp_path)
+    read = AutoConfig.from_pretrained(tmp_path)
+    shape = SHAPES["1.5B"]
+    assert read.architectures == ["Qwen2ForCausalLM"]
+    assert (read.hidden_size, read.num_hidden_layers) == (shape.hidden, shape.layers)
+    assert (read.vocab_size, read.tie_word_embeddings) == (shape.vocabulary, shape.ties)
+    assert read.dtype == torch.bfloat16
+
+
+def test_a_later_call_foresees_by_the_pace_of_those_before_it(tmp_path):
+    # On a device that is ten times as slow as foreseen, nothing begins that can't end in time.
+    raw = tmp_path / "raw.jsonl"
+    case = Case("3B", PODS)
+    before = line(GRPO, 1.0, 1.0)
+    append(raw, {**before, "took_seconds": 10 * Case("3B", GRPO).foreseen_seconds})
+
+    call, asked = calls(fits)
+    minutes = 2 * case.foreseen_seconds / 60
+    run([case], raw, minutes=minutes, prompt_tokens=4, call=call)
+    assert not asked
+    run([case], raw, minutes=12 * minutes, prompt_tokens=4, call=call)
+    assert asked == [case]
 
 
 def test_the_page_says_what_fits_by_a_line_through_peaks():
@@ -341,17 +449,20 @@ def test_the_page_says_what_fits_by_a_line_through_peaks():
     lines = [line(GRPO, 5.0, 5.0), line_of_update(32, 9.0)]
     lines[0]["peak_bytes"] = {"update": 18 * 2**30}
     lines[1]["peak_bytes"] = {"update": 26 * 2**30}
-    assert "| 3B | 16 | - | 32 | about 140 |" in page_text(lines, "raw.jsonl")
+    assert "| 3B | 16 | - | 32 | about 140 |" in page(lines)
 
 
-def test_the_page_says_how_far_repetitions_are_apart():
-    lines = [line(GRPO, 5.0, 5.0), line(GRPO, 6.0, 5.0, repetition=1)]
-    assert "differs: 3B GRPO by +10.0 %." in page_text(lines, "raw.jsonl")
+def test_the_page_says_the_range_of_what_was_measured_more_than_once():
+    lines = [line(GRPO, 5.0, 5.0), line(GRPO, 6.0, 5.5, repetition=1), line_of_update(16, 4.5)]
+    text = page(lines)
+    assert "3B, generating 16 rollouts: 5.00 to 6.00 s in 2 steps" in text
+    assert "3B, updating on 16 rows: 4.50 to 5.50 s in 3 steps." in text
+    assert "more than once" not in page(lines[:1])
 
 
 def test_the_page_says_what_is_recommended_for_the_costs_of_a_step():
     # 32 s for 64 rollouts and 16 s for 16 rows: 0.5 s beside 1 s.
-    text = page_text([line(PODS, 32.0, 16.0)], "raw.jsonl")
+    text = page([line(PODS, 32.0, 16.0)])
     assert "g/u 0.50: max_contrast" in text
 
 
@@ -364,8 +475,9 @@ def test_what_is_missing_is_foreseen_with_its_time(tmp_path, capsys):
     raw = tmp_path / "raw.jsonl"
     append(raw, line(GRPO, 1.0, 1.0))
     assert main(["--foresee", str(raw)]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.endswith("min  3B PODS 64 -> 16, 512 tokens")
+    foreseen = capsys.readouterr().out
+    assert "min  3B PODS 64 -> 16, 512 tokens" in foreseen
+    assert "min  3B GRPO 16 -> 16, 512 tokens\n" not in foreseen
 
 
 def test_prompts_have_as_many_tokens_as_asked_for_and_the_model_knows_all():

@@ -1,15 +1,26 @@
-"""`torchrun` on this machine: its own agent, in a process of its own, whose ranks are forked."""
+"""The processes of a job as `torchrun` starts them on one machine, forked from this one.
 
+torchrun's own agent has threads of its own while it forks, and a rank that is forked while one of
+them holds a lock can wait for it forever. So the ranks are forked from here, with the environment
+that torchrun gives them.
+"""
+
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
 from support.forked import Forked, run_script
+
+_HANGS_AFTER = 600.0  # seconds: a bound on hanging, not a measurement
 
 
 class Ended(NamedTuple):
-    """A job that has ended."""
+    """A job that has ended; its code is 1 where a rank failed, as torchrun's is."""
 
     returncode: int
     stdout: str
@@ -18,20 +29,60 @@ class Ended(NamedTuple):
 
 def torchrun(world: int, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Ended:
     """`torchrun --nproc_per_node WORLD ARGUMENTS`; its output is in `out` and `err` of a folder."""
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=world,
-        run_id="tests",
-        start_method="fork",
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        local_addr="localhost",
-        max_restarts=0,
-    )
     folder.mkdir(parents=True, exist_ok=True)
     out = folder / "out"
     err = folder / "err"
-    silent = {"TRL_EXPERIMENTAL_SILENCE": "1", **(env or {})}
-    job = Forked(lambda: elastic_launch(config, run_script)(arguments) and None, out, err, silent)
-    return Ended(job.wait(), *(said.read_text("utf-8", "replace") for said in (out, err)))
+    job = {
+        "TRL_EXPERIMENTAL_SILENCE": "1",
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": str(_free_port()),
+        "WORLD_SIZE": str(world),
+        "LOCAL_WORLD_SIZE": str(world),
+        **(env or {}),
+    }
+    rank_of = {}
+    for rank in range(world):
+        its_own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        process = Forked(lambda: _run(arguments), out, err, {**job, **its_own})
+        rank_of[process.pid] = rank
+
+    failure = _wait_for(rank_of)
+    said = [file.read_text("utf-8", "replace") for file in (out, err)]
+    return Ended(int(bool(failure)), said[0], said[1] + failure)
+
+
+def _run(arguments: tuple[str, ...]) -> None:
+    """The script; where it hangs, it says where each of its threads is, and ends."""
+    faulthandler.dump_traceback_later(_HANGS_AFTER, exit=True, file=sys.stderr)
+    run_script(arguments)
+
+
+def _wait_for(rank_of: dict[int, int]) -> str:
+    """Which rank failed first, and by what; it ends the others. Empty where none does.
+
+    Args:
+        rank_of: By the number of a rank's process.
+    """
+    failure = ""
+    running = set(rank_of)
+    while running:
+        for pid in list(running):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                continue
+            running.remove(pid)
+            if status and not failure:
+                code = os.waitstatus_to_exitcode(status)
+                by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+                failure = f"rank {rank_of[pid]} failed: {by}\n"
+                for other in running:
+                    os.kill(other, signal.SIGKILL)
+        time.sleep(0.01)
+    return failure
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        port: int = one.getsockname()[1]
+        return port

@@ -1,0 +1,17 @@
+"""What the pages say of a step at the paper's sizes, computed again from its raw files."""
+
+from benchmarks.folders import RESULTS
+from benchmarks.sizes.page import in_short, table_of_steps_with_vllm
+from benchmarks.sizes.raw_file import read_raw, vllm_file
+
+_RAW = RESULTS / "sizes.jsonl"
+
+
+def in_words() -> list[str]:
+    """How long steps take beside one another, in a few sentences."""
+    return in_short(read_raw(_RAW), read_raw(vllm_file(_RAW)))
+
+
+def steps_with_vllm() -> list[str]:
+    """The table of steps whose rollouts vLLM generates."""
+    return table_of_steps_with_vllm(read_raw(_RAW), read_raw(vllm_file(_RAW)))

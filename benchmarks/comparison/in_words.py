@@ -21,7 +21,7 @@ def read_reported() -> Reported:
 
 
 def front(reported: Reported) -> list[str]:
-    """What the README says of it: a sentence for each set, and what is advised to all."""
+    """What the README says of it: a short list for each set, and what is advised to all."""
     lines = _progress(reported)
     for set_name, judged in _judged_sets(reported).items():
         lines.append(f"* {_set_in_short(reported, set_name, judged)}")
@@ -158,22 +158,22 @@ def _judged_sets(reported: Reported) -> dict[str, Mapping[str, advice.Verdict]]:
 
 def _set_in_short(reported: Reported, set_name: str, judged: Mapping[str, advice.Verdict]) -> str:
     """Which arms are better and worse than the reference on a set, and where PODS stands."""
-    protocol = reported.protocol
     better = _with_points(judged, advice.BETTER)
-    sentences = [
-        f"**{set_name}** ({_condition(reported, set_name)}). More right answers over the run than"
-        f" {protocol.reference}, in points: {better or 'none'}."
-    ]
+    parts = [f"better: {better or 'none'};"]
     pods = judged.get("pods")
     if pods is not None and pods.word != advice.BETTER and pods.over_run is not None:
-        sentences.append(f"PODS: {pods.word} ({100 * pods.over_run.mean:+.1f}).")
+        parts.append(f"PODS: {pods.word} ({100 * pods.over_run.mean:+.1f});")
     worse = [arm for arm, verdict in judged.items() if verdict.word == advice.WORSE]
-    sentences.append(f"Fewer: {', '.join(worse) or 'none'}.")
-    sentences.append(
-        f"As if generating cost everything (at equal rollouts),"
+    parts.append(f"worse: {', '.join(worse) or 'none'};")
+    parts.append(
+        "as if generating cost everything (at equal rollouts),"
         f" {_at_equal_rollouts(reported, set_name)}."
     )
-    return " ".join(sentences)
+    head = (
+        f"**{set_name}** ({_condition(reported, set_name)}), in points beside"
+        f" {reported.protocol.reference} over the run:"
+    )
+    return "\n    * ".join([head, *parts])
 
 
 def _set_in_words(reported: Reported, set_name: str, judged: Mapping[str, advice.Verdict]) -> str:

@@ -4,16 +4,16 @@
     python examples/gsm8k_1gpu.py
     pods inspect runs/gsm8k-1gpu                  # all rollouts, kept or not, in your browser
 
-cost and hours     one step on an H200, with all 512 tokens: 2.1 s to generate 64 by vLLM, 0.8 s to
-                   update on 16 rows in one pass, and what sending the weights to vLLM takes, which
-                   was not measured (results/sizes.md). On 24 GB: not measured. The authors, on one
-                   L40S of 48 GB: 6 hours.
+cost and hours     on an H200, with all 512 tokens: 2.1 s to generate 64 rollouts by vLLM, 0.8 s to
+                   update on 16 rows in one pass. Sending the weights to vLLM and computing
+                   log-probabilities anew come on top (results/sizes.md). On 24 GB: not measured.
+                   The authors, on one L40S of 48 GB: 6 hours.
 expected accuracy  not measured here. The authors: 99 % of the best of GRPO (81.64 %) after 1.5
                    hours in place of 3, and a best of 82.63 %. The prompt and the reward here are
                    simpler than theirs: lab/src/podslab/configs/paper/a-gsm8k.yaml has theirs.
 memory             the update's peak on an H200 is 11 GiB with 16 rows in a pass, 9 GiB with 8; here
-                   4 are passed at once. vLLM holds the weights again, 6 GiB, and sleeps during the
-                   update. If it does not fit: MODEL = "Qwen/Qwen2.5-1.5B-Instruct".
+                   4 are passed at once. vLLM takes 45 % of the card, and sleeps during the update.
+                   If it does not fit: MODEL = "Qwen/Qwen2.5-1.5B-Instruct".
 GRPO               "num_rollouts": 16. All else stays.
 
 The first step says: method pods: selected 16 of 64 in 1 groups; the update sees 16 rows.

@@ -10,6 +10,7 @@ from podslab.report.summary import interval, median, speed
 #: The curves of an experiment's arms, the reference first.
 Experiment = dict[str, ArmCurves]
 
+_ON_ONE_GPU = "GSM8K, Qwen2.5-3B-Instruct, one L40S"
 _NAMES = {"grpo": "GRPO", "grpo_ga": "GRPO-GA"}
 
 
@@ -60,6 +61,12 @@ def settings_in_words() -> list[str]:
         f" runs lies above 1 in {intervals_above_1} of them. Run by run the medians are"
         f" {min(medians):.1f} to {max(medians):.1f}, where runs are paired."
     ]
+
+
+def speed_up_on_one_gpu() -> Speedup:
+    """How much sooner PODS reached GRPO's level on one GPU: GSM8K, Qwen2.5-3B-Instruct."""
+    arms = _experiments()[_ON_ONE_GPU]
+    return speed_up(_reference(arms), arms["pods"])
 
 
 def sizes_and_rules() -> list[str]:

@@ -3,15 +3,20 @@
 from benchmarks.folders import RESULTS
 from benchmarks.sizes.page import in_short, table_of_steps_with_vllm
 from benchmarks.sizes.raw_file import read_raw, vllm_file
+from benchmarks.sizes.steps import Measured
 
 _RAW = RESULTS / "sizes.jsonl"
 
 
 def in_words() -> list[str]:
     """How long steps take beside one another, in a few sentences."""
-    return in_short(read_raw(_RAW), read_raw(vllm_file(_RAW)))
+    return in_short(_read())
 
 
 def steps_with_vllm() -> list[str]:
     """The table of steps whose rollouts vLLM generates."""
-    return table_of_steps_with_vllm(read_raw(_RAW), read_raw(vllm_file(_RAW)))
+    return table_of_steps_with_vllm(_read())
+
+
+def _read() -> Measured:
+    return Measured(read_raw(_RAW), read_raw(vllm_file(_RAW)))

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.own_process import CallFailedError, import_once, in_own_process
-from benchmarks.sizes.plan import Arm, Case, in_words, missing, plan, small_plan
+from benchmarks.sizes.plan import (
+    Case,
+    case_of,
+    did_not_fit,
+    in_words,
+    missing,
+    plan,
+    small_plan,
+)
 from benchmarks.sizes.raw_file import Line, append, read_raw
 from benchmarks.sizes.shapes import PROMPT_TOKENS
 from podsrl.errors import InvalidInputError
@@ -116,7 +124,7 @@ def run(
     pace = _Pace(lines)
     failures = 0  # in a row
     for case in missing(cases, lines):
-        if _did_not_fit(case, lines):
+        if did_not_fit(case, lines):
             continue
         left = ends - time.monotonic()
         if pace.foresees(case) > left:
@@ -173,17 +181,6 @@ def _found(
     return found
 
 
-def _did_not_fit(case: Case, lines: Sequence[Line]) -> bool:
-    """Whether a case that needs no more memory did not fit."""
-    tried = [_case_of(line) for line in lines if line["fits"] is False]
-    return any(case.is_no_smaller_than(other) for other in tried)
-
-
-def _case_of(line: Line) -> Case:
-    values = line["case"]
-    return Case(**{**values, "arm": Arm(**values["arm"])})
-
-
 def _refuse_others(lines: Sequence[Line], where: dict[str, Any], raw: Path) -> None:
     """Refuse to put seconds of different devices or versions beside each other."""
     for line in lines:
@@ -208,7 +205,7 @@ class _Pace:
         self._taken = 0.0
         for line in lines:
             if line["fits"]:
-                self.took(_case_of(line), line["took_seconds"])
+                self.took(case_of(line), line["took_seconds"])
 
     def took(self, case: Case, seconds: float) -> None:
         """Note how long a case took."""

@@ -163,3 +163,15 @@ def in_words(case: Case) -> str:
     return (
         f"{case.shape} {arm.name} {arm.rollouts} -> {arm.rows}, {case.answer} tokens{what}{others}"
     )
+
+
+def did_not_fit(case: Case, lines: Sequence[Line]) -> bool:
+    """Whether a case that needs no more memory was tried, and did not fit."""
+    tried = [case_of(line) for line in lines if line["fits"] is False]
+    return any(case.is_no_smaller_than(other) for other in tried)
+
+
+def case_of(line: Line) -> Case:
+    """The case of a line of the raw file."""
+    values = line["case"]
+    return Case(**{**values, "arm": Arm(**values["arm"])})

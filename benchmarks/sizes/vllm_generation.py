@@ -11,26 +11,42 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.own_process import CallFailedError, in_own_process
-from benchmarks.sizes.raw_file import append, read_raw, vllm_file
+from benchmarks.sizes.raw_file import Line, append, read_raw, vllm_file
 from benchmarks.sizes.shapes import PROMPT_TOKENS, SHAPES
 
 #: Calls a function by its name, for at most so many `seconds`, as `in_own_process` does.
 Call = Callable[..., Any]
 
-#: Rollouts of one prompt, and the four of each of sixteen prompts.
-BATCHES = ((1, 16), (1, 64), (1, 256), (16, 4))
+#: Prompts, and the rollouts of each.
+Batch = tuple[int, int]
+
+BATCHES: tuple[Batch, ...] = ((1, 16), (1, 64), (1, 256), (16, 4))
 _SHAPES = ("3B", "1.5B", "7B", "0.5B")
 _ANSWER = 512
-#: The most sequences that the engine decodes at once.
-_MOST_SEQUENCES = 256
-#: The share of the card's memory that the engine takes, as beside a model that is trained.
-_SHARE_OF_MEMORY = 0.4
+_FEW_TOKENS = 16
+_REPETITIONS = 3
+_ENGINE: dict[str, Any] = {
+    "load_format": "dummy",
+    "skip_tokenizer_init": True,
+    "dtype": "bfloat16",
+    "max_model_len": PROMPT_TOKENS + _ANSWER,
+    "max_num_seqs": 256,
+    "max_num_batched_tokens": 4096,
+    "gpu_memory_utilization": 0.4,  # as beside a model that is trained
+    "logprobs_mode": "processed_logprobs",
+    # One graph for each size of batch. What a compiler adds takes a minute to begin.
+    "compilation_config": {
+        "mode": 0,
+        "cudagraph_mode": "FULL_DECODE_ONLY",
+        "cudagraph_capture_sizes": sorted({prompts * n for prompts, n in BATCHES}),
+    },
+}
 
 
 def main(arguments: list[str] | None = None, call: Call = in_own_process) -> int:
@@ -51,16 +67,13 @@ def main(arguments: list[str] | None = None, call: Call = in_own_process) -> int
 
     raw = vllm_file(args.raw)
     ends = time.monotonic() + 60 * args.minutes
-    done = {line["shape"] for line in read_raw(raw)}
-    for shape in _SHAPES:
+    for shape, batches in _missing(read_raw(raw)).items():
         left = ends - time.monotonic()
-        if shape in done:
-            continue
         if left <= 0:
             print(f"no time is left for {shape}", flush=True)
             continue
         try:
-            lines = call("benchmarks.sizes.vllm_generation:measure", shape, seconds=left)
+            lines = call("benchmarks.sizes.vllm_generation:measure", shape, batches, seconds=left)
         except (CallFailedError, TimeoutError) as error:
             print(f"{shape}: {error}", flush=True)
             continue
@@ -70,47 +83,44 @@ def main(arguments: list[str] | None = None, call: Call = in_own_process) -> int
     return 0
 
 
-def measure(shape: str) -> list[dict[str, Any]]:
-    """A line for each batch of a shape; the engine begins once for all of them."""
-    import torch
+def _missing(lines: Sequence[Line]) -> dict[str, list[Batch]]:
+    """The batches of which the file has no result, by size."""
+    done = {(line["shape"], line["prompts"], line["n"]) for line in lines}
+    missing: dict[str, list[Batch]] = {}
+    for shape in _SHAPES:
+        batches = [batch for batch in BATCHES if (shape, *batch) not in done]
+        if batches:
+            missing[shape] = batches
+    return missing
+
+
+def measure(shape: str, batches: Sequence[Batch]) -> list[dict[str, Any]]:
+    """Several lines for each batch of a size; the engine begins once for all of them."""
     from vllm import LLM, SamplingParams
 
-    where = {
-        "device": torch.cuda.get_device_name(0),
-        "torch": version("torch"),
-        "transformers": version("transformers"),
-        "vllm": version("vllm"),
-    }
+    from benchmarks.sizes.measure import describe
+
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         write_configuration(shape, Path(folder))
-        engine = LLM(
-            model=folder,
-            load_format="dummy",
-            skip_tokenizer_init=True,
-            dtype="bfloat16",
-            max_model_len=PROMPT_TOKENS + _ANSWER,
-            max_num_seqs=_MOST_SEQUENCES,
-            max_num_batched_tokens=4096,
-            gpu_memory_utilization=_SHARE_OF_MEMORY,
-            logprobs_mode="processed_logprobs",
-            # One graph for each size of batch. What a compiler adds takes a minute to begin.
-            compilation_config={
-                "mode": 0,
-                "cudagraph_mode": "FULL_DECODE_ONLY",
-                "cudagraph_capture_sizes": sorted({n * prompts for prompts, n in BATCHES}),
-            },
-        )
-    starting = time.monotonic() - began
+        engine = LLM(model=folder, **_ENGINE)
+    found_of_all = {
+        "shape": shape,
+        "answer": _ANSWER,
+        "prompt_tokens": PROMPT_TOKENS,
+        "starting_seconds": time.monotonic() - began,
+        "engine": _ENGINE,
+        "where": {**describe(), "vllm": version("vllm")},
+    }
 
     lines = []
-    for prompts, rollouts in BATCHES:
+    for prompts, n in batches:
         requests = [{"prompt_token_ids": _prompt(number)} for number in range(prompts)]
-        for tokens in (16, _ANSWER):  # the first one warms up
+        for repetition in range(-1, _REPETITIONS):  # the first one, of few tokens, warms up
             asked = SamplingParams(
-                n=rollouts,
+                n=n,
                 temperature=1.0,
-                max_tokens=tokens,
+                max_tokens=_FEW_TOKENS if repetition < 0 else _ANSWER,
                 ignore_eos=True,
                 detokenize=False,
                 logprobs=0,
@@ -118,21 +128,12 @@ def measure(shape: str) -> list[dict[str, Any]]:
             began = time.monotonic()
             answers = engine.generate(requests, asked, use_tqdm=False)
             seconds = time.monotonic() - began
+            if repetition < 0:
+                continue
 
-        lengths = {len(one.token_ids) for answer in answers for one in answer.outputs}
-        lines.append(
-            {
-                "shape": shape,
-                "prompts": prompts,
-                "n": rollouts,
-                "answer": _ANSWER,
-                "lengths": sorted(lengths),
-                "prompt_tokens": PROMPT_TOKENS,
-                "seconds": seconds,
-                "starting_seconds": starting,
-                "where": where,
-            }
-        )
+            lengths = {len(one.token_ids) for answer in answers for one in answer.outputs}
+            found = {"prompts": prompts, "n": n, "repetition": repetition, "seconds": seconds}
+            lines.append({**found_of_all, **found, "lengths": sorted(lengths)})
     return lines
 
 

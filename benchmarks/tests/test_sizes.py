@@ -18,15 +18,7 @@ from benchmarks.own_process import CallFailedError, in_own_process
 from benchmarks.sizes import vllm_generation
 from benchmarks.sizes.__main__ import main, run
 from benchmarks.sizes.models import make_model, make_prompts, make_tokenizer
-from benchmarks.sizes.page import (
-    AUTHORS_STEPS,
-    costs_of_generating,
-    costs_of_updating,
-    costs_of_vllm,
-    page_text,
-    speed_up_here,
-    step_with_vllm,
-)
+from benchmarks.sizes.page import AUTHORS_STEPS, page_text, scaled_to_here, write_page
 from benchmarks.sizes.plan import (
     ACROSS,
     ARMS,
@@ -40,6 +32,7 @@ from benchmarks.sizes.plan import (
 )
 from benchmarks.sizes.raw_file import append, read_raw
 from benchmarks.sizes.shapes import SHAPES
+from benchmarks.sizes.steps import TRANSFORMERS, VLLM, Measured, line_through
 from podsrl.errors import InvalidInputError
 from podsrl.trl.clock import PhaseClock
 
@@ -78,12 +71,12 @@ def line_of_vllm(prompts: int, n: int, seconds: float) -> dict[str, Any]:
         "n": n,
         "answer": 512,
         "seconds": seconds,
-        "where": {"vllm": "1"},
+        "where": {"device": "a GPU", "vllm": "1"},
     }
 
 
 def page(lines: Any, by_vllm: Any = ()) -> str:
-    return page_text(lines, by_vllm, Path("raw.jsonl"))
+    return page_text(Measured(lines, by_vllm), Path("raw.jsonl"))
 
 
 def line_of_update(rows: int, update: float) -> dict[str, Any]:
@@ -123,7 +116,7 @@ def test_small_shapes_are_measured_once_each_and_shown(tmp_path):
     assert main(["--page", str(tmp_path), str(raw)]) == 0
     page = (tmp_path / "sizes.md").read_text()
     assert "| tiny | PODS | 64 → 16 | 4 | adapters | on |" in page
-    assert "Prompts have 4 tokens" in page
+    assert "prompts have 4 tokens" in page
     assert (tmp_path / "sizes.png").stat().st_size > 10_000
 
 
@@ -352,70 +345,104 @@ def test_a_rollout_costs_the_slope_of_seconds_over_rollouts():
     lines += [line_of_update(8, 5.0), line_of_update(64, 33.0)]
     lines.append(line(PODS, 99.0, 99.0, lora=False))  # of another kind, so it is left out
     lines.append(line(PODS, 99.0, 99.0, continuous=True))
-    assert costs_of_generating(lines, "3B") == pytest.approx((5.0, 0.1))
-    assert costs_of_updating(lines, "3B") == pytest.approx((1.0, 0.5))
+    lines.append(line(PODS, 99.0, 99.0, answer=64))  # of a length that few have
+    measured = Measured(lines)
+    generating = measured.generating("3B", TRANSFORMERS)
+    assert generating == {16: [6.6], 64: [11.4, 11.4]}
+    assert line_through(generating) == pytest.approx((5.0, 0.1))
+    assert line_through(measured.updating("3B")) == pytest.approx((1.0, 0.5))
+
+    text = page(lines)
+    assert (
+        "| 3B | rollouts, transformers (g) | 5.00 s | 0.1000 s | 16 to 64: 0.1000 s | 0.20 |"
+        in text
+    )
+    assert "8 to 16: 0.5000 s; 16 to 64: 0.5000 s | 1.00 |" in text
+
+
+def test_a_slope_has_the_range_of_what_was_measured_more_than_once():
+    lines = [line(GRPO, 4.0, 1.0), line(PODS, 28.0, 1.0), line(ACROSS, 52.0, 1.0)]
+    text = page([*lines, line_of_update(8, 0.6)])
+    # Through 4 and the median of 28 and 52; between them (28 - 4) / 48 to (52 - 4) / 48.
+    assert "| 0.7500 s | 16 to 64: 0.5000 to 1.0000 s |" in text
 
 
 def test_the_authors_speed_up_scales_with_the_ratio_of_a_step():
     # There a step of PODS takes 2868.3 / 2143 = 1.338 times as long as one of GRPO. Where it takes
     # twice as long, 2.0 becomes 2.0 x 1.338 / 2.
     there = AUTHORS_STEPS["GRPO"] / AUTHORS_STEPS["PODS"]
-    assert speed_up_here(pods=20.0, grpo=10.0) == pytest.approx(2.0 * there / 2)
+    assert scaled_to_here(pods=20.0, grpo=10.0) == pytest.approx(there / 2)
 
     text = page([line(GRPO, 5.0, 5.0), line(PODS, 15.0, 5.0)])
-    assert "**1.3 times** as fast with generation by transformers" in text
+    assert "2.00 times as fast to GRPO's level (1.00 to 2.50; median of runs 1.25)" in text
+    assert "**1.3** (0.7 to 1.7; median of runs 0.8) with transformers" in text
     assert "What follows" not in page([line(GRPO, 5.0, 5.0)])
 
 
-def test_a_step_with_vllm_is_its_generation_and_the_trainers_update():
+def test_a_step_is_its_generation_and_its_update_whichever_arm_they_were_measured_for():
     # The update of GRPO-GA was measured alone, in four micro-batches; that of 16 rows three times.
     lines = [line(GRPO, 50.0, 2.0), line(PODS, 60.0, 4.0), line_of_update(16, 3.0)]
     accumulated = line(GRPO_GA, 0.0, 12.0, generates=False)
     lines.append({**accumulated, "seconds": {"update": 12.0}})
     by_vllm = [line_of_vllm(1, 16, 2.0), line_of_vllm(1, 64, 5.0)]
+    measured = Measured(lines, by_vllm)
 
-    assert step_with_vllm(lines, by_vllm, "3B", GRPO) == (2.0, 3.0)
-    assert step_with_vllm(lines, by_vllm, "3B", PODS) == (5.0, 3.0)
-    assert step_with_vllm(lines, by_vllm, "3B", GRPO_GA) == (5.0, 12.0)
-    assert step_with_vllm(lines, by_vllm, "3B", ACROSS) is None  # 16 prompts were not generated
-    assert step_with_vllm(lines, by_vllm, "7B", GRPO) is None
+    assert measured.step("3B", GRPO, VLLM) == (2.0, 3.0)
+    assert measured.step("3B", PODS, VLLM) == (5.0, 3.0)
+    assert measured.step("3B", GRPO_GA, VLLM) == (5.0, 12.0)
+    assert measured.step("3B", ACROSS, VLLM) is None  # 16 prompts were not generated
+    assert measured.step("7B", GRPO, VLLM) is None
 
-    # A rollout costs 3 s / 48, and there are 1 s that any number of them costs.
-    assert costs_of_vllm(by_vllm, "3B") == pytest.approx((1.0, 0.0625))
+    # For transformers each rollout is a row of its own, whatever prompt it is of.
+    assert measured.step("3B", GRPO_GA, TRANSFORMERS) == (60.0, 12.0)
+    assert measured.step("3B", ACROSS, TRANSFORMERS) == (60.0, 3.0)
+
+    # A rollout of vLLM costs 3 s / 48, and there is 1 s that any number of them costs.
+    assert line_through(measured.generating("3B", VLLM)) == pytest.approx((1.0, 0.0625))
+
     text = page(lines, by_vllm)
     assert "| 3B | PODS | 64 → 16 | 5.00 s | 3.00 s | **8.00 s** | 1.60 |" in text
-    assert "a step of PODS (64 rollouts, 16 rows) takes 8.0 s. GRPO takes 5.0 s" in text
+    assert "5.0 s for GRPO (16 rollouts, 16 rows), 8.0 s for PODS" in text
+    assert "they take 53.0, 63.0 and 72.0 s" in text
+    assert "| 3B | 1 x 64 | 5.00 s | 6,554 |" in text  # 64 x 512 tokens in 5 s
     assert "* generation by vLLM: 1.5B, 7B, 0.5B" in text
     assert "raw-vllm.jsonl" in text
 
 
-def test_what_vllm_takes_is_measured_once_for_each_size_and_a_failure_ends_its_size(
+def test_a_page_is_of_one_device(tmp_path):
+    raw = tmp_path / "raw.jsonl"
+    append(raw, line(GRPO, 5.0, 5.0))
+    other = line_of_vllm(1, 16, 2.0)
+    append(tmp_path / "raw-vllm.jsonl", {**other, "where": {"device": "another", "vllm": "1"}})
+    with pytest.raises(InvalidInputError, match="different devices: a GPU, another"):
+        write_page(raw, tmp_path)
+
+
+def test_what_vllm_takes_is_measured_once_for_each_batch_and_a_failure_ends_its_size(
     tmp_path, capsys
 ):
     asked = []
 
-    def call(name: str, shape: str, seconds: float) -> Any:
-        asked.append(shape)
+    def call(name: str, shape: str, batches: Any, seconds: float) -> Any:
+        asked.append((shape, len(batches)))
         if shape == "1.5B":
             raise CallFailedError("ValueError: no memory")
-        return [{**line_of_vllm(1, 16, 2.0), "shape": shape}]
+        return [{**line_of_vllm(*batch, 2.0), "shape": shape} for batch in batches[:3]]
 
     raw = tmp_path / "raw.jsonl"
     assert vllm_generation.main([str(raw), "--commit", "abc"], call) == 0
-    assert asked == ["3B", "1.5B", "7B", "0.5B"]
+    assert asked == [("3B", 4), ("1.5B", 4), ("7B", 4), ("0.5B", 4)]
     assert "1.5B: ValueError: no memory" in capsys.readouterr().out
     found = read_raw(tmp_path / "raw-vllm.jsonl")
-    assert [(one["shape"], one["commit"]) for one in found] == [
-        ("3B", "abc"),
-        ("7B", "abc"),
-        ("0.5B", "abc"),
-    ]
+    assert [one["shape"] for one in found] == [*["3B"] * 3, *["7B"] * 3, *["0.5B"] * 3]
+    assert {one["commit"] for one in found} == {"abc"}
 
     asked.clear()
-    vllm_generation.main([str(raw)], call)
-    assert asked == ["1.5B"]  # what has a result is not measured again
+    vllm_generation.main([str(raw)], call)  # what has a result is not measured again
+    assert asked == [("3B", 1), ("1.5B", 4), ("7B", 1), ("0.5B", 1)]
+    asked.clear()
     vllm_generation.main([str(raw), "--minutes", "0"], call)
-    assert asked == ["1.5B"]
+    assert not asked
     assert "no time is left for 1.5B" in capsys.readouterr().out
 
 
@@ -447,9 +474,12 @@ def test_a_later_call_foresees_by_the_pace_of_those_before_it(tmp_path):
 def test_the_page_says_what_fits_by_a_line_through_peaks():
     # 10 GiB and half a GiB per row: 80 GiB hold 140 rows.
     lines = [line(GRPO, 5.0, 5.0), line_of_update(32, 9.0)]
-    lines[0]["peak_bytes"] = {"update": 18 * 2**30}
-    lines[1]["peak_bytes"] = {"update": 26 * 2**30}
-    assert "| 3B | 16 | - | 32 | about 140 |" in page(lines)
+    lines[0] |= {"peak_bytes": {"update": 18 * 2**30}, "reserved_bytes": 18.9 * 2**30}
+    lines[1] |= {"peak_bytes": {"update": 26 * 2**30}, "reserved_bytes": 28.6 * 2**30}
+    text = page(lines)
+    assert "| 3B | 16 | - | 32 | about 140 |" in text
+    assert "No limit was reached" in text
+    assert "The allocator kept 5 to 10 % more." in text
 
 
 def test_the_page_says_the_range_of_what_was_measured_more_than_once():
@@ -460,10 +490,19 @@ def test_the_page_says_the_range_of_what_was_measured_more_than_once():
     assert "more than once" not in page(lines[:1])
 
 
-def test_the_page_says_what_is_recommended_for_the_costs_of_a_step():
-    # 32 s for 64 rollouts and 16 s for 16 rows: 0.5 s beside 1 s.
-    text = page([line(PODS, 32.0, 16.0)])
-    assert "g/u 0.50: max_contrast" in text
+def test_the_page_says_what_recommend_foresees_and_what_was_measured():
+    # From 16 rollouts in 8 s it foresees that 64 take 8 to 32 s; they took 12.
+    text = page([line(GRPO, 8.0, 16.0), line(PODS, 12.0, 16.0)])
+    assert "| 3B | transformers | 0.50 | 24.0 to 48.0 s | 28.0 s |" in text
+
+
+def test_what_was_not_tried_has_its_reason():
+    rows = {"n": 128, "m": 128}
+    full = {**line(replace(GRPO, **rows), 0.0, 0.0, generates=False), "fits": False}
+    text = page([line(GRPO, 5.0, 5.0), {**full, "phase": "update"}])
+    assert "* 3B, only the update, with these numbers of rows: 8, 32, 64\n" in text
+    assert "a smaller one did not fit: 3B GRPO 256 -> 256, 512 tokens, the update alone; 3B" in text
+    assert "No limit was reached" not in text
 
 
 def test_there_is_no_page_of_nothing(tmp_path, capsys):

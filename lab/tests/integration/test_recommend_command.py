@@ -1,11 +1,10 @@
-"""`pods recommend`: what was measured comes first, then costs of runs, three lines, and advice."""
+"""`pods recommend`: what was measured comes first, then costs of runs and steps, and advice."""
 
 import pytest
 
 from podslab.own_script.run_plan import ANSWER
 from podslab.recommend import our_comparison
 from podslab.recommend.costs_of_runs import read_costs
-from podslab.recommend.what_to_try import LINES, line_for_ratio
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_runs import evaluation
@@ -45,17 +44,21 @@ def test_costs_are_per_rollout_and_per_row_that_had_a_pass_without_the_first_ste
     assert costs.rollout == pytest.approx(0.1)
     assert costs.row == pytest.approx(0.25)  # 4 of 8 rows had a pass
     assert costs.ratio == pytest.approx(0.4)
-    assert (costs.rows, costs.equal_share, costs.tokens) == (8.0, 0.25, 40.0)
-    assert costs.seconds(4.0) == pytest.approx(8 * (4 * 0.1 + 0.25))
+    assert (costs.rows, costs.rollouts_per_row) == (8.0, 4.0)
+    assert (costs.equal_share, costs.tokens) == (0.25, 40.0)
 
     twice = read_costs([write_run(tmp_path / "b", generate=3.2, update=2.0, passes=2)])
     assert twice.row == pytest.approx(2.0 / 16)  # of two passes over 8 rows
 
 
-@pytest.mark.parametrize(("generate", "line"), [(32.0, 0), (3.2, 1)])
-def test_where_generating_dominates_it_is_grpo(tmp_path, generate, line):
-    costs = read_costs([write_run(tmp_path / "run", generate=generate, update=1.0)])
-    assert line_for_ratio(costs.ratio) is LINES[line]
+def test_a_step_of_another_size_takes_as_long_as_between_two_extremes(tmp_path):
+    # 32 rollouts in 3.2 s, 8 rows in 2 s. So 64 rollouts take 3.2 s if they cost nothing more side
+    # by side, and 6.4 s if each costs as much; and 8 rollouts 0.8 to 3.2 s.
+    costs = read_costs([write_run(tmp_path / "run", generate=3.2, update=2.0)])
+    assert costs.seconds(8.0) == pytest.approx((3.2 + 2.0, 6.4 + 2.0))
+    assert costs.seconds(4.0) == pytest.approx((5.2, 5.2))
+    assert costs.seconds(1.0) == pytest.approx((0.8 + 2.0, 3.2 + 2.0))
+    assert costs.beside_grpo(4.0) == pytest.approx(5.2 / 2.8)
 
 
 def test_it_says_what_a_step_takes_and_how_many_rollouts_fit(tmp_path, capsys):
@@ -63,10 +66,10 @@ def test_it_says_what_a_step_takes_and_how_many_rollouts_fit(tmp_path, capsys):
     assert main(["recommend", str(tmp_path / "run"), "--seconds", "4.4"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "g/u 0.4" in out
-    assert "n = 4 m 5.2 s 1.86 of GRPO's" in out
-    assert "g is that of this run's batch" in out
-    assert "within 4.4 s: n up to 3.0 m" in out
-    assert 'To try: PODSConfig(..., method="max_contrast"), 4 rollouts for 1 row' in out
+    assert "n = m, GRPO 2.8 s to 5.2 s n = 2 m" in out
+    assert "n = 4 m 5.2 s 1.0 to 1.9 times as long as GRPO" in out
+    assert "n = 8 m 5.2 s to 8.4 s 1.0 to 3.0 times" in out
+    assert "within 4.4 s: n up to 3.0 m, or more" in out
     assert "pods compare train.py" in out
 
 

@@ -1,4 +1,4 @@
-"""`pods recommend`: what was measured in a folder, and three lines that say what to try."""
+"""`pods recommend`: what was measured in a folder, and what other steps would take."""
 
 import argparse
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from podslab.checks import number
 from podsrl.errors import needed
 
-SUMMARY = "what runs of yours measured, and what to try by their costs"
+SUMMARY = "what runs of yours measured, what other steps would take, and what is advised"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what was measured first, then what the costs say."""
     with needed("report"):
+        from podslab.recommend.costs_in_words import costs_in_words
         from podslab.recommend.costs_of_runs import read_costs
         from podslab.recommend.memory_of_passes import memory_in_words
-        from podslab.recommend.what_to_try import advice_in_words
         from podsrl.rollout_log.run_folder import find_runs
 
     runs = []
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         if measured := _measured(Path(folder)):
             print(f"Measured in {folder}, which counts more than any line below:\n\n{measured}\n")
         runs += find_runs(folder)
-    print(advice_in_words(read_costs(runs), args.seconds))
+    print(costs_in_words(read_costs(runs), args.seconds))
     if args.memory is not None:
         print(memory_in_words(runs, args.memory * 2**30))
     return 0

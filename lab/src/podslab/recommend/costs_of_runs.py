@@ -20,6 +20,7 @@ class Costs:
         rollout: Seconds of generating, scoring and selecting, per rollout generated (g).
         row: Seconds of updating, per row with a pass (u).
         rows: Rows of a step.
+        rollouts_per_row: Rollouts of a step for each of its rows.
         equal_share: The share of prompts whose rewards were all equal.
         tokens: The mean length of a completion.
         peak_memory: In bytes; None where it is not known.
@@ -29,6 +30,7 @@ class Costs:
     rollout: float
     row: float
     rows: float
+    rollouts_per_row: float
     equal_share: float
     tokens: float
     peak_memory: float | None
@@ -38,13 +40,22 @@ class Costs:
         """g/u: the time to generate a rollout over that to update on a row."""
         return self.rollout / self.row
 
-    def seconds(self, rollouts_per_row: float) -> float:
-        """A step that generates so many rollouts for each row, all with a pass.
+    def seconds(self, rollouts_per_row: float) -> tuple[float, float]:
+        """The least and the most that a step takes with so many rollouts for each row.
 
-        The costs of a call whatever its size are in g and u as they were, so that a step of
-        another size than the run's is only roughly this long.
+        Generating has a part that any number of rollouts costs, and a part of each, which one run
+        can't tell apart. At one end all is of the first kind, so that generating takes as long as
+        in the run; at the other all is of the second kind. Every row has a pass.
         """
-        return self.rows * (rollouts_per_row * self.rollout + self.row)
+        updating = self.rows * self.row
+        as_measured = self.rows * self.rollouts_per_row * self.rollout
+        in_proportion = self.rows * rollouts_per_row * self.rollout
+        least, most = sorted((as_measured, in_proportion))
+        return least + updating, most + updating
+
+    def beside_grpo(self, rollouts_per_row: float) -> float:
+        """A step over one of GRPO with as many rows, at most: if each rollout costs the same."""
+        return (rollouts_per_row * self.rollout + self.row) / (self.rollout + self.row)
 
 
 def read_costs(runs: Sequence[RunFolder]) -> Costs:
@@ -70,6 +81,7 @@ def read_costs(runs: Sequence[RunFolder]) -> Costs:
             f"{where}: too few timed steps in metrics.jsonl; train for some steps more"
         )
 
+    kept = _total(generating, "pods/kept_rollouts")
     phases = ("generate", "score", "select")
     before_update = sum(_total(rows, f"pods/seconds_{phase}") for phase in phases)
     memory = [row["pods/peak_memory"] for row in rows if row.get("pods/peak_memory")]
@@ -77,7 +89,8 @@ def read_costs(runs: Sequence[RunFolder]) -> Costs:
         steps=len(rows),
         rollout=before_update / generated,
         row=_total(rows, "pods/seconds_update") / passed,
-        rows=_total(generating, "pods/kept_rollouts") / len(generating),
+        rows=kept / len(generating),
+        rollouts_per_row=generated / kept,
         equal_share=_mean(generating, "frac_reward_zero_std"),
         tokens=_mean(generating, "completions/mean_length"),
         peak_memory=max(memory, default=None),

@@ -53,11 +53,11 @@ def test_costs_are_per_rollout_and_per_row_that_had_a_pass_without_the_first_ste
 
 def test_a_step_of_another_size_takes_as_long_as_between_two_extremes(tmp_path):
     # 32 rollouts in 3.2 s, 8 rows in 2 s. So 64 rollouts take 3.2 s if they cost nothing more side
-    # by side, and 6.4 s if each costs as much; and 8 rollouts 0.8 to 3.2 s.
+    # by side, and 6.4 s if each costs as much; and 8 rollouts 3.2 or 0.8 s.
     costs = read_costs([write_run(tmp_path / "run", generate=3.2, update=2.0)])
     assert costs.seconds(8.0) == pytest.approx((3.2 + 2.0, 6.4 + 2.0))
     assert costs.seconds(4.0) == pytest.approx((5.2, 5.2))
-    assert costs.seconds(1.0) == pytest.approx((0.8 + 2.0, 3.2 + 2.0))
+    assert costs.seconds(1.0) == pytest.approx((3.2 + 2.0, 0.8 + 2.0))
     assert costs.beside_grpo(4.0) == pytest.approx(5.2 / 2.8)
 
 
@@ -66,10 +66,10 @@ def test_it_says_what_a_step_takes_and_how_many_rollouts_fit(tmp_path, capsys):
     assert main(["recommend", str(tmp_path / "run"), "--seconds", "4.4"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "g/u 0.4" in out
-    assert "n = m, GRPO 2.8 s to 5.2 s n = 2 m" in out
-    assert "n = 4 m 5.2 s 1.0 to 1.9 times as long as GRPO" in out
-    assert "n = 8 m 5.2 s to 8.4 s 1.0 to 3.0 times" in out
-    assert "within 4.4 s: n up to 3.0 m, or more" in out
+    assert "n = m, GRPO 5.2 s 2.8 s n = 2 m" in out
+    assert "n = 4 m 5.2 s (1.0 of GRPO's) 5.2 s (1.9 of GRPO's)" in out
+    assert "n = 8 m 5.2 s (1.0 of GRPO's) 8.4 s (3.0 of GRPO's)" in out
+    assert "within 4.4 s: n up to 3.0 m if each costs as much, or more" in out
     assert "pods compare train.py" in out
 
 

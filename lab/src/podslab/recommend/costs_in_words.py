@@ -23,15 +23,15 @@ def costs_in_words(costs: Costs, seconds: float | None) -> str:
         f" {costs.tokens:.0f} tokens a completion, peak memory {memory(costs.peak_memory)};",
         f"    {100 * costs.equal_share:.0f} % of prompts had equal rewards, and taught nothing",
         "",
-        "What a step of so many rows takes, if all have a pass:",
+        "What a step of so many rows takes, if all have a pass, lies between two extremes. Either",
+        "rollouts that are generated side by side cost nothing more, which is nearly so on a GPU",
+        "that is not full; or each costs as much as in this run. What a step teaches is not in it.",
+        "",
         *_steps(costs),
     ]
     if seconds is not None:
         lines.append(_within(costs, seconds))
     lines += [
-        "The first number holds where rollouts that are generated side by side cost nothing more,",
-        "as nearly with vLLM on a GPU that is not full, and the second where each costs as much as",
-        "in this run. What a step teaches is not in it.",
         "",
         our_advice_in_words(),
         "",
@@ -42,14 +42,14 @@ def costs_in_words(costs: Costs, seconds: float | None) -> str:
 
 def _steps(costs: Costs) -> list[str]:
     """Seconds of a step by rollouts per row, beside GRPO's."""
-    lines = []
+    lines = [f"    {'':<12}  {'nothing more':<24}each costs as much"]
     for per_row in _SIZES:
         name = "n = m, GRPO" if per_row == 1 else f"n = {per_row} m"
-        least, most = costs.seconds(per_row)
-        of_grpo = costs.beside_grpo(per_row)
-        times = duration(least) if least == most else f"{duration(least)} to {duration(most)}"
-        beside = "" if per_row == 1 else f"1.0 to {of_grpo:.1f} times as long as GRPO"
-        lines.append(f"    {name:<12} {times:<20} {beside}".rstrip())
+        free, in_proportion = map(duration, costs.seconds(per_row))
+        if per_row > 1:
+            free += " (1.0 of GRPO's)"
+            in_proportion += f" ({costs.beside_grpo(per_row):.1f} of GRPO's)"
+        lines.append(f"    {name:<12}  {free:<24}{in_proportion}")
     return lines
 
 
@@ -58,4 +58,4 @@ def _within(costs: Costs, seconds: float) -> str:
     per_row = (seconds / costs.rows - costs.row) / costs.rollout
     if per_row < 1:
         return f"    within {duration(seconds)} not even GRPO's rollouts fit: fewer rows"
-    return f"    within {duration(seconds)}: n up to {per_row:.1f} m, or more (see below)"
+    return f"    within {duration(seconds)}: n up to {per_row:.1f} m if each costs as much, or more"

@@ -41,17 +41,16 @@ class Costs:
         return self.rollout / self.row
 
     def seconds(self, rollouts_per_row: float) -> tuple[float, float]:
-        """The least and the most that a step takes with so many rollouts for each row.
+        """A step with so many rollouts for each row, all with a pass, at two extremes.
 
         Generating has a part that any number of rollouts costs, and a part of each, which one run
-        can't tell apart. At one end all is of the first kind, so that generating takes as long as
-        in the run; at the other all is of the second kind. Every row has a pass.
+        can't tell apart. First as if all were of the first kind, so that generating takes as long
+        as in the run; then as if each rollout cost as much as in the run.
         """
         updating = self.rows * self.row
-        as_measured = self.rows * self.rollouts_per_row * self.rollout
+        as_in_the_run = self.rows * self.rollouts_per_row * self.rollout
         in_proportion = self.rows * rollouts_per_row * self.rollout
-        least, most = sorted((as_measured, in_proportion))
-        return least + updating, most + updating
+        return as_in_the_run + updating, in_proportion + updating
 
     def beside_grpo(self, rollouts_per_row: float) -> float:
         """A step over one of GRPO with as many rows, at most: if each rollout costs the same."""

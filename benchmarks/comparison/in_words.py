@@ -21,13 +21,27 @@ def read_reported() -> Reported:
 
 
 def front(reported: Reported) -> list[str]:
-    """What the README says of it: a short list for each set, and what is advised to all."""
+    """What the README says of it: a table with a row for each set, and what is advised to all."""
     lines = _progress(reported)
-    for set_name, judged in _judged_sets(reported).items():
-        lines.append(f"* {_set_in_short(reported, set_name, judged)}")
+    judged_sets = _judged_sets(reported)
+    if judged_sets:
+        reference = reported.protocol.reference
+        heads = [
+            "set",
+            "samples right at the start",
+            "tokens of an answer",
+            f"better than {reference}",
+            "worse",
+            "PODS",
+            "better at equal rollouts",
+        ]
+        rows = [
+            _set_in_cells(reported, set_name, judged) for set_name, judged in judged_sets.items()
+        ]
+        lines += table(heads, rows)
     general = advice.general_advice(reported)
     if general is not None:
-        lines.append(f"* **If you know nothing of your questions**, it advises {general}.")
+        lines += ["", f"**If you know nothing of your questions**, it advises {general}."]
     return lines
 
 
@@ -156,24 +170,22 @@ def _judged_sets(reported: Reported) -> dict[str, Mapping[str, advice.Verdict]]:
     return judged
 
 
-def _set_in_short(reported: Reported, set_name: str, judged: Mapping[str, advice.Verdict]) -> str:
+def _set_in_cells(
+    reported: Reported, set_name: str, judged: Mapping[str, advice.Verdict]
+) -> list[str]:
     """Which arms are better and worse than the reference on a set, and where PODS stands."""
-    better = _with_points(judged, advice.BETTER)
-    parts = [f"better: {better or 'none'};"]
+    start = at_start()[set_name]
     pods = judged.get("pods")
-    if pods is not None and pods.word != advice.BETTER and pods.over_run is not None:
-        parts.append(f"PODS: {pods.word} ({100 * pods.over_run.mean:+.1f});")
-    worse = [arm for arm, verdict in judged.items() if verdict.word == advice.WORSE]
-    parts.append(f"worse: {', '.join(worse) or 'none'};")
-    parts.append(
-        "as if generating cost everything (at equal rollouts),"
-        f" {_at_equal_rollouts(reported, set_name)}."
-    )
-    head = (
-        f"**{set_name}** ({_condition(reported, set_name)}), in points beside"
-        f" {reported.protocol.reference} over the run:"
-    )
-    return "\n    * ".join([head, *parts])
+    at_equal_rollouts = advice.verdicts(reported, set_name, "rollouts")
+    return [
+        set_name,
+        f"{start['sampled']:.0%}",
+        f"{start['tokens']:.0f}",
+        _with_points(judged, advice.BETTER) or "none",
+        _with_points(judged, advice.WORSE) or "none",
+        f"{pods.word} ({100 * pods.over_run.mean:+.1f})" if pods and pods.over_run else "-",
+        _with_points(at_equal_rollouts, advice.BETTER) or "none",
+    ]
 
 
 def _set_in_words(reported: Reported, set_name: str, judged: Mapping[str, advice.Verdict]) -> str:

@@ -30,6 +30,7 @@ from benchmarks.sizes.steps import (
     rollouts_of,
     rows_of,
 )
+from podslab.durations import duration
 from podslab.recommend.costs_of_runs import Costs
 from podslab.report.drawing import render
 from podsrl.errors import InvalidInputError
@@ -343,11 +344,11 @@ def _measured(line: Line) -> list[str]:
     memory = f"{peak / 2**30:.1f} GiB" if peak else "-"
     seconds = line["seconds"]
     if not line["case"]["generates"]:
-        return ["", "", "", _duration(seconds["update"]), "", "", memory]
+        return ["", "", "", duration(seconds["update"]), "", "", memory]
 
     tokens_per_second = rollouts_of(line) * line["case"]["answer"] / seconds["generate"]
     return [
-        *(_duration(seconds[phase]) for phase in ("generate", "score", "select", "update")),
+        *(duration(seconds[phase]) for phase in ("generate", "score", "select", "update")),
         f"**{sum(seconds.values()):.2f} s**",
         f"{tokens_per_second:.0f}",
         memory,
@@ -623,10 +624,6 @@ def _commits(lines: Sequence[Line]) -> str:
     """The commits of the code, of which calls on several days may have several."""
     found = dict.fromkeys(line["where"]["commit"] or "unknown" for line in lines)
     return ", ".join(found)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.1f} ms"
 
 
 def _to_two_digits(value: float) -> str:

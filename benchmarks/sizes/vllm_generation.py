@@ -96,7 +96,7 @@ def _missing(lines: Sequence[Line]) -> dict[str, list[Batch]]:
 
 def measure(shape: str, batches: Sequence[Batch]) -> list[dict[str, Any]]:
     """Several lines for each batch of a size; the engine begins once for all of them."""
-    from vllm import LLM, SamplingParams
+    from vllm import LLM
 
     from benchmarks.sizes.measure import describe
 
@@ -116,25 +116,32 @@ def measure(shape: str, batches: Sequence[Batch]) -> list[dict[str, Any]]:
     lines = []
     for prompts, n in batches:
         requests = [{"prompt_token_ids": _prompt(number)} for number in range(prompts)]
-        for repetition in range(-1, _REPETITIONS):  # the first one, of few tokens, warms up
-            asked = SamplingParams(
-                n=n,
-                temperature=1.0,
-                max_tokens=_FEW_TOKENS if repetition < 0 else _ANSWER,
-                ignore_eos=True,
-                detokenize=False,
-                logprobs=0,
-            )
-            began = time.monotonic()
-            answers = engine.generate(requests, asked, use_tqdm=False)
-            seconds = time.monotonic() - began
-            if repetition < 0:
-                continue
-
-            lengths = {len(one.token_ids) for answer in answers for one in answer.outputs}
-            found = {"prompts": prompts, "n": n, "repetition": repetition, "seconds": seconds}
-            lines.append({**found_of_all, **found, "lengths": sorted(lengths)})
+        _generate(engine, requests, n, _FEW_TOKENS)  # warms up
+        for repetition in range(_REPETITIONS):
+            generated = _generate(engine, requests, n, _ANSWER)
+            batch = {"prompts": prompts, "n": n, "repetition": repetition}
+            lines.append({**found_of_all, **batch, **generated})
     return lines
+
+
+def _generate(engine: Any, requests: list[Any], n: int, tokens: int) -> dict[str, Any]:
+    """The seconds of generating so many rollouts of each prompt, and how long they became."""
+    from vllm import SamplingParams
+
+    asked = SamplingParams(
+        n=n,
+        temperature=1.0,
+        max_tokens=tokens,
+        ignore_eos=True,
+        detokenize=False,
+        logprobs=0,
+    )
+    began = time.monotonic()
+    answers = engine.generate(requests, asked, use_tqdm=False)
+    seconds = time.monotonic() - began
+
+    lengths = {len(rollout.token_ids) for answer in answers for rollout in answer.outputs}
+    return {"seconds": seconds, "lengths": sorted(lengths)}
 
 
 def _prompt(number: int) -> list[int]:

@@ -8,13 +8,13 @@ that torchrun gives them.
 import faulthandler
 import os
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 from support.forked import Forked, run_script
+from support.ports import free_port
 
 _HANGS_AFTER = 600.0  # seconds: a bound on hanging, not a measurement
 
@@ -35,7 +35,7 @@ def torchrun(world: int, folder: Path, *arguments: str, env: dict[str, str] | No
     job = {
         "TRL_EXPERIMENTAL_SILENCE": "1",
         "MASTER_ADDR": "localhost",
-        "MASTER_PORT": str(_free_port()),
+        "MASTER_PORT": str(free_port()),
         "WORLD_SIZE": str(world),
         "LOCAL_WORLD_SIZE": str(world),
         **(env or {}),
@@ -79,10 +79,3 @@ def _wait_for(rank_of: dict[int, int]) -> str:
                     os.kill(other, signal.SIGKILL)
         time.sleep(0.01)
     return failure
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("localhost", 0))
-        port: int = one.getsockname()[1]
-        return port

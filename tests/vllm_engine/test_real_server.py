@@ -1,7 +1,6 @@
 """TRL's asynchronous trainer with a real `vllm serve` on a CPU. `nox -s vllm` runs it."""
 
 import os
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -24,6 +23,7 @@ from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import PODSRolloutWorker
 from support.agents import questions, text_model
 from support.async_runs import NoTransfer, letters, on_cpu
+from support.ports import free_port
 
 N, M = 8, 4
 
@@ -35,10 +35,7 @@ def served(tmp_path: Path) -> Any:
     for part in text_model(hidden_size=64):  # heads of 32: vLLM has no smaller ones on a CPU
         part.save_pretrained(model)
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
+    port = free_port()
     options = {
         "--model": str(model),
         "--host": "127.0.0.1",

@@ -6,12 +6,12 @@ pointing its own name at this machine (DNS rebinding).
 """
 
 import ipaddress
-import queue
 import secrets
 import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -285,11 +285,10 @@ class InspectorServer:
 
     def serve(self, announce: Callable[[], None]) -> None:
         """Serve until the process is interrupted or terminated; `announce` tells that it does."""
-        # An event would not do: its lock can be held by the very thread that a signal interrupts.
-        ended: queue.SimpleQueue[int] = queue.SimpleQueue()
+        ended_by: list[int] = []
 
         def end(number: int, frame: object) -> None:
-            ended.put(number)
+            ended_by.append(number)
             signal.signal(number, signal.SIG_DFL)  # a second one does not wait
 
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -297,7 +296,10 @@ class InspectorServer:
         self.start()
         try:
             announce()
-            ended.get()
+            # One wait without a limit could last for ever: Python calls `end` between two of its
+            # own steps, and a signal that comes after the last of them does not end the wait.
+            while not ended_by:
+                time.sleep(0.1)
         finally:
             self.close()
 

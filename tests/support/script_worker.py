@@ -66,6 +66,8 @@ def train(job: Job, behave: dict) -> int:
             "learning_rate": job.learning_rate,
             "num_rollouts": 8,
             "num_generations": 4,
+            "steps_per_generation": 4,
+            "skip_zero_advantage": True,
         }
     )
 

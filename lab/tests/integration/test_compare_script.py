@@ -16,7 +16,7 @@ pytest.importorskip("trl")
 from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
 from podslab.own_script.answer import Curve, Measured, difference, noise_of
-from podslab.own_script.job import REPORTED, TUNING, YOURS, Job, Probe, told_by
+from podslab.own_script.job import MINIBATCHES, REPORTED, TUNING, YOURS, Job, Probe, told_by
 from podslab.own_script.plan import known_methods
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
@@ -163,6 +163,43 @@ def test_a_plain_trl_script_trains_as_an_arm_for_its_time_and_is_measured(run_sc
 
 
 @pytest.mark.usefixtures("with_parent")
+def test_grpo_in_minibatches_generates_as_much_as_pods_for_as_many_updates(run_script, tmp_path):
+    process, _, _ = run_script(seconds=1.5, method=MINIBATCHES)
+    assert process.wait() == 0, process.said()
+
+    run = RunFolder(tmp_path / "run")
+    config = run.config()
+    assert (config["method"], config["arm"]) == ("grpo", MINIBATCHES)
+    assert (config["num_rollouts"], config["num_generations"]) == (4, 4)
+    # eight rows a step, of two prompts: PODS generates 16 rollouts for each of two prompts
+    assert config["steps_per_generation"] == 4
+    generated = [row["pods/rollouts_generated"] for row in run.metrics() if "loss" in row]
+    assert generated[:6] == [32, 32, 32, 32, 64, 64]
+
+
+@pytest.mark.usefixtures("with_parent")
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        ("gradient_accumulation_steps=3,", 12),
+        ("generation_batch_size=16,", 8),
+        ("steps_per_generation=2,", 8),
+    ],
+)
+def test_minibatches_count_from_what_the_script_generates_at_once(
+    run_script, tmp_path, words, steps
+):
+    text = SCRIPT.replace("REWARD", RIGHT).replace("use_cpu=True,", f"use_cpu=True, {words}")
+    process, _, _ = run_script(
+        text, method="grpo", questions=TUNING, learning_rate=None, describe=[MINIBATCHES]
+    )
+    assert process.wait() == 0, process.said()
+    settings = Probe.read(tmp_path / "run" / "probe.json").methods[MINIBATCHES]
+    assert settings["steps_per_generation"] == steps
+    assert settings["generation_batch_size"] == 8 * steps
+
+
+@pytest.mark.usefixtures("with_parent")
 def test_a_killed_run_goes_on_from_its_last_measurement(run_script, tmp_path):
     fields = {"seconds": 3.0, "evaluations": 6}
     run = RunFolder(tmp_path / "run")
@@ -182,7 +219,7 @@ def test_a_killed_run_goes_on_from_its_last_measurement(run_script, tmp_path):
 
 @pytest.mark.usefixtures("with_parent")
 def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
-    describe = ["grpo", "pods", "max_contrast", "2-grpo"]
+    describe = ["grpo", MINIBATCHES, "pods", "max_contrast", "2-grpo"]
     process, _, _ = run_script(questions=TUNING, learning_rate=None, describe=describe)
     assert process.wait() == 0, process.said()
 
@@ -198,7 +235,13 @@ def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
         name: (fields["num_rollouts"], fields["num_generations"])
         for name, fields in probe.methods.items()
     }
-    assert sizes == {"grpo": (4, 4), "pods": (16, 4), "max_contrast": (4, 1), "2-grpo": (2, 2)}
+    assert sizes == {
+        "grpo": (4, 4),
+        MINIBATCHES: (4, 4),
+        "pods": (16, 4),
+        "max_contrast": (4, 1),
+        "2-grpo": (2, 2),
+    }
     assert min(probe.seconds_per_step, probe.seconds_per_answer, probe.seconds_to_start) > 0
 
 
@@ -210,7 +253,7 @@ def test_a_look_at_settings_of_ours_with_sizes_and_rate_left_to_their_defaults(
     text = text.replace("from trl import GRPOConfig, GRPOTrainer", FROM_PODSRL)
     text = text.replace("    num_generations=4,\n", '    method="max_contrast",\n')
     text = text.replace("    learning_rate=1e-3,\n", "")
-    describe = ["grpo", "pods", "max_contrast", "yours"]
+    describe = ["grpo", MINIBATCHES, "pods", "max_contrast", "yours"]
     process, _, _ = run_script(text, questions=TUNING, learning_rate=None, describe=describe)
     assert process.wait() == 0, process.said()
 
@@ -222,7 +265,13 @@ def test_a_look_at_settings_of_ours_with_sizes_and_rate_left_to_their_defaults(
         for name, fields in probe.methods.items()
     }
     # one row of a prompt is a batch rule's: methods that compare rows of a prompt have their own
-    assert sizes == {"grpo": (8, 8), "pods": (32, 8), "max_contrast": (4, 1), "yours": (4, 1)}
+    assert sizes == {
+        "grpo": (8, 8),
+        MINIBATCHES: (8, 8),
+        "pods": (32, 8),
+        "max_contrast": (4, 1),
+        "yours": (4, 1),
+    }
     assert probe.problems == {}
 
 
@@ -356,6 +405,15 @@ def test_no_difference_is_an_answer_and_seeds_are_added_until_the_last(compare, 
     assert seeds == {str(seed) for seed in range(8)}
 
 
+def test_the_fields_of_grpo_in_minibatches_are_told_where_it_is_best(compare):
+    rewards = {"grpo": 0.4, MINIBATCHES: 0.8}
+    status, out, _ = compare("--methods", "grpo,grpo-minibatches", reward=rewards)
+    assert status == 0
+    assert "grpo-minibatches has 0.400 more reward than grpo" in out
+    paste = 'method="grpo", num_rollouts=8, num_generations=4, steps_per_generation=4'
+    assert f"PODSConfig(..., {paste}, skip_zero_advantage=True, learning_rate=2e-05)" in out
+
+
 def test_a_reward_that_is_constant_is_said(compare):
     rewards = {"grpo": 0.0, "pods": 0.0}
     status, out, err = compare("--methods", "grpo,pods", reward=rewards, start=0.0)
@@ -436,8 +494,8 @@ def test_a_wrong_command_gets_one_plain_sentence(words, says, tmp_path, monkeypa
 
 
 def test_methods_are_taken_by_every_spelling_of_their_names_and_once():
-    asked = ["2_grpo", "2-grpo", "Rejection_Sampling", YOURS]
-    assert known_methods(asked) == ["2-grpo", "rejection-sampling", YOURS]
+    asked = ["2_grpo", "2-grpo", "Rejection_Sampling", YOURS, "GRPO_minibatches"]
+    assert known_methods(asked) == ["2-grpo", "rejection-sampling", YOURS, MINIBATCHES]
 
 
 def test_too_few_hours_are_refused_with_those_that_are_needed(compare, capsys):

@@ -40,7 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--hours", type=number(float), help="of wall time at most (2)")
     parser.add_argument(
-        "--methods", help="such as grpo,pods,max_contrast (these, and the script's own)"
+        "--methods",
+        help="such as grpo,grpo-minibatches,pods,max_contrast (these, and the script's own)",
     )
     parser.add_argument("--questions", type=number(int, 16), help="to report, at most (128)")
     parser.add_argument("--answers", type=number(int, 1), help="to each question (4)")

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from podslab.columns import aligned
 from podslab.durations import duration
 from podslab.evaluation.records import evaluations
-from podslab.own_script.job import YOURS, Arm
+from podslab.own_script.job import MINIBATCHES, YOURS, Arm
 from podslab.own_script.plan import Plan
 from podslab.report.drawing import looks, render, style
 from podsrl.errors import listed
@@ -295,9 +295,10 @@ class Answer:
         rate = self.best[best].learning_rate
         if best == YOURS:
             return [f"Your own settings are the best{level}, at learning_rate={rate:.3g}"]
+        name = "grpo" if best == MINIBATCHES else best
         return [
             f"To paste{level}:",
-            f'    PODSConfig(..., method="{best}", {self._sizes(best)}learning_rate={rate:.3g})',
+            f'    PODSConfig(..., method="{name}", {self._fields(best)}learning_rate={rate:.3g})',
         ]
 
     def _reward_at_the_end(self, method: str) -> float:
@@ -319,10 +320,13 @@ class Answer:
             ' PODSConfig(..., method="grpo", skip_zero_advantage=True)'
         ]
 
-    def _sizes(self, method: str) -> str:
+    def _fields(self, method: str) -> str:
+        """What a method's name leaves open, as it ran."""
         config = self.by_seed[0].curves[method].config
-        sizes = ("num_rollouts", "num_generations")
-        return "".join(f"{name}={config[name]}, " for name in sizes)
+        names = ["num_rollouts", "num_generations"]
+        if method == MINIBATCHES:
+            names += ["steps_per_generation", "skip_zero_advantage"]
+        return "".join(f"{name}={config[name]}, " for name in names)
 
     def draw(self, path: Path) -> None:
         """The rewards of all methods over training time as a PNG: every seed, and the mean."""

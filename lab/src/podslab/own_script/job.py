@@ -21,7 +21,7 @@ class Arm:
     """A way of training that is compared.
 
     Args:
-        method: A name of `podsrl.methods.METHODS`, or `YOURS` for the script's own settings.
+        method: A name of `podsrl.methods.METHODS`, or `MINIBATCHES`, or `YOURS`.
         learning_rate: In place of the script's.
     """
 
@@ -40,6 +40,9 @@ class Arm:
 
 #: The settings of a script that has a `PODSConfig` of another method than those that are compared.
 YOURS = "yours"
+#: GRPO that generates as many rollouts at once as PODS does, and trains on all of them, in several
+#: updates (PPO's minibatches). What PODS gains by its large batches alone, this has as well.
+MINIBATCHES = "grpo-minibatches"
 
 
 @dataclass(frozen=True)

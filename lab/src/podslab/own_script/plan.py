@@ -8,7 +8,7 @@ from typing import Any
 
 from podslab.comparison.differences import table_of_differences
 from podslab.durations import duration
-from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Job, Probe
+from podslab.own_script.job import MINIBATCHES, REPORTED, TUNING, YOURS, Arm, Job, Probe
 from podsrl.errors import InvalidInputError, listed
 from podsrl.methods import known_name
 from podsrl.rollout_log import files
@@ -241,16 +241,19 @@ def _passes_in_words(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def default_methods(own_method: str) -> list[str]:
-    """GRPO, the paper's method and a batch rule; and what the script has, if that is another."""
-    usual = ["grpo", "pods", "max_contrast"]
+    """GRPO with small and large batches, the paper's method, a batch rule, and the script's own."""
+    usual = ["grpo", MINIBATCHES, "pods", "max_contrast"]
     return usual if own_method in usual else [*usual, YOURS]
 
 
 def known_methods(names: Sequence[str]) -> list[str]:
-    """Methods by their names, each once; the script's own settings by theirs.
+    """Methods by their names, each once; what is no method but an arm by its own name.
 
     Raises:
         UnknownNameError: A name is of no method.
     """
-    known = [name if name == YOURS else known_name(name) for name in names]
+    known = []
+    for name in names:
+        arm = str(name).lower().replace("_", "-")
+        known.append(arm if arm in (YOURS, MINIBATCHES) else known_name(name))
     return list(dict.fromkeys(known))

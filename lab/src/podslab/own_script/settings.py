@@ -9,7 +9,7 @@ from transformers import SchedulerType
 from trl import GRPOConfig
 
 from podslab.comparison.arms import OF_THE_METHOD
-from podslab.own_script.job import YOURS, Job
+from podslab.own_script.job import MINIBATCHES, YOURS, Job
 from podslab.training.budget import NO_LIMIT
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.methods import method_of, resolve_method
@@ -53,33 +53,57 @@ class GivenSettings:
     Args:
         values: By field; those that it left out are not there.
         rows_of_a_prompt: The rows of a prompt that the script trains on.
+        steps_per_generation: The micro-batches of a process that are generated at once.
         own_method: The method that its settings are; "grpo" where they are TRL's.
     """
 
     values: Mapping[str, Any]
     rows_of_a_prompt: int = _NUM_GENERATIONS
+    steps_per_generation: int = 1
     own_method: str = "grpo"
 
     def of_method(self, method: str) -> dict[str, Any]:
-        """The fields that decide how an arm selects.
+        """The fields that decide how an arm generates and selects; a None is TRL's default.
 
         PODS keeps as many rows of a prompt as the script trains on, so that all batches of rows
         are as large as the script's. A method with sizes of its own has those.
         """
         if method == YOURS:
             return {name: self.values[name] for name in OF_THE_METHOD if name in self.values}
+        if method == MINIBATCHES:
+            updates = self._rollouts_of_pods // self._rows_of_grpo
+            return {
+                **self._of_grpo(),
+                "steps_per_generation": updates * self.steps_per_generation,
+                "generation_batch_size": None,
+            }
 
-        rows = self.rows_of_a_prompt
         # One row of a prompt is a batch rule's; these two compare rows of the same prompt.
-        if method not in ("grpo", "pods") or rows < 2:
+        if self.rows_of_a_prompt < 2:
             return {"method": method}
         if method == "grpo":
-            return {"method": method, "num_generations": rows, "num_rollouts": rows}
+            return self._of_grpo()
+        if method == "pods":
+            rows, rollouts = self._rows_of_grpo, self._rollouts_of_pods
+            return {"method": method, "num_generations": rows, "num_rollouts": rollouts}
+        return {"method": method}
 
+    @property
+    def _rows_of_grpo(self) -> int:
+        rows = self.rows_of_a_prompt
+        return rows if rows > 1 else _NUM_GENERATIONS
+
+    @property
+    def _rollouts_of_pods(self) -> int:
+        """The script's own, where it drops rows; else by the paper's ratio."""
         rollouts = self.values.get("num_rollouts")
-        if rollouts is None or rollouts <= rows:
-            rollouts = rows * resolve_method(method).rollouts_per_kept
-        return {"method": method, "num_generations": rows, "num_rollouts": rollouts}
+        if rollouts is None or rollouts <= self._rows_of_grpo:
+            return self._rows_of_grpo * resolve_method("pods").rollouts_per_kept
+        return int(rollouts)
+
+    def _of_grpo(self) -> dict[str, Any]:
+        rows = self._rows_of_grpo
+        return {"method": "grpo", "num_generations": rows, "num_rollouts": rows}
 
 
 def config_of(given: GivenSettings, job: Job) -> PODSConfig:
@@ -100,10 +124,11 @@ def config_of(given: GivenSettings, job: Job) -> PODSConfig:
 
 
 def _build(given: GivenSettings, job: Job, extra: Mapping[str, Any]) -> PODSConfig:
+    of_method = given.of_method(job.method)
     kept = {
         name: value
         for name, value in given.values.items()
-        if name not in _DECIDED and name not in OF_THE_METHOD
+        if name not in _DECIDED and name not in OF_THE_METHOD and name not in of_method
     }
     if job.learning_rate is not None:
         kept["learning_rate"] = job.learning_rate
@@ -111,7 +136,7 @@ def _build(given: GivenSettings, job: Job, extra: Mapping[str, Any]) -> PODSConf
     try:
         return PODSConfig(
             **kept,
-            **given.of_method(job.method),
+            **of_method,
             **extra,
             **_schedule(given.values),
             output_dir=job.folder,
@@ -122,7 +147,7 @@ def _build(given: GivenSettings, job: Job, extra: Mapping[str, Any]) -> PODSConf
             save_total_limit=1,
             logging_steps=1,
             num_generations_eval=job.answers,
-            per_device_eval_batch_size=_evaluation_batch(given.values, job.answers),
+            per_device_eval_batch_size=_evaluation_batch(given, job.answers),
             run_name=f"{Path(job.folder).parent.name}-seed-{job.seed}",
             disable_tqdm=True,
         )
@@ -139,13 +164,12 @@ def _schedule(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"lr_scheduler_type": SchedulerType.CONSTANT}
 
 
-def _evaluation_batch(given: Mapping[str, Any], answers: int) -> int:
+def _evaluation_batch(given: GivenSettings, answers: int) -> int:
     """A multiple of the answers to a question, so that those of one are in one batch.
 
     At least as many as PODS generates at once for a batch of the script's.
     """
-    rows = int(given.get("per_device_train_batch_size") or 8)
-    rows *= int(given.get("steps_per_generation") or given.get("gradient_accumulation_steps") or 1)
+    rows = int(given.values.get("per_device_train_batch_size") or 8) * given.steps_per_generation
     at_once = rows * resolve_method("pods").rollouts_per_kept
     return answers * max(1, at_once // answers)
 
@@ -192,4 +216,9 @@ def given_settings(args: Any) -> GivenSettings:
             values[name] = now
     config: Any = args
     own_method = method_of(config.selection()) if isinstance(config, PODSConfig) else "grpo"
-    return GivenSettings(values, int(config.num_generations), own_method)
+    return GivenSettings(
+        values=values,
+        rows_of_a_prompt=int(config.num_generations),
+        steps_per_generation=int(config.steps_per_generation),
+        own_method=own_method,
+    )

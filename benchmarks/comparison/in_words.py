@@ -39,6 +39,7 @@ def front(reported: Reported) -> list[str]:
             _set_in_cells(reported, set_name, judged) for set_name, judged in judged_sets.items()
         ]
         lines += table(heads, rows)
+    lines += _table_beside_as_many_at_once(reported)
     general = advice.general_advice(reported)
     if general is not None:
         lines += ["", f"**If you know nothing of your questions**, it advises {general}."]
@@ -135,7 +136,7 @@ def _beside_the_same_batch(reported: Reported, set_name: str, found: advice.Advi
     reference = reported.protocol.reference_of(SAME_BATCH)
     return [
         f"Beside GRPO that generates as many rollouts at once for four updates ({reference}):"
-        f" {beside.word} ({100 * beside.over_run.mean:+.1f} points)."
+        f" {beside.word} ({_mean_in_points(beside)} points)."
     ]
 
 
@@ -183,7 +184,7 @@ def _set_in_cells(
         f"{start['tokens']:.0f}",
         _with_points(judged, advice.BETTER) or "none",
         _with_points(judged, advice.WORSE) or "none",
-        f"{pods.word} ({100 * pods.over_run.mean:+.1f})" if pods and pods.over_run else "-",
+        f"{pods.word} ({_mean_in_points(pods)})" if pods else "-",
         _with_points(at_equal_rollouts, advice.BETTER) or "none",
     ]
 
@@ -208,19 +209,46 @@ def _set_in_words(reported: Reported, set_name: str, judged: Mapping[str, advice
     return "\n    * ".join([head, *parts])
 
 
+def _table_beside_as_many_at_once(reported: Reported) -> list[str]:
+    """The arms beside plain GRPO that generates as many rollouts at once; nothing till known."""
+    protocol = reported.protocol
+    rows = []
+    for set_name in protocol.sets_of(SAME_BATCH):
+        judged = _judged_beside_as_many(reported, set_name)
+        if judged:
+            cells = [f"{verdict.word} ({_mean_in_points(verdict)})" for verdict in judged.values()]
+            rows.append([set_name, *cells])
+            arms = list(judged)
+    if not rows:
+        return []
+
+    reference = protocol.reference_of(SAME_BATCH)
+    explained = (
+        "Arms that choose rows generate 128 rollouts at once, which costs less than four times 32."
+        f" Plain GRPO can do that as well, and make four updates of them ({reference}: TRL's"
+        " `steps_per_generation`). In points over the run beside it, with seeds of their own:"
+    )
+    return ["", explained, "", *table(["set", *arms], rows)]
+
+
 def _with_as_many_at_once(reported: Reported, set_name: str) -> list[str]:
     """Who is better than plain GRPO that generates as many rollouts at once; nothing till known."""
-    protocol = reported.protocol
-    if set_name not in protocol.sets_of(SAME_BATCH):
-        return []
-    judged = advice.verdicts(reported, set_name, stage=SAME_BATCH)
-    if not advice.are_all_judged(judged):
+    judged = _judged_beside_as_many(reported, set_name)
+    if not judged:
         return []
     verdicts = []
     for word in (advice.BETTER, advice.UNDECIDED, advice.WORSE):
         verdicts.append(f"{word}: {_with_points(judged, word) or 'none'}")
-    reference = protocol.reference_of(SAME_BATCH)
+    reference = reported.protocol.reference_of(SAME_BATCH)
     return [f"beside {reference}, which generates as many at once, {'; '.join(verdicts)};"]
+
+
+def _judged_beside_as_many(reported: Reported, set_name: str) -> Mapping[str, advice.Verdict]:
+    """The verdicts beside plain GRPO with the same batch of rollouts; none till all are there."""
+    if set_name not in reported.protocol.sets_of(SAME_BATCH):
+        return {}
+    judged = advice.verdicts(reported, set_name, stage=SAME_BATCH)
+    return judged if advice.are_all_judged(judged) else {}
 
 
 def _with_points(judged: Mapping[str, advice.Verdict], word: str) -> str:
@@ -232,6 +260,11 @@ def _with_points(judged: Mapping[str, advice.Verdict], word: str) -> str:
     }
     in_order = sorted(points_of, key=lambda arm: points_of[arm], reverse=True)
     return ", ".join(f"{arm} ({points_of[arm]:+.1f})" for arm in in_order)
+
+
+def _mean_in_points(verdict: advice.Verdict) -> str:
+    """The difference over the run that a verdict rests on."""
+    return "not known" if verdict.over_run is None else f"{100 * verdict.over_run.mean:+.1f}"
 
 
 def _ends_apart(judged: Mapping[str, advice.Verdict]) -> str:

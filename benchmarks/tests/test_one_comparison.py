@@ -734,6 +734,8 @@ def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
         " max_contrast (+15.0) |"
     )
     assert front[-1].endswith("it advises max_contrast.")
+    assert front[-5] == "| set | grpo-8 | max_contrast |"
+    assert front[-3].startswith("| easy | better (+14.5) | better (+29.5) |")
     heads, _, row, _ = in_words.differences(reported_of(records))
     assert heads == "| arm | easy |"
     assert row.endswith(": better |")

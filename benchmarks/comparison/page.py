@@ -25,6 +25,8 @@ BEFORE_THE_END = (
     "Nothing is said of a set before all its reported runs ended. What longer runs cost in variety"
     " is not known before the long runs ended, and nothing is advised before all runs did."
 )
+#: Runs side by side on a GPU, as the protocol's page says.
+_AT_ONCE_ON_GPU = 8
 _HEAD = """# One comparison of ways to choose rows
 
 On a model like this one, with right answers this rare and generation this expensive: which way of
@@ -199,13 +201,22 @@ def _same_batch(reported: Reported) -> list[str]:
 
 
 def _on_gpu(reported: Reported) -> list[str]:
-    """The runs on a GPU, of each set that has any; nothing where there are none."""
+    """The runs on a GPU, of each set that has any; where there are none, what they would take."""
+    protocol = reported.protocol
     lines = []
-    for set_name in reported.protocol.sets_of(ON_GPU):
+    for set_name in protocol.sets_of(ON_GPU):
         if rows := _judged(reported, set_name, ON_GPU):
-            beside = f"beside {reported.protocol.reference} in points. {INTERVALS}"
+            beside = f"beside {protocol.reference} in points. {INTERVALS}"
             lines += [f"The set {set_name}, {beside}", "", *rows, ""]
-    return ["## On a GPU", "", *lines] if lines else []
+    if not lines:
+        minutes = len(protocol.gpu_runs) * protocol.stage(ON_GPU)["seconds"] / _AT_ONCE_ON_GPU / 60
+        lines = [
+            f"None of the {len(protocol.gpu_runs)} planned runs has been made."
+            f" {_AT_ONCE_ON_GPU} side by side they are {minutes:.0f} minutes of training alone, and no GPU could be had for so"
+            " long.",
+            "",
+        ]
+    return ["## On a GPU", "", *lines]
 
 
 def _judged(reported: Reported, set_name: str, stage: str) -> list[str]:

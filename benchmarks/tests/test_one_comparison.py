@@ -833,13 +833,15 @@ def test_runs_on_a_gpu_differ_in_their_clock_and_length_alone():
 
 def test_runs_on_a_gpu_stand_by_themselves_on_the_page(records):
     make_all(records)
-    assert "## On a GPU" not in write_page(records).read_text(encoding="utf-8")
+    text = write_page(records).read_text(encoding="utf-8")
+    assert f"None of the {len(records.protocol.gpu_runs)} planned runs has been made" in text
 
     for run in records.protocol.gpu_runs:
         end = 0.8 if run.arm == "max_contrast" else 0.5
         make(records, run, machine="a GPU", rate=1e-3, end=end)
     text = write_page(records).read_text(encoding="utf-8").split("## On a GPU")[1]
     assert "| max_contrast | 50.0 | +15.0 (" in text
+    assert "None of the" not in text
     assert advice.general_advice(reported_of(records)) == "grpo-8"
 
 

@@ -209,11 +209,11 @@ def _on_gpu(reported: Reported) -> list[str]:
             beside = f"beside {protocol.reference} in points. {INTERVALS}"
             lines += [f"The set {set_name}, {beside}", "", *rows, ""]
     if not lines:
-        minutes = len(protocol.gpu_runs) * protocol.stage(ON_GPU)["seconds"] / _AT_ONCE_ON_GPU / 60
+        number = len(protocol.gpu_runs)
+        minutes = number * protocol.stage(ON_GPU)["seconds"] / _AT_ONCE_ON_GPU / 60
         lines = [
-            f"None of the {len(protocol.gpu_runs)} planned runs has been made."
-            f" {_AT_ONCE_ON_GPU} side by side they are {minutes:.0f} minutes of training alone, and no GPU could be had for so"
-            " long.",
+            f"None of the {number} planned runs has been made. {_AT_ONCE_ON_GPU} side by side they"
+            f" are {minutes:.0f} minutes of training alone, and no GPU could be had for so long.",
             "",
         ]
     return ["## On a GPU", "", *lines]

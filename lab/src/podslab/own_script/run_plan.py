@@ -51,7 +51,7 @@ class Wishes:
         arguments: Its own.
         folder: Where all is recorded.
         hours: Wall time that all may take.
-        methods: Names; () takes GRPO, PODS, max_contrast and the script's own.
+        methods: Names; () takes those of `default_methods`.
         questions: At most so many are reported, and half as many used to choose rates.
         answers: To each question.
         gpus: One run on each at a time; () leaves the choice to the script, one run at a time.

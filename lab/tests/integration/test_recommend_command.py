@@ -10,22 +10,25 @@ from podsrl.rollout_log.run_folder import RunFolder
 from support.synthetic_runs import evaluation
 
 
-def write_run(folder, generate=2.0, update=1.0, spared=0, passes=1, peak=2.0, **config):
-    """Three steps of 4 prompts, 8 -> 2: 32 rollouts in `generate` seconds, 8 rows in `update`."""
+def write_run(folder, generate=2.0, update=1.0, spared=0, passes=1, peak=2.0, every=1, **config):
+    """Three lines of steps of 4 prompts, 8 -> 2: 32 rollouts in `generate` s, 8 rows in `update`.
+
+    A line is of `every` steps, as with logging_steps.
+    """
     run = RunFolder(folder)
     run.write_config({"arm": "pods", "seed": 0, "task": "sums", **config})
 
-    passed = 0
-    for step in range(1, 4):
-        passed += passes * (8 - spared)
-        warm_up = 10.0 if step == 1 else 0.0
+    for step in range(every, 3 * every + 1, every):
+        warm_up = 10.0 if step == every else 0.0
         run.append_metrics(
             {
                 "step": step,
                 "pods/training_seconds": float(step),
                 "pods/rollouts": 32.0,
                 "pods/kept_rollouts": 8.0,
-                "pods/rows_passed": float(passed),
+                "pods/rollouts_generated": 32.0 * step,
+                "pods/rollouts_trained": 8.0 * step,
+                "pods/rows_passed": float(step * passes * (8 - spared)),
                 "pods/seconds_generate": generate + warm_up,
                 "pods/seconds_score": 0.0,
                 "pods/seconds_select": 0.0,
@@ -38,17 +41,45 @@ def write_run(folder, generate=2.0, update=1.0, spared=0, passes=1, peak=2.0, **
     return run
 
 
-def test_costs_are_per_rollout_and_per_row_that_had_a_pass_without_the_first_step(tmp_path):
-    costs = read_costs([write_run(tmp_path / "a", generate=3.2, update=1.0, spared=4)])
-    assert costs.steps == 2
+@pytest.mark.parametrize("every", [1, 10])
+def test_costs_are_per_rollout_and_per_row_that_had_a_pass_without_the_first_line(tmp_path, every):
+    run = write_run(tmp_path / "a", generate=3.2, update=1.0, spared=4, every=every)
+    costs = read_costs([run])
+    assert costs.steps == 2 * every
     assert costs.rollout == pytest.approx(0.1)
     assert costs.row == pytest.approx(0.25)  # 4 of 8 rows had a pass
     assert costs.ratio == pytest.approx(0.4)
     assert (costs.rows, costs.rollouts_per_row) == (8.0, 4.0)
     assert (costs.equal_share, costs.tokens) == (0.25, 40.0)
 
-    twice = read_costs([write_run(tmp_path / "b", generate=3.2, update=2.0, passes=2)])
+    run = write_run(tmp_path / "b", generate=3.2, update=2.0, passes=2, every=every)
+    twice = read_costs([run])
     assert twice.row == pytest.approx(2.0 / 16)  # of two passes over 8 rows
+
+
+def test_a_generation_that_serves_several_steps_counts_once(tmp_path):
+    # Of every four steps the first has 32 rollouts in 3.2 s, and each 2 rows in 0.5 s.
+    run = RunFolder(tmp_path)
+    run.write_config({"arm": "grpo", "seed": 0})
+    for step in range(1, 14):
+        generates = step % 4 == 1
+        sizes = {"pods/rollouts": 32.0, "pods/kept_rollouts": 8.0} if generates else {}
+        generations = (step + 3) // 4
+        run.append_metrics(
+            {
+                "step": step,
+                **sizes,
+                "pods/rollouts_generated": 32.0 * generations,
+                "pods/rollouts_trained": 8.0 * generations,
+                "pods/rows_passed": 2.0 * step,
+                "pods/seconds_generate": 3.2 if generates else 0.0,
+                "pods/seconds_update": 0.5,
+            }
+        )
+    costs = read_costs([run])
+    assert costs.steps == 12
+    assert (costs.rollout, costs.row) == (pytest.approx(0.1), pytest.approx(0.25))
+    assert (costs.rows, costs.rollouts_per_row) == (8.0, 4.0)
 
 
 def test_a_step_of_another_size_takes_as_long_as_between_two_extremes(tmp_path):
@@ -143,4 +174,4 @@ def test_a_comparison_of_the_laboratory_is_shown_by_its_table(tmp_path, capsys):
 def test_a_run_without_timed_steps_says_what_to_do(tmp_path, capsys):
     RunFolder(tmp_path).write_config({"arm": "pods", "seed": 0})
     assert main(["recommend", str(tmp_path)]) == 2
-    assert "train for some steps more" in capsys.readouterr().err
+    assert "train until the log has a second line" in capsys.readouterr().err

@@ -19,13 +19,13 @@ def costs_in_words(costs: Costs, seconds: float | None) -> str:
     lines = [
         f"measured over {costs.steps} steps: generating a rollout {duration(costs.rollout)} (g),"
         f" updating on a row {duration(costs.row)} (u), g/u {costs.ratio:.2g};",
-        f"    {costs.rows:.0f} rows a step, {costs.rollouts_per_row:.1f} rollouts for each,"
+        f"    {costs.rows:.0f} rows a generation, {costs.rollouts_per_row:.1f} rollouts for each,"
         f" {costs.tokens:.0f} tokens a completion, peak memory {memory(costs.peak_memory)};",
         f"    {100 * costs.equal_share:.0f} % of prompts had equal rewards, and taught nothing",
         "",
-        "What a step of so many rows takes, if all have a pass, lies between two extremes. Either",
-        "rollouts that are generated side by side cost nothing more, which is nearly so on a GPU",
-        "that is not full; or each costs as much as in this run. What a step teaches is not in it.",
+        "What so many rows take with their rollouts, if all have a pass, lies between two extremes.",
+        "Either rollouts that are generated side by side cost nothing more, which is nearly so on a",
+        "GPU that is not full; or each costs as much as in this run. What a step teaches is not in it.",
         "",
         *_steps(costs),
     ]

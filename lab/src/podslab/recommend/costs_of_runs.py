@@ -1,14 +1,12 @@
 """What generating and updating cost in saved runs, and how many of their prompts teach."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.run_folder import RunFolder
-
-#: The first steps warm up.
-_WARM_UP = 1
 
 
 @dataclass(frozen=True)
@@ -19,8 +17,8 @@ class Costs:
         steps: How many steps were counted.
         rollout: Seconds of generating, scoring and selecting, per rollout generated (g).
         row: Seconds of updating, per row with a pass (u).
-        rows: Rows of a step.
-        rollouts_per_row: Rollouts of a step for each of its rows.
+        rows: Rows of a generation, which is those of a step, unless one serves several steps.
+        rollouts_per_row: Rollouts of a generation for each of its rows.
         equal_share: The share of prompts whose rewards were all equal.
         tokens: The mean length of a completion.
         peak_memory: In bytes; None where it is not known.
@@ -57,48 +55,71 @@ class Costs:
         return (rollouts_per_row * self.rollout + self.row) / (self.rollout + self.row)
 
 
+@dataclass(frozen=True)
+class _Logged:
+    """What a run logged over some steps, after the line before.
+
+    Args:
+        steps: How many.
+        line: The line of the log: means over these steps, and totals at the last of them.
+        before: The line before.
+    """
+
+    steps: int
+    line: Mapping[str, Any]
+    before: Mapping[str, Any]
+
+    def sum_of(self, name: str) -> float:
+        """Over the steps, of a metric that is logged as their mean."""
+        return self.steps * float(self.line.get(name) or 0.0)
+
+    def rise_of(self, name: str) -> float:
+        """How much a total rose."""
+        return float(self.line.get(name) or 0.0) - float(self.before.get(name) or 0.0)
+
+
 def read_costs(runs: Sequence[RunFolder]) -> Costs:
-    """The costs of runs, all steps alike.
+    """The costs of runs, all steps alike, without the first line of each log, which warms up.
 
     Raises:
         InvalidInputError: There are no timed steps.
     """
-    rows: list[dict[str, Any]] = []
-    passed = 0.0
+    logged: list[_Logged] = []
     for run in runs:
-        timed = [row for row in run.metrics() if "pods/seconds_update" in row]
-        counted = timed[_WARM_UP:]
-        if counted:
-            passed += counted[-1]["pods/rows_passed"] - timed[0]["pods/rows_passed"]
-        rows += counted
+        timed = [line for line in run.metrics() if "pods/seconds_update" in line]
+        for before, line in itertools.pairwise(timed):
+            logged.append(_Logged(int(line["step"] - before["step"]), line, before))
 
-    generating = [row for row in rows if row.get("pods/rollouts")]
-    generated = _total(generating, "pods/rollouts")
+    generated = sum(part.rise_of("pods/rollouts_generated") for part in logged)
+    trained = sum(part.rise_of("pods/rollouts_trained") for part in logged)
+    passed = sum(part.rise_of("pods/rows_passed") for part in logged)
     if not generated or not passed:
         where = ", ".join(str(run.path) for run in runs)
         raise InvalidInputError(
-            f"{where}: too few timed steps in metrics.jsonl; train for some steps more"
+            f"{where}: too few timed steps in metrics.jsonl; train until the log has a second line"
+            " of them (logging_steps says after how many steps it gets one)"
         )
 
-    kept = _total(generating, "pods/kept_rollouts")
-    phases = ("generate", "score", "select")
-    before_update = sum(_total(rows, f"pods/seconds_{phase}") for phase in phases)
-    memory = [row["pods/peak_memory"] for row in rows if row.get("pods/peak_memory")]
+    before_update = 0.0
+    for phase in ("generate", "score", "select"):
+        before_update += _total(logged, f"pods/seconds_{phase}")
+    generating = [part for part in logged if part.line.get("pods/rollouts")]
+    memory = [part.line["pods/peak_memory"] for part in logged if part.line.get("pods/peak_memory")]
     return Costs(
-        steps=len(rows),
+        steps=sum(part.steps for part in logged),
         rollout=before_update / generated,
-        row=_total(rows, "pods/seconds_update") / passed,
-        rows=kept / len(generating),
-        rollouts_per_row=generated / kept,
+        row=_total(logged, "pods/seconds_update") / passed,
+        rows=_mean(generating, "pods/kept_rollouts"),
+        rollouts_per_row=generated / trained,
         equal_share=_mean(generating, "frac_reward_zero_std"),
         tokens=_mean(generating, "completions/mean_length"),
         peak_memory=max(memory, default=None),
     )
 
 
-def _total(rows: Sequence[dict[str, Any]], name: str) -> float:
-    return float(sum(row.get(name) or 0.0 for row in rows))
+def _total(logged: Sequence[_Logged], name: str) -> float:
+    return sum(part.sum_of(name) for part in logged)
 
 
-def _mean(rows: Sequence[dict[str, Any]], name: str) -> float:
-    return _total(rows, name) / len(rows)
+def _mean(logged: Sequence[_Logged], name: str) -> float:
+    return _total(logged, name) / sum(part.steps for part in logged)

@@ -92,6 +92,14 @@ def test_a_taken_port_is_refused_where_it_was_asked_for(run, app, capsys):
     assert "choose another --port or --host" in capsys.readouterr().err
 
 
+def test_fewer_than_two_rollouts_to_keep_are_refused_in_one_sentence(run, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(run), "--keep", "1", "--export", str(page)]) == 2
+    says = "--keep must be an integer >= 2, as one kept rollout has no other to compare with; got 1"
+    assert says in capsys.readouterr().err
+    assert not page.exists()
+
+
 def test_listening_for_other_machines_comes_with_a_warning(run):
     with command(run, "--port", "0", "--host", "0.0.0.0") as process:
         assert "?token=" in process.stdout.readline()

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import podsrl
 from podsrl.errors import InvalidInputError
 from podsrl.inspector.conversion import Keep
 from podsrl.inspector.sources import find_sources
@@ -53,6 +54,13 @@ def test_a_jsonl_file_is_asked_what_max_variance_would_keep(tmp_path):
 
     with dataset_of(path, keep=4) as dataset:
         assert sum(column(group_of(dataset), "kept")) == 4
+
+
+@pytest.mark.parametrize("keep", [0, 1, 2.5, True])
+def test_fewer_than_two_rollouts_cannot_be_asked_for(tmp_path, keep):
+    path = write_lines(tmp_path / "mine.jsonl", [ROLLOUT] * 4)
+    with pytest.raises(InvalidInputError, match=f"keep must be an integer >= 2.*; got {keep}"):
+        podsrl.inspect(path, keep=keep)
 
 
 def test_a_parquet_file_says_itself_what_was_kept_and_steps_and_groups(tmp_path):

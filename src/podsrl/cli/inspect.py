@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podsrl.errors import InvalidInputError, needed
+from podsrl.errors import InvalidInputError, fields_named, needed
 from podsrl.rollout_log.files import write_whole
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="M",
         help="rollouts of each prompt that max_variance would keep, where nothing says what was"
-        " kept (default: a quarter)",
+        " kept, 2 or more (default: a quarter)",
     )
 
     # Where the app is.
@@ -83,12 +83,12 @@ def run(args: argparse.Namespace) -> int:
         from podsrl.inspector.dataset import Dataset
         from podsrl.inspector.sources import find_sources
 
-    if args.keep is not None and args.keep < 1:
-        raise InvalidInputError(f"--keep must be at least 1; got {args.keep}")
+    with fields_named({"num_kept": "--keep"}):
+        keep = Keep(args.keep)
     if (args.steps or args.prompts) and not args.export:
         raise InvalidInputError("--steps and --prompts are for the page that --export writes")
 
-    dataset = Dataset(lambda: find_sources(args.paths, Keep(args.keep)))
+    dataset = Dataset(lambda: find_sources(args.paths, keep))
     if args.export:
         _export(dataset, args)
     else:

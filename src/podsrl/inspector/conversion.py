@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from podsrl.advantages import group_advantages
-from podsrl.errors import InvalidInputError, needed
+from podsrl.errors import FieldError, InvalidInputError, needed
 from podsrl.rewards import as_number, is_number
 from podsrl.rollout_log.files import json_object
 from podsrl.rollout_log.run_folder import OPTIONAL_COLUMNS, REWARD_PREFIX, ROLLOUT_COLUMNS
@@ -39,21 +40,35 @@ class Keep:
     """What `max_variance` is asked to keep of groups of which nothing says what was kept.
 
     Args:
-        num_kept: The rollouts that are kept of each prompt; None: a quarter, and at least 2.
+        num_kept: The rollouts that are kept of each prompt, 2 or more; None: a quarter, and at
+            least 2.
+
+    Raises:
+        FieldError: It is no integer, or less than 2.
     """
 
     num_kept: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.num_kept is None:
+            return
+        if not isinstance(self.num_kept, Integral) or self.num_kept < 2:
+            raise FieldError(
+                "$num_kept must be an integer >= 2, as one kept rollout has no other to compare"
+                " with; got $given",
+                given=repr(self.num_kept),
+            )
+
     def __str__(self) -> str:
-        share = f"{self.num_kept}" if self.num_kept else "a quarter, and at least 2,"
+        share = "a quarter, and at least 2," if self.num_kept is None else f"{self.num_kept}"
         return f"what max_variance would keep: {share} of each prompt (--keep M)"
 
     def of(self, rewards_N: np.ndarray) -> list[int]:
         """The places that are kept of a group's rewards, shape (N,); NaN has no reward."""
-        kept = self.num_kept or max(2, len(rewards_N) // 4)
+        kept = max(2, len(rewards_N) // 4) if self.num_kept is None else self.num_kept
         if len(rewards_N) <= kept:
             return list(range(len(rewards_N)))
-        return Selection(len(rewards_N), kept, baseline="group").select([rewards_N.tolist()])[0]
+        return Selection(len(rewards_N), kept).select([rewards_N.tolist()])[0]
 
 
 def rows_of_file(path: Path) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
+from podsrl.errors import fields_named
 from podsrl.inspector.app import InspectorServer
 from podsrl.inspector.conversion import Keep
 from podsrl.inspector.dataset import Dataset
@@ -16,14 +17,21 @@ class Inspection:
 
     Args:
         paths: What to open, as `pods inspect` takes it.
-        keep: Rollouts of each prompt that `max_variance` keeps where nothing says what was kept.
+        keep: Rollouts of each prompt that `max_variance` keeps where nothing says what was kept, 2
+            or more; None: a quarter, and at least 2.
         height: Pixels of the frame.
+
+    Raises:
+        InvalidInputError: A path holds nothing that can be opened, or `keep` is less than 2.
     """
 
     def __init__(self, paths: Sequence[Path], keep: int | None, height: int) -> None:
         self.paths = list(paths)
         self.height = height
-        dataset = Dataset(lambda: find_sources(self.paths, Keep(keep)))
+        with fields_named({"num_kept": "keep"}):
+            choice = Keep(keep)
+
+        dataset = Dataset(lambda: find_sources(self.paths, choice))
         self._server = InspectorServer(dataset, in_frame=True)
         self._server.start()
         atexit.register(self.close)

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import trl
+from datasets import Dataset
 from packaging.version import Version
 from trl import GRPOTrainer
 
 import podsrl
 import podsrl.trl
-from podsrl.errors import RewardError, UnsupportedError
+from podsrl.errors import InvalidInputError, RewardError, UnsupportedError
 from podsrl.rollout_log.run_folder import RunFolder
 from podsrl.trl import checkpoint
 from podsrl.trl.images import refuse_mixed_images
@@ -323,6 +324,37 @@ def test_an_environment_may_change_its_row_without_changing_its_siblings(tmp_pat
     trainer.train()
 
     assert trainer.state.global_step == 2
+
+
+def test_an_environment_may_have_the_prompts_that_its_dataset_lacks(tmp_path):
+    class Start(Counter):
+        def reset(self, start: int, **kwargs: Any) -> str:
+            self.count = start
+            return f"Count from {start}!"
+
+    trainer = agent_trainer(
+        N,
+        tmp_path,
+        reply_to_counter,
+        environment_factory=Start,
+        train_dataset=Dataset.from_dict({"start": [5, 7]}),
+        max_steps=1,
+        per_device_train_batch_size=2 * M,
+    )
+    trainer.train()
+
+    table = RunFolder(tmp_path).rollouts(1).to_pydict()
+    for start, prompt in zip([5] * N + [7] * N, table["prompt"], strict=True):
+        assert f"Count from {start}!" in prompt
+    assert sum(table["kept"]) == 2 * M
+
+
+def test_prompts_that_a_dataset_of_environments_has_are_looked_at(tmp_path):
+    dataset = Dataset.from_dict({"prompt": ["a", None]})
+    with pytest.raises(InvalidInputError, match=r"the prompt of row 1 of train_dataset is None"):
+        agent_trainer(
+            N, tmp_path, reply_to_counter, environment_factory=Counter, train_dataset=dataset
+        )
 
 
 @pytest.mark.slow

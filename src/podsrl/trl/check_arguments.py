@@ -33,7 +33,7 @@ def check_arguments(args: Any, reward_funcs: Any, environments: Any, dataset: An
             " one of its datasets, such as train_dataset=dataset['train']"
         )
     _check_are_functions(reward_funcs, environments)
-    check_prompts(dataset, "train_dataset")
+    _check_dataset_has_prompts(dataset, environments)
     _check_number_of_prompts(args, dataset)
     _check_stream(args, dataset)
     if environments is None:
@@ -63,6 +63,13 @@ def _check_are_functions(reward_funcs: Any, environments: Any) -> None:
                 f"reward_funcs has {function!r:.80}, and must have functions: give the function"
                 " itself, not what it returns"
             )
+
+
+def _check_dataset_has_prompts(dataset: Any, environments: Any) -> None:
+    """Without a column of prompts, environments have them: `reset` returns each."""
+    columns = getattr(dataset, "column_names", None) or ()
+    if environments is None or "prompt" in columns:
+        check_prompts(dataset, "train_dataset")
 
 
 def _check_number_of_prompts(args: PODSConfig, dataset: Any) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from multiprocessing.process import BaseProcess
@@ -21,7 +22,7 @@ from benchmarks.comparison.model import FOLDER as MODEL
 from benchmarks.comparison.model import at_start
 from benchmarks.comparison.outcomes import mean_over_run
 from benchmarks.comparison.protocol import ON_GPU, PlannedRun, Protocol
-from benchmarks.comparison.records import Records, Reported
+from benchmarks.comparison.records import MOST_FAILURES, Records, Reported
 from benchmarks.folders import ROOT
 from benchmarks.own_process import import_once
 from podsrl.errors import InvalidInputError
@@ -42,6 +43,8 @@ def run(
     commit: str = "",
 ) -> int:
     """Make the runs that are missing on this machine.
+
+    A run whose process does not end as it should is begun once more, and then left to a later call.
 
     Args:
         records: Where they are recorded.
@@ -113,6 +116,8 @@ class _Making:
         self.new_process = context.Process
         self.at_work: dict[PlannedRun, BaseProcess] = {}
         self.ended = 0
+        # Counted here and not read from the records: a process that dies leaves nothing there.
+        self.not_ended: Counter[PlannedRun] = Counter()
 
     def make(self, jobs: int, minutes: float | None) -> int:
         """Begin runs as processes become free; see `run`."""
@@ -135,6 +140,8 @@ class _Making:
         for missing in reported.missing(self.machine, self.stages):
             if missing.set not in self.sets or missing in self.at_work:
                 continue
+            if self.not_ended[missing] >= MOST_FAILURES:
+                continue  # a later call tries it again, unless it failed with an error of its own
             rate = missing.rate or reported.chosen_rate(missing.set, missing.arm)
             if rate is not None:  # else its tuning is not complete yet
                 return missing, rate
@@ -158,6 +165,7 @@ class _Making:
             if process.exitcode == 0:
                 self.ended += 1
             else:
+                self.not_ended[planned] += 1
                 print(f"{planned.name} did not end: {_log_of(planned, self.work)}", file=sys.stderr)
 
 
@@ -174,12 +182,12 @@ def _attempt(
     number = records.begin(planned, started=_now(), machine=machine, commit=commit)
     try:
         result = make(records.protocol, planned, rate, work=work)
+        records.end(planned, number, result)
     except Exception as error:
         # Whatever it was: it is recorded, and the other runs go on.
-        records.end(planned, number, {"run": planned.name, "state": "failed", "error": str(error)})
         traceback.print_exc()
+        records.end(planned, number, {"run": planned.name, "state": "failed", "error": str(error)})
         raise
-    records.end(planned, number, result)
 
 
 def make(

@@ -818,6 +818,61 @@ def test_a_real_run_of_a_second_is_measured_and_leaves_no_folder(tmp_path):
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 
 
+# --- making what is missing -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def but_one(records, monkeypatch):
+    """The records of all runs but one, which this machine is to make; and that run."""
+    monkeypatch.setattr(running, "describe_environment", lambda: {"cpu": CPU})
+    make_all(records)
+    run = PlannedRun("reported", "easy", "max_contrast", 101)
+    (file,) = (records.folder / "raw").glob(f"{run.name}_*")
+    file.unlink()
+    return records, run
+
+
+def make_missing(records, work):
+    return running.run(records, ["reported"], ["easy"], jobs=1, minutes=1, work=work, commit="abc")
+
+
+def states_of(records, run):
+    return [attempt.state for attempt in records.attempts() if attempt.run == run.name]
+
+
+def test_a_run_whose_process_dies_is_begun_twice_in_a_call_and_again_in_a_later_one(
+    but_one, tmp_path, monkeypatch
+):
+    records, run = but_one
+    monkeypatch.setattr(running, "make", lambda *given, **named: os.kill(os.getpid(), 9))
+    assert make_missing(records, tmp_path / "work") == 0
+    assert states_of(records, run) == ["stopped"] * (1 + 2)
+
+    # As after the end of a machine: it is made again, and it counts.
+    result = result_of(records.protocol, run, 1e-3)
+    monkeypatch.setattr(running, "make", lambda *given, **named: result)
+    assert make_missing(records, tmp_path / "work") == 1
+    assert states_of(records, run) == ["stopped"] * 3 + ["ended"]
+
+
+def test_a_run_that_can_not_even_be_begun_is_left_after_two_tries(but_one, tmp_path, capfd):
+    records, run = but_one
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "logs").touch()  # so that no log can be opened
+    assert make_missing(records, tmp_path / "work") == 0
+    assert capfd.readouterr().err.count(f"{run.name} did not end") == 2
+    assert states_of(records, run) == ["stopped"]  # the attempt of before
+
+
+def test_a_run_whose_result_can_not_be_written_has_failed(but_one, tmp_path, monkeypatch):
+    records, run = but_one
+    result = {**result_of(records.protocol, run, 1e-3), "probe_seconds": math.nan}
+    monkeypatch.setattr(running, "make", lambda *given, **named: result)
+    assert make_missing(records, tmp_path / "work") == 0
+    assert states_of(records, run) == ["stopped", "failed", "failed"]
+    assert reported_of(records).has_given_up(run)
+
+
 # --- on a GPU -------------------------------------------------------------------------------------
 
 

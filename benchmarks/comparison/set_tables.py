@@ -276,8 +276,8 @@ def _costs(results_of_arms: ResultsOfArms) -> list[str]:
         warm_up = results[0]["settings"]["warmup_steps"] * total / steps
         cells = [arm, f"{steps / len(results):.0f}", with_range(rollouts), f"{warm_up:.1f}"]
         cells += [f"{_seconds(results, phase) / total:.0%}" for phase in phases]
-        cells += [f"{_MILLISECONDS * generating / sum(rollouts):.1f}"]
-        cells += [f"{_MILLISECONDS * _seconds(results, 'update') / with_pass:.1f}"]
+        cells += [_milliseconds_of_each(generating, sum(rollouts))]
+        cells += [_milliseconds_of_each(_seconds(results, "update"), with_pass)]
         rows.append([*cells, ratio_in_words(results)])
     heads = ["arm", "steps", "rollouts", "warm-up, s", *phases]
     return [
@@ -290,6 +290,11 @@ def _costs(results_of_arms: ResultsOfArms) -> list[str]:
         "",
         *table([*heads, "ms a rollout", "ms a row", "g/u"], rows, align_right=True),
     ]
+
+
+def _milliseconds_of_each(seconds: float, count: float) -> str:
+    """Seconds over what they were spent on; "-" where there was nothing of it."""
+    return f"{_MILLISECONDS * seconds / count:.1f}" if count else "-"
 
 
 def _seconds(results: Sequence[Result], *phases: str) -> float:

@@ -714,6 +714,19 @@ def test_the_page_of_a_few_raw_files_says_what_they_say(records):
     assert "Of them 39 ended, 0 failed" in text
 
 
+def test_an_arm_that_never_had_a_row_with_a_pass_has_no_cost_of_a_row(records):
+    make_all(records)
+    for file in (records.folder / "raw").glob("reported_easy_max_contrast_*"):
+        result = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(
+            json.dumps({**result, "teaching_rows": 0.0, "g_over_u": None}), encoding="utf-8"
+        )
+    text = write_page(records).read_text(encoding="utf-8")
+    # 32 s of generating, scoring and selecting for 1000 rollouts, and 28 s for half of 1000 rows.
+    assert "| 32.0 | - | - |" in text
+    assert "| 32.0 | 56.0 | 0.90 |" in text
+
+
 def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
     assert in_words.state(reported_of(records)) == ["No run of it has been made yet."]
     assert in_words.differences(reported_of(records)) == ["No set is complete yet."]

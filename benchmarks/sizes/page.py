@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from benchmarks.markdown import table
 from benchmarks.pages.authors_runs import speed_up_on_one_gpu
@@ -259,21 +260,27 @@ def _table_of_vllm(measured: Measured) -> list[str]:
 
 
 def _spread_of_vllm(measured: Measured) -> list[str]:
-    """How far apart batches of as many rollouts are, whose prompts differ in number alone."""
-    parts = []
+    """How far apart repetitions of a batch are, and batches of as many rollouts."""
+    of_repetitions = []
+    by_prompts = []
     for shape in measured.shapes_by_vllm:
-        by_rollouts: dict[int, list[float]] = defaultdict(list)
-        for line in measured.by_vllm:
-            if line["shape"] == shape:
-                by_rollouts[line["prompts"] * line["n"]].append(line["seconds"])
-        for count, seconds in by_rollouts.items():
+        medians: dict[int, list[float]] = defaultdict(list)
+        for (prompts, n), seconds in measured.batches_by_vllm(shape).items():
+            medians[prompts * n].append(median(seconds))
             if len(seconds) > 1:
-                parts.append(
-                    f"{count} rollouts of {shape} took {min(seconds):.2f} to {max(seconds):.2f} s"
+                of_repetitions.append(
+                    f"{shape}, {prompts} x {n}: {_range_of(seconds)} in {len(seconds)} repetitions"
                 )
-    if not parts:
-        return []
-    return [f"* **How exact it is**: {', and '.join(parts)}, by how many prompts they have."]
+        for count, of_batches in medians.items():
+            if len(of_batches) > 1:
+                by_prompts.append(f"{count} rollouts of {shape} took {_range_of(of_batches)}")
+
+    sentences = []
+    if of_repetitions:
+        sentences.append(f"The same batch again: {'; '.join(of_repetitions)}.")
+    if by_prompts:
+        sentences.append(f"{', and '.join(by_prompts)}, by how many prompts they have.")
+    return [f"* **How exact it is**: {' '.join(sentences)}"] if sentences else []
 
 
 def _with_transformers(measured: Measured) -> list[str]:
@@ -367,8 +374,8 @@ def _spread(measured: Measured) -> list[str]:
             for count, seconds in found.items():
                 if len(seconds) > 1:
                     parts.append(
-                        f"{shape}, {what.format(count)}: {min(seconds):.2f} to"
-                        f" {max(seconds):.2f} s in {len(seconds)} steps"
+                        f"{shape}, {what.format(count)}: {_range_of(seconds)} in"
+                        f" {len(seconds)} steps"
                     )
     if not parts:
         return []
@@ -624,6 +631,10 @@ def _commits(lines: Sequence[Line]) -> str:
     """The commits of the code, of which calls on several days may have several."""
     found = dict.fromkeys(line["where"]["commit"] or "unknown" for line in lines)
     return ", ".join(found)
+
+
+def _range_of(seconds: Sequence[float]) -> str:
+    return f"{min(seconds):.2f} to {max(seconds):.2f} s"
 
 
 def _to_two_digits(value: float) -> str:

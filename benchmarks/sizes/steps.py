@@ -15,6 +15,8 @@ from benchmarks.sizes.shapes import SHAPES
 #: What generates.
 VLLM = "vLLM"
 TRANSFORMERS = "transformers"
+#: Prompts, and the rollouts of each.
+Batch = tuple[int, int]
 
 
 class Step(NamedTuple):
@@ -68,14 +70,22 @@ class Measured:
         """
         found: dict[int, list[float]] = defaultdict(list)
         if engine == VLLM:
-            for line in self._of_vllm(shape):
-                if line["prompts"] == 1:
-                    found[line["n"]].append(line["seconds"])
+            for (prompts, n), seconds in self.batches_by_vllm(shape).items():
+                if prompts == 1:
+                    found[n] = seconds
         else:
             for line in self._usual(shape):
                 if line["case"]["generates"]:
                     found[rollouts_of(line)].append(line["seconds"]["generate"])
         return dict(sorted(found.items()))
+
+    def batches_by_vllm(self, shape: str) -> dict[Batch, list[float]]:
+        """The seconds of each repetition of a batch that vLLM generated for a size."""
+        found: dict[Batch, list[float]] = defaultdict(list)
+        for line in self.by_vllm:
+            if line["shape"] == shape and line["answer"] == self._usual_answer(shape):
+                found[line["prompts"], line["n"]].append(line["seconds"])
+        return dict(found)
 
     def updating(self, shape: str) -> dict[int, list[float]]:
         """The seconds of all updates of a size in one pass, by the number of rows."""
@@ -112,11 +122,7 @@ class Measured:
     def _generated_for(self, shape: str, arm: Arm, engine: str) -> list[float]:
         if engine == TRANSFORMERS:
             return self.generating(shape, engine).get(arm.rollouts, [])
-        return [
-            line["seconds"]
-            for line in self._of_vllm(shape)
-            if (line["prompts"], line["n"]) == (arm.prompts, arm.n)
-        ]
+        return self.batches_by_vllm(shape).get((arm.prompts, arm.n), [])
 
     def _usual(self, shape: str) -> list[Line]:
         """What was measured of a size as most is.
@@ -130,13 +136,6 @@ class Measured:
             and line["case"]["checkpointing"]
             and not line["case"]["continuous"]
             and line["case"]["answer"] == self._usual_answer(shape)
-        ]
-
-    def _of_vllm(self, shape: str) -> list[Line]:
-        return [
-            line
-            for line in self.by_vllm
-            if line["shape"] == shape and line["answer"] == self._usual_answer(shape)
         ]
 
     def _usual_answer(self, shape: str) -> int | None:

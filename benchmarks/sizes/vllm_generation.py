@@ -19,12 +19,10 @@ from typing import Any
 from benchmarks.own_process import CallFailedError, in_own_process
 from benchmarks.sizes.raw_file import Line, append, read_raw, vllm_file
 from benchmarks.sizes.shapes import PROMPT_TOKENS, SHAPES
+from benchmarks.sizes.steps import Batch
 
 #: Calls a function by its name, for at most so many `seconds`, as `in_own_process` does.
 Call = Callable[..., Any]
-
-#: Prompts, and the rollouts of each.
-Batch = tuple[int, int]
 
 BATCHES: tuple[Batch, ...] = ((1, 16), (1, 64), (1, 256), (16, 4))
 _SHAPES = ("3B", "1.5B", "7B", "0.5B")

@@ -490,6 +490,24 @@ def test_the_page_says_the_range_of_what_was_measured_more_than_once():
     assert "more than once" not in page(lines[:1])
 
 
+def test_a_batch_that_vllm_repeats_is_a_spread_of_repetitions_and_not_by_prompts():
+    lines = [line(GRPO, 5.0, 5.0)]
+    repeated = [line_of_vllm(1, 16, seconds) for seconds in (2.0, 2.3, 2.1)]
+    text = page(lines, repeated)
+    assert (
+        "* **How exact it is**: The same batch again: 3B, 1 x 16: 2.00 to 2.30 s in 3 rep" in text
+    )
+    assert "by how many prompts they have" not in text
+
+    # The median of 1 x 16 is 2.1 s, beside 2.5 s of 4 x 4.
+    text = page(lines, [*repeated, line_of_vllm(4, 4, 2.5)])
+    assert "in 3 repetitions. 16 rollouts of 3B took 2.10 to 2.50 s, by how many prompts" in text
+
+    text = page(lines, [repeated[0], line_of_vllm(4, 4, 2.5)])
+    assert "* **How exact it is**: 16 rollouts of 3B took 2.00 to 2.50 s, by how many" in text
+    assert "How exact it is" not in page(lines, repeated[:1])
+
+
 def test_the_page_says_what_recommend_foresees_and_what_was_measured():
     # From 16 rollouts in 8 s it foresees that 64 take 8 to 32 s; they took 12.
     text = page([line(GRPO, 8.0, 16.0), line(PODS, 12.0, 16.0)])

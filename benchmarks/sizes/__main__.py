@@ -26,20 +26,20 @@ from benchmarks.sizes.plan import (
 )
 from benchmarks.sizes.raw_file import Line, append, read_raw
 from benchmarks.sizes.shapes import PROMPT_TOKENS
+from benchmarks.sizes.where import TO_BEGIN, refuse_others
 from podsrl.errors import InvalidInputError
 
 #: Calls a function by its name, for at most so many `seconds`, as `in_own_process` does.
 Call = Callable[..., Any]
 
-#: The seconds in which everything is imported and the GPU is found.
-_TO_BEGIN = 180.0
 #: Where so many cases fail one after the other, it is not for what is special about them.
 _MOST_FAILURES = 3
 #: A case hangs if it takes so many times what is foreseen, and at least so many seconds.
 _HANGS_AFTER_TIMES = 4.0
 _HANGS_AFTER_SECONDS = 120.0
+_PACKAGES = ("torch", "transformers", "trl", "peft")
 #: What a raw file's lines have in common.
-_SAME_IN_A_FILE = ("device", "allocator", "torch", "transformers", "trl", "peft")
+_ALIKE = ("device", "allocator", *_PACKAGES)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -117,8 +117,9 @@ def run(
     """
     ends = time.monotonic() + 60 * minutes
     lines = read_raw(raw)
-    where = {**call("benchmarks.sizes.measure:describe", seconds=_TO_BEGIN), "commit": commit}
-    _refuse_others(lines, where, raw)
+    here = call("benchmarks.sizes.where:describe", _PACKAGES, seconds=TO_BEGIN)
+    refuse_others(lines, here, _ALIKE, raw)
+    where = {**here, "commit": commit}
     print(where, flush=True)
 
     pace = _Pace(lines)
@@ -179,18 +180,6 @@ def _found(
             raise
         return {"fits": None, "failed": str(error)}
     return found
-
-
-def _refuse_others(lines: Sequence[Line], where: dict[str, Any], raw: Path) -> None:
-    """Refuse to put seconds of different devices or versions beside each other."""
-    for line in lines:
-        before = line["where"]
-        other = [name for name in _SAME_IN_A_FILE if before[name] != where[name]]
-        if other:
-            differences = ", ".join(f"{name} {before[name]}, now {where[name]}" for name in other)
-            raise InvalidInputError(
-                f"{raw} was measured with {differences}: give the name of another file"
-            )
 
 
 class _Pace:

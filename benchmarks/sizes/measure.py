@@ -1,10 +1,8 @@
 """One case: the real `PODSTrainer`, two optimiser steps, of which the second one is measured."""
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +13,6 @@ from transformers import PrinterCallback
 from benchmarks.sizes.models import make_model, make_prompts, make_tokenizer
 from benchmarks.sizes.plan import Case
 from benchmarks.sizes.shapes import SHAPES
-from podsrl.rollout_log.environment import describe_environment
 from podsrl.trl import PODSConfig, PODSTrainer
 from podsrl.trl.clock import PhaseClock
 from podsrl.trl.swapped import swapped
@@ -25,23 +22,6 @@ PASS_RATE = 0.3
 _STEPS = 2
 #: The tokens that are generated of a completion whose rest is drawn at random.
 _FEW_TOKENS = 16
-
-
-def describe() -> dict[str, Any]:
-    """The hardware and the versions that seconds depend on."""
-    environment = describe_environment()
-    versions = {name: version(name) for name in ("torch", "transformers", "trl", "peft")}
-    here = {
-        "processor": environment["cpu"],
-        "cores": environment["cores"],
-        "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""),
-        **versions,
-    }
-    if not torch.cuda.is_available():
-        return {"device": "CPU", "memory_bytes": 0, **here}
-
-    properties = torch.cuda.get_device_properties(0)
-    return {"device": properties.name, "memory_bytes": properties.total_memory, **here}
 
 
 def measure(case: Case, prompt_tokens: int) -> dict[str, Any]:

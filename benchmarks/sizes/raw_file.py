@@ -22,10 +22,14 @@ def vllm_file(raw: Path) -> Path:
     return raw.with_name(f"{raw.stem}-vllm{raw.suffix}")
 
 
-def append(raw: Path, line: Mapping[str, Any]) -> None:
-    """Put a line at the end, on disk before this returns, in place of one that was cut off."""
+def append(raw: Path, *lines: Mapping[str, Any]) -> None:
+    """Put lines at the end, in place of one that was cut off.
+
+    All of them or none: they are on disk together, before this returns.
+    """
     before = _whole_lines(raw.read_bytes()) if raw.exists() else b""
-    write_whole(raw, before + json.dumps(line).encode() + b"\n")
+    added = "".join(json.dumps(line) + "\n" for line in lines)
+    write_whole(raw, before + added.encode())
 
 
 def _whole_lines(content: bytes) -> bytes:

@@ -9,10 +9,10 @@ weights that are sent to the engine after each step, and the memory that both sh
 
 import argparse
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from benchmarks.own_process import CallFailedError, in_own_process
 from benchmarks.sizes.raw_file import Line, append, read_raw, vllm_file
 from benchmarks.sizes.shapes import PROMPT_TOKENS, SHAPES
 from benchmarks.sizes.steps import Batch
+from benchmarks.sizes.where import TO_BEGIN, refuse_others
+from podsrl.errors import InvalidInputError
 
 #: Calls a function by its name, for at most so many `seconds`, as `in_own_process` does.
 Call = Callable[..., Any]
@@ -29,6 +31,9 @@ _SHAPES = ("3B", "1.5B", "7B", "0.5B")
 _ANSWER = 512
 _FEW_TOKENS = 16
 _REPETITIONS = 3
+_PACKAGES = ("torch", "transformers", "vllm")
+#: What a raw file's lines have in common.
+_ALIKE = ("device", *_PACKAGES)
 _ENGINE: dict[str, Any] = {
     "load_format": "dummy",
     "skip_tokenizer_init": True,
@@ -48,7 +53,7 @@ _ENGINE: dict[str, Any] = {
 
 
 def main(arguments: list[str] | None = None, call: Call = in_own_process) -> int:
-    """Measure the shapes that the raw file lacks; each has a process of its own unless given."""
+    """Measure the batches that the raw file lacks."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.sizes.vllm_generation",
         description=__doc__,
@@ -62,23 +67,44 @@ def main(arguments: list[str] | None = None, call: Call = in_own_process) -> int
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["VLLM_NO_USAGE_STATS"] = "1"
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    try:
+        run(vllm_file(args.raw), args.minutes, args.commit, call)
+    except InvalidInputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
 
-    raw = vllm_file(args.raw)
-    ends = time.monotonic() + 60 * args.minutes
-    for shape, batches in _missing(read_raw(raw)).items():
+
+def run(raw: Path, minutes: float, commit: str, call: Call) -> None:
+    """Measure what a raw file of vLLM lacks, size by size, each in a process of its own.
+
+    Args:
+        raw: The raw file.
+        minutes: A size that is at work when they are over is killed; its batches that ended before
+            are in the file.
+        commit: Of the code.
+        call: What calls a function in a process of its own.
+
+    Raises:
+        InvalidInputError: The file was measured on another device, or with other versions.
+        CallFailedError, TimeoutError: Nothing can be measured here.
+    """
+    ends = time.monotonic() + 60 * minutes
+    lines = read_raw(raw)
+    where = call("benchmarks.sizes.where:describe", _PACKAGES, seconds=TO_BEGIN)
+    refuse_others(lines, where, _ALIKE, raw)
+
+    noted = {"where": where, "commit": commit}
+    for shape, batches in _missing(lines).items():
         left = ends - time.monotonic()
         if left <= 0:
             print(f"no time is left for {shape}", flush=True)
             continue
         try:
-            lines = call("benchmarks.sizes.vllm_generation:measure", shape, batches, seconds=left)
+            name = "benchmarks.sizes.vllm_generation:measure"
+            call(name, shape, batches, raw, noted, seconds=left)
         except (CallFailedError, TimeoutError) as error:
             print(f"{shape}: {error}", flush=True)
-            continue
-        for line in lines:
-            append(raw, {**line, "commit": args.commit})
-            print(line, flush=True)
-    return 0
 
 
 def _missing(lines: Sequence[Line]) -> dict[str, list[Batch]]:
@@ -92,11 +118,18 @@ def _missing(lines: Sequence[Line]) -> dict[str, list[Batch]]:
     return missing
 
 
-def measure(shape: str, batches: Sequence[Batch]) -> list[dict[str, Any]]:
-    """Several lines for each batch of a size; the engine begins once for all of them."""
-    from vllm import LLM
+def measure(shape: str, batches: Sequence[Batch], raw: Path, noted: Mapping[str, Any]) -> None:
+    """Append the repetitions of each batch of a size to the raw file, as soon as they are made.
 
-    from benchmarks.sizes.measure import describe
+    The engine begins once for all batches.
+
+    Args:
+        shape: The size.
+        batches: What is missing of it.
+        raw: The raw file.
+        noted: What each line says besides.
+    """
+    from vllm import LLM
 
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -108,18 +141,19 @@ def measure(shape: str, batches: Sequence[Batch]) -> list[dict[str, Any]]:
         "prompt_tokens": PROMPT_TOKENS,
         "starting_seconds": time.monotonic() - began,
         "engine": _ENGINE,
-        "where": {**describe(), "vllm": version("vllm")},
+        **noted,
     }
 
-    lines = []
     for prompts, n in batches:
         requests = [{"prompt_token_ids": _prompt(number)} for number in range(prompts)]
         _generate(engine, requests, n, _FEW_TOKENS)  # warms up
+        lines = []
         for repetition in range(_REPETITIONS):
             generated = _generate(engine, requests, n, _ANSWER)
             batch = {"prompts": prompts, "n": n, "repetition": repetition}
             lines.append({**found_of_all, **batch, **generated})
-    return lines
+            print(lines[-1], flush=True)
+        append(raw, *lines)
 
 
 def _generate(engine: Any, requests: list[Any], n: int, tokens: int) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 import json
 import pkgutil
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ from benchmarks.sizes.plan import (
 from benchmarks.sizes.raw_file import append, read_raw
 from benchmarks.sizes.shapes import SHAPES
 from benchmarks.sizes.steps import TRANSFORMERS, VLLM, Measured, line_through
+from benchmarks.sizes.where import describe
 from podsrl.errors import InvalidInputError
 from podsrl.trl.clock import PhaseClock
 
@@ -45,6 +48,8 @@ WHERE = {
     "commit": "abc",
     **dict.fromkeys(("torch", "transformers", "trl", "peft"), "1"),
 }
+
+WHERE_OF_VLLM = {"device": "a GPU", **dict.fromkeys(("torch", "transformers", "vllm"), "1")}
 
 
 def here(name: str, *arguments: Any, seconds: float) -> Any:
@@ -71,7 +76,7 @@ def line_of_vllm(prompts: int, n: int, seconds: float) -> dict[str, Any]:
         "n": n,
         "answer": 512,
         "seconds": seconds,
-        "where": {"device": "a GPU", "vllm": "1"},
+        "where": WHERE_OF_VLLM,
     }
 
 
@@ -263,6 +268,15 @@ def test_a_raw_file_is_of_one_device(tmp_path):
     assert not asked
 
 
+def test_the_hardware_and_the_versions_are_noted():
+    found = describe(("torch", "trl"))
+    assert found["torch"] == torch.__version__
+    assert set(found) == {
+        *("device", "memory_bytes", "allocator", "processor", "cores"),
+        *("torch", "trl"),
+    }
+
+
 def test_a_line_that_was_cut_off_is_none_and_the_next_one_takes_its_place(tmp_path):
     raw = tmp_path / "raw.jsonl"
     append(raw, {"line": 1})
@@ -418,18 +432,32 @@ def test_a_page_is_of_one_device(tmp_path):
         write_page(raw, tmp_path)
 
 
+def calls_of_vllm(found_of: Any) -> tuple[Any, list[tuple[str, int]]]:
+    """A stand-in for the processes, and the sizes that it was asked for with their batches."""
+    asked: list[tuple[str, int]] = []
+
+    def call(name: str, *arguments: Any, seconds: float) -> Any:
+        if name.endswith(":describe"):
+            return WHERE_OF_VLLM
+        shape, batches, raw, noted = arguments
+        asked.append((shape, len(batches)))
+        for one in found_of(shape, batches):
+            append(raw, {**one, **noted})
+        return None
+
+    return call, asked
+
+
 def test_what_vllm_takes_is_measured_once_for_each_batch_and_a_failure_ends_its_size(
     tmp_path, capsys
 ):
-    asked = []
-
-    def call(name: str, shape: str, batches: Any, seconds: float) -> Any:
-        asked.append((shape, len(batches)))
+    def found_of(shape: str, batches: Any) -> Any:
         if shape == "1.5B":
             raise CallFailedError("ValueError: no memory")
         return [{**line_of_vllm(*batch, 2.0), "shape": shape} for batch in batches[:3]]
 
     raw = tmp_path / "raw.jsonl"
+    call, asked = calls_of_vllm(found_of)
     assert vllm_generation.main([str(raw), "--commit", "abc"], call) == 0
     assert asked == [("3B", 4), ("1.5B", 4), ("7B", 4), ("0.5B", 4)]
     assert "1.5B: ValueError: no memory" in capsys.readouterr().out
@@ -444,6 +472,53 @@ def test_what_vllm_takes_is_measured_once_for_each_batch_and_a_failure_ends_its_
     vllm_generation.main([str(raw), "--minutes", "0"], call)
     assert not asked
     assert "no time is left for 1.5B" in capsys.readouterr().out
+
+
+class FakeEngine:
+    """An engine that answers at once, and for more than one prompt not at all."""
+
+    def __init__(self, **options: Any) -> None:
+        pass
+
+    def generate(self, requests: list[Any], asked: Any, use_tqdm: bool) -> list[Any]:
+        if len(requests) > 1:
+            raise RuntimeError("no memory")
+        rollout = SimpleNamespace(token_ids=[0] * asked.max_tokens)
+        return [SimpleNamespace(outputs=[rollout] * asked.n)]
+
+
+def test_a_batch_is_in_the_file_though_a_later_one_of_its_size_never_ends(
+    tmp_path, monkeypatch, capsys
+):
+    fake = SimpleNamespace(LLM=FakeEngine, SamplingParams=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "vllm", fake)
+    monkeypatch.setattr(vllm_generation, "_SHAPES", ("3B",))
+
+    def call(name: str, *arguments: Any, seconds: float) -> Any:
+        if name.endswith(":describe"):
+            return WHERE_OF_VLLM
+        try:
+            return here(name, *arguments, seconds=seconds)
+        except RuntimeError as error:
+            raise CallFailedError(str(error)) from error
+
+    assert vllm_generation.main([str(tmp_path / "raw.jsonl")], call) == 0
+    assert "3B: no memory" in capsys.readouterr().out
+    found = [
+        (one["prompts"], one["n"], one["repetition"], one["lengths"])
+        for one in read_raw(tmp_path / "raw-vllm.jsonl")
+    ]
+    assert found == [(1, n, again, [512]) for n in (16, 64, 256) for again in range(3)]
+
+
+@pytest.mark.parametrize("name", ["device", "vllm"])
+def test_a_raw_file_of_vllm_is_of_one_device_and_one_version(name, tmp_path, capsys):
+    before = line_of_vllm(1, 16, 2.0)
+    append(tmp_path / "raw-vllm.jsonl", {**before, "where": {**WHERE_OF_VLLM, name: "another"}})
+    call, asked = calls_of_vllm(lambda shape, batches: [])
+    assert vllm_generation.main([str(tmp_path / "raw.jsonl")], call) == 2
+    assert f"was measured with {name} another, now" in capsys.readouterr().err
+    assert not asked
 
 
 def test_an_engine_makes_the_model_of_the_same_shape(tmp_path):

@@ -2,13 +2,16 @@
 
     script_worker.py -m podslab.own_script.script_process JOB.json
 
-The script that it is told of is not run. A file `behave.json` in the working
-folder says what else it does: {"fails": [arm names],
-"start": reward at first, "reward": {method: at the end}, "meets": processes that must have begun
-before one ends}. What begins and ends is written into at_work.txt, with the GPU that it was given.
+The script that it is told of is not run. A file `behave.json` in the working folder says what else
+it does: {"fails": [arm names], "fails_reported": [methods], "start": reward at first, "reward":
+{method: at the end}, "collapses": [arm names whose reward is 0 at the end of the second round],
+"misses_one": [methods whose reported runs lack a measurement], "unscored": [methods of which every
+second answer has no reward], "meets": processes that must have begun before one ends}. What begins
+and ends is written into at_work.txt, with the GPU that it was given.
 """
 
 import json
+import math
 import os
 import sys
 import time
@@ -17,7 +20,7 @@ from pathlib import Path
 from podslab.comparison.exit_status import FAILED
 from podslab.comparison.run_process import tell
 from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
-from podslab.own_script.job import Job, Probe, told_by
+from podslab.own_script.job import REPORTED, Job, Probe, told_by
 from podsrl.rollout_log.run_folder import RunFolder
 
 LEARNING_RATE = 1e-5
@@ -49,7 +52,10 @@ def look(job: Job) -> None:
 def train(job: Job, behave: dict) -> int:
     """Measurements that rise from 0.2 to the method's reward, less at other rates than the best."""
     arm = Path(job.folder).parent.name
-    if arm in behave.get("fails", []):
+    is_reported = job.questions == REPORTED
+    if arm in behave.get("fails", []) or (
+        is_reported and job.method in behave.get("fails_reported", [])
+    ):
         # As behind torchrun, which prints something else at last, and ends in its own way.
         tell(told_by(Path(sys.argv[-1])), FAILED, "ValueError: the loss is lost")
         print("=" * 60, file=sys.stderr)
@@ -77,13 +83,19 @@ def train(job: Job, behave: dict) -> int:
         end -= 0.1
     first = len(evaluations(run)) or (0 if job.from_start else 1)
     for point in range(first, job.evaluations + 1):
+        if is_reported and point == 2 and job.method in behave.get("misses_one", []):
+            continue
         share = point / job.evaluations
         seconds = job.seconds * share
         level = start + (end - start) * share
+        if job.evaluations == point == 2 and arm in behave.get("collapses", []):
+            level = 0.0
 
         of_question = []
         for question in range(20):
             rewards = [_reward(level, question, answer) for answer in range(job.answers)]
+            if job.method in behave.get("unscored", []):
+                rewards[::2] = [math.nan] * len(rewards[::2])
             of_question.append(rewards)
 
         run.append_metrics(

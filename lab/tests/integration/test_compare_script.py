@@ -1,6 +1,7 @@
 """`pods compare train.py`: the user's script as it is, the plan, the runs, and the answer."""
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from podslab.evaluation.records import evaluations
 from podslab.own_script import script_process
 from podslab.own_script.answer import Curve, Measured, difference, noise_of
 from podslab.own_script.job import MINIBATCHES, REPORTED, TUNING, YOURS, Job, Probe, told_by
-from podslab.own_script.plan import known_methods
+from podslab.own_script.plan import WallSeconds, known_methods
+from podslab.own_script.settings import GivenSettings, config_of
 from podsrl.cli import main
 from podsrl.rollout_log.run_folder import RunFolder
 from support.forked import Forked, pods
@@ -163,6 +165,15 @@ def test_a_plain_trl_script_trains_as_an_arm_for_its_time_and_is_measured(run_sc
 
 
 @pytest.mark.usefixtures("with_parent")
+def test_an_answer_that_could_not_be_scored_has_no_reward_and_not_0(run_script, tmp_path):
+    text = SCRIPT.replace("REWARD", "return [None, 1.0] * (len(answer) // 2)")
+    process, _, _ = run_script(text, seconds=0.5)
+    assert process.wait() == 0, process.said()
+    (point,) = evaluations(RunFolder(tmp_path / "run"))
+    assert {reward for of_question in point.rewards for reward in of_question} == {None, 1.0}
+
+
+@pytest.mark.usefixtures("with_parent")
 def test_grpo_in_minibatches_generates_as_much_as_pods_for_as_many_updates(run_script, tmp_path):
     process, _, _ = run_script(seconds=1.5, method=MINIBATCHES)
     assert process.wait() == 0, process.said()
@@ -284,6 +295,7 @@ def test_a_look_at_settings_of_ours_with_sizes_and_rate_left_to_their_defaults(
         (("args.temperature = 0.9", "args = 1"), 2, "construct a GRPOConfig of trl"),
         (("own.rows,", "6,"), 1, "must be divisible by num_generations (4)"),
         (("set_seed(99)", "import nowhere"), 1, "No module named 'nowhere'"),
+        (("texts = ", "raise SystemExit(3) #"), 1, "ended by itself while it trained (3)"),
         (("texts = ", "raise ValueError(99) #"), 1, "ValueError"),
         (("range(10, 20)", "range(1)"), 2, "questions to measure on are too few"),
         (("EarlyStoppingCallback()]", "StopsAtOnce()]"), 2, "ended at step 1, before its time"),
@@ -368,10 +380,10 @@ def test_rates_are_halved_alike_and_two_seeds_decide(compare, tmp_path):
     assert [run[1].split("-")[0] for run in first[:4]] == ["grpo", "pods", "grpo", "pods"]
     assert len(second) == 4  # the better half of each
     assert [(run[1], run[2]) for run in reported] == [
-        ("grpo", "0"),
-        ("pods", "0"),
-        ("grpo", "1"),
-        ("pods", "1"),
+        ("grpo-2e-05", "0"),
+        ("pods-2e-05", "0"),
+        ("grpo-2e-05", "1"),
+        ("pods-2e-05", "1"),
     ]
 
     assert "pods has 0.400 more reward than grpo" in out
@@ -430,6 +442,91 @@ def test_arms_that_fail_are_left_out_and_told(compare):
     assert "failed: tuning pods-2e-05 seed 1000: ValueError: the loss is lost (all that" in err
     assert "the loss is lost" in out
     assert "learning_rate=1e-05)" in out or "learning_rate=5e-06)" in out
+
+
+def test_a_method_that_fails_with_two_seeds_does_not_take_the_others_with_it(compare, tmp_path):
+    rewards = {"grpo": 0.4, "pods": 0.8, "max_contrast": 0.5}
+    methods = ("--methods", "grpo,pods,max_contrast")
+    status, out, _ = compare(*methods, reward=rewards, fails_reported=["pods"])
+    assert status == 0
+    assert "max_contrast has" in out
+    assert "pods has" not in out
+    assert "Failed: reported pods-2e-05 seed 0: ValueError: the loss is lost" in out
+    assert "seed 2" not in "".join(line for line in out.splitlines() if "Failed" in line)
+
+
+def test_where_all_but_one_method_fail_the_answer_says_why(compare):
+    status, out, _ = compare("--methods", "grpo,pods", fails_reported=["pods"])
+    assert status == 0
+    assert "Fewer than two methods have a whole run of the same seed" in out
+    assert "Failed: reported pods-2e-05 seed 1: ValueError: the loss is lost" in out
+
+
+def test_a_run_that_lacks_a_measurement_is_compared_all_the_same(compare, tmp_path):
+    status, out, _ = compare("--methods", "grpo,pods", misses_one=["pods"])
+    assert status == 0
+    assert "pods has 0.400 more reward than grpo" in out
+    assert (tmp_path / "pods-compare" / "answer.png").is_file()
+
+
+def test_answers_that_could_not_be_scored_are_left_out_and_counted(compare):
+    status, out, _ = compare("--methods", "grpo,pods", unscored=["pods"])
+    assert status == 0
+    assert "pods has 0.400 more reward than grpo" in out
+    assert "25.0% of the answers could not be scored, and are left out" in out
+
+    status, out, err = compare(
+        "--methods", "grpo,pods", "--output_dir", "b", unscored=["grpo", "pods"]
+    )
+    assert status == 0, err
+
+
+def test_a_second_start_chooses_the_same_rates_where_the_best_one_fell_back(compare, tmp_path):
+    collapses = ["pods-2e-05"]
+    _, first, _ = compare("--methods", "grpo,pods", collapses=collapses)
+    before = started(tmp_path)
+    assert {run[1] for run in before if run[0] == REPORTED} == {"grpo-2e-05", "pods-5e-06"}
+    status, second, _ = compare("--methods", "grpo,pods", collapses=collapses)
+    assert status == 0
+    assert started(tmp_path) == before
+    assert second == first
+
+
+def test_the_same_command_goes_on_where_a_method_was_left_out(compare, tmp_path):
+    compare("--methods", "grpo,pods,cppo")
+    before = started(tmp_path)
+    status, _, err = compare("--methods", "grpo,pods,cppo")
+    assert status == 0, err
+    assert started(tmp_path) == before
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 8])
+@pytest.mark.parametrize("methods", [2, 4, 5])
+def test_a_plan_has_the_rounds_that_the_runs_take_on_so_many_gpus(methods, at_once):
+    costs = WallSeconds(start=10.0, measuring={TUNING: 20.0, REPORTED: 30.0})
+    seconds = costs.seconds_within(2.0, methods, at_once)
+    assert costs.at_least(seconds, methods, at_once) == pytest.approx(2.0 * 3600)
+
+    a_round = 10.0 + 20.0 + seconds / 4
+    rounds = math.ceil(4 * methods / at_once) + math.ceil(2 * methods / at_once)
+    assert costs.choosing_rates(seconds, methods, at_once) == pytest.approx(1.1 * rounds * a_round)
+
+
+def test_what_would_change_the_questions_of_an_evaluation_is_not_taken_over(tmp_path):
+    values = {"dataloader_persistent_workers": True, "dataloader_drop_last": True}
+    given = GivenSettings({**values, "use_cpu": True, "bf16": False})
+    job = Job(
+        script="train.py",
+        arguments=[],
+        folder=str(tmp_path),
+        method="pods",
+        seed=0,
+        questions=REPORTED,
+        most_questions=8,
+        answers=2,
+    )
+    config = config_of(given, job)
+    assert (config.dataloader_persistent_workers, config.dataloader_drop_last) == (False, False)
 
 
 def test_a_best_rate_at_the_edge_of_those_that_were_tried_is_told(compare):

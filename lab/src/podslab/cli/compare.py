@@ -86,7 +86,7 @@ def _refuse_foreign(args: argparse.Namespace, names: Sequence[str], why: str) ->
 def _compare_script(args: argparse.Namespace) -> int:
     """Look at the script, say the plan, carry it out, and answer."""
     with needed("trl"):
-        from podslab.own_script.plan import known_methods, plan_in_words
+        from podslab.own_script.plan import plan_in_words
         from podslab.own_script.run_plan import RunningComparison, Wishes, make_plan
 
     script, *arguments = _words_of(args.script)
@@ -95,7 +95,7 @@ def _compare_script(args: argparse.Namespace) -> int:
         arguments=tuple(arguments),
         folder=Path(args.output_dir or "pods-compare"),
         hours=args.hours or Wishes.hours,
-        methods=tuple(known_methods(args.methods.split(","))) if args.methods else (),
+        methods=tuple(args.methods.split(",")) if args.methods else (),
         questions=args.questions or Wishes.questions,
         answers=args.answers or Wishes.answers,
         gpus=tuple(args.gpus.split(",")) if args.gpus else (),

@@ -30,7 +30,8 @@ class Evaluation:
         mean_length: The mean completion length in tokens, one per repeat.
         tokens_generated: The tokens of all rollouts and their prompts so far; 0 where it is not
             known.
-        rewards: The reward of every answer, one row per problem; () where a task graded it.
+        rewards: The reward of every answer, one row per problem; () where a task graded it. NaN,
+            in the file null, is an answer that could not be scored.
         greedy_rewards: The reward of the likeliest answer to each problem; () where it was not
             measured.
     """
@@ -48,8 +49,8 @@ class Evaluation:
     both_accuracy: Sequence[float]
     mean_length: Sequence[float]
     tokens_generated: int = 0
-    rewards: Sequence[Sequence[float]] = ()
-    greedy_rewards: Sequence[float] = ()
+    rewards: Sequence[Sequence[float | None]] = ()
+    greedy_rewards: Sequence[float | None] = ()
 
     def mean(self, measure: str) -> float:
         """The mean over repeats of one of the measures."""

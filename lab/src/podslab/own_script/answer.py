@@ -14,7 +14,7 @@ from podslab.columns import aligned
 from podslab.durations import duration
 from podslab.evaluation.records import evaluations
 from podslab.own_script.job import MINIBATCHES, YOURS, Arm
-from podslab.own_script.plan import Plan
+from podslab.own_script.plan import EVALUATIONS, Plan
 from podslab.report.drawing import looks, render, style
 from podsrl.errors import listed
 from podsrl.rollout_log import files
@@ -26,6 +26,18 @@ _REFERENCE = "grpo"
 _LEVEL = 0.95
 
 
+def mean_of_scored(rewards: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
+    """The mean of the rewards that are numbers; NaN where none is.
+
+    >>> mean_of_scored(np.array([[1.0, np.nan], [np.nan, np.nan]]), axis=1)
+    array([ 1., nan])
+    """
+    is_scored = np.isfinite(rewards)
+    number = is_scored.sum(axis=axis)
+    total = np.where(is_scored, rewards, 0.0).sum(axis=axis)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
 @dataclass(frozen=True)
 class Curve:
     """A run of one method and seed.
@@ -33,7 +45,8 @@ class Curve:
     Args:
         seconds_T: The training time of each measurement.
         steps: Optimiser steps in all.
-        rewards_T_P_K: The rewards of K answers to each of P questions, at T measurements.
+        rewards_T_P_K: The rewards of K answers to each of P questions, at T measurements; NaN of
+            an answer that could not be scored.
         greedy_T_P: Those of the likeliest answers.
         phases: Seconds of training by phase.
         config: The run's settings.
@@ -49,8 +62,7 @@ class Curve:
     @property
     def rewards_T(self) -> np.ndarray:
         """The mean reward at each measurement."""
-        mean_T: np.ndarray = self.rewards_T_P_K.mean(axis=(1, 2))
-        return mean_T
+        return mean_of_scored(self.rewards_T_P_K, axis=(1, 2))
 
     @classmethod
     def of(cls, folder: RunFolder) -> "Curve":
@@ -108,19 +120,22 @@ def difference(by_seed: Sequence[Measured], method: str, reference: str) -> Diff
 
     # Of each seed and question, over answers: shape (S, P).
     ends = [
-        seed.curves[method].rewards_T_P_K[-1].mean(axis=-1)
-        - seed.curves[reference].rewards_T_P_K[-1].mean(axis=-1)
+        mean_of_scored(seed.curves[method].rewards_T_P_K[-1], axis=-1)
+        - mean_of_scored(seed.curves[reference].rewards_T_P_K[-1], axis=-1)
         for seed in by_seed
     ]
     difference_S_P = np.array(ends)
-    mean = float(difference_S_P.mean())
+    mean = float(mean_of_scored(difference_S_P))
+    per_question_P = mean_of_scored(difference_S_P, axis=0)
+    per_question_P = per_question_P[np.isfinite(per_question_P)]
+    if len(per_question_P) < 2:
+        return Difference(mean, -math.inf, math.inf)
 
     quantile = 1 - (1 - _LEVEL) / 2
-    per_question_P = difference_S_P.mean(axis=0)
     error = ndtri(quantile) * per_question_P.std(ddof=1) / math.sqrt(len(per_question_P))
     seeds = len(difference_S_P)
     if seeds > 1:
-        per_seed_S = difference_S_P.mean(axis=1)
+        per_seed_S = mean_of_scored(difference_S_P, axis=1)
         of_seeds = stdtrit(seeds - 1, quantile) * per_seed_S.std(ddof=1) / math.sqrt(seeds)
         error = max(error, of_seeds)
     return Difference(mean, mean - float(error), mean + float(error))
@@ -139,7 +154,8 @@ def noise_of(rewards_P_K: np.ndarray, questions: int) -> float:
 
     Twice the standard error of the difference of two means, by the spread over P questions.
     """
-    per_question_P = rewards_P_K.mean(axis=1)
+    per_question_P = mean_of_scored(rewards_P_K, axis=1)
+    per_question_P = per_question_P[np.isfinite(per_question_P)]
     return float(2 * math.sqrt(2) * per_question_P.std(ddof=1) / math.sqrt(questions))
 
 
@@ -169,10 +185,13 @@ class Answer:
 
     def lines(self) -> list[str]:
         """The table, the conclusions, and the fields to paste."""
-        if not self.by_seed:
-            return ["No seed was trained with every method, so there is nothing to compare."]
-        lines = [self.table(), "", *self.conclusions()]
-        lines += [f"Left out, since it failed: {name}: {why}" for name, why in self.failed.items()]
+        failures = [f"Failed: {name}: {why}" for name, why in self.failed.items()]
+        if len(self.best) < 2 or not self.by_seed:
+            nothing = (
+                "Fewer than two methods have a whole run of the same seed, so nothing is compared."
+            )
+            return [nothing, *failures]
+        lines = [self.table(), "", *self.conclusions(), *failures]
         return lines if self._nothing_varies() else [*lines, "", *self.to_paste()]
 
     def table(self) -> str:
@@ -200,11 +219,11 @@ class Answer:
                     method,
                     f"{arm.learning_rate:.3g}",
                     f"{np.mean([curve.steps for curve in curves]):.0f}",
-                    _over_seeds([of_seed[0].mean() for of_seed in rewards]),
-                    _over_seeds([of_seed[-1].mean() for of_seed in rewards]),
-                    _over_seeds([of_seed[1:].mean() for of_seed in rewards]),
-                    _over_seeds([of_seed[-1].max(axis=-1).mean() for of_seed in rewards]),
-                    _over_seeds([curve.greedy_T_P[-1].mean() for curve in curves]),
+                    _over_seeds([of_seed[0] for of_seed in rewards]),
+                    _over_seeds([of_seed[-1] for of_seed in rewards]),
+                    _over_seeds([of_seed[1:] for of_seed in rewards]),
+                    _over_seeds([np.fmax.reduce(of_seed[-1], axis=-1) for of_seed in rewards]),
+                    _over_seeds([curve.greedy_T_P[-1] for curve in curves]),
                     _share(phases, "generate"),
                     _share(phases, "update"),
                 ]
@@ -216,8 +235,7 @@ class Answer:
     def _best_of_k(self) -> str:
         """The share of questions with a right answer among K, where rewards are 0 or 1."""
         answers = self.plan.answers
-        ends = [curve.rewards_T_P_K for seed in self.by_seed for curve in seed.curves.values()]
-        is_binary = all(np.isin(rewards, (0.0, 1.0)).all() for rewards in ends)
+        is_binary = np.isin(self._scored(), (0.0, 1.0)).all()
         return f"pass@{answers}" if is_binary else f"best of {answers}"
 
     def conclusions(self) -> list[str]:
@@ -231,6 +249,9 @@ class Answer:
             f"After {duration(self.plan.seconds)} of training, {many}, {questions} questions,"
             f" {self.plan.answers} answers to each:"
         ]
+        scored = self._scored()
+        if len(scored) == 0:
+            return [*lines, "no answer could be scored in any run: look at your reward function"]
         if self._nothing_varies():
             lines.append(
                 "every answer to every question got the same reward in all runs: this reward can't"
@@ -256,6 +277,12 @@ class Answer:
                 )
 
         lines += self._rates_at_the_edge()
+        answers = sum(curve.rewards_T_P_K.size for curve in self._curves())
+        if len(scored) < answers:
+            lines.append(
+                f"{1 - len(scored) / answers:.1%} of the answers could not be scored, and are left"
+                " out"
+            )
         if seeds < 3:
             lines.append("few seeds: more --hours make the intervals narrower")
         return lines
@@ -275,8 +302,17 @@ class Answer:
         return lines
 
     def _nothing_varies(self) -> bool:
-        every = [curve.rewards_T_P_K for seed in self.by_seed for curve in seed.curves.values()]
-        return float(np.ptp(np.stack(every))) == 0.0
+        scored = self._scored()
+        return len(scored) == 0 or float(np.ptp(scored)) == 0.0
+
+    def _scored(self) -> np.ndarray:
+        """The rewards of all answers of the reported runs that could be scored, in a row."""
+        rewards = np.concatenate([curve.rewards_T_P_K.ravel() for curve in self._curves()])
+        return rewards[np.isfinite(rewards)]
+
+    def _curves(self) -> list[Curve]:
+        """Those of all methods and seeds."""
+        return [seed.curves[method] for seed in self.by_seed for method in self.best]
 
     def to_paste(self) -> list[str]:
         """The fields of the method that is certainly best, or advice to stay with the script's."""
@@ -303,7 +339,7 @@ class Answer:
 
     def _reward_at_the_end(self, method: str) -> float:
         """The mean over questions, answers and seeds."""
-        ends = [seed.curves[method].rewards_T_P_K[-1].mean() for seed in self.by_seed]
+        ends = [seed.curves[method].rewards_T[-1] for seed in self.by_seed]
         return float(np.mean(ends))
 
     def _is_certainly_better(self, best: str, other: str) -> bool:
@@ -338,9 +374,14 @@ class Answer:
                 curves = [seed.curves[method] for seed in self.by_seed]
                 for curve in curves:
                     axes.plot(curve.seconds_T, curve.rewards_T, color=look.color, alpha=0.3)
+                # A step that was long can take a measurement from a run, so they are not paired.
+                seconds_T = np.linspace(0.0, self.plan.seconds, EVALUATIONS + 1)
+                at_these = [
+                    np.interp(seconds_T, curve.seconds_T, curve.rewards_T) for curve in curves
+                ]
                 axes.plot(
-                    np.mean([curve.seconds_T for curve in curves], axis=0),
-                    np.mean([curve.rewards_T for curve in curves], axis=0),
+                    seconds_T,
+                    np.mean(at_these, axis=0),
                     color=look.color,
                     marker=look.marker,
                     label=method,
@@ -353,7 +394,9 @@ class Answer:
         files.write_whole(path, render(figure, "png"))
 
 
-def _over_seeds(values: Sequence[float]) -> str:
+def _over_seeds(rewards: Sequence[np.ndarray]) -> str:
+    """The mean of each seed's rewards over seeds, with the least and the most."""
+    values = [float(mean_of_scored(of_seed)) for of_seed in rewards]
     mean = f"{np.mean(values):.3f}"
     if len(values) == 1:
         return mean

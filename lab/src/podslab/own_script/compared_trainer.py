@@ -12,7 +12,7 @@ from accelerate.utils import gather_object, set_seed
 from transformers import EarlyStoppingCallback, TrainerCallback
 from trl import GRPOTrainer
 
-from podslab.evaluation.records import Evaluation, append_evaluation, evaluations
+from podslab.evaluation.records import Evaluation, append_evaluation
 from podslab.own_script.job import PROBE_STEPS, Job, Probe
 from podslab.own_script.questions import Questions
 from podslab.own_script.settings import GivenSettings, config_of, given_settings
@@ -38,6 +38,7 @@ class ComparedTrainer(LabTrainer):
 
     job: Job  # set before the script is run
     began: float  # when the process was started, on the monotonic clock
+    is_training = False  # whether the script has called train()
 
     @with_parameters_of(GRPOTrainer.__init__)
     def __init__(
@@ -104,6 +105,7 @@ class ComparedTrainer(LabTrainer):
             "task": Path(self.job.script).stem,
             "max_training_seconds": self.job.seconds,
         }
+        ComparedTrainer.is_training = True
         super().train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         if not measured.is_done:
             raise InvalidInputError(
@@ -138,6 +140,8 @@ class ComparedTrainer(LabTrainer):
     def measure(self, questions: Any, answers: int, greedy: bool) -> tuple[torch.Tensor, float]:
         """The rewards of answers to each question, shape (P, K), and their mean length in tokens.
 
+        An answer that no function could score has NaN.
+
         TRL's own evaluation generates and scores them. Random numbers and metrics are those of an
         evaluation of their own, so that a run goes on as if it had not been measured.
         """
@@ -157,7 +161,7 @@ class ComparedTrainer(LabTrainer):
         # The last batch of several processes is filled up with the first questions.
         rewards_R = torch.cat(self._rewards_of_evaluation)[: len(questions) * answers]
         lengths = gather_object(self._lengths_of_evaluation)
-        return rewards_R.view(-1, answers), sum(lengths) / max(1, len(lengths))
+        return rewards_R.view(len(questions), answers), sum(lengths) / max(1, len(lengths))
 
     @contextmanager
     def _greedy(self) -> Iterator[None]:
@@ -197,8 +201,7 @@ class _Measured(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measure the untrained model, where that is wanted."""
         self.last_point = self.budget.points(self.trainer.spent(), self.job.evaluations)
-        is_new = not evaluations(self.run)
-        if state.global_step == 0 and self.job.from_start and is_new:
+        if state.global_step == 0 and self.job.from_start:
             self._measure(0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -239,8 +242,8 @@ class _Measured(TrainerCallback):
                 format_accuracy=(),
                 both_accuracy=(),
                 mean_length=(length,),
-                rewards=rewards_P_K.nan_to_num(0.0).tolist(),
-                greedy_rewards=greedy_P_1[:, 0].nan_to_num(0.0).tolist(),
+                rewards=rewards_P_K.tolist(),
+                greedy_rewards=greedy_P_1[:, 0].tolist(),
             ),
         )
 

@@ -1,6 +1,7 @@
 """What is run: which methods, rates and seeds, for how long, within the hours that there are."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,7 +35,8 @@ class Plan:
     Args:
         script: The file.
         arguments: Its own.
-        methods: The names of the methods.
+        asked: The methods that were asked for; () are the default ones.
+        methods: Those that fit the script.
         learning_rate: The script's own.
         seconds: The training time of a reported run.
         hours: Wall time that all may take.
@@ -48,6 +50,7 @@ class Plan:
 
     script: str
     arguments: tuple[str, ...]
+    asked: tuple[str, ...]
     methods: tuple[str, ...]
     learning_rate: float
     seconds: float
@@ -81,7 +84,7 @@ class Plan:
     def reported_job(self, folder: Path, arm: Arm, seed: int) -> Job:
         """A run that the answer tells of."""
         return self._job(
-            folder / REPORTED / arm.method / f"seed-{seed}",
+            folder / REPORTED / arm.name / f"seed-{seed}",
             arm,
             seed=seed,
             questions=REPORTED,
@@ -126,7 +129,7 @@ class Plan:
     def read(cls, path: Path) -> "Plan":
         """The plan that `write` wrote."""
         value = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("arguments", "methods", "launch"):
+        for name in ("arguments", "asked", "methods", "launch"):
             value[name] = tuple(value[name])
         return cls(**value)
 
@@ -152,23 +155,27 @@ class WallSeconds:
             measuring[kind] = questions * (answers + 1) * probe.seconds_per_answer
         return cls(probe.seconds_to_start, measuring)
 
-    def tuning(self, seconds: float) -> float:
-        """The rates of one method, of which some go on."""
-        runs = len(RATES) + GO_ON
-        return _OVERHEAD * runs * (self.start + self.measuring[TUNING] + seconds / 4)
+    def choosing_rates(self, seconds: float, methods: int, at_once: int) -> float:
+        """All rates of all methods, and those that go on, with so many runs side by side."""
+        rounds = math.ceil(len(RATES) * methods / at_once) + math.ceil(GO_ON * methods / at_once)
+        return _OVERHEAD * rounds * (self.start + self.measuring[TUNING] + seconds / 4)
 
-    def reported(self, seconds: float) -> float:
-        """One reported run."""
+    def seeds(self, seconds: float, methods: int, at_once: int, seeds: int = 1) -> float:
+        """Reported runs of all methods."""
+        rounds = math.ceil(seeds * methods / at_once)
         measuring = (EVALUATIONS + 1) * self.measuring[REPORTED]
-        return _OVERHEAD * (self.start + measuring + seconds)
+        return _OVERHEAD * rounds * (self.start + measuring + seconds)
+
+    def at_least(self, seconds: float, methods: int, at_once: int) -> float:
+        """What every comparison has: rates, and the least seeds."""
+        least = self.seeds(seconds, methods, at_once, LEAST_SEEDS)
+        return self.choosing_rates(seconds, methods, at_once) + least
 
     def seconds_within(self, hours: float, methods: int, at_once: int) -> float:
         """The training time of a run for which rates and the least seeds fit into the hours."""
-        there = hours * 3600 * at_once / methods
-        fixed = self.tuning(0.0) + LEAST_SEEDS * self.reported(0.0)
-        of_each_second = self.tuning(1.0) - self.tuning(0.0)
-        of_each_second += LEAST_SEEDS * (self.reported(1.0) - self.reported(0.0))
-        return (there - fixed) / of_each_second
+        fixed = self.at_least(0.0, methods, at_once)
+        of_each_second = self.at_least(1.0, methods, at_once) - fixed
+        return (hours * 3600 - fixed) / of_each_second
 
 
 def check_time(plan: Plan, probe: Probe, costs: WallSeconds) -> None:
@@ -181,8 +188,7 @@ def check_time(plan: Plan, probe: Probe, costs: WallSeconds) -> None:
     if plan.seconds >= needed:
         return
 
-    hours = len(plan.methods) * (costs.tuning(needed) + LEAST_SEEDS * costs.reported(needed))
-    hours /= 3600 * plan.at_once
+    hours = costs.at_least(needed, len(plan.methods), plan.at_once) / 3600
     raise InvalidInputError(
         f"a step of this script takes {duration(probe.seconds_per_step)}, and within"
         f" {plan.hours:g} hours a run would train for {duration(max(plan.seconds, 0.0))}, too few"
@@ -199,8 +205,8 @@ def plan_in_words(plan: Plan, probe: Probe, costs: WallSeconds) -> str:
     if probe.is_held_out:
         source = "of your training prompts, held out, as the trainer has no eval_dataset"
 
-    tuning = len(plan.methods) * costs.tuning(plan.seconds) / plan.at_once
-    a_seed = len(plan.methods) * costs.reported(plan.seconds) / plan.at_once
+    tuning = costs.choosing_rates(plan.seconds, len(plan.methods), plan.at_once)
+    a_seed = costs.seeds(plan.seconds, len(plan.methods), plan.at_once)
     rates = ", ".join(f"{plan.learning_rate * factor:.3g}" for factor in RATES)
     names = listed(list(plan.methods))
     lines = [

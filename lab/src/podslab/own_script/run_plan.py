@@ -1,16 +1,15 @@
 """Carrying out a plan: look, choose rates, train seeds; stopped and continued at will."""
 
-import itertools
+import math
 import os
 import shlex
 import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -18,7 +17,7 @@ from filelock import FileLock, Timeout
 from podslab.comparison.run_process import RunProcess
 from podslab.durations import duration
 from podslab.evaluation.records import evaluations
-from podslab.own_script.answer import Answer, Measured, is_certain, noise_of
+from podslab.own_script.answer import Answer, Measured, is_certain, mean_of_scored, noise_of
 from podslab.own_script.job import REPORTED, TUNING, YOURS, Arm, Job, Probe, told_by
 from podslab.own_script.plan import (
     GO_ON,
@@ -29,6 +28,7 @@ from podslab.own_script.plan import (
     WallSeconds,
     check_time,
     default_methods,
+    known_methods,
 )
 from podsrl.errors import InvalidInputError, PodsError
 from podsrl.rollout_log import files
@@ -39,6 +39,8 @@ Say = Callable[[str], None]
 #: The file with the answer in words, and that of a plan that was begun.
 ANSWER = "answer.txt"
 PLAN = "plan.json"
+#: The learning rates that were chosen.
+_RATES = "rates.json"
 _LOOK_EVERY = 0.3  # seconds between two looks at the runs that are being trained
 
 
@@ -89,6 +91,8 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
     """
     if not Path(wishes.script).is_file():
         raise InvalidInputError(f"there is no script {wishes.script}")
+    wishes = replace(wishes, methods=tuple(known_methods(wishes.methods)))
+    at_once = max(1, len(wishes.gpus))
 
     plan_file = wishes.folder / PLAN
     probe_file = wishes.folder / "look" / "probe.json"
@@ -102,7 +106,7 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
         _refuse_another(plan, wishes)
         probe = Probe.read(probe_file)
         # More hours are for more seeds; how long a run trains stays as it was.
-        plan = replace(plan, hours=wishes.hours)
+        plan = replace(plan, hours=wishes.hours, at_once=at_once)
         return plan, probe, WallSeconds.of(probe, plan.most_questions, plan.answers)
 
     probe = _look(wishes, probe_file, say)
@@ -113,10 +117,10 @@ def make_plan(wishes: Wishes, say: Say = lambda line: None) -> tuple[Plan, Probe
         raise InvalidInputError(f"fewer than two methods are left to compare. {why}")
 
     costs = WallSeconds.of(probe, wishes.most_questions, wishes.answers)
-    at_once = max(1, len(wishes.gpus))
     plan = Plan(
         script=wishes.script,
         arguments=wishes.arguments,
+        asked=wishes.methods,
         methods=methods,
         learning_rate=probe.learning_rate,
         seconds=costs.seconds_within(wishes.hours, len(methods), at_once),
@@ -136,7 +140,7 @@ def _refuse_another(plan: Plan, wishes: Wishes) -> None:
     """Refuse to go on with a comparison of something else, as its runs would not be comparable."""
     asked = (wishes.script, wishes.arguments, wishes.most_questions, wishes.answers)
     same = (plan.script, plan.arguments, plan.most_questions, plan.answers) == asked
-    if not same or (wishes.methods and wishes.methods != plan.methods):
+    if not same or wishes.methods not in ((), plan.asked, plan.methods):
         command = shlex.join([plan.script, *plan.arguments])
         raise InvalidInputError(
             f"{wishes.folder} holds a comparison of {command} with --methods"
@@ -249,11 +253,6 @@ class _Running:
     process: RunProcess
     gpu: str | None  # None leaves the choice to the script
 
-    @property
-    def hours(self) -> float:
-        """The wall time so far."""
-        return (time.monotonic() - self.process.began) / 3600
-
 
 @dataclass
 class RunningComparison:
@@ -275,6 +274,7 @@ class RunningComparison:
     say: Say = lambda line: None
     failed: dict[str, str] = field(default_factory=dict)
     _noise_is_told: bool = False
+    _counted_until: float = 0.0  # on the monotonic clock
 
     def run(self) -> Answer:
         """Run what is not finished, and answer.
@@ -288,8 +288,7 @@ class RunningComparison:
         try:
             with lock:
                 self.plan.write(self.folder / PLAN)
-                best = self._tune()
-                self._train_seeds(best)
+                best = self._train_seeds(self._choose_rates())
                 answer = Answer(self.plan, best, self._measured(best), self.failed)
                 files.write_whole(self.folder / ANSWER, f"{answer}\n".encode())
         except Timeout as error:
@@ -300,6 +299,18 @@ class RunningComparison:
 
     # ---- rates
 
+    def _choose_rates(self) -> dict[str, Arm]:
+        """The best rate of each method. It is chosen once, so that all seeds have the same."""
+        file = self.folder / _RATES
+        chosen = files.read_json(file)
+        if chosen is None:
+            best = self._tune()
+            rates = {method: arm.learning_rate for method, arm in best.items()}
+            files.write_json(file, {"rates": rates, "failed": self.failed})
+            return best
+        self.failed.update(chosen["failed"])
+        return {method: Arm(method, rate) for method, rate in chosen["rates"].items()}
+
     def _tune(self) -> dict[str, Arm]:
         """The best rate of each method, by successive halving."""
         arms = self.plan.arms_to_tune
@@ -307,14 +318,14 @@ class RunningComparison:
 
         go_on: list[Arm] = []
         for method in self.plan.methods:
-            ranked = self._ranked([arm for arm in arms if arm.method == method])
+            ranked = self._ranked([arm for arm in arms if arm.method == method], quarters=1)
             go_on += ranked[:GO_ON]
         self._train([self.plan.tuning_job(self.folder, arm, 2) for arm in go_on])
         self._delete_checkpoints(TUNING)
 
         best = {}
         for method in self.plan.methods:
-            ranked = self._ranked([arm for arm in go_on if arm.method == method])
+            ranked = self._ranked([arm for arm in go_on if arm.method == method], quarters=2)
             if ranked:
                 best[method] = ranked[0]
         if len(best) < 2:
@@ -322,29 +333,63 @@ class RunningComparison:
             raise PodsError(f"fewer than two methods could be trained: {why}")
         return best
 
-    def _ranked(self, arms: Sequence[Arm]) -> list[Arm]:
-        """Those that were measured, by their mean reward at the last measurement, best first."""
+    def _ranked(self, arms: Sequence[Arm], quarters: int) -> list[Arm]:
+        """Those that trained for so many quarters of the time, by their reward then, best first.
+
+        A run that went on has later measurements, too, as after a kill in the second round. They do
+        not count in the first one.
+        """
         reward = {}
         for arm in arms:
-            points = evaluations(self._folder(self.plan.tuning_job(self.folder, arm, 1)))
-            if points:
-                reward[arm] = fmean(itertools.chain.from_iterable(points[-1].rewards))
+            job = self.plan.tuning_job(self.folder, arm, quarters)
+            points = evaluations(self._folder(job))
+            if not points or not self._is_finished(job):
+                continue
+            point = points[0] if quarters == 1 else points[-1]
+            mean = float(mean_of_scored(np.array(point.rewards, dtype=float)))
+            if math.isfinite(mean):
+                reward[arm] = mean
         return sorted(reward, key=lambda arm: -reward[arm])
 
     # ---- seeds
 
-    def _train_seeds(self, best: dict[str, Arm]) -> None:
-        """Seeds of all methods, until their order is certain or the time is up."""
-        for seed in range(MOST_SEEDS):
-            if seed >= LEAST_SEEDS:
-                needed = len(best) * self.costs.reported(self.plan.seconds) / self.plan.at_once
-                if is_certain(self._measured(best)) or self._hours_left() * 3600 < needed:
-                    return
-            jobs = [self.plan.reported_job(self.folder, arm, seed) for arm in best.values()]
-            self._train(jobs)
+    def _train_seeds(self, best: dict[str, Arm]) -> dict[str, Arm]:
+        """Seeds of all methods, until their order is certain or the time is up.
+
+        Returns the methods that could be trained: one of which `LEAST_SEEDS` runs fail is left
+        out, so that the seeds of the others count.
+        """
+        seeds = 0
+        while seeds < MOST_SEEDS and len(best) > 1 and self._wants_more_seeds(best, seeds):
+            new_seeds = range(seeds, max(LEAST_SEEDS, seeds + 1))
+            self._train(
+                self.plan.reported_job(self.folder, arm, seed)
+                for seed in new_seeds
+                for arm in best.values()
+            )
             self._delete_checkpoints(REPORTED)
 
-    def _measured(self, best: dict[str, Arm]) -> list[Measured]:
+            seeds = new_seeds.stop
+            best = {
+                method: arm
+                for method, arm in best.items()
+                if self._failures(arm, seeds) < LEAST_SEEDS
+            }
+        return best
+
+    def _wants_more_seeds(self, best: Mapping[str, Arm], seeds: int) -> bool:
+        """Whether the order is open and there is time, after so many seeds."""
+        if seeds < LEAST_SEEDS:
+            return True
+        needed = self.costs.seeds(self.plan.seconds, len(best), self.plan.at_once)
+        return not is_certain(self._measured(best)) and self._hours_left() * 3600 >= needed
+
+    def _failures(self, arm: Arm, seeds: int) -> int:
+        """Of so many seeds of an arm those that did not come to their end."""
+        jobs = [self.plan.reported_job(self.folder, arm, seed) for seed in range(seeds)]
+        return sum(not self._is_finished(job) for job in jobs)
+
+    def _measured(self, best: Mapping[str, Arm]) -> list[Measured]:
         """The runs of the seeds that all methods have."""
         by_seed = []
         for seed in range(MOST_SEEDS):
@@ -359,8 +404,9 @@ class RunningComparison:
 
     # ---- runs
 
-    def _train(self, jobs: Sequence[Job]) -> None:
+    def _train(self, jobs: Iterable[Job]) -> None:
         """Train what is not finished, one run on each GPU at a time."""
+        self._counted_until = time.monotonic()
         waiting = deque(job for job in jobs if not self._is_finished(job))
         free: list[str | None] = [*self.gpus] or [None] * self.plan.at_once
         running: list[_Running] = []
@@ -381,16 +427,16 @@ class RunningComparison:
                 for ended in [run for run in running if not run.process.is_alive]:
                     running.remove(ended)
                     free.append(ended.gpu)
-                    self._add_hours(ended.hours)
+                    self._count_hours()
                     if problem := ended.process.problem():
                         self.failed[ended.process.name] = problem
                         self.say(f"failed: {ended.process.name}: {problem}")
                     else:
                         self._tell_noise(ended.job)
         finally:
-            for interrupted in running:  # what they took counts all the same
+            for interrupted in running:
                 interrupted.process.stop()
-                self._add_hours(interrupted.hours)
+            self._count_hours()
 
     def _tell_noise(self, job: Job) -> None:
         """Say once, as soon as a run was measured, what the answer will not be able to show."""
@@ -399,10 +445,17 @@ class RunningComparison:
             return
         self._noise_is_told = True
         rewards_P_K = np.array(points[0].rewards, dtype=float)
-        if np.ptp(rewards_P_K) == 0:
+        scored = rewards_P_K[np.isfinite(rewards_P_K)]
+        if len(scored) == 0:
             self.say(
-                f"all {rewards_P_K.size} answers that were measured have the reward"
-                f" {rewards_P_K.flat[0]:g}, and equal rewards teach nothing: look at the answers"
+                f"none of {rewards_P_K.size} answers that were measured could be scored: look at"
+                f" your reward function, and at the answers (pods inspect {self.folder / TUNING})"
+            )
+            return
+        if np.ptp(scored) == 0:
+            self.say(
+                f"all {len(scored)} answers that were measured have the reward"
+                f" {scored[0]:g}, and equal rewards teach nothing: look at the answers"
                 f" (pods inspect {self.folder / TUNING}), and stop here if you expected others"
             )
             return
@@ -452,7 +505,9 @@ class RunningComparison:
         spent = files.read_json(self.folder / "spent.json") or {"hours": 0.0}
         return float(spent["hours"])
 
-    def _add_hours(self, hours: float) -> None:
-        """Of runs side by side each counts its part."""
-        spent = self._hours_spent() + hours / self.plan.at_once
+    def _count_hours(self) -> None:
+        """Add the wall time since the last count, however many runs were at work in it."""
+        now = time.monotonic()
+        spent = self._hours_spent() + (now - self._counted_until) / 3600
+        self._counted_until = now
         files.write_json(self.folder / "spent.json", {"hours": spent})

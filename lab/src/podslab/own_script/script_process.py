@@ -44,6 +44,11 @@ def run_script(job: Job, began: float) -> None:
     except ScriptEnded:
         return
     except SystemExit as error:
+        if ComparedTrainer.is_training:
+            raise RuntimeError(
+                f"{script.name} ended by itself while it trained ({error.code}): a reward function"
+                " or a callback calls sys.exit"
+            ) from error
         if error.code not in (0, None):
             raise InvalidInputError(
                 f"{script.name} ended by itself before training ({error.code}); give it its own"

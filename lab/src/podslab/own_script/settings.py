@@ -41,6 +41,9 @@ _DECIDED = (
     "lr_scheduler_kwargs",
     "warmup_steps",
     "warmup_ratio",
+    # TRL's evaluation would ask for other questions, or for fewer.
+    "dataloader_persistent_workers",
+    "dataloader_drop_last",
     "run_name",
     "disable_tqdm",
 )

@@ -23,9 +23,10 @@ def costs_in_words(costs: Costs, seconds: float | None) -> str:
         f" {costs.tokens:.0f} tokens a completion, peak memory {memory(costs.peak_memory)};",
         f"    {100 * costs.equal_share:.0f} % of prompts had equal rewards, and taught nothing",
         "",
-        "What so many rows take with their rollouts, if all have a pass, lies between two extremes.",
-        "Either rollouts that are generated side by side cost nothing more, which is nearly so on a",
-        "GPU that is not full; or each costs as much as in this run. What a step teaches is not in it.",
+        "What so many rows take with their rollouts, if all have a pass, lies between two",
+        "extremes. Either rollouts that are generated side by side cost nothing more, which is",
+        "nearly so on a GPU that is not full; or each costs as much as in this run. What a step",
+        "teaches is not in it.",
         "",
         *_steps(costs),
     ]

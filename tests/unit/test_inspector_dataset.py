@@ -3,6 +3,7 @@
 import shutil
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from podsrl.errors import InvalidInputError
@@ -21,6 +22,19 @@ def found(dataset, **words):
 
 def places(result):
     return [(row["step"], row["group"], row["rollout"]) for row in result["rows"]]
+
+
+def pages(dataset, query):
+    """Where the rollouts of all pages are, in their order."""
+    seen = []
+    before = ""
+    while True:
+        page = search(dataset, query, before)
+        assert len(page["rows"]) <= PAGE
+        seen += [(r["run"], r["step"], r["group"], r["rollout"]) for r in page["rows"]]
+        before = page["before"]
+        if not before:
+            return seen
 
 
 def test_the_summary_of_a_step_is_what_its_rollouts_say(tmp_path):
@@ -222,27 +236,59 @@ def test_filters_are_of_one_mind_with_the_rollouts(tmp_path):
 def test_pages_follow_each_other_without_gaps(tmp_path):
     run = write_run(tmp_path / "run", steps=range(1, 8), groups=3, n=8, m=2)
     with dataset_of(run.path) as dataset:
-        seen = []
-        before = ""
-        while True:
-            page = search(dataset, Query(), before)
-            assert len(page["rows"]) <= PAGE
-            seen += places(page)
-            before = page["before"]
-            if not before:
-                break
-
+        seen = pages(dataset, Query())
         assert len(seen) == len(set(seen)) == 7 * 3 * 8
-        assert page["total"] is None  # it is told with the first page alone
+
+        # The number of all is told with the first page alone.
+        first = search(dataset, Query())
+        assert first["total"] == 7 * 3 * 8
+        assert search(dataset, Query(), first["before"])["total"] is None
 
 
 def test_a_search_of_texts_says_how_far_it_came_and_goes_on_from_there(tmp_path):
     run = write_run(tmp_path / "run", steps=range(1, 5), groups=4, n=16, m=2, text="word")
     with dataset_of(run.path) as dataset:
         first = search(dataset, Query(text="WORD"))
-        assert first["read"] == {"from": 4, "to": 4, "left": 3}  # 64 fill the page
+        assert len(first["rows"]) == PAGE
+        assert first["read"] == {"from": 4, "to": 4, "left": 4}  # 14 of the 64 are still to come
         second = search(dataset, Query(text="WORD"), first["before"])
-        assert second["read"] == {"from": 3, "to": 3, "left": 2}
+        assert len(second["rows"]) == PAGE
+        assert second["read"] == {"from": 3, "to": 4, "left": 3}
+
+
+def test_a_search_of_texts_reaches_every_rollout_of_a_step_with_many(tmp_path):
+    """Two runs, of which one has more rollouts in a step than the other in all of its steps."""
+    write_run(tmp_path / "all" / "few", steps=(1, 2, 3), groups=1, text="word", n=PAGE)
+    write_run(tmp_path / "all" / "many", steps=(2,), groups=10, n=60, text="word {rollout}")
+    with dataset_of(tmp_path / "all") as dataset:
+        all_rows = pages(dataset, Query(text="word"))
+        rows_of_one = pages(dataset, Query(text="WORD 59", run="many"))
+
+    of_few = [[("few", step, 0, rollout) for rollout in range(PAGE)] for step in (3, 2, 1)]
+    of_many = [("many", 2, group, rollout) for group in range(10) for rollout in range(60)]
+    assert all_rows == [*of_few[0], *of_few[1], *of_many, *of_few[2]]
+    assert rows_of_one == [("many", 2, group, 59) for group in range(10)]
+
+
+def test_a_search_of_texts_that_time_ended_goes_on_with_the_next_step(tmp_path, monkeypatch):
+    monkeypatch.setattr("podsrl.inspector.search._SECONDS", 0.0)
+    run = write_run(tmp_path / "run", steps=(1, 2), groups=1, n=4)
+    run.write_rollouts(3, rollouts(groups=1, n=4, text="nothing"))
+    with dataset_of(run.path) as dataset:
+        first = search(dataset, Query(text="0.1"))
+        assert (first["rows"], first["read"]) == ([], {"from": 3, "to": 3, "left": 2})
+        second = search(dataset, Query(text="0.1"), first["before"])
+        assert (places(second), second["read"]["left"]) == ([(2, 0, 1)], 1)
+        last = search(dataset, Query(text="0.1"), second["before"])
+        assert (places(last), last["before"]) == ([(1, 0, 1)], "")
+
+
+@pytest.mark.parametrize("before", ["1", "1,2,3", "1,2,3,4,5", "a,b"])
+def test_a_place_that_is_none_is_refused(tmp_path, before):
+    with dataset_of(write_run(tmp_path / "run").path) as dataset:
+        for query in (Query(), Query(text="word")):
+            with pytest.raises(InvalidInputError, match="is no place in these results"):
+                search(dataset, query, before)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -260,6 +306,39 @@ def test_what_was_found_can_be_had_as_a_file(tmp_path, kind):
     # a program for tables would run the formula
     start = "'=" if kind == "csv" else "="
     assert table["completion"].str.startswith(start + "HYPERLINK").all()
+
+
+@pytest.mark.parametrize("words", [{"text": "no 3"}, {"tokens_min": 13}])
+def test_the_bound_of_a_file_counts_what_was_found(tmp_path, monkeypatch, words):
+    """Rollout 3 of each of 4 prompts has 13 tokens and says so: 4 in a step, 6 in the file."""
+    monkeypatch.setattr("podsrl.inspector.search.DOWNLOAD", 6)
+    run = write_run(tmp_path / "run", steps=(1, 2), groups=4, n=4, text="no {rollout}")
+    run.write_rollouts(3, rollouts(groups=4, n=3, text="no {rollout}"))
+    with dataset_of(run.path) as dataset:
+        table = pq.read_table(write_results(dataset, Query(**words), "parquet", tmp_path))
+
+    assert table.column_names[0] == "run"
+    assert table["step"].to_pylist() == [2] * 4 + [1] * 2
+    assert table["group"].to_pylist() == [0, 1, 2, 3, 0, 1]
+    assert table["rollout"].to_pylist() == [3] * 6
+
+
+def test_a_file_may_have_more_texts_of_a_step_than_the_index_has_memory(tmp_path):
+    """8,000 texts of 15,000 characters are 120 MB, and the index has 100 MB."""
+    run = write_run(tmp_path / "run", groups=80, n=100, text="word " * 3_000)
+    with dataset_of(run.path) as dataset:
+        path = write_results(dataset, Query(text="word"), "parquet", tmp_path)
+
+    table = pq.read_table(path, columns=["group", "rollout"]).to_pydict()
+    found = list(zip(table["group"], table["rollout"], strict=True))
+    assert found == [(group, rollout) for group in range(80) for rollout in range(100)]
+
+
+def test_a_search_that_finds_nothing_makes_no_file(tmp_path):
+    with dataset_of(write_run(tmp_path / "run").path) as dataset:
+        for query in (Query(text="nothing like it"), Query(tokens_min=1_000)):
+            with pytest.raises(InvalidInputError, match="nothing was found"):
+                write_results(dataset, query, "parquet", tmp_path)
 
 
 def test_nothing_is_left_behind(tmp_path, monkeypatch):

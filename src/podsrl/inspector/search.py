@@ -21,6 +21,8 @@ _SECONDS = 1.2
 _SNIPPET_SECONDS = 0.8
 #: Rollouts in a file that is downloaded.
 DOWNLOAD = 100_000
+_ROWS = 1_000  # of a download at a time: DuckDB sorts them in memory, with their texts
+_PARQUET = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROWS}"
 _SNIPPET = 400  # characters
 #: A cell of these begins a formula in programs for tables; a completion must not be one.
 _FORMULA = "^[=+\\-@\\t\\r]"
@@ -93,11 +95,7 @@ def search(dataset: Dataset, query: Query, before: str = "") -> dict[str, Any]:
 
 
 def _search_numbers(dataset: Dataset, query: Query, before: str) -> dict[str, Any]:
-    where, values = _conditions(dataset, query)
-    if before:
-        step, run, group, rollout = _place(before, 4)
-        where += " AND (-step, run, grp, rollout) > ($p0, $p1, $p2, $p3)"
-        values |= {"p0": -step, "p1": run, "p2": group, "p3": rollout}
+    where, values = _conditions(dataset, query, before)
 
     # One more than the page shows says whether there is another page.
     found = dataset.rows(
@@ -106,74 +104,111 @@ def _search_numbers(dataset: Dataset, query: Query, before: str) -> dict[str, An
         values,
     )
     rows = found[:PAGE]
-    after = ""
-    if len(found) > PAGE:
-        last = rows[-1]
-        after = f"{last['step']},{last['run']},{last['group']},{last['rollout']}"
     _add_snippets(dataset, rows)
 
     total = None
     if not before:
-        counted, values = _conditions(dataset, query)
-        [of_all] = dataset.rows(f"SELECT count(*) AS n FROM rollouts WHERE {counted}", values)
+        [of_all] = dataset.rows(f"SELECT count(*) AS n FROM rollouts WHERE {where}", values)
         total = of_all["n"]
 
-    return {"rows": _named(dataset, rows), "before": after, "total": total, "read": None}
+    return {
+        "rows": _named(dataset, rows),
+        "before": _place_of(rows[-1]) if len(found) > PAGE else "",
+        "total": total,
+        "read": None,
+    }
 
 
 def _search_texts(dataset: Dataset, query: Query, before: str) -> dict[str, Any]:
     """Read the texts of one step after the other, newest first, until the page or time is full."""
-    where, values = _conditions(dataset, query)
-    if before:
-        step, run = _place(before, 2)
-        where += " AND (-step, run) > ($p0, $p1)"
-        values |= {"p0": -step, "p1": run}
-    candidates = dataset.rows(
-        f"SELECT DISTINCT step, run FROM rollouts WHERE {where} ORDER BY step DESC, run", values
-    )
+    steps = _steps(dataset, query, before)
 
     rows: list[dict[str, Any]] = []
-    done = 0
+    read: list[int] = []
+    finished = 0
+    after = ""
     end = time.monotonic() + _SECONDS
-    for candidate in candidates:
-        rows += _rows_with_text(dataset, query, candidate["run"], candidate["step"])
-        done += 1
-        if len(rows) >= PAGE or time.monotonic() > end:
+    for of_step in steps:
+        room = PAGE - len(rows)
+        found = _rows_with_text(
+            dataset,
+            query,
+            of_step,
+            columns=f"found.*, {_AROUND_TEXT}",
+            most=room + 1,
+            before=before,
+        )
+        rows += found[:room]
+        read.append(of_step["step"])
+
+        # The next page goes on within this step.
+        if len(found) > room:
+            after = _place_of(rows[-1])
             break
 
-    read = [candidate["step"] for candidate in candidates[:done]]
-    after = ""
-    if done < len(candidates):
-        last = candidates[done - 1]
-        after = f"{last['step']},{last['run']}"
+        finished += 1
+        after = _end_of(of_step)
+        if len(rows) == PAGE or time.monotonic() > end:
+            break
+
+    left = len(steps) - finished
     return {
         "rows": _named(dataset, rows),
-        "before": after,
+        "before": after if left else "",
         "total": None,
         "read": {
             "from": read[-1] if read else None,
             "to": read[0] if read else None,
-            "left": len(candidates) - done,
+            "left": left,
         },
     }
 
 
 _COLUMNS = 'run, step, grp AS "group", rollout, reward, kept, advantage, tokens'
+#: The text around the words, for `_rows_with_text`.
+_AROUND_TEXT = (
+    "substr(completion, greatest(1, position(lower($text) IN lower(completion)) - 100),"
+    f" {_SNIPPET}) AS snippet"
+)
 
 
-def _rows_with_text(dataset: Dataset, query: Query, run: int, step: int) -> list[dict[str, Any]]:
-    """The rollouts of a step that match, with the text around the words; 500 at most."""
+def _steps(dataset: Dataset, query: Query, before: str = "") -> list[dict[str, Any]]:
+    """The steps of runs that have rollouts with such numbers, newest first."""
+    where, values = _conditions(dataset, query, before)
+    return dataset.rows(
+        f"SELECT DISTINCT step, run FROM rollouts WHERE {where} ORDER BY step DESC, run", values
+    )
+
+
+def _rows_with_text(
+    dataset: Dataset,
+    query: Query,
+    of_step: Mapping[str, Any],
+    columns: str,
+    most: int,
+    before: str = "",
+) -> list[dict[str, Any]]:
+    """The rollouts of a step that match in numbers and text.
+
+    Args:
+        dataset: The runs.
+        query: The filters.
+        of_step: The step and the number of its run.
+        columns: What to get of each rollout, as SQL; `found` has its numbers.
+        most: How many to get, the first ones by group and rollout.
+        before: Where the last page ended.
+    """
+    run, step = of_step["run"], of_step["step"]
     files = dataset.runs[run].files_of([step])
-    where, values = _conditions(dataset, query)
+    where, values = _conditions(dataset, query, before)
 
     return dataset.rows(
         f"WITH found AS (SELECT {_COLUMNS} FROM rollouts"
         f" WHERE {where} AND run = $of_run AND step = $of_step)"
-        " SELECT found.*, substr(completion, greatest(1,"
-        f" position(lower($text) IN lower(completion)) - 100), {_SNIPPET}) AS snippet"
+        f" SELECT {columns}"
         ' FROM read_parquet($paths, union_by_name=true) AS read JOIN found USING ("group", rollout)'
         f" WHERE read.step = $of_step AND ({_has_text(files)})"
-        ' ORDER BY "group", rollout LIMIT 500',
+        f' ORDER BY "group", rollout LIMIT {most}',
         {
             **values,
             "of_run": run,
@@ -214,8 +249,14 @@ def _add_snippets(dataset: Dataset, rows: Sequence[dict[str, Any]]) -> None:
             row["snippet"] = text_of.get((row["group"], row["rollout"]))
 
 
-def _conditions(dataset: Dataset, query: Query) -> tuple[str, dict[str, Any]]:
-    """The filters on numbers, as SQL and the values that it names."""
+def _conditions(dataset: Dataset, query: Query, before: str = "") -> tuple[str, dict[str, Any]]:
+    """The filters on numbers, as SQL and the values that it names.
+
+    Args:
+        dataset: The runs.
+        query: The filters.
+        before: Where the last page ended; rollouts up to there are left out.
+    """
     where = ["true"]
     values: dict[str, Any] = {}
 
@@ -242,6 +283,13 @@ def _conditions(dataset: Dataset, query: Query) -> tuple[str, dict[str, Any]]:
         where.append(f"{part} IS NOT NULL")
         add(f"{part} >= $part_min", "part_min", query.part_min)
         add(f"{part} <= $part_max", "part_max", query.part_max)
+
+    if before:
+        step, *rest = _place(before)
+        place = {f"place_{number}": value for number, value in enumerate([-step, *rest])}
+        columns = ("-step", "run", "grp", "rollout")[: len(place)]
+        where.append(f"({', '.join(columns)}) > ({', '.join(f'${name}' for name in place)})")
+        values |= place
 
     return " AND ".join(where), values
 
@@ -274,12 +322,23 @@ def _named(dataset: Dataset, rows: Sequence[dict[str, Any]]) -> list[dict[str, A
     return [{**row, "run": dataset.runs[row["run"]].source.name} for row in rows]
 
 
-def _place(words: str, count: int) -> list[int]:
+def _place_of(row: Mapping[str, Any]) -> str:
+    """The place of a rollout among all results, as `_place` reads it."""
+    return f"{row['step']},{row['run']},{row['group']},{row['rollout']}"
+
+
+def _end_of(of_step: Mapping[str, Any]) -> str:
+    """The place after all rollouts of a step, as `_place` reads it."""
+    return f"{of_step['step']},{of_step['run']}"
+
+
+def _place(words: str) -> list[int]:
+    """A step and a run; then also a group and a rollout, unless it is the end of the step."""
     try:
         numbers = [int(word) for word in words.split(",")]
     except ValueError:
         numbers = []
-    if len(numbers) != count:
+    if len(numbers) not in (2, 4):
         raise InvalidInputError(f"before={words!r} is no place in these results")
     return numbers
 
@@ -292,31 +351,26 @@ def write_results(dataset: Dataset, query: Query, kind: str, folder: Path) -> Pa
     if kind not in ("csv", "parquet"):
         raise InvalidInputError(f"format must be csv or parquet; got {kind!r}")
 
-    where, values = _conditions(dataset, query)
-    steps = dataset.rows(
-        "SELECT run, step, count(*) AS n FROM rollouts"
-        f" WHERE {where} GROUP BY run, step ORDER BY step DESC, run",
-        values,
-    )
-
-    cursor = dataset.cursor()
     parts: list[Path] = []
     left = DOWNLOAD
-    for of_step in steps:
-        if left <= 0:
+    for of_step in _steps(dataset, query):
+        places = _places_in_step(dataset, query, of_step, left)
+        for first in range(0, len(places), _ROWS):
+            part = folder / f"{len(parts)}.parquet"
+            _write_rollouts(dataset, of_step, places[first : first + _ROWS], part)
+            parts.append(part)
+
+        left -= len(places)
+        if not left:
             break
-        part = folder / f"{len(parts)}.parquet"
-        _write_step(dataset, query, of_step["run"], of_step["step"], left, part)
-        [[count]] = cursor.execute("SELECT count(*) FROM read_parquet(?)", [str(part)]).fetchall()
-        left -= count
-        parts.append(part)
 
     if not parts:
         raise InvalidInputError("nothing was found that could be downloaded")
 
+    cursor = dataset.cursor()
     target = folder / f"rollouts.{kind}"
     columns = "*"
-    options = "FORMAT parquet, COMPRESSION zstd"
+    options = _PARQUET
     if kind == "csv":
         columns = f"* REPLACE ({_without_formulas(cursor, parts)})"
         options = "FORMAT csv, HEADER"
@@ -341,36 +395,45 @@ def _without_formulas(cursor: Any, parts: Sequence[Path]) -> str:
     )
 
 
-def _write_step(
-    dataset: Dataset, query: Query, run: int, step: int, most: int, target: Path
-) -> None:
-    """Write the rollouts of a step that match, with all their columns, to a file of their own."""
-    of_run = dataset.runs[run]
-    files = of_run.files_of([step])
-
+def _places_in_step(
+    dataset: Dataset, query: Query, of_step: Mapping[str, Any], most: int
+) -> list[dict[str, Any]]:
+    """The group and rollout of what a query finds in a step; the first `most` of them."""
     # The index knows the numbers, and the files know the texts.
+    if query.text:
+        return _rows_with_text(dataset, query, of_step, columns='"group", rollout', most=most)
+
     where, values = _conditions(dataset, query)
-    found = dataset.rows(
-        f"SELECT grp, rollout FROM rollouts WHERE {where} AND run = $of_run AND step = $of_step"
+    return dataset.rows(
+        'SELECT grp AS "group", rollout FROM rollouts'
+        f" WHERE {where} AND run = $of_run AND step = $of_step"
         f" ORDER BY grp, rollout LIMIT {most}",
-        {**values, "of_run": run, "of_step": step},
+        {**values, "of_run": of_step["run"], "of_step": of_step["step"]},
     )
-    matches = _has_text(files) if query.text else "true"
-    text = {"text": query.text} if query.text else {}  # DuckDB refuses what no $ stands for
+
+
+def _write_rollouts(
+    dataset: Dataset,
+    of_step: Mapping[str, Any],
+    places: Sequence[Mapping[str, Any]],
+    target: Path,
+) -> None:
+    """Write rollouts of a step, with all their columns, to a file of their own."""
+    run = dataset.runs[of_step["run"]]
+    files = run.files_of([of_step["step"]])
 
     dataset.cursor().execute(
         "COPY (SELECT $name AS run, read.* FROM read_parquet($paths, union_by_name=true) AS read"
         ' JOIN (SELECT unnest($groups) AS "group", unnest($rollouts) AS rollout) AS found'
         ' USING ("group", rollout)'
-        f' WHERE read.step = $step AND ({matches}) ORDER BY "group", rollout)'
-        " TO $target (FORMAT parquet, COMPRESSION zstd)",
+        ' WHERE read.step = $step ORDER BY "group", rollout)'
+        f" TO $target ({_PARQUET})",
         {
-            **text,
-            "name": of_run.source.name,
-            "step": step,
+            "name": run.source.name,
+            "step": of_step["step"],
             "paths": [no_glob(file.readable) for file in files],
-            "groups": [row["grp"] for row in found],
-            "rollouts": [row["rollout"] for row in found],
+            "groups": [place["group"] for place in places],
+            "rollouts": [place["rollout"] for place in places],
             "target": str(target),
         },
     )

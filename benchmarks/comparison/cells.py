@@ -10,6 +10,7 @@ from benchmarks.comparison.intervals import Difference
 INTERVALS = "In brackets: 95 % by t over seeds; by the bootstrap over seeds and questions."
 #: A p that is shown as smaller than this.
 _LEAST_P = 0.001
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def points(difference: Difference | None) -> str:
@@ -34,6 +35,15 @@ def p_value(p: float | None) -> str:
     if p is None:
         return ""
     return f"{p:.3f}" if p >= _LEAST_P else f"< {_LEAST_P}"
+
+
+def as_word(number: int) -> str:
+    """A count as a sentence has it: in letters up to ten.
+
+    >>> as_word(4), as_word(32)
+    ('four', '32')
+    """
+    return _WORDS[number] if number < len(_WORDS) else str(number)
 
 
 def with_spread(values: Sequence[float], digits: int = 2) -> str:

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from functools import cache
 
 from benchmarks.comparison import advice
-from benchmarks.comparison.cells import points
+from benchmarks.comparison.cells import as_word, points
 from benchmarks.comparison.model import at_start
 from benchmarks.comparison.outcomes import ratio_in_words
 from benchmarks.comparison.page import BEFORE_THE_END
 from benchmarks.comparison.protocol import SAME_BATCH, read_protocol
+from benchmarks.comparison.protocol_page import step_of
 from benchmarks.comparison.records import Records, Reported
+from benchmarks.comparison.set_tables import samples_of
 from benchmarks.markdown import table
 
 
@@ -98,10 +100,11 @@ def advised(reported: Reported) -> list[str]:
 def _short_only(reported: Reported) -> list[str]:
     """A line for each arm that loses too much variety in long runs."""
     lines = []
+    samples = samples_of(reported.protocol, "long")
     for arm, where in advice.for_short_budgets_only(reported).items():
         lines.append(
-            f"* **{arm} is for short budgets only, by the rule**: in longer runs its pass@16 ended"
-            f" too low on {', '.join(where)}."
+            f"* **{arm} is for short budgets only, by the rule**: in longer runs its"
+            f" pass@{samples} ended too low on {', '.join(where)}."
         )
     return lines
 
@@ -135,7 +138,7 @@ def _beside_the_same_batch(reported: Reported, set_name: str, found: advice.Advi
         return []
     reference = reported.protocol.reference_of(SAME_BATCH)
     return [
-        f"Beside GRPO that generates as many rollouts at once for four updates ({reference}):"
+        f"Beside GRPO that generates as many rollouts at once for several updates ({reference}):"
         f" {beside.word} ({_mean_in_points(beside)} points)."
     ]
 
@@ -223,9 +226,12 @@ def _table_beside_as_many_at_once(reported: Reported) -> list[str]:
         return []
 
     reference = protocol.reference_of(SAME_BATCH)
+    batch = step_of(protocol, reference)
+    alone = step_of(protocol, protocol.reference).rollouts
     explained = (
-        "Arms that choose rows generate 128 rollouts at once, which costs less than four times 32."
-        f" Plain GRPO can do that as well, and make four updates of them ({reference}: TRL's"
+        f"Arms that choose rows generate {batch.rollouts} rollouts at once, which costs less than"
+        f" {as_word(batch.rollouts // alone)} times {alone}. Plain GRPO can do that as well, and"
+        f" make {as_word(batch.updates)} updates of them ({reference}: TRL's"
         " `steps_per_generation`). In points over the run beside it, with seeds of their own:"
     )
     return ["", explained, "", *table(["set", *arms], rows)]

@@ -9,11 +9,11 @@ from benchmarks.comparison.cells import INTERVALS, points, points_by_t, with_spr
 from benchmarks.comparison.intervals import difference
 from benchmarks.comparison.outcomes import Result, compared, curve, pass_at
 from benchmarks.comparison.records import Reported
-from benchmarks.comparison.set_tables import variety_cells
+from benchmarks.comparison.set_tables import samples_of, variety_cells
 from benchmarks.markdown import table
 
-#: The k of pass@k, of the 16 samples of a question.
-_SAMPLES_OF = (1, 2, 4, 8, 16)
+#: The k of pass@k beside all samples of a question, where it has more.
+_FEWER = (1, 2, 4, 8)
 
 
 def long_in_tables(reported: Reported) -> list[str]:
@@ -69,23 +69,25 @@ def _greedy(reported: Reported, results_of_arms: dict[str, list[Result]]) -> lis
 
 def _samples(reported: Reported, results_of_arms: dict[str, list[Result]]) -> list[str]:
     reference = results_of_arms[reported.protocol.reference]
-    rows = [["the start", *_pass_cells(reference, 0), *variety_cells(reference, 0)[2:4]]]
+    samples = samples_of(reported.protocol, "long")
+    ks = [*(k for k in _FEWER if k < samples), samples]
+    rows = [["the start", *_pass_cells(reference, ks, 0), *variety_cells(reference, 0)[2:4]]]
     for arm, results in results_of_arms.items():
-        rows.append([arm, *_pass_cells(results, -1), *variety_cells(results, -1)[2:4]])
+        rows.append([arm, *_pass_cells(results, ks, -1), *variety_cells(results, -1)[2:4]])
     questions = len(curve(reference[0], "pass_k").values_T_Q[0])
-    heads = ["arm", *(f"pass@{k}, %" for k in _SAMPLES_OF), "distinct answers of 16"]
+    heads = ["arm", *(f"pass@{k}, %" for k in ks), f"distinct answers of {samples}"]
     return [
-        f"Of 16 samples of each of the first {questions} test questions, as last measured. *Pass@k*"
-        " is the chance that one of k samples is right; ± is 95 % by t over seeds:",
+        f"Of {samples} samples of each of the first {questions} test questions, as last measured."
+        " *Pass@k* is the chance that one of k samples is right; ± is 95 % by t over seeds:",
         "",
         *table([*heads, "entropy, nats"], rows, align_right=True),
         "",
     ]
 
 
-def _pass_cells(results: Sequence[Result], point: int) -> list[str]:
+def _pass_cells(results: Sequence[Result], ks: Sequence[int], point: int) -> list[str]:
     cells = []
-    for k in _SAMPLES_OF:
+    for k in ks:
         cells.append(with_spread([100 * pass_at(result, k, point) for result in results], digits=1))
     return cells
 
@@ -95,6 +97,7 @@ def _variety(
 ) -> list[str]:
     other = reported.protocol.values["advice"]["variety_beside"]
     most = 100 * float(reported.protocol.values["advice"]["most_variety_lost"])
+    measure = f"pass@{samples_of(reported.protocol, 'long')}"
     rows = []
     for arm, found in advice.variety(reported, set_name).items():
         beside = points(found.from_other) if found.from_other else "the same"
@@ -102,10 +105,10 @@ def _variety(
     if not rows:
         return []
     return [
-        f"By the rule an arm loses variety if its pass@16 ends more than {most:.0f} points below"
+        f"By the rule an arm loses variety if its {measure} ends more than {most:.0f} points below"
         f" its own start, or below {other}. {INTERVALS} The rule asks for the mean alone:",
         "",
-        *table(["arm", "pass@16 above its start", f"pass@16 beside {other}", "variety"], rows),
+        *table(["arm", f"{measure} above its start", f"{measure} beside {other}", "variety"], rows),
         "",
         *_near_the_bound(reported, set_name, results_of_arms),
     ]

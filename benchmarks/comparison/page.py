@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.comparison import advice
-from benchmarks.comparison.cells import INTERVALS
+from benchmarks.comparison.cells import INTERVALS, as_word
 from benchmarks.comparison.figure import draw
 from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.long_tables import long_in_tables
 from benchmarks.comparison.outcomes import ratio_in_words
-from benchmarks.comparison.protocol import ON_GPU, SAME_BATCH, PlannedRun
-from benchmarks.comparison.protocol_page import fill
+from benchmarks.comparison.protocol import ON_GPU, SAME_BATCH, PlannedRun, Protocol
+from benchmarks.comparison.protocol_page import fill, step_of
 from benchmarks.comparison.records import EARLIER, Attempt, Records, Reported
-from benchmarks.comparison.set_tables import set_in_tables, verdict_cells
+from benchmarks.comparison.set_tables import samples_of, set_in_tables, verdict_cells
 from benchmarks.markdown import table
 from podslab.report.drawing import render
 from podsrl.rollout_log.files import write_whole
@@ -25,8 +25,6 @@ BEFORE_THE_END = (
     "Nothing is said of a set before all its reported runs ended. What longer runs cost in variety"
     " is not known before the long runs ended, and nothing is advised before all runs did."
 )
-#: Runs side by side on a GPU, as the protocol's page says.
-_AT_ONCE_ON_GPU = 8
 _HEAD = """# One comparison of ways to choose rows
 
 On a model like this one, with right answers this rare and generation this expensive: which way of
@@ -36,26 +34,27 @@ committed before the runs, and there is no ratio to reach: "no difference shown"
 `python -m benchmarks.comparison page` makes this page from the files in `raw/`.
 `python -m benchmarks.comparison one ARM SET SEED` repeats one reported run.
 """
-#: What holds whatever the runs show, and a reader should know before the tables.
+#: What holds whatever the runs show, and a reader should know before the tables. What the protocol
+#: says is filled in: see `_before_the_tables`.
 _BEFORE_THE_TABLES = """## Before you read the tables
 
 * **Over the run** is the mean of the share of right greedy answers over training time, the area
-  under its curve. The verdict rests on it. It is measured every 15 s, with a straight line in
-  between.
-* **Training time** is processor time of one thread. Arms that generate 128 rollouts at once pay
-  less for each than the reference, which generates 32. So what an arm gains beside the reference,
-  it gains *with* its batch. Each set has a table beside two controls of the same batch, and two
-  sets have plain GRPO that generates 128 and makes four updates of them.
+  under its curve. The verdict rests on it. It is measured
+  [at set times](protocol.md#what-is-measured), with a straight line in between.
+* **Training time** is processor time of one thread. Arms that generate {larger} rollouts at once
+  pay less for each than the reference, which generates {smaller}. So what an arm gains beside the
+  reference, it gains *with* its batch. Each set has a table beside two controls of the same batch,
+  and {sets} sets have plain GRPO that generates {larger} and makes {updates} updates of them.
 * **Equal rollouts** take this discount away, and most updates with it: out of as many rollouts an
-  arm of 128 makes a quarter of the reference's steps.
+  arm of {larger} makes one step where the reference makes {times}.
 * **A verdict** allows for all arms of its table, and an interval for its own arm alone. So an
   interval may leave out 0 where no difference is shown. A verdict does not allow for the other
   sets, and *not told apart* allows for nothing. All differences share the runs of the reference.
 * **Whose arms these are.** max_contrast is the project's own, and the rule on variety measures
   the other long arms by it. rejection-sampling keeps the rows that RAFT keeps, but weighs them by
-  their advantage over all four, which is 0 where all are right; RAFT weighs them alike.
-* **Tuning** chose among four rates, each about three times the one before. An arm whose best rate
-  lies between two of them does worse here than it could. Sizes were not tuned.
+  their advantage over all {best_of}, which is 0 where all are right; RAFT weighs them alike.
+* **Tuning** chose among {rates} rates, each about {apart} times the one before. An arm whose best
+  rate lies between two of them does worse here than it could. Sizes were not tuned.
 * **The machines** differ in speed from run to run, by what else runs on them. The order of the
   arms is drawn, so this is part of the spread between seeds. The tables show rollouts and probes
   with their ranges.
@@ -75,7 +74,7 @@ def write_page(records: Records) -> Path:
     if any(attempt.state == "ended" for attempt in attempts):
         parts += _advice(reported)
         parts += _figure(reported, records.folder / "curves.png")
-        parts.append(_BEFORE_THE_TABLES)
+        parts.append(_before_the_tables(records.protocol))
         for set_name in records.protocol.sets:
             parts += set_in_tables(reported, set_name)
         parts += _foretold(reported)
@@ -97,6 +96,23 @@ def progress(reported: Reported) -> list[str]:
     done = Counter(run.stage for run in protocol.runs if reported.result(run) is not None)
     rows = [[stage, str(done[stage]), str(count)] for stage, count in planned.items()]
     return table(["stage", "runs that count", "planned"], rows, align_right=True)
+
+
+def _before_the_tables(protocol: Protocol) -> str:
+    """What a reader should know before the tables, with the sizes and counts of the protocol."""
+    reference = step_of(protocol, protocol.reference)
+    batch = step_of(protocol, protocol.reference_of(SAME_BATCH))
+    rates = protocol.stage("tuning")["rates"]
+    return _BEFORE_THE_TABLES.format(
+        smaller=reference.rollouts,
+        larger=batch.rollouts,
+        times=as_word(batch.rollouts // reference.rollouts),
+        updates=as_word(batch.updates),
+        sets=as_word(len(protocol.sets_of(SAME_BATCH))),
+        best_of=as_word(step_of(protocol, "rejection-sampling").generated),
+        rates=as_word(len(rates)),
+        apart=as_word(round(rates[1] / rates[0])),
+    )
 
 
 def _state(reported: Reported, attempts: Sequence[Attempt]) -> list[str]:
@@ -131,10 +147,11 @@ def _advice(reported: Reported) -> list[str]:
     general = advice.general_advice(reported)
     known = f"**{general}**" if general else "not complete"
     lines += [f"For who knows nothing of the questions, at equal time: {known}.", ""]
+    samples = samples_of(reported.protocol, "long")
     for arm, sets in advice.for_short_budgets_only(reported).items():
         lines += [
-            f"By the rule **{arm}** is for short budgets only: in the long runs its pass@16 ends"
-            f" too low on {', '.join(sets)} ([by how much](#long-runs)).",
+            f"By the rule **{arm}** is for short budgets only: in the long runs its pass@{samples}"
+            f" ends too low on {', '.join(sets)} ([by how much](#long-runs)).",
             "",
         ]
     return lines
@@ -186,12 +203,13 @@ def _foretold(reported: Reported) -> list[str]:
 def _same_batch(reported: Reported) -> list[str]:
     """Arms beside plain GRPO that generates as many rollouts at once as they do."""
     reference = reported.protocol.reference_of(SAME_BATCH)
+    step = step_of(reported.protocol, reference)
     lines = [
         "## Beside plain GRPO that generates as many at once",
         "",
-        f"{reference} generates 128 rollouts at once, as the arms that choose among them do, and"
-        f" trains on all of them, in four updates. Runs with seeds of their own. In points beside"
-        f" {reference}. {INTERVALS}",
+        f"{reference} generates {step.rollouts} rollouts at once, as the arms that choose among"
+        f" them do, and trains on all of them, in {as_word(step.updates)} updates. Runs with seeds"
+        f" of their own. In points beside {reference}. {INTERVALS}",
         "",
     ]
     for set_name in reported.protocol.sets_of(SAME_BATCH):
@@ -210,10 +228,11 @@ def _on_gpu(reported: Reported) -> list[str]:
             lines += [f"The set {set_name}, {beside}", "", *rows, ""]
     if not lines:
         number = len(protocol.gpu_runs)
-        minutes = number * protocol.stage(ON_GPU)["seconds"] / _AT_ONCE_ON_GPU / 60
+        minutes = number * protocol.stage(ON_GPU)["seconds"] / 60
         lines = [
-            f"None of the {number} planned runs has been made. {_AT_ONCE_ON_GPU} side by side they"
-            f" are {minutes:.0f} minutes of training alone, and no GPU could be had for so long.",
+            f"None of the {number} planned runs has been made. They are {minutes:.0f} minutes of"
+            " training alone, less where [several run side by side](protocol.md#the-runs), and no"
+            " GPU could be had for so long.",
             "",
         ]
     return ["## On a GPU", "", *lines]

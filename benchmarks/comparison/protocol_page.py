@@ -2,12 +2,56 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
 from benchmarks.comparison.model import at_start
 from benchmarks.comparison.protocol import STAGES, Protocol
 from benchmarks.comparison.questions import Questions, guessing
 from benchmarks.markdown import BLOCK, table
 from podslab.training.spec import parse
+
+
+class StepOfArm(NamedTuple):
+    """What a step of an arm generates, and what it trains on.
+
+    Args:
+        generated, kept: The rollouts of a prompt, and how many of them are rows of an update.
+        rows: Those of an update.
+        updates: How many are made of what is generated at once.
+        rule, baseline: How rows are chosen, and what their advantages are relative to.
+    """
+
+    generated: int
+    kept: int
+    rows: int
+    updates: int
+    rule: str
+    baseline: str
+
+    @property
+    def prompts(self) -> int:
+        """The prompts whose rollouts are generated at once."""
+        return self.rows // self.kept * self.updates
+
+    @property
+    def rollouts(self) -> int:
+        """The rollouts that are generated at once."""
+        return self.prompts * self.generated
+
+
+def step_of(protocol: Protocol, arm: str) -> StepOfArm:
+    """A step of an arm, by the settings of its first run."""
+    run = next(run for run in protocol.runs if run.arm == arm)
+    training = parse({**protocol.settings_of(run, 1e-4), "model_name_or_path": "tiny"}).training
+    accumulated = training.gradient_accumulation_steps
+    return StepOfArm(
+        generated=int(training.num_rollouts or 0),
+        kept=int(training.num_generations or 0),
+        rows=training.per_device_train_batch_size * accumulated,
+        updates=(training.steps_per_generation or 1) // accumulated,
+        rule=str(training.downsampling_rule),
+        baseline=str(training.advantage_baseline),
+    )
 
 
 def fill(page: str, protocol: Protocol) -> str:
@@ -50,24 +94,18 @@ def _sets(protocol: Protocol) -> list[str]:
 def _arms(protocol: Protocol) -> list[str]:
     rows = []
     for name, arm in protocol.arms.items():
-        run = next(run for run in protocol.runs if run.arm == name)
-        training = parse({**protocol.settings_of(run, 1e-4), "model_name_or_path": "tiny"}).training
-        generated = int(training.num_rollouts or 0)
-        kept = int(training.num_generations or 0)
-        rows_of_step = training.per_device_train_batch_size * training.gradient_accumulation_steps
-        per_update = rows_of_step // kept
-        updates = (training.steps_per_generation or 1) // training.gradient_accumulation_steps
-        prompts = per_update * updates
+        step = step_of(protocol, name)
+        chooses = step.generated != step.kept
         rows.append(
             [
                 name,
                 arm["words"],
-                f"{generated} → {kept}",
-                str(prompts),
-                str(prompts * generated),
-                f"{updates} x {rows_of_step}" if updates > 1 else str(rows_of_step),
-                f"`{training.downsampling_rule}`" if generated != kept else "all",
-                str(training.advantage_baseline) if generated != kept else "group",
+                f"{step.generated} → {step.kept}",
+                str(step.prompts),
+                str(step.rollouts),
+                f"{step.updates} x {step.rows}" if step.updates > 1 else str(step.rows),
+                f"`{step.rule}`" if chooses else "all",
+                step.baseline if chooses else "group",
             ]
         )
     heads = ["arm", "what it trains on", "n → m", "prompts of a step", "rollouts", "rows"]

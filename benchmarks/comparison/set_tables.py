@@ -8,6 +8,7 @@ import numpy as np
 from benchmarks.comparison import advice
 from benchmarks.comparison.cells import (
     INTERVALS,
+    as_word,
     p_value,
     points,
     points_by_t,
@@ -24,6 +25,7 @@ from benchmarks.comparison.outcomes import (
     time_to_level,
 )
 from benchmarks.comparison.protocol import Protocol
+from benchmarks.comparison.protocol_page import step_of
 from benchmarks.comparison.questions import Questions, guessing
 from benchmarks.comparison.records import Reported
 from benchmarks.markdown import table
@@ -46,7 +48,7 @@ def set_in_tables(reported: Reported, set_name: str) -> list[str]:
     parts = (
         _at_equal_time(reported, set_name, results_of_arms),
         _at_equal_rollouts(reported, set_name, results_of_arms),
-        _beside_controls(results_of_arms),
+        _beside_controls(protocol, results_of_arms),
         _by_kind(protocol, set_name, results_of_arms),
         _variety(protocol, results_of_arms),
         _costs(results_of_arms),
@@ -163,7 +165,7 @@ def _at_equal_rollouts(
     ]
 
 
-def _beside_controls(results_of_arms: ResultsOfArms) -> list[str]:
+def _beside_controls(protocol: Protocol, results_of_arms: ResultsOfArms) -> list[str]:
     """Beside arms that have the same discount on a rollout, as many are generated at once."""
     controls = {arm: results_of_arms[arm] for arm in _CONTROLS if arm in results_of_arms}
     if not controls:
@@ -178,13 +180,14 @@ def _beside_controls(results_of_arms: ResultsOfArms) -> list[str]:
         for control in controls.values():
             cells.append(points_by_t(difference(compared(results, control, over_run=True))))
         rows.append(cells)
+    drawn_from = as_word(step_of(protocol, "random-row").generated)
     return [
         "### Beside arms that generate as many rollouts in a step",
         "",
         "A rollout costs less where more are generated at once, so part of a difference from the"
         " reference is the size of the batch. These two controls have the same size: all rows of"
-        " it, and a random one of every four. Over the run at equal time, in points (95 % by t, for"
-        " one difference alone; no verdict rests on it):",
+        f" it, and a random one of every {drawn_from}. Over the run at equal time, in points (95 %"
+        " by t, for one difference alone; no verdict rests on it):",
         "",
         *table(["arm", *(f"beside {control}" for control in controls)], rows),
     ]
@@ -233,20 +236,26 @@ def _by_kind(protocol: Protocol, set_name: str, results_of_arms: ResultsOfArms) 
 def _variety(protocol: Protocol, results_of_arms: ResultsOfArms) -> list[str]:
     reference = results_of_arms[protocol.reference]
     questions = len(curve(reference[0], "pass_k").values_T_Q[0])
+    samples = samples_of(protocol, "reported")
     rows = [["the start", *variety_cells(reference, 0)]]
     for arm, results in results_of_arms.items():
         rows.append([arm, *variety_cells(results, -1)])
-    heads = ["arm", "pass@1, %", "pass@16, %", "distinct answers of 16", "entropy, nats", "tokens"]
+    heads = ["arm", "pass@1, %", f"pass@{samples}, %", f"distinct answers of {samples}"]
     return [
         "### Variety",
         "",
-        f"Of 16 samples of each of the first {questions} test questions, at the end of the runs; ±"
-        " is 95 % by t over seeds. *Pass@16* is the share of questions with a right one among them."
-        " As a question has one right answer, distinct answers and entropy say how many different"
-        " *wrong* ones there are.",
+        f"Of {samples} samples of each of the first {questions} test questions, at the end of the"
+        f" runs; ± is 95 % by t over seeds. *Pass@{samples}* is the share of questions with a right"
+        " one among them. As a question has one right answer, distinct answers and entropy say how"
+        " many different *wrong* ones there are.",
         "",
-        *table(heads, rows, align_right=True),
+        *table([*heads, "entropy, nats", "tokens"], rows, align_right=True),
     ]
+
+
+def samples_of(protocol: Protocol, stage: str) -> int:
+    """How many samples a question has in the runs of a stage, the k of their pass@k."""
+    return int(protocol.stage(stage)["measured"]["samples"])
 
 
 def variety_cells(results: Sequence[Result], point: int) -> list[str]:
@@ -360,9 +369,9 @@ def _survival(reported: Reported, set_name: str, results_of_arms: ResultsOfArms)
     return [
         "### Time to a level",
         "",
-        f"The level is {level:.1%} right: the start, and what the reference gained in its two"
-        " tuning runs. The share of runs that are not there yet, and the mean of the times, each at"
-        " most the length of the run; ± is 95 % by t over seeds.",
+        f"The level is {level:.1%} right: the start, and what the reference gained in its tuning"
+        " runs. The share of runs that are not there yet, and the mean of the times, each at most"
+        " the length of the run; ± is 95 % by t over seeds.",
         "",
         *table(heads, rows, align_right=True),
     ]

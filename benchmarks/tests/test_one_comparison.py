@@ -28,12 +28,13 @@ from benchmarks.comparison.page import write_page
 from benchmarks.comparison.protocol import (
     FILE,
     ON_GPU,
+    SAME_BATCH,
     STAGES,
     PlannedRun,
     Protocol,
     read_protocol,
 )
-from benchmarks.comparison.protocol_page import fill
+from benchmarks.comparison.protocol_page import fill, step_of
 from benchmarks.comparison.questions import OPERATIONS, Questions, guessing, rightly, sloppily
 from benchmarks.comparison.records import EARLIER, FOLDER, Records, Reported
 from benchmarks.comparison.set_tables import level_of
@@ -259,6 +260,7 @@ def records(small, tmp_path) -> Records:
 
 def result_of(protocol, run, rate, *, end=0.5, pass_k=(0.5, 0.5), jitter=0.0):
     """What a run's file would hold: right answers on a straight line from 0.2 to `end`."""
+    schedule = protocol.schedule_of(run.stage, run.set, run.arm)
     draw = np.random.default_rng(run.seed)
     seconds = float(protocol.stage(run.stage)["seconds"])
     measured = []
@@ -276,7 +278,7 @@ def result_of(protocol, run, rate, *, end=0.5, pass_k=(0.5, 0.5), jitter=0.0):
         if share in (0.0, 1.0):
             solved = round(128 * pass_k[int(share)])
             point |= {
-                "right": [16] * solved + [0] * (128 - solved),
+                "right": [schedule["samples"]] * solved + [0] * (128 - solved),
                 "distinct": [4] * 128,
                 "entropy": [0.5] * 128,
                 "sampled_length": 3.0,
@@ -288,7 +290,7 @@ def result_of(protocol, run, rate, *, end=0.5, pass_k=(0.5, 0.5), jitter=0.0):
         "seconds": seconds,
         "rate": rate,
         "settings": protocol.settings_of(run, rate),
-        "schedule": protocol.schedule_of(run.stage, run.set, run.arm),
+        "schedule": schedule,
         "probe_seconds": 0.1,
         "has_not_diverged": True,
         "machine": {"cpu": CPU, "cores": 2},
@@ -714,6 +716,58 @@ def test_the_page_of_a_few_raw_files_says_what_they_say(records):
     assert "Of them 39 ended, 0 failed" in text
 
 
+def test_sizes_and_counts_on_the_page_are_those_of_the_protocol(small, tmp_path):
+    values = small.values
+    values["settings"]["per_device_train_batch_size"] = 16
+    values["arms"]["rejection-sampling"]["settings"]["num_rollouts"] = 3
+    values["arms"]["grpo-8x4"] = read_protocol().arms["grpo-8x4"] | {"sets": ["easy"]}
+    values["arms"]["grpo-8x4"]["settings"]["steps_per_generation"] = 3
+    arms = ["grpo-8", "grpo-8x4", "rejection-sampling"]
+    values["stages"]["batch"] |= {"arms": arms, "reference": "grpo-8x4"}
+    for name in STAGES:
+        values["stages"][name]["measured"]["samples"] = 8
+    records = Records(small, tmp_path)
+    make_all(records, rejection_sampling={"pass_k": (0.5, 0.25)})
+
+    # 16 rows are two groups of 8, and three updates of them 48 rollouts.
+    text = " ".join(write_page(records).read_text(encoding="utf-8").split())
+    assert "It is measured [at set times](protocol.md#what-is-measured), with a straight" in text
+    assert "Arms that generate 48 rollouts at once pay less for each than the reference," in text
+    assert "which generates 16." in text
+    assert "one sets have plain GRPO that generates 48 and makes three updates of them." in text
+    assert "an arm of 48 makes one step where the reference makes three." in text
+    assert "by their advantage over all three, which is 0" in text
+    assert "chose among two rates, each about ten times the one before." in text
+    assert (
+        "grpo-8x4 generates 48 rollouts at once, as the arms that choose among them do, and" in text
+    )
+    assert "trains on all of them, in three updates." in text
+
+    assert "Of 8 samples of each of the first 128 test questions, at the end" in text
+    assert "| pass@4, % | pass@8, % | distinct answers of 8 |" in text
+    assert (
+        "By the rule **rejection-sampling** is for short budgets only: in the long runs its" in text
+    )
+    assert "its pass@8 ends too low on easy" in text
+    assert "| arm | pass@8 above its start | pass@8 beside max_contrast |" in text
+    assert "16 samples" not in text
+    assert "pass@16" not in text.lower()
+
+    front = " ".join(in_words.front(reported_of(records)))
+    assert "generate 48 rollouts at once, which costs less than three times 16." in front
+    assert "make three updates of them (grpo-8x4: TRL's" in front
+    assert "its pass@8 ended too low on easy." in in_words.advised(reported_of(records))[-1]
+
+
+def test_arms_that_choose_generate_as_many_at_once_as_the_one_that_they_stand_beside():
+    reference = step_of(PROTOCOL, PROTOCOL.reference).rollouts
+    at_once = step_of(PROTOCOL, PROTOCOL.reference_of(SAME_BATCH)).rollouts
+    sizes = {arm: step_of(PROTOCOL, arm) for arm in PROTOCOL.arms}
+    assert {step.rollouts for step in sizes.values()} == {reference, at_once}
+    choosing = [step.rollouts for step in sizes.values() if step.generated != step.kept]
+    assert set(choosing) == {at_once}
+
+
 def test_an_arm_that_never_had_a_row_with_a_pass_has_no_cost_of_a_row(records):
     make_all(records)
     for file in (records.folder / "raw").glob("reported_easy_max_contrast_*"):
@@ -771,7 +825,7 @@ def test_the_advice_on_the_pages_has_its_conditions(records):
     assert on_the_set == (
         "* **36% of samples right at the start, answers of 29 tokens, 45 s of training, 100 steps"
         " of grpo-8** (set easy): max_contrast. There its g/u is 0.90. Beside GRPO that generates"
-        " as many rollouts at once for four updates (rejection-sampling): better (+15.0 points)."
+        " as many rollouts at once for several updates (rejection-sampling): better (+15.0 points)."
     )
     assert to_all == "* **If you know nothing of your questions**: max_contrast."
     assert short == (

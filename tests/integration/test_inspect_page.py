@@ -570,6 +570,24 @@ def test_the_exported_page_says_what_it_does_not_hold(exported):
     assert texts(exported, ".note") == [f"step 99 of {RUN} is not on this page"]
 
 
+def test_a_search_on_an_exported_page_reaches_all_that_it_found(tmp_path):
+    run = write_run(tmp_path / "run", groups=1, n=600, text="word {rollout}").path
+    page = tmp_path / "page.html"
+    assert main(["inspect", str(run), "--export", str(page)]) == 0
+
+    with Chromium(tmp_path / "profile") as browser:
+        browser.open(page)
+        browser.wait_for("document.querySelector('#view > *')")
+        show(browser, "/search?text=word")
+        assert texts(browser, ".results .summary")[0] == "600 rollouts found"
+        assert count(browser, ".hits > li") == 500
+
+        browser.click(".more")
+        browser.wait_for("document.querySelectorAll('.hits > li').length === 600")
+        assert count(browser, ".more") == 0
+        assert_quiet(browser)
+
+
 # ---- size ----------------------------------------------------------------------------------------
 
 

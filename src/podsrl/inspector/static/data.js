@@ -32,6 +32,7 @@ const downloadAddress = (words, format) =>
 
 const packedIndex = PACKED && JSON.parse(PACKED.textContent);
 const unpacked = new Map();
+const PACKED_PAGE = 500; // rollouts that a search shows at once
 
 /** A step with its groups, which the page holds as gzip of JSON in base64. */
 async function unpack(id) {
@@ -103,5 +104,12 @@ async function searchPacked(words) {
       }
     }
   }
-  return { rows: rows.slice(0, 500), before: "", total: rows.length, read: null };
+  const first = Number(words.before ?? 0);
+  const end = first + PACKED_PAGE;
+  return {
+    rows: rows.slice(first, end),
+    before: end < rows.length ? String(end) : "",
+    total: rows.length,
+    read: null,
+  };
 }

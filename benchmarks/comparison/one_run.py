@@ -209,12 +209,13 @@ def _of_the_log(log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     kept = _total(log, "pods/kept_rollouts")
     zero = _total(log, "pods/zero_advantage_rows")
     alike = [float(row["frac_reward_zero_std"]) for row in log if "frac_reward_zero_std" in row]
+    norms = [row["grad_norm"] for row in log if "grad_norm" in row]  # None is NaN or infinite
     return {
         "steps": len(log),
         "phases": {phase: round(spent, 2) for phase, spent in seconds.items()},
         "teaching_prompts": round(1 - float(np.mean(alike)), 4),
         "teaching_rows": round(1 - zero / kept, 4),
-        "has_not_diverged": bool(np.isfinite(_total(log, "grad_norm"))),
+        "has_not_diverged": None not in norms,
     }
 
 

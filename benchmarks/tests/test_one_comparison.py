@@ -41,6 +41,7 @@ from benchmarks.comparison.set_tables import level_of
 from podslab.models.tiny.tokenizer import build_tokenizer
 from podslab.training.spec import parse
 from podsrl.errors import InvalidInputError, UnknownNameError
+from podsrl.rollout_log.run_folder import RunFolder
 
 PROTOCOL = read_protocol()
 CPU = "a processor"
@@ -864,6 +865,27 @@ def test_an_incomplete_set_gets_no_advice(records):
 def test_an_unknown_arm_is_refused_with_the_known_ones(capsys):
     assert main(["one", "grpo-9", "easy", "101"]) == 2
     assert "grpo-8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("norm", "has_not_diverged"), [(0.5, True), (math.nan, False)])
+def test_a_run_whose_gradient_became_nan_has_diverged_and_is_an_outcome(
+    tmp_path, norm, has_not_diverged
+):
+    run = RunFolder(tmp_path)
+    for step, of_step in enumerate((1.0, norm), start=1):
+        run.append_metrics(
+            {
+                "step": step,
+                "pods/seconds_update": 1.0,
+                "pods/kept_rollouts": 8.0,
+                "pods/zero_advantage_rows": 2.0,
+                "frac_reward_zero_std": 0.25,
+                "grad_norm": of_step,
+            }
+        )
+    told = one_run._of_the_log(run.metrics())
+    assert told["has_not_diverged"] is has_not_diverged
+    assert (told["teaching_rows"], told["teaching_prompts"]) == (0.75, 0.75)
 
 
 def test_a_real_run_of_a_second_is_measured_and_leaves_no_folder(tmp_path):

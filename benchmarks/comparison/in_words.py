@@ -44,7 +44,11 @@ def front(reported: Reported) -> list[str]:
     lines += _table_beside_as_many_at_once(reported)
     general = advice.general_advice(reported)
     if general is not None:
-        lines += ["", f"**If you know nothing of your questions**, it advises {general}."]
+        lines += [
+            "",
+            f"**If you know nothing of your questions**, its rule names {general}, for a model this"
+            " small and runs this short.",
+        ]
     return lines
 
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("trl")
 
-from benchmarks.speed import selection, step
+from benchmarks.speed import peaks, selection, step
 from benchmarks.speed.numbers import Limit, Spread, in_turns, ratio, section, time_in_turns
 from benchmarks.speed.probe import Probe
 
@@ -111,3 +111,17 @@ def test_a_table_shows_its_note_its_cells_and_its_limits():
     shown = section("T", "a note", ["", "a"], [["x", "1"], ["y", "22"]], [limit])
     for line in ("## T", "a note", "| y | 22 |", "| b | 2 (1.5 to 2.5) | 1 | **missed** |"):
         assert line in shown.splitlines()
+
+
+def test_peaks_of_real_steps_are_those_of_their_phases(monkeypatch):
+    found = peaks.measure(step.QUICK, steps=2)
+    assert [setting.name for setting, _ in found] == ["grpo", "grpo_ga", "pods", "across"]
+    for _, of_arm in found:
+        assert len(of_arm) == 2
+        for of_step in of_arm:
+            assert of_step.updating > of_step.generating / 10 > 0
+            assert 0 < of_step.tokens < 100
+
+    text = peaks.page(found)
+    tokens = [of_step.tokens for of_step in found[2][1]]
+    assert f"| pods | 16 → 4 | 8 | {sum(tokens) / 2:.0f} ({min(tokens)} to {max(tokens)}) |" in text

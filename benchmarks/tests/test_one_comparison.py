@@ -801,7 +801,7 @@ def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
         "| easy | 36% | 29 | max_contrast (+15.0) | rejection-sampling (-14.5) | - |"
         " max_contrast (+15.0) |"
     )
-    assert front[-1].endswith("it advises max_contrast.")
+    assert "its rule names max_contrast, for a model this small" in front[-1]
     assert front[-5] == "| set | grpo-8 | max_contrast |"
     assert front[-3].startswith("| easy | better (+14.5) | better (+29.5) |")
     heads, _, row, _ = in_words.differences(reported_of(records))

@@ -15,7 +15,6 @@ import sys
 from benchmarks.comparison.page import progress, write_page, write_protocol_page
 from benchmarks.comparison.protocol import (
     ON_GPU,
-    STAGES,
     PlannedRun,
     check_name,
     read_protocol,
@@ -47,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="make the runs that are missing")
     run.add_argument("--set", choices=protocol.sets, help="one set alone")
-    run.add_argument("--stage", choices=[*STAGES, ON_GPU], help="one alone; gpu only by its name")
+    run.add_argument(
+        "--stage", choices=[*protocol.stages, ON_GPU], help="one alone; gpu only by its name"
+    )
     run.add_argument("--jobs", type=int, default=1, help="runs side by side, of one thread each")
     run.add_argument("--minutes", type=float, help="begin no run after these")
     run.add_argument("--commit", default="", help="of the code, in a copy without its history")
@@ -63,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("arm")
     one.add_argument("set")
     one.add_argument("seed", type=int)
-    one.add_argument("--stage", choices=[*STAGES[1:], ON_GPU], default="reported")
+    stages = [name for name in (*protocol.stages, ON_GPU) if not protocol.is_tuning(name)]
+    one.add_argument("--stage", choices=stages, default="reported")
     one.add_argument("--rate", type=float, help="instead of the one that tuning chose")
     one.add_argument("--seconds", type=float, help="of training, for a trial")
     one.set_defaults(call=_one)
@@ -76,7 +78,7 @@ def _run(args: argparse.Namespace) -> None:
     protocol = read_protocol()
     ended = running.run(
         Records(protocol),
-        stages=[args.stage] if args.stage else STAGES,
+        stages=[args.stage] if args.stage else protocol.stages,
         sets=[args.set] if args.set else list(protocol.sets),
         jobs=args.jobs,
         minutes=args.minutes,
@@ -91,7 +93,7 @@ def _status(args: argparse.Namespace) -> None:
     print("\n".join(progress(reported)))
 
     hours = 0.0
-    for run in reported.missing(str(describe_environment()["cpu"]), STAGES):
+    for run in reported.missing(str(describe_environment()["cpu"]), protocol.stages):
         factor = protocol.values["cost"]["times_training"][run.stage]
         hours += protocol.stage(run.stage)["seconds"] * factor / 3600
     print(f"about {hours:.1f} core hours are left on this kind of machine")
@@ -114,7 +116,7 @@ def _one(args: argparse.Namespace) -> None:
     check_name("set", args.set, protocol.sets)
     planned = protocol.named(PlannedRun(args.stage, args.set, args.arm, args.seed).name)
     reported = Reported(protocol, Records(protocol).attempts())
-    rate = args.rate or reported.chosen_rate(planned.set, planned.arm)
+    rate = args.rate or reported.rate_of(planned)
     if rate is None:
         sys.exit("tuning has not chosen the rate of this arm yet: give one with --rate")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.comparison.intervals import Difference, difference, holm
 from benchmarks.comparison.outcomes import Result, compared, from_start
-from benchmarks.comparison.protocol import SAME_BATCH, PlannedRun, Protocol
+from benchmarks.comparison.protocol import PlannedRun, Protocol
 from benchmarks.comparison.records import Reported
 
 BETTER, WORSE, UNDECIDED, UNKNOWN = "better", "worse", "no difference shown", "not judged"
@@ -156,9 +156,10 @@ def beside_the_same_batch(reported: Reported, set_name: str, arm: str) -> Verdic
 
     None on sets where this was not run, and for arms that it was not run with.
     """
-    if set_name not in reported.protocol.sets_of(SAME_BATCH):
+    stage = reported.protocol.same_batch_on(set_name)
+    if stage is None:
         return None
-    return verdicts(reported, set_name, stage=SAME_BATCH).get(arm)
+    return verdicts(reported, set_name, stage=stage).get(arm)
 
 
 @dataclass(frozen=True)

@@ -255,9 +255,10 @@ def _with_as_many_at_once(reported: Reported, set_name: str) -> list[str]:
 
 def _judged_beside_as_many(reported: Reported, set_name: str) -> Mapping[str, advice.Verdict]:
     """The verdicts beside plain GRPO with the same batch of rollouts; none till all are there."""
-    if set_name not in reported.protocol.sets_of(SAME_BATCH):
+    stage = reported.protocol.same_batch_on(set_name)
+    if stage is None:
         return {}
-    judged = advice.verdicts(reported, set_name, stage=SAME_BATCH)
+    judged = advice.verdicts(reported, set_name, stage=stage)
     return judged if advice.are_all_judged(judged) else {}
 
 

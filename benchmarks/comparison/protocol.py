@@ -16,10 +16,11 @@ import yaml
 from podsrl.errors import UnknownNameError, suggestion
 
 FILE = Path(__file__).with_name("protocol.yaml")
-#: In the order in which they are run: the rates of the others follow from the first.
-STAGES = ("tuning", "reported", "long", "batch")
-#: Beside plain GRPO that generates as many rollouts at once as those that choose among them.
-SAME_BATCH = "batch"
+#: The stage whose rates the others have, where they do not say another.
+TUNING = "tuning"
+#: Beside plain GRPO that generates as many rollouts at once as those that choose among them; and
+#: once more where its arms had been tuned on several processors.
+SAME_BATCH, SAME_BATCH_AGAIN = "batch", "batch-again"
 #: Made only where a GPU can be had; no advice follows from it.
 ON_GPU = "gpu"
 
@@ -29,7 +30,7 @@ class PlannedRun:
     """A run that the protocol names.
 
     Args:
-        stage: One of `STAGES`, or `ON_GPU`.
+        stage: One of `Protocol.stages`, or `ON_GPU`.
         set: The name of its set of questions.
         arm: The name of its arm.
         seed: Of the order of the questions and of the sampling.
@@ -57,7 +58,7 @@ class PlannedRun:
 
         Rates are compared within an arm, and arms within a seed.
         """
-        compared = self.arm if self.stage == "tuning" else ""
+        compared = "" if self.rate is None else self.arm
         return (self.stage, self.set, str(self.seed), compared)
 
 
@@ -87,6 +88,27 @@ class Protocol:
     def reference(self) -> str:
         """The arm that the others are compared with."""
         return str(self.values["reference"])
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages on a CPU, in the order in which they are run."""
+        return [name for name in self.values["stages"] if name != ON_GPU]
+
+    def is_tuning(self, stage: str) -> bool:
+        """Whether the runs of a stage are made to choose rates."""
+        return "rates" in self.stage(stage)
+
+    def tuned_by(self, stage: str, arm: str) -> str:
+        """The stage that chose the rate of an arm in another one."""
+        own = str(self.stage(stage).get("tuned_by", TUNING))
+        return own if arm in self.arms_of(own) else TUNING
+
+    def same_batch_on(self, set_name: str) -> str | None:
+        """The stage that has the fairest comparison with `SAME_BATCH`'s reference on a set."""
+        for stage in (SAME_BATCH_AGAIN, SAME_BATCH):
+            if stage in self.stages and set_name in self.sets_of(stage):
+                return stage
+        return None
 
     def stage(self, name: str) -> dict[str, Any]:
         """Length, seeds, evaluation split and schedule of a stage."""
@@ -128,10 +150,12 @@ class Protocol:
         return {run.name: run for run in (*self.runs, *self.gpu_runs)}
 
     def _runs(self) -> Iterator[PlannedRun]:
-        for set_name in self.sets_of("tuning"):
-            yield from self._tuning_runs(set_name)
-        for stage in STAGES[1:]:
-            yield from self._seeds_of(stage)
+        for stage in self.stages:
+            if not self.is_tuning(stage):
+                yield from self._seeds_of(stage)
+                continue
+            for set_name in self.sets_of(stage):
+                yield from self._tuning_runs(stage, set_name)
 
     def _seeds_of(self, stage: str) -> Iterator[PlannedRun]:
         for set_name in self.sets_of(stage):
@@ -139,14 +163,14 @@ class Protocol:
                 for arm in _in_drawn_order(self.arms_of(stage), f"{stage} {set_name} {seed}"):
                     yield PlannedRun(stage, set_name, arm, seed)
 
-    def _tuning_runs(self, set_name: str) -> Iterator[PlannedRun]:
-        stage = self.stage("tuning")
-        for seed in stage["seeds"]:
-            for arm in self.arms_of("tuning"):
+    def _tuning_runs(self, stage: str, set_name: str) -> Iterator[PlannedRun]:
+        for seed in self.stage(stage)["seeds"]:
+            for arm in self.arms_of(stage):
                 if set_name not in self.sets_of_arm(arm):
                     continue
-                for rate in _in_drawn_order(stage["rates"], f"tuning {set_name} {seed} {arm}"):
-                    yield PlannedRun("tuning", set_name, arm, seed, rate)
+                rates = self.stage(stage)["rates"]
+                for rate in _in_drawn_order(rates, f"{stage} {set_name} {seed} {arm}"):
+                    yield PlannedRun(stage, set_name, arm, seed, rate)
 
     def named(self, name: str) -> PlannedRun:
         """The run of this name.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from benchmarks.comparison.model import at_start
-from benchmarks.comparison.protocol import STAGES, Protocol
+from benchmarks.comparison.protocol import Protocol
 from benchmarks.comparison.questions import Questions, guessing
 from benchmarks.markdown import BLOCK, table
 from podslab.training.spec import parse
@@ -117,7 +117,7 @@ def _stages(protocol: Protocol) -> list[str]:
     cost = protocol.values["cost"]
     rows = []
     total = 0.0
-    for name in STAGES:
+    for name in protocol.stages:
         stage = protocol.stage(name)
         hours = planned[name] * stage["seconds"] * cost["times_training"][name] / 3600
         total += hours
@@ -142,7 +142,7 @@ def _stages(protocol: Protocol) -> list[str]:
 
 def _measured(protocol: Protocol) -> list[str]:
     rows = []
-    for stage in STAGES:
+    for stage in protocol.stages:
         for name in protocol.sets_of(stage):
             of_arms = {}
             for arm in protocol.arms_of(stage):

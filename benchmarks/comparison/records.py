@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from benchmarks.comparison.protocol import PlannedRun, Protocol
+from benchmarks.comparison.protocol import TUNING, PlannedRun, Protocol
 from benchmarks.folders import RESULTS
 from podsrl.errors import InvalidInputError
 from podsrl.rollout_log.files import read_json, write_whole
@@ -235,8 +235,8 @@ class Reported:
         if rate is None:
             return []
         results = [
-            self.result(PlannedRun("tuning", set_name, arm, seed, rate))
-            for seed in self.protocol.stage("tuning")["seeds"]
+            self.result(PlannedRun(TUNING, set_name, arm, seed, rate))
+            for seed in self.protocol.stage(TUNING)["seeds"]
         ]
         return [result for result in results if result is not None]
 
@@ -248,27 +248,32 @@ class Reported:
         """
         for attempt in self.attempts:
             run = self.protocol.named(attempt.run)
-            if run.stage == "tuning" or attempt.state != "ended" or attempt.result is None:
+            if run.rate is not None or attempt.state != "ended" or attempt.result is None:
                 continue
-            chosen = self.chosen_rate(run.set, run.arm)
+            chosen = self.rate_of(run)
             if attempt.result["rate"] != chosen:
                 raise InvalidInputError(
                     f"{run.name} was made at the rate {attempt.result['rate']}, and tuning chose"
                     f" {chosen}: it is not reported"
                 )
 
-    def chosen_rate(self, set_name: str, arm: str) -> float | None:
-        """The rate that tuning chose: the highest mean over the run, averaged over seeds.
+    def rate_of(self, run: PlannedRun) -> float | None:
+        """The rate that a run is made at; None while tuning has not chosen it."""
+        by = self.protocol.tuned_by(run.stage, run.arm)
+        return run.rate or self.chosen_rate(run.set, run.arm, by)
+
+    def chosen_rate(self, set_name: str, arm: str, by: str = TUNING) -> float | None:
+        """The rate that a stage of tuning chose: the highest mean over the run, averaged over seeds.
 
         Of equal ones it is the lower rate. None while a run of it is missing; a rate of which a run
         failed is not chosen.
         """
-        stage = self.protocol.stage("tuning")
+        stage = self.protocol.stage(by)
         best: tuple[float, float] | None = None
         for rate in sorted(stage["rates"]):
             values = []
             for seed in stage["seeds"]:
-                run = PlannedRun("tuning", set_name, arm, seed, rate)
+                run = PlannedRun(by, set_name, arm, seed, rate)
                 result = self.result(run)
                 if result is None and self.has_given_up(run):
                     break

@@ -142,7 +142,7 @@ class _Making:
                 continue
             if self.not_ended[missing] >= MOST_FAILURES:
                 continue  # a later call tries it again, unless it failed with an error of its own
-            rate = missing.rate or reported.chosen_rate(missing.set, missing.arm)
+            rate = reported.rate_of(missing)
             if rate is not None:  # else its tuning is not complete yet
                 return missing, rate
         return None

@@ -22,12 +22,14 @@ class Verdict:
         over_run: The difference of the means over the run; None where it is not judged.
         end: That at the end.
         p: Of `over_run`, by Holm over the arms of the set.
+        why: What else than p speaks against a difference; "" where p alone does, or nothing.
     """
 
     word: str
     over_run: Difference | None = None
     end: Difference | None = None
     p: float | None = None
+    why: str = ""
 
 
 def results_of(reported: Reported, stage: str, set_name: str, arm: str) -> list[Result] | None:
@@ -75,8 +77,12 @@ def verdicts(
             found[arm] = Verdict(UNKNOWN)
             continue
         over_run, end = judged[arm]
-        word = _word(over_run, end, p_of[arm], protocol.values["advice"])
-        found[arm] = Verdict(word, over_run, end, p_of[arm])
+        rule = protocol.values["advice"]
+        word = _word(over_run, end, p_of[arm], rule)
+        why = ""
+        if word == UNDECIDED and p_of[arm] < float(rule["level"]):
+            why = _why_undecided(over_run, rule)
+        found[arm] = Verdict(word, over_run, end, p_of[arm], why)
     return found
 
 
@@ -94,6 +100,16 @@ def _word(over_run: Difference, end: Difference, p: float, rule: Mapping[str, An
     if is_sure and over_run.wide_high < 0 and over_run.mean <= -least and end.low < 0:
         return WORSE
     return UNDECIDED
+
+
+def _why_undecided(over_run: Difference, rule: Mapping[str, Any]) -> str:
+    """What a difference with a small p lacks by the rule."""
+    least = float(rule["least_difference"])
+    if abs(over_run.mean) < least:
+        return f"less than {100 * least:g} point"
+    if over_run.wide_low <= 0 <= over_run.wide_high:
+        return "the bootstrap's interval holds 0"
+    return "the end says otherwise"
 
 
 @dataclass(frozen=True)

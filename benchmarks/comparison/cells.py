@@ -1,6 +1,8 @@
 """Numbers as the cells of the page's tables have them."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +30,16 @@ def points_by_t(difference: Difference) -> str:
 
 def _by_t(difference: Difference) -> str:
     return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
+
+
+def made_on(results: Sequence[Mapping[str, Any]]) -> str:
+    """The processors that runs were made on, with how many seeds of an arm.
+
+    >>> made_on([{"machine": {"cpu": "A"}}, {"machine": {"cpu": "A"}}])
+    'A (2 seeds)'
+    """
+    machines = Counter(str(result["machine"]["cpu"]) for result in results)
+    return ", ".join(f"{cpu} ({seeds} seeds)" for cpu, seeds in machines.items())
 
 
 def p_value(p: float | None) -> str:

@@ -1,18 +1,25 @@
 """What the README and the evidence page say of the comparison, from the raw files alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from benchmarks.comparison import advice
 from benchmarks.comparison.cells import as_word, points
+from benchmarks.comparison.intervals import Difference
 from benchmarks.comparison.model import at_start
-from benchmarks.comparison.outcomes import ratio_in_words
+from benchmarks.comparison.outcomes import Result, pass_at, ratio_in_words
 from benchmarks.comparison.page import BEFORE_THE_END
 from benchmarks.comparison.protocol import SAME_BATCH, read_protocol
 from benchmarks.comparison.protocol_page import step_of
 from benchmarks.comparison.records import Records, Reported
 from benchmarks.comparison.set_tables import samples_of
 from benchmarks.markdown import table
+
+#: Which models an advice is for.
+_FOR_WHOM = (
+    "for a model of 0.8 million parameters like this one; of others it knows nothing, and"
+    " `pods compare train.py` measures it"
+)
 
 
 @cache
@@ -35,19 +42,19 @@ def front(reported: Reported) -> list[str]:
             f"better than {reference}",
             "worse",
             "PODS",
-            "better at equal rollouts",
+            "at equal rollouts",
         ]
         rows = [
             _set_in_cells(reported, set_name, judged) for set_name, judged in judged_sets.items()
         ]
         lines += table(heads, rows)
     lines += _table_beside_as_many_at_once(reported)
+    lines += _table_of_variety(reported)
     general = advice.general_advice(reported)
     if general is not None:
         lines += [
             "",
-            f"**If you know nothing of your questions**, its rule names {general}, for a model this"
-            " small and runs this short.",
+            f"**If you know nothing of your questions**, its rule names {general}, {_FOR_WHOM}.",
         ]
     return lines
 
@@ -97,20 +104,33 @@ def advised(reported: Reported) -> list[str]:
 
     sets = reported.protocol.sets_of("reported")
     lines = [f"* {_advised_on(reported, set_name)}" for set_name in sets]
-    lines.append(f"* **If you know nothing of your questions**: {general}.")
+    lines.append(f"* **If you know nothing of your questions**: {general}, {_FOR_WHOM}.")
     return [*lines, *_short_only(reported)]
 
 
 def _short_only(reported: Reported) -> list[str]:
     """A line for each arm that loses too much variety in long runs."""
     lines = []
-    samples = samples_of(reported.protocol, "long")
+    rule = reported.protocol.values["advice"]
+    measure = f"pass@{samples_of(reported.protocol, 'long')}"
     for arm, where in advice.for_short_budgets_only(reported).items():
+        by_how_much = []
+        for set_name in where:
+            found = advice.variety(reported, set_name)[arm]
+            beside = f"{_in_points(found.from_start)} beside its start"
+            if found.from_other is not None:
+                beside += f", {_in_points(found.from_other)} beside {rule['variety_beside']}"
+            by_how_much.append(f"{set_name}: {beside}")
         lines.append(
-            f"* **{arm} is for short budgets only, by the rule**: in longer runs its"
-            f" pass@{samples} ended too low on {', '.join(where)}."
+            f"* **{arm} is for short budgets only, by the rule** that {measure} may not end more"
+            f" than {100 * float(rule['most_variety_lost']):g} points lower. In the long runs it"
+            f" ended, in points, on {'; on '.join(by_how_much)}."
         )
     return lines
+
+
+def _in_points(found: Difference) -> str:
+    return f"{100 * found.mean:+.1f}"
 
 
 def _advised_on(reported: Reported, set_name: str) -> str:
@@ -120,8 +140,8 @@ def _advised_on(reported: Reported, set_name: str) -> str:
     ran = advice.results_of(reported, "reported", set_name, at_equal_time.arm) or []
 
     sentences = [
-        f"**{_condition(reported, set_name)}** (set {set_name}): {_named(at_equal_time)}. There its"
-        f" g/u is {ratio_in_words(ran)}."
+        f"**{_condition(reported, set_name)}** (set {set_name}): {_named(at_equal_time)}. Its g/u"
+        f" was {ratio_in_words(ran)}."
     ]
     if at_equal_time.as_good:
         sentences.append(f"Not told apart from it: {', '.join(at_equal_time.as_good)}.")
@@ -141,9 +161,12 @@ def _beside_the_same_batch(reported: Reported, set_name: str, found: advice.Advi
     if not found.is_shown_better or beside is None or beside.over_run is None:
         return []
     reference = reported.protocol.reference_of(SAME_BATCH)
+    stage = str(reported.protocol.same_batch_on(set_name))
+    steps = _mean_steps(reported, stage, set_name)
     return [
         f"Beside GRPO that generates as many rollouts at once for several updates ({reference}):"
-        f" {beside.word} ({_mean_in_points(beside)} points)."
+        f" {beside.word} ({_mean_in_points(beside)} points; other runs, {steps:.0f} steps of"
+        f" {reported.protocol.reference})."
     ]
 
 
@@ -151,7 +174,7 @@ def _named(found: advice.Advice) -> str:
     """The advised arm; of the reference, that nothing was shown to be better."""
     if found.is_shown_better:
         return found.arm
-    but = " (which is for short budgets only itself)" if found.is_for_short_budgets else ""
+    but = " (for short budgets only by the rule, see below)" if found.is_for_short_budgets else ""
     return f"{found.arm}, as none was shown to be better{but}"
 
 
@@ -159,13 +182,19 @@ def _condition(reported: Reported, set_name: str) -> str:
     """What holds of the questions and of the length of the runs of a set."""
     protocol = reported.protocol
     start = at_start()[set_name]
-    ran = advice.results_of(reported, "reported", set_name, protocol.reference) or []
-    steps = sum(result["steps"] for result in ran) / len(ran)
+    steps = _mean_steps(reported, "reported", set_name)
     return (
-        f"{start['sampled']:.0%} of samples right at the start, answers of {start['tokens']:.0f}"
-        f" tokens, {protocol.stage('reported')['seconds']} s of training, {steps:.0f} steps of"
+        f"{start['sampled']:.0%} of samples and {start['greedy']:.0%} of greedy answers right at"
+        f" the start, answers of {start['tokens']:.0f} tokens,"
+        f" {protocol.stage('reported')['seconds']} s of training, {steps:.0f} steps of"
         f" {protocol.reference}"
     )
+
+
+def _mean_steps(reported: Reported, stage: str, set_name: str) -> float:
+    """How many steps the comparison's reference made in a run of a stage."""
+    ran = advice.results_of(reported, stage, set_name, reported.protocol.reference) or []
+    return sum(float(result["steps"]) for result in ran) / len(ran)
 
 
 def _judged_sets(reported: Reported) -> dict[str, Mapping[str, advice.Verdict]]:
@@ -184,7 +213,6 @@ def _set_in_cells(
     """Which arms are better and worse than the reference on a set, and where PODS stands."""
     start = at_start()[set_name]
     pods = judged.get("pods")
-    at_equal_rollouts = advice.verdicts(reported, set_name, "rollouts")
     return [
         set_name,
         f"{start['sampled']:.0%}",
@@ -192,7 +220,7 @@ def _set_in_cells(
         _with_points(judged, advice.BETTER) or "none",
         _with_points(judged, advice.WORSE) or "none",
         f"{pods.word} ({_mean_in_points(pods)})" if pods else "-",
-        _with_points(at_equal_rollouts, advice.BETTER) or "none",
+        _at_equal_rollouts(reported, set_name),
     ]
 
 
@@ -298,3 +326,38 @@ def _at_equal_rollouts(reported: Reported, set_name: str) -> str:
         f"{who} of {len(words)} arms {'are' if len(better) > 1 else 'is'} better,"
         f" {words.count(advice.WORSE)} worse"
     )
+
+
+def _table_of_variety(reported: Reported) -> list[str]:
+    """Right samples, of one and of several, at the end of the long runs; nothing till known."""
+    protocol = reported.protocol
+    samples = samples_of(protocol, "long")
+    rows = []
+    arms = protocol.arms_of("long")
+    for set_name in protocol.sets_of("long"):
+        results_of_arms = advice.complete_results(reported, "long", set_name)
+        if list(results_of_arms) != arms:
+            continue
+        reference = results_of_arms[protocol.reference]
+        shares = [_right_samples(reference, samples, 0)]
+        shares += [_right_samples(results, samples, -1) for results in results_of_arms.values()]
+        rows.append([set_name, *shares])
+    if not rows:
+        return []
+
+    seconds = protocol.stage("long")["seconds"]
+    return [
+        "",
+        f"What it costs in variety, in runs of {seconds} s: the share of right samples, and of"
+        f" questions with a right one among {samples} (pass@{samples}):",
+        "",
+        *table(["set", "the start", *arms], rows),
+    ]
+
+
+def _right_samples(results: Sequence[Result], samples: int, point: int) -> str:
+    """Pass@1 and pass@k at a measurement."""
+    of_one, of_all = (
+        sum(pass_at(result, k, point) for result in results) / len(results) for k in (1, samples)
+    )
+    return f"{of_one:.0%}, {of_all:.0%}"

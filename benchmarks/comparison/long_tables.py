@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.comparison import advice
-from benchmarks.comparison.cells import INTERVALS, points, points_by_t, with_spread
+from benchmarks.comparison.cells import INTERVALS, made_on, points, points_by_t, with_spread
 from benchmarks.comparison.intervals import difference
 from benchmarks.comparison.outcomes import Result, compared, curve, pass_at
 from benchmarks.comparison.records import Reported
@@ -29,6 +29,8 @@ def long_in_tables(reported: Reported) -> list[str]:
         results_of_arms = advice.complete_results(reported, "long", set_name)
         lines += [f"### Long runs on the set {set_name}", ""]
         if reported.protocol.reference in results_of_arms:
+            reference = results_of_arms[reported.protocol.reference]
+            lines += [f"Made on: {made_on(reference)}.", ""]
             lines += _greedy(reported, results_of_arms)
             lines += _samples(reported, results_of_arms)
             lines += _variety(reported, set_name, results_of_arms)

@@ -37,12 +37,18 @@ class Curve:
         values: Floats = (1 - share) * self.values_T_Q[left] + share * self.values_T_Q[right]
         return values
 
+    def places_until(self, end: float) -> Floats:
+        """The places of its measurements before an end, and the end."""
+        return np.append(self.at_T[self.at_T < end], end)
+
     def mean_until(self, end: float) -> Floats:
         """The mean of the questions' values from the start to a place: the area under the curve."""
-        inside = self.at_T[self.at_T < end]
-        places = np.append(inside, end)
+        return self.mean_over(self.places_until(end))
+
+    def mean_over(self, places: Floats) -> Floats:
+        """The same, of the curve as it looks if it is read at some places alone."""
         values_T_Q = np.array([self.value(place) for place in places])
-        area_Q: Floats = np.trapezoid(values_T_Q, places, axis=0) / (end - places[0])
+        area_Q: Floats = np.trapezoid(values_T_Q, places, axis=0) / (places[-1] - places[0])
         return area_Q
 
 
@@ -91,7 +97,10 @@ def compared(
     """How far the runs of an arm are above those of another one, of each seed and question.
 
     The two runs of a seed are compared at the end of the one that ended first on the axis; with
-    `over_run`, by their means up to there.
+    `over_run`, by their means up to there. All runs are measured at the same times, but not at the
+    same numbers of rollouts. So by rollouts both means are of what one sees at the places of the
+    run that was measured there less often: a curve that rises ever more slowly looks lower where
+    it is read at fewer places.
 
     Args:
         results_S: The runs of the arm, one for each seed.
@@ -110,7 +119,13 @@ def compared(
         end = min(until, *(one.at_T[-1] for one in curves))
         if axis == "seconds":
             end = min(end, float(result["seconds"]))
-        mine, theirs = (one.mean_until(end) if over_run else one.value(end) for one in curves)
+        if not over_run:
+            mine, theirs = (one.value(end) for one in curves)
+        elif axis == "rollouts":
+            places = min((one.places_until(end) for one in curves), key=len)
+            mine, theirs = (one.mean_over(places) for one in curves)
+        else:
+            mine, theirs = (one.mean_until(end) for one in curves)
         differences.append(mine - theirs)
     return np.array(differences)
 

@@ -1,21 +1,33 @@
 """results/comparison/README.md, from the raw files alone, and the tables of the protocol's page."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.comparison import advice
-from benchmarks.comparison.cells import INTERVALS, as_word
+from benchmarks.comparison.cells import INTERVALS, as_word, made_on
 from benchmarks.comparison.figure import draw
 from benchmarks.comparison.foretold import foretold
 from benchmarks.comparison.long_tables import long_in_tables
 from benchmarks.comparison.outcomes import ratio_in_words
-from benchmarks.comparison.protocol import ON_GPU, SAME_BATCH, PlannedRun, Protocol
+from benchmarks.comparison.protocol import (
+    ON_GPU,
+    SAME_BATCH,
+    SAME_BATCH_AGAIN,
+    PlannedRun,
+    Protocol,
+)
 from benchmarks.comparison.protocol_page import fill, step_of
 from benchmarks.comparison.records import EARLIER, Attempt, Records, Reported
-from benchmarks.comparison.set_tables import samples_of, set_in_tables, verdict_cells
+from benchmarks.comparison.set_tables import (
+    samples_of,
+    set_in_tables,
+    variety_cells,
+    verdict_cells,
+)
 from benchmarks.markdown import table
 from podslab.report.drawing import render
 from podsrl.rollout_log.files import write_whole
@@ -136,7 +148,10 @@ def _advice(reported: Reported) -> list[str]:
             found = advice.advice(reported, set_name, axis)
             cells = [set_name, "time" if axis == "seconds" else "rollouts"]
             if found.is_complete:
-                cells += [_advised(reported, set_name, found), "yes" if found.is_run_long else "no"]
+                run_long = "no"
+                if found.is_run_long:
+                    run_long = f"on {', '.join(reported.protocol.sets_of('long'))}"
+                cells += [_advised(reported, set_name, found), run_long]
                 cells += [", ".join(found.as_good), ", ".join(found.short_only)]
             else:
                 cells += ["not complete", "", "", ""]
@@ -161,7 +176,7 @@ def _advised(reported: Reported, set_name: str, found: advice.Advice) -> str:
     """The advised arm, and what has to be known of it."""
     words = [] if found.is_shown_better else ["none was shown to be better"]
     beside = advice.beside_the_same_batch(reported, set_name, found.arm)
-    if found.is_shown_better and beside is not None and beside.word != advice.BETTER:
+    if found.is_shown_better and beside is not None and beside.over_run is not None:
         reference = reported.protocol.reference_of(SAME_BATCH)
         words.append(f"{beside.word} beside {reference}")
     if found.is_for_short_budgets:
@@ -197,7 +212,15 @@ def _foretold(reported: Reported) -> list[str]:
     if not rows:
         return []
     heads = ["set", "g/u in tuning", "it names", "place by the mean over the run"]
-    return [*lines, *table([*heads, "advised, or not told apart from that"], rows), ""]
+    as_good = [row[-1] for row in rows].count("yes")
+    return [
+        *lines,
+        *table([*heads, "advised, or not told apart from that"], rows),
+        "",
+        f"So by g/u alone it named the advised arm, or one as good, on {as_good} of {len(rows)}"
+        " sets. The command names none by g/u any more.",
+        "",
+    ]
 
 
 def _same_batch(reported: Reported) -> list[str]:
@@ -212,9 +235,13 @@ def _same_batch(reported: Reported) -> list[str]:
         f" of their own. In points beside {reference}. {INTERVALS}",
         "",
     ]
-    for set_name in reported.protocol.sets_of(SAME_BATCH):
-        rows = _judged(reported, set_name, SAME_BATCH)
-        lines += [f"On the set {set_name}:", "", *(rows or ["Not complete."]), ""]
+    for stage in (SAME_BATCH, SAME_BATCH_AGAIN):
+        if stage not in reported.protocol.stages:
+            continue
+        for set_name in reported.protocol.sets_of(stage):
+            rows = _judged(reported, set_name, stage)
+            lines += [f"### The stage {stage} on the set {set_name}", ""]
+            lines += [*(rows or ["Not complete."]), ""]
     return lines
 
 
@@ -241,48 +268,77 @@ def _on_gpu(reported: Reported) -> list[str]:
 def _judged(reported: Reported, set_name: str, stage: str) -> list[str]:
     """A table of the arms that have all their runs of a stage; nothing where there are none."""
     verdicts = advice.verdicts(reported, set_name, stage=stage)
+    results_of_arms = advice.complete_results(reported, stage, set_name)
     rows = []
-    for arm, results in advice.complete_results(reported, stage, set_name).items():
+    for arm, results in results_of_arms.items():
         over = np.mean([result["mean_over_run"] for result in results])
-        cells = [arm, f"{100 * over:.1f}", *verdict_cells(verdicts.get(arm))]
+        steps = np.mean([result["steps"] for result in results])
+        cells = [arm, f"{results[0]['rate']:.0e}", f"{steps:.0f}", f"{100 * over:.1f}"]
+        cells += [*verdict_cells(verdicts.get(arm)), *variety_cells(results, -1)[:2]]
         rows.append([*cells, ratio_in_words(results)])
     if not rows:
         return []
-    heads = ["arm", "right over the run, %", "over the run", "at the end", "p", "verdict", "g/u"]
-    return table(heads, rows)
+    heads = ["arm", "rate", "steps", "right over the run, %", "over the run", "at the end", "p"]
+    heads += ["verdict", "pass@1, %", f"pass@{samples_of(reported.protocol, stage)}, %", "g/u"]
+    machines = made_on(next(iter(results_of_arms.values())))
+    return [f"Made on: {machines}.", "", *table(heads, rows)]
 
 
 def _tuning(reported: Reported) -> list[str]:
-    protocol = reported.protocol
-    rates = protocol.stage("tuning")["rates"]
     lines = [
         "## Tuning",
         "",
         "Right greedy answers over the run, in %, on tuning questions: the mean over seeds, and"
-        " each seed in brackets.",
+        " each seed in brackets. A rate suits a number of steps, and so a processor.",
         "",
     ]
+    for stage in filter(reported.protocol.is_tuning, reported.protocol.stages):
+        lines += [f"The stage {stage}:", "", *_tuning_table(reported, stage), ""]
+    return lines
+
+
+def _tuning_table(reported: Reported, stage: str) -> list[str]:
+    protocol = reported.protocol
+    rates = protocol.stage(stage)["rates"]
     rows = []
-    for set_name in protocol.sets_of("tuning"):
-        for arm in protocol.arms_of("tuning"):
+    for set_name in protocol.sets_of(stage):
+        for arm in protocol.arms_of(stage):
             if set_name not in protocol.sets_of_arm(arm):
                 continue
-            cells = [_tuned(reported, set_name, arm, rate) for rate in rates]
-            chosen = reported.chosen_rate(set_name, arm)
+            results_of_rates = [
+                _tuned(reported, stage, set_name, arm, rate) for rate in sorted(rates)
+            ]
+            chosen = reported.chosen_rate(set_name, arm, stage)
             word = "" if chosen is None else f"{chosen:.0e}"
             if chosen in (min(rates), max(rates)):
                 word += ", at the edge"
-            rows.append([set_name, arm, *cells, word])
-    return [*lines, *table(["set", "arm", *(f"{r:.0e}" for r in rates), "chosen"], rows), ""]
+            machines = {result["machine"]["cpu"] for of in results_of_rates for result in of}
+            rows.append(
+                [
+                    set_name,
+                    arm,
+                    *map(_mean_and_seeds, results_of_rates),
+                    word,
+                    ", ".join(sorted(machines)),
+                ]
+            )
+    return table(["set", "arm", *(f"{r:.0e}" for r in sorted(rates)), "chosen", "made on"], rows)
 
 
-def _tuned(reported: Reported, set_name: str, arm: str, rate: float) -> str:
-    values = []
-    for seed in reported.protocol.stage("tuning")["seeds"]:
-        result = reported.result(PlannedRun("tuning", set_name, arm, seed, rate))
-        if result is None:
-            return ""
-        values.append(100 * float(result["mean_over_run"]))
+def _tuned(
+    reported: Reported, stage: str, set_name: str, arm: str, rate: float
+) -> list[Mapping[str, Any]]:
+    """The runs of a rate, one for each seed; none while one is missing."""
+    seeds = reported.protocol.stage(stage)["seeds"]
+    results = [reported.result(PlannedRun(stage, set_name, arm, seed, rate)) for seed in seeds]
+    found = [result for result in results if result is not None]
+    return found if len(found) == len(seeds) else []
+
+
+def _mean_and_seeds(results: Sequence[Mapping[str, Any]]) -> str:
+    if not results:
+        return ""
+    values = [100 * float(result["mean_over_run"]) for result in results]
     return f"{np.mean(values):.1f} ({', '.join(f'{value:.1f}' for value in values)})"
 
 
@@ -291,12 +347,14 @@ def _attempts(reported: Reported, attempts: Sequence[Attempt]) -> list[str]:
     counts = Counter(attempt.state for attempt in attempts)
     planned = (*reported.protocol.runs, *reported.protocol.gpu_runs)
     counting = {id(reported.result(run)) for run in planned}
+    are_missing = reported.number_that_count() < len(reported.protocol.runs)
+    at_work = " or are at work" if are_missing else ""
     lines = [
         "## Every run that was started",
         "",
         f"[The ledger](ledger.jsonl) has a line for each, written as it began: {len(attempts)}."
         f" Of them {counts['ended']} ended, {counts['failed']} failed with an error of their own,"
-        f" {counts['stopped']} were stopped from outside or are at work, {counts[EARLIER]} are"
+        f" {counts['stopped']} were stopped from outside{at_work}, {counts[EARLIER]} are"
         f" {EARLIER}."
         if attempts
         else "None. The ledger gets a line for each, written as it begins.",

@@ -263,7 +263,7 @@ class Reported:
         return run.rate or self.chosen_rate(run.set, run.arm, by)
 
     def chosen_rate(self, set_name: str, arm: str, by: str = TUNING) -> float | None:
-        """The rate that a stage of tuning chose: the highest mean over the run, averaged over seeds.
+        """The rate that a stage chose: the highest mean over the run, averaged over its seeds.
 
         Of equal ones it is the lower rate. None while a run of it is missing; a rate of which a run
         failed is not chosen.

@@ -1,6 +1,5 @@
 """What the reported runs of one set show, table by table."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,13 +8,14 @@ from benchmarks.comparison import advice
 from benchmarks.comparison.cells import (
     INTERVALS,
     as_word,
+    made_on,
     p_value,
     points,
     points_by_t,
     with_range,
     with_spread,
 )
-from benchmarks.comparison.intervals import difference, not_there_yet
+from benchmarks.comparison.intervals import Floats, difference, not_there_yet
 from benchmarks.comparison.outcomes import (
     Result,
     compared,
@@ -69,16 +69,14 @@ def _condition(protocol: Protocol, set_name: str, results_of_arms: ResultsOfArms
     greedy = curve(results[0], "greedy").values_T_Q[0].mean()
     samples = [curve(result, "pass_1").values_T_Q[0] for result in results]
     length = results[0]["measured"][0]["length"]
-    machines = Counter(str(result["machine"]["cpu"]) for result in results)
-    made_on = ", ".join(f"{cpu} ({seeds} seeds)" for cpu, seeds in machines.items())
     return [
         f"On the test questions {greedy:.1%} of greedy answers are right at the start, and"
         f" {np.mean(samples):.1%} of the samples of the first {len(samples[0])}. Guessing:"
         f" {guessed['constant']:.1%} by one constant answer for each kind,"
         f" {guessed['informed']:.1%} by picking among what is shown. Answers have {length:.0f}"
         f" tokens at the start. Generating a rollout takes {ratio_in_words(results)} of the time of"
-        f" updating on a row ({protocol.reference}). Made on: {made_on}. Another processor makes"
-        " another number of steps in the same time, so sets are not compared with each other."
+        f" updating on a row ({protocol.reference}). Made on: {made_on(results)}. Another processor"
+        " makes another number of steps in the same time, so sets are not compared with each other."
     ]
 
 
@@ -114,7 +112,8 @@ def verdict_cells(verdict: advice.Verdict | None) -> list[str]:
     """Both differences, p and the word of a verdict; None is that of the reference."""
     if verdict is None:
         return ["the reference", "", "", ""]
-    return [points(verdict.over_run), points(verdict.end), p_value(verdict.p), verdict.word]
+    word = f"{verdict.word} ({verdict.why})" if verdict.why else verdict.word
+    return [points(verdict.over_run), points(verdict.end), p_value(verdict.p), word]
 
 
 def _detectable(reported: Reported, verdicts: Mapping[str, advice.Verdict]) -> list[str]:
@@ -237,9 +236,12 @@ def _variety(protocol: Protocol, results_of_arms: ResultsOfArms) -> list[str]:
     reference = results_of_arms[protocol.reference]
     questions = len(curve(reference[0], "pass_k").values_T_Q[0])
     samples = samples_of(protocol, "reported")
-    rows = [["the start", *variety_cells(reference, 0)]]
+    rows = [["the start", *variety_cells(reference, 0), ""]]
     for arm, results in results_of_arms.items():
-        rows.append([arm, *variety_cells(results, -1)])
+        beside = "the reference"
+        if arm != protocol.reference:
+            beside = points_by_t(difference(_pass_1_beside(results, reference)))
+        rows.append([arm, *variety_cells(results, -1), beside])
     heads = ["arm", "pass@1, %", f"pass@{samples}, %", f"distinct answers of {samples}"]
     return [
         "### Variety",
@@ -247,10 +249,24 @@ def _variety(protocol: Protocol, results_of_arms: ResultsOfArms) -> list[str]:
         f"Of {samples} samples of each of the first {questions} test questions, at the end of the"
         f" runs; ± is 95 % by t over seeds. *Pass@{samples}* is the share of questions with a right"
         " one among them. As a question has one right answer, distinct answers and entropy say how"
-        " many different *wrong* ones there are.",
+        f" many different *wrong* ones there are. The last column is paired by seeds and questions,"
+        " in points (95 % by t, for one difference alone; no verdict rests on it).",
         "",
-        *table([*heads, "entropy, nats", "tokens"], rows, align_right=True),
+        *table(
+            [*heads, "entropy, nats", "tokens", f"pass@1 beside {protocol.reference}"],
+            rows,
+            align_right=True,
+        ),
     ]
+
+
+def _pass_1_beside(results: Sequence[Result], reference: Sequence[Result]) -> Floats:
+    """How far the share of right samples ends above the reference's, shape (S, Q)."""
+    ends = []
+    for result, other in zip(results, reference, strict=True):
+        own = curve(result, "pass_1").values_T_Q[-1]
+        ends.append(own - curve(other, "pass_1").values_T_Q[-1])
+    return np.array(ends)
 
 
 def samples_of(protocol: Protocol, stage: str) -> int:

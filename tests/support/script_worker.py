@@ -106,6 +106,8 @@ def train(job: Job, behave: dict) -> int:
                 "pods/seconds_update": 3.0,
                 "pods/rollouts": 8,
                 "pods/kept_rollouts": 4,
+                "pods/rollouts_generated": 8 * (point + 1),
+                "pods/rollouts_trained": 4 * (point + 1),
                 "pods/rows_passed": 4 * (point + 1),
             }
         )

@@ -15,6 +15,8 @@ from benchmarks.comparison.records import Records, Reported
 from benchmarks.comparison.set_tables import samples_of
 from benchmarks.markdown import table
 
+#: Less than what a page shows of a share.
+_AT_THE_BOUND = 0.0005
 #: Which models an advice is for.
 _FOR_WHOM = (
     "for a model of 0.8 million parameters like this one; of others it knows nothing, and"
@@ -48,15 +50,21 @@ def front(reported: Reported) -> list[str]:
             _set_in_cells(reported, set_name, judged) for set_name, judged in judged_sets.items()
         ]
         lines += table(heads, rows)
-    lines += _table_beside_as_many_at_once(reported)
-    lines += _table_of_variety(reported)
     general = advice.general_advice(reported)
     if general is not None:
         lines += [
             "",
             f"**If you know nothing of your questions**, its rule names {general}, {_FOR_WHOM}.",
         ]
+        if short_only := _short_only(reported):
+            lines += ["", *short_only]
     return lines
+
+
+def beside_and_longer(reported: Reported) -> list[str]:
+    """Arms beside plain GRPO with as many rollouts at once, and variety in the long runs."""
+    lines = _table_beside_as_many_at_once(reported) + _table_of_variety(reported)
+    return lines[1:] or ["Not known yet."]
 
 
 def state(reported: Reported) -> list[str]:
@@ -109,22 +117,26 @@ def advised(reported: Reported) -> list[str]:
 
 
 def _short_only(reported: Reported) -> list[str]:
-    """A line for each arm that loses too much variety in long runs."""
-    lines = []
+    """A line for each arm that loses too much variety in long runs, with how much."""
     rule = reported.protocol.values["advice"]
+    most = float(rule["most_variety_lost"])
     measure = f"pass@{samples_of(reported.protocol, 'long')}"
+    seconds = reported.protocol.stage("long")["seconds"]
+    lines = []
     for arm, where in advice.for_short_budgets_only(reported).items():
         by_how_much = []
         for set_name in where:
             found = advice.variety(reported, set_name)[arm]
-            beside = f"{_in_points(found.from_start)} beside its start"
+            words = f"on {set_name} it was {_in_points(found.from_start)} from its start"
             if found.from_other is not None:
-                beside += f", {_in_points(found.from_other)} beside {rule['variety_beside']}"
-            by_how_much.append(f"{set_name}: {beside}")
+                words += f" and {_in_points(found.from_other)} from {rule['variety_beside']}"
+                if abs(found.from_other.mean + most) < _AT_THE_BOUND:
+                    words += ", at the bound"
+            by_how_much.append(words)
         lines.append(
-            f"* **{arm} is for short budgets only, by the rule** that {measure} may not end more"
-            f" than {100 * float(rule['most_variety_lost']):g} points lower. In the long runs it"
-            f" ended, in points, on {'; on '.join(by_how_much)}."
+            f"* **{arm} is for short budgets only, by the rule**: after {seconds} s a {measure} may"
+            f" be at most {100 * most:g} points below its own start, and below that of"
+            f" {rule['variety_beside']}; {'; '.join(by_how_much)}."
         )
     return lines
 

@@ -28,6 +28,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "sizes-with-vllm": sizes.steps_with_vllm,
     "comparison": lambda: in_words.state(in_words.read_reported()),
     "comparison-front": lambda: in_words.front(in_words.read_reported()),
+    "comparison-longer": lambda: in_words.beside_and_longer(in_words.read_reported()),
     "comparison-advice": lambda: in_words.advised(in_words.read_reported()),
     "comparison-differences": lambda: in_words.differences(in_words.read_reported()),
 }

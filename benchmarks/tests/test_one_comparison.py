@@ -789,11 +789,11 @@ def test_sizes_and_counts_on_the_page_are_those_of_the_protocol(small, tmp_path)
     assert "16 samples" not in text
     assert "pass@16" not in text.lower()
 
-    front = " ".join(in_words.front(reported_of(records)))
-    assert "generate 48 rollouts at once, which costs less than three times 16." in front
-    assert "make three updates of them (grpo-8x4: TRL's" in front
+    longer = " ".join(in_words.beside_and_longer(reported_of(records)))
+    assert "generate 48 rollouts at once, which costs less than three times 16." in longer
+    assert "make three updates of them (grpo-8x4: TRL's" in longer
     assert (
-        "that pass@8 may not end more than 3 points lower."
+        "after 180 s a pass@8 may be at most 3 points below its own start"
         in in_words.advised(reported_of(records))[-1]
     )
 
@@ -823,6 +823,7 @@ def test_an_arm_that_never_had_a_row_with_a_pass_has_no_cost_of_a_row(records):
 def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
     assert in_words.state(reported_of(records)) == ["No run of it has been made yet."]
     assert in_words.differences(reported_of(records)) == ["No set is complete yet."]
+    assert in_words.beside_and_longer(reported_of(records)) == ["Not known yet."]
 
     make_all(records, max_contrast={"end": 0.8}, rejection_sampling={"end": 0.21})
     (sentence,) = in_words.state(reported_of(records))
@@ -840,10 +841,11 @@ def test_the_front_says_of_complete_sets_alone_what_was_found(records, small):
         " max_contrast of 2 arms is better, 1 worse |"
     )
     assert "its rule names max_contrast, for a model of 0.8 million" in front[-1]
-    beside = front.index("| set | grpo-8 | max_contrast |")
-    assert front[beside + 2] == "| easy | better (+14.5) | better (+29.5) |"
+    longer = in_words.beside_and_longer(reported_of(records))
+    beside = longer.index("| set | grpo-8 | max_contrast |")
+    assert longer[beside + 2] == "| easy | better (+14.5) | better (+29.5) |"
     # Half of the questions are solved in all of their samples, at the start and at the end.
-    assert "| easy | 50%, 50% | 50%, 50% | 50%, 50% | 50%, 50% |" in front
+    assert "| easy | 50%, 50% | 50%, 50% | 50%, 50% | 50%, 50% |" in longer
     heads, _, row, _ = in_words.differences(reported_of(records))
     assert heads == "| arm | easy |"
     assert row.endswith(": better |")
@@ -873,9 +875,9 @@ def test_the_advice_on_the_pages_has_its_conditions(records):
         "* **If you know nothing of your questions**: max_contrast, for a model of 0.8 million"
     )
     assert short == (
-        "* **rejection-sampling is for short budgets only, by the rule** that pass@16 may not end"
-        " more than 3 points lower. In the long runs it ended, in points, on easy: -25.0 beside its"
-        " start, -25.0 beside max_contrast."
+        "* **rejection-sampling is for short budgets only, by the rule**: after 180 s a pass@16 may"
+        " be at most 3 points below its own start, and below that of max_contrast; on easy it was"
+        " -25.0 from its start and -25.0 from max_contrast."
     )
 
 

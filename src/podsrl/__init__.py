@@ -42,8 +42,8 @@ def inspect(
 
     Args:
         paths: Runs, folders of runs, or files with prompt, completion and reward.
-        keep: Rollouts of each prompt that `max_variance` keeps where nothing says what was kept;
-            None: a quarter, and at least 2.
+        keep: Rollouts of each prompt, 2 or more, that `max_variance` keeps where nothing says what
+            was kept; None: a quarter, and at least 2.
         height: Pixels of the frame.
 
     Raises:

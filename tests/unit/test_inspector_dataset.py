@@ -142,6 +142,17 @@ def test_a_step_that_is_taken_away_while_it_is_read_is_told(tmp_path):
         assert b"changed while they were read" in body or b"no prompt 0 in step 1" in body
 
 
+def test_a_step_whose_files_are_forgotten_after_its_numbers_were_read_is_told(
+    tmp_path, monkeypatch
+):
+    run = write_run(tmp_path / "run", steps=(1, 2))
+    with dataset_of(run.path) as dataset:
+        # As if the thread that follows the run had seen in between that they are gone.
+        monkeypatch.setattr(type(dataset.runs[0]), "files_of", lambda run, steps: [])
+        with pytest.raises(InvalidInputError, match="changed while they were read"):
+            dataset.group(dataset.runs[0], 1, 0)
+
+
 def test_a_resumed_run_has_its_metrics_once(tmp_path):
     run = write_run(tmp_path / "run")
     for step in (1, 2, 3):

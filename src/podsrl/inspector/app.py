@@ -34,7 +34,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from podsrl.errors import InvalidInputError
-from podsrl.inspector.dataset import Dataset
+from podsrl.inspector.dataset import FILES_CHANGED, Dataset
 from podsrl.inspector.search import Query, search, write_results
 
 STATIC = Path(__file__).parent / "static"
@@ -210,8 +210,7 @@ def _with_errors(respond: Callable[[Request], Response]) -> Callable[[Request], 
             return JSONResponse({"error": str(error)}, status_code=404)
         except (duckdb.IOException, FileNotFoundError):
             # A run that starts anew, or thins out its log, takes files away.
-            message = "the files of this step changed while they were read; load it again"
-            return JSONResponse({"error": message}, status_code=404)
+            return JSONResponse({"error": FILES_CHANGED}, status_code=404)
 
     return respond_or_tell
 

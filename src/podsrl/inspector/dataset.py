@@ -116,6 +116,10 @@ class Run:
         return [file for file in list(self.files.values()) if wanted.intersection(file.steps)]
 
 
+#: What is told where files of a step are taken away while it is read.
+FILES_CHANGED = "the files of this step changed while they were read; load it again"
+
+
 class Dataset:
     """The rollouts of several runs; it can be asked by several threads while it grows.
 
@@ -518,7 +522,10 @@ class Dataset:
             number = row.pop("grp")
             hashes.setdefault(number, set()).add(row.pop("prompt"))
 
-            text = text_of.get((number, row["rollout"]), {})
+            # The index and the files are read one after the other, and a run may thin out its log.
+            text = text_of.get((number, row["rollout"]))
+            if text is None:
+                raise InvalidInputError(FILES_CHANGED)
             row |= {name: text.get(name) for name in ("completion", "length", "turns")}
             parts = zip(run.functions, row.pop("parts"), strict=False)
             row["rewards"] = {name: value for name, value in parts if name in functions}

@@ -338,9 +338,10 @@ class Answer:
         ]
 
     def _reward_at_the_end(self, method: str) -> float:
-        """The mean over questions, answers and seeds."""
+        """The mean over questions, answers and seeds; the least where nothing could be scored."""
         ends = [seed.curves[method].rewards_T[-1] for seed in self.by_seed]
-        return float(np.mean(ends))
+        mean = float(np.mean(ends))
+        return mean if math.isfinite(mean) else -math.inf
 
     def _is_certainly_better(self, best: str, other: str) -> bool:
         """Whether the runs show that the method with the highest reward has more than another."""

@@ -1,5 +1,6 @@
 """The advice, as the rule of the protocol has it, computed from the raw files alone."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -89,6 +90,14 @@ def verdicts(
 def are_all_judged(found: Mapping[str, Verdict]) -> bool:
     """Whether no run of any arm is missing."""
     return all(verdict.word != UNKNOWN for verdict in found.values())
+
+
+def arms_with(verdicts_of_sets: Sequence[Mapping[str, Verdict]], word: str) -> dict[str, int]:
+    """The arms that have a verdict on any set, with the number of sets, the most first."""
+    counts: Counter[str] = Counter()
+    for judged in verdicts_of_sets:
+        counts.update(arm for arm, verdict in judged.items() if verdict.word == word)
+    return dict(counts.most_common())
 
 
 def _word(over_run: Difference, end: Difference, p: float, rule: Mapping[str, Any]) -> str:

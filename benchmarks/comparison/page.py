@@ -84,6 +84,7 @@ def write_page(records: Records) -> Path:
     reported.check_rates()
     parts = [_HEAD, *_state(reported, attempts)]
     if any(attempt.state == "ended" for attempt in attempts):
+        parts += _in_short(reported)
         parts += _advice(reported)
         parts += _figure(reported, records.folder / "curves.png")
         parts.append(_before_the_tables(records.protocol))
@@ -138,6 +139,38 @@ def _state(reported: Reported, attempts: Sequence[Attempt]) -> list[str]:
             "",
         ]
     return [*lines, *progress(reported), ""]
+
+
+def _in_short(reported: Reported) -> list[str]:
+    """On how many sets each arm is better and worse; nothing while a set can't be judged."""
+    sets = reported.protocol.sets_of("reported")
+    at_equal_time = [advice.verdicts(reported, set_name) for set_name in sets]
+    at_equal_rollouts = [advice.verdicts(reported, set_name, "rollouts") for set_name in sets]
+    if not all(map(advice.are_all_judged, at_equal_time)):
+        return []
+
+    other = set(advice.arms_with(at_equal_time, advice.BETTER))
+    other |= set(advice.arms_with(at_equal_time, advice.WORSE))
+    undecided = [arm for arm in at_equal_time[0] if arm not in other]
+    return [
+        "## In short",
+        "",
+        f"Beside {reported.protocol.reference}, by greedy answers over the run, of {len(sets)}"
+        " sets:",
+        "",
+        f"* **At equal time** better: {_on_sets(at_equal_time, advice.BETTER)}. Worse:"
+        f" {_on_sets(at_equal_time, advice.WORSE)}. No difference shown on any:"
+        f" {', '.join(undecided) or 'none'}.",
+        f"* **At equal rollouts** better: {_on_sets(at_equal_rollouts, advice.BETTER)}. Worse:"
+        f" {_on_sets(at_equal_rollouts, advice.WORSE)}.",
+        "",
+    ]
+
+
+def _on_sets(verdicts_of_sets: Sequence[Mapping[str, advice.Verdict]], word: str) -> str:
+    """The arms that have a verdict on any set, with the number of sets."""
+    counts = advice.arms_with(verdicts_of_sets, word)
+    return ", ".join(f"{arm} (on {count})" for arm, count in counts.items()) or "none"
 
 
 def _advice(reported: Reported) -> list[str]:

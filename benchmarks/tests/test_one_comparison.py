@@ -740,6 +740,8 @@ def test_the_page_of_a_few_raw_files_says_what_they_say(records):
     # The end is 80 %, the mean over the run 50; the reference 50 and 35.
     assert "| max_contrast | 1e-03 | 80.0 | 50.0 | +15.0 (" in text
     assert "| easy | time | max_contrast (better beside rejection-sampling) | on easy |" in text
+    assert "* **At equal time** better: max_contrast (on 1). Worse: none. No" in text
+    assert "difference shown on any: rejection-sampling." in text
     assert "By the rule **rejection-sampling** is for short budgets only" in text
     assert level_of(reported_of(records), "easy") == pytest.approx(0.6)
     # Both seeds of tuning beside their mean.

@@ -473,7 +473,9 @@ class RunningComparison:
         left = f"at most {duration(hours * 3600)} left"
         if hours <= 0:
             left = f"the hours are over, and {LEAST_SEEDS} seeds are trained all the same"
-        rest = f", {others} others of this round" if others else ""
+        rest = ""
+        if others:
+            rest = f", {others} other{'s' if others > 1 else ''} of this round"
         rate = f"{job.learning_rate:.3g}"
         what = "choosing rates" if job.questions == TUNING else f"seed {job.seed}"
         return f"{what}: {job.method} at {rate}, {duration(job.seconds)} of training{rest}; {left}"

@@ -63,8 +63,11 @@ def front(reported: Reported) -> list[str]:
 
 def beside_and_longer(reported: Reported) -> list[str]:
     """Arms beside plain GRPO with as many rollouts at once, and variety in the long runs."""
-    lines = _table_beside_as_many_at_once(reported) + _table_of_variety(reported)
-    return lines[1:] or ["Not known yet."]
+    parts = (_table_beside_as_many_at_once(reported), _table_of_variety(reported))
+    lines: list[str] = []
+    for part in filter(None, parts):
+        lines += ["", *part] if lines else part
+    return lines or ["Not known yet."]
 
 
 def state(reported: Reported) -> list[str]:
@@ -278,7 +281,7 @@ def _table_beside_as_many_at_once(reported: Reported) -> list[str]:
         f" make {as_word(batch.updates)} updates of them ({reference}: TRL's"
         " `steps_per_generation`). In points over the run beside it, with seeds of their own:"
     )
-    return ["", explained, "", *table(["set", *arms], rows)]
+    return [explained, "", *table(["set", *arms], rows)]
 
 
 def _with_as_many_at_once(reported: Reported, set_name: str) -> list[str]:
@@ -315,7 +318,7 @@ def _with_points(judged: Mapping[str, advice.Verdict], word: str) -> str:
 
 def _mean_in_points(verdict: advice.Verdict) -> str:
     """The difference over the run that a verdict rests on."""
-    return "not known" if verdict.over_run is None else f"{100 * verdict.over_run.mean:+.1f}"
+    return "not known" if verdict.over_run is None else _in_points(verdict.over_run)
 
 
 def _ends_apart(judged: Mapping[str, advice.Verdict]) -> str:
@@ -359,7 +362,6 @@ def _table_of_variety(reported: Reported) -> list[str]:
 
     seconds = protocol.stage("long")["seconds"]
     return [
-        "",
         f"What it costs in variety, in runs of {seconds} s: the share of right samples, and of"
         f" questions with a right one among {samples} (pass@{samples}):",
         "",

@@ -17,6 +17,7 @@ from benchmarks.comparison.protocol import (
     ON_GPU,
     SAME_BATCH,
     SAME_BATCH_AGAIN,
+    TUNING,
     PlannedRun,
     Protocol,
 )
@@ -115,7 +116,7 @@ def _before_the_tables(protocol: Protocol) -> str:
     """What a reader should know before the tables, with the sizes and counts of the protocol."""
     reference = step_of(protocol, protocol.reference)
     batch = step_of(protocol, protocol.reference_of(SAME_BATCH))
-    rates = protocol.stage("tuning")["rates"]
+    rates = protocol.stage(TUNING)["rates"]
     return _BEFORE_THE_TABLES.format(
         smaller=reference.rollouts,
         larger=batch.rollouts,

@@ -228,6 +228,14 @@ def test_a_killed_run_goes_on_from_its_last_measurement(run_script, tmp_path):
     assert len(evaluations(run)) == 6
 
 
+def sizes_of(probe):
+    """n and m of each method."""
+    return {
+        name: (fields["num_rollouts"], fields["num_generations"])
+        for name, fields in probe.methods.items()
+    }
+
+
 @pytest.mark.usefixtures("with_parent")
 def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
     describe = ["grpo", MINIBATCHES, "pods", "max_contrast", "2-grpo"]
@@ -242,11 +250,7 @@ def test_a_look_says_what_a_plan_needs(run_script, tmp_path):
     assert probe.prompts == 300 - 32
     assert probe.reward_functions == ["right"]
     assert set(probe.methods) == set(describe)
-    sizes = {
-        name: (fields["num_rollouts"], fields["num_generations"])
-        for name, fields in probe.methods.items()
-    }
-    assert sizes == {
+    assert sizes_of(probe) == {
         "grpo": (4, 4),
         MINIBATCHES: (4, 4),
         "pods": (16, 4),
@@ -271,12 +275,8 @@ def test_a_look_at_settings_of_ours_with_sizes_and_rate_left_to_their_defaults(
     probe = Probe.read(tmp_path / "run" / "probe.json")
     assert probe.own_method == "max_contrast"
     assert probe.learning_rate == 1e-6
-    sizes = {
-        name: (fields["num_rollouts"], fields["num_generations"])
-        for name, fields in probe.methods.items()
-    }
     # one row of a prompt is a batch rule's: methods that compare rows of a prompt have their own
-    assert sizes == {
+    assert sizes_of(probe) == {
         "grpo": (8, 8),
         MINIBATCHES: (8, 8),
         "pods": (32, 8),

@@ -156,7 +156,6 @@ def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
         setattr(trainer, name, _counted(getattr(trainer, name), seconds, phase))
     batch = _put(rows)
 
-    from podsrl.verl.groups import advantages_of_rows
     from podsrl.verl.metrics import all_rollout_metrics
 
     before = reset_memory()
@@ -164,13 +163,11 @@ def step_of_verl(rows: int) -> tuple[dict[str, float], int]:
     balanced = trainer._balance_batch(batch, {})
 
     with timed(seconds, "advantages"):
-        groups = trainer._pods_step[-1].groups
-        advantages = advantages_of_rows(groups, "group", scale=True)
-        trainer._pods_overwrite(advantages, balanced.partition_id)
+        chosen = trainer._pods_step[-1].chosen
+        trainer._pods_overwrite(chosen.advantages_of_rows(), balanced.partition_id)
 
     with timed(seconds, "metrics"):
-        every = [row for group in groups for rollout in group for row in rollout.rows]
-        all_rollout_metrics(every, {}, kl_in_reward=False)
+        all_rollout_metrics(list(chosen.rows()), {}, kl_in_reward=False)
     seconds["processor"] = time.process_time() - processor
     memory = peak_memory() - before
 

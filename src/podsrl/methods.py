@@ -6,7 +6,7 @@ explicitly wins, unless it contradicts what the name stands for.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,8 @@ class Method:
     Args:
         summary: What it trains on, for lists of methods.
         source: The paper that it comes from.
-        num_rollouts, num_kept: The sizes n and m where neither is given. Where one is given, the
-            other follows by their ratio.
-        rule: The rule that chooses. It is part of what the name stands for.
-        baseline: The rewards that advantages are relative to, "kept" or "group".
-        keeps_all: Whether it trains on all rollouts, so that n = m.
+        selection: The sizes where neither is given, the rule, and the baseline. Where one size is
+            given, the other follows by their ratio. The rule is part of what the name stands for.
         fixed_sizes: Whether the sizes are part of what the name stands for.
         skip_zero_advantage: Whether passes of zero-advantage rows are spared where they can be;
             None: where rollouts are dropped.
@@ -44,18 +41,19 @@ class Method:
 
     summary: str
     source: str
-    num_rollouts: int
-    num_kept: int
-    rule: str = "max_variance"
-    baseline: str = "kept"
-    keeps_all: bool = False
+    selection: Selection
     fixed_sizes: bool = False
     skip_zero_advantage: bool | None = None
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether it trains on all rollouts, so that n = m."""
+        return self.selection.keeps_all
+
+    @property
     def rollouts_per_kept(self) -> int:
         """How many rollouts are generated for each that is kept."""
-        return self.num_rollouts // self.num_kept
+        return self.selection.num_rollouts // self.selection.num_kept
 
     def spares_passes(self, drops: bool) -> bool:
         """Whether passes of zero-advantage rows are spared, where it is not said and can be.
@@ -70,99 +68,59 @@ METHODS: dict[str, Method] = {
     "pods": Method(
         summary="of each prompt's rollouts those whose rewards have the largest variance",
         source="PODS, arXiv 2504.13818",
-        num_rollouts=32,
-        num_kept=8,
+        selection=Selection(32, 8),
     ),
     "grpo": Method(
         summary="all rollouts: the host's own GRPO",
         source="DeepSeekMath, arXiv 2402.03300",
-        num_rollouts=8,
-        num_kept=8,
-        keeps_all=True,
+        selection=Selection(8, 8),
         skip_zero_advantage=False,
     ),
     "2-grpo": Method(
         summary="two rollouts of each prompt, without passes over pairs of equal reward",
         source="2-GRPO, arXiv 2510.00977",
-        num_rollouts=2,
-        num_kept=2,
-        keeps_all=True,
+        selection=Selection(2, 2),
         fixed_sizes=True,
         skip_zero_advantage=True,
     ),
     "max_contrast": Method(
         summary="rows of the whole batch, with the largest sum of the prompts' contrasts",
         source="podsrl, with the baseline of arXiv 2510.04996",
-        num_rollouts=4,
-        num_kept=1,
-        rule="max_contrast",
-        baseline="group",
+        selection=Selection(4, 1, rule="max_contrast", baseline="group"),
     ),
     "rejection-sampling": Method(
         summary="the best rollout of each prompt, so right answers alone",
         source="RAFT, arXiv 2504.11343",
-        num_rollouts=4,
-        num_kept=1,
-        rule="max_reward",
-        baseline="group",
+        selection=Selection(4, 1, rule="max_reward", baseline="group"),
     ),
     "dynamic-sampling": Method(
         summary="whole groups whose rewards are not all equal",
         source="DAPO, arXiv 2503.14476",
-        num_rollouts=8,
-        num_kept=2,
-        rule="dynamic_sampling",
+        selection=Selection(8, 2, rule="dynamic_sampling"),
     ),
     "cppo": Method(
         summary="rows of the whole batch, with the largest absolute advantages",
         source="CPPO, arXiv 2503.22342",
-        num_rollouts=16,
-        num_kept=4,
-        rule="top_advantage",
-        baseline="group",
+        selection=Selection(16, 4, rule="top_advantage", baseline="group"),
     ),
     "reinforce-ada": Method(
         summary="as many right as wrong rollouts of each prompt, as far as there are",
         source="Reinforce-Ada, arXiv 2510.04996",
-        num_rollouts=16,
-        num_kept=4,
-        rule="balanced",
-        baseline="group",
+        selection=Selection(16, 4, rule="balanced", baseline="group"),
     ),
     "d3s": Method(
         summary="rows of the whole batch whose advantages have the largest variance",
         source="D3S, arXiv 2509.22115",
-        num_rollouts=8,
-        num_kept=2,
-        rule="advantage_variance",
-        baseline="group",
+        selection=Selection(8, 2, rule="advantage_variance", baseline="group"),
     ),
     "ragen-2": Method(
         summary="whole groups with the largest variance of rewards",
         source="RAGEN-2, arXiv 2604.06268",
-        num_rollouts=8,
-        num_kept=4,
-        rule="variance_top_p",
+        selection=Selection(8, 4, rule="variance_top_p"),
     ),
 }
 #: The name of settings that are no method's.
 CUSTOM = "custom"
-
-
-@dataclass(frozen=True)
-class MethodSettings:
-    """What a method and explicit settings became.
-
-    Args:
-        name: The name of the method that these settings are, or "custom" if they are none's.
-        num_rollouts, num_kept, rule, baseline: As in `Selection`.
-    """
-
-    name: str
-    num_rollouts: int
-    num_kept: int
-    rule: RuleName
-    baseline: str
 
 
 def resolve_method(name: str) -> Method:
@@ -171,33 +129,40 @@ def resolve_method(name: str) -> Method:
     Raises:
         UnknownNameError: There is no such method; the message lists them or suggests one.
 
-    >>> resolve_method("rejection_sampling").rule
+    >>> resolve_method("rejection_sampling").selection.rule
     'max_reward'
     """
     return METHODS[known_name(name)]
 
 
-def complete_settings(
+def complete_selection(
     method: str | None = None,
     *,
     num_rollouts: int | None = None,
     num_kept: int | None = None,
     rule: RuleName | None = None,
     baseline: str | None = None,
-) -> MethodSettings:
+    seed: int | None = None,
+    selection_weights: Mapping[str, float] | None = None,
+) -> Selection:
     """Complete explicit settings by those of a method.
 
     Args:
         method: Its name. None: `pods`; or, with a rule, the paper's sizes and baseline with it.
         num_rollouts, num_kept, rule, baseline: What is given explicitly; None where it is not.
+        seed, selection_weights: As in `Selection`; no method has any.
+
+    Returns:
+        The selection, with the name of the method that it is: the one that was given, else the one
+        that has this rule and baseline, else "custom".
 
     Raises:
-        UnknownNameError: There is no such method.
+        UnknownNameError: There is no such method or rule.
         FieldError: A setting contradicts what the method's name stands for, or sizes that don't
-            follow from each other.
+            follow from each other; or as `Selection`.
 
-    >>> settings = complete_settings("max_contrast", num_kept=2)
-    >>> settings.num_rollouts, settings.rule, settings.baseline
+    >>> selection = complete_selection("max_contrast", num_kept=2)
+    >>> selection.num_rollouts, selection.rule, selection.baseline
     (8, 'max_contrast', 'group')
     """
     if method is None:
@@ -212,15 +177,15 @@ def complete_settings(
     if name is not None:
         _check_sizes_of(name, base, n, m)
 
-    rule = base.rule if rule is None else rule
-    baseline = base.baseline if baseline is None else baseline
-    return MethodSettings(
-        name=name or _name_of(n, m, rule, baseline),
+    selection = Selection(
         num_rollouts=n,
         num_kept=m,
-        rule=rule,
-        baseline=baseline,
+        rule=base.selection.rule if rule is None else rule,
+        baseline=base.selection.baseline if baseline is None else baseline,  # type: ignore[arg-type]
+        seed=seed,
+        selection_weights=selection_weights,
     )
+    return replace(selection, method=name or method_of(selection))
 
 
 def method_of(selection: Selection) -> str:
@@ -229,7 +194,16 @@ def method_of(selection: Selection) -> str:
     >>> method_of(Selection(32, 8))
     'pods'
     """
-    return _name_of(selection.num_rollouts, selection.num_kept, selection.rule, selection.baseline)
+    if selection.method:
+        return selection.method
+    if selection.keeps_all:
+        return "grpo"
+    for name, method in METHODS.items():
+        own = method.selection
+        is_alike = (own.rule, own.baseline) == (selection.rule, selection.baseline)
+        if is_alike and not own.keeps_all:
+            return name
+    return CUSTOM
 
 
 def selection_from_options(
@@ -246,7 +220,7 @@ def selection_from_options(
     `of_host` are allowed, too; the host reads them.
 
     Raises:
-        InvalidInputError, UnknownNameError: As `Selection` and `complete_settings`; or an option is
+        InvalidInputError, UnknownNameError: As `Selection` and `complete_selection`; or an option is
             unknown.
 
     >>> selection_from_options({"m": 4}, 8, where="pods.", n_name="n").num_kept
@@ -262,18 +236,12 @@ def selection_from_options(
 
     names |= {"num_kept": names["m"], "num_rollouts": n_name}
     with fields_named(names):
-        settings = complete_settings(
+        return complete_selection(
             options.get("method"),
             num_rollouts=num_rollouts,
             num_kept=options.get("m"),
             rule=options.get("rule"),
             baseline=options.get("baseline"),
-        )
-        return Selection(
-            num_rollouts=settings.num_rollouts,
-            num_kept=settings.num_kept,
-            rule=settings.rule,
-            baseline=settings.baseline,  # type: ignore[arg-type]
             seed=options.get("seed"),
             selection_weights=options.get("selection_weights"),
         )
@@ -312,7 +280,7 @@ def _sizes(base: Method, n: Any, m: Any) -> tuple[Any, Any]:
     m = _as_own_integer(m)
     ratio = base.rollouts_per_kept
     if n is None and m is None:
-        return base.num_rollouts, base.num_kept
+        return base.selection.num_rollouts, base.selection.num_kept
     if n is None:
         return (m * ratio if isinstance(m, int) else m), m
     if m is None and isinstance(n, int) and n % ratio == 0:
@@ -335,12 +303,12 @@ def _as_own_integer(size: Any) -> Any:
 
 
 def _check_rule_of(name: str, method: Method, rule: RuleName | None) -> None:
-    if rule is None or rule == method.rule:
+    if rule is None or rule == method.selection.rule:
         return
     raise FieldError(
         "$method=$name chooses by $rule=$own, and $rule=$given was given; leave out one of them",
         name=repr(name),
-        own=repr(method.rule),
+        own=repr(method.selection.rule),
         given=repr(rule),
     )
 
@@ -352,19 +320,10 @@ def _check_sizes_of(name: str, method: Method, n: Any, m: Any) -> None:
             f" number; got {n} and {m}",
             name=repr(name),
         )
-    if method.fixed_sizes and n != method.num_rollouts:
+    own = method.selection.num_rollouts
+    if method.fixed_sizes and n != own:
         raise FieldError(
-            f"$method=$name has {method.num_rollouts} rollouts of each prompt; got {n} by"
+            f"$method=$name has {own} rollouts of each prompt; got {n} by"
             " $num_rollouts or $num_kept; $method='grpo' takes any number",
             name=repr(name),
         )
-
-
-def _name_of(n: Any, m: Any, rule: RuleName, baseline: str) -> str:
-    """The name of the method that settings are, where the user named none."""
-    if n == m:
-        return "grpo"
-    for name, method in METHODS.items():
-        if not method.keeps_all and (method.rule, method.baseline) == (rule, baseline):
-            return name
-    return CUSTOM

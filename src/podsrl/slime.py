@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from podsrl.errors import InvalidInputError, UnsupportedError
-from podsrl.hosts import first_line, mean_of_scored, select_groups
+from podsrl.hosts import first_line
 from podsrl.methods import selection_from_options
-from podsrl.selection import Selection
+from podsrl.selection import Selection, select_groups
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
             selection_weights (by key of a sample's reward, where that is a dictionary).
         data: Groups of `slime.utils.types.Sample` or `miles.utils.types.Sample`, changed in place.
             A sample without a reward (aborted), or with metadata["unscorable"], is one that could
-            not be scored.
+            not be scored. One with `remove_sample`, which the loss leaves out, is kept last.
 
     Raises:
         InvalidInputError: Bad options, or a --global-batch-size that doesn't divide the kept rows,
@@ -52,17 +52,18 @@ def select_rollouts(args: Any, data: list[list[Any]]) -> None:
         selection,
         rewards,
         parts=[[_parts(sample) for sample in group] for group in data],
+        masked=[[_is_removed(sample) for sample in group] for group in data],
         step=_number_of_step(data),
         scale=args.advantage_estimator in _SCALED and args.grpo_std_normalization,
         eps=_EPS,
     )
 
-    for place, kept in enumerate(selected.kept):
-        data[place] = [data[place][rollout] for rollout in kept]
-        _note(args, data[place], selected.advantages[place])
+    for place, advantage_of in enumerate(selected.of_kept):
+        data[place] = [data[place][rollout] for rollout in advantage_of]
+        _note(args, data[place], list(advantage_of.values()))
     logger.info(
         f"{first_line(selection, len(data), sum(map(len, data)))}; mean reward of all"
-        f" {sum(map(len, rewards))}: {mean_of_scored(rewards):.4f}"
+        f" {sum(map(len, rewards))}: {selected.rewards.mean:.4f}"
     )
 
 
@@ -165,6 +166,11 @@ def _normalises(args: Any) -> bool:
 
 def _parts(sample: Any) -> dict[str, Any]:
     return sample.reward if isinstance(sample.reward, dict) else {}
+
+
+def _is_removed(sample: Any) -> bool:
+    """Whether the host's loss leaves a sample out, by `remove_sample`."""
+    return bool(getattr(sample, "remove_sample", False))
 
 
 def _reward(args: Any, sample: Any) -> float:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from podsrl.hosts import select_groups
-from podsrl.selection import Selection
+from podsrl.selection import Selection, select_groups
 
 if TYPE_CHECKING:
     from tinker_cookbook.rl.types import TrajectoryGroup
@@ -66,7 +65,6 @@ def select_trajectories(
         selection,
         [group.get_total_rewards() for group in trajectory_groups_P],
         parts=[group.metrics_G for group in trajectory_groups_P],
-        tokens=[_tokens_of(group) for group in trajectory_groups_P],
         step=step,
         scale=scale,
         eps=1e-6,
@@ -88,7 +86,8 @@ def select_trajectories(
             )
         )
         advantages.append(torch.tensor(list(advantage_of.values())))
-    return TrainingGroups(groups, advantages, selected.metrics)
+    tokens = [_tokens_of(group) for group in trajectory_groups_P]
+    return TrainingGroups(groups, advantages, selected.metrics(tokens))
 
 
 def _tokens_of(group: TrajectoryGroup) -> list[int]:

@@ -1,33 +1,29 @@
-"""Methods by name: complete settings, of which explicit ones win unless they contradict."""
+"""Methods by name: complete selection, of which explicit ones win unless they contradict."""
 
 import numpy as np
 import pytest
 
 import podsrl
 from podsrl.errors import FieldError, InvalidInputError, UnknownNameError
-from podsrl.methods import complete_settings, resolve_method, selection_from_options
-from podsrl.rules import resolve_rule
+from podsrl.methods import complete_selection, resolve_method, selection_from_options
 from podsrl.selection import Selection
 
 
 def test_without_a_name_it_is_the_method_of_the_paper():
-    settings = complete_settings()
-    assert (settings.name, settings.num_rollouts, settings.num_kept) == ("pods", 32, 8)
-    assert (settings.rule, settings.baseline) == ("max_variance", "kept")
-    assert complete_settings("pods") == settings
+    selection = complete_selection()
+    assert (selection.method, selection.num_rollouts, selection.num_kept) == ("pods", 32, 8)
+    assert (selection.rule, selection.baseline) == ("max_variance", "kept")
+    assert complete_selection("pods") == selection
 
 
 @pytest.mark.parametrize("name", podsrl.METHODS)
 def test_every_method_is_a_selection_that_is_allowed(name):
-    settings = complete_settings(name)
-    selection = Selection(
-        settings.num_rollouts, settings.num_kept, settings.rule, settings.baseline
-    )
-    assert settings.name == name
-    rule = resolve_rule(selection.rule)
+    selection = complete_selection(name)
+    assert selection.method == name
+    rule = selection.chosen_rule
     method = podsrl.METHODS[name]
     assert method.source
-    assert method.num_rollouts % method.num_kept == 0
+    assert method.rollouts_per_kept * selection.num_kept == selection.num_rollouts
     assert (selection.num_rollouts == selection.num_kept) == method.keeps_all
     # a rule that leaves rows alone in their group has something to compare them with
     assert selection.baseline == "group" or not (rule.across_prompts and rule.needs_group_baseline)
@@ -48,16 +44,16 @@ def test_every_method_is_a_selection_that_is_allowed(name):
     ],
 )
 def test_sizes_that_are_given_win_and_the_other_one_follows(method, given, n, m):
-    settings = complete_settings(method, **given)
-    assert (settings.num_rollouts, settings.num_kept) == (n, m)
+    selection = complete_selection(method, **given)
+    assert (selection.num_rollouts, selection.num_kept) == (n, m)
 
 
 def test_the_integers_of_numpy_are_sizes_as_any_other():
     # np.arange(...) gives them: the other size follows, and nothing is kept whole by mistake
     for given in ({"num_kept": np.int64(4)}, {"num_rollouts": np.int64(16)}):
-        settings = complete_settings(**given)
-        assert (settings.num_rollouts, settings.num_kept) == (16, 4)
-        assert {type(settings.num_rollouts), type(settings.num_kept)} == {int}
+        selection = complete_selection(**given)
+        assert (selection.num_rollouts, selection.num_kept) == (16, 4)
+        assert {type(selection.num_rollouts), type(selection.num_kept)} == {int}
 
 
 def test_what_is_no_size_is_refused_by_its_name():
@@ -69,7 +65,7 @@ def test_what_is_no_size_is_refused_by_its_name():
 
 
 def test_an_explicit_baseline_wins():
-    assert complete_settings("max_contrast", baseline="kept").baseline == "kept"
+    assert complete_selection("max_contrast", baseline="kept").baseline == "kept"
 
 
 @pytest.mark.parametrize(
@@ -92,23 +88,23 @@ def test_an_explicit_baseline_wins():
 )
 def test_a_contradiction_is_one_plain_error(method, given, says):
     with pytest.raises(FieldError, match=says):
-        complete_settings(method, **given)
+        complete_selection(method, **given)
     # the rule that the name stands for is no contradiction: a saved config can be read again
-    complete_settings(method, rule=resolve_method(method).rule)
+    complete_selection(method, rule=resolve_method(method).selection.rule)
 
 
 def test_settings_without_a_name_get_the_name_that_they_are_known_by():
     raft = {"num_rollouts": 4, "num_kept": 1, "rule": "max_reward", "baseline": "group"}
-    assert complete_settings(**raft).name == "rejection-sampling"
-    assert complete_settings(num_rollouts=16, num_kept=16).name == "grpo"
-    assert complete_settings(rule="random").name == "custom"
+    assert complete_selection(**raft).method == "rejection-sampling"
+    assert complete_selection(num_rollouts=16, num_kept=16).method == "grpo"
+    assert complete_selection(rule="random").method == "custom"
 
 
 @pytest.mark.parametrize(
     "given", ["rejection_sampling", "rejection-sampling", "Rejection-Sampling"]
 )
 def test_hyphens_and_underscores_are_alike_and_capitals_do_not_matter(given):
-    assert complete_settings(given).name == "rejection-sampling"
+    assert complete_selection(given).method == "rejection-sampling"
 
 
 @pytest.mark.parametrize(
@@ -121,14 +117,14 @@ def test_hyphens_and_underscores_are_alike_and_capitals_do_not_matter(given):
 )
 def test_the_name_of_a_paper_leads_to_its_method(given, says):
     with pytest.raises(UnknownNameError, match=says):
-        complete_settings(given)
+        complete_selection(given)
 
 
 def test_an_unknown_method_is_refused_with_the_nearest_one_or_all():
     with pytest.raises(UnknownNameError, match="did you mean 'dynamic-sampling'"):
-        complete_settings("dynamic-samplin")
+        complete_selection("dynamic-samplin")
     with pytest.raises(UnknownNameError, match="the methods are pods, grpo, 2-grpo, "):
-        complete_settings("best")
+        complete_selection("best")
 
 
 def test_a_host_names_fields_as_its_users_know_them():

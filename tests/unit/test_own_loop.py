@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import podsrl
-from podsrl.hosts import select_groups
+from podsrl.selection import select_groups
 from support.host_suite import REWARDS, HostSuite, SeenStep
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-loop.md"
@@ -119,15 +119,14 @@ def test_rows_without_gradient_change_nothing_but_the_number_of_passes():
 
 def test_groups_may_differ_in_size_and_tokens_are_counted_where_they_are_known():
     selection = podsrl.Selection(4, 2)
-    selected = select_groups(
-        selection, [[0.0, 1.0, 0.5], [0.25]], tokens=[[10, 20, 40], [80]], step=3
-    )
+    selected = select_groups(selection, [[0.0, 1.0, 0.5], [0.25]], step=3)
     assert selected.kept == [[0, 1], [0]]
-    assert selected.metrics["pods/kept_tokens"] == 110
-    assert selected.metrics["pods/dropped_tokens"] == 40
-    assert selected.metrics["pods/rollouts"] == 4
+    metrics = selected.metrics(tokens=[[10, 20, 40], [80]])
+    assert metrics["pods/kept_tokens"] == 110
+    assert metrics["pods/dropped_tokens"] == 40
+    assert metrics["pods/rollouts"] == 4
     assert selected.with_gradient[1] == {}
-    assert "pods/kept_tokens" not in select_groups(selection, [[0.0, 1.0]]).metrics
+    assert "pods/kept_tokens" not in selected.metrics()
 
 
 def test_the_parts_of_a_reward_select():
@@ -135,8 +134,21 @@ def test_the_parts_of_a_reward_select():
     parts = [[{"right": value} for value in (1.0, 1.0, 0.0, 1.0)]]
     selected = select_groups(selection, [[0.0, 0.3, 0.9, 0.1]], parts)
     assert 2 in selected.kept[0]
+    assert selected.metrics()["pods/correlation/right"] < 0  # the wrong one has the highest reward
     with pytest.raises(podsrl.PodsError, match="right"):
         select_groups(selection, [[0.0, 0.3]], [[{}, {}]])
+
+
+def test_a_rollout_that_the_loss_leaves_out_is_kept_last_and_has_no_pass():
+    selection = podsrl.Selection(4, 2)
+    masked = [[True, False, False, False]]
+    selected = select_groups(selection, [[1.0, 0.0, 1.0, 0.0]], masked=masked)
+    assert selected.kept == [[1, 2]]
+
+    few = select_groups(selection, [[1.0, 0.0]], masked=[[True, False]])
+    assert few.kept == [[0, 1]]
+    assert list(few.with_gradient[0]) == [1]
+    assert few.metrics()["pods/zero_advantage_rows"] == 1
 
 
 @pytest.mark.parametrize("rule", ["max_variance", "max_contrast"])
@@ -145,4 +157,4 @@ def test_of_a_batch_without_rollouts_nothing_is_kept(groups, rule):
     selected = select_groups(podsrl.Selection(4, 2, rule=rule), groups)
     assert selected.kept == selected.advantages == groups
     assert selected.with_gradient == [{} for _ in groups]
-    assert selected.metrics["pods/rollouts"] == 0.0
+    assert selected.metrics()["pods/rollouts"] == 0.0

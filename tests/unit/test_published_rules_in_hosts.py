@@ -11,7 +11,7 @@ import podsrl
 from podsrl.cli import main
 from podsrl.rules import RULES
 from podsrl.slime import select_rollouts
-from podsrl.verl.groups import group_rows, kept_keys, select
+from podsrl.verl.groups import group_rows, select
 
 PROMPTS, N, M = 3, 8, 2
 ROWS = PROMPTS * M
@@ -56,7 +56,7 @@ def kept_in_verl(rewards, rule):
         place_of_key[key] = place
         reward_of_key[key] = reward
     selected = select(group_rows(rows(reward_of_key)), selection(N, M, rule=rule), step=1)
-    return sorted(place_of_key[key] for key in kept_keys(selected))
+    return sorted(place_of_key[key] for key in selected.kept_keys())
 
 
 def kept_by_pods_select(rewards, rule, file, capsys):

@@ -8,6 +8,7 @@ import pytest
 from podsrl import RULES, downsample, register_rule, rule
 from podsrl.errors import InvalidInputError, UnknownNameError
 from podsrl.methods import selection_from_options
+from podsrl.rewards import rewards_of_groups
 from podsrl.rules import resolve_rule
 from podsrl.rules.prompt_rules import max_variance
 from podsrl.selection import Selection
@@ -34,34 +35,35 @@ def test_what_is_kept_is_told_in_words():
     assert read(m=1, rule="max_contrast").in_words == "1 of 64 on average"
 
 
+def score(reward, parts, **weights):
+    """What the rule sees of one rollout."""
+    return rewards_of_groups([[reward]], [[parts]], weights or None).scores_P_N.item()
+
+
 def test_a_rollout_is_selected_by_the_weighted_parts_and_by_its_reward_without_weights():
     parts = {"acc": 1.0, "form": math.nan, "said": "text"}
-    assert Selection(8, 2).score(1.2, parts) == 1.2
-    assert Selection(8, 2, selection_weights={"acc": 2.0}).score(1.2, parts) == 2.0
-    by_both = Selection(8, 2, selection_weights={"score": 1.0, "form": 5.0})
-    assert by_both.score(1.2, parts) == 1.2  # a part that gave nothing counts as 0
-    by_form = Selection(8, 2, selection_weights={"acc": 0.0, "form": 5.0})
-    assert math.isnan(by_form.score(1.2, parts))
-    assert math.isnan(by_both.score(math.nan, parts))
+    assert score(1.2, parts) == 1.2
+    assert score(1.2, parts, acc=2.0) == 2.0
+    assert score(1.2, parts, score=1.0, form=5.0) == 1.2  # a part that gave nothing counts as 0
+    assert math.isnan(score(1.2, parts, acc=0.0, form=5.0))
+    assert math.isnan(score(math.nan, parts, score=1.0, form=5.0))
 
 
 def test_a_part_that_no_float_can_hold_is_unscorable():
-    assert math.isnan(Selection(8, 2, selection_weights={"acc": 1.0}).score(0.5, {"acc": 10**400}))
+    assert math.isnan(score(0.5, {"acc": 10**400}, acc=1.0))
 
 
 @pytest.mark.parametrize("name", ["format", "said"])
 def test_a_weight_for_what_the_reward_function_does_not_give_lists_what_it_gives(name):
-    selection = Selection(8, 2, selection_weights={name: 1.0})
     with pytest.raises(InvalidInputError, match=f"names '{name}'.* it gave: score, acc"):
-        selection.score(1.0, {"acc": 1.0, "said": "text"})
+        score(1.0, {"acc": 1.0, "said": "text"}, **{name: 1.0})
 
 
 @pytest.mark.parametrize("reward", [math.inf, -math.inf])
 def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects(reward):
-    for weights in (None, {"acc": 1.0}):
-        selection = Selection(8, 2, selection_weights=weights)
+    for weights in ({}, {"acc": 1.0}):
         with pytest.raises(InvalidInputError, match="infinite"):
-            selection.select([[1.0, 0.0, selection.score(reward, {"acc": 0.5})]])
+            score(reward, {"acc": 0.5}, **weights)
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,37 @@ class Sample:
     index: int
     reward: float | dict[str, Any] | None = None
     metadata: dict = field(default_factory=dict)
+    remove_sample: bool = False
 
     def get_reward_value(self, args):
         return self.reward if not args.reward_key else self.reward[args.reward_key]
+
+
+def test_a_sample_that_the_loss_leaves_out_is_kept_last():
+    # slime#961: of [1 (removed), 0, 1, 0] the live 1 has to stay, or nothing is left to compare
+    group = [Sample(0, rollout, reward=reward) for rollout, reward in enumerate([1.0, 0, 1.0, 0])]
+    group[0].remove_sample = True
+    data = [group]
+    select_rollouts(arguments({"m": 2}, n_samples_per_prompt=4, global_batch_size=6), data)
+    assert [sample.index for sample in data[0]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "removed", "kept_of"),
+    [
+        ([1.0, 1.0, 0.0, 0.0], {0, 1}, {2, 3}),  # only wrong ones count: both are kept
+        ([1.0, 0.5, 0.0, 0.2], {0, 2}, {1, 3}),
+        ([1.0, 0.0, 1.0, 0.0], {0, 1, 2}, {0, 3}),  # one is left: it is filled up by the first
+        ([1.0, 0.0, 0.5, 0.5], set(), {0, 1}),
+    ],
+)
+def test_of_what_is_left_the_variance_is_largest(rewards, removed, kept_of):
+    group = [Sample(0, rollout, reward=reward) for rollout, reward in enumerate(rewards)]
+    for rollout in removed:
+        group[rollout].remove_sample = True
+    data = [group]
+    select_rollouts(arguments({"m": 2}, n_samples_per_prompt=4, global_batch_size=6), data)
+    assert {sample.index for sample in data[0]} == kept_of
 
 
 def arguments(pods, **changed):

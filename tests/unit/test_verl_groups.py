@@ -12,10 +12,8 @@ from podsrl.rules import downsample
 from podsrl.selection import Selection
 from podsrl.verl.groups import (
     Row,
-    advantages_of_rows,
     group_rows,
-    kept_keys,
-    metrics_of,
+    joined,
     parse_key,
     select,
 )
@@ -72,7 +70,7 @@ def test_equal_choices_do_not_go_to_the_rollouts_that_end_first(rule, m):
     rewards = {key: float(key[2] == "0") for key in keys}
     wanted = selection(4, m, rule=rule)
     first, last = (
-        kept_keys(select(group_rows(rows(rewards)[::way]), wanted, step=1)) for way in (1, -1)
+        select(group_rows(rows(rewards)[::way]), wanted, step=1).kept_keys() for way in (1, -1)
     )
     assert first == last
     assert len(first) == 6 * m
@@ -81,23 +79,33 @@ def test_equal_choices_do_not_go_to_the_rollouts_that_end_first(rule, m):
 def test_each_step_draws_anew_from_one_seed():
     groups = group_rows(rows({f"a_{i}_0": 0.0 for i in range(20)}))
     wanted = selection(20, 5, rule="random", seed=0)
-    first, again, second = (kept_keys(select(groups, wanted, step)) for step in (1, 1, 2))
+    first, again, second = (select(groups, wanted, step).kept_keys() for step in (1, 1, 2))
     assert first == again != second
 
 
 def test_every_kept_row_has_the_advantage_of_its_rollout():
     rewards = {"a_0_0": 0.3, "a_0_1": 1.0, "a_1_0": 0.0, "a_2_0": math.nan, "b_0_0": 0.5}
-    groups = select(group_rows(rows(rewards)), selection(3, 3), step=1)
+    chosen = select(group_rows(rows(rewards)), selection(3, 3), step=1)
     # of 1 and 0: mean 1/2, std sqrt(1/2); what could not be scored, or is alone, has 0
-    assert advantages_of_rows(groups, "kept", scale=True) == pytest.approx(
+    assert chosen.advantages_of_rows() == pytest.approx(
         {"a_0_0": 0.70711, "a_0_1": 0.70711, "a_1_0": -0.70711, "a_2_0": 0.0, "b_0_0": 0.0},
         abs=1e-5,
     )
-    two = select(
-        group_rows(rows({f"a_{i}_0": float(i == 0) for i in range(4)})), selection(4, 2), 1
-    )
+    assert chosen.advantages_of_rows({1}) == {"b_0_0": 0.0}
+
+    four = group_rows(rows({f"a_{i}_0": float(i == 0) for i in range(4)}))
+    two = select(four, selection(4, 2, baseline="group"), 1, scale=False)
     # relative to all four: mean 1/4, unscaled
-    assert advantages_of_rows(two, "group", scale=False) == {"a_0_0": 0.75, "a_1_0": -0.25}
+    assert two.advantages_of_rows() == {"a_0_0": 0.75, "a_1_0": -0.25}
+
+
+def test_several_updates_of_a_step_are_described_as_one():
+    of_a = rows({f"a_{i}_0": float(i == 0) for i in range(4)})
+    of_b = rows({f"b_{i}_0": 0.5 for i in range(3)})
+    updates = [select(group_rows(of_one), selection(4, 2), step=1) for of_one in (of_a, of_b)]
+    together = select(group_rows(of_a + of_b), selection(4, 2), step=1)
+    assert joined(updates).metrics() == together.metrics()
+    assert joined(updates).kept_keys() == together.kept_keys()
 
 
 def composite(seed=0, prompts=3, n=16):
@@ -117,9 +125,7 @@ def test_the_correlations_are_those_of_the_same_rollouts_in_one_array():
     rewards = parts @ [1.0, 0.2]
     as_rows = rows(dict(zip(given, rewards.reshape(-1), strict=True)), given)
     np.random.default_rng(1).shuffle(as_rows)  # as they finish
-    groups = select(group_rows(as_rows), selection(16, 4), step=1)
-
-    found = metrics_of(groups, "kept", scale=True)
+    found = select(group_rows(as_rows), selection(16, 4), step=1).metrics()
 
     kept = downsample(rewards, 4)
     mask = np.zeros(rewards.shape, dtype=bool)
@@ -149,15 +155,13 @@ def test_a_number_too_long_for_a_float_is_no_part_of_a_rollout():
     parts, given = composite()
     given["0_0_0"]["acc"] = 10**400  # such as int() of what a model wrote
     rewards = dict(zip(given, (parts @ [1.0, 0.2]).reshape(-1), strict=True))
-    groups = select(group_rows(rows(rewards, given)), selection(16, 4), step=1)
-    found = metrics_of(groups, "kept", scale=True)
+    found = select(group_rows(rows(rewards, given)), selection(16, 4), step=1).metrics()
     assert 0 < found["pods/correlation/acc"] <= 1
 
 
 def test_groups_of_different_sizes_are_counted_as_they_are():
     rewards = {"a_0_0": 0.0, "a_1_0": 1.0, "a_2_0": math.nan, "b_0_0": 0.5}
-    groups = select(group_rows(rows(rewards)), selection(3, 2), step=1)
-    found = metrics_of(groups, "kept", scale=True)
+    found = select(group_rows(rows(rewards)), selection(3, 2), step=1).metrics()
     assert found["pods/rollouts"] == 4
     assert found["pods/kept_rollouts"] == 3
     assert found["pods/kept_reward"] == pytest.approx(0.5)  # 0, 1 and 0.5
@@ -177,10 +181,10 @@ def test_selected_by_the_answer_the_form_changes_nothing():
             part["form"] = float(value)
 
         as_rows = rows(dict(zip(given, rewards, strict=True)), given)
-        groups = select(group_rows(as_rows), wanted, step=1)
-        kept.append(kept_keys(groups))
-        for group in groups:
-            assert sum(one.parts["acc"] for one in group if one.kept) == 2
+        chosen = select(group_rows(as_rows), wanted, step=1)
+        kept.append(chosen.kept_keys())
+        for group, places in zip(chosen.groups, chosen.selected.kept, strict=True):
+            assert sum(group[place].parts["acc"] for place in places) == 2
 
     assert kept[0] == kept[1]
 
@@ -192,8 +196,8 @@ def test_without_a_seed_ties_of_a_part_are_broken_at_random():
     wanted = selection(8, 4, selection_weights={"acc": 1.0})
     drawn = np.zeros(8)
     for _ in range(300):
-        [group] = select(groups, wanted, step=1)
-        drawn += [one.kept for one in group]
+        [kept_N] = select(groups, wanted, step=1).selected.kept_P_N
+        drawn += kept_N
     assert list(drawn[6:]) == [300, 300]
     assert drawn.sum() == 1200
     assert ((drawn[:6] - 100) ** 2 / 100).sum() < 25.7  # chi-squared, 5, p < 0.0001
@@ -207,15 +211,17 @@ def test_an_infinite_reward_is_refused_also_where_a_part_of_it_selects():
             select(groups, selection(4, 2, selection_weights=weights), step=1)
 
 
-def test_a_row_that_is_kept_alone_is_a_filler_only_relative_to_the_kept():
+def test_a_row_that_is_kept_alone_teaches_relative_to_its_group():
     rewards = {f"a_{i}_0": float(i == 0) for i in range(8)} | {f"b_{i}_0": 0.0 for i in range(8)}
     wanted = selection(8, 2, rule="top_advantage", baseline="group")
-    groups = select(group_rows(rows(rewards)), wanted, step=1)
-    assert metrics_of(groups, "group", scale=True)["pods/zero_advantage_rows"] == 0  # four of a
+    found = select(group_rows(rows(rewards)), wanted, step=1).metrics()
+    assert found["pods/zero_advantage_rows"] == 0  # four of a
+
     rewards = {f"a_{i}_0": float(i == 0) for i in range(8)}
-    wanted = selection(8, 1, rule="top_advantage", baseline="group")
-    groups = select(group_rows(rows(rewards)), wanted, step=1)
-    assert (
-        metrics_of(groups, "group", scale=True)["pods/zero_advantage_rows"] == 0
-    )  # the right one alone
-    assert metrics_of(groups, "kept", scale=True)["pods/zero_advantage_rows"] == 1
+    alone = {
+        baseline: select(
+            group_rows(rows(rewards)), selection(8, 1, rule=rule, baseline=baseline), step=1
+        ).metrics()["pods/zero_advantage_rows"]
+        for rule, baseline in (("top_advantage", "group"), ("max_contrast", "kept"))
+    }
+    assert alone == {"group": 0, "kept": 1}

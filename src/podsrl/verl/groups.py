@@ -1,24 +1,22 @@
 """Which rows of a verl batch are kept, as its config says. Nothing here needs verl."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from podsrl.advantages import group_advantages
+from podsrl import selection as core
 from podsrl.errors import InvalidInputError, UnsupportedError
 from podsrl.methods import selection_from_options
-from podsrl.metrics import part_correlations, selection_metrics
-from podsrl.rewards import as_number, is_number
-from podsrl.selection import Selection, padded
+from podsrl.rewards import Rewards, rewards_of_groups
+from podsrl.selection import Selected, Selection
 
 #: The trainer modes, each with a section of its own under trainer.v1.
 MODES = ("pods_sync", "pods_colocate_async", "pods_separate_async")
 EPS = 1e-6  # of verl's compute_grpo_outcome_advantage
-_NOT_PARTS = {"score", "unscorable"}  # numbers of a reward function beside the reward's parts
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,6 @@ class Rollout:
     reward: float  # of the last row, as in verl
     parts: Mapping[str, Any]  # of the last row
     tokens: int  # of all rows, prompts included
-    kept: bool = True  # whether the update sees it
 
 
 #: The rollouts of one prompt, in the order of their sessions.
@@ -135,83 +132,88 @@ def _check_estimator(algorithm: Mapping[str, Any], selection: Selection, where: 
         )
 
 
-def select(groups: Sequence[Group], selection: Selection, step: int) -> list[Group]:
-    """The groups with the rollouts marked that the update sees in a step."""
-    scores = []
-    for group in groups:
-        scores.append([selection.score(rollout.reward, rollout.parts) for rollout in group])
+@dataclass(frozen=True)
+class SelectedGroups:
+    """The groups of a step, and what was selected of them.
 
-    marked: list[Group] = []
-    for group, kept in zip(groups, selection.select(scores, step), strict=True):
-        marked.append(
-            tuple(replace(rollout, kept=place in kept) for place, rollout in enumerate(group))
+    Args:
+        groups: All rollouts of the step.
+        selected: What is kept, and what follows from it; its arrays have the order of `groups`.
+    """
+
+    groups: list[Group]
+    selected: Selected
+
+    def rows(self) -> Iterator[Row]:
+        """All rows, of one rollout after the other."""
+        for rollout in chain.from_iterable(self.groups):
+            yield from rollout.rows
+
+    def kept_keys(self) -> set[str]:
+        """The keys of every row of the kept rollouts."""
+        return set(self.advantages_of_rows())
+
+    def advantages_of_rows(self, places: Container[int] | None = None) -> dict[str, float]:
+        """The advantage of every kept row, by its key; rows of one rollout share its advantage.
+
+        Args:
+            places: The places of the groups that are asked for; None: all.
+        """
+        advantage_of: dict[str, float] = {}
+        for place, group in enumerate(self.groups):
+            if places is not None and place not in places:
+                continue
+            for rollout, advantage in self.selected.of_kept[place].items():
+                advantage_of.update((row.key, advantage) for row in group[rollout].rows)
+        return advantage_of
+
+    def metrics(self) -> dict[str, float]:
+        """What the update sees of the groups, under the names that every host logs."""
+        return self.selected.metrics(
+            [[rollout.tokens for rollout in group] for group in self.groups]
         )
-    return marked
 
 
-def rollouts_of(groups: Sequence[Group]) -> Iterator[Rollout]:
-    """All rollouts of the groups, one group after the other."""
-    return chain.from_iterable(groups)
+def select(
+    groups: list[Group], selection: Selection, step: int, scale: bool = True
+) -> SelectedGroups:
+    """Select rollouts of the groups of a step.
+
+    Args:
+        groups: All rollouts of the step.
+        selection: How they are selected.
+        step: The number of the step; with a seed each step draws anew.
+        scale: Whether advantages are divided by the deviation of their group.
+    """
+    rewards = _rewards_of(groups, selection)
+    selected = core.select(selection, rewards, step, scale="group" if scale else "none", eps=EPS)
+    return SelectedGroups(groups, selected)
 
 
-def kept_keys(groups: Sequence[Group]) -> set[str]:
-    """The keys of every row of the kept rollouts."""
-    return {row.key for rollout in rollouts_of(groups) if rollout.kept for row in rollout.rows}
+def joined(updates: Sequence[SelectedGroups]) -> SelectedGroups:
+    """What several updates of one step selected, as one."""
+    if len(updates) == 1:
+        return updates[0]
+    groups = [group for update in updates for group in update.groups]
+    kept = [places for update in updates for places in update.selected.kept]
+
+    first = updates[0].selected
+    rewards = _rewards_of(groups, first.selection)
+    kept_P_N = np.zeros(rewards.total_P_N.shape, dtype=bool)
+    for kept_N, places in zip(kept_P_N, kept, strict=True):
+        kept_N[places] = True
+    return SelectedGroups(groups, replace(first, rewards=rewards, kept_P_N=kept_P_N))
 
 
-def advantages(groups: Sequence[Group], baseline: Any, scale: bool) -> np.ndarray:
-    """`podsrl.group_advantages` of the groups, shape (P, N); 0 where nothing was kept."""
-    kept_P_N = _numbers(groups, "kept") == 1
-    return group_advantages(_numbers(groups, "reward"), kept_P_N, baseline, scale, EPS)
-
-
-def advantages_of_rows(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
-    """The advantage of every kept row, by its key; rows of one rollout share its advantage."""
-    advantage_of: dict[str, float] = {}
-    for group, advantages_N in zip(groups, advantages(groups, baseline, scale), strict=True):
-        for rollout, advantage in zip(group, advantages_N, strict=False):  # padded at the end
-            if rollout.kept:
-                advantage_of.update((row.key, float(advantage)) for row in rollout.rows)
-    return advantage_of
-
-
-def metrics_of(groups: Sequence[Group], baseline: str, scale: bool) -> dict[str, float]:
-    """What the update sees of the groups, under the names that every host logs."""
-    rewards_P_N = _numbers(groups, "reward")
-    kept_P_N = _numbers(groups, "kept") == 1
-    tokens_P_N = _numbers(groups, "tokens")
-    advantages_P_N = advantages(groups, baseline, scale)
-    metrics = selection_metrics(
-        rewards_P_N,
-        kept_P_N,
-        advantages_P_N,
-        tokens_P_N,
-        generated_P_N=~np.isnan(tokens_P_N),
+def _rewards_of(groups: Sequence[Group], selection: Selection) -> Rewards:
+    return rewards_of_groups(
+        [[rollout.reward for rollout in group] for group in groups],
+        [[rollout.parts for rollout in group] for group in groups],
+        selection.selection_weights,
     )
-
-    for name in _part_names(groups):
-        part_P_N, _ = padded(
-            [[as_number(rollout.parts.get(name)) for rollout in group] for group in groups]
-        )
-        known_P_N_1 = np.where(np.isnan(rewards_P_N), np.nan, part_P_N)[..., None]
-        metrics |= part_correlations([name], known_P_N_1, advantages_P_N, kept_P_N, baseline)
-    return metrics
-
-
-def _part_names(groups: Sequence[Group]) -> list[str]:
-    """The names of the numbers that the reward function gave beside the reward."""
-    names: set[str] = set()
-    for rollout in rollouts_of(groups):
-        names.update(name for name, value in rollout.parts.items() if is_number(value))
-    return sorted(names - _NOT_PARTS)
 
 
 def _rollout(rows: Sequence[Row]) -> Rollout:
     """The rollout of these rows, which are in their order."""
     tokens = sum(row.tag["seq_len"] for row in rows)
     return Rollout(tuple(rows), rows[-1].reward, rows[-1].parts, tokens)
-
-
-def _numbers(groups: Sequence[Group], name: str) -> np.ndarray:
-    """A number of each rollout, shape (P, N); NaN in smaller groups."""
-    return padded([[getattr(rollout, name) for rollout in group] for group in groups])[0]

@@ -26,7 +26,7 @@ from podsrl.errors import UnsupportedError
 from podsrl.hosts import first_line
 from podsrl.verl import groups as by_prompt
 from podsrl.verl import spare_passes
-from podsrl.verl.groups import Group, Row
+from podsrl.verl.groups import Row, SelectedGroups
 from podsrl.verl.metrics import all_rollout_metrics
 from podsrl.verl.spare_passes import KeptRow, Passes
 
@@ -38,7 +38,7 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # verl leaves the root
 class _Update:
     """What was sampled for one update and selected; a step of `separate_async` has several."""
 
-    groups: list[Group]
+    chosen: SelectedGroups
     seconds: float  # that the selection took
     padding: int  # rows that verl added and that have a pass
     passes: Passes | None  # None: every row has one
@@ -64,8 +64,8 @@ class _DownSampling(v1.PPOTrainer):
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
         """verl's, on the kept rows: the first thing that it does once the rewards are there."""
         start = time.perf_counter()
-        groups = self._pods_select(batch)
-        kept = self._pods_drop_rows(batch, by_prompt.kept_keys(groups))
+        chosen = self._pods_select(batch)
+        kept = self._pods_drop_rows(batch, chosen.kept_keys())
         seconds = time.perf_counter() - start
 
         with self._pods_update_sees_m():
@@ -73,14 +73,14 @@ class _DownSampling(v1.PPOTrainer):
 
         passes = None
         if self.pods_sparing.is_on:
-            balanced, passes = self._pods_spare_passes(balanced, groups, metrics)
+            balanced, passes = self._pods_spare_passes(balanced, chosen, metrics)
 
         if self.local_trigger_step == 0:
             self._pods_step = []
         padding = sum(tag.get("is_padding", False) for tag in balanced.tags)
-        self._pods_step.append(_Update(groups, seconds, padding, passes))
+        self._pods_step.append(_Update(chosen, seconds, padding, passes))
         metrics.update(self._pods_metrics(self._pods_step[-1:]))
-        self._pods_announce(len(groups), len(kept))
+        self._pods_announce(len(chosen.groups), len(kept))
         return balanced
 
     def _pods_announce(self, groups: int, rows: int) -> None:
@@ -95,10 +95,9 @@ class _DownSampling(v1.PPOTrainer):
             batch = super()._compute_advantage(batch, metrics)
         if passes := self._pods_passes():
             self._pods_overwrite(passes.advantages, batch.partition_id)
-        elif groups := self._pods_groups_of_ours():
-            baseline = self.pods_selection.baseline
-            advantages = by_prompt.advantages_of_rows(groups, baseline, self._pods_scale)
-            self._pods_overwrite(advantages, batch.partition_id)
+        elif places := self._pods_groups_of_ours():
+            chosen = self._pods_step[-1].chosen
+            self._pods_overwrite(chosen.advantages_of_rows(places), batch.partition_id)
         return batch
 
     def _update_critic(self, batch: Any, metrics: dict) -> Any:
@@ -118,10 +117,7 @@ class _DownSampling(v1.PPOTrainer):
         if len(step) > 1:  # verl has averaged what each mini-batch reported
             metrics.update(self._pods_metrics(step))
 
-        rows: list[Row] = []
-        for update in step:
-            for rollout in by_prompt.rollouts_of(update.groups):
-                rows += rollout.rows
+        rows = [row for update in step for row in update.chosen.rows()]
         kl_in_reward = bool(self.config.algorithm.use_kl_in_reward)
         metrics.update(all_rollout_metrics(rows, timing_raw, kl_in_reward))
 
@@ -170,8 +166,8 @@ class _DownSampling(v1.PPOTrainer):
             rollout.n = n
             actor.ppo_mini_batch_size = mini_batch_prompts
 
-    def _pods_select(self, batch: Any) -> list[Group]:
-        """The rollouts of the batch, marked where the update shall see them."""
+    def _pods_select(self, batch: Any) -> SelectedGroups:
+        """What the update shall see of the rollouts of the batch."""
         is_seeded = self.pods_selection.seed is not None
         fields = ["rm_scores", "num_turns", "extra_fields"]
         if is_seeded:
@@ -186,7 +182,7 @@ class _DownSampling(v1.PPOTrainer):
             }
         groups = by_prompt.group_rows(_rows(batch, data), order)
         turn = self.global_steps * self.parameter_sync_step + self.local_trigger_step
-        return by_prompt.select(groups, self.pods_selection, turn)
+        return by_prompt.select(groups, self.pods_selection, turn, self._pods_scale)
 
     def _pods_drop_rows(self, batch: Any, keys: set[str]) -> Any:
         """The batch with these rows only; the others are written, and the TransferQueue forgets."""
@@ -204,7 +200,7 @@ class _DownSampling(v1.PPOTrainer):
         return self._pods_step[-1].passes if self._pods_step else None
 
     def _pods_spare_passes(
-        self, batch: Any, groups: list[Group], metrics: dict
+        self, batch: Any, chosen: SelectedGroups, metrics: dict
     ) -> tuple[Any, Passes | None]:
         """The balanced batch without most of its zero-advantage rows, and how to train on it.
 
@@ -219,7 +215,7 @@ class _DownSampling(v1.PPOTrainer):
         if len(batch) % full_rows or full_rows % ranks:
             return batch, None
 
-        rows = self._pods_kept_rows(batch, groups)
+        rows = self._pods_kept_rows(batch, chosen)
         passes = spare_passes.plan_passes(
             rows,
             spare_passes.mini_batches_of(len(rows), ranks, full_rows),
@@ -242,10 +238,9 @@ class _DownSampling(v1.PPOTrainer):
         metrics.update(log_seqlen_unbalance(tokens, shares, prefix="global_seqlen"))
         return batch.select_keys([batch.keys[place] for place in order]), passes
 
-    def _pods_kept_rows(self, batch: Any, groups: list[Group]) -> list[KeptRow]:
+    def _pods_kept_rows(self, batch: Any, chosen: SelectedGroups) -> list[KeptRow]:
         """What decides of each row of the batch whether it has a pass."""
-        baseline = self.pods_selection.baseline
-        advantage_of = by_prompt.advantages_of_rows(groups, baseline, self._pods_scale)
+        advantage_of = chosen.advantages_of_rows()
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
         )
@@ -262,38 +257,43 @@ class _DownSampling(v1.PPOTrainer):
         ]
 
     def _pods_metrics(self, step: list[_Update]) -> dict[str, float]:
-        groups = [group for update in step for group in update.groups]
         return {
-            **by_prompt.metrics_of(groups, self.pods_selection.baseline, self._pods_scale),
+            **by_prompt.joined([update.chosen for update in step]).metrics(),
             "pods/seconds_select": sum(update.seconds for update in step),
             "pods/padding_rows": sum(update.padding for update in step),
             "pods/spared_rows": sum(update.passes.spared for update in step if update.passes),
         }
 
-    def _pods_groups_of_ours(self) -> list[Group]:
-        """The groups whose advantages verl does not compute as asked for.
+    def _pods_groups_of_ours(self) -> set[int]:
+        """The places of the groups whose advantages verl does not compute as asked for.
 
         With baseline="kept" those are groups with a kept rollout that could not be scored, which
         verl would make NaN, and those of one kept rollout, whose reward GRPO would take.
         """
-        groups = self._pods_step[-1].groups
+        chosen = self._pods_step[-1].chosen
         if not self.pods_selection.advantages_sum_to_zero:
-            return groups
-        kept_rewards = [[rollout.reward for rollout in group if rollout.kept] for group in groups]
-        keeps_unscored = [any(map(math.isnan, rewards)) for rewards in kept_rewards]
+            return set(range(len(chosen.groups)))
+
+        keeps_unscored: set[int] = set()
+        keeps_one: set[int] = set()
+        for place, (group, kept) in enumerate(
+            zip(chosen.groups, chosen.selected.kept, strict=True)
+        ):
+            if any(math.isnan(group[rollout].reward) for rollout in kept):
+                keeps_unscored.add(place)
+            if len(kept) == 1:
+                keeps_one.add(place)
+
         estimator = self.config.algorithm.adv_estimator
-        if estimator != "grpo" and any(keeps_unscored):
+        if estimator == "grpo":
+            return keeps_unscored | keeps_one
+        if keeps_unscored:
             raise UnsupportedError(
-                f"fewer rollouts could be scored than are kept of {sum(keeps_unscored)} prompts"
+                f"fewer rollouts could be scored than are kept of {len(keeps_unscored)} prompts"
                 " (the reward function returned NaN); only algorithm.adv_estimator=grpo can train"
                 f" on the others, got {estimator}. Let the reward function return a number"
             )
-        keeps_one = [estimator == "grpo" and len(rewards) == 1 for rewards in kept_rewards]
-        return [
-            group
-            for group, unscored, alone in zip(groups, keeps_unscored, keeps_one, strict=True)
-            if unscored or alone
-        ]
+        return set()
 
     def _pods_overwrite(self, advantages: dict[str, float], partition_id: str) -> None:
         """Put these advantages, by the keys of rows, in the place of verl's, for every token."""
